@@ -1,0 +1,131 @@
+package relock
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// outcome is what became of one command.
+//
+// Three cases matter. Not sent: nothing happened. Answered, by a value or an error line: no copy of it is under way any more.
+// Unanswered (no answer in time, a connection that broke, a caller that left): it may be executed now, later or never.
+type outcome struct {
+	reply    any
+	err      error
+	sent     time.Time // right before it was written; zero when it never was
+	answered bool
+	left     *call // the call that its caller left, still waiting for the answer
+}
+
+func newOutcome(sent time.Time, reply any, err error) outcome {
+	var line redis.Error
+	answered := err == nil || errors.As(err, &line)
+	if err != nil {
+		err = explain(err)
+	}
+	return outcome{reply: reply, err: err, sent: sent, answered: answered}
+}
+
+func (o outcome) unanswered() bool { return !o.sent.IsZero() && !o.answered }
+
+// broke says that the connection was cut under the command: another one may do.
+func (o outcome) broke() bool {
+	return o.unanswered() && o.left == nil && !errors.Is(o.err, errTimeout) && !isTimeout(o.err) && isNetwork(o.err)
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// errLeft is the error of a call whose caller left when its context ended.
+var errLeft = errors.New("caller left")
+
+// call is a command that runs on a goroutine of its own, so that its caller can leave.
+type call struct {
+	state   atomic.Int32
+	sent    time.Time     // set before state becomes callSent
+	done    chan struct{} // closed when outcome is there
+	outcome outcome
+}
+
+const (
+	callWaiting = iota // for a connection
+	callSent
+	callLeft // before anything was sent
+)
+
+func newCall() *call { return &call{done: make(chan struct{})} }
+
+// begin is called right before the command is written. It says no when the caller has left: then nothing may be sent.
+func (c *call) begin(now time.Time) bool {
+	if c == nil {
+		return true
+	}
+	c.sent = now
+	return c.state.CompareAndSwap(callWaiting, callSent)
+}
+
+// leave is called by a caller that does not want to wait any longer.
+func (c *call) leave(err error) outcome {
+	if c.state.CompareAndSwap(callWaiting, callLeft) {
+		return outcome{err: err}
+	}
+	return outcome{err: err, sent: c.sent, left: c}
+}
+
+// settled says that the answer came after all.
+func (c *call) settled() bool {
+	select {
+	case <-c.done:
+		return c.outcome.answered
+	default:
+		return false
+	}
+}
+
+// doubt is what is known about the requests of one kind that were never answered.
+type doubt struct {
+	last  time.Time // sending of the last unanswered one; zero when there is none
+	left  *call     // the only one, when its answer may still come
+	error bool      // an error line came, which may have come instead of an answer
+}
+
+func (d doubt) exists() bool { return d.error || !d.last.IsZero() }
+
+// add takes one more outcome into account.
+func (d doubt) add(o outcome) doubt {
+	switch {
+	case o.unanswered():
+		return d.merge(doubt{last: o.sent, left: o.left})
+	case o.answered && o.err != nil:
+		return d.merge(doubt{error: true})
+	}
+	return d
+}
+
+// merge takes the doubt about other requests into account.
+func (d doubt) merge(other doubt) doubt {
+	switch {
+	case other.last.IsZero():
+	case d.last.IsZero():
+		d.last, d.left = other.last, other.left
+	default:
+		d.last, d.left = later(d.last, other.last), nil
+	}
+	d.error = d.error || other.error
+	return d
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// settled says that there is no doubt any more: the one request in doubt was answered late.
+func (d doubt) settled() bool { return d.left != nil && d.left.settled() }

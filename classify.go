@@ -1,0 +1,131 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// IsRetryableErr says whether the same call may succeed later without anybody changing anything.
+//
+//	true   held by others, too few nodes or replicas, queue full
+//	true   network: cannot connect, connection cut, no answer in time, no free connection in the pool
+//	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, CLUSTERDOWN, TRYAGAIN
+//	false  a context that has ended is anywhere in the chain, whatever else is
+//	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, other server errors
+//
+// A blocking Lock goes on waiting exactly while this is true.
+func IsRetryableErr(err error) bool {
+	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
+		return false
+	}
+	if isAny(err, passing) {
+		return true
+	}
+	var line redis.Error
+	if errors.As(err, &line) {
+		return slices.Contains(passingCodes, code(line))
+	}
+	return isNetwork(err)
+}
+
+var (
+	permanent = []error{
+		ErrLockLost, ErrNotHeld, ErrInvalid, ErrClosed, ErrKeyConflict, ErrUpgrade, ErrMaxHold, ErrForced, ErrDenied, ErrUnconfirmed,
+	}
+	passing      = []error{ErrLockAcquiredByOthers, ErrQuorum, ErrQueueFull, ErrReplicas, redis.ErrPoolExhausted}
+	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN"}
+	deniedCodes  = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
+)
+
+func isAny(err error, targets []error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// hasContextEnd looks for the two context errors themselves: a dial that timed out says that it "is"
+// context.DeadlineExceeded although no context of the caller has ended.
+func hasContextEnd(err error) bool {
+	if err == nil {
+		return false
+	}
+	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // identity is meant
+		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself
+	case interface{ Unwrap() error }:
+		return hasContextEnd(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), hasContextEnd)
+	}
+	return false
+}
+
+func isNetwork(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && strings.HasSuffix(op.Op, " error") {
+		return false // "remote error", "local error": a TLS alert, such as a certificate that is not accepted
+	}
+	var network net.Error
+	return errors.As(err, &network)
+}
+
+// code is the first word of a server's error line. Servers before 7.0 put the error of a command in a script
+// behind the name of the script and the line in it.
+func code(line redis.Error) string {
+	text := string(line)
+	if _, after, ok := strings.Cut(text, "@user_script:"); ok && strings.HasPrefix(text, "ERR Error running script") {
+		_, text, _ = strings.Cut(after, ": ")
+		text = strings.TrimPrefix(text, "-")
+	}
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}
+
+func isDenied(line redis.Error) bool {
+	text := string(line)
+	return slices.Contains(deniedCodes, code(line)) ||
+		strings.Contains(text, "The user executing the script can't") ||
+		strings.HasPrefix(text, "ERR invalid password") ||
+		strings.HasPrefix(text, "ERR Client sent AUTH") ||
+		strings.HasPrefix(text, "ERR AUTH <password> called")
+}
+
+func isNoScript(err error) bool {
+	var line redis.Error
+	return errors.As(err, &line) && code(line) == "NOSCRIPT"
+}
+
+// errTimeout stands for a time limit of the client's own, so that it does not look like the end of the caller's context.
+var errTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
+
+// explain turns an error of redigo into one that may be shown: no argument of a command in it, no context error that
+// is not the caller's, and the reason that it stands for.
+func explain(err error) error {
+	var line redis.Error
+	if errors.As(err, &line) {
+		return explainLine(line)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errTimeout
+	}
+	return err
+}
+
+// explainLine cuts the arguments off that "unknown command" repeats: a token or a password may be among them.
+func explainLine(line redis.Error) error {
+	text, _, _ := strings.Cut(string(line), ", with args beginning with")
+	if isDenied(line) {
+		return both(ErrDenied, redis.Error(text))
+	}
+	return redis.Error(text)
+}

@@ -1,0 +1,258 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews them, one cleaner
+// repeats releases that were not answered.
+//
+// It is safe for concurrent use. Make one for a server and keep it for the life of the program.
+type Client struct {
+	config   *clientConfig
+	identity identity
+	driver   driver
+	watchdog *worker
+	cleaner  *worker
+	logger   *slog.Logger
+	tasks    *tasks
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+	once sync.Once
+
+	mu     sync.Mutex
+	closed bool
+	leases map[*lease]struct{}
+	owners map[ownerOf]*owner
+}
+
+// NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix". The password may be empty. It makes
+// no network call. All mistakes in the settings are reported at once, in an error that matches [ErrInvalid].
+func NewClient(network, address, password string, opts ...ClientOption) (*Client, error) {
+	c := newClientConfig(opts)
+	c.network, c.address, c.password = network, address, password
+	return newOwnClient(c, nil)
+}
+
+// NewClientURL returns a client of the server that a URL names:
+//
+//	redis://[user:password@]host[:port][/database]
+//	rediss://...            the same, encrypted
+//	unix://[user:password@]/path/to/socket[?db=database]
+//
+// Options come on top of what the URL says. It makes no network call. No error repeats the URL, as it may have a password in it.
+func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
+	var m mistakes
+	c := newClientConfig(nil)
+	c.fromURL(rawURL, &m)
+	for _, opt := range opts {
+		if opt != nil {
+			opt.applyClient(c)
+		}
+	}
+	return newOwnClient(c, m)
+}
+
+func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
+	if len(m) == 0 {
+		c.checkConnection(&m)
+	}
+	c.check(&m)
+	if err := m.err(); err != nil {
+		return nil, wrap("new client", "", err)
+	}
+	return newClient(c, newOwnPool(c))
+}
+
+// NewClientPool returns a client that takes its connections from pool. Close leaves the pool open. The watchdog and the cleaner have connections
+// of their own, dialled as the pool does but outside its limits, which still work when the pool is exhausted or closed.
+//
+// Options that set up a pool or a connection are mistakes here. It makes no network call.
+func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
+	var m mistakes
+	c := newClientConfig(opts)
+	m.check(pool != nil, "pool: is nil")
+	m.check(pool == nil || pool.Dial != nil || pool.DialContext != nil, "pool: has neither Dial nor DialContext")
+	for _, name := range c.given {
+		m.check(false, "%s: belongs to the pool, which is given", name)
+	}
+	c.check(&m)
+	if err := m.err(); err != nil {
+		return nil, wrap("new client", "", err)
+	}
+	return newClient(c, newUserPool(c, pool))
+}
+
+func newClient(c *clientConfig, d driver) (*Client, error) {
+	id, err := newIdentity()
+	if err != nil {
+		return nil, wrap("new client", "", err)
+	}
+	client := &Client{
+		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks{},
+		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{},
+	}
+	client.life, client.end = context.WithCancel(context.Background())
+	client.watchdog = newWorker(d, client.tasks, client.life.Done())
+	client.cleaner = newWorker(d, client.tasks, client.life.Done())
+	return client, nil
+}
+
+// SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key is taken as it is,
+// without the prefix of locks. The expiry is whole milliseconds, 10ms or more.
+func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Duration) (bool, error) {
+	var m mistakes
+	m.checkMillis("expiry", expiry)
+	if err := c.ready(ctx, m.err()); err != nil {
+		return false, wrap("setnex", key, err)
+	}
+	o := c.driver.call(ctx, 0, setNX(key, value, expiry))
+	return o.reply != nil, wrap("setnex", key, ended(ctx, o.err))
+}
+
+func setNX(key, value string, expiry time.Duration) request {
+	return request{cmd: "SET", args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
+}
+
+// Eval runs a script, and returns what it answers: nil, int64, string or []any of these. Keys are taken as they are, without the prefix of locks.
+//
+// It is sent once: after an error that is not the server's, the script may have run or may still run.
+func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args ...any) (any, error) {
+	key := ""
+	if len(keys) > 0 {
+		key = keys[0]
+	}
+	var m mistakes
+	m.check(script != nil, "script: is nil")
+	if err := c.ready(ctx, m.err()); err != nil {
+		return nil, wrap("eval", key, err)
+	}
+	o := c.driver.call(ctx, 0, script.bySHA(keys, args))
+	if isNoScript(o.err) {
+		o = c.driver.call(ctx, 0, script.bySource(keys, args))
+	}
+	return plain(o.reply), wrap("eval", key, ended(ctx, o.err))
+}
+
+// plain turns the bytes in an answer into strings.
+func plain(reply any) any {
+	switch r := reply.(type) {
+	case []byte:
+		return string(r)
+	case []any:
+		for i := range r {
+			r[i] = plain(r[i])
+		}
+	}
+	return reply
+}
+
+// Ping asks the server for a sign of life.
+func (c *Client) Ping(ctx context.Context) error {
+	if err := c.ready(ctx, nil); err != nil {
+		return wrap("ping", "", err)
+	}
+	o := c.driver.call(ctx, 0, request{cmd: "PING"})
+	return wrap("ping", "", ended(ctx, o.err))
+}
+
+// ready says why a call cannot begin: a mistake, a closed client, or a context that has ended.
+func (c *Client) ready(ctx context.Context, mistake error) error {
+	switch {
+	case mistake != nil:
+		return mistake
+	case c == nil || c.driver == nil:
+		return fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid)
+	case ctx == nil:
+		return fmt.Errorf("%w: context: is nil", ErrInvalid)
+	case c.life.Err() != nil:
+		return ErrClosed
+	case ctx.Err() != nil:
+		return endOf(ctx, nil)
+	}
+	return nil
+}
+
+// eval runs a script of the locks, which may be sent twice: once more when the connection broke under it. It returns the last outcome, and
+// what is in doubt of all of them.
+func (c *Client) eval(ctx context.Context, limit time.Duration, s scripted) (outcome, doubt) {
+	o := c.evalOnce(ctx, limit, s)
+	d := doubt{}.add(o)
+	if o.broke() && ctx.Err() == nil {
+		o = c.evalOnce(ctx, limit, s)
+		d = d.add(o)
+	}
+	return o, d
+}
+
+func (c *Client) evalOnce(ctx context.Context, limit time.Duration, s scripted) outcome {
+	o := c.driver.call(ctx, limit, s.bySHA())
+	if isNoScript(o.err) {
+		return c.driver.call(ctx, limit, s.bySource())
+	}
+	return o
+}
+
+// adopt enters a lease in the books, so that Close ends it.
+func (c *Client) adopt(l *lease) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.leases[l] = struct{}{}
+	return nil
+}
+
+func (c *Client) forget(l *lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leases, l)
+}
+
+// Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's goroutines have ended. Locks that are still held
+// stay in Redis until their leases end; releases that were not confirmed are given up and logged. A pool that was given stays open.
+// Calling it again does nothing.
+func (c *Client) Close() error {
+	if c == nil || c.driver == nil {
+		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))
+	}
+	var err error
+	c.once.Do(func() { err = c.close() })
+	return wrap("close", "", err)
+}
+
+func (c *Client) close() error {
+	c.mu.Lock()
+	c.closed = true
+	leases := make([]*lease, 0, len(c.leases))
+	for l := range c.leases {
+		leases = append(leases, l)
+	}
+	c.mu.Unlock()
+	c.end()
+	for _, l := range leases {
+		l.lose(ErrClosed)
+	}
+	c.watchdog.link.close()
+	c.cleaner.link.close()
+	err := c.driver.close()
+	c.tasks.wait()
+	for _, t := range c.cleaner.pending() {
+		c.logger.Warn("relock: closed before a release was confirmed", "key", t.(*cleanup).key)
+	}
+	return err
+}
+
+// String says nothing that is secret.
+func (c *Client) String() string { return "relock client" }
+
+// GoString is String, for %#v.
+func (c *Client) GoString() string { return c.String() }

@@ -1,0 +1,115 @@
+package relock
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// dialer opens connections to one server, as the options say.
+type dialer struct {
+	network, address string
+	timeout          time.Duration
+	tls              *tls.Config // nil: not encrypted
+	sockets          *sockets
+	options          []redis.DialOption
+}
+
+func newDialer(c *clientConfig, s *sockets) *dialer {
+	d := &dialer{network: c.network, address: c.address, timeout: c.dialTimeout, sockets: s, tls: tlsConfig(c)}
+	d.options = []redis.DialOption{
+		redis.DialContextFunc(d.open),
+		redis.DialReadTimeout(c.commandTimeout),
+		redis.DialWriteTimeout(c.commandTimeout),
+		redis.DialUsername(c.username),
+		redis.DialPassword(c.password),
+		redis.DialDatabase(c.database),
+	}
+	return d
+}
+
+func tlsConfig(c *clientConfig) *tls.Config {
+	if !c.useTLS {
+		return nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.tls != nil {
+		config = c.tls.Clone()
+	}
+	if host, _, err := net.SplitHostPort(c.address); err == nil && config.ServerName == "" {
+		config.ServerName = host
+	}
+	return config
+}
+
+// dial connects, encrypts and logs in, all within the timeout.
+func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return redis.DialContext(ctx, d.network, d.address, d.options...)
+}
+
+// open connects and encrypts. redigo's own TLS ignores the context, so that is done here.
+func (d *dialer) open(ctx context.Context, network, address string) (net.Conn, error) {
+	plain, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.sockets.add(plain)
+	if err != nil || d.tls == nil {
+		return s, err
+	}
+	encrypted := tls.Client(s, d.tls)
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		_ = s.Close() // the handshake's error says more
+		return nil, err
+	}
+	return encrypted, nil
+}
+
+// sockets are the open connections of a client, so that Close can cut them under whoever waits for an answer.
+type sockets struct {
+	mu     sync.Mutex
+	open   map[*socket]struct{}
+	closed bool
+}
+
+type socket struct {
+	net.Conn
+	all *sockets
+}
+
+func newSockets() *sockets { return &sockets{open: map[*socket]struct{}{}} }
+
+func (s *sockets) add(conn net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = conn.Close()
+		return nil, ErrClosed
+	}
+	added := &socket{Conn: conn, all: s}
+	s.open[added] = struct{}{}
+	return added, nil
+}
+
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for conn := range s.open {
+		_ = conn.Conn.Close() // only to end its readers
+	}
+	clear(s.open)
+}
+
+func (s *socket) Close() error {
+	s.all.mu.Lock()
+	delete(s.all.open, s)
+	s.all.mu.Unlock()
+	return s.Conn.Close()
+}

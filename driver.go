@@ -1,0 +1,253 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// driver is what the engine needs of a Redis client.
+type driver interface {
+	// call runs one command. limit, where it is not 0, bounds connecting and answering each, below the client's own timeouts.
+	call(ctx context.Context, limit time.Duration, r request) outcome
+	// link returns a connection for one worker, apart from those of the callers. It is opened when it is first used.
+	link() link
+	// close cuts every connection, and waits for the calls under way.
+	close() error
+}
+
+// link is a connection of a worker's own.
+type link interface {
+	// pipeline sends the requests together and returns an outcome for each, within limit.
+	pipeline(limit time.Duration, requests []request) []outcome
+	close()
+}
+
+// poolDriver is the driver on a redigo pool, either our own or the user's.
+type poolDriver struct {
+	pool    *redis.Pool
+	own     bool
+	dial    func(context.Context) (redis.Conn, error)
+	sockets *sockets // of the connections that dial opened itself
+
+	life           context.Context // ends at close
+	end            context.CancelFunc
+	dialTimeout    time.Duration
+	commandTimeout time.Duration
+	broken         atomic.Int64 // unix ns of the last connection that broke; idle ones older than that are not used again
+	tasks          tasks
+}
+
+func newPoolDriver(c *clientConfig) *poolDriver {
+	d := &poolDriver{dialTimeout: c.dialTimeout, commandTimeout: c.commandTimeout}
+	d.life, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+// newOwnPool returns a driver with a pool made from the options.
+func newOwnPool(c *clientConfig) *poolDriver {
+	d := newPoolDriver(c)
+	d.own = true
+	d.sockets = newSockets()
+	d.dial = newDialer(c, d.sockets).dial
+	d.pool = &redis.Pool{
+		DialContext: d.dial, TestOnBorrow: d.check,
+		MaxIdle: c.maxIdle, MaxActive: c.maxActive, IdleTimeout: c.idleTimeout, Wait: c.wait,
+	}
+	return d
+}
+
+// newUserPool returns a driver on the user's pool.
+func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
+	d := newPoolDriver(c)
+	d.pool = pool
+	d.dial = pool.DialContext
+	if d.dial == nil {
+		d.dial = func(ctx context.Context) (redis.Conn, error) { return dialBeside(ctx, pool.Dial) }
+	}
+	return d
+}
+
+// check refuses an idle connection that was last used before some other one broke: the server was probably restarted. It asks the
+// server nothing.
+func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
+	if lastUsed.UnixNano() <= d.broken.Load() {
+		return errStale
+	}
+	return nil
+}
+
+var errStale = errors.New("idle connection is older than a break")
+
+func (d *poolDriver) call(ctx context.Context, limit time.Duration, r request) outcome {
+	if err := ctx.Err(); err != nil {
+		return outcome{err: errLeft}
+	}
+	if d.own && ctx.Done() == nil {
+		return d.run(d.life, limit, nil, r) // nobody can leave, and close cuts the connection
+	}
+	c := newCall()
+	if !d.tasks.start(func() { d.runCall(ctx, limit, c, r) }) {
+		return outcome{err: ErrClosed}
+	}
+	select {
+	case <-c.done:
+		return c.outcome
+	case <-ctx.Done():
+		return c.leave(errLeft)
+	case <-d.life.Done():
+		return c.leave(ErrClosed)
+	}
+}
+
+func (d *poolDriver) runCall(ctx context.Context, limit time.Duration, c *call, r request) {
+	defer close(c.done)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.life, cancel)()
+	c.outcome = d.run(ctx, limit, c, r)
+}
+
+// run takes a connection and runs the command on it. ctx bounds only the first part.
+func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r request) outcome {
+	conn, err := d.connect(ctx, limit)
+	switch {
+	case err != nil && d.life.Err() == nil && ctx.Err() != nil:
+		return outcome{err: errLeft}
+	case err != nil:
+		return outcome{err: d.orClosed(err)}
+	}
+	defer conn.Close() //nolint:errcheck // its errors were seen by the command
+	sent := time.Now()
+	if !c.begin(sent) {
+		return outcome{err: errLeft}
+	}
+	reply, err := d.do(conn, below(d.commandTimeout, limit), r)
+	o := newOutcome(sent, reply, err)
+	if o.broke() {
+		d.broken.Store(time.Now().UnixNano())
+	}
+	o.err = d.orClosed(o.err)
+	return o
+}
+
+func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
+	defer cancel()
+	conn, err := d.pool.GetContext(ctx)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return conn, nil
+}
+
+// dialBeside runs a dial that knows no context on a goroutine, so that its caller can go on when ctx ends.
+func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Conn, error) {
+	type result struct {
+		conn redis.Conn
+		err  error
+	}
+	ready := make(chan result)
+	go func() {
+		conn, err := dial()
+		select {
+		case ready <- result{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = conn.Close() // nobody wants it any more
+			}
+		}
+	}()
+	select {
+	case r := <-ready:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// do runs the command with a deadline. Close cuts a connection of our own at its socket; one of the user's pool can only be cut
+// through a context, which costs a goroutine.
+func (d *poolDriver) do(conn redis.Conn, timeout time.Duration, r request) (any, error) {
+	if d.own {
+		return redis.DoWithTimeout(conn, timeout, r.cmd, r.args...)
+	}
+	if _, ok := conn.(redis.ConnWithContext); !ok {
+		return conn.Do(r.cmd, r.args...)
+	}
+	ctx, cancel := context.WithTimeout(d.life, timeout)
+	defer cancel()
+	return redis.DoContext(conn, ctx, r.cmd, r.args...)
+}
+
+// orClosed makes ErrClosed of whatever happens because of close.
+func (d *poolDriver) orClosed(err error) error {
+	if err != nil && d.life.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+func (d *poolDriver) close() error {
+	d.end()
+	var err error
+	if d.own {
+		d.sockets.close()
+		err = d.pool.Close()
+	}
+	d.tasks.wait()
+	return err
+}
+
+func (d *poolDriver) link() link { return &poolLink{driver: d} }
+
+// below is limit where it is set and lower than d.
+func below(d, limit time.Duration) time.Duration {
+	if limit > 0 {
+		return min(d, limit)
+	}
+	return d
+}
+
+// tasks counts goroutines, so that close can wait for them.
+type tasks struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+// start runs f on a goroutine, unless wait was called.
+func (t *tasks) start(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.group.Go(f)
+	return true
+}
+
+// closeWait is how long close waits for goroutines. They end at once when their connections are cut; only code of the user's (a
+// Dial without a context in a pool of their own) can keep one longer.
+const closeWait = 80 * time.Millisecond
+
+func (t *tasks) wait() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.group.Wait()
+	}()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}

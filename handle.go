@@ -1,0 +1,112 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// handle is what every kind of lock is made of.
+type handle struct {
+	key      string
+	client   *Client
+	settings lockSettings
+	mistake  error // in key and options; reported by every call
+}
+
+func newHandle(key string, client *Client, opts []LockOption, allowed option) handle {
+	h := handle{key: key, client: client}
+	var m mistakes
+	checkKey(&m, key)
+	if client == nil || client.driver == nil {
+		m.check(false, "client: was not made by NewClient")
+		h.settings = settle(lockConfig{}, opts, allowed, &m)
+	} else {
+		h.settings = settle(client.config.locks, opts, allowed, &m)
+	}
+	h.mistake = m.err()
+	return h
+}
+
+func (h *handle) validate() error {
+	if h.client == nil && h.mistake == nil {
+		return wrap("validate", h.key, errNotMade)
+	}
+	return wrap("validate", h.key, h.mistake)
+}
+
+var errNotMade = fmt.Errorf("%w: lock: was not made by its constructor", ErrInvalid)
+
+// ready says why a call cannot begin.
+func (h *handle) ready(ctx context.Context) error {
+	if h.client == nil && h.mistake == nil {
+		return errNotMade
+	}
+	return h.client.ready(ctx, h.mistake)
+}
+
+// mistaken says why a call that needs no connection cannot begin; it may on a client that was closed, and with a context that has ended.
+func (h *handle) mistaken(ctx context.Context) error {
+	switch {
+	case h.client == nil && h.mistake == nil:
+		return errNotMade
+	case h.mistake != nil:
+		return h.mistake
+	case ctx == nil:
+		return fmt.Errorf("%w: context: is nil", ErrInvalid)
+	}
+	return nil
+}
+
+// redisKey is where the lock is in Redis.
+func (h *handle) redisKey() string { return h.client.config.prefix + "{" + h.key + "}" }
+
+// hold acquires for callers that want the Hold.
+func (h *handle) hold(ctx context.Context, block bool, acquire func(context.Context, bool) (*level, error)) (Hold, error) {
+	got, err := acquire(ctx, block)
+	if err != nil {
+		return nil, wrap("lock", h.key, err)
+	}
+	return got, nil
+}
+
+// do runs fn between lock and unlock.
+func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) error,
+	lock func(context.Context, bool) (*level, error), unlock func(*level) error,
+) (err error) {
+	if fn == nil {
+		return wrap("lock", h.key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
+	}
+	got, err := lock(ctx, block)
+	if err != nil {
+		return wrap("lock", h.key, err)
+	}
+	defer func() { err = h.after(err, unlock(got)) }()
+	ctx, stop := workContext(ctx, got)
+	defer stop()
+	return fn(ctx)
+}
+
+// workContext is the context of fn: it ends with ctx and with the hold, for the reason of whichever was first.
+func workContext(ctx context.Context, h *level) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(withHold(ctx, h))
+	stop := context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })
+	return ctx, func() {
+		stop()
+		cancel(ErrNotHeld)
+	}
+}
+
+// after is the result of Do: fn's error as it is, joined with the end of a hold that ended before its time.
+func (h *handle) after(err, unlocked error) error {
+	switch {
+	case errors.Is(unlocked, ErrUnconfirmed):
+		h.client.logger.Warn("relock: release not confirmed", "key", h.key, "reason", unlocked.Error())
+		return err
+	case !errors.Is(unlocked, ErrLockLost) && !errors.Is(unlocked, ErrClosed):
+		return err // unlocked, by us or by fn
+	case err == nil:
+		return wrap("unlock", h.key, unlocked)
+	}
+	return errors.Join(err, wrap("unlock", h.key, unlocked))
+}

@@ -1,0 +1,263 @@
+package relock
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Hold is one grant of a lock, or one level of a reentrant one. It can be used from any goroutine.
+type Hold interface {
+	// Key returns the name of the lock.
+	Key() string
+
+	// Fence returns the fencing token, fixed for life and readable after Unlock; 0 where the lock has none.
+	Fence() int64
+
+	// Context returns a context with the values of the one that the lock was acquired with, but not its end. It ends when the
+	// hold does, and [context.Cause] says why: [ErrNotHeld] after Unlock, [ErrLockLost] on loss, together with [ErrMaxHold]
+	// where that was the reason, [ErrClosed] when the client was closed.
+	Context() context.Context
+
+	// Err returns nil while the hold is valid by the clock at this call, else why it is over. Ask it right before a write.
+	Err() error
+
+	// ValidUntil returns until when the hold is valid unless it is renewed: a time with a monotonic reading, earlier than the
+	// server's by a margin. It is zero once the hold is over.
+	ValidUntil() time.Time
+
+	// Extend makes the lease last at least d from now, and never shortens it. d is whole milliseconds, 10ms or more, else
+	// [ErrInvalid]. An error that is not [ErrLockLost] or [ErrNotHeld] leaves the hold as it was.
+	Extend(ctx context.Context, d time.Duration) error
+
+	// Unlock ends the hold, whatever it returns: nil, [ErrLockLost] (with [ErrNotHeld]) when it was lost before, [ErrNotHeld] when
+	// it was unlocked before, [ErrUnconfirmed] when the server did not answer. ctx gives values only; that it has ended
+	// does not matter.
+	Unlock(ctx context.Context) error
+}
+
+// level is the Hold of one Lock: the only one of its lease, or one of several of a reentrant lock.
+type level struct {
+	lease  *lease
+	values context.Context // what Context is made from
+	length time.Duration   // of the lease that it asked for
+	keep   time.Time       // end of its minimum hold
+
+	// Guarded by lease.mu.
+	watched  bool
+	over     error // why the level ended; nil while it is held
+	unlocked bool
+	ctx      context.Context // nil until it is asked for
+	cancel   context.CancelCauseFunc
+	maxHold  *time.Timer
+}
+
+// push adds a level for a request that was granted. mu is not held.
+func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
+	h := &level{lease: l, values: context.WithoutCancel(ctx), length: s.lease, watched: s.watched}
+	if s.minHold > 0 {
+		h.keep = sent.Add(s.minHold)
+	}
+	l.mu.Lock()
+	if l.over != nil {
+		defer l.mu.Unlock()
+		return nil, l.over
+	}
+	l.levels = append(l.levels, h)
+	l.live++
+	if h.keep.After(l.keep) {
+		l.keep = h.keep
+	}
+	if s.maxHold > 0 {
+		h.maxHold = time.AfterFunc(s.maxHold-time.Since(sent), h.expire)
+	}
+	l.mu.Unlock()
+	if s.watched {
+		l.client.watchdog.add(l.job, l.renewAt(sent))
+	}
+	return h, nil
+}
+
+func (h *level) Key() string { return h.lease.key }
+
+func (h *level) Fence() int64 { return 0 }
+
+func (h *level) Context() context.Context {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(withHold(h.values, h))
+		if h.over != nil {
+			h.cancel(h.over)
+		}
+	}
+	return h.ctx
+}
+
+func (h *level) Err() error { return wrap("hold", h.Key(), h.state()) }
+
+// state is why the hold is over by the clock of now, or nil.
+func (h *level) state() error {
+	_ = h.lease.check() // ends the levels when the time has come
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.over
+}
+
+func (h *level) ValidUntil() time.Time {
+	if h.state() != nil {
+		return time.Time{}
+	}
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.lease.until
+}
+
+func (h *level) Extend(ctx context.Context, d time.Duration) error {
+	return wrap("extend", h.Key(), h.extend(ctx, d))
+}
+
+func (h *level) extend(ctx context.Context, d time.Duration) error {
+	var m mistakes
+	m.checkMillis("Extend", d)
+	if err := m.err(); err != nil {
+		return err
+	}
+	if err := h.state(); err != nil {
+		return err
+	}
+	l := h.lease
+	o, _ := l.client.eval(ctx, l.limit, l.protocol.renew(d))
+	if o.err != nil {
+		return ended(ctx, o.err)
+	}
+	if o.reply != int64(answerOurs) {
+		l.lose(ErrLockLost)
+		return h.state()
+	}
+	return l.believe(o.sent, d)
+}
+
+// end marks the level as over and ends its context; mu is held.
+func (h *level) end(why error) {
+	if h.over != nil {
+		return
+	}
+	h.over = why
+	if h.cancel != nil {
+		h.cancel(why)
+	}
+	if h.maxHold != nil {
+		h.maxHold.Stop()
+	}
+}
+
+var errMaxHold = both(ErrMaxHold, ErrLockLost)
+
+// expire ends the level when its maximum hold is over. Other levels go on.
+func (h *level) expire() {
+	l := h.lease
+	l.mu.Lock()
+	if h.over != nil {
+		l.mu.Unlock()
+		return
+	}
+	if l.live == 1 {
+		l.mu.Unlock()
+		l.lose(errMaxHold)
+		return
+	}
+	h.end(errMaxHold)
+	l.live--
+	l.mu.Unlock()
+	l.adjust()
+}
+
+// adjust tells the server how many levels are left, in the background.
+func (l *lease) adjust() {
+	l.turn.take()
+	defer l.turn.give()
+	if l.check() == nil {
+		l.client.clean(l.cleanup(doubt{}))
+	}
+}
+
+func (h *level) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.unlock()) }
+
+// unlock ends the level here, and then at the server.
+func (h *level) unlock() error {
+	h.lease.turn.take()
+	defer h.lease.turn.give()
+	return h.unlockInTurn()
+}
+
+func (h *level) unlockInTurn() error {
+	l := h.lease
+	_ = l.check()
+	l.mu.Lock()
+	if h.unlocked {
+		l.mu.Unlock()
+		return ErrNotHeld
+	}
+	h.unlocked = true
+	l.drop(h)
+	if h.over != nil {
+		defer l.mu.Unlock()
+		return gone(h.over)
+	}
+	h.end(ErrNotHeld)
+	l.live--
+	if l.live == 0 {
+		l.end(ErrNotHeld)
+	}
+	rest := l.live
+	l.mu.Unlock()
+	if rest == 0 {
+		l.leave()
+	}
+	return l.giveBack(rest)
+}
+
+// gone is the error of an Unlock that finds its hold over.
+func gone(why error) error {
+	if why == ErrClosed || why == ErrNotHeld { //nolint:errorlint // our own sentinels
+		return why
+	}
+	return both(why, ErrNotHeld)
+}
+
+func (h *level) isUnlocked() bool {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.unlocked
+}
+
+// drop takes an unlocked level off; mu is held. With the last one the owner is without a lease.
+func (l *lease) drop(h *level) {
+	for i, other := range slices.Backward(l.levels) {
+		if other == h {
+			l.levels = slices.Delete(l.levels, i, i+1)
+			break
+		}
+	}
+	if len(l.levels) == 0 && l.owner != nil {
+		l.owner.lease = nil
+		l.client.exit(l.owner)
+	}
+}
+
+// newest is the level that an Unlock by owner ends, or nil.
+func (l *lease) newest() *level {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.levels) == 0 {
+		return nil
+	}
+	return l.levels[len(l.levels)-1]
+}
+
+// String keeps ids out of whatever prints a hold.
+func (h *level) String() string { return "hold of " + quote(h.Key()) }
+
+// GoString is String, for %#v.
+func (h *level) GoString() string { return h.String() }

@@ -1,0 +1,195 @@
+// Package redistest runs private redis-servers for tests: no fixed port, no state shared with anything else.
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Server is a redis-server of the test's own, or the one that RELOCK_TEST_REDIS names.
+type Server struct {
+	Network, Address string
+	Foreign          bool // not ours to stop or configure
+
+	args []string
+	dir  string
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Binary returns the redis-server to run. Without one the test is skipped, except under CI, where it fails: a green run must mean
+// that the tests ran.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatal("redis-server is not on PATH; install it: apt-get install redis-server")
+		}
+		tb.Skip("redis-server is not on PATH; install it: apt-get install redis-server")
+	}
+	return path
+}
+
+// Start runs a server on a unix socket until the test ends.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	dir := tempDir(tb)
+	s := &Server{Network: "unix", Address: filepath.Join(dir, "redis.sock"), dir: dir}
+	s.args = append([]string{"--port", "0", "--unixsocket", s.Address}, args...)
+	s.run(tb)
+	return s
+}
+
+// StartTCP runs a server on a free port of 127.0.0.1 until the test ends.
+func StartTCP(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	port := freePort(tb)
+	s := &Server{Network: "tcp", Address: "127.0.0.1:" + port, dir: tempDir(tb)}
+	s.args = append([]string{"--port", port, "--bind", "127.0.0.1"}, args...)
+	s.run(tb)
+	return s
+}
+
+// Shared returns the server that RELOCK_TEST_REDIS (host:port or a socket's path) names, else it runs one. For tests that neither stop nor
+// configure it.
+func Shared(tb testing.TB) *Server {
+	tb.Helper()
+	address := os.Getenv("RELOCK_TEST_REDIS")
+	if address == "" {
+		return Start(tb)
+	}
+	s := &Server{Network: "tcp", Address: address, Foreign: true}
+	if filepath.IsAbs(address) {
+		s.Network = "unix"
+	}
+	return s
+}
+
+// tempDir is shorter than tb.TempDir: the path of a unix socket has some 100 bytes at most.
+func tempDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "relock")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func freePort(tb testing.TB) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was accepted
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func (s *Server) run(tb testing.TB) {
+	tb.Helper()
+	tb.Cleanup(func() { s.Kill(tb) })
+	s.Boot(tb)
+}
+
+// Boot starts the server again after Kill, on the same address.
+func (s *Server) Boot(tb testing.TB) {
+	tb.Helper()
+	args := append([]string{"--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
+	s.cmd = exec.Command(Binary(tb), args...)
+	if err := s.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	s.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		defer close(done)
+		_ = cmd.Wait() // killed, mostly
+	}(s.cmd, s.done)
+	if err := s.waitUntilUp(10 * time.Second); err != nil {
+		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+		tb.Fatalf("redis-server did not start: %v\n%s", err, log)
+	}
+}
+
+func (s *Server) waitUntilUp(limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	for {
+		conn, err := net.Dial(s.Network, s.Address)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-s.done:
+			return errors.New("it ended")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the server at once, as kill -9 does. It waits for its end.
+func (s *Server) Kill(tb testing.TB) {
+	tb.Helper()
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // it may have ended already
+	<-s.done
+}
+
+// Pause stops the server as a whole (SIGSTOP) until Resume.
+func (s *Server) Pause(tb testing.TB) { s.signal(tb, syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume(tb testing.TB) { s.signal(tb, syscall.SIGCONT) }
+
+func (s *Server) signal(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Dial opens a connection of the test's own.
+func (s *Server) Dial(tb testing.TB, options ...redis.DialOption) redis.Conn {
+	tb.Helper()
+	conn, err := redis.Dial(s.Network, s.Address, append([]redis.DialOption{redis.DialReadTimeout(30 * time.Second)}, options...)...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return conn
+}
+
+// Do runs one command on a connection of its own, and fails the test when that fails.
+func (s *Server) Do(tb testing.TB, command string, args ...any) any {
+	tb.Helper()
+	reply, err := s.Try(tb, command, args...)
+	if err != nil {
+		tb.Fatalf("%s: %v", command, err)
+	}
+	return reply
+}
+
+// Try is Do that returns the error.
+func (s *Server) Try(tb testing.TB, command string, args ...any) (any, error) {
+	tb.Helper()
+	conn := s.Dial(tb)
+	defer conn.Close() //nolint:errcheck // the command's error counts
+	return conn.Do(command, args...)
+}
+
+// String names the server in messages.
+func (s *Server) String() string { return fmt.Sprintf("%s %s", s.Network, s.Address) }

@@ -1,0 +1,188 @@
+package relock
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// protocol is how a kind of lock renews and releases what it holds in Redis.
+type protocol interface {
+	renew(lease time.Duration) scripted
+	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this change.
+	release(levels, seq int, keep time.Duration) scripted
+}
+
+// lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has one level.
+//
+// The belief ends at until, which is the sending of the request that set the expiry, plus the lease, less the drift: the
+// key cannot end before. A timer enforces it without asking anybody.
+type lease struct {
+	client   *Client
+	key      string // as the user named it
+	protocol protocol
+	doubt    doubt         // acquiring requests whose answers never came
+	owner    *owner        // of a reentrant lock; nil for a plain one
+	turn     turn          // one change of the levels at a time
+	limit    time.Duration // of one command
+	job      *job          // in the watchdog
+
+	mu     sync.Mutex // guards what follows
+	until  time.Time
+	over   error // why the lease ended; nil while it is live
+	timer  *time.Timer
+	levels []*level      // not yet unlocked, oldest first
+	live   int           // of them, those that are not over
+	seq    int           // number of the last change of the levels
+	length time.Duration // the longest lease that was asked for
+	keep   time.Time     // the key stays until then, see WithMinHold
+}
+
+// drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire late.
+func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+
+// newLease starts the belief in a grant whose request was sent at sent.
+func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d doubt) *lease {
+	l := &lease{client: c, key: key, protocol: p, doubt: d, limit: s.lease / 3, turn: newTurn(), seq: 1, length: s.lease}
+	l.job = newJob(&renewal{lease: l})
+	l.until = sent.Add(s.lease - drift(s.lease))
+	return l
+}
+
+// begin enters a new lease in the client's books and returns its first level. It fails when the client was closed, and when the
+// belief is over before it began; then the key is released.
+func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
+	if err := l.client.adopt(l); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.timer = time.AfterFunc(time.Until(l.until), l.expire)
+	l.mu.Unlock()
+	if l.check() != nil {
+		return nil, errLate
+	}
+	return l.push(ctx, sent, s)
+}
+
+// expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile.
+func (l *lease) expire() {
+	l.mu.Lock()
+	if left := time.Until(l.until); left > 0 && l.over == nil {
+		l.timer.Reset(left)
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.lose(ErrLockLost)
+}
+
+// lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need not wait for its end.
+func (l *lease) lose(why error) {
+	l.mu.Lock()
+	if l.over != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.end(why)
+	for _, h := range l.levels {
+		h.end(why)
+	}
+	l.live = 0
+	l.mu.Unlock()
+	l.leave()
+	if why != ErrClosed { //nolint:errorlint // our own sentinel
+		l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
+		l.client.clean(l.cleanup(l.doubt))
+	}
+}
+
+// cleanup is the release of what is left of the lease, in the background.
+func (l *lease) cleanup(d doubt) *cleanup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq++
+	return newCleanup(l.key, l.length, l.limit, d, l.release(l.live, l.seq, l.keep))
+}
+
+// release is the request that leaves levels behind; with none the key is kept until keep.
+func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) scripted {
+	return func(now time.Time) scripted {
+		left := max(0, keep.Sub(now)).Truncate(time.Millisecond)
+		return l.protocol.release(levels, seq, left)
+	}
+}
+
+// end marks the lease as over; mu is held.
+func (l *lease) end(why error) {
+	l.over = why
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// leave takes the lease out of the client's books: no renewal is sent after that.
+func (l *lease) leave() {
+	l.client.watchdog.remove(l.job)
+	l.client.forget(l)
+}
+
+// check declares the loss when the clock says so, ahead of the timer. It returns why the lease is over, or nil.
+func (l *lease) check() error {
+	l.mu.Lock()
+	over, late := l.over, time.Until(l.until) <= 0
+	l.mu.Unlock()
+	if over == nil && late {
+		l.lose(ErrLockLost)
+		over = ErrLockLost
+	}
+	return over
+}
+
+// believe moves the end of the belief, never back: a request sent at sent set the expiry to length or more. An answer that
+// comes after the belief has ended revives nothing.
+func (l *lease) believe(sent time.Time, length time.Duration) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.length = max(l.length, length)
+	if until := sent.Add(length - drift(length)); l.over == nil && until.After(l.until) {
+		l.until = until
+		l.timer.Reset(time.Until(until))
+	}
+	return l.over
+}
+
+// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
+func (l *lease) watchedLease() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var longest time.Duration
+	for _, h := range l.levels {
+		if h.watched && h.over == nil {
+			longest = max(longest, h.length)
+		}
+	}
+	return longest
+}
+
+// turn serialises the changes of one owner's levels. It is held while a request is under way, never while a waiter sleeps.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn, which its holder gives back when the server has answered or the command timeout is over.
+func (t turn) take() { t <- struct{}{} }
+
+// takeUntil waits for the turn as long as ctx allows.
+func (t turn) takeUntil(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t turn) give() { <-t }

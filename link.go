@@ -1,0 +1,124 @@
+package relock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// poolLink is a connection beside the pool, dialled as the pool's are. One goroutine uses it; close may come from another.
+type poolLink struct {
+	driver *poolDriver
+
+	mu     sync.Mutex
+	conn   redis.Conn // nil while there is none
+	closed bool
+}
+
+func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
+	deadline := time.Now().Add(below(l.driver.commandTimeout, limit))
+	outcomes := make([]outcome, len(requests))
+	conn, err := l.connect(deadline)
+	if err != nil {
+		fill(outcomes, outcome{err: l.driver.orClosed(explain(err))})
+		return outcomes
+	}
+	sent := time.Now()
+	if err := sendAll(conn, requests); err != nil {
+		l.drop(conn)
+		fill(outcomes, l.failed(sent, err))
+		return outcomes
+	}
+	for i := range outcomes {
+		outcomes[i] = l.receive(conn, sent, deadline)
+		if outcomes[i].unanswered() {
+			l.drop(conn)
+			fill(outcomes[i:], outcomes[i])
+			break
+		}
+	}
+	return outcomes
+}
+
+func fill(outcomes []outcome, o outcome) {
+	for i := range outcomes {
+		outcomes[i] = o
+	}
+}
+
+func (l *poolLink) failed(sent time.Time, err error) outcome {
+	o := newOutcome(sent, nil, err)
+	o.err = l.driver.orClosed(o.err)
+	return o
+}
+
+func sendAll(conn redis.Conn, requests []request) error {
+	for _, r := range requests {
+		if err := conn.Send(r.cmd, r.args...); err != nil {
+			return err
+		}
+	}
+	return conn.Flush()
+}
+
+func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) outcome {
+	left := max(time.Until(deadline), time.Millisecond)
+	var reply any
+	var err error
+	if _, ok := conn.(redis.ConnWithTimeout); ok {
+		reply, err = redis.ReceiveWithTimeout(conn, left)
+	} else {
+		reply, err = conn.Receive()
+	}
+	o := newOutcome(sent, reply, err)
+	o.err = l.driver.orClosed(o.err)
+	return o
+}
+
+// connect returns the connection, dialling it when there is none.
+func (l *poolLink) connect(deadline time.Time) (redis.Conn, error) {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	ctx, cancel := context.WithDeadline(l.driver.life, deadline)
+	defer cancel()
+	conn, err := l.driver.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.keep(conn)
+}
+
+func (l *poolLink) keep(conn redis.Conn) (redis.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = conn.Close()
+		return nil, ErrClosed
+	}
+	l.conn = conn
+	return conn, nil
+}
+
+func (l *poolLink) drop(conn redis.Conn) {
+	_ = conn.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == conn {
+		l.conn = nil
+	}
+}
+
+func (l *poolLink) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.conn != nil {
+		_ = l.conn.Close() // ends a pipeline that waits for an answer
+	}
+}

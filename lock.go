@@ -1,0 +1,196 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's Validate, else by the first
+// call, all at once.
+type Mutex interface {
+	// Lock makes one attempt; with [WithBlock] it waits until it gets the lock or ctx ends.
+	Lock(ctx context.Context) error
+	// TryLock makes one attempt.
+	TryLock(ctx context.Context) error
+	// Unlock ends what Lock or TryLock got, whatever it returns.
+	Unlock(ctx context.Context) error
+	// Do runs fn between Lock and Unlock.
+	Do(ctx context.Context, fn func(context.Context) error) error
+	// TryDo runs fn between TryLock and Unlock.
+	TryDo(ctx context.Context, fn func(context.Context) error) error
+}
+
+var (
+	_ Mutex = (*RedisLock)(nil)
+	_ Mutex = (*ReentrantLock)(nil)
+)
+
+// RedisLock is a lock that is not reentrant: one string in Redis, taken with SET NX PX.
+//
+// It may be shared by goroutines like a [sync.Mutex]: it stays taken for them from Lock to the matching Unlock, also when the hold is
+// lost in between. Then that Unlock returns [ErrLockLost], and only after it the next Lock of this object is granted. Unlock without a
+// matching Lock is a mistake that may end the hold of another goroutine; [Hold] and Do cannot make it.
+type RedisLock struct {
+	handle
+	slot turn // held from Lock to Unlock
+
+	mu   sync.Mutex
+	held *level // by Lock
+}
+
+const plainOptions = ^optOwner
+
+// NewRedisLock returns the lock of this name on client. It is cheap, does no I/O and needs no closing. Names are 1 to 1024 bytes and do
+// not start with a closing brace.
+//
+// By default Lock makes one attempt, and a hold is renewed until Unlock.
+func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
+	return &RedisLock{handle: newHandle(key, client, opts, plainOptions), slot: newTurn()}
+}
+
+// Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
+func (l *RedisLock) Validate() error { return l.safe().validate() }
+
+// Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. Its errors are in the table of outcomes of
+// the package's documentation.
+func (l *RedisLock) Lock(ctx context.Context) error {
+	l = l.safe()
+	_, err := l.lock(ctx, l.settings.block)
+	return wrap("lock", l.key, err)
+}
+
+// TryLock takes the lock in one attempt, also with [WithBlock].
+func (l *RedisLock) TryLock(ctx context.Context) error {
+	l = l.safe()
+	_, err := l.lock(ctx, false)
+	return wrap("lock", l.key, err)
+}
+
+// Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors.
+func (l *RedisLock) Unlock(context.Context) error {
+	l = l.safe()
+	l.mu.Lock()
+	h := l.held
+	l.mu.Unlock()
+	return wrap("unlock", l.key, l.unlock(h))
+}
+
+// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the hold, see [HoldFromContext].
+//
+// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost] when the hold was lost before
+// the end. A release that is not confirmed is logged. If fn panics, the lock is unlocked.
+func (l *RedisLock) Do(ctx context.Context, fn func(context.Context) error) error {
+	l = l.safe()
+	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
+}
+
+// TryDo is Do with one attempt to get the lock.
+func (l *RedisLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
+	l = l.safe()
+	return l.do(ctx, false, fn, l.lock, l.unlock)
+}
+
+// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it compete, and it is the
+// hold that is unlocked.
+func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) {
+	l = l.safe()
+	return l.hold(ctx, l.settings.block, l.acquire)
+}
+
+// TryAcquire is TryLock for callers that want the [Hold].
+func (l *RedisLock) TryAcquire(ctx context.Context) (Hold, error) {
+	l = l.safe()
+	return l.hold(ctx, false, l.acquire)
+}
+
+func (l *RedisLock) safe() *RedisLock {
+	if l == nil {
+		return &RedisLock{}
+	}
+	return l
+}
+
+// lock takes the object's slot and then the key.
+func (l *RedisLock) lock(ctx context.Context, block bool) (*level, error) {
+	w, err := l.wait(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	defer w.cancel()
+	if !l.takeSlot(w) {
+		return nil, w.reason()
+	}
+	h, err := l.compete(w)
+	if err != nil {
+		l.slot.give()
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = h
+	return h, nil
+}
+
+// takeSlot waits for the object's other users, in memory.
+func (l *RedisLock) takeSlot(w *wait) bool {
+	select {
+	case l.slot <- struct{}{}:
+		return true
+	default:
+		w.note(ErrLockAcquiredByOthers)
+	}
+	if !w.block {
+		return false
+	}
+	select {
+	case l.slot <- struct{}{}:
+		return true
+	case <-w.ctx.Done():
+	case <-w.client.life.Done():
+	}
+	return false
+}
+
+// unlock ends a hold that lock got, and then lets the next user of the object go on.
+func (l *RedisLock) unlock(h *level) error {
+	if h == nil {
+		return ErrNotHeld
+	}
+	err := h.unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == h {
+		l.held = nil
+		l.slot.give()
+	}
+	return err
+}
+
+func (l *RedisLock) acquire(ctx context.Context, block bool) (*level, error) {
+	w, err := l.wait(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	defer w.cancel()
+	return l.compete(w)
+}
+
+// wait begins a call, unless it cannot begin or would wait for itself.
+func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	if h := l.client.held(ctx, l.key, false); block && h != nil && h.state() == nil {
+		return nil, errSelfWait
+	}
+	return l.client.newWait(ctx, &l.settings, block), nil
+}
+
+var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", ErrInvalid)
+
+func (l *RedisLock) compete(w *wait) (*level, error) {
+	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.caller}
+	defer a.finish()
+	return w.acquire(a.try)
+}

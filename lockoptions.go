@@ -1,0 +1,241 @@
+package relock
+
+import (
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A LockOption configures one lock. Given to a [Client] it is the default of its locks; a lock's own option wins, and a default that a
+// kind of lock cannot honour is ignored there.
+type LockOption interface {
+	ClientOption
+	applyLock(*lockConfig)
+}
+
+// option names one LockOption, as a bit.
+type option uint
+
+const (
+	optBlock option = 1 << iota
+	optBlockTimeout
+	optPollInterval
+	optExpiry
+	optWatchdog
+	optMaxHold
+	optMinHold
+	optOwner
+	optLabel
+)
+
+var optionNames = map[option]string{
+	optBlock:        "WithBlock",
+	optBlockTimeout: "WithBlockTimeout",
+	optPollInterval: "WithPollInterval",
+	optExpiry:       "WithExpiry",
+	optWatchdog:     "WithWatchdog",
+	optMaxHold:      "WithMaxHold",
+	optMinHold:      "WithMinHold",
+	optOwner:        "WithOwner",
+	optLabel:        "WithLabel",
+}
+
+const (
+	defaultLease        = 30 * time.Second
+	defaultPollInterval = 50 * time.Millisecond
+
+	minLease = 10 * time.Millisecond
+	maxLease = 10 * 365 * 24 * time.Hour
+	minPoll  = time.Millisecond
+
+	maxLabel = 256
+	maxOwner = 256
+)
+
+// lockConfig is what the options of a lock say; given has the ones that were given.
+type lockConfig struct {
+	given        option
+	blockTimeout time.Duration
+	pollInterval time.Duration
+	expiry       time.Duration
+	watchdog     time.Duration
+	maxHold      time.Duration
+	minHold      time.Duration
+	owner        string
+	label        string
+}
+
+// lockOption sets one field and notes that it was given.
+type lockOption struct {
+	name option
+	set  func(*lockConfig)
+}
+
+func (o lockOption) applyLock(c *lockConfig) {
+	c.given |= o.name
+	if o.set != nil {
+		o.set(c)
+	}
+}
+
+func (o lockOption) applyClient(c *clientConfig) { o.applyLock(&c.locks) }
+
+// WithBlock makes Lock wait until it gets the lock or its context ends. By default it makes one attempt.
+func WithBlock() LockOption { return lockOption{name: optBlock} }
+
+// WithBlockTimeout makes Lock wait for at most d; then it fails with [ErrLockAcquiredByOthers] or the last error of the server. It implies
+// [WithBlock].
+func WithBlockTimeout(d time.Duration) LockOption {
+	return lockOption{optBlock | optBlockTimeout, func(c *lockConfig) { c.blockTimeout = d }}
+}
+
+// WithPollInterval sets how long a waiter pauses at least between two attempts. It may be 1ms to a quarter of the lease. The
+// default is 50ms, or a quarter of the lease where that is less.
+func WithPollInterval(d time.Duration) LockOption {
+	return lockOption{optPollInterval, func(c *lockConfig) { c.pollInterval = d }}
+}
+
+// WithExpiry gives the hold a fixed lease that is never renewed: after d it is lost. It must be whole milliseconds, 10ms or more. By default
+// the lease is kept alive, see [WithWatchdog].
+func WithExpiry(d time.Duration) LockOption {
+	return lockOption{optExpiry, func(c *lockConfig) { c.expiry = d }}
+}
+
+// WithWatchdog sets the lease that the client's watchdog keeps alive: it is renewed every third of it, and when the process dies the lock is
+// free after at most d. It must be whole milliseconds, 10ms or more. The default is 30s.
+func WithWatchdog(d time.Duration) LockOption {
+	return lockOption{optWatchdog, func(c *lockConfig) { c.watchdog = d }}
+}
+
+// WithMaxHold ends a hold that is not unlocked within d and releases it; its error matches [ErrMaxHold] and [ErrLockLost]. It bounds what a forgotten
+// Unlock or a stuck goroutine can do. By default there is no limit.
+func WithMaxHold(d time.Duration) LockOption {
+	return lockOption{optMaxHold, func(c *lockConfig) { c.maxHold = d }}
+}
+
+// WithMinHold keeps the key for at least d after it was locked, even when Unlock comes sooner: Unlock returns at once, and others get the lock
+// when d is over. It must be whole milliseconds, 10ms or more. It is for jobs that are so short that clocks of several machines
+// would run them twice. By default there is no minimum.
+func WithMinHold(d time.Duration) LockOption {
+	return lockOption{optMinHold, func(c *lockConfig) { c.minHold = d }}
+}
+
+// WithOwner names the owner of a reentrant lock, 1 to 256 bytes: calls with the same owner on the same client share the hold. By default the
+// goroutine is the owner. See [ContextWithOwner].
+func WithOwner(id string) LockOption {
+	return lockOption{optOwner, func(c *lockConfig) { c.owner = id }}
+}
+
+// WithLabel stores s beside the lock, for people who look at it; at most 256 bytes as escaped for a URL. By default there is none.
+func WithLabel(s string) LockOption {
+	return lockOption{optLabel, func(c *lockConfig) { c.label = s }}
+}
+
+// has says whether any of the options was given.
+func (c *lockConfig) has(o option) bool { return c.given&o != 0 }
+
+// check reports the mistakes in the options by themselves.
+func (c *lockConfig) check(m *mistakes) {
+	m.check(!c.has(optBlockTimeout) || c.blockTimeout > 0, "WithBlockTimeout: %v is not above 0", c.blockTimeout)
+	m.check(!c.has(optPollInterval) || c.pollInterval >= minPoll, "WithPollInterval: %v is below %v", c.pollInterval, minPoll)
+	m.check(!c.has(optMaxHold) || c.maxHold > 0, "WithMaxHold: %v is not above 0", c.maxHold)
+	m.check(!c.has(optExpiry) || !c.has(optWatchdog), "WithExpiry and WithWatchdog: a lease is either fixed or kept alive")
+	c.checkLease(m, optExpiry, c.expiry)
+	c.checkLease(m, optWatchdog, c.watchdog)
+	c.checkLease(m, optMinHold, c.minHold)
+	m.check(!c.has(optOwner) || (c.owner != "" && len(c.owner) <= maxOwner), "WithOwner: an id has 1 to %d bytes", maxOwner)
+	m.check(len(escape(c.label)) <= maxLabel, "WithLabel: longer than %d bytes when escaped", maxLabel)
+}
+
+// checkLease reports a duration that Redis, which counts whole milliseconds, would not keep.
+func (c *lockConfig) checkLease(m *mistakes, o option, d time.Duration) {
+	if c.has(o) {
+		m.checkMillis(optionNames[o], d)
+	}
+}
+
+func (m *mistakes) checkMillis(name string, d time.Duration) {
+	m.check(d >= minLease, "%s: %v is below %v", name, d, minLease)
+	m.check(d <= maxLease, "%s: %v is above %v", name, d, maxLease)
+	m.check(d%time.Millisecond == 0, "%s: %v has a fraction of a millisecond", name, d)
+}
+
+// lockSettings is what a lock goes by: its own options over the defaults of its client.
+type lockSettings struct {
+	block        bool
+	blockTimeout time.Duration // 0: until the context ends
+	poll         time.Duration
+	lease        time.Duration
+	watched      bool
+	maxHold      time.Duration // 0: no limit
+	minHold      time.Duration // 0: none
+	owner        string
+	label        string // escaped
+}
+
+// settle checks a lock's own options and lays them over the defaults; allowed are the ones that its kind can honour.
+func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes) lockSettings {
+	var own lockConfig
+	for _, opt := range opts {
+		if opt != nil {
+			opt.applyLock(&own)
+		}
+	}
+	own.check(m)
+	for bit := optBlock; bit <= optLabel; bit <<= 1 {
+		m.check(!own.has(bit&^allowed), "%s: this kind of lock cannot honour it", optionNames[bit])
+	}
+	c := own.over(defaults, allowed)
+	s := lockSettings{
+		block: c.has(optBlock), blockTimeout: c.blockTimeout,
+		maxHold: c.maxHold, minHold: c.minHold, owner: c.owner, label: escape(c.label),
+	}
+	s.lease, s.watched = c.lease()
+	s.poll = min(defaultPollInterval, s.lease/4)
+	if c.has(optPollInterval) {
+		m.check(!own.has(optPollInterval) || c.pollInterval <= s.lease/4, "WithPollInterval: %v is above a quarter of the lease of %v", c.pollInterval, s.lease)
+		s.poll = min(c.pollInterval, s.lease/4)
+	}
+	m.check(s.maxHold == 0 || s.maxHold >= s.minHold, "WithMaxHold: %v is below the minimum hold of %v", s.maxHold, s.minHold)
+	return s
+}
+
+// over returns c where it says something and the defaults elsewhere. A lease of either sort replaces one of the other.
+func (c lockConfig) over(defaults lockConfig, allowed option) lockConfig {
+	usable := defaults.given & allowed &^ c.given
+	if c.has(optExpiry | optWatchdog) {
+		usable &^= optExpiry | optWatchdog
+	}
+	take := func(o option, to *time.Duration, from time.Duration) {
+		if usable&o != 0 {
+			*to = from
+		}
+	}
+	take(optBlockTimeout, &c.blockTimeout, defaults.blockTimeout)
+	take(optPollInterval, &c.pollInterval, defaults.pollInterval)
+	take(optExpiry, &c.expiry, defaults.expiry)
+	take(optWatchdog, &c.watchdog, defaults.watchdog)
+	take(optMaxHold, &c.maxHold, defaults.maxHold)
+	take(optMinHold, &c.minHold, defaults.minHold)
+	if usable&optOwner != 0 {
+		c.owner = defaults.owner
+	}
+	if usable&optLabel != 0 {
+		c.label = defaults.label
+	}
+	c.given |= usable
+	return c
+}
+
+func (c *lockConfig) lease() (length time.Duration, watched bool) {
+	switch {
+	case c.has(optExpiry):
+		return c.expiry, false
+	case c.has(optWatchdog):
+		return c.watchdog, true
+	}
+	return defaultLease, true
+}
+
+// escape makes s safe to stand between bars in a value.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -1,0 +1,47 @@
+-- Leave a level of a reentrant lock that is ours; with no level left give it back, at once or after a minimum hold.
+--
+-- KEYS[1] the lock
+-- ARGV[1] owner   ARGV[2] hold id   ARGV[3] count wanted, 0 to give it back   ARGV[4] number of this change
+-- ARGV[5] ms to keep the key when the count is 0, 0 for none
+--
+-- 1: the change is applied, or an older one that no longer matters   2: was released before and is kept
+-- 0: not ours   -1: the key is of another kind
+
+local function whole(s, least)
+  local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
+  return n and n >= least and n
+end
+
+local count, seq, keep = whole(ARGV[3], 0), whole(ARGV[4], 2), whole(ARGV[5], 0)
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not keep then
+  return redis.error_reply('ERR relock: reentrant_release: bad arguments')
+end
+
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'hash' then
+  return kind == 'none' and 0 or -1
+end
+local hold = redis.call('HGET', KEYS[1], 'hold')
+if hold == 'kept:' .. ARGV[2] then
+  return 2
+end
+if hold ~= ARGV[2] then
+  return 0
+end
+
+if count > 0 then
+  if seq > tonumber(string.sub(redis.call('HGET', KEYS[1], 'seq'), 2)) then
+    -- HDEL is never refused for want of memory, and lets the HSET after it pass.
+    redis.call('HDEL', KEYS[1], '')
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
+  end
+  return 1
+end
+if keep == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[1], 'hold', 'kept:' .. ARGV[2])
+return 1

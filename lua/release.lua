@@ -1,0 +1,36 @@
+-- Give back a plain lock that is ours: at once, or after a minimum hold.
+--
+-- KEYS[1] the lock
+-- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept
+--
+-- 1: was ours and is released   2: was released before and is kept   0: not ours   -1: the key is of another kind
+
+local function whole(s, least)
+  local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
+  return n and n >= least and n
+end
+
+local keep = whole(ARGV[2], 0)
+if #ARGV[1] == 0 or not keep or #ARGV[3] == 0 then
+  return redis.error_reply('ERR relock: release: bad arguments')
+end
+
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' then
+  return kind == 'none' and 0 or -1
+end
+local held = redis.call('GET', KEYS[1])
+if held == ARGV[3] then
+  return 2
+end
+if held ~= ARGV[1] then
+  return 0
+end
+if keep == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+-- PEXPIRE is never refused for want of memory, and lets the SET after it pass.
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
+return 1

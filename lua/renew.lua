@@ -1,0 +1,28 @@
+-- Lengthen the lease of a plain lock that is still ours; never shorten it.
+--
+-- KEYS[1] the lock
+-- ARGV[1] value   ARGV[2] lease in ms
+--
+-- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
+
+local function whole(s, least)
+  local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
+  return n and n >= least and n
+end
+
+local lease = whole(ARGV[2], 10)
+if #ARGV[1] == 0 or not lease then
+  return redis.error_reply('ERR relock: renew: bad arguments')
+end
+
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' then
+  return kind == 'none' and 0 or -1
+end
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+if redis.call('PTTL', KEYS[1]) < lease then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 1

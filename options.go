@@ -1,0 +1,191 @@
+package relock
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of its locks.
+type ClientOption interface {
+	applyClient(*clientConfig)
+}
+
+type clientOption func(*clientConfig)
+
+func (f clientOption) applyClient(c *clientConfig) { f(c) }
+
+// The defaults of a [Client].
+const (
+	defaultMaxIdle        = 10
+	defaultIdleTimeout    = 60 * time.Second
+	defaultDialTimeout    = 5 * time.Second
+	defaultCommandTimeout = 3 * time.Second
+	defaultKeyPrefix      = "relock:"
+)
+
+// clientConfig is what the options of a client say.
+type clientConfig struct {
+	network, address   string
+	username, password string
+	database           int
+	tls                *tls.Config
+	useTLS             bool
+
+	maxIdle, maxActive int
+	wait               bool
+	idleTimeout        time.Duration
+	dialTimeout        time.Duration
+	commandTimeout     time.Duration
+
+	prefix string
+	logger *slog.Logger
+	locks  lockConfig
+
+	given []string // names of the options that only make sense for a pool and connections of our own
+}
+
+func newClientConfig(opts []ClientOption) *clientConfig {
+	c := &clientConfig{
+		maxIdle:        defaultMaxIdle,
+		idleTimeout:    defaultIdleTimeout,
+		dialTimeout:    defaultDialTimeout,
+		commandTimeout: defaultCommandTimeout,
+		prefix:         defaultKeyPrefix,
+		logger:         slog.New(slog.DiscardHandler),
+	}
+	for _, opt := range opts {
+		if opt != nil {
+			opt.applyClient(c)
+		}
+	}
+	return c
+}
+
+// ownPool makes an option that sets up connections, which a pool of the user's own does itself.
+func ownPool(name string, set func(*clientConfig)) ClientOption {
+	return clientOption(func(c *clientConfig) {
+		c.given = append(c.given, name)
+		set(c)
+	})
+}
+
+// WithMaxIdle sets how many idle connections the pool keeps. The default is 10.
+func WithMaxIdle(n int) ClientOption {
+	return ownPool("WithMaxIdle", func(c *clientConfig) { c.maxIdle = n })
+}
+
+// WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit.
+// The connections of the watchdog and of clean-up, at most two, are not counted.
+func WithMaxActive(n int) ClientOption {
+	return ownPool("WithMaxActive", func(c *clientConfig) { c.maxActive = n })
+}
+
+// WithIdleTimeout sets after how long an idle connection is closed. Keep it below the server's own timeout. The
+// default is 60s.
+func WithIdleTimeout(d time.Duration) ClientOption {
+	return ownPool("WithIdleTimeout", func(c *clientConfig) { c.idleTimeout = d })
+}
+
+// WithWaitMode makes a call that finds all connections in use wait for one, for at most the dial timeout. By default it fails
+// at once, with an error that [IsRetryableErr] knows. It matters together with [WithMaxActive].
+func WithWaitMode() ClientOption {
+	return ownPool("WithWaitMode", func(c *clientConfig) { c.wait = true })
+}
+
+// WithUsername sets the ACL user to log in as, with the password given to [NewClient]. The default is the server's default user.
+func WithUsername(name string) ClientOption {
+	return ownPool("WithUsername", func(c *clientConfig) { c.username = name })
+}
+
+// WithDatabase sets the number of the database. The default is 0.
+func WithDatabase(n int) ClientOption {
+	return ownPool("WithDatabase", func(c *clientConfig) { c.database = n })
+}
+
+// WithTLS encrypts connections. A nil config means TLS 1.2 or newer with the system's certificates; where the config has no
+// server name, the host of the address is taken. By default connections are not encrypted.
+func WithTLS(config *tls.Config) ClientOption {
+	return ownPool("WithTLS", func(c *clientConfig) { c.tls, c.useTLS = config, true })
+}
+
+// WithDialTimeout limits connecting, TLS and log-in included. The default is 5s.
+func WithDialTimeout(d time.Duration) ClientOption {
+	return ownPool("WithDialTimeout", func(c *clientConfig) { c.dialTimeout = d })
+}
+
+// WithCommandTimeout limits the wait for an answer of the server. The default is 3s. The commands of a lock have at most a third of its
+// lease.
+func WithCommandTimeout(d time.Duration) ClientOption {
+	return clientOption(func(c *clientConfig) { c.commandTimeout = d })
+}
+
+// WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It must not contain
+// braces, which would decide the slot in a Cluster.
+func WithKeyPrefix(prefix string) ClientOption {
+	return clientOption(func(c *clientConfig) { c.prefix = prefix })
+}
+
+// WithLogger sets where events of the background go: lost locks, releases that are not confirmed, clean-up that was given up. By default
+// nothing is logged. Errors that are returned are not logged as well.
+func WithLogger(logger *slog.Logger) ClientOption {
+	return clientOption(func(c *clientConfig) { c.logger = logger })
+}
+
+// mistakes collects what is wrong with settings, so that they are reported all at once.
+type mistakes []string
+
+func (m *mistakes) check(ok bool, format string, args ...any) {
+	if !ok {
+		*m = append(*m, fmt.Sprintf(format, args...))
+	}
+}
+
+// err returns nil, or an error that matches ErrInvalid and lists every mistake.
+func (m mistakes) err() error {
+	if len(m) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrInvalid, strings.Join(m, "; "))
+}
+
+// check reports the mistakes in the settings of any client.
+func (c *clientConfig) check(m *mistakes) {
+	m.check(c.commandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.commandTimeout)
+	m.check(!strings.ContainsAny(c.prefix, "{}"), "WithKeyPrefix: %q has a brace", c.prefix)
+	m.check(c.logger != nil, "WithLogger: is nil")
+	m.check(len(c.prefix) <= maxKey, "WithKeyPrefix: longer than %d bytes", maxKey)
+	c.locks.check(m)
+}
+
+// checkConnection reports the mistakes in what only a pool of our own needs.
+func (c *clientConfig) checkConnection(m *mistakes) {
+	checkAddress(m, c.network, c.address)
+	m.check(c.maxIdle >= 0, "WithMaxIdle: %d is negative", c.maxIdle)
+	m.check(c.maxActive >= 0, "WithMaxActive: %d is negative", c.maxActive)
+	m.check(c.idleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.idleTimeout)
+	m.check(c.dialTimeout > 0, "WithDialTimeout: %v is not above 0", c.dialTimeout)
+	m.check(c.database >= 0, "WithDatabase: %d is negative", c.database)
+	m.check(c.username == "" || c.password != "", "WithUsername: needs a password")
+}
+
+func checkAddress(m *mistakes, network, address string) {
+	if address == "" {
+		m.check(false, "address: is empty")
+		return
+	}
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+		_, port, err := net.SplitHostPort(address)
+		m.check(err == nil, "address: %q is not host:port", address)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		m.check(err != nil || (bad == nil && n > 0), "address: %q has no port from 1 to 65535", address)
+	case "unix":
+	default:
+		m.check(false, "network: %q is not tcp, tcp4, tcp6 or unix", network)
+	}
+}

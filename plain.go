@@ -1,0 +1,119 @@
+package relock
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/utils"
+)
+
+// plainProtocol renews and releases the string of a plain lock.
+type plainProtocol struct{ redisKey, value string }
+
+func (p plainProtocol) renew(lease time.Duration) scripted {
+	return scripted{renewScript, p.redisKey, []any{p.value, lease.Milliseconds()}}
+}
+
+func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
+	return scripted{releaseScript, p.redisKey, []any{p.value, keep.Milliseconds(), keptValue(p.value)}}
+}
+
+// plainAttempt is the wait of one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer never
+// came goes to the cleaner and is never believed. All later ones are the acquire script with a value of their own.
+type plainAttempt struct {
+	client   *Client
+	key      string
+	redisKey string
+	settings *lockSettings
+	caller   context.Context
+
+	first string // the value of SET NX, "" before it was sent; the script may take it over
+	value string // of the script; "" before it was sent
+	doubt doubt  // about the script
+}
+
+func (a *plainAttempt) try(ctx context.Context) (*level, error) {
+	if a.first == "" {
+		h, next, err := a.setNX(ctx)
+		if !next {
+			return h, err
+		}
+	}
+	return a.script(ctx)
+}
+
+// setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken, to see by what, and when the connection
+// broke.
+func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err error) {
+	value, err := a.newValue()
+	if err != nil {
+		return nil, false, err
+	}
+	o := a.client.driver.call(ctx, a.settings.lease/3, setNX(a.redisKey, value, a.settings.lease))
+	if o.sent.IsZero() {
+		return nil, false, o.err
+	}
+	a.first = value
+	if d := (doubt{}).add(o); d.exists() {
+		a.client.clean(a.cleanup(value, d))
+	}
+	switch {
+	case o.err != nil:
+		return nil, o.broke() && ctx.Err() == nil, o.err
+	case o.reply == nil:
+		return nil, true, nil
+	}
+	h, err = a.grant(value, o.sent, doubt{})
+	return h, false, err
+}
+
+// script takes a key that is free, or that holds the value of the SET NX.
+func (a *plainAttempt) script(ctx context.Context) (*level, error) {
+	if a.value == "" {
+		value, err := a.newValue()
+		if err != nil {
+			return nil, err
+		}
+		a.value = value
+	}
+	lease := a.settings.lease
+	o, d := a.client.eval(ctx, lease/3, scripted{acquireScript, a.redisKey, []any{a.value, a.first, lease.Milliseconds()}})
+	a.doubt = a.doubt.merge(d)
+	switch {
+	case o.err != nil:
+		return nil, o.err
+	case o.reply == int64(answerOurs):
+		return a.grant(a.value, o.sent, a.doubt)
+	case o.reply == int64(answerOther):
+		return nil, ErrLockAcquiredByOthers
+	}
+	return nil, ErrKeyConflict
+}
+
+func (a *plainAttempt) newValue() (string, error) {
+	id, err := utils.NewID()
+	if err != nil {
+		return "", err
+	}
+	return a.client.identity.value(id, a.settings.label), nil
+}
+
+// grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the wait goes on with a new value: the
+// old one is being released.
+func (a *plainAttempt) grant(value string, sent time.Time, d doubt) (*level, error) {
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value}, sent, a.settings, d)
+	a.first, a.value, a.doubt = value, "", doubt{}
+	return l.begin(a.caller, sent, a.settings)
+}
+
+// finish cleans up after a wait that ended without a grant while a script may still be executed.
+func (a *plainAttempt) finish() {
+	if a.doubt.exists() {
+		a.client.clean(a.cleanup(a.value, a.doubt))
+	}
+}
+
+func (a *plainAttempt) cleanup(value string, d doubt) *cleanup {
+	release := plainProtocol{a.redisKey, value}.release(0, 0, 0)
+	return newCleanup(a.key, a.settings.lease, a.settings.lease/3, d, func(time.Time) scripted { return release })
+}

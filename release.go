@@ -1,0 +1,64 @@
+package relock
+
+import (
+	"context"
+	"time"
+)
+
+// giveBack tells the server how many levels are left. It takes at most the command timeout: half of it through the pool, the rest
+// through the cleaner's connection, which then goes on by itself.
+func (l *lease) giveBack(levels int) error {
+	c := l.client
+	limit := below(c.config.commandTimeout, l.limit)
+	budget := time.NewTimer(limit)
+	defer budget.Stop()
+	job := l.releaseJob(levels)
+
+	o, d := c.eval(context.Background(), limit/2, job.release(time.Now()))
+	if o.answered && o.err == nil {
+		if job.doubtful() {
+			c.clean(job)
+		}
+		return l.judge(o, d.last.IsZero())
+	}
+	c.clean(job)
+	select {
+	case <-job.answered:
+		if job.answer.err == nil {
+			return l.judge(job.answer, d.last.IsZero() && job.first)
+		}
+		return both(ErrUnconfirmed, job.answer.err)
+	case <-budget.C:
+	case <-c.life.Done():
+	}
+	return both(ErrUnconfirmed, o.err)
+}
+
+// releaseJob is the release that leaves levels behind. The last one also cleans up after the acquire.
+func (l *lease) releaseJob(levels int) *cleanup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var d doubt
+	if levels == 0 {
+		d = l.doubt
+	}
+	l.seq++
+	return newCleanup(l.key, l.length, l.limit, d, l.release(levels, l.seq, l.keep))
+}
+
+// judge reads the answer to a release. One that finds nothing of ours has failed, unless an earlier copy of it may have done the
+// work and the lease cannot have ended by itself.
+func (l *lease) judge(o outcome, first bool) error {
+	switch o.reply {
+	case int64(answerOurs), int64(answerKept):
+		return nil
+	}
+	l.mu.Lock()
+	inTime := time.Until(l.until) > 0
+	l.mu.Unlock()
+	if !first && inTime && o.reply == int64(answerOther) {
+		return nil
+	}
+	l.lose(ErrLockLost) // the levels that are left, if any
+	return gone(ErrLockLost)
+}

@@ -1,0 +1,76 @@
+package relock
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// fromURL fills in what a URL says: network, address, user, password, database and TLS. Its mistakes never repeat the URL, which may have
+// a password in it.
+func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		m.check(false, "URL: cannot be parsed")
+		return
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		c.fromTCP(u, m)
+	case "unix":
+		c.fromUnix(u, m)
+	default:
+		m.check(false, "URL: scheme %q is not redis, rediss or unix", u.Scheme)
+		return
+	}
+	m.check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
+	if u.User != nil {
+		c.username = u.User.Username()
+		c.password, _ = u.User.Password()
+		m.check(c.password != "", "URL: a user needs a password")
+	}
+}
+
+func (c *clientConfig) fromTCP(u *url.URL, m *mistakes) {
+	c.network = "tcp"
+	host, port := u.Hostname(), u.Port()
+	if host == "" {
+		host = "localhost"
+	}
+	if port == "" {
+		port = "6379"
+	}
+	c.address = net.JoinHostPort(host, port)
+	c.useTLS = u.Scheme == "rediss"
+	c.fromDatabase(strings.TrimPrefix(u.Path, "/"), m)
+	c.fromQuery(u, m)
+}
+
+func (c *clientConfig) fromUnix(u *url.URL, m *mistakes) {
+	c.network, c.address = "unix", u.Path
+	m.check(u.Host == "", "URL: a unix socket has no host; write unix:///path")
+	c.fromQuery(u, m)
+}
+
+// fromQuery takes ?db=n and refuses everything else: a setting that is not understood must not be dropped.
+func (c *clientConfig) fromQuery(u *url.URL, m *mistakes) {
+	query, err := url.ParseQuery(u.RawQuery)
+	m.check(err == nil, "URL: its parameters cannot be parsed")
+	for name, values := range query {
+		if name != "db" {
+			m.check(false, "URL: parameter %q is not known", name)
+			continue
+		}
+		c.fromDatabase(values[0], m)
+	}
+}
+
+func (c *clientConfig) fromDatabase(text string, m *mistakes) {
+	if text == "" {
+		return
+	}
+	n, err := strconv.Atoi(text)
+	m.check(err == nil && n >= 0, "URL: database %q is not a number from 0", text)
+	c.database = n
+}

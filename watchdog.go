@@ -1,0 +1,72 @@
+package relock
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of its length after the
+// last sending; an attempt that fails is repeated soon, until belief ends; "not ours" is loss at once.
+
+// maxRenewRetry is the longest pause after a renewal that failed.
+const maxRenewRetry = 500 * time.Millisecond
+
+// renewal keeps one lease alive. It belongs to the watchdog's goroutine.
+type renewal struct {
+	lease   *lease
+	asked   time.Duration // by the sending under way
+	failing bool          // the last one got no answer, which was logged
+}
+
+// next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief runs out as last set.
+func (r *renewal) next(time.Time) (scripted, time.Duration, bool) {
+	r.asked = r.lease.watchedLease()
+	if r.asked == 0 {
+		return scripted{}, 0, false
+	}
+	return r.lease.protocol.renew(r.asked), r.asked / 3, true
+}
+
+func (r *renewal) took(o outcome) (time.Time, bool) {
+	switch {
+	case o.err != nil:
+		r.report(o.err)
+		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
+	case o.reply != int64(answerOurs):
+		r.lease.lose(ErrLockLost)
+		return time.Time{}, false
+	}
+	r.failing = false
+	if r.lease.believe(o.sent, r.asked) != nil {
+		return time.Time{}, false
+	}
+	return r.lease.renewAt(o.sent), true
+}
+
+func (r *renewal) report(err error) {
+	if !r.failing && r.lease.client.life.Err() == nil {
+		r.failing = true
+		r.lease.client.logger.Warn("relock: renewal failed, trying again", "key", r.lease.key, "reason", err.Error())
+	}
+}
+
+// renewAt is when to renew after a request sent at sent: a third of the watched lease later, and never when less than two thirds of
+// it would be left of the belief.
+func (l *lease) renewAt(sent time.Time) time.Time {
+	watched := l.watchedLease()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := sent.Add(jitter(watched / 3))
+	if latest := l.until.Add(-watched * 2 / 3); latest.Before(at) {
+		return latest
+	}
+	return at
+}
+
+// jitter takes up to a tenth off, so that locks taken together are not renewed together for ever.
+func jitter(d time.Duration) time.Duration {
+	if d < 10 {
+		return d
+	}
+	return d - rand.N(d/10)
+}

@@ -1,0 +1,221 @@
+package relock
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// task is something that a worker sends to the server, again and again until it is done.
+type task interface {
+	// next returns what to send now, within which limit; false when nothing is to be sent any more.
+	next(now time.Time) (s scripted, limit time.Duration, ok bool)
+	// took says what came of it, and returns when to send again; false when the task is done.
+	took(o outcome) (again time.Time, ok bool)
+}
+
+// job is a task's place in a worker. Its fields belong to the worker.
+type job struct {
+	task    task
+	at      time.Time
+	index   int  // in the heap, -1 while it is not there
+	removed bool // by remove; a job under way is then not put back
+}
+
+func newJob(t task) *job { return &job{task: t, index: -1} }
+
+// maxBatch is how many jobs share a pipeline.
+const maxBatch = 100
+
+// worker sends jobs when they are due, in pipelined batches over a connection of its own, so that no caller can keep it
+// from doing so. One goroutine, started with the first job.
+type worker struct {
+	link  link
+	tasks *tasks
+	done  <-chan struct{} // of the client
+
+	mu      sync.Mutex
+	jobs    jobHeap
+	started bool
+	wake    chan struct{}
+}
+
+func newWorker(d driver, t *tasks, done <-chan struct{}) *worker {
+	return &worker{link: d.link(), tasks: t, done: done, wake: make(chan struct{}, 1)}
+}
+
+// add puts a job in, or moves it. A removed job stays out.
+func (w *worker) add(j *job, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.started {
+		w.started = w.tasks.start(w.run)
+	}
+	w.put(j, at)
+	if j.index == 0 {
+		w.nudge()
+	}
+}
+
+func (w *worker) put(j *job, at time.Time) {
+	switch j.at = at; {
+	case j.removed:
+	case j.index >= 0:
+		heap.Fix(&w.jobs, j.index)
+	default:
+		heap.Push(&w.jobs, j)
+	}
+}
+
+// remove takes a job out for good. What it has under way may still be executed; its answer is not looked at any more.
+func (w *worker) remove(j *job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.removed = true
+	if j.index >= 0 {
+		heap.Remove(&w.jobs, j.index)
+	}
+}
+
+func (w *worker) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// pending returns the tasks that are left.
+func (w *worker) pending() []task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var left []task
+	for _, j := range w.jobs {
+		left = append(left, j.task)
+	}
+	return left
+}
+
+func (w *worker) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		batch, pause := w.due(time.Now())
+		if len(batch) > 0 {
+			w.send(batch)
+			continue
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-w.wake:
+		case <-w.done:
+			return
+		}
+	}
+}
+
+// due takes out the jobs whose time has come, or says how long that will be.
+func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil, time.Hour
+	default:
+	}
+	for len(w.jobs) > 0 && len(batch) < maxBatch {
+		if pause := w.jobs[0].at.Sub(now); pause > 0 {
+			return batch, pause
+		}
+		batch = append(batch, heap.Pop(&w.jobs).(*job))
+	}
+	return batch, time.Hour
+}
+
+func (w *worker) send(batch []*job) {
+	now := time.Now()
+	var sending []*job
+	var requests []scripted
+	limit := time.Duration(0)
+	for _, j := range batch {
+		s, l, ok := j.task.next(now)
+		if !ok {
+			continue
+		}
+		sending, requests = append(sending, j), append(requests, s)
+		if limit == 0 || l < limit {
+			limit = l
+		}
+	}
+	for i, o := range pipeline(w.link, limit, requests) {
+		w.answered(sending[i], o)
+	}
+}
+
+func (w *worker) answered(j *job, o outcome) {
+	w.mu.Lock()
+	removed := j.removed
+	w.mu.Unlock()
+	if removed {
+		return
+	}
+	again, ok := j.task.took(o)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.index < 0 || again.Before(j.at) {
+		w.put(j, again)
+	}
+}
+
+// pipeline runs scripts over a link: by digest, and in full where the server does not know one.
+func pipeline(l link, limit time.Duration, scripts []scripted) []outcome {
+	if len(scripts) == 0 {
+		return nil
+	}
+	requests := make([]request, len(scripts))
+	for i, s := range scripts {
+		requests[i] = s.bySHA()
+	}
+	outcomes := l.pipeline(limit, requests)
+	var unknown []int
+	requests = requests[:0]
+	for i, o := range outcomes {
+		if isNoScript(o.err) {
+			unknown, requests = append(unknown, i), append(requests, scripts[i].bySource())
+		}
+	}
+	if len(unknown) > 0 {
+		for k, o := range l.pipeline(limit, requests) {
+			outcomes[unknown[k]] = o
+		}
+	}
+	return outcomes
+}
+
+// jobHeap orders jobs by their time.
+type jobHeap []*job
+
+func (h jobHeap) Len() int           { return len(h) }
+func (h jobHeap) Less(a, b int) bool { return h[a].at.Before(h[b].at) }
+func (h jobHeap) Swap(a, b int) {
+	h[a], h[b] = h[b], h[a]
+	h[a].index, h[b].index = a, b
+}
+
+func (h *jobHeap) Push(x any) {
+	j := x.(*job)
+	j.index = len(*h)
+	*h = append(*h, j)
+}
+
+func (h *jobHeap) Pop() any {
+	old := *h
+	j := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	j.index = -1
+	return j
+}
