@@ -12,68 +12,86 @@ const (
 	maxCleanGap   = 800 * time.Millisecond
 )
 
+// cleanLimit is how long the cleaner waits for an answer before it tries another connection.
+const cleanLimit = 700 * time.Millisecond
+
 // cleanup is a release that is repeated in the background, on the cleaner's connection and on no caller's context.
 type cleanup struct {
 	key     string // as the user named it, for the log
 	release func(now time.Time) scripted
-	limit   time.Duration
+	lost    func()        // called when the server answers that there is nothing of ours; may be nil
 	doubt   doubt         // requests that the release cleans up after
 	until   time.Time     // with requests in doubt it is repeated until then, whatever the answers
 	giveUp  time.Time     // after that the lease has ended by itself
-	gap     time.Duration // the next pause
+	gap     time.Duration // the next pause, from sending to sending
 
-	tries    int
+	// Of the cleaner's goroutine.
+	settled bool // the doubt was settled before the sending under way
+	tries   int  // that were sent
+
 	answer   outcome       // the first answer
 	first    bool          // it answered the first sending
 	answered chan struct{} // closed when the two are there
 }
 
 // newCleanup makes a release that is sent until it is answered; with doubt, until one lease after the last request in doubt.
-func newCleanup(key string, lease, limit time.Duration, d doubt, release func(time.Time) scripted) *cleanup {
-	c := &cleanup{key: key, release: release, limit: limit, doubt: d, gap: firstCleanGap, answered: make(chan struct{})}
+func newCleanup(key string, lease time.Duration, d doubt, release func(time.Time) scripted) *cleanup {
+	c := &cleanup{key: key, release: release, doubt: d, gap: firstCleanGap, answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
 	if !d.last.IsZero() {
 		c.until = d.last.Add(lease)
-		if c.until.After(c.giveUp) {
-			c.giveUp = c.until
-		}
+		c.giveUp = later(c.giveUp, c.until)
 	}
 	return c
 }
 
-func (c *cleanup) next(now time.Time) (scripted, time.Duration, bool) {
+func (c *cleanup) limit() time.Duration { return cleanLimit }
+
+func (c *cleanup) next(now time.Time) (scripted, bool) {
 	if now.After(c.giveUp) {
-		return scripted{}, 0, false
+		return scripted{}, false
 	}
-	c.tries++
-	return c.release(now), c.limit, true
+	c.settled = c.doubt.settled()
+	return c.release(now), true
 }
 
-// took keeps the first answer and says when to send again.
+// took keeps the first answer and says when to send again. Only the answer to a release that was sent after the doubt had settled ends
+// the job early: one that was sent before may have overtaken the request in doubt.
 func (c *cleanup) took(o outcome) (time.Time, bool) {
+	if !o.sent.IsZero() {
+		c.tries++
+	}
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
-		if !c.doubtful() {
+		if c.settled || !c.doubtful() {
 			return time.Time{}, false
 		}
 	}
+	sent := o.sent
+	if sent.IsZero() {
+		sent = time.Now()
+	}
 	pause := c.gap
 	c.gap = min(2*c.gap, maxCleanGap)
-	return time.Now().Add(pause), true
+	return sent.Add(pause), true
 }
 
-// note keeps the first answer. Only the cleaner's goroutine calls it.
+// note keeps the first answer.
 func (c *cleanup) note(o outcome) {
 	select {
 	case <-c.answered:
+		return
 	default:
-		c.answer, c.first = o, c.tries == 1
-		close(c.answered)
+	}
+	c.answer, c.first = o, c.tries == 1
+	close(c.answered)
+	if c.lost != nil && o.err == nil && !isOurs(o.reply) {
+		c.lost()
 	}
 }
 
 // doubtful says that the release has to be repeated even when it was answered.
-func (c *cleanup) doubtful() bool { return time.Now().Before(c.until) && !c.doubt.settled() }
+func (c *cleanup) doubtful() bool { return time.Now().Before(c.until) }
 
 // clean hands a release to the cleaner, to be sent at once.
 func (c *Client) clean(job *cleanup) { c.cleaner.add(newJob(job), time.Now()) }

@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,12 +177,13 @@ func (d *poolDriver) do(conn redis.Conn, timeout time.Duration, r request) (any,
 	if d.own {
 		return redis.DoWithTimeout(conn, timeout, r.cmd, r.args...)
 	}
-	if _, ok := conn.(redis.ConnWithContext); !ok {
-		return conn.Do(r.cmd, r.args...)
-	}
 	ctx, cancel := context.WithTimeout(d.life, timeout)
 	defer cancel()
-	return redis.DoContext(conn, ctx, r.cmd, r.args...)
+	reply, err := redis.DoContext(conn, ctx, r.cmd, r.args...)
+	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
+		return conn.Do(r.cmd, r.args...) // a wrapped connection; nothing was sent
+	}
+	return reply, err
 }
 
 // orClosed makes ErrClosed of whatever happens because of close.

@@ -8,4 +8,9 @@ require (
 	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261
 )
 
-require github.com/stretchr/testify v1.12.1 // indirect
+require go.uber.org/goleak v1.3.0
+
+require (
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)

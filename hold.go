@@ -127,6 +127,7 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	l := h.lease
+	l.lengthen(d)
 	o, _ := l.client.eval(ctx, l.limit, l.protocol.renew(d))
 	if o.err != nil {
 		return ended(ctx, o.err)

@@ -101,13 +101,24 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	return newCleanup(l.key, l.length, l.limit, d, l.release(l.live, l.seq, l.keep))
+	job := newCleanup(l.key, l.length, d, l.release(l.live, l.seq, l.keep))
+	if l.live > 0 {
+		job.lost = func() { l.lose(ErrLockLost) }
+	}
+	return job
+}
+
+// lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on, whether it is answered or not.
+func (l *lease) lengthen(length time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.length = max(l.length, length)
 }
 
 // release is the request that leaves levels behind; with none the key is kept until keep.
 func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) scripted {
 	return func(now time.Time) scripted {
-		left := max(0, keep.Sub(now)).Truncate(time.Millisecond)
+		left := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
 		return l.protocol.release(levels, seq, left)
 	}
 }
@@ -146,7 +157,6 @@ func (l *lease) believe(sent time.Time, length time.Duration) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.length = max(l.length, length)
 	if until := sent.Add(length - drift(length)); l.over == nil && until.After(l.until) {
 		l.until = until
 		l.timer.Reset(time.Until(until))

@@ -17,15 +17,22 @@ type poolLink struct {
 	closed bool
 }
 
+const (
+	minDial   = time.Second           // a dial has this long, however short the leases are
+	linkGrace = 50 * time.Millisecond // by which an orderly timeout comes first
+)
+
 func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
-	deadline := time.Now().Add(below(l.driver.commandTimeout, limit))
 	outcomes := make([]outcome, len(requests))
-	conn, err := l.connect(deadline)
+	conn, err := l.connect(max(limit, minDial))
 	if err != nil {
 		fill(outcomes, outcome{err: l.driver.orClosed(explain(err))})
 		return outcomes
 	}
 	sent := time.Now()
+	deadline := sent.Add(below(l.driver.commandTimeout, limit))
+	// A connection of the user's may know no deadlines.
+	defer time.AfterFunc(time.Until(deadline)+linkGrace, func() { _ = conn.Close() }).Stop()
 	if err := sendAll(conn, requests); err != nil {
 		l.drop(conn)
 		fill(outcomes, l.failed(sent, err))
@@ -78,14 +85,14 @@ func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) outcome {
 }
 
 // connect returns the connection, dialling it when there is none.
-func (l *poolLink) connect(deadline time.Time) (redis.Conn, error) {
+func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
 	if conn != nil {
 		return conn, nil
 	}
-	ctx, cancel := context.WithDeadline(l.driver.life, deadline)
+	ctx, cancel := context.WithTimeout(l.driver.life, below(l.driver.dialTimeout, limit))
 	defer cancel()
 	conn, err := l.driver.dial(ctx)
 	if err != nil {

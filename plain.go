@@ -115,5 +115,5 @@ func (a *plainAttempt) finish() {
 
 func (a *plainAttempt) cleanup(value string, d doubt) *cleanup {
 	release := plainProtocol{a.redisKey, value}.release(0, 0, 0)
-	return newCleanup(a.key, a.settings.lease, a.settings.lease/3, d, func(time.Time) scripted { return release })
+	return newCleanup(a.key, a.settings.lease, d, func(time.Time) scripted { return release })
 }

@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/relock-go/relock/utils"
@@ -197,17 +198,18 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 // reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the background.
 func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	if err := l.check(); err != nil {
-		return nil, err
+		return nil, lostLevel(err)
 	}
 	c, s := a.lock.client, &a.lock.settings
 	l.mu.Lock()
 	l.seq++
 	want, seq := l.live+1, l.seq
+	l.length = max(l.length, s.lease) // whether it is answered or not
 	l.mu.Unlock()
-	o, _ := c.eval(ctx, s.lease/3, l.protocol.(reentrantProtocol).enter(want, seq, s.lease))
+	o, d := c.eval(ctx, s.lease/3, l.protocol.(reentrantProtocol).enter(want, seq, s.lease))
 	switch {
 	case o.err != nil:
-		if !o.sent.IsZero() {
+		if d.exists() {
 			c.clean(l.cleanup(doubt{}))
 		}
 		return nil, o.err
@@ -216,9 +218,17 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 		return nil, ErrLockLost
 	}
 	if err := l.believe(o.sent, s.lease); err != nil {
-		return nil, err
+		return nil, lostLevel(err)
 	}
 	return l.push(a.caller, o.sent, s)
+}
+
+// lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.
+func lostLevel(over error) error {
+	if errors.Is(over, ErrNotHeld) {
+		return ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked
+	}
+	return over
 }
 
 // finish cleans up after a wait that ended without a grant of its own while its request may still be executed.
@@ -227,5 +237,5 @@ func (a *reentrantAttempt) finish() {
 		return
 	}
 	s, release := &a.lock.settings, a.protocol.release(0, 2, 0)
-	a.lock.client.clean(newCleanup(a.lock.key, s.lease, s.lease/3, a.doubt, func(time.Time) scripted { return release }))
+	a.lock.client.clean(newCleanup(a.lock.key, s.lease, a.doubt, func(time.Time) scripted { return release }))
 }

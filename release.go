@@ -19,13 +19,13 @@ func (l *lease) giveBack(levels int) error {
 		if job.doubtful() {
 			c.clean(job)
 		}
-		return l.judge(o, d.last.IsZero())
+		return l.judge(o, levels, d.last.IsZero())
 	}
 	c.clean(job)
 	select {
 	case <-job.answered:
 		if job.answer.err == nil {
-			return l.judge(job.answer, d.last.IsZero() && job.first)
+			return l.judge(job.answer, levels, d.last.IsZero() && job.first)
 		}
 		return both(ErrUnconfirmed, job.answer.err)
 	case <-budget.C:
@@ -43,20 +43,23 @@ func (l *lease) releaseJob(levels int) *cleanup {
 		d = l.doubt
 	}
 	l.seq++
-	return newCleanup(l.key, l.length, l.limit, d, l.release(levels, l.seq, l.keep))
+	job := newCleanup(l.key, l.length, d, l.release(levels, l.seq, l.keep))
+	if levels > 0 {
+		job.lost = func() { l.lose(ErrLockLost) }
+	}
+	return job
 }
 
-// judge reads the answer to a release. One that finds nothing of ours has failed, unless an earlier copy of it may have done the
-// work and the lease cannot have ended by itself.
-func (l *lease) judge(o outcome, first bool) error {
-	switch o.reply {
-	case int64(answerOurs), int64(answerKept):
+// judge reads the answer to a release. The last release may find nothing because an earlier copy of it has done the work; that is
+// success while the lease cannot have ended by itself. Any other that finds nothing has lost the hold.
+func (l *lease) judge(o outcome, levels int, first bool) error {
+	if isOurs(o.reply) {
 		return nil
 	}
 	l.mu.Lock()
 	inTime := time.Until(l.until) > 0
 	l.mu.Unlock()
-	if !first && inTime && o.reply == int64(answerOther) {
+	if levels == 0 && !first && inTime && o.reply == int64(answerOther) {
 		return nil
 	}
 	l.lose(ErrLockLost) // the levels that are left, if any

@@ -86,3 +86,6 @@ const (
 	answerOther = 0 // held by others; not ours
 	answerAlien = -1
 )
+
+// isOurs says that a release or a renewal found what it was for.
+func isOurs(reply any) bool { return reply == int64(answerOurs) || reply == int64(answerKept) }

@@ -19,13 +19,15 @@ type renewal struct {
 }
 
 // next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief runs out as last set.
-func (r *renewal) next(time.Time) (scripted, time.Duration, bool) {
+func (r *renewal) next(time.Time) (scripted, bool) {
 	r.asked = r.lease.watchedLease()
 	if r.asked == 0 {
-		return scripted{}, 0, false
+		return scripted{}, false
 	}
-	return r.lease.protocol.renew(r.asked), r.asked / 3, true
+	return r.lease.protocol.renew(r.asked), true
 }
+
+func (r *renewal) limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) took(o outcome) (time.Time, bool) {
 	switch {

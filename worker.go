@@ -8,8 +8,10 @@ import (
 
 // task is something that a worker sends to the server, again and again until it is done.
 type task interface {
-	// next returns what to send now, within which limit; false when nothing is to be sent any more.
-	next(now time.Time) (s scripted, limit time.Duration, ok bool)
+	// next returns what to send now; false when nothing is to be sent any more.
+	next(now time.Time) (scripted, bool)
+	// limit is how long an answer may take before another connection has to be tried.
+	limit() time.Duration
 	// took says what came of it, and returns when to send again; false when the task is done.
 	took(o outcome) (again time.Time, ok bool)
 }
@@ -18,14 +20,18 @@ type task interface {
 type job struct {
 	task    task
 	at      time.Time
-	index   int  // in the heap, -1 while it is not there
-	removed bool // by remove; a job under way is then not put back
+	limit   time.Duration // as counted in worker.limits; 0 while it is not
+	index   int           // in the heap, -1 while it is not there
+	removed bool          // by remove; a job under way is then not put back
 }
 
 func newJob(t task) *job { return &job{task: t, index: -1} }
 
 // maxBatch is how many jobs share a pipeline.
 const maxBatch = 100
+
+// minLimit keeps a job with a very short limit from cutting the connection under all others.
+const minLimit = 100 * time.Millisecond
 
 // worker sends jobs when they are due, in pipelined batches over a connection of its own, so that no caller can keep it
 // from doing so. One goroutine, started with the first job.
@@ -36,18 +42,24 @@ type worker struct {
 
 	mu      sync.Mutex
 	jobs    jobHeap
+	limits  map[time.Duration]int // of the jobs that are not done
 	started bool
 	wake    chan struct{}
 }
 
 func newWorker(d driver, t *tasks, done <-chan struct{}) *worker {
-	return &worker{link: d.link(), tasks: t, done: done, wake: make(chan struct{}, 1)}
+	return &worker{link: d.link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 }
 
 // add puts a job in, or moves it. A removed job stays out.
 func (w *worker) add(j *job, at time.Time) {
+	limit := max(j.task.limit(), minLimit)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if j.removed {
+		return
+	}
+	w.count(j, limit)
 	if !w.started {
 		w.started = w.tasks.start(w.run)
 	}
@@ -67,11 +79,38 @@ func (w *worker) put(j *job, at time.Time) {
 	}
 }
 
+// count enters the job's limit; 0 takes it out.
+func (w *worker) count(j *job, limit time.Duration) {
+	if j.limit > 0 {
+		if w.limits[j.limit]--; w.limits[j.limit] == 0 {
+			delete(w.limits, j.limit)
+		}
+	}
+	if j.limit = limit; limit > 0 {
+		w.limits[limit]++
+	}
+}
+
+// shortest is the limit of the most impatient job, due or not: while one connection is silent, no other job gets its turn. There are as many different limits
+// as there are different leases in use.
+func (w *worker) shortest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var shortest time.Duration
+	for limit := range w.limits {
+		if shortest == 0 || limit < shortest {
+			shortest = limit
+		}
+	}
+	return shortest
+}
+
 // remove takes a job out for good. What it has under way may still be executed; its answer is not looked at any more.
 func (w *worker) remove(j *job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j.removed = true
+	w.count(j, 0)
 	if j.index >= 0 {
 		heap.Remove(&w.jobs, j.index)
 	}
@@ -136,18 +175,15 @@ func (w *worker) send(batch []*job) {
 	now := time.Now()
 	var sending []*job
 	var requests []scripted
-	limit := time.Duration(0)
 	for _, j := range batch {
-		s, l, ok := j.task.next(now)
+		s, ok := j.task.next(now)
 		if !ok {
+			w.finish(j)
 			continue
 		}
 		sending, requests = append(sending, j), append(requests, s)
-		if limit == 0 || l < limit {
-			limit = l
-		}
 	}
-	for i, o := range pipeline(w.link, limit, requests) {
+	for i, o := range pipeline(w.link, w.shortest(), requests) {
 		w.answered(sending[i], o)
 	}
 }
@@ -161,12 +197,22 @@ func (w *worker) answered(j *job, o outcome) {
 	}
 	again, ok := j.task.took(o)
 	if !ok {
+		w.finish(j)
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.index < 0 || again.Before(j.at) {
 		w.put(j, again)
+	}
+}
+
+// finish forgets a job that is done, unless it was added again meanwhile.
+func (w *worker) finish(j *job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.index < 0 {
+		w.count(j, 0)
 	}
 }
 

@@ -31,11 +31,10 @@ if kind ~= 'none' then
   return 1
 end
 
+-- Without an expiry the lock would stay for ever, so what may be refused is tried before anything is written. On a key that is
+-- not there, the first two do nothing: the one asks for memory, the other for the permission to set an expiry.
+redis.call('SET', KEYS[1], '', 'XX')
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('HSET', KEYS[1], ARGV[1], 1, 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
-local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])
-if type(set) == 'table' and set.err then
-  -- Permission denied: without an expiry the lock would stay for ever.
-  redis.call('DEL', KEYS[1])
-  return set
-end
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1

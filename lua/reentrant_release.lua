@@ -4,8 +4,10 @@
 -- ARGV[1] owner   ARGV[2] hold id   ARGV[3] count wanted, 0 to give it back   ARGV[4] number of this change
 -- ARGV[5] ms to keep the key when the count is 0, 0 for none
 --
--- 1: the change is applied, or an older one that no longer matters   2: was released before and is kept
+-- 1: the change is applied, or an older one that no longer matters   2: was released before and was kept
 -- 0: not ours   -1: the key is of another kind
+--
+-- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
 
 local function whole(s, least)
   local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
@@ -23,6 +25,9 @@ if kind ~= 'hash' then
 end
 local hold = redis.call('HGET', KEYS[1], 'hold')
 if hold == 'kept:' .. ARGV[2] then
+  if count == 0 and keep == 0 then
+    redis.call('DEL', KEYS[1])
+  end
   return 2
 end
 if hold ~= ARGV[2] then

@@ -3,7 +3,9 @@
 -- KEYS[1] the lock
 -- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept
 --
--- 1: was ours and is released   2: was released before and is kept   0: not ours   -1: the key is of another kind
+-- 1: was ours and is released   2: was released before and was kept   0: not ours   -1: the key is of another kind
+--
+-- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
 
 local function whole(s, least)
   local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
@@ -21,6 +23,9 @@ if kind ~= 'string' then
 end
 local held = redis.call('GET', KEYS[1])
 if held == ARGV[3] then
+  if keep == 0 then
+    redis.call('DEL', KEYS[1])
+  end
   return 2
 end
 if held ~= ARGV[1] then

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -148,19 +147,6 @@ func (s *Server) Kill(tb testing.TB) {
 	}
 	_ = s.cmd.Process.Kill() // it may have ended already
 	<-s.done
-}
-
-// Pause stops the server as a whole (SIGSTOP) until Resume.
-func (s *Server) Pause(tb testing.TB) { s.signal(tb, syscall.SIGSTOP) }
-
-// Resume lets a paused server go on.
-func (s *Server) Resume(tb testing.TB) { s.signal(tb, syscall.SIGCONT) }
-
-func (s *Server) signal(tb testing.TB, sig syscall.Signal) {
-	tb.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // Dial opens a connection of the test's own.

@@ -1,0 +1,92 @@
+package relock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// BenchmarkPair times lock and unlock of one goroutine, beside a redigo pool that sends the same two commands and does nothing else. The
+// figures of one run can be compared; "ratio" is pairs per second against the raw pool, measured in turns with it.
+func BenchmarkPair(b *testing.B) {
+	s := redistest.StartTCP(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	client := newBenchClient(b, s)
+	plain := NewRedisLock("plain", client)
+	fixed := NewRedisLock("fixed", client, WithExpiry(30*time.Second))
+	reentrant := NewReentrantLock("reentrant", client)
+	for _, bench := range []struct {
+		name string
+		ctx  context.Context
+		lock Mutex
+	}{
+		{"RedisLock/watchdog", context.Background(), plain},
+		{"RedisLock/watchdog,cancellable", ctx, plain},
+		{"RedisLock/fixed", context.Background(), fixed},
+		{"ReentrantLock/watchdog", context.Background(), reentrant},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			raw := newRawPair(b, s)
+			b.ReportAllocs()
+			var ours, theirs time.Duration
+			for b.Loop() {
+				start := time.Now()
+				require.NoError(b, bench.lock.Lock(bench.ctx))
+				require.NoError(b, bench.lock.Unlock(bench.ctx))
+				middle := time.Now()
+				b.StopTimer()
+				raw.pair(b)
+				ours += middle.Sub(start)
+				theirs += time.Since(middle)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(theirs)/float64(ours), "ratio")
+			b.ReportMetric(float64(b.N)/ours.Seconds(), "pairs/s")
+			b.ReportMetric(float64(b.N)/theirs.Seconds(), "raw-pairs/s")
+		})
+	}
+}
+
+func newBenchClient(b *testing.B, s *redistest.Server) *Client {
+	client, err := NewClient(s.Network, s.Address, "")
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, client.Close()) })
+	return client
+}
+
+// rawPair is what a careful user writes by hand: SET NX PX and a compare-and-delete script, over a redigo pool.
+type rawPair struct {
+	pool   *redis.Pool
+	script *redis.Script
+}
+
+func newRawPair(b *testing.B, s *redistest.Server) *rawPair {
+	r := &rawPair{
+		pool: &redis.Pool{MaxIdle: 10, IdleTimeout: time.Minute, Dial: func() (redis.Conn, error) {
+			return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(3*time.Second), redis.DialWriteTimeout(3*time.Second))
+		}},
+		script: redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"),
+	}
+	b.Cleanup(func() { require.NoError(b, r.pool.Close()) })
+	return r
+}
+
+func (r *rawPair) pair(b *testing.B) {
+	id := uuid.NewString()
+	r.do(b, func(conn redis.Conn) (any, error) { return conn.Do("SET", "raw", id, "PX", 30000, "NX") })
+	r.do(b, func(conn redis.Conn) (any, error) { return r.script.Do(conn, "raw", id) })
+}
+
+func (r *rawPair) do(b *testing.B, command func(redis.Conn) (any, error)) {
+	conn := r.pool.Get()
+	defer conn.Close() //nolint:errcheck // the command's error counts
+	_, err := command(conn)
+	require.NoError(b, err)
+}

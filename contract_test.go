@@ -1,0 +1,105 @@
+package relock_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock"
+)
+
+// The public contract: this file compiles only while it stands. Add to it, change nothing in it.
+var (
+	_ func(network, address, password string, opts ...relock.ClientOption) (*relock.Client, error) = relock.NewClient
+	_ func(rawURL string, opts ...relock.ClientOption) (*relock.Client, error)                     = relock.NewClientURL
+	_ func(pool *redis.Pool, opts ...relock.ClientOption) (*relock.Client, error)                  = relock.NewClientPool
+	_ func(source string) *relock.Script                                                           = relock.NewScript
+
+	_ interface {
+		SetNEX(ctx context.Context, key, value string, expiry time.Duration) (bool, error)
+		Eval(ctx context.Context, script *relock.Script, keys []string, args ...any) (any, error)
+		Ping(ctx context.Context) error
+		Close() error
+	} = (*relock.Client)(nil)
+
+	_ func(key string, client *relock.Client, opts ...relock.LockOption) *relock.RedisLock     = relock.NewRedisLock
+	_ func(key string, client *relock.Client, opts ...relock.LockOption) *relock.ReentrantLock = relock.NewReentrantLock
+
+	_ func(ctx context.Context, key string) (relock.Hold, bool) = relock.HoldFromContext
+	_ func(ctx context.Context, id string) context.Context      = relock.ContextWithOwner
+	_ func(err error) bool                                      = relock.IsRetryableErr
+	_ error                                                     = (*relock.Error)(nil)
+	_ error                                                     = (*relock.NodeError)(nil)
+	_ interface{ Unwrap() error }                               = (*relock.Error)(nil)
+	_ interface{ Unwrap() error }                               = (*relock.NodeError)(nil)
+	_                                                           = relock.Error{Op: "", Key: "", Err: nil}
+	_                                                           = relock.NodeError{Node: 0, Err: nil}
+	_ relock.ClientOption                                       = relock.LockOption(nil)
+)
+
+type mutex interface {
+	Lock(ctx context.Context) error
+	TryLock(ctx context.Context) error
+	Unlock(ctx context.Context) error
+	Do(ctx context.Context, fn func(context.Context) error) error
+	TryDo(ctx context.Context, fn func(context.Context) error) error
+}
+
+type kind interface {
+	relock.Mutex
+	Acquire(ctx context.Context) (relock.Hold, error)
+	TryAcquire(ctx context.Context) (relock.Hold, error)
+	Validate() error
+}
+
+type hold interface {
+	Key() string
+	Fence() int64
+	Context() context.Context
+	Err() error
+	ValidUntil() time.Time
+	Extend(ctx context.Context, d time.Duration) error
+	Unlock(ctx context.Context) error
+}
+
+var (
+	_ mutex        = relock.Mutex(nil)
+	_ relock.Mutex = mutex(nil)
+	_ hold         = relock.Hold(nil)
+	_ relock.Hold  = hold(nil)
+	_ kind         = (*relock.RedisLock)(nil)
+	_ kind         = (*relock.ReentrantLock)(nil)
+
+	_ = []relock.ClientOption{
+		relock.WithMaxIdle(1), relock.WithMaxActive(1), relock.WithIdleTimeout(time.Second), relock.WithWaitMode(),
+		relock.WithUsername(""), relock.WithDatabase(0), relock.WithTLS(&tls.Config{MinVersion: tls.VersionTLS12}),
+		relock.WithDialTimeout(time.Second), relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix(""),
+		relock.WithLogger(slog.Default()),
+	}
+	_ = []relock.LockOption{
+		relock.WithBlock(), relock.WithBlockTimeout(time.Second), relock.WithPollInterval(time.Second), relock.WithExpiry(time.Second),
+		relock.WithWatchdog(time.Second), relock.WithMaxHold(time.Second), relock.WithMinHold(time.Second), relock.WithOwner(""),
+		relock.WithLabel(""),
+	}
+	reasons = []error{
+		relock.ErrLockAcquiredByOthers, relock.ErrNotHeld, relock.ErrLockLost, relock.ErrInvalid, relock.ErrClosed, relock.ErrQuorum,
+		relock.ErrKeyConflict, relock.ErrUpgrade, relock.ErrQueueFull, relock.ErrReplicas, relock.ErrMaxHold, relock.ErrForced,
+		relock.ErrDenied, relock.ErrUnconfirmed,
+	}
+)
+
+// Each reason has one meaning: none matches another.
+func TestReasonsAreDistinct(t *testing.T) {
+	for i, a := range reasons {
+		for j, b := range reasons {
+			if errors.Is(a, b) != (i == j) {
+				t.Errorf("errors.Is(%v, %v) = %v", a, b, i != j)
+			}
+		}
+	}
+}

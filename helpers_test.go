@@ -1,0 +1,135 @@
+package relock
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newTestClient returns a client of the server, with a prefix of the test's own, that is closed when the test ends.
+func newTestClient(t testing.TB, s *redistest.Server, opts ...ClientOption) *Client {
+	t.Helper()
+	opts = append([]ClientOption{WithKeyPrefix("test:" + uuid.NewString() + ":")}, opts...)
+	c, err := NewClient(s.Network, s.Address, "", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// sibling returns a second client with the same prefix, as another process would have.
+func sibling(t testing.TB, s *redistest.Server, c *Client, opts ...ClientOption) *Client {
+	t.Helper()
+	return newTestClient(t, s, append([]ClientOption{WithKeyPrefix(c.config.prefix)}, opts...)...)
+}
+
+// keyOf is where a lock of c is in Redis.
+func keyOf(c *Client, key string) string { return c.config.prefix + "{" + key + "}" }
+
+// pttl is what is left of the lock's expiry: -2 when there is no key, -1 when it would stay for ever.
+func pttl(t testing.TB, s *redistest.Server, c *Client, key string) time.Duration {
+	t.Helper()
+	ms, err := redis.Int64(s.Do(t, "PTTL", keyOf(c, key)), nil)
+	require.NoError(t, err)
+	if ms < 0 {
+		return time.Duration(ms)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func requireFree(t testing.TB, s *redistest.Server, c *Client, key string) {
+	t.Helper()
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, key)), "key %q is still there", key)
+}
+
+func requireHeld(t testing.TB, s *redistest.Server, c *Client, key string) {
+	t.Helper()
+	require.Greater(t, pttl(t, s, c, key), time.Duration(0), "key %q is not held", key)
+}
+
+// requireCount checks how many levels the server has of a reentrant lock: the one field whose value is a number.
+func requireCount(t testing.TB, s *redistest.Server, c *Client, key string, want int) {
+	t.Helper()
+	fields, err := redis.StringMap(s.Do(t, "HGETALL", keyOf(c, key)), nil)
+	require.NoError(t, err)
+	got := 0
+	for field, value := range fields {
+		if strings.Contains(field, ":") {
+			got, err = redis.Int([]byte(value), nil)
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, want, got, "levels at the server")
+}
+
+// eventually waits until ok, and fails after limit. It is for what another process or a timer does.
+func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, ok, limit, time.Millisecond, what)
+}
+
+// endedWithin waits for a context to end and returns its cause.
+func endedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(limit):
+		require.FailNow(t, "the context did not end", "within %v", limit)
+		return nil
+	}
+}
+
+// async runs f on a goroutine that the test waits for.
+func async(t testing.TB, f func() error) <-chan error {
+	t.Helper()
+	result := make(chan error, 1)
+	var group sync.WaitGroup
+	group.Go(func() { result <- f() })
+	t.Cleanup(group.Wait)
+	return result
+}
+
+// resultWithin waits for what async returns.
+func resultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(limit):
+		require.FailNow(t, "no result", "within %v", limit)
+		return nil
+	}
+}
+
+// logBuffer collects what a client logs.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *logBuffer) option() ClientOption { return WithLogger(slog.New(slog.NewTextHandler(b, nil))) }

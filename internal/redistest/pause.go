@@ -1,0 +1,21 @@
+//go:build !windows
+
+package redistest
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Pause stops the server as a whole (SIGSTOP) until Resume.
+func (s *Server) Pause(tb testing.TB) { s.signal(tb, syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume(tb testing.TB) { s.signal(tb, syscall.SIGCONT) }
+
+func (s *Server) signal(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		tb.Fatal(err)
+	}
+}
