@@ -77,7 +77,9 @@ func requireCount(t testing.TB, s *redistest.Server, c *Client, key string, want
 // eventually waits until ok, and fails after limit. It is for what another process or a timer does.
 func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, ok, limit, time.Millisecond, what)
+	for end := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(end), "not within %v: %s", limit, what)
+	}
 }
 
 // endedWithin waits for a context to end and returns its cause.
@@ -133,3 +135,35 @@ func (b *logBuffer) String() string {
 }
 
 func (b *logBuffer) option() ClientOption { return WithLogger(slog.New(slog.NewTextHandler(b, nil))) }
+
+// infoField reads a number out of INFO.
+func infoField(t testing.TB, s *redistest.Server, section, field string) int64 {
+	t.Helper()
+	text, err := redis.String(s.Do(t, "INFO", section), nil)
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			n, err := redis.Int64([]byte(value), nil)
+			require.NoError(t, err)
+			return n
+		}
+	}
+	require.FailNow(t, "no such field", field)
+	return 0
+}
+
+// calls is how often a command was called since CONFIG RESETSTAT.
+func calls(t testing.TB, s *redistest.Server, command string) int {
+	t.Helper()
+	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+			count, _, _ := strings.Cut(rest, ",")
+			n, err := redis.Int([]byte(count), nil)
+			require.NoError(t, err)
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,221 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+type userKey struct{}
+
+func TestHoldContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			ctx, cancel := context.WithCancel(context.WithValue(t.Context(), userKey{}, "value"))
+			h, err := newLock("k", c).Acquire(ctx)
+			require.NoError(t, err)
+			cancel()
+			require.NoError(t, h.Context().Err(), "it does not end with the context of the acquire")
+			require.Equal(t, "value", h.Context().Value(userKey{}))
+			carried, ok := HoldFromContext(h.Context(), "k")
+			require.True(t, ok)
+			require.Same(t, h, carried)
+			require.NoError(t, h.Err())
+
+			require.NoError(t, h.Unlock(ctx))
+			require.Equal(t, ErrNotHeld, context.Cause(h.Context()))
+			require.ErrorIs(t, h.Err(), ErrNotHeld)
+			require.Zero(t, h.ValidUntil())
+			require.Zero(t, h.Fence())
+			require.Equal(t, "k", h.Key())
+		})
+	}
+}
+
+func TestContextAskedForAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	h, err := NewRedisLock("k", newTestClient(t, s)).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Equal(t, ErrNotHeld, context.Cause(h.Context()))
+}
+
+// Belief: from before the sending, one lease less the drift, and it ends without any answer.
+func TestBeliefEndsBeforeTheLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			c := newTestClient(t, s)
+			before := time.Now()
+			h, err := newLock("k", c, WithExpiry(300*time.Millisecond)).Acquire(t.Context())
+			after := time.Now()
+			require.NoError(t, err)
+			margin := 5 * time.Millisecond // 1 % and 2 ms
+			require.False(t, h.ValidUntil().Before(before.Add(300*time.Millisecond-margin)))
+			require.False(t, h.ValidUntil().After(after.Add(300*time.Millisecond-margin)))
+
+			s.Pause(t)
+			require.ErrorIs(t, endedWithin(t, h.Context(), time.Second), ErrLockLost)
+			late := time.Since(before) - (300*time.Millisecond - margin)
+			require.GreaterOrEqual(t, late, time.Duration(0))
+			require.Less(t, late, 100*time.Millisecond)
+			require.ErrorIs(t, h.Err(), ErrLockLost)
+			s.Resume(t)
+			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
+		})
+	}
+}
+
+// Err goes by the clock at the call, also when no timer could fire.
+func TestErrDoesNotNeedTheTimer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(50*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	l := h.(*level).lease
+	l.mu.Lock()
+	l.timer.Stop()
+	until := l.until
+	l.mu.Unlock()
+	for time.Now().Before(until) {
+	}
+	require.ErrorIs(t, h.Err(), ErrLockLost)
+	require.ErrorIs(t, context.Cause(h.Context()), ErrLockLost)
+}
+
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			h, err := newLock("k", c, WithExpiry(2*time.Second)).Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Extend(t.Context(), 10*time.Second))
+			require.Greater(t, pttl(t, s, c, "k"), 9*time.Second)
+			require.Greater(t, time.Until(h.ValidUntil()), 9*time.Second)
+
+			require.NoError(t, h.Extend(t.Context(), time.Second))
+			require.Greater(t, pttl(t, s, c, "k"), 8*time.Second, "never shorter")
+			require.Greater(t, time.Until(h.ValidUntil()), 8*time.Second)
+
+			for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond, 1500 * time.Microsecond * 7, 1 << 62} {
+				require.ErrorIs(t, h.Extend(t.Context(), d), ErrInvalid, "%v", d)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
+			require.NoError(t, h.Err(), "an error leaves the hold as it was")
+
+			s.Do(t, "DEL", keyOf(c, "k"))
+			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrLockLost)
+			require.ErrorIs(t, context.Cause(h.Context()), ErrLockLost)
+			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrLockLost)
+			requireFree(t, s, c, "k")
+		})
+	}
+}
+
+func TestExtendAfterUnlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	h, err := NewRedisLock("k", newTestClient(t, s)).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	err = h.Extend(t.Context(), time.Minute)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.NotErrorIs(t, err, ErrLockLost)
+}
+
+func TestUnlockTwiceAfterALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(30*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	endedWithin(t, h.Context(), time.Second)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	err = h.Unlock(t.Context())
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.NotErrorIs(t, err, ErrLockLost, "the loss was told once")
+}
+
+// Without an answer Unlock is not confirmed, and the release goes on until it is.
+func TestUnlockUnconfirmed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			c := newTestClient(t, s, WithCommandTimeout(200*time.Millisecond))
+			h, err := newLock("k", c).Acquire(t.Context())
+			require.NoError(t, err)
+			s.Pause(t)
+			start := time.Now()
+			err = h.Unlock(t.Context())
+			require.Less(t, time.Since(start), 400*time.Millisecond, "the command timeout bounds it")
+			require.ErrorIs(t, err, ErrUnconfirmed)
+			require.NotErrorIs(t, err, ErrLockLost)
+			require.False(t, IsRetryableErr(err))
+			require.ErrorIs(t, h.Err(), ErrNotHeld, "over, whatever Unlock returned")
+			require.ErrorIs(t, h.Unlock(t.Context()), ErrNotHeld)
+			s.Resume(t)
+			eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "released in the background")
+		})
+	}
+}
+
+func TestDoLogsWhatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var log logBuffer
+	c := newTestClient(t, s, WithCommandTimeout(100*time.Millisecond), log.option())
+	require.NoError(t, NewRedisLock("k", c).Do(t.Context(), func(context.Context) error {
+		s.Pause(t)
+		return nil
+	}))
+	s.Resume(t)
+	require.Contains(t, log.String(), "release not confirmed")
+}
+
+func TestHoldShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewReentrantLock("k", c)
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	id := h.(*level).lease.protocol.(reentrantProtocol).hold
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		require.NotContains(t, fmt.Sprintf(format, h), id)
+		require.NotContains(t, fmt.Sprintf(format, c), c.identity.id)
+	}
+}
+
+func TestHoldFromContextFindsTheNewest(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	_, ok := HoldFromContext(t.Context(), "a")
+	require.False(t, ok)
+	a, err := NewRedisLock("a", c).Acquire(t.Context())
+	require.NoError(t, err)
+	b, err := NewRedisLock("b", c).Acquire(a.Context())
+	require.NoError(t, err)
+	got, _ := HoldFromContext(b.Context(), "a")
+	require.Same(t, a, got)
+	got, _ = HoldFromContext(b.Context(), "b")
+	require.Same(t, b, got)
+}

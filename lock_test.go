@@ -1,0 +1,608 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestLockTakesAndUnlockFrees(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	other := sibling(t, s, c)
+	l := NewRedisLock("k", c)
+	require.NoError(t, l.Validate())
+
+	require.NoError(t, l.Lock(t.Context()))
+	require.InDelta(t, 30*time.Second, pttl(t, s, c, "k"), float64(time.Second), "the default lease is 30s")
+	require.ErrorIs(t, NewRedisLock("k", other).TryLock(t.Context()), ErrLockAcquiredByOthers)
+	require.NoError(t, NewRedisLock("another", other).Lock(t.Context()), "another name is another lock")
+
+	require.NoError(t, l.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+	require.NoError(t, NewRedisLock("k", other).TryLock(t.Context()))
+}
+
+func TestErrorsSayWhatAndWhere(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("orders:42", c)
+	require.EqualError(t, l.Unlock(t.Context()), `relock: unlock "orders:42": not held`)
+	require.NoError(t, l.Lock(t.Context()))
+	err := NewRedisLock("orders:42", c).Lock(t.Context())
+	require.EqualError(t, err, `relock: lock "orders:42": lock is held by others`)
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "lock", e.Op)
+	require.Equal(t, "orders:42", e.Key)
+}
+
+// Every hold has a value of its own, also two of one goroutine on one object.
+func TestEveryHoldIsNew(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c)
+	seen := map[string]bool{}
+	for range 5 {
+		require.NoError(t, l.Lock(t.Context()))
+		seen[string(s.Do(t, "GET", keyOf(c, "k")).([]byte))] = true
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+	require.Len(t, seen, 5)
+}
+
+func TestTryLockDoesNotWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s, WithBlock())
+	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
+	start := time.Now()
+	require.ErrorIs(t, NewRedisLock("k", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
+	_, err := NewRedisLock("k", c).TryAcquire(t.Context())
+	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
+	require.ErrorIs(t, NewRedisLock("k", c).TryDo(t.Context(), nothing), ErrLockAcquiredByOthers)
+	require.Less(t, time.Since(start), 2*time.Second)
+}
+
+func nothing(context.Context) error { return nil }
+
+func TestBlockingLockWaitsForUnlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			holder := newLock("k", c, WithOwner("holder"))
+			require.NoError(t, holder.Lock(t.Context()))
+			waiter := newLock("k", sibling(t, s, c), WithBlock())
+			result := async(t, func() error { return waiter.Lock(t.Context()) })
+			select {
+			case err := <-result:
+				require.FailNow(t, "did not wait", "%v", err)
+			case <-time.After(120 * time.Millisecond):
+			}
+			require.NoError(t, holder.Unlock(t.Context()))
+			require.NoError(t, resultWithin(t, result, time.Second))
+		})
+	}
+}
+
+// kinds makes each kind of lock for tests of what they share. WithOwner is left out where a kind has no owner.
+var kinds = map[string]func(key string, c *Client, opts ...LockOption) interface {
+	Mutex
+	Acquire(context.Context) (Hold, error)
+	TryAcquire(context.Context) (Hold, error)
+	Validate() error
+}{
+	"RedisLock": func(key string, c *Client, opts ...LockOption) interface {
+		Mutex
+		Acquire(context.Context) (Hold, error)
+		TryAcquire(context.Context) (Hold, error)
+		Validate() error
+	} {
+		var usable []LockOption
+		for _, o := range opts {
+			if o.(lockOption).name != optOwner {
+				usable = append(usable, o)
+			}
+		}
+		return NewRedisLock(key, c, usable...)
+	},
+	"ReentrantLock": func(key string, c *Client, opts ...LockOption) interface {
+		Mutex
+		Acquire(context.Context) (Hold, error)
+		TryAcquire(context.Context) (Hold, error)
+		Validate() error
+	} {
+		return NewReentrantLock(key, c, opts...)
+	},
+}
+
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("my cause")
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t) // its commands are counted
+			c := newTestClient(t, s)
+			require.NoError(t, newLock("k", c, WithOwner("holder")).Lock(t.Context()))
+
+			t.Run("block timeout", func(t *testing.T) {
+				start := time.Now()
+				err := newLock("k", c, WithBlockTimeout(150*time.Millisecond)).Lock(t.Context())
+				require.ErrorIs(t, err, ErrLockAcquiredByOthers)
+				require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
+				require.True(t, IsRetryableErr(err))
+				require.InDelta(t, 150*time.Millisecond, time.Since(start), float64(100*time.Millisecond))
+			})
+			t.Run("deadline", func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				err := newLock("k", c, WithBlock()).Lock(ctx)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, ErrLockAcquiredByOthers, "the last reason seen")
+				require.False(t, IsRetryableErr(err))
+			})
+			t.Run("cancel with a cause", func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				result := async(t, func() error { return newLock("k", c, WithBlock()).Lock(ctx) })
+				time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+				err := resultWithin(t, result, time.Second)
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, cause)
+			})
+			t.Run("context over before", func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cancel(cause)
+				before := commandCount(t, s)
+				for _, call := range []func(context.Context) error{
+					newLock("k", c, WithBlock()).Lock, newLock("k", c).TryLock,
+					func(ctx context.Context) error { return newLock("k", c).Do(ctx, nothing) },
+				} {
+					err := call(ctx)
+					require.ErrorIs(t, err, context.Canceled)
+					require.ErrorIs(t, err, cause)
+					require.NotErrorIs(t, err, ErrLockAcquiredByOthers)
+				}
+				require.LessOrEqual(t, commandCount(t, s)-before, int64(1), "the counting itself")
+			})
+		})
+	}
+}
+
+// commandCount is how many commands the server has processed, this one not among them. The watchdog may add some.
+func commandCount(t *testing.T, s *redistest.Server) int64 {
+	t.Helper()
+	return infoField(t, s, "stats", "total_commands_processed")
+}
+
+// A waiter looks again no sooner than the poll interval, whatever it is told.
+func TestPollIsNeverFaster(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s, WithPollInterval(40*time.Millisecond))
+	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
+	s.Do(t, "CONFIG", "RESETSTAT")
+	err := NewRedisLock("k", sibling(t, s, c, WithPollInterval(40*time.Millisecond)), WithBlockTimeout(400*time.Millisecond)).Lock(t.Context())
+	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
+	polls := calls(t, s, "evalsha")
+	require.LessOrEqual(t, polls, 11)
+	require.GreaterOrEqual(t, polls, 4)
+}
+
+func TestUnlockOfNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			l := newLock("k", c)
+			require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld, "never locked")
+			require.NoError(t, l.Lock(t.Context()))
+			require.NoError(t, l.Unlock(t.Context()))
+			require.NoError(t, newLock("k", sibling(t, s, c)).Lock(t.Context()))
+			err := l.Unlock(t.Context())
+			require.ErrorIs(t, err, ErrNotHeld, "twice")
+			require.NotErrorIs(t, err, ErrLockLost)
+			requireHeld(t, s, c, "k")
+		})
+	}
+}
+
+func TestLocksThatWereNotMade(t *testing.T) {
+	t.Parallel()
+	for _, l := range []interface {
+		Mutex
+		Acquire(context.Context) (Hold, error)
+		Validate() error
+	}{
+		&RedisLock{}, (*RedisLock)(nil), NewRedisLock("k", nil), NewRedisLock("k", &Client{}),
+		&ReentrantLock{}, (*ReentrantLock)(nil), NewReentrantLock("k", nil), NewReentrantLock("k", &Client{}),
+	} {
+		require.ErrorIs(t, l.Validate(), ErrInvalid)
+		require.ErrorIs(t, l.Lock(t.Context()), ErrInvalid)
+		require.ErrorIs(t, l.TryLock(t.Context()), ErrInvalid)
+		require.ErrorIs(t, l.Do(t.Context(), nothing), ErrInvalid)
+		require.ErrorIs(t, l.TryDo(t.Context(), nothing), ErrInvalid)
+		_, err := l.Acquire(t.Context())
+		require.ErrorIs(t, err, ErrInvalid)
+		require.Error(t, l.Unlock(t.Context()))
+	}
+}
+
+func TestCallsThatAreMistakes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLock("k", newTestClient(t, s))
+			require.ErrorIs(t, l.Lock(nil), ErrInvalid) //nolint:staticcheck // the mistake is meant
+			require.ErrorIs(t, l.Do(t.Context(), nil), ErrInvalid)
+		})
+	}
+}
+
+// A goroutine that waits on the object waits in memory: only the first user of the object asks the server.
+func TestSharedObjectWaitsInMemory(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c, WithBlock())
+	require.NoError(t, l.Lock(t.Context()))
+	before := commandCount(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, l.Lock(ctx), ErrLockAcquiredByOthers)
+	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
+	require.LessOrEqual(t, commandCount(t, s)-before, int64(1))
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, l.Lock(t.Context()))
+}
+
+func TestSharedObjectExcludes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	l := NewRedisLock("k", newTestClient(t, s), WithBlock())
+	counter := 0
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 25 {
+				if err := l.Lock(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				seen := counter // unprotected: the race detector and the sum would tell
+				runtime.Gosched()
+				counter = seen + 1
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, 200, counter)
+}
+
+// The first user of a shared object loses its hold while a second one waits on it: the object stays taken until the first one's Unlock, which says what happened and
+// does not touch the hold that the second one then gets.
+func TestSharedObjectAfterALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c, WithBlock(), WithExpiry(100*time.Millisecond))
+	require.NoError(t, l.Lock(t.Context()))
+	second := async(t, func() error { return l.Lock(t.Context()) })
+	eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
+	select {
+	case err := <-second:
+		require.FailNow(t, "granted before the Unlock of the lost hold", "%v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	err := l.Unlock(t.Context())
+	require.ErrorIs(t, err, ErrLockLost)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.NoError(t, resultWithin(t, second, time.Second))
+	requireHeld(t, s, c, "k")
+	require.NoError(t, l.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}
+
+func TestAcquireLeavesNothingInTheObject(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c)
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "k", h.Key())
+	require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld)
+	requireHeld(t, s, c, "k")
+	require.NoError(t, h.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}
+
+func TestUnlockByAnotherGoroutine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c)
+	require.NoError(t, l.Lock(t.Context()))
+	require.NoError(t, <-async(t, func() error { return l.Unlock(t.Context()) }))
+	requireFree(t, s, c, "k")
+}
+
+func TestUnlockWithEndedContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			ctx, cancel := context.WithCancel(t.Context())
+			l := newLock("k", c)
+			require.NoError(t, l.Lock(ctx))
+			cancel()
+			require.NoError(t, l.Unlock(ctx))
+			requireFree(t, s, c, "k")
+		})
+	}
+}
+
+// An Unlock after the lease has ended leaves the next holder alone.
+func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			l := newLock("k", c, WithExpiry(60*time.Millisecond))
+			require.NoError(t, l.Lock(t.Context()))
+			next := newLock("k", sibling(t, s, c), WithBlock(), WithOwner("next"))
+			require.NoError(t, next.Lock(t.Context()))
+			err := l.Unlock(t.Context())
+			require.ErrorIs(t, err, ErrLockLost)
+			require.ErrorIs(t, err, ErrNotHeld)
+			require.Greater(t, pttl(t, s, c, "k"), 20*time.Second, "the next holder's lease is whole")
+			require.NoError(t, next.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestBlockingLockUnderItsOwnHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	l := NewRedisLock("k", newTestClient(t, s))
+	blocking := NewRedisLock("k", l.client, WithBlock())
+	err := l.Do(t.Context(), func(ctx context.Context) error {
+		require.ErrorIs(t, blocking.Lock(ctx), ErrInvalid, "it would wait for itself")
+		require.ErrorIs(t, blocking.TryLock(ctx), ErrLockAcquiredByOthers)
+		h, ok := HoldFromContext(ctx, "k")
+		require.True(t, ok)
+		require.ErrorIs(t, blocking.Lock(h.Context()), ErrInvalid)
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+func TestMinHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			start := time.Now()
+			l := newLock("k", c, WithMinHold(300*time.Millisecond))
+			require.NoError(t, l.Lock(t.Context()))
+			require.NoError(t, l.Unlock(t.Context()))
+			require.Less(t, time.Since(start), 250*time.Millisecond, "Unlock returns at once")
+			require.LessOrEqual(t, pttl(t, s, c, "k"), 300*time.Millisecond)
+			require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
+			require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld)
+
+			require.NoError(t, newLock("k", sibling(t, s, c), WithBlock()).Lock(t.Context()))
+			require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
+			require.Less(t, time.Since(start), time.Second)
+		})
+	}
+}
+
+func TestMinHoldLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c, WithExpiry(100*time.Millisecond), WithMinHold(5*time.Second))
+	require.NoError(t, l.Lock(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
+	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
+}
+
+func TestMinHoldThatIsOverFreesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewReentrantLock("k", c, WithMinHold(20*time.Millisecond))
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	over := time.Now().Add(25 * time.Millisecond)
+	eventually(t, time.Second, func() bool { return time.Now().After(over) }, "the minimum is over")
+	require.NoError(t, h.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}
+
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			h, err := newLock("k", c, WithMaxHold(100*time.Millisecond)).Acquire(t.Context())
+			require.NoError(t, err)
+			cause := endedWithin(t, h.Context(), time.Second)
+			require.ErrorIs(t, cause, ErrMaxHold)
+			require.ErrorIs(t, cause, ErrLockLost)
+			require.ErrorIs(t, h.Err(), ErrMaxHold)
+			require.Zero(t, h.ValidUntil())
+			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "it is released")
+			err = h.Unlock(t.Context())
+			require.ErrorIs(t, err, ErrMaxHold)
+			require.ErrorIs(t, err, ErrLockLost)
+			require.ErrorIs(t, err, ErrNotHeld)
+		})
+	}
+}
+
+func TestDo(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			l := newLock("k", c)
+			run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
+
+			t.Run("fn's error comes back as it is", func(t *testing.T) {
+				mine := errors.New("mine")
+				require.Equal(t, mine, run(func(context.Context) error { return mine })) //nolint:testifylint // identity is meant
+				requireFree(t, s, c, "k")
+			})
+			t.Run("the context carries the hold and ends with Do", func(t *testing.T) {
+				var kept context.Context
+				require.NoError(t, run(func(ctx context.Context) error {
+					h, ok := HoldFromContext(ctx, "k")
+					require.True(t, ok)
+					require.NoError(t, h.Err())
+					_, ok = HoldFromContext(ctx, "other")
+					require.False(t, ok)
+					kept = ctx
+					return ctx.Err()
+				}))
+				require.ErrorIs(t, context.Cause(kept), ErrNotHeld)
+			})
+			t.Run("the context ends with the caller's", func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				mine := errors.New("mine")
+				err := l.Do(ctx, func(ctx context.Context) error {
+					cancel(mine)
+					return endedWithin(t, ctx, time.Second)
+				})
+				require.Equal(t, mine, err) //nolint:testifylint // identity is meant
+				requireFree(t, s, c, "k")
+			})
+			t.Run("a panic unlocks and goes on", func(t *testing.T) {
+				require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
+				requireFree(t, s, c, "k")
+			})
+			t.Run("Goexit unlocks", func(t *testing.T) {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_ = run(func(context.Context) error { runtime.Goexit(); return nil })
+				}()
+				<-done
+				requireFree(t, s, c, "k")
+			})
+			t.Run("fn is not run when others hold", func(t *testing.T) {
+				h, err := newLock("k", sibling(t, s, c)).Acquire(t.Context())
+				require.NoError(t, err)
+				err = run(func(context.Context) error { t.Error("was run"); return nil })
+				require.ErrorIs(t, err, ErrLockAcquiredByOthers)
+				var e *Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, "lock", e.Op)
+				require.NoError(t, h.Unlock(t.Context()))
+			})
+			t.Run("an Unlock by fn is not an error of Do", func(t *testing.T) {
+				require.NoError(t, run(func(ctx context.Context) error {
+					h, _ := HoldFromContext(ctx, "k")
+					return h.Unlock(ctx)
+				}))
+				require.NoError(t, l.TryDo(t.Context(), nothing), "and the object is usable")
+			})
+		})
+	}
+}
+
+func TestDoReportsALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	mine := errors.New("mine")
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			l := newLock("k", c, WithExpiry(60*time.Millisecond))
+			err := l.Do(t.Context(), func(ctx context.Context) error {
+				require.ErrorIs(t, endedWithin(t, ctx, time.Second), ErrLockLost)
+				return mine
+			})
+			require.ErrorIs(t, err, mine)
+			require.ErrorIs(t, err, ErrLockLost)
+
+			err = newLock("k2", c).Do(t.Context(), func(context.Context) error {
+				s.Do(t, "DEL", keyOf(c, "k2")) // an operator
+				return nil
+			})
+			require.ErrorIs(t, err, ErrLockLost, "found by the release")
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, "unlock", e.Op)
+		})
+	}
+}
+
+// Two processes of one host, each with goroutines: an unprotected read and write loses no update.
+func TestExclusionBetweenClients(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			clients := []*Client{c, sibling(t, s, c)}
+			var inside atomic.Int32
+			counter := 0
+			var group sync.WaitGroup
+			for i := range 8 {
+				group.Go(func() {
+					l := newLock("k", clients[i%2], WithBlock(), WithPollInterval(time.Millisecond))
+					for range 10 {
+						err := l.Do(t.Context(), func(context.Context) error {
+							if inside.Add(1) != 1 {
+								t.Error("two are inside")
+							}
+							counter++
+							inside.Add(-1)
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			require.Equal(t, 80, counter)
+		})
+	}
+}

@@ -1,0 +1,205 @@
+package relock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestWatchdogOutlivesItsLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			h, err := newLock("k", c, WithWatchdog(150*time.Millisecond)).Acquire(t.Context())
+			require.NoError(t, err)
+			staysHeld(t, s, c, h, 5*150*time.Millisecond)
+			require.NoError(t, h.Unlock(t.Context()))
+			requireFree(t, s, c, "k")
+		})
+	}
+}
+
+func TestFixedLeaseIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			h, err := newLock("k", c, WithExpiry(100*time.Millisecond)).Acquire(t.Context())
+			require.NoError(t, err)
+			require.ErrorIs(t, endedWithin(t, h.Context(), time.Second), ErrLockLost)
+			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
+		})
+	}
+}
+
+// The hold does not end with the context that it was acquired with.
+func TestWatchdogOutlivesTheAcquiringContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	h, err := NewRedisLock("k", c, WithWatchdog(150*time.Millisecond)).Acquire(ctx)
+	require.NoError(t, err)
+	staysHeld(t, s, c, h, 450*time.Millisecond)
+	require.NoError(t, h.Unlock(ctx))
+}
+
+// Data lost at the server is found at the next renewal, which revives nothing.
+func TestWatchdogFindsALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, loss := range []struct {
+		name string
+		how  func(t *testing.T, s *redistest.Server, key string)
+	}{
+		{"DEL by an operator", func(t *testing.T, s *redistest.Server, key string) { s.Do(t, "DEL", key) }},
+		{"taken by another kind", func(t *testing.T, s *redistest.Server, key string) {
+			s.Do(t, "DEL", key)
+			s.Do(t, "LPUSH", key, "x")
+		}},
+		{"restart without data", func(t *testing.T, s *redistest.Server, _ string) { s.Kill(t); s.Boot(t) }},
+	} {
+		for name, newLock := range kinds {
+			t.Run(loss.name+"/"+name, func(t *testing.T) {
+				var log logBuffer
+				c := newTestClient(t, s, log.option())
+				h, err := newLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+				require.NoError(t, err)
+				loss.how(t, s, keyOf(c, "k"))
+				start := time.Now()
+				require.Equal(t, ErrLockLost, endedWithin(t, h.Context(), time.Second))
+				require.Less(t, time.Since(start), 290*time.Millisecond, "at the next renewal, not at the end of the belief")
+				require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+				require.NotEqual(t, "hash", s.Do(t, "TYPE", keyOf(c, "k")), "not revived")
+				require.NotEqual(t, "string", s.Do(t, "TYPE", keyOf(c, "k")), "not revived")
+				require.Contains(t, log.String(), "lock lost")
+			})
+		}
+	}
+}
+
+// An outage shorter than the belief is survived: renewal is tried again until belief ends.
+func TestWatchdogSurvivesAnOutage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	for range 3 {
+		s.Pause(t)
+		<-time.After(500 * time.Millisecond) // the outage
+		s.Resume(t)
+		before := h.ValidUntil()
+		eventually(t, time.Second, func() bool { return h.ValidUntil().After(before) }, "renewed after the outage")
+	}
+	require.NoError(t, h.Err())
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// When no renewal gets through, the hold is lost when the belief ends, and stays lost though the server comes back.
+func TestWatchdogGivesUpWhenBeliefEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	until := h.ValidUntil()
+	s.Pause(t)
+	require.Equal(t, ErrLockLost, endedWithin(t, h.Context(), time.Second))
+	require.Less(t, time.Since(until), 100*time.Millisecond)
+	s.Resume(t)
+	other := NewRedisLock("k", sibling(t, s, c), WithBlock())
+	require.NoError(t, other.Lock(t.Context()))
+	require.ErrorIs(t, h.Err(), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	require.NoError(t, other.Unlock(t.Context()))
+}
+
+// A renewal that is on its way when Unlock is called brings nothing back.
+func TestRenewalAfterRelease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			h, err := newLock("k", c).Acquire(t.Context())
+			require.NoError(t, err)
+			renew := h.(*level).lease.protocol.renew(30 * time.Second)
+			require.NoError(t, h.Unlock(t.Context()))
+			o, _ := c.eval(t.Context(), 0, renew)
+			require.NoError(t, o.err)
+			require.Equal(t, int64(answerOther), o.reply)
+			requireFree(t, s, c, "k")
+		})
+	}
+}
+
+// A quick Lock and Unlock in a loop leaves nothing in the watchdog.
+func TestWatchdogForgets(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			l := newLock("k", c, WithWatchdog(30*time.Millisecond), WithMaxHold(time.Hour))
+			for range 200 {
+				require.NoError(t, l.Lock(t.Context()))
+				require.NoError(t, l.Unlock(t.Context()))
+			}
+			require.Empty(t, c.watchdog.pending())
+			require.Empty(t, c.leases)
+			require.Empty(t, c.owners)
+			c.watchdog.mu.Lock()
+			defer c.watchdog.mu.Unlock()
+			require.Empty(t, c.watchdog.limits)
+		})
+	}
+}
+
+func TestManyHoldsOneConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	var holds []Hold
+	for i := range 500 {
+		h, err := NewRedisLock(string(rune('a'+i%26))+time.Duration(i).String(), c, WithWatchdog(600*time.Millisecond)).Acquire(t.Context())
+		require.NoError(t, err)
+		holds = append(holds, h)
+	}
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
+		for _, h := range holds {
+			require.NoError(t, h.Err())
+		}
+	}
+	require.LessOrEqual(t, infoField(t, s, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")
+	for _, h := range holds {
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
+// Renewals come every third of the lease, counted from the sending, and not more often.
+func TestRenewalRate(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	s.Do(t, "CONFIG", "RESETSTAT")
+	<-time.After(time.Second)
+	renewals := calls(t, s, "evalsha")
+	require.GreaterOrEqual(t, renewals, 8, "about 10 in ten thirds of a lease")
+	require.LessOrEqual(t, renewals, 13)
+	require.NoError(t, h.Unlock(t.Context()))
+}
