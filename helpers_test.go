@@ -3,7 +3,10 @@ package relock
 import (
 	"bytes"
 	"context"
+	"flag"
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +20,42 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs a server for the examples, which cannot start one themselves, and looks for leaked goroutines at the end.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	stop, err := serveExamples()
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			fmt.Fprintln(os.Stderr, "no server for the examples:", err)
+			os.Exit(1)
+		}
+		fmt.Fprintln(os.Stderr, "examples are skipped:", err)
+		_ = flag.Set("test.skip", "^Example")
+	}
+	code := m.Run()
+	stop()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// serveExamples tells the examples where their server is.
+func serveExamples() (stop func(), err error) {
+	network, address := "tcp", os.Getenv("RELOCK_TEST_REDIS")
+	stop = func() {}
+	if address == "" {
+		s, stopServer, err := redistest.Launch()
+		if err != nil {
+			return stop, err
+		}
+		network, address, stop = s.Network, s.Address, stopServer
+	}
+	_ = os.Setenv("EXAMPLE_NETWORK", network)
+	_ = os.Setenv("EXAMPLE_ADDRESS", address)
+	return stop, nil
+}
 
 // newTestClient returns a client of the server, with a prefix of the test's own, that is closed when the test ends.
 func newTestClient(t testing.TB, s *redistest.Server, opts ...ClientOption) *Client {

@@ -82,7 +82,7 @@ func TestBeliefEndsBeforeTheLease(t *testing.T) {
 func TestErrDoesNotNeedTheTimer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(50*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(200*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	l := h.(*level).lease
 	l.mu.Lock()
@@ -144,7 +144,7 @@ func TestExtendAfterUnlock(t *testing.T) {
 func TestUnlockTwiceAfterALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(30*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(200*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	endedWithin(t, h.Context(), time.Second)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)

@@ -58,10 +58,19 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*le
 	l.mu.Lock()
 	l.timer = time.AfterFunc(time.Until(l.until), l.expire)
 	l.mu.Unlock()
-	if l.check() != nil {
-		return nil, errLate
+	h, err := l.push(ctx, sent, s)
+	if err != nil || l.check() != nil {
+		return nil, l.tooLate()
 	}
-	return l.push(ctx, sent, s)
+	return h, nil
+}
+
+// tooLate is why the first level is over already.
+func (l *lease) tooLate() error {
+	if l.check() == ErrClosed { //nolint:errorlint // our own sentinel
+		return ErrClosed
+	}
+	return errLate
 }
 
 // expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile.

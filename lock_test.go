@@ -306,7 +306,7 @@ func TestSharedObjectAfterALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithBlock(), WithExpiry(100*time.Millisecond))
+	l := NewRedisLock("k", c, WithBlock(), WithExpiry(200*time.Millisecond))
 	require.NoError(t, l.Lock(t.Context()))
 	second := async(t, func() error { return l.Lock(t.Context()) })
 	eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
@@ -373,7 +373,7 @@ func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(60*time.Millisecond))
+			l := newLock("k", c, WithExpiry(200*time.Millisecond))
 			require.NoError(t, l.Lock(t.Context()))
 			next := newLock("k", sibling(t, s, c), WithBlock(), WithOwner("next"))
 			require.NoError(t, next.Lock(t.Context()))
@@ -429,7 +429,7 @@ func TestMinHoldLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithExpiry(100*time.Millisecond), WithMinHold(5*time.Second))
+	l := NewRedisLock("k", c, WithExpiry(200*time.Millisecond), WithMinHold(5*time.Second))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
@@ -551,7 +551,7 @@ func TestDoReportsALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(60*time.Millisecond))
+			l := newLock("k", c, WithExpiry(200*time.Millisecond))
 			err := l.Do(t.Context(), func(ctx context.Context) error {
 				require.ErrorIs(t, endedWithin(t, ctx, time.Second), ErrLockLost)
 				return mine

@@ -40,12 +40,35 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
+// Launch runs a server on a unix socket until stop is called, for a whole test binary (TestMain, examples). It returns an error when there is no
+// redis-server.
+func Launch() (s *Server, stop func(), err error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "relock")
+	if err != nil {
+		return nil, nil, err
+	}
+	s = onSocket(dir, nil)
+	err = s.boot(path)
+	return s, func() {
+		s.kill()
+		_ = os.RemoveAll(dir)
+	}, err
+}
+
+func onSocket(dir string, args []string) *Server {
+	s := &Server{Network: "unix", Address: filepath.Join(dir, "redis.sock"), dir: dir}
+	s.args = append([]string{"--port", "0", "--unixsocket", s.Address}, args...)
+	return s
+}
+
 // Start runs a server on a unix socket until the test ends.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	dir := tempDir(tb)
-	s := &Server{Network: "unix", Address: filepath.Join(dir, "redis.sock"), dir: dir}
-	s.args = append([]string{"--port", "0", "--unixsocket", s.Address}, args...)
+	s := onSocket(tempDir(tb), args)
 	s.run(tb)
 	return s
 }
@@ -105,10 +128,16 @@ func (s *Server) run(tb testing.TB) {
 // Boot starts the server again after Kill, on the same address.
 func (s *Server) Boot(tb testing.TB) {
 	tb.Helper()
-	args := append([]string{"--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
-	s.cmd = exec.Command(Binary(tb), args...)
-	if err := s.cmd.Start(); err != nil {
+	if err := s.boot(Binary(tb)); err != nil {
 		tb.Fatal(err)
+	}
+}
+
+func (s *Server) boot(path string) error {
+	args := append([]string{"--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
+	s.cmd = exec.Command(path, args...)
+	if err := s.cmd.Start(); err != nil {
+		return err
 	}
 	s.done = make(chan struct{})
 	go func(cmd *exec.Cmd, done chan struct{}) {
@@ -117,8 +146,9 @@ func (s *Server) Boot(tb testing.TB) {
 	}(s.cmd, s.done)
 	if err := s.waitUntilUp(10 * time.Second); err != nil {
 		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-		tb.Fatalf("redis-server did not start: %v\n%s", err, log)
+		return fmt.Errorf("redis-server did not start: %w\n%s", err, log)
 	}
+	return nil
 }
 
 func (s *Server) waitUntilUp(limit time.Duration) error {
@@ -142,6 +172,10 @@ func (s *Server) waitUntilUp(limit time.Duration) error {
 // Kill ends the server at once, as kill -9 does. It waits for its end.
 func (s *Server) Kill(tb testing.TB) {
 	tb.Helper()
+	s.kill()
+}
+
+func (s *Server) kill() {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return
 	}
