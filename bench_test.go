@@ -40,25 +40,25 @@ func BenchmarkPair(b *testing.B) {
 			for start := time.Now(); b.Loop(); {
 				require.NoError(b, bench.lock.Lock(bench.ctx))
 				require.NoError(b, bench.lock.Unlock(bench.ctx))
-				if n++; n%turn == 0 {
+				if n++; n%blockOfPairs == 0 {
 					b.StopTimer()
 					ours += time.Since(start)
-					theirs += raw.pairs(b, turn)
+					theirs += raw.pairs(b, blockOfPairs)
 					start = time.Now()
 					b.StartTimer()
 				}
 			}
 			if theirs > 0 {
 				b.ReportMetric(theirs.Seconds()/ours.Seconds(), "ratio")
-				b.ReportMetric(float64(n/turn*turn)/ours.Seconds(), "pairs/s")
-				b.ReportMetric(float64(n/turn*turn)/theirs.Seconds(), "raw-pairs/s")
+				b.ReportMetric(float64(n/blockOfPairs*blockOfPairs)/ours.Seconds(), "pairs/s")
+				b.ReportMetric(float64(n/blockOfPairs*blockOfPairs)/theirs.Seconds(), "raw-pairs/s")
 			}
 		})
 	}
 }
 
-// turn is how many pairs each side makes before the other has its turn, so that a noisy moment hits both.
-const turn = 200
+// blockOfPairs is how many pairs each side makes before the other has its turn, so that a noisy moment hits both.
+const blockOfPairs = 200
 
 func newBenchClient(b *testing.B, s *redistest.Server) *Client {
 	client, err := NewClient(s.Network, s.Address, "")
