@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,7 +23,6 @@ type dialer struct {
 func newDialer(c *clientConfig, s *sockets) *dialer {
 	d := &dialer{network: c.network, address: c.address, timeout: c.dialTimeout, sockets: s, tls: tlsConfig(c)}
 	d.options = []redis.DialOption{
-		redis.DialContextFunc(d.open),
 		redis.DialReadTimeout(c.commandTimeout),
 		redis.DialWriteTimeout(c.commandTimeout),
 		redis.DialUsername(c.username),
@@ -50,18 +50,32 @@ func tlsConfig(c *clientConfig) *tls.Config {
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	return redis.DialContext(ctx, d.network, d.address, d.options...)
+	var s *socket
+	open := func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+		if s, err = d.open(ctx, network, address); err != nil {
+			return nil, err
+		}
+		return d.encrypt(ctx, s)
+	}
+	c, err := redis.DialContext(ctx, d.network, d.address, append(d.options[:len(d.options):len(d.options)], redis.DialContextFunc(open))...)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, socket: s}, nil
 }
 
-// open connects and encrypts. redigo's own TLS ignores the context, so that is done here.
-func (d *dialer) open(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {
 	plain, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.sockets.add(plain)
-	if err != nil || d.tls == nil {
-		return s, err
+	return d.sockets.add(plain)
+}
+
+// encrypt puts TLS on the socket, where it is asked for. redigo's own ignores the context.
+func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
+	if d.tls == nil {
+		return s, nil
 	}
 	encrypted := tls.Client(s, d.tls)
 	if err := encrypted.HandshakeContext(ctx); err != nil {
@@ -70,6 +84,10 @@ func (d *dialer) open(ctx context.Context, network, address string) (net.Conn, e
 	}
 	return encrypted, nil
 }
+
+// interruptible says that callers can leave a call on these connections without a goroutine: their sockets can be waited on, and what
+// can be read from them is an answer.
+func (d *dialer) interruptible() bool { return d.tls == nil && canWait }
 
 // sockets are the open connections of a client, so that Close can cut them under whoever waits for an answer.
 type sockets struct {
@@ -80,19 +98,20 @@ type sockets struct {
 
 type socket struct {
 	net.Conn
+	raw syscall.RawConn // to wait on
 	all *sockets
 }
 
 func newSockets() *sockets { return &sockets{open: map[*socket]struct{}{}} }
 
-func (s *sockets) add(conn net.Conn) (net.Conn, error) {
+func (s *sockets) add(conn net.Conn) (*socket, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		_ = conn.Close()
 		return nil, ErrClosed
 	}
-	added := &socket{Conn: conn, all: s}
+	added := &socket{Conn: conn, raw: rawConn(conn), all: s}
 	s.open[added] = struct{}{}
 	return added, nil
 }

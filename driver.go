@@ -33,7 +33,8 @@ type poolDriver struct {
 	pool    *redis.Pool
 	own     bool
 	dial    func(context.Context) (redis.Conn, error)
-	sockets *sockets // of the connections that dial opened itself
+	dialer  *dialer  // of our own
+	sockets *sockets // of the connections that it opened
 
 	life           context.Context // ends at close
 	end            context.CancelFunc
@@ -54,7 +55,8 @@ func newOwnPool(c *clientConfig) *poolDriver {
 	d := newPoolDriver(c)
 	d.own = true
 	d.sockets = newSockets()
-	d.dial = newDialer(c, d.sockets).dial
+	d.dialer = newDialer(c, d.sockets)
+	d.dial = d.dialOwn
 	d.pool = &redis.Pool{
 		DialContext: d.dial, TestOnBorrow: d.check,
 		MaxIdle: c.maxIdle, MaxActive: c.maxActive, IdleTimeout: c.idleTimeout, Wait: c.wait,
@@ -85,14 +87,23 @@ func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
 var errStale = errors.New("idle connection is older than a break")
 
 func (d *poolDriver) call(ctx context.Context, limit time.Duration, r request) outcome {
-	if err := ctx.Err(); err != nil {
+	switch {
+	case ctx.Err() != nil:
 		return outcome{err: errLeft}
+	case d.own && (ctx.Done() == nil || d.dialer.interruptible()):
+		return d.run(ctx, limit, nil, r)
 	}
-	if d.own && ctx.Done() == nil {
-		return d.run(d.life, limit, nil, r) // nobody can leave, and close cuts the connection
-	}
+	return d.callBeside(ctx, limit, r)
+}
+
+// callBeside runs a command on a goroutine, where a caller could not leave it otherwise.
+func (d *poolDriver) callBeside(ctx context.Context, limit time.Duration, r request) outcome {
 	c := newCall()
-	if !d.tasks.start(func() { d.runCall(ctx, limit, c, r) }) {
+	started := d.tasks.start(func() {
+		defer close(c.done)
+		c.outcome = d.run(ctx, limit, c, r)
+	})
+	if !started {
 		return outcome{err: ErrClosed}
 	}
 	select {
@@ -105,15 +116,7 @@ func (d *poolDriver) call(ctx context.Context, limit time.Duration, r request) o
 	}
 }
 
-func (d *poolDriver) runCall(ctx context.Context, limit time.Duration, c *call, r request) {
-	defer close(c.done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.life, cancel)()
-	c.outcome = d.run(ctx, limit, c, r)
-}
-
-// run takes a connection and runs the command on it. ctx bounds only the first part.
+// run takes a connection and runs the command on it.
 func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r request) outcome {
 	conn, err := d.connect(ctx, limit)
 	switch {
@@ -122,12 +125,21 @@ func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r re
 	case err != nil:
 		return outcome{err: d.orClosed(err)}
 	}
-	defer conn.Close() //nolint:errcheck // its errors were seen by the command
 	sent := time.Now()
 	if !c.begin(sent) {
+		_ = conn.Close()
 		return outcome{err: errLeft}
 	}
-	reply, err := d.do(conn, below(d.commandTimeout, limit), r)
+	timeout := below(d.commandTimeout, limit)
+	reply, err := d.do(ctx, c, conn, timeout, r)
+	if errors.Is(err, errInterrupted) {
+		return d.leave(conn, sent, timeout)
+	}
+	_ = conn.Close() // the command's error counts
+	return d.outcome(sent, reply, err)
+}
+
+func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
 	o := newOutcome(sent, reply, err)
 	if o.broke() {
 		d.broken.Store(time.Now().UnixNano())
@@ -136,14 +148,63 @@ func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r re
 	return o
 }
 
+// leave lets a goroutine wait for the answer that the caller does not want to wait for, and put the connection back.
+func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duration) outcome {
+	c := newCall()
+	started := d.tasks.start(func() {
+		defer close(c.done)
+		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
+		c.outcome = d.outcome(sent, reply, err)
+		_ = conn.Close() // the answer's error counts
+	})
+	if !started {
+		_ = conn.Close()
+		return outcome{err: ErrClosed, sent: sent}
+	}
+	return outcome{err: errLeft, sent: sent, left: c}
+}
+
+// connect takes a connection from the pool. Where no waiting is involved, the limits are only looked at when one has to be dialled: they
+// cost more than a connection that is there.
 func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
-	defer cancel()
+	if !d.own || (d.pool.Wait && d.pool.MaxActive > 0) {
+		bounded, cancel := d.bound(ctx, limit)
+		defer cancel()
+		ctx = bounded
+	} else {
+		ctx = dialContext{ctx, limit}
+	}
 	conn, err := d.pool.GetContext(ctx)
 	if err != nil {
 		return nil, explain(err)
 	}
 	return conn, nil
+}
+
+// bound gives ctx the end of the driver and the dial timeout.
+func (d *poolDriver) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
+	stop := context.AfterFunc(d.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// dialContext carries the limit of a dial to where it is bounded.
+type dialContext struct {
+	context.Context
+	limit time.Duration
+}
+
+// dialOwn dials for the pool and for links.
+func (d *poolDriver) dialOwn(ctx context.Context) (redis.Conn, error) {
+	if c, ok := ctx.(dialContext); ok {
+		bounded, cancel := d.bound(c.Context, c.limit)
+		defer cancel()
+		ctx = bounded
+	}
+	return d.dialer.dial(ctx)
 }
 
 // dialBeside runs a dial that knows no context on a goroutine, so that its caller can go on when ctx ends.
@@ -171,15 +232,18 @@ func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Con
 	}
 }
 
-// do runs the command with a deadline. Close cuts a connection of our own at its socket; one of the user's pool can only be cut
-// through a context, which costs a goroutine.
-func (d *poolDriver) do(conn redis.Conn, timeout time.Duration, r request) (any, error) {
-	if d.own {
+// do runs the command with a deadline. A caller that runs it itself can be interrupted. Close cuts a connection of our own at its socket; one
+// of the user's pool can only be cut through a context, which costs a goroutine.
+func (d *poolDriver) do(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request) (any, error) {
+	switch {
+	case d.own && c == nil && ctx.Done() != nil:
+		return redis.DoContext(conn, callContext{ctx, timeout}, r.cmd, r.args...)
+	case d.own:
 		return redis.DoWithTimeout(conn, timeout, r.cmd, r.args...)
 	}
-	ctx, cancel := context.WithTimeout(d.life, timeout)
+	life, cancel := context.WithTimeout(d.life, timeout)
 	defer cancel()
-	reply, err := redis.DoContext(conn, ctx, r.cmd, r.args...)
+	reply, err := redis.DoContext(conn, life, r.cmd, r.args...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
 		return conn.Do(r.cmd, r.args...) // a wrapped connection; nothing was sent
 	}

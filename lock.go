@@ -68,8 +68,11 @@ func (l *RedisLock) TryLock(ctx context.Context) error {
 }
 
 // Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors.
-func (l *RedisLock) Unlock(context.Context) error {
+func (l *RedisLock) Unlock(ctx context.Context) error {
 	l = l.safe()
+	if err := l.mistaken(ctx); err != nil {
+		return wrap("unlock", l.key, err)
+	}
 	l.mu.Lock()
 	h := l.held
 	l.mu.Unlock()

@@ -200,11 +200,15 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 	return s
 }
 
-// over returns c where it says something and the defaults elsewhere. A lease of either sort replaces one of the other.
+// over returns c where it says something and the defaults elsewhere. A lease of either sort replaces one of the other, and WithBlock by itself
+// a block timeout.
 func (c lockConfig) over(defaults lockConfig, allowed option) lockConfig {
 	usable := defaults.given & allowed &^ c.given
 	if c.has(optExpiry | optWatchdog) {
 		usable &^= optExpiry | optWatchdog
+	}
+	if c.has(optBlock) {
+		usable &^= optBlockTimeout
 	}
 	take := func(o option, to *time.Duration, from time.Duration) {
 		if usable&o != 0 {

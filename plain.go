@@ -8,14 +8,21 @@ import (
 )
 
 // plainProtocol renews and releases the string of a plain lock.
-type plainProtocol struct{ redisKey, value string }
+type plainProtocol struct {
+	redisKey, value string
+	minHold         bool // a release may have to keep the key
+}
 
 func (p plainProtocol) renew(lease time.Duration) scripted {
 	return scripted{renewScript, p.redisKey, []any{p.value, lease.Milliseconds()}}
 }
 
 func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
-	return scripted{releaseScript, p.redisKey, []any{p.value, keep.Milliseconds(), keptValue(p.value)}}
+	kept := ""
+	if p.minHold {
+		kept = keptValue(p.value)
+	}
+	return scripted{releaseScript, p.redisKey, []any{p.value, keep.Milliseconds(), kept}}
 }
 
 // plainAttempt is the wait of one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer never
@@ -101,7 +108,7 @@ func (a *plainAttempt) newValue() (string, error) {
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the wait goes on with a new value: the
 // old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, d doubt) (*level, error) {
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value}, sent, a.settings, d)
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.minHold > 0}, sent, a.settings, d)
 	a.first, a.value, a.doubt = value, "", doubt{}
 	return l.begin(a.caller, sent, a.settings)
 }
@@ -114,6 +121,6 @@ func (a *plainAttempt) finish() {
 }
 
 func (a *plainAttempt) cleanup(value string, d doubt) *cleanup {
-	release := plainProtocol{a.redisKey, value}.release(0, 0, 0)
+	release := plainProtocol{a.redisKey, value, false}.release(0, 0, 0)
 	return newCleanup(a.key, a.settings.lease, d, func(time.Time) scripted { return release })
 }

@@ -10,18 +10,22 @@ import (
 func (l *lease) giveBack(levels int) error {
 	c := l.client
 	limit := below(c.config.commandTimeout, l.limit)
-	budget := time.NewTimer(limit)
-	defer budget.Stop()
-	job := l.releaseJob(levels)
-
-	o, d := c.eval(context.Background(), limit/2, job.release(time.Now()))
+	start := time.Now()
+	l.mu.Lock()
+	l.seq++
+	release := l.release(levels, l.seq, l.keep)
+	l.mu.Unlock()
+	o, d := c.eval(context.Background(), limit/2, release(start))
 	if o.answered && o.err == nil {
-		if job.doubtful() {
-			c.clean(job)
+		if levels == 0 && !l.doubt.last.IsZero() {
+			c.clean(l.releaseJob(levels, release))
 		}
 		return l.judge(o, levels, d.last.IsZero())
 	}
+	job := l.releaseJob(levels, release)
 	c.clean(job)
+	budget := time.NewTimer(limit - time.Since(start))
+	defer budget.Stop()
 	select {
 	case <-job.answered:
 		if job.answer.err == nil {
@@ -34,16 +38,15 @@ func (l *lease) giveBack(levels int) error {
 	return both(ErrUnconfirmed, o.err)
 }
 
-// releaseJob is the release that leaves levels behind. The last one also cleans up after the acquire.
-func (l *lease) releaseJob(levels int) *cleanup {
+// releaseJob is the release in the background. The last one also cleans up after the acquire.
+func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var d doubt
 	if levels == 0 {
 		d = l.doubt
 	}
-	l.seq++
-	job := newCleanup(l.key, l.length, d, l.release(levels, l.seq, l.keep))
+	job := newCleanup(l.key, l.length, d, release)
 	if levels > 0 {
 		job.lost = func() { l.lose(ErrLockLost) }
 	}

@@ -44,6 +44,7 @@ type worker struct {
 	jobs    jobHeap
 	limits  map[time.Duration]int // of the jobs that are not done
 	started bool
+	until   time.Time // when the worker wakes by itself
 	wake    chan struct{}
 }
 
@@ -64,7 +65,8 @@ func (w *worker) add(j *job, at time.Time) {
 		w.started = w.tasks.start(w.run)
 	}
 	w.put(j, at)
-	if j.index == 0 {
+	if at.Before(w.until) {
+		w.until = at
 		w.nudge()
 	}
 }
@@ -162,13 +164,24 @@ func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 		return nil, time.Hour
 	default:
 	}
-	for len(w.jobs) > 0 && len(batch) < maxBatch {
-		if pause := w.jobs[0].at.Sub(now); pause > 0 {
-			return batch, pause
-		}
+	for len(w.jobs) > 0 && len(batch) < maxBatch && !w.jobs[0].at.After(now) {
 		batch = append(batch, heap.Pop(&w.jobs).(*job))
 	}
-	return batch, time.Hour
+	w.until = w.wakeAt(now)
+	return batch, w.until.Sub(now)
+}
+
+// wakeAt is when to look again. A wake-up that is planned already stays, though its job may have gone: locks that are held for a moment
+// then cost one wake-up now and then, not one each.
+func (w *worker) wakeAt(now time.Time) time.Time {
+	next := now.Add(time.Hour)
+	if len(w.jobs) > 0 {
+		next = w.jobs[0].at
+	}
+	if w.until.After(now) && w.until.Before(next) {
+		return w.until
+	}
+	return next
 }
 
 func (w *worker) send(batch []*job) {

@@ -15,25 +15,19 @@ if #ARGV[1] == 0 or not lease then
   return redis.error_reply('ERR relock: acquire: bad arguments')
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'none' then
-  if kind ~= 'string' then
-    return -1
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' then
+  return string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+end
+if held == ARGV[1] then
+  -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
+  if redis.call('PTTL', KEYS[1]) < lease then
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
   end
-  local held = redis.call('GET', KEYS[1])
-  if held == ARGV[1] then
-    -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
-    if redis.call('PTTL', KEYS[1]) < lease then
-      redis.call('PEXPIRE', KEYS[1], ARGV[3])
-    end
-    return 1
-  end
-  if held ~= ARGV[2] then
-    if string.sub(held, 1, 7) == 'relock/' then
-      return 0
-    end
-    return -1
-  end
+  return 1
+end
+if held and held ~= ARGV[2] then
+  return string.sub(held, 1, 7) == 'relock/' and 0 or -1
 end
 
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])

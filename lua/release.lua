@@ -1,7 +1,7 @@
 -- Give back a plain lock that is ours: at once, or after a minimum hold.
 --
 -- KEYS[1] the lock
--- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept
+-- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept; "" when it never is
 --
 -- 1: was ours and is released   2: was released before and was kept   0: not ours   -1: the key is of another kind
 --
@@ -13,16 +13,19 @@ local function whole(s, least)
 end
 
 local keep = whole(ARGV[2], 0)
-if #ARGV[1] == 0 or not keep or #ARGV[3] == 0 then
+if #ARGV[1] == 0 or not keep or (keep > 0 and #ARGV[3] == 0) then
   return redis.error_reply('ERR relock: release: bad arguments')
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'string' then
-  return kind == 'none' and 0 or -1
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' then
+  return string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 end
-local held = redis.call('GET', KEYS[1])
-if held == ARGV[3] then
+if held == ARGV[1] and keep == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+if held and held == ARGV[3] then
   if keep == 0 then
     redis.call('DEL', KEYS[1])
   end
@@ -30,10 +33,6 @@ if held == ARGV[3] then
 end
 if held ~= ARGV[1] then
   return 0
-end
-if keep == 0 then
-  redis.call('DEL', KEYS[1])
-  return 1
 end
 -- PEXPIRE is never refused for want of memory, and lets the SET after it pass.
 redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -15,11 +15,11 @@ if #ARGV[1] == 0 or not lease then
   return redis.error_reply('ERR relock: renew: bad arguments')
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'string' then
-  return kind == 'none' and 0 or -1
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' then
+  return string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
 end
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+if held ~= ARGV[1] then
   return 0
 end
 if redis.call('PTTL', KEYS[1]) < lease then

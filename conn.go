@@ -1,0 +1,83 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// conn is a connection of our own: redigo's, with the socket under it, so that a caller can stop waiting for an answer without cutting
+// the connection and without a goroutine for each call.
+//
+// redigo's DoContext starts a goroutine for each call, and closes the connection when the context ends. Here the caller itself waits until
+// the socket can be read, which consumes nothing: when the context ends first, the answer is still to come, and somebody else can take it.
+type conn struct {
+	redis.Conn
+	socket *socket
+}
+
+// callContext gives DoContext, which has only a context to say it with, the time limit of one command.
+type callContext struct {
+	context.Context
+	timeout time.Duration
+}
+
+// errInterrupted says that the context ended while the answer was still to come. The connection is whole: its next ReceiveWithTimeout gets
+// the answer.
+var errInterrupted = errors.New("interrupted")
+
+// DoContext runs a command. It expects a callContext.
+func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
+	deadline := time.Now().Add(ctx.(callContext).timeout)
+	if err := c.Send(command, args...); err != nil {
+		return nil, err
+	}
+	if err := c.Flush(); err != nil {
+		return nil, err
+	}
+	if c.socket.interrupted(ctx, deadline) {
+		return nil, errInterrupted
+	}
+	return c.ReceiveWithTimeout(max(time.Until(deadline), time.Millisecond))
+}
+
+// ReceiveContext is not used; redigo wants it beside DoContext.
+func (c *conn) ReceiveContext(ctx context.Context) (any, error) {
+	return redis.ReceiveContext(c.Conn, ctx)
+}
+
+// DoWithTimeout and ReceiveWithTimeout pass on what embedding hides.
+func (c *conn) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(c.Conn, timeout, command, args...)
+}
+
+// ReceiveWithTimeout takes one answer in.
+func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(c.Conn, timeout)
+}
+
+// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no, and a read will tell which. It says yes
+// when ctx ended first.
+func (s *socket) interrupted(ctx context.Context, deadline time.Time) bool {
+	if s.SetReadDeadline(deadline) != nil {
+		return false
+	}
+	var mu sync.Mutex
+	waiting := true
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if waiting { // else the deadline is the next read's already
+			_ = s.SetReadDeadline(time.Unix(1, 0)) // wakes the wait
+		}
+	})
+	err := waitReadable(s.raw)
+	stop()
+	mu.Lock()
+	waiting = false
+	mu.Unlock()
+	return err != nil && ctx.Err() != nil
+}
