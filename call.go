@@ -10,8 +10,9 @@ import (
 
 // outcome is what became of one command.
 //
-// Three cases matter. Not sent: nothing happened. Answered, by a value or an error line: no copy of it is under way any more.
-// Unanswered (no answer in time, a connection that broke, a caller that left): it may be executed now, later or never.
+// Three cases matter. Not sent: nothing happened. Answered, by a value or an error line: no copy of it is
+// under way any more. Unanswered (no answer in time, a connection that broke, a caller that left): it may be
+// executed now, later or never.
 type outcome struct {
 	reply    any
 	err      error
@@ -60,7 +61,8 @@ const (
 
 func newCall() *call { return &call{done: make(chan struct{})} }
 
-// begin is called right before the command is written. It says no when the caller has left: then nothing may be sent.
+// begin is called right before the command is written. It says no when the caller has left: then nothing may
+// be sent.
 func (c *call) begin(now time.Time) bool {
 	if c == nil {
 		return true

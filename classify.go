@@ -105,11 +105,12 @@ func isNoScript(err error) bool {
 	return errors.As(err, &line) && code(line) == "NOSCRIPT"
 }
 
-// errTimeout stands for a time limit of the client's own, so that it does not look like the end of the caller's context.
+// errTimeout stands for a time limit of the client's own, so that it does not look like the end of the
+// caller's context.
 var errTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-// explain turns an error of redigo into one that may be shown: no argument of a command in it, no context error that
-// is not the caller's, and the reason that it stands for.
+// explain turns an error of redigo into one that may be shown: no argument of a command in it, no context
+// error that is not the caller's, and the reason that it stands for.
 func explain(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The pauses between two sendings of one release: short at first, and never a second, so that a late copy of an
-// acquire holds the key for less than that.
+// The pauses between two sendings of one release: short at first, and never a second, so that a late copy of
+// an acquire holds the key for less than that.
 const (
 	firstCleanGap = 10 * time.Millisecond
 	maxCleanGap   = 800 * time.Millisecond
@@ -15,7 +15,8 @@ const (
 // cleanLimit is how long the cleaner waits for an answer before it tries another connection.
 const cleanLimit = 700 * time.Millisecond
 
-// cleanup is a release that is repeated in the background, on the cleaner's connection and on no caller's context.
+// cleanup is a release that is repeated in the background, on the cleaner's connection and on no caller's
+// context.
 type cleanup struct {
 	key     string // as the user named it, for the log
 	release func(now time.Time) scripted
@@ -34,7 +35,8 @@ type cleanup struct {
 	answered chan struct{} // closed when the two are there
 }
 
-// newCleanup makes a release that is sent until it is answered; with doubt, until one lease after the last request in doubt.
+// newCleanup makes a release that is sent until it is answered; with doubt, until one lease after the last
+// request in doubt.
 func newCleanup(key string, lease time.Duration, d doubt, release func(time.Time) scripted) *cleanup {
 	c := &cleanup{key: key, release: release, doubt: d, gap: firstCleanGap, answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
@@ -55,8 +57,8 @@ func (c *cleanup) next(now time.Time) (scripted, bool) {
 	return c.release(now), true
 }
 
-// took keeps the first answer and says when to send again. Only the answer to a release that was sent after the doubt had settled ends
-// the job early: one that was sent before may have overtaken the request in doubt.
+// took keeps the first answer and says when to send again. Only the answer to a release that was sent after
+// the doubt had settled ends the job early: one that was sent before may have overtaken the request in doubt.
 func (c *cleanup) took(o outcome) (time.Time, bool) {
 	if !o.sent.IsZero() {
 		c.tries++

@@ -10,8 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews them, one cleaner
-// repeats releases that were not answered.
+// Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
+// them, one cleaner repeats releases that were not answered.
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
@@ -33,8 +33,9 @@ type Client struct {
 	owners map[ownerOf]*owner
 }
 
-// NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix". The password may be empty. It makes
-// no network call. All mistakes in the settings are reported at once, in an error that matches [ErrInvalid].
+// NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix".
+// The password may be empty. It makes no network call. All mistakes in the settings are reported at once, in
+// an error that matches [ErrInvalid].
 func NewClient(network, address, password string, opts ...ClientOption) (*Client, error) {
 	c := newClientConfig(opts)
 	c.network, c.address, c.password = network, address, password
@@ -47,7 +48,8 @@ func NewClient(network, address, password string, opts ...ClientOption) (*Client
 //	rediss://...            the same, encrypted
 //	unix://[user:password@]/path/to/socket[?db=database]
 //
-// Options come on top of what the URL says. It makes no network call. No error repeats the URL, as it may have a password in it.
+// Options come on top of what the URL says. It makes no network call. No error repeats the URL, as it may
+// have a password in it.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m mistakes
 	c := newClientConfig(nil)
@@ -71,8 +73,9 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 	return newClient(c, newOwnPool(c))
 }
 
-// NewClientPool returns a client that takes its connections from pool. Close leaves the pool open. The watchdog and the cleaner have connections
-// of their own, dialled as the pool does but outside its limits, which still work when the pool is exhausted or closed.
+// NewClientPool returns a client that takes its connections from pool. Close leaves the pool open. The
+// watchdog and the cleaner have connections of their own, dialled as the pool does but outside its limits,
+// which still work when the pool is exhausted or closed.
 //
 // Options that set up a pool or a connection are mistakes here. It makes no network call.
 func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
@@ -105,8 +108,8 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	return client, nil
 }
 
-// SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key is taken as it is,
-// without the prefix of locks. The expiry is whole milliseconds, 10ms or more.
+// SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key
+// is taken as it is, without the prefix of locks. The expiry is whole milliseconds, 10ms or more.
 func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Duration) (bool, error) {
 	var m mistakes
 	m.checkMillis("expiry", expiry)
@@ -121,7 +124,8 @@ func setNX(key, value string, expiry time.Duration) request {
 	return request{cmd: "SET", args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
 }
 
-// Eval runs a script, and returns what it answers: nil, int64, string or []any of these. Keys are taken as they are, without the prefix of locks.
+// Eval runs a script, and returns what it answers: nil, int64, string or []any of these. Keys are taken as
+// they are, without the prefix of locks.
 //
 // It is sent once: after an error that is not the server's, the script may have run or may still run.
 func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args ...any) (any, error) {
@@ -180,8 +184,8 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	return nil
 }
 
-// eval runs a script of the locks, which may be sent twice: once more when the connection broke under it. It returns the last outcome, and
-// what is in doubt of all of them.
+// eval runs a script of the locks, which may be sent twice: once more when the connection broke under it. It
+// returns the last outcome, and what is in doubt of all of them.
 func (c *Client) eval(ctx context.Context, limit time.Duration, s scripted) (outcome, doubt) {
 	o := c.evalOnce(ctx, limit, s)
 	d := doubt{}.add(o)
@@ -217,9 +221,9 @@ func (c *Client) forget(l *lease) {
 	delete(c.leases, l)
 }
 
-// Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's goroutines have ended. Locks that are still held
-// stay in Redis until their leases end; releases that were not confirmed are given up and logged. A pool that was given stays open.
-// Calling it again does nothing.
+// Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
+// goroutines have ended. Locks that are still held stay in Redis until their leases end; releases that were
+// not confirmed are given up and logged. A pool that was given stays open. Calling it again does nothing.
 func (c *Client) Close() error {
 	if c == nil || c.driver == nil {
 		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))

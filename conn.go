@@ -9,11 +9,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// conn is a connection of our own: redigo's, with the socket under it, so that a caller can stop waiting for an answer without cutting
-// the connection and without a goroutine for each call.
+// conn is a connection of our own: redigo's, with the socket under it, so that a caller can stop waiting for
+// an answer without cutting the connection and without a goroutine for each call.
 //
-// redigo's DoContext starts a goroutine for each call, and closes the connection when the context ends. Here the caller itself waits until
-// the socket can be read, which consumes nothing: when the context ends first, the answer is still to come, and somebody else can take it.
+// redigo's DoContext starts a goroutine for each call, and closes the connection when the context ends. Here
+// the caller itself waits until the socket can be read, which consumes nothing: when the context ends first,
+// the answer is still to come, and somebody else can take it.
 type conn struct {
 	redis.Conn
 	socket *socket
@@ -25,13 +26,17 @@ type callContext struct {
 	timeout time.Duration
 }
 
-// errInterrupted says that the context ended while the answer was still to come. The connection is whole: its next ReceiveWithTimeout gets
-// the answer.
+// errInterrupted says that the context ended while the answer was still to come. The connection is whole: its
+// next ReceiveWithTimeout gets the answer.
 var errInterrupted = errors.New("interrupted")
 
-// DoContext runs a command. It expects a callContext.
+// DoContext runs a command, with the time limit of a callContext.
 func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
-	deadline := time.Now().Add(ctx.(callContext).timeout)
+	call, ok := ctx.(callContext)
+	if !ok {
+		return redis.DoContext(c.Conn, ctx, command, args...)
+	}
+	deadline := time.Now().Add(call.timeout)
 	if err := c.Send(command, args...); err != nil {
 		return nil, err
 	}
@@ -59,8 +64,8 @@ func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.Conn, timeout)
 }
 
-// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no, and a read will tell which. It says yes
-// when ctx ended first.
+// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no,
+// and a read will tell which. It says yes when ctx ended first.
 func (s *socket) interrupted(ctx context.Context, deadline time.Time) bool {
 	if s.SetReadDeadline(deadline) != nil {
 		return false

@@ -85,8 +85,8 @@ func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 	return encrypted, nil
 }
 
-// interruptible says that callers can leave a call on these connections without a goroutine: their sockets can be waited on, and what
-// can be read from them is an answer.
+// interruptible says that callers can leave a call on these connections without a goroutine: their sockets
+// can be waited on, and what can be read from them is an answer.
 func (d *dialer) interruptible() bool { return d.tls == nil && canWait }
 
 // sockets are the open connections of a client, so that Close can cut them under whoever waits for an answer.

@@ -9,22 +9,24 @@
 //
 // # Which lock
 //
-// [RedisLock] is the plain one: who holds it cannot take it again. [ReentrantLock] can be taken again by its owner, by default the
-// goroutine, to any depth; it is for code that locks and calls code that locks the same name. Both wait with [WithBlock] or
-// [WithBlockTimeout], else they try once.
+// [RedisLock] is the plain one: who holds it cannot take it again. [ReentrantLock] can be taken again by its
+// owner, by default the goroutine, to any depth; it is for code that locks and calls code that locks the same
+// name. Both wait with [WithBlock] or [WithBlockTimeout], else they try once.
 //
 // # Holding
 //
-// A lock is a key in Redis with an expiry, the lease. By default the lease is 30 seconds and the client's watchdog renews it every third
-// of that until Unlock, so that a lock whose process has died is free again after at most 30 seconds ([WithWatchdog]). With
-// [WithExpiry] it is fixed and never renewed.
+// A lock is a key in Redis with an expiry, the lease. By default the lease is 30 seconds and the client's
+// watchdog renews it every third of that until Unlock, so that a lock whose process has died is free again
+// after at most 30 seconds ([WithWatchdog]). With [WithExpiry] it is fixed and never renewed.
 //
-// A holder's belief is careful: it counts from the moment before the request was sent, ends a margin of 1 % and 2 ms before the lease can
-// end, and is enforced by a local timer, also when Redis, the pool or the network hang. From then on [Hold.Err] reports the loss and
-// [Hold.Context], which is also the context of Do's function, has ended. What happens at the server alone (data lost in a failover,
-// an operator's DEL) is found at the next renewal.
+// A holder's belief is careful: it counts from the moment before the request was sent, ends a margin of 1 %
+// and 2 ms before the lease can end, and is enforced by a local timer, also when Redis, the pool or the
+// network hang. From then on [Hold.Err] reports the loss and [Hold.Context], which is also the context of
+// Do's function, has ended. What happens at the server alone (data lost in a failover, an operator's DEL) is
+// found at the next renewal.
 //
-// No lock with a lease can stop a process that was paused in the middle of a write. Ask [Hold.Err] right before it.
+// No lock with a lease can stop a process that was paused in the middle of a write. Ask [Hold.Err] right
+// before it.
 //
 // # Outcomes
 //
@@ -54,6 +56,7 @@
 //	  joined with ErrClosed              the client was closed before Do ended
 //	  a panic of fn                      goes on, after the lock was unlocked
 //
-// An attempt whose answer does not come is cleaned up in the background, so that no lock stays behind that nobody holds.
-// [IsRetryableErr] tells what may pass by itself. A blocking Lock goes on through it, a Redis that is down included.
+// An attempt whose answer does not come is cleaned up in the background, so that no lock stays behind that
+// nobody holds. [IsRetryableErr] tells what may pass by itself. A blocking Lock goes on through it, a Redis
+// that is down included.
 package relock

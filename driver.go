@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +12,11 @@ import (
 
 // driver is what the engine needs of a Redis client.
 type driver interface {
-	// call runs one command. limit, where it is not 0, bounds connecting and answering each, below the client's own timeouts.
+	// call runs one command. limit, where it is not 0, bounds connecting and answering each, below the
+	// client's own timeouts.
 	call(ctx context.Context, limit time.Duration, r request) outcome
-	// link returns a connection for one worker, apart from those of the callers. It is opened when it is first used.
+	// link returns a connection for one worker, apart from those of the callers. It is opened when it is
+	// first used.
 	link() link
 	// close cuts every connection, and waits for the calls under way.
 	close() error
@@ -75,8 +76,8 @@ func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
 	return d
 }
 
-// check refuses an idle connection that was last used before some other one broke: the server was probably restarted. It asks the
-// server nothing.
+// check refuses an idle connection that was last used before some other one broke: the server was probably
+// restarted. It asks the server nothing.
 func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
 	if lastUsed.UnixNano() <= d.broken.Load() {
 		return errStale
@@ -148,7 +149,8 @@ func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
 	return o
 }
 
-// leave lets a goroutine wait for the answer that the caller does not want to wait for, and put the connection back.
+// leave lets a goroutine wait for the answer that the caller does not want to wait for, and put the
+// connection back.
 func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duration) outcome {
 	c := newCall()
 	started := d.tasks.start(func() {
@@ -164,8 +166,8 @@ func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duratio
 	return outcome{err: errLeft, sent: sent, left: c}
 }
 
-// connect takes a connection from the pool. Where no waiting is involved, the limits are only looked at when one has to be dialled: they
-// cost more than a connection that is there.
+// connect takes a connection from the pool. Where no waiting is involved, the limits are only looked at when
+// one has to be dialled: they cost more than a connection that is there.
 func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if !d.own || (d.pool.Wait && d.pool.MaxActive > 0) {
 		bounded, cancel := d.bound(ctx, limit)
@@ -232,8 +234,9 @@ func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Con
 	}
 }
 
-// do runs the command with a deadline. A caller that runs it itself can be interrupted. Close cuts a connection of our own at its socket; one
-// of the user's pool can only be cut through a context, which costs a goroutine.
+// do runs the command with a deadline. A caller that runs it itself can be interrupted. Close cuts a
+// connection of our own at its socket; one of the user's pool can only be cut through a context, which costs
+// a goroutine.
 func (d *poolDriver) do(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request) (any, error) {
 	switch {
 	case d.own && c == nil && ctx.Done() != nil:
@@ -277,43 +280,4 @@ func below(d, limit time.Duration) time.Duration {
 		return min(d, limit)
 	}
 	return d
-}
-
-// tasks counts goroutines, so that close can wait for them.
-type tasks struct {
-	mu     sync.Mutex
-	closed bool
-	group  sync.WaitGroup
-}
-
-// start runs f on a goroutine, unless wait was called.
-func (t *tasks) start(f func()) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.group.Go(f)
-	return true
-}
-
-// closeWait is how long close waits for goroutines. They end at once when their connections are cut; only code of the user's (a
-// Dial without a context in a pool of their own) can keep one longer.
-const closeWait = 80 * time.Millisecond
-
-func (t *tasks) wait() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		t.group.Wait()
-	}()
-	timer := time.NewTimer(closeWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
 }

@@ -7,16 +7,16 @@ import (
 
 // The reasons for which an operation fails. Each has one meaning; ask with [errors.Is].
 var (
-	// ErrLockAcquiredByOthers reports that somebody else holds the lock: at the one attempt of a call that does
-	// not wait, or for as long as a call waited.
+	// ErrLockAcquiredByOthers reports that somebody else holds the lock: at the one attempt of a call that
+	// does not wait, or for as long as a call waited.
 	ErrLockAcquiredByOthers = errors.New("lock is held by others")
 
 	// ErrNotHeld reports that there is nothing to unlock or extend: never locked, already unlocked, or lost.
 	// It is also the cause of a hold's context after Unlock.
 	ErrNotHeld = errors.New("not held")
 
-	// ErrLockLost reports that a hold ended before its Unlock: it could not be renewed in time, a fixed lease ran
-	// out, or the server no longer has it.
+	// ErrLockLost reports that a hold ended before its Unlock: it could not be renewed in time, a fixed lease
+	// ran out, or the server no longer has it.
 	ErrLockLost = errors.New("lock lost")
 
 	// ErrInvalid reports a mistake in a setting, a key or a call. Nothing was sent to the server.
@@ -28,8 +28,8 @@ var (
 	// ErrQuorum reports that too few nodes of a RedLock answered.
 	ErrQuorum = errors.New("no quorum")
 
-	// ErrKeyConflict reports that the key in Redis is not a lock of this kind: another kind of lock or another
-	// program uses it.
+	// ErrKeyConflict reports that the key in Redis is not a lock of this kind: another kind of lock or
+	// another program uses it.
 	ErrKeyConflict = errors.New("key is used by something else")
 
 	// ErrUpgrade reports that a read lock cannot become a write lock, since there are other readers.
@@ -51,8 +51,8 @@ var (
 	// not help.
 	ErrDenied = errors.New("permission denied by the server")
 
-	// ErrUnconfirmed reports that an Unlock got no answer. The hold is over for its holder, and the release is
-	// sent again in the background until the lease has ended.
+	// ErrUnconfirmed reports that an Unlock got no answer. The hold is over for its holder, and the release
+	// is sent again in the background until the lease has ended.
 	ErrUnconfirmed = errors.New("release not confirmed")
 )
 

@@ -45,7 +45,8 @@ func (h *handle) ready(ctx context.Context) error {
 	return h.client.ready(ctx, h.mistake)
 }
 
-// mistaken says why a call that needs no connection cannot begin; it may on a client that was closed, and with a context that has ended.
+// mistaken says why a call that needs no connection cannot begin; it may on a client that was closed, and
+// with a context that has ended.
 func (h *handle) mistaken(ctx context.Context) error {
 	switch {
 	case h.client == nil && h.mistake == nil:
@@ -87,7 +88,8 @@ func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) er
 	return fn(ctx)
 }
 
-// workContext is the context of fn: it ends with ctx and with the hold, for the reason of whichever was first.
+// workContext is the context of fn: it ends with ctx and with the hold, for the reason of whichever was
+// first.
 func workContext(ctx context.Context, h *level) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(withHold(ctx, h))
 	stop := context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })

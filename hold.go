@@ -14,25 +14,27 @@ type Hold interface {
 	// Fence returns the fencing token, fixed for life and readable after Unlock; 0 where the lock has none.
 	Fence() int64
 
-	// Context returns a context with the values of the one that the lock was acquired with, but not its end. It ends when the
-	// hold does, and [context.Cause] says why: [ErrNotHeld] after Unlock, [ErrLockLost] on loss, together with [ErrMaxHold]
-	// where that was the reason, [ErrClosed] when the client was closed.
+	// Context returns a context with the values of the one that the lock was acquired with, but not its end.
+	// It ends when the hold does, and [context.Cause] says why: [ErrNotHeld] after Unlock, [ErrLockLost] on
+	// loss, together with [ErrMaxHold] where that was the reason, [ErrClosed] when the client was closed.
 	Context() context.Context
 
-	// Err returns nil while the hold is valid by the clock at this call, else why it is over. Ask it right before a write.
+	// Err returns nil while the hold is valid by the clock at this call, else why it is over. Ask it right
+	// before a write.
 	Err() error
 
-	// ValidUntil returns until when the hold is valid unless it is renewed: a time with a monotonic reading, earlier than the
-	// server's by a margin. It is zero once the hold is over.
+	// ValidUntil returns until when the hold is valid unless it is renewed: a time with a monotonic reading,
+	// earlier than the server's by a margin. It is zero once the hold is over.
 	ValidUntil() time.Time
 
-	// Extend makes the lease last at least d from now, and never shortens it. d is whole milliseconds, 10ms or more, else
-	// [ErrInvalid]. An error that is not [ErrLockLost] or [ErrNotHeld] leaves the hold as it was.
+	// Extend makes the lease last at least d from now, and never shortens it. d is whole milliseconds, 10ms
+	// or more, else [ErrInvalid]. An error that is not [ErrLockLost] or [ErrNotHeld] leaves the hold as it
+	// was.
 	Extend(ctx context.Context, d time.Duration) error
 
-	// Unlock ends the hold, whatever it returns: nil, [ErrLockLost] (with [ErrNotHeld]) when it was lost before, [ErrNotHeld] when
-	// it was unlocked before, [ErrUnconfirmed] when the server did not answer. ctx gives values only; that it has ended
-	// does not matter.
+	// Unlock ends the hold, whatever it returns: nil, [ErrLockLost] (with [ErrNotHeld]) when it was lost
+	// before, [ErrNotHeld] when it was unlocked before, [ErrUnconfirmed] when the server did not answer. ctx
+	// gives values only; that it has ended does not matter.
 	Unlock(ctx context.Context) error
 }
 

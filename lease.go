@@ -9,14 +9,16 @@ import (
 // protocol is how a kind of lock renews and releases what it holds in Redis.
 type protocol interface {
 	renew(lease time.Duration) scripted
-	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this change.
+	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
+	// change.
 	release(levels, seq int, keep time.Duration) scripted
 }
 
-// lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has one level.
+// lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has
+// one level.
 //
-// The belief ends at until, which is the sending of the request that set the expiry, plus the lease, less the drift: the
-// key cannot end before. A timer enforces it without asking anybody.
+// The belief ends at until, which is the sending of the request that set the expiry, plus the lease, less the
+// drift: the key cannot end before. A timer enforces it without asking anybody.
 type lease struct {
 	client   *Client
 	key      string // as the user named it
@@ -38,7 +40,8 @@ type lease struct {
 	keep   time.Time     // the key stays until then, see WithMinHold
 }
 
-// drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire late.
+// drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
+// late.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // newLease starts the belief in a grant whose request was sent at sent.
@@ -49,8 +52,8 @@ func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings
 	return l
 }
 
-// begin enters a new lease in the client's books and returns its first level. It fails when the client was closed, and when the
-// belief is over before it began; then the key is released.
+// begin enters a new lease in the client's books and returns its first level. It fails when the client was
+// closed, and when the belief is over before it began; then the key is released.
 func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
 	if err := l.client.adopt(l); err != nil {
 		return nil, err
@@ -85,7 +88,8 @@ func (l *lease) expire() {
 	l.lose(ErrLockLost)
 }
 
-// lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need not wait for its end.
+// lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
+// not wait for its end.
 func (l *lease) lose(why error) {
 	l.mu.Lock()
 	if l.over != nil {
@@ -117,7 +121,8 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	return job
 }
 
-// lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on, whether it is answered or not.
+// lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on,
+// whether it is answered or not.
 func (l *lease) lengthen(length time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +151,8 @@ func (l *lease) leave() {
 	l.client.forget(l)
 }
 
-// check declares the loss when the clock says so, ahead of the timer. It returns why the lease is over, or nil.
+// check declares the loss when the clock says so, ahead of the timer. It returns why the lease is over, or
+// nil.
 func (l *lease) check() error {
 	l.mu.Lock()
 	over, late := l.over, time.Until(l.until) <= 0
@@ -158,8 +164,8 @@ func (l *lease) check() error {
 	return over
 }
 
-// believe moves the end of the belief, never back: a request sent at sent set the expiry to length or more. An answer that
-// comes after the belief has ended revives nothing.
+// believe moves the end of the belief, never back: a request sent at sent set the expiry to length or more.
+// An answer that comes after the belief has ended revives nothing.
 func (l *lease) believe(sent time.Time, length time.Duration) error {
 	if err := l.check(); err != nil {
 		return err
@@ -173,7 +179,8 @@ func (l *lease) believe(sent time.Time, length time.Duration) error {
 	return l.over
 }
 
-// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
+// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none
+// does.
 func (l *lease) watchedLease() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,12 +193,14 @@ func (l *lease) watchedLease() time.Duration {
 	return longest
 }
 
-// turn serialises the changes of one owner's levels. It is held while a request is under way, never while a waiter sleeps.
+// turn serialises the changes of one owner's levels. It is held while a request is under way, never while a
+// waiter sleeps.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn, which its holder gives back when the server has answered or the command timeout is over.
+// take waits for the turn, which its holder gives back when the server has answered or the command timeout is
+// over.
 func (t turn) take() { t <- struct{}{} }
 
 // takeUntil waits for the turn as long as ctx allows.

@@ -8,7 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// poolLink is a connection beside the pool, dialled as the pool's are. One goroutine uses it; close may come from another.
+// poolLink is a connection beside the pool, dialled as the pool's are. One goroutine uses it; close may come
+// from another.
 type poolLink struct {
 	driver *poolDriver
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's Validate, else by the first
-// call, all at once.
+// Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's
+// Validate, else by the first call, all at once.
 type Mutex interface {
 	// Lock makes one attempt; with [WithBlock] it waits until it gets the lock or ctx ends.
 	Lock(ctx context.Context) error
@@ -28,9 +28,10 @@ var (
 
 // RedisLock is a lock that is not reentrant: one string in Redis, taken with SET NX PX.
 //
-// It may be shared by goroutines like a [sync.Mutex]: it stays taken for them from Lock to the matching Unlock, also when the hold is
-// lost in between. Then that Unlock returns [ErrLockLost], and only after it the next Lock of this object is granted. Unlock without a
-// matching Lock is a mistake that may end the hold of another goroutine; [Hold] and Do cannot make it.
+// It may be shared by goroutines like a [sync.Mutex]: it stays taken for them from Lock to the matching
+// Unlock, also when the hold is lost in between. Then that Unlock returns [ErrLockLost], and only after it
+// the next Lock of this object is granted. Unlock without a matching Lock is a mistake that may end the hold
+// of another goroutine; [Hold] and Do cannot make it.
 type RedisLock struct {
 	handle
 	slot turn // held from Lock to Unlock
@@ -41,8 +42,8 @@ type RedisLock struct {
 
 const plainOptions = ^optOwner
 
-// NewRedisLock returns the lock of this name on client. It is cheap, does no I/O and needs no closing. Names are 1 to 1024 bytes and do
-// not start with a closing brace.
+// NewRedisLock returns the lock of this name on client. It is cheap, does no I/O and needs no closing. Names
+// are 1 to 1024 bytes and do not start with a closing brace.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
@@ -52,8 +53,8 @@ func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
 func (l *RedisLock) Validate() error { return l.safe().validate() }
 
-// Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. Its errors are in the table of outcomes of
-// the package's documentation.
+// Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. Its errors are
+// in the table of outcomes of the package's documentation.
 func (l *RedisLock) Lock(ctx context.Context) error {
 	l = l.safe()
 	_, err := l.lock(ctx, l.settings.block)
@@ -79,10 +80,12 @@ func (l *RedisLock) Unlock(ctx context.Context) error {
 	return wrap("unlock", l.key, l.unlock(h))
 }
 
-// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the hold, see [HoldFromContext].
+// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
+// hold, see [HoldFromContext].
 //
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost] when the hold was lost before
-// the end. A release that is not confirmed is logged. If fn panics, the lock is unlocked.
+// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
+// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
+// unlocked.
 func (l *RedisLock) Do(ctx context.Context, fn func(context.Context) error) error {
 	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
@@ -94,8 +97,8 @@ func (l *RedisLock) TryDo(ctx context.Context, fn func(context.Context) error) e
 	return l.do(ctx, false, fn, l.lock, l.unlock)
 }
 
-// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it compete, and it is the
-// hold that is unlocked.
+// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
+// compete, and it is the hold that is unlocked.
 func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) {
 	l = l.safe()
 	return l.hold(ctx, l.settings.block, l.acquire)

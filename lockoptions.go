@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A LockOption configures one lock. Given to a [Client] it is the default of its locks; a lock's own option wins, and a default that a
-// kind of lock cannot honour is ignored there.
+// A LockOption configures one lock. Given to a [Client] it is the default of its locks; a lock's own option
+// wins, and a default that a kind of lock cannot honour is ignored there.
 type LockOption interface {
 	ClientOption
 	applyLock(*lockConfig)
@@ -83,50 +83,53 @@ func (o lockOption) applyClient(c *clientConfig) { o.applyLock(&c.locks) }
 // WithBlock makes Lock wait until it gets the lock or its context ends. By default it makes one attempt.
 func WithBlock() LockOption { return lockOption{name: optBlock} }
 
-// WithBlockTimeout makes Lock wait for at most d; then it fails with [ErrLockAcquiredByOthers] or the last error of the server. It implies
-// [WithBlock].
+// WithBlockTimeout makes Lock wait for at most d; then it fails with [ErrLockAcquiredByOthers] or the last
+// error of the server. It implies [WithBlock].
 func WithBlockTimeout(d time.Duration) LockOption {
 	return lockOption{optBlock | optBlockTimeout, func(c *lockConfig) { c.blockTimeout = d }}
 }
 
-// WithPollInterval sets how long a waiter pauses at least between two attempts. It may be 1ms to a quarter of the lease. The
-// default is 50ms, or a quarter of the lease where that is less.
+// WithPollInterval sets how long a waiter pauses at least between two attempts. It may be 1ms to a quarter of
+// the lease. The default is 50ms, or a quarter of the lease where that is less.
 func WithPollInterval(d time.Duration) LockOption {
 	return lockOption{optPollInterval, func(c *lockConfig) { c.pollInterval = d }}
 }
 
-// WithExpiry gives the hold a fixed lease that is never renewed: after d it is lost. It must be whole milliseconds, 10ms or more. By default
-// the lease is kept alive, see [WithWatchdog].
+// WithExpiry gives the hold a fixed lease that is never renewed: after d it is lost. It must be whole
+// milliseconds, 10ms or more. By default the lease is kept alive, see [WithWatchdog].
 func WithExpiry(d time.Duration) LockOption {
 	return lockOption{optExpiry, func(c *lockConfig) { c.expiry = d }}
 }
 
-// WithWatchdog sets the lease that the client's watchdog keeps alive: it is renewed every third of it, and when the process dies the lock is
-// free after at most d. It must be whole milliseconds, 10ms or more. The default is 30s.
+// WithWatchdog sets the lease that the client's watchdog keeps alive: it is renewed every third of it, and
+// when the process dies the lock is free after at most d. It must be whole milliseconds, 10ms or more. The
+// default is 30s.
 func WithWatchdog(d time.Duration) LockOption {
 	return lockOption{optWatchdog, func(c *lockConfig) { c.watchdog = d }}
 }
 
-// WithMaxHold ends a hold that is not unlocked within d and releases it; its error matches [ErrMaxHold] and [ErrLockLost]. It bounds what a forgotten
-// Unlock or a stuck goroutine can do. By default there is no limit.
+// WithMaxHold ends a hold that is not unlocked within d and releases it; its error matches [ErrMaxHold] and
+// [ErrLockLost]. It bounds what a forgotten Unlock or a stuck goroutine can do. By default there is no limit.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption{optMaxHold, func(c *lockConfig) { c.maxHold = d }}
 }
 
-// WithMinHold keeps the key for at least d after it was locked, even when Unlock comes sooner: Unlock returns at once, and others get the lock
-// when d is over. It must be whole milliseconds, 10ms or more. It is for jobs that are so short that clocks of several machines
-// would run them twice. By default there is no minimum.
+// WithMinHold keeps the key for at least d after it was locked, even when Unlock comes sooner: Unlock returns
+// at once, and others get the lock when d is over. It must be whole milliseconds, 10ms or more. It is for
+// jobs that are so short that clocks of several machines would run them twice. By default there is no
+// minimum.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{optMinHold, func(c *lockConfig) { c.minHold = d }}
 }
 
-// WithOwner names the owner of a reentrant lock, 1 to 256 bytes: calls with the same owner on the same client share the hold. By default the
-// goroutine is the owner. See [ContextWithOwner].
+// WithOwner names the owner of a reentrant lock, 1 to 256 bytes: calls with the same owner on the same client
+// share the hold. By default the goroutine is the owner. See [ContextWithOwner].
 func WithOwner(id string) LockOption {
 	return lockOption{optOwner, func(c *lockConfig) { c.owner = id }}
 }
 
-// WithLabel stores s beside the lock, for people who look at it; at most 256 bytes as escaped for a URL. By default there is none.
+// WithLabel stores s beside the lock, for people who look at it; at most 256 bytes as escaped for a URL. By
+// default there is none.
 func WithLabel(s string) LockOption {
 	return lockOption{optLabel, func(c *lockConfig) { c.label = s }}
 }
@@ -173,7 +176,8 @@ type lockSettings struct {
 	label        string // escaped
 }
 
-// settle checks a lock's own options and lays them over the defaults; allowed are the ones that its kind can honour.
+// settle checks a lock's own options and lays them over the defaults; allowed are the ones that its kind can
+// honour.
 func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes) lockSettings {
 	var own lockConfig
 	for _, opt := range opts {
@@ -200,8 +204,8 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 	return s
 }
 
-// over returns c where it says something and the defaults elsewhere. A lease of either sort replaces one of the other, and WithBlock by itself
-// a block timeout.
+// over returns c where it says something and the defaults elsewhere. A lease of either sort replaces one of
+// the other, and WithBlock by itself a block timeout.
 func (c lockConfig) over(defaults lockConfig, allowed option) lockConfig {
 	usable := defaults.given & allowed &^ c.given
 	if c.has(optExpiry | optWatchdog) {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of its locks.
+// A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of
+// its locks.
 type ClientOption interface {
 	applyClient(*clientConfig)
 }
@@ -79,25 +80,27 @@ func WithMaxIdle(n int) ClientOption {
 	return ownPool("WithMaxIdle", func(c *clientConfig) { c.maxIdle = n })
 }
 
-// WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit.
-// The connections of the watchdog and of clean-up, at most two, are not counted.
+// WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit. The
+// connections of the watchdog and of clean-up, at most two, are not counted.
 func WithMaxActive(n int) ClientOption {
 	return ownPool("WithMaxActive", func(c *clientConfig) { c.maxActive = n })
 }
 
-// WithIdleTimeout sets after how long an idle connection is closed. Keep it below the server's own timeout. The
-// default is 60s.
+// WithIdleTimeout sets after how long an idle connection is closed. Keep it below the server's own timeout.
+// The default is 60s.
 func WithIdleTimeout(d time.Duration) ClientOption {
 	return ownPool("WithIdleTimeout", func(c *clientConfig) { c.idleTimeout = d })
 }
 
-// WithWaitMode makes a call that finds all connections in use wait for one, for at most the dial timeout. By default it fails
-// at once, with an error that [IsRetryableErr] knows. It matters together with [WithMaxActive].
+// WithWaitMode makes a call that finds all connections in use wait for one, for at most the dial timeout. By
+// default it fails at once, with an error that [IsRetryableErr] knows. It matters together with
+// [WithMaxActive].
 func WithWaitMode() ClientOption {
 	return ownPool("WithWaitMode", func(c *clientConfig) { c.wait = true })
 }
 
-// WithUsername sets the ACL user to log in as, with the password given to [NewClient]. The default is the server's default user.
+// WithUsername sets the ACL user to log in as, with the password given to [NewClient]. The default is the
+// server's default user.
 func WithUsername(name string) ClientOption {
 	return ownPool("WithUsername", func(c *clientConfig) { c.username = name })
 }
@@ -107,8 +110,8 @@ func WithDatabase(n int) ClientOption {
 	return ownPool("WithDatabase", func(c *clientConfig) { c.database = n })
 }
 
-// WithTLS encrypts connections. A nil config means TLS 1.2 or newer with the system's certificates; where the config has no
-// server name, the host of the address is taken. By default connections are not encrypted.
+// WithTLS encrypts connections. A nil config means TLS 1.2 or newer with the system's certificates; where the
+// config has no server name, the host of the address is taken. By default connections are not encrypted.
 func WithTLS(config *tls.Config) ClientOption {
 	return ownPool("WithTLS", func(c *clientConfig) { c.tls, c.useTLS = config, true })
 }
@@ -118,20 +121,20 @@ func WithDialTimeout(d time.Duration) ClientOption {
 	return ownPool("WithDialTimeout", func(c *clientConfig) { c.dialTimeout = d })
 }
 
-// WithCommandTimeout limits the wait for an answer of the server. The default is 3s. The commands of a lock have at most a third of its
-// lease.
+// WithCommandTimeout limits the wait for an answer of the server. The default is 3s. The commands of a lock
+// have at most a third of its lease.
 func WithCommandTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *clientConfig) { c.commandTimeout = d })
 }
 
-// WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It must not contain
-// braces, which would decide the slot in a Cluster.
+// WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It must
+// not contain braces, which would decide the slot in a Cluster.
 func WithKeyPrefix(prefix string) ClientOption {
 	return clientOption(func(c *clientConfig) { c.prefix = prefix })
 }
 
-// WithLogger sets where events of the background go: lost locks, releases that are not confirmed, clean-up that was given up. By default
-// nothing is logged. Errors that are returned are not logged as well.
+// WithLogger sets where events of the background go: lost locks, releases that are not confirmed, clean-up
+// that was given up. By default nothing is logged. Errors that are returned are not logged as well.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption(func(c *clientConfig) { c.logger = logger })
 }

@@ -22,8 +22,8 @@ func carriedBy(ctx context.Context) *carried {
 	return c
 }
 
-// HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of Do, one of
-// [Hold.Context], or one made from them.
+// HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of
+// Do, one of [Hold.Context], or one made from them.
 func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	for c := carriedBy(ctx); c != nil; c = c.next {
 		if c.hold.Key() == key {
@@ -33,7 +33,8 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	return nil, false
 }
 
-// held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a reentrant lock or of a plain one.
+// held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a reentrant
+// lock or of a plain one.
 func (c *Client) held(ctx context.Context, key string, reentrant bool) *level {
 	for h := carriedBy(ctx); h != nil; h = h.next {
 		l := h.hold.lease
@@ -46,10 +47,11 @@ func (c *Client) held(ctx context.Context, key string, reentrant bool) *level {
 
 type ownerKey struct{}
 
-// ContextWithOwner names the owner of the reentrant locks that are called with the returned context, 1 to 256 bytes: goroutines that share it share
-// their holds. The same id on another [Client] is another owner.
+// ContextWithOwner names the owner of the reentrant locks that are called with the returned context, 1 to 256
+// bytes: goroutines that share it share their holds. The same id on another [Client] is another owner.
 //
-// A hold that the context carries (see [HoldFromContext]) comes before it; it comes before [WithOwner] and the goroutine.
+// A hold that the context carries (see [HoldFromContext]) comes before it; it comes before [WithOwner] and
+// the goroutine.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, id)
 }

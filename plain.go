@@ -25,8 +25,9 @@ func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
 	return scripted{releaseScript, p.redisKey, []any{p.value, keep.Milliseconds(), kept}}
 }
 
-// plainAttempt is the wait of one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer never
-// came goes to the cleaner and is never believed. All later ones are the acquire script with a value of their own.
+// plainAttempt is the wait of one call for a plain lock. Its first attempt is SET NX, which is sent once: a
+// value whose answer never came goes to the cleaner and is never believed. All later ones are the acquire
+// script with a value of their own.
 type plainAttempt struct {
 	client   *Client
 	key      string
@@ -49,8 +50,8 @@ func (a *plainAttempt) try(ctx context.Context) (*level, error) {
 	return a.script(ctx)
 }
 
-// setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken, to see by what, and when the connection
-// broke.
+// setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken,
+// to see by what, and when the connection broke.
 func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err error) {
 	value, err := a.newValue()
 	if err != nil {
@@ -105,8 +106,8 @@ func (a *plainAttempt) newValue() (string, error) {
 	return a.client.identity.value(id, a.settings.label), nil
 }
 
-// grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the wait goes on with a new value: the
-// old one is being released.
+// grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
+// wait goes on with a new value: the old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, d doubt) (*level, error) {
 	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.minHold > 0}, sent, a.settings, d)
 	a.first, a.value, a.doubt = value, "", doubt{}

@@ -19,8 +19,8 @@ func rawConn(conn net.Conn) syscall.RawConn {
 	return nil
 }
 
-// waitReadable returns when a read would not block: an answer, the end of the connection, or its failure. It consumes nothing. Its error is that of
-// the read deadline, or of a socket that was closed.
+// waitReadable returns when a read would not block: an answer, the end of the connection, or its failure. It
+// consumes nothing. Its error is that of the read deadline, or of a socket that was closed.
 func waitReadable(raw syscall.RawConn) error {
 	return raw.Read(func(fd uintptr) bool {
 		var one [1]byte

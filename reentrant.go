@@ -10,19 +10,21 @@ import (
 
 // ReentrantLock is a lock that its owner can take again: one hash in Redis with the owner's count.
 //
-// The owner is, in this order: the hold that ctx carries, [ContextWithOwner], [WithOwner], the goroutine. The hold belongs to the owner, not to the object: packages of one program that each
-// make their own object of the same name and client share it. It ends with the Unlock of the outermost level; a level that is unlocked neither frees nor
-// shortens what is around it.
+// The owner is, in this order: the hold that ctx carries, [ContextWithOwner], [WithOwner], the goroutine. The
+// hold belongs to the owner, not to the object: packages of one program that each make their own object of
+// the same name and client share it. It ends with the Unlock of the outermost level; a level that is unlocked
+// neither frees nor shortens what is around it.
 type ReentrantLock struct {
 	handle
 }
 
 const reentrantOptions = ^option(0)
 
-// NewReentrantLock returns the reentrant lock of this name on client. It is cheap, does no I/O and needs no closing. Names are 1 to 1024
-// bytes and do not start with a closing brace.
+// NewReentrantLock returns the reentrant lock of this name on client. It is cheap, does no I/O and needs no
+// closing. Names are 1 to 1024 bytes and do not start with a closing brace.
 //
-// By default Lock makes one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the owner.
+// By default Lock makes one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
+// owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
 	return &ReentrantLock{handle: newHandle(key, client, opts, reentrantOptions)}
 }
@@ -30,8 +32,8 @@ func NewReentrantLock(key string, client *Client, opts ...LockOption) *Reentrant
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
 func (l *ReentrantLock) Validate() error { return l.safe().validate() }
 
-// Lock takes the lock, or goes one level deeper: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. A level inside a hold that was lost
-// is [ErrLockLost], until the hold's outermost Unlock.
+// Lock takes the lock, or goes one level deeper: in one attempt, or with [WithBlock] as soon as it can, until
+// ctx ends. A level inside a hold that was lost is [ErrLockLost], until the hold's outermost Unlock.
 func (l *ReentrantLock) Lock(ctx context.Context) error {
 	l = l.safe()
 	_, err := l.acquire(ctx, l.settings.block)
@@ -45,18 +47,19 @@ func (l *ReentrantLock) TryLock(ctx context.Context) error {
 	return wrap("lock", l.key, err)
 }
 
-// Unlock leaves the owner's newest level, whichever object of this name and client took it; [ErrNotHeld] when the owner has none. See [Hold] for its
-// other errors.
+// Unlock leaves the owner's newest level, whichever object of this name and client took it; [ErrNotHeld] when
+// the owner has none. See [Hold] for its other errors.
 func (l *ReentrantLock) Unlock(ctx context.Context) error {
 	l = l.safe()
 	return wrap("unlock", l.key, l.unlockNewest(ctx))
 }
 
-// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the hold: goroutines that use it share the
-// owner.
+// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
+// hold: goroutines that use it share the owner.
 //
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost] when the hold was lost before
-// the end. A release that is not confirmed is logged. If fn panics, the lock is unlocked.
+// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
+// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
+// unlocked.
 func (l *ReentrantLock) Do(ctx context.Context, fn func(context.Context) error) error {
 	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.acquire, (*level).unlock)
@@ -163,8 +166,8 @@ func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 	return a.first(ctx)
 }
 
-// first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes, the wait goes on with a new
-// one: the old one is being released.
+// first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
+// the wait goes on with a new one: the old one is being released.
 func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	c, s := a.lock.client, &a.lock.settings
 	if a.protocol.hold == "" {
@@ -195,7 +198,8 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	return h, err
 }
 
-// reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the background.
+// reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the
+// background.
 func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	if err := l.check(); err != nil {
 		return nil, lostLevel(err)
@@ -231,7 +235,8 @@ func lostLevel(over error) error {
 	return over
 }
 
-// finish cleans up after a wait that ended without a grant of its own while its request may still be executed.
+// finish cleans up after a wait that ended without a grant of its own while its request may still be
+// executed.
 func (a *reentrantAttempt) finish() {
 	if !a.doubt.exists() {
 		return

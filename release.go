@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// giveBack tells the server how many levels are left. It takes at most the command timeout: half of it through the pool, the rest
-// through the cleaner's connection, which then goes on by itself.
+// giveBack tells the server how many levels are left. It takes at most the command timeout: half of it
+// through the pool, the rest through the cleaner's connection, which then goes on by itself.
 func (l *lease) giveBack(levels int) error {
 	c := l.client
 	limit := below(c.config.commandTimeout, l.limit)
@@ -53,8 +53,9 @@ func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanu
 	return job
 }
 
-// judge reads the answer to a release. The last release may find nothing because an earlier copy of it has done the work; that is
-// success while the lease cannot have ended by itself. Any other that finds nothing has lost the hold.
+// judge reads the answer to a release. The last release may find nothing because an earlier copy of it has
+// done the work; that is success while the lease cannot have ended by itself. Any other that finds nothing
+// has lost the hold.
 func (l *lease) judge(o outcome, levels int, first bool) error {
 	if isOurs(o.reply) {
 		return nil

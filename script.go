@@ -6,15 +6,15 @@ import (
 	"encoding/hex"
 )
 
-// Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and in full when the server does not
-// know it yet.
+// Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and in full when the server does
+// not know it yet.
 type Script struct {
 	source string
 	sha    string
 }
 
-// NewScript returns a script with this source. Give names and values as keys and arguments, never as part of the source:
-// each source stays in the server's memory.
+// NewScript returns a script with this source. Give names and values as keys and arguments, never as part of
+// the source: each source stays in the server's memory.
 func NewScript(source string) *Script {
 	sum := sha1.Sum([]byte(source)) // Redis names scripts by SHA-1; nothing depends on its strength
 	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
@@ -53,7 +53,8 @@ type scripted struct {
 func (s scripted) bySHA() request    { return s.script.bySHA([]string{s.key}, s.args) }
 func (s scripted) bySource() request { return s.script.bySource([]string{s.key}, s.args) }
 
-// The scripts of the locks. What each does, and its keys, arguments and answers, stand at the top of its file.
+// The scripts of the locks. What each does, and its keys, arguments and answers, stand at the top of its
+// file.
 var (
 	//go:embed lua/acquire.lua
 	acquireSource string

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// fromURL fills in what a URL says: network, address, user, password, database and TLS. Its mistakes never repeat the URL, which may have
-// a password in it.
+// fromURL fills in what a URL says: network, address, user, password, database and TLS. Its mistakes never
+// repeat the URL, which may have a password in it.
 func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

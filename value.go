@@ -11,8 +11,9 @@ import (
 // maxKey limits the names of locks.
 const maxKey = 1024
 
-// checkKey reports why name cannot be the name of a lock. Redis takes what stands in braces for the slot, so a name that starts
-// with a closing brace, and the empty one, would lose the lock and its queue to different slots.
+// checkKey reports why name cannot be the name of a lock. Redis takes what stands in braces for the slot, so
+// a name that starts with a closing brace, and the empty one, would lose the lock and its queue to different
+// slots.
 func checkKey(m *mistakes, name string) {
 	m.check(name != "", "key: is empty")
 	m.check(len(name) <= maxKey, "key: longer than %d bytes", maxKey)

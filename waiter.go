@@ -43,7 +43,8 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 	}
 }
 
-// note keeps the reason of an attempt that failed. That a caller left, or an answer came too late, says less than what was seen before.
+// note keeps the reason of an attempt that failed. That a caller left, or an answer came too late, says less
+// than what was seen before.
 func (w *wait) note(err error) {
 	if errors.Is(err, errLeft) || (w.last != nil && errors.Is(err, errLate)) {
 		return
@@ -54,8 +55,8 @@ func (w *wait) note(err error) {
 // maxPause is how far pauses grow while the server answers with errors or not at all.
 const maxPause = time.Second
 
-// sleep pauses before the next attempt: never less than the poll interval, whatever the server answered. It returns false when the
-// wait is over. A push wake-up would end the pause here.
+// sleep pauses before the next attempt: never less than the poll interval, whatever the server answered. It
+// returns false when the wait is over. A push wake-up would end the pause here.
 func (w *wait) sleep() bool {
 	poll := w.settings.poll
 	if errors.Is(w.last, ErrLockAcquiredByOthers) {
@@ -90,7 +91,8 @@ func (w *wait) reason() error {
 // errLate is an acquire that was granted after the lease that it grants had ended.
 var errLate = both(errors.New("the grant came after its lease had ended"), errTimeout)
 
-// endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason seen.
+// endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason
+// seen.
 func endOf(ctx context.Context, last error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of its length after the
-// last sending; an attempt that fails is repeated soon, until belief ends; "not ours" is loss at once.
+// The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of
+// its length after the last sending; an attempt that fails is repeated soon, until belief ends; "not ours" is
+// loss at once.
 
 // maxRenewRetry is the longest pause after a renewal that failed.
 const maxRenewRetry = 500 * time.Millisecond
@@ -18,7 +19,8 @@ type renewal struct {
 	failing bool          // the last one got no answer, which was logged
 }
 
-// next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief runs out as last set.
+// next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
+// runs out as last set.
 func (r *renewal) next(time.Time) (scripted, bool) {
 	r.asked = r.lease.watchedLease()
 	if r.asked == 0 {
@@ -52,8 +54,8 @@ func (r *renewal) report(err error) {
 	}
 }
 
-// renewAt is when to renew after a request sent at sent: a third of the watched lease later, and never when less than two thirds of
-// it would be left of the belief.
+// renewAt is when to renew after a request sent at sent: a third of the watched lease later, and never when
+// less than two thirds of it would be left of the belief.
 func (l *lease) renewAt(sent time.Time) time.Time {
 	watched := l.watchedLease()
 	l.mu.Lock()

@@ -33,8 +33,8 @@ const maxBatch = 100
 // minLimit keeps a job with a very short limit from cutting the connection under all others.
 const minLimit = 100 * time.Millisecond
 
-// worker sends jobs when they are due, in pipelined batches over a connection of its own, so that no caller can keep it
-// from doing so. One goroutine, started with the first job.
+// worker sends jobs when they are due, in pipelined batches over a connection of its own, so that no caller
+// can keep it from doing so. One goroutine, started with the first job.
 type worker struct {
 	link  link
 	tasks *tasks
@@ -93,8 +93,8 @@ func (w *worker) count(j *job, limit time.Duration) {
 	}
 }
 
-// shortest is the limit of the most impatient job, due or not: while one connection is silent, no other job gets its turn. There are as many different limits
-// as there are different leases in use.
+// shortest is the limit of the most impatient job, due or not: while one connection is silent, no other job
+// gets its turn. There are as many different limits as there are different leases in use.
 func (w *worker) shortest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,8 @@ func (w *worker) shortest() time.Duration {
 	return shortest
 }
 
-// remove takes a job out for good. What it has under way may still be executed; its answer is not looked at any more.
+// remove takes a job out for good. What it has under way may still be executed; its answer is not looked at
+// any more.
 func (w *worker) remove(j *job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,8 +172,8 @@ func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 	return batch, w.until.Sub(now)
 }
 
-// wakeAt is when to look again. A wake-up that is planned already stays, though its job may have gone: locks that are held for a moment
-// then cost one wake-up now and then, not one each.
+// wakeAt is when to look again. A wake-up that is planned already stays, though its job may have gone: locks
+// that are held for a moment then cost one wake-up now and then, not one each.
 func (w *worker) wakeAt(now time.Time) time.Time {
 	next := now.Add(time.Hour)
 	if len(w.jobs) > 0 {

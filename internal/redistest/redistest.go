@@ -26,8 +26,8 @@ type Server struct {
 	done chan struct{}
 }
 
-// Binary returns the redis-server to run. Without one the test is skipped, except under CI, where it fails: a green run must mean
-// that the tests ran.
+// Binary returns the redis-server to run. Without one the test is skipped, except under CI, where it fails: a
+// green run must mean that the tests ran.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -40,8 +40,8 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
-// Launch runs a server on a unix socket until stop is called, for a whole test binary (TestMain, examples). It returns an error when there is no
-// redis-server.
+// Launch runs a server on a unix socket until stop is called, for a whole test binary (TestMain, examples).
+// It returns an error when there is no redis-server.
 func Launch() (s *Server, stop func(), err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -83,8 +83,8 @@ func StartTCP(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// Shared returns the server that RELOCK_TEST_REDIS (host:port or a socket's path) names, else it runs one. For tests that neither stop nor
-// configure it.
+// Shared returns the server that RELOCK_TEST_REDIS (host:port or a socket's path) names, else it runs one.
+// For tests that neither stop nor configure it.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	address := os.Getenv("RELOCK_TEST_REDIS")
