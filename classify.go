@@ -83,8 +83,9 @@ func isNetwork(err error) bool {
 // behind the name of the script and the line in it.
 func code(line redis.Error) string {
 	text := string(line)
-	if _, after, ok := strings.Cut(text, "@user_script:"); ok && strings.HasPrefix(text, "ERR Error running script") {
-		_, text, _ = strings.Cut(after, ": ")
+	const where = "@user_script:" // once or twice, each with a line
+	if i := strings.LastIndex(text, where); i >= 0 && strings.HasPrefix(text, "ERR Error running script") {
+		_, text, _ = strings.Cut(text[i+len(where):], ": ")
 		text = strings.TrimPrefix(text, "-")
 	}
 	word, _, _ := strings.Cut(text, " ")

@@ -22,8 +22,8 @@ type cleanup struct {
 	release func(now time.Time) scripted
 	lost    func()        // called when the server answers that there is nothing of ours; may be nil
 	doubt   doubt         // requests that the release cleans up after
-	until   time.Time     // with requests in doubt it is repeated until then, whatever the answers
-	giveUp  time.Time     // after that the lease has ended by itself
+	until   time.Time     // with requests in doubt it is repeated until it was sent after that, whatever the answers
+	giveUp  time.Time     // after that the key has ended by itself
 	gap     time.Duration // the next pause, from sending to sending
 
 	// Of the cleaner's goroutine.
@@ -42,7 +42,7 @@ func newCleanup(key string, lease time.Duration, d doubt, release func(time.Time
 	c.giveUp = time.Now().Add(lease)
 	if !d.last.IsZero() {
 		c.until = d.last.Add(lease)
-		c.giveUp = later(c.giveUp, c.until)
+		c.giveUp = later(c.giveUp, c.until.Add(lease)) // the last of them may take the key at until
 	}
 	return c
 }
@@ -65,7 +65,7 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 	}
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
-		if c.settled || !c.doubtful() {
+		if c.settled || !o.sent.Before(c.until) {
 			return time.Time{}, false
 		}
 	}
@@ -91,9 +91,6 @@ func (c *cleanup) note(o outcome) {
 		c.lost()
 	}
 }
-
-// doubtful says that the release has to be repeated even when it was answered.
-func (c *cleanup) doubtful() bool { return time.Now().Before(c.until) }
 
 // clean hands a release to the cleaner, to be sent at once.
 func (c *Client) clean(job *cleanup) { c.cleaner.add(newJob(job), time.Now()) }

@@ -63,9 +63,10 @@ func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 }
 
 func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
-	if len(m) == 0 {
-		c.checkConnection(&m)
+	if c.network != "" || len(m) == 0 { // else the URL has told nothing
+		checkAddress(&m, c.network, c.address)
 	}
+	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.err(); err != nil {
 		return nil, wrap("new client", "", err)
@@ -149,6 +150,8 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 func plain(reply any) any {
 	switch r := reply.(type) {
 	case []byte:
+		return string(r)
+	case redis.Error:
 		return string(r)
 	case []any:
 		for i := range r {

@@ -3,6 +3,8 @@ package relock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,8 +36,9 @@ type poolDriver struct {
 	pool    *redis.Pool
 	own     bool
 	dial    func(context.Context) (redis.Conn, error)
-	dialer  *dialer  // of our own
-	sockets *sockets // of the connections that it opened
+	slots   chan struct{} // one for each connection in use, where callers wait for them; redigo's own wait cannot be closed safely
+	dialer  *dialer       // of our own
+	sockets *sockets      // of the connections that it opened
 
 	life           context.Context // ends at close
 	end            context.CancelFunc
@@ -60,7 +63,10 @@ func newOwnPool(c *clientConfig) *poolDriver {
 	d.dial = d.dialOwn
 	d.pool = &redis.Pool{
 		DialContext: d.dial, TestOnBorrow: d.check,
-		MaxIdle: c.maxIdle, MaxActive: c.maxActive, IdleTimeout: c.idleTimeout, Wait: c.wait,
+		MaxIdle: c.maxIdle, MaxActive: c.maxActive, IdleTimeout: c.idleTimeout,
+	}
+	if c.wait && c.maxActive > 0 {
+		d.slots = make(chan struct{}, c.maxActive)
 	}
 	return d
 }
@@ -69,9 +75,13 @@ func newOwnPool(c *clientConfig) *poolDriver {
 func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
 	d := newPoolDriver(c)
 	d.pool = pool
-	d.dial = pool.DialContext
-	if d.dial == nil {
-		d.dial = func(ctx context.Context) (redis.Conn, error) { return dialBeside(ctx, pool.Dial) }
+	d.dial = func(ctx context.Context) (redis.Conn, error) {
+		return dialBeside(ctx, func() (redis.Conn, error) {
+			if pool.DialContext != nil {
+				return pool.DialContext(ctx)
+			}
+			return pool.Dial()
+		})
 	}
 	return d
 }
@@ -121,14 +131,14 @@ func (d *poolDriver) callBeside(ctx context.Context, limit time.Duration, r requ
 func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r request) outcome {
 	conn, err := d.connect(ctx, limit)
 	switch {
-	case err != nil && d.life.Err() == nil && ctx.Err() != nil:
+	case err != nil && d.life.Err() == nil && isOver(ctx):
 		return outcome{err: errLeft}
 	case err != nil:
 		return outcome{err: d.orClosed(err)}
 	}
 	sent := time.Now()
 	if !c.begin(sent) {
-		_ = conn.Close()
+		d.putBack(conn)
 		return outcome{err: errLeft}
 	}
 	timeout := below(d.commandTimeout, limit)
@@ -136,7 +146,7 @@ func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r re
 	if errors.Is(err, errInterrupted) {
 		return d.leave(conn, sent, timeout)
 	}
-	_ = conn.Close() // the command's error counts
+	d.putBack(conn)
 	return d.outcome(sent, reply, err)
 }
 
@@ -157,30 +167,82 @@ func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duratio
 		defer close(c.done)
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
 		c.outcome = d.outcome(sent, reply, err)
-		_ = conn.Close() // the answer's error counts
+		d.putBack(conn)
 	})
 	if !started {
-		_ = conn.Close()
+		d.putBack(conn)
 		return outcome{err: ErrClosed, sent: sent}
 	}
 	return outcome{err: errLeft, sent: sent, left: c}
 }
 
-// connect takes a connection from the pool. Where no waiting is involved, the limits are only looked at when
-// one has to be dialled: they cost more than a connection that is there.
-func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
-	if !d.own || (d.pool.Wait && d.pool.MaxActive > 0) {
-		bounded, cancel := d.bound(ctx, limit)
-		defer cancel()
-		ctx = bounded
-	} else {
-		ctx = dialContext{ctx, limit}
+// isOver says whether ctx has ended. Its deadline ends a dial by itself, and that can be seen a moment before
+// the context ends.
+func isOver(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
 	}
-	conn, err := d.pool.GetContext(ctx)
+	return ctx.Err() != nil
+}
+
+// connect takes a connection from the pool; putBack gives it back. Where no waiting is involved, the limits
+// are only looked at when one has to be dialled: they cost more than a connection that is there.
+func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+	if d.own && d.slots == nil {
+		return d.get(dialContext{ctx, limit})
+	}
+	ctx, cancel := d.bound(ctx, limit)
+	defer cancel()
+	if d.slots == nil {
+		return d.get(ctx)
+	}
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errNoConnection
+	}
+	conn, err := d.get(ctx)
+	if err != nil {
+		<-d.slots
+	}
+	return conn, err
+}
+
+var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
+
+// get takes a connection out of the pool. The user's Dial may not know the context, or not look at it: the
+// caller goes on when that ends.
+func (d *poolDriver) get(ctx context.Context) (redis.Conn, error) {
+	get := func() (redis.Conn, error) { return getContext(ctx, d.pool) }
+	if !d.own {
+		get = func() (redis.Conn, error) {
+			return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.pool) })
+		}
+	}
+	conn, err := get()
 	if err != nil {
 		return nil, explain(err)
 	}
 	return conn, nil
+}
+
+// getContext is the pool's. One that waits for connections can panic when it is closed meanwhile (redigo
+// 1.9.3 sends on the channel that its Close has closed).
+func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the pool panicked: %v", p)
+		}
+	}()
+	return pool.GetContext(ctx)
+}
+
+// putBack returns a connection to the pool. The error of the command on it counts, not that of this.
+func (d *poolDriver) putBack(conn redis.Conn) {
+	_ = conn.Close()
+	if d.slots != nil {
+		<-d.slots
+	}
 }
 
 // bound gives ctx the end of the driver and the dial timeout.

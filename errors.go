@@ -68,7 +68,7 @@ func (e *Error) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("relock: %s: %v", e.Op, e.Err)
 	}
-	return fmt.Sprintf("relock: %s %q: %v", e.Op, e.Key, e.Err)
+	return fmt.Sprintf("relock: %s %.1024q: %v", e.Op, e.Key, e.Err)
 }
 
 // Unwrap returns the reason.

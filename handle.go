@@ -112,3 +112,9 @@ func (h *handle) after(err, unlocked error) error {
 	}
 	return errors.Join(err, wrap("unlock", h.key, unlocked))
 }
+
+// String names the lock.
+func (h *handle) String() string { return "lock " + quote(h.key) }
+
+// GoString is String, for %#v.
+func (h *handle) GoString() string { return h.String() }

@@ -146,7 +146,7 @@ func TestUnlockTwiceAfterALoss(t *testing.T) {
 	s := redistest.Shared(t)
 	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(200*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	endedWithin(t, h.Context(), time.Second)
+	_ = endedWithin(t, h.Context(), time.Second)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 	err = h.Unlock(t.Context())
 	require.ErrorIs(t, err, ErrNotHeld)

@@ -146,6 +146,7 @@ func (c *lockConfig) check(m *mistakes) {
 	c.checkLease(m, optExpiry, c.expiry)
 	c.checkLease(m, optWatchdog, c.watchdog)
 	c.checkLease(m, optMinHold, c.minHold)
+	m.check(!c.has(optMaxHold) || !c.has(optMinHold) || c.maxHold >= c.minHold, "WithMaxHold: %v is below the minimum hold of %v", c.maxHold, c.minHold)
 	m.check(!c.has(optOwner) || (c.owner != "" && len(c.owner) <= maxOwner), "WithOwner: an id has 1 to %d bytes", maxOwner)
 	m.check(len(escape(c.label)) <= maxLabel, "WithLabel: longer than %d bytes when escaped", maxLabel)
 }
@@ -200,7 +201,7 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 		m.check(!own.has(optPollInterval) || c.pollInterval <= s.lease/4, "WithPollInterval: %v is above a quarter of the lease of %v", c.pollInterval, s.lease)
 		s.poll = min(c.pollInterval, s.lease/4)
 	}
-	m.check(s.maxHold == 0 || s.maxHold >= s.minHold, "WithMaxHold: %v is below the minimum hold of %v", s.maxHold, s.minHold)
+	m.check(own.given&(optMaxHold|optMinHold) == optMaxHold|optMinHold || s.maxHold == 0 || s.maxHold >= s.minHold, "WithMaxHold: %v is below the minimum hold of %v", s.maxHold, s.minHold)
 	return s
 }
 

@@ -167,7 +167,6 @@ func (c *clientConfig) check(m *mistakes) {
 
 // checkConnection reports the mistakes in what only a pool of our own needs.
 func (c *clientConfig) checkConnection(m *mistakes) {
-	checkAddress(m, c.network, c.address)
 	m.check(c.maxIdle >= 0, "WithMaxIdle: %d is negative", c.maxIdle)
 	m.check(c.maxActive >= 0, "WithMaxActive: %d is negative", c.maxActive)
 	m.check(c.idleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.idleTimeout)
@@ -177,18 +176,23 @@ func (c *clientConfig) checkConnection(m *mistakes) {
 }
 
 func checkAddress(m *mistakes, network, address string) {
-	if address == "" {
-		m.check(false, "address: is empty")
-		return
-	}
+	m.check(address != "", "address: is empty")
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 		_, port, err := net.SplitHostPort(address)
-		m.check(err == nil, "address: %q is not host:port", address)
+		m.check(address == "" || err == nil, "address: %s is not host:port", shown(address))
 		n, bad := strconv.ParseUint(port, 10, 16)
-		m.check(err != nil || (bad == nil && n > 0), "address: %q has no port from 1 to 65535", address)
+		m.check(err != nil || (bad == nil && n > 0), "address: %s has no port from 1 to 65535", shown(address))
 	case "unix":
 	default:
-		m.check(false, "network: %q is not tcp, tcp4, tcp6 or unix", network)
+		m.check(false, "network: %s is not tcp, tcp4, tcp6 or unix", shown(network))
 	}
+}
+
+// shown quotes what was given as an address, unless it may be a URL with a password in it.
+func shown(text string) string {
+	if strings.Contains(text, "@") {
+		return "what was given"
+	}
+	return strconv.Quote(text)
 }

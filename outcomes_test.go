@@ -93,8 +93,11 @@ var unlockRows = []outcomeRow{
 		require.NoError(t, l.Lock(t.Context()))
 		return l.Unlock(t.Context())
 	}, nil, nil},
-	{"never locked", func(t *testing.T, _ *redistest.Server, _ *Client, l lockKind) error { return l.Unlock(t.Context()) },
-		[]error{ErrNotHeld}, []error{ErrLockLost}},
+	{
+		"never locked", func(t *testing.T, _ *redistest.Server, _ *Client, l lockKind) error { return l.Unlock(t.Context()) },
+		[]error{ErrNotHeld},
+		[]error{ErrLockLost},
+	},
 	{"unlocked before", func(t *testing.T, _ *redistest.Server, _ *Client, l lockKind) error {
 		require.NoError(t, l.Lock(t.Context()))
 		require.NoError(t, l.Unlock(t.Context()))

@@ -346,7 +346,7 @@ func TestMaxHoldOfTheOuterLevel(t *testing.T) {
 	require.NoError(t, err)
 	l := NewReentrantLock("k", c)
 	require.NoError(t, l.Lock(t.Context()))
-	endedWithin(t, outer.Context(), time.Second)
+	_ = endedWithin(t, outer.Context(), time.Second)
 	require.NoError(t, l.Unlock(t.Context()))
 	requireFree(t, s, c, "k")
 	require.ErrorIs(t, l.Lock(t.Context()), ErrLockLost)

@@ -30,6 +30,7 @@ type request struct {
 func (s *Script) bySHA(keys []string, args []any) request {
 	return s.request("EVALSHA", s.sha, keys, args)
 }
+
 func (s *Script) bySource(keys []string, args []any) request {
 	return s.request("EVAL", s.source, keys, args)
 }

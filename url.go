@@ -58,11 +58,15 @@ func (c *clientConfig) fromQuery(u *url.URL, m *mistakes) {
 	query, err := url.ParseQuery(u.RawQuery)
 	m.check(err == nil, "URL: its parameters cannot be parsed")
 	for name, values := range query {
-		if name != "db" {
+		switch {
+		case name == "db":
+			m.check(len(values) == 1 && (u.Scheme == "unix" || strings.Trim(u.Path, "/") == ""), "URL: more than one database")
+			c.fromDatabase(values[0], m)
+		case strings.Contains(u.Path+u.RawQuery, "@"): // behind a password that is not escaped, the rest of which is here
+			m.check(false, "URL: a parameter is not known")
+		default:
 			m.check(false, "URL: parameter %q is not known", name)
-			continue
 		}
-		c.fromDatabase(values[0], m)
 	}
 }
 
@@ -71,6 +75,6 @@ func (c *clientConfig) fromDatabase(text string, m *mistakes) {
 		return
 	}
 	n, err := strconv.Atoi(text)
-	m.check(err == nil && n >= 0, "URL: database %q is not a number from 0", text)
+	m.check(err == nil && n >= 0, "URL: database is not a number from 0")
 	c.database = n
 }

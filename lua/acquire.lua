@@ -26,7 +26,7 @@ if held == ARGV[1] then
   end
   return 1
 end
-if held and held ~= ARGV[2] then
+if held and (held ~= ARGV[2] or #ARGV[2] == 0) then
   return string.sub(held, 1, 7) == 'relock/' and 0 or -1
 end
 

@@ -11,7 +11,7 @@ local function whole(s, least)
 end
 
 local lease = whole(ARGV[3], 10)
-if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease then
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then
   return redis.error_reply('ERR relock: reentrant_acquire: bad arguments')
 end
 

@@ -25,7 +25,7 @@ if held == ARGV[1] and keep == 0 then
   redis.call('DEL', KEYS[1])
   return 1
 end
-if held and held == ARGV[3] then
+if #ARGV[3] > 0 and held == ARGV[3] then
   if keep == 0 then
     redis.call('DEL', KEYS[1])
   end

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Prints what part of the root package's statements its tests run, and fails below COVERAGE percent. What "make test" has measured
+# counts, unless something has changed since.
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ ! -f coverage.out ] || [ -n "$(find . lua -maxdepth 1 \( -name '*.go' -o -name '*.lua' -o -name go.mod \) -newer coverage.out)" ]; then
+	scripts/test.sh root
+fi
+go tool cover -func=coverage.out | awk -v least="${COVERAGE:-85}" '
+	/^total:/ {
+		seen = 1
+		percent = $NF + 0
+		printf "coverage of the root package: %.1f%%, at least %s%% is wanted\n", percent, least
+	}
+	END { exit !(seen && percent >= least) }'

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Looks for mistakes in every module. The version of golangci-lint is pinned, as a newer one finds other things.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+golangci=2.15.0
+
+unformatted=$(gofmt -l .)
+if [ -n "$unformatted" ]; then
+	echo "not formatted, run gofmt -w on:" >&2
+	echo "$unformatted" >&2
+	exit 1
+fi
+
+echo "lint: go mod tidy"
+scripts/each-module.sh go mod tidy -diff
+
+# Without the workspace, as users see a module.
+echo "lint: go vet"
+GOWORK=off scripts/each-module.sh go vet ./...
+
+echo "lint: golangci-lint $golangci"
+installed=$(golangci-lint version --short 2>/dev/null || true)
+if [ "${installed#v}" = "$golangci" ]; then
+	set -- golangci-lint
+else
+	set -- go run "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci"
+fi
+scripts/each-module.sh "$@" run --config "$root/.golangci.yml" ./...
+
+if command -v shellcheck >/dev/null; then
+	echo "lint: shellcheck"
+	shellcheck scripts/*.sh .ci/run
+fi

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Tests every module, or with the argument "root" the root package alone. The root package leaves its coverage in coverage.out.
+set -eu
+cd "$(dirname "$0")/.."
+
+race=
+if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
+	race=-race
+fi
+
+rm -f coverage.out
+go test $race -shuffle=on -coverprofile=coverage.out . || {
+	rm -f coverage.out
+	exit 1
+}
+if [ "${1:-}" = root ]; then
+	exit
+fi
+others=$(go list ./... | grep -vx "$(go list .)")
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on $others
+find . -mindepth 2 -name go.mod -not -path '*/testdata/*' | LC_ALL=C sort | while read -r mod; do
+	(cd "$(dirname "$mod")" && go test $race -shuffle=on ./... </dev/null)
+done
