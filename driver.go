@@ -180,7 +180,10 @@ func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duratio
 // the context ends.
 func isOver(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second): // a context of somebody's own, which does not keep its deadline
+		}
 	}
 	return ctx.Err() != nil
 }

@@ -47,7 +47,7 @@ var acquireRows = []outcomeRow{
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errMine)
 		defer cancel()
 		for {
-			if err := l.Lock(ctx); ctx.Err() != nil {
+			if err := l.Lock(ctx); errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
 		}

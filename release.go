@@ -20,7 +20,7 @@ func (l *lease) giveBack(levels int) error {
 		if levels == 0 && !l.doubt.last.IsZero() {
 			c.clean(l.releaseJob(levels, release))
 		}
-		return l.judge(o, levels, d.last.IsZero())
+		return l.judge(o, levels, !d.exists())
 	}
 	job := l.releaseJob(levels, release)
 	c.clean(job)
@@ -29,7 +29,7 @@ func (l *lease) giveBack(levels int) error {
 	select {
 	case <-job.answered:
 		if job.answer.err == nil {
-			return l.judge(job.answer, levels, d.last.IsZero() && job.first)
+			return l.judge(job.answer, levels, !d.exists() && job.first)
 		}
 		return both(ErrUnconfirmed, job.answer.err)
 	case <-budget.C:

@@ -6,7 +6,7 @@
 -- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind
 
 local function whole(s, least)
-  local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
+  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
   return n and n >= least and n
 end
 

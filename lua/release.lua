@@ -8,7 +8,7 @@
 -- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
 
 local function whole(s, least)
-  local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
+  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
   return n and n >= least and n
 end
 

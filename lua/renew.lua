@@ -6,7 +6,7 @@
 -- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
 
 local function whole(s, least)
-  local n = string.find(s, '^%d+$') and #s <= 15 and tonumber(s)
+  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
   return n and n >= least and n
 end
 

@@ -1,0 +1,35 @@
+package faults
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+)
+
+// Match says whether a rule is about a request: the command and its arguments, as they were sent. It is called under a lock, and must not call the proxy.
+type Match func(args []string) bool
+
+// Any matches every request.
+func Any([]string) bool { return true }
+
+// Command matches a command by its name.
+func Command(name string) Match {
+	return func(args []string) bool { return strings.EqualFold(args[0], name) }
+}
+
+// Script matches calls of one script, by its SHA-1 digest or in full. The two count as two when the server does not know the digest.
+func Script(sha string) Match {
+	return func(args []string) bool {
+		if len(args) < 2 {
+			return false
+		}
+		switch strings.ToUpper(args[0]) {
+		case "EVALSHA":
+			return strings.EqualFold(args[1], sha)
+		case "EVAL":
+			sum := sha1.Sum([]byte(args[1])) // how Redis names scripts
+			return strings.EqualFold(hex.EncodeToString(sum[:]), sha)
+		}
+		return false
+	}
+}

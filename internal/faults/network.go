@@ -1,0 +1,140 @@
+package faults
+
+import (
+	"net"
+	"os"
+	"time"
+)
+
+// Stall makes the proxy silent until Resume: connections stay and new ones are taken, but nothing is forwarded in either direction. What
+// was sent meanwhile arrives afterwards, also from clients that have gone.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.flowing:
+		p.flowing = make(chan struct{})
+	default: // stalled already
+	}
+}
+
+// Resume ends Stall.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.flowing:
+	default:
+		close(p.flowing)
+	}
+}
+
+// pass waits while the proxy is stalled, and says whether it goes on.
+func (p *Proxy) pass() bool {
+	p.mu.Lock()
+	flowing := p.flowing
+	p.mu.Unlock()
+	select {
+	case <-flowing:
+		return true
+	case <-p.done:
+		return false
+	}
+}
+
+// pause waits, and says whether the proxy goes on.
+func (p *Proxy) pause(d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.done:
+		return false
+	}
+}
+
+// Refuse cuts all connections and refuses new ones until Accept.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	listener := p.listener
+	p.listener = nil
+	p.mu.Unlock()
+	if listener == nil {
+		return
+	}
+	_ = listener.Close() // ends accept
+	p.listening.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		c.cut()
+	}
+}
+
+// Accept ends Refuse. The address stays the same.
+func (p *Proxy) Accept() {
+	p.tb.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		return
+	}
+	if p.Network == "unix" {
+		_ = os.Remove(p.Address) // of the listener before, which leaves it so that connections are refused
+	}
+	listener, err := net.Listen(p.Network, p.Address)
+	if err != nil {
+		p.tb.Fatalf("faults: %v", err)
+	}
+	if u, ok := listener.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false)
+	} else if p.Address == "127.0.0.1:0" {
+		p.Address = listener.Addr().String()
+	}
+	p.listener = listener
+	p.listening.Go(func() { p.accept(listener) })
+}
+
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial(p.serverNetwork, p.server)
+		if err != nil {
+			_ = client.Close() // as the server does not answer
+			continue
+		}
+		p.join(client, server)
+	}
+}
+
+// join starts the goroutines of a connection.
+func (p *Proxy) join(client, server net.Conn) {
+	c := newPipe(p, client, server)
+	p.mu.Lock()
+	p.open[c] = struct{}{}
+	p.mu.Unlock()
+	p.pipes.Go(func() {
+		c.run()
+		p.mu.Lock()
+		delete(p.open, c)
+		p.mu.Unlock()
+	})
+}
+
+func (p *Proxy) stop() {
+	close(p.done)
+	p.Refuse()
+	p.mu.Lock()
+	for c := range p.open {
+		c.cut() // where it was refusing already
+	}
+	p.mu.Unlock()
+	p.pipes.Wait()
+}

@@ -1,0 +1,145 @@
+package faults
+
+import (
+	"bufio"
+	"net"
+	"sync"
+)
+
+// pipe is a client's connection and the one to the server that belongs to it.
+type pipe struct {
+	proxy          *Proxy
+	client, server net.Conn
+	pending        chan answer   // what the client is to get, in the order of its requests
+	replies        chan []byte   // what the server sends
+	gone           chan struct{} // closed when the server has ended
+	over           chan struct{} // closed when the client gets nothing more
+}
+
+// answer is what becomes of the server's replies to one request.
+type answer struct {
+	action Action
+	rule   *rule
+}
+
+// backlog is how many requests may be under way on a connection before the client has to wait.
+const backlog = 4096
+
+func newPipe(p *Proxy, client, server net.Conn) *pipe {
+	return &pipe{
+		proxy: p, client: client, server: server,
+		pending: make(chan answer, backlog), replies: make(chan []byte), gone: make(chan struct{}), over: make(chan struct{}),
+	}
+}
+
+// run works until the client or the server has ended, and what the client had sent is executed.
+func (c *pipe) run() {
+	var group sync.WaitGroup
+	group.Go(c.forwardRequests)
+	group.Go(c.readReplies)
+	c.answerAll()
+	close(c.over)
+	c.cut()
+	group.Wait()
+}
+
+func (c *pipe) cut() {
+	_ = c.client.Close()
+	_ = c.server.Close()
+}
+
+// forwardRequests sends the server what the client sends, until the client ends.
+func (c *pipe) forwardRequests() {
+	defer close(c.pending)
+	r := bufio.NewReader(c.client)
+	for {
+		raw, args, err := readRequest(r)
+		if err != nil {
+			return
+		}
+		action, rule := c.proxy.take(raw, args)
+		if !c.forward(raw, answer{action, rule}) {
+			return
+		}
+	}
+}
+
+func (c *pipe) forward(raw []byte, a answer) bool {
+	if !c.proxy.pause(a.action.requestDelay) || !c.proxy.pass() {
+		return false
+	}
+	select {
+	case c.pending <- a:
+	case <-c.over:
+		return false
+	}
+	for range a.action.copies {
+		if _, err := c.server.Write(raw); err != nil {
+			return false
+		}
+	}
+	return !a.action.cut
+}
+
+func (c *pipe) readReplies() {
+	defer close(c.gone)
+	r := bufio.NewReader(c.server)
+	for {
+		raw, err := readAnswer(r, nil)
+		if err != nil {
+			return
+		}
+		select {
+		case c.replies <- raw:
+		case <-c.over:
+			return
+		}
+	}
+}
+
+// answerAll answers the client's requests. When the client has ended it goes on until all of them are executed.
+func (c *pipe) answerAll() {
+	for {
+		select {
+		case a, ok := <-c.pending:
+			if !ok || !c.answer(a) {
+				return
+			}
+		case <-c.gone:
+			return
+		}
+	}
+}
+
+// answer gives the client the answer to one request, and says whether the connection goes on.
+func (c *pipe) answer(a answer) bool {
+	raw, ok := c.reply(a.action.copies)
+	if !ok || !c.proxy.pause(a.action.answerDelay) || !c.proxy.pass() {
+		return false
+	}
+	if a.action.answer != "" {
+		raw = []byte("-" + a.action.answer + "\r\n")
+	}
+	if a.action.cut {
+		_ = c.client.Close()
+	} else if !a.action.swallow {
+		_, _ = c.client.Write(raw) // a client that has gone does not want it
+	}
+	a.rule.complete()
+	return !a.action.cut
+}
+
+// reply reads the server's replies to the copies of a request, and returns the first.
+func (c *pipe) reply(copies int) (first []byte, ok bool) {
+	for i := range copies {
+		select {
+		case raw := <-c.replies:
+			if i == 0 {
+				first = raw
+			}
+		case <-c.gone:
+			return nil, false
+		}
+	}
+	return first, true
+}
