@@ -361,7 +361,7 @@ func allScripts() map[string]struct {
 // A bad argument is refused before anything is written, on a key that is held and on one that is absent.
 func TestScriptsRefuseBadArguments(t *testing.T) {
 	s := redistest.Shared(t)
-	badNumbers := []any{"", "-1", "1.5", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 20), "text"}
+	badNumbers := []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 20), "text"}
 	for name, script := range allScripts() {
 		t.Run(name, func(t *testing.T) {
 			b := newScriptBench(t, s)

@@ -83,20 +83,9 @@ func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) er
 		return wrap("lock", h.key, err)
 	}
 	defer func() { err = h.after(err, unlock(got)) }()
-	ctx, stop := workContext(ctx, got)
-	defer stop()
+	ctx, cancel := got.work(ctx)
+	defer cancel(ErrNotHeld)
 	return fn(ctx)
-}
-
-// workContext is the context of fn: it ends with ctx and with the hold, for the reason of whichever was
-// first.
-func workContext(ctx context.Context, h *level) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(withHold(ctx, h))
-	stop := context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })
-	return ctx, func() {
-		stop()
-		cancel(ErrNotHeld)
-	}
 }
 
 // after is the result of Do: fn's error as it is, joined with the end of a hold that ended before its time.

@@ -49,8 +49,8 @@ type level struct {
 	watched  bool
 	over     error // why the level ended; nil while it is held
 	unlocked bool
-	ctx      context.Context // nil until it is asked for
-	cancel   context.CancelCauseFunc
+	ctx      context.Context           // nil until it is asked for
+	cancels  []context.CancelCauseFunc // of the contexts that end with the level
 	maxHold  *time.Timer
 }
 
@@ -88,12 +88,29 @@ func (h *level) Context() context.Context {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	if h.ctx == nil {
-		h.ctx, h.cancel = context.WithCancelCause(withHold(h.values, h))
-		if h.over != nil {
-			h.cancel(h.over)
-		}
+		ctx, cancel := context.WithCancelCause(withHold(h.values, h))
+		h.ctx = ctx
+		h.ends(cancel)
 	}
 	return h.ctx
+}
+
+// ends makes cancel part of the level's end, which may have been; mu is held.
+func (h *level) ends(cancel context.CancelCauseFunc) {
+	if h.over != nil {
+		cancel(h.over)
+		return
+	}
+	h.cancels = append(h.cancels, cancel)
+}
+
+// work is the context of Do's function: it ends with ctx and with the level, for the reason of whichever was first.
+func (h *level) work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(withHold(ctx, h))
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	h.ends(cancel)
+	return ctx, cancel
 }
 
 func (h *level) Err() error { return wrap("hold", h.Key(), h.state()) }
@@ -147,9 +164,10 @@ func (h *level) end(why error) {
 		return
 	}
 	h.over = why
-	if h.cancel != nil {
-		h.cancel(why)
+	for _, cancel := range h.cancels {
+		cancel(why)
 	}
+	h.cancels = nil
 	if h.maxHold != nil {
 		h.maxHold.Stop()
 	}
