@@ -38,10 +38,10 @@ func start(t *testing.T, args ...string) *container {
 	c := &container{pool: pool, resource: create(t, pool, args)}
 	t.Cleanup(func() { c.remove(t) })
 	require.NoError(t, pool.Client.StartContainer(c.resource.Container.ID, nil))
-	require.NoError(t, c.resource.Expire(expiry)) // asks Docker, in the background, to stop it when that time is over
 	started, err := pool.Client.InspectContainer(c.resource.Container.ID)
 	require.NoError(t, err)
-	c.resource.Container = started // with the port
+	c.resource.Container = started                // with the port
+	require.NoError(t, c.resource.Expire(expiry)) // asks Docker, in the background, to stop it when that time is over
 	pool.MaxWait = 30 * time.Second
 	require.NoError(t, pool.Retry(func() error { return c.ping(t.Context()) }), "the server does not answer")
 	return c
