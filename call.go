@@ -49,6 +49,7 @@ var errLeft = errors.New("caller left")
 type call struct {
 	state   atomic.Int32
 	sent    time.Time     // set before state becomes callSent
+	begun   chan struct{} // closed then
 	done    chan struct{} // closed when outcome is there
 	outcome outcome
 }
@@ -59,7 +60,7 @@ const (
 	callLeft // before anything was sent
 )
 
-func newCall() *call { return &call{done: make(chan struct{})} }
+func newCall() *call { return &call{begun: make(chan struct{}), done: make(chan struct{})} }
 
 // begin is called right before the command is written. It says no when the caller has left: then nothing may
 // be sent.
@@ -68,7 +69,11 @@ func (c *call) begin(now time.Time) bool {
 		return true
 	}
 	c.sent = now
-	return c.state.CompareAndSwap(callWaiting, callSent)
+	if !c.state.CompareAndSwap(callWaiting, callSent) {
+		return false
+	}
+	close(c.begun)
+	return true
 }
 
 // leave is called by a caller that does not want to wait any longer.

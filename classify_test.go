@@ -611,8 +611,8 @@ func TestPasswordRotation(t *testing.T) {
 // leastPrivilege are the commands that locks use, in scripts too; PING is for [Client.Ping] alone. AUTH is always allowed, SELECT is needed
 // with WithDatabase. With them an operator makes a user:
 //
-//	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hget +hset +hdel +eval +evalsha +ping
-var leastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hget", "hset", "hdel", "eval", "evalsha", "ping"}
+//	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping
+var leastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
 
 // privileged runs everything that needs a permission, and returns what each step said. check runs after each.
 func privileged(t *testing.T, c *Client, check func()) map[string]error {

@@ -2,6 +2,7 @@ package relock
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -19,6 +20,7 @@ const cleanLimit = 700 * time.Millisecond
 // context.
 type cleanup struct {
 	key     string // as the user named it, for the log
+	logger  *slog.Logger
 	release func(now time.Time) scripted
 	lost    func()        // called when the server answers that there is nothing of ours; may be nil
 	doubt   doubt         // requests that the release cleans up after
@@ -51,6 +53,7 @@ func (c *cleanup) limit() time.Duration { return cleanLimit }
 
 func (c *cleanup) next(now time.Time) (scripted, bool) {
 	if now.After(c.giveUp) {
+		c.report()
 		return scripted{}, false
 	}
 	c.settled = c.doubt.settled()
@@ -78,6 +81,15 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 	return sent.Add(pause), true
 }
 
+// report says that no release was ever answered: the key has ended by itself.
+func (c *cleanup) report() {
+	select {
+	case <-c.answered:
+	default:
+		c.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
+	}
+}
+
 // note keeps the first answer.
 func (c *cleanup) note(o outcome) {
 	select {
@@ -93,4 +105,7 @@ func (c *cleanup) note(o outcome) {
 }
 
 // clean hands a release to the cleaner, to be sent at once.
-func (c *Client) clean(job *cleanup) { c.cleaner.add(newJob(job), time.Now()) }
+func (c *Client) clean(job *cleanup) {
+	job.logger = c.logger
+	c.cleaner.add(newJob(job), time.Now())
+}

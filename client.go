@@ -117,7 +117,7 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 	if err := c.ready(ctx, m.err()); err != nil {
 		return false, wrap("setnex", key, err)
 	}
-	o := c.driver.call(ctx, 0, setNX(key, value, expiry))
+	o := c.driver.call(ctx, limits{}, setNX(key, value, expiry))
 	return o.reply != nil, wrap("setnex", key, ended(ctx, o.err))
 }
 
@@ -139,9 +139,9 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if err := c.ready(ctx, m.err()); err != nil {
 		return nil, wrap("eval", key, err)
 	}
-	o := c.driver.call(ctx, 0, script.bySHA(keys, args))
+	o := c.driver.call(ctx, limits{}, script.bySHA(keys, args))
 	if isNoScript(o.err) {
-		o = c.driver.call(ctx, 0, script.bySource(keys, args))
+		o = c.driver.call(ctx, limits{}, script.bySource(keys, args))
 	}
 	return plain(o.reply), wrap("eval", key, ended(ctx, o.err))
 }
@@ -166,7 +166,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
 	}
-	o := c.driver.call(ctx, 0, request{cmd: "PING"})
+	o := c.driver.call(ctx, limits{}, request{cmd: "PING"})
 	return wrap("ping", "", ended(ctx, o.err))
 }
 
@@ -189,7 +189,7 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 
 // eval runs a script of the locks, which may be sent twice: once more when the connection broke under it. It
 // returns the last outcome, and what is in doubt of all of them.
-func (c *Client) eval(ctx context.Context, limit time.Duration, s scripted) (outcome, doubt) {
+func (c *Client) eval(ctx context.Context, limit limits, s scripted) (outcome, doubt) {
 	o := c.evalOnce(ctx, limit, s)
 	d := doubt{}.add(o)
 	if o.broke() && ctx.Err() == nil {
@@ -199,7 +199,7 @@ func (c *Client) eval(ctx context.Context, limit time.Duration, s scripted) (out
 	return o, d
 }
 
-func (c *Client) evalOnce(ctx context.Context, limit time.Duration, s scripted) outcome {
+func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted) outcome {
 	o := c.driver.call(ctx, limit, s.bySHA())
 	if isNoScript(o.err) {
 		return c.driver.call(ctx, limit, s.bySource())

@@ -37,13 +37,15 @@ func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any,
 		return redis.DoContext(c.Conn, ctx, command, args...)
 	}
 	deadline := time.Now().Add(call.timeout)
+	guard := c.socket.guard(ctx)
+	defer guard.end()
 	if err := c.Send(command, args...); err != nil {
 		return nil, err
 	}
 	if err := c.Flush(); err != nil {
 		return nil, err
 	}
-	if c.socket.interrupted(ctx, deadline) {
+	if guard.interrupted(deadline) {
 		return nil, errInterrupted
 	}
 	return c.ReceiveWithTimeout(max(time.Until(deadline), time.Millisecond))
@@ -64,25 +66,48 @@ func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.Conn, timeout)
 }
 
-// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no,
-// and a read will tell which. It says yes when ctx ended first.
-func (s *socket) interrupted(ctx context.Context, deadline time.Time) bool {
-	if s.SetReadDeadline(deadline) != nil {
+// guard wakes whoever writes to a socket, or waits on it, when a context ends.
+type guard struct {
+	ctx    context.Context
+	socket *socket
+	stop   func() bool
+
+	mu   sync.Mutex
+	over bool // the deadlines are somebody else's now
+}
+
+func (s *socket) guard(ctx context.Context) *guard {
+	g := &guard{ctx: ctx, socket: s}
+	g.stop = context.AfterFunc(ctx, g.wake)
+	return g
+}
+
+func (g *guard) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.over {
+		_ = g.socket.SetDeadline(time.Unix(1, 0)) // long past
+	}
+}
+
+func (g *guard) end() {
+	g.stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+}
+
+// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no, and a read
+// will tell which. It says yes when the context ended first.
+func (g *guard) interrupted(deadline time.Time) bool {
+	if g.socket.SetReadDeadline(deadline) != nil {
 		return false
 	}
-	var mu sync.Mutex
-	waiting := true
-	stop := context.AfterFunc(ctx, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if waiting { // else the deadline is the next read's already
-			_ = s.SetReadDeadline(time.Unix(1, 0)) // wakes the wait
-		}
-	})
-	err := waitReadable(s.raw)
-	stop()
-	mu.Lock()
-	waiting = false
-	mu.Unlock()
-	return err != nil && ctx.Err() != nil
+	if g.ctx.Err() != nil { // asked after the deadline was set, which may have undone a wake
+		g.end()
+		return true
+	}
+	err := waitReadable(g.socket.raw)
+	g.end()
+	return err != nil && g.ctx.Err() != nil
 }

@@ -14,15 +14,26 @@ import (
 
 // driver is what the engine needs of a Redis client.
 type driver interface {
-	// call runs one command. limit, where it is not 0, bounds connecting and answering each, below the
-	// client's own timeouts.
-	call(ctx context.Context, limit time.Duration, r request) outcome
+	// call runs one command, within the limits and the client's own timeouts.
+	call(ctx context.Context, limit limits, r request) outcome
 	// link returns a connection for one worker, apart from those of the callers. It is opened when it is
 	// first used.
 	link() link
 	// close cuts every connection, and waits for the calls under way.
 	close() error
 }
+
+// limits bound one call below the client's own timeouts; 0 does not.
+type limits struct {
+	connect time.Duration // getting a connection
+	answer  time.Duration // the command on it
+}
+
+// minConnect is the least time that getting a connection has, however short the leases are.
+const minConnect = time.Second
+
+// ofLease are the limits of a command of a lock. Belief counts from the sending, so only the answer is in a hurry.
+func ofLease(lease time.Duration) limits { return limits{max(lease/3, minConnect), lease / 3} }
 
 // link is a connection of a worker's own.
 type link interface {
@@ -97,7 +108,7 @@ func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
 
 var errStale = errors.New("idle connection is older than a break")
 
-func (d *poolDriver) call(ctx context.Context, limit time.Duration, r request) outcome {
+func (d *poolDriver) call(ctx context.Context, limit limits, r request) outcome {
 	switch {
 	case ctx.Err() != nil:
 		return outcome{err: errLeft}
@@ -108,7 +119,7 @@ func (d *poolDriver) call(ctx context.Context, limit time.Duration, r request) o
 }
 
 // callBeside runs a command on a goroutine, where a caller could not leave it otherwise.
-func (d *poolDriver) callBeside(ctx context.Context, limit time.Duration, r request) outcome {
+func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) outcome {
 	c := newCall()
 	started := d.tasks.start(func() {
 		defer close(c.done)
@@ -117,19 +128,30 @@ func (d *poolDriver) callBeside(ctx context.Context, limit time.Duration, r requ
 	if !started {
 		return outcome{err: ErrClosed}
 	}
-	select {
-	case <-c.done:
-		return c.outcome
-	case <-ctx.Done():
-		return c.leave(errLeft)
-	case <-d.life.Done():
-		return c.leave(ErrClosed)
+	// A connection of the user's may know no deadlines, so both parts are bounded here as well.
+	timer := time.NewTimer(below(d.dialTimeout, limit.connect) + linkGrace)
+	defer timer.Stop()
+	begun := c.begun
+	for {
+		select {
+		case <-c.done:
+			return c.outcome
+		case <-begun:
+			begun = nil
+			timer.Reset(below(d.commandTimeout, limit.answer) + linkGrace)
+		case <-timer.C:
+			return c.leave(errTimeout)
+		case <-ctx.Done():
+			return c.leave(errLeft)
+		case <-d.life.Done():
+			return c.leave(ErrClosed)
+		}
 	}
 }
 
 // run takes a connection and runs the command on it.
-func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r request) outcome {
-	conn, err := d.connect(ctx, limit)
+func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) outcome {
+	conn, err := d.connect(ctx, limit.connect)
 	switch {
 	case err != nil && d.life.Err() == nil && isOver(ctx):
 		return outcome{err: errLeft}
@@ -141,13 +163,17 @@ func (d *poolDriver) run(ctx context.Context, limit time.Duration, c *call, r re
 		d.putBack(conn)
 		return outcome{err: errLeft}
 	}
-	timeout := below(d.commandTimeout, limit)
+	timeout := below(d.commandTimeout, limit.answer)
 	reply, err := d.do(ctx, c, conn, timeout, r)
 	if errors.Is(err, errInterrupted) {
 		return d.leave(conn, sent, timeout)
 	}
 	d.putBack(conn)
-	return d.outcome(sent, reply, err)
+	o := d.outcome(sent, reply, err)
+	if o.unanswered() && ctx.Err() != nil {
+		o.err = errLeft // it was interrupted while it was written
+	}
+	return o
 }
 
 func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
@@ -223,7 +249,10 @@ func (d *poolDriver) get(ctx context.Context) (redis.Conn, error) {
 		}
 	}
 	conn, err := get()
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil && !d.own:
+		return nil, errNoConnection
+	case err != nil:
 		return nil, explain(err)
 	}
 	return conn, nil
@@ -313,7 +342,16 @@ func (d *poolDriver) do(ctx context.Context, c *call, conn redis.Conn, timeout t
 	defer cancel()
 	reply, err := redis.DoContext(conn, life, r.cmd, r.args...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
-		return conn.Do(r.cmd, r.args...) // a wrapped connection; nothing was sent
+		return doWrapped(conn, timeout, r) // nothing was sent
+	}
+	return reply, err
+}
+
+// doWrapped runs a command on a connection of the user's that knows no contexts, and perhaps no deadlines.
+func doWrapped(conn redis.Conn, timeout time.Duration, r request) (any, error) {
+	reply, err := redis.DoWithTimeout(conn, timeout, r.cmd, r.args...)
+	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithTimeout") {
+		return conn.Do(r.cmd, r.args...) // nothing was sent
 	}
 	return reply, err
 }

@@ -82,14 +82,17 @@ func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) er
 	if err != nil {
 		return wrap("lock", h.key, err)
 	}
-	defer func() { err = h.after(err, unlock(got)) }()
+	defer func() { err = h.after(err, unlock(got), got) }()
 	ctx, cancel := got.work(ctx)
 	defer cancel(ErrNotHeld)
 	return fn(ctx)
 }
 
 // after is the result of Do: fn's error as it is, joined with the end of a hold that ended before its time.
-func (h *handle) after(err, unlocked error) error {
+func (h *handle) after(err, unlocked error, got *level) error {
+	if unlocked == ErrNotHeld && got.wasLost() { //nolint:errorlint // our own sentinel
+		unlocked = gone(ErrLockLost) // fn has unlocked it, and was told
+	}
 	switch {
 	case errors.Is(unlocked, ErrUnconfirmed):
 		h.client.logger.Warn("relock: release not confirmed", "key", h.key, "reason", unlocked.Error())

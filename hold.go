@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -44,11 +45,13 @@ type level struct {
 	values context.Context // what Context is made from
 	length time.Duration   // of the lease that it asked for
 	keep   time.Time       // end of its minimum hold
+	last   time.Time       // end of its maximum hold; zero when there is none
 
 	// Guarded by lease.mu.
 	watched  bool
 	over     error // why the level ended; nil while it is held
 	unlocked bool
+	lost     bool                      // before it was unlocked, or found so then
 	ctx      context.Context           // nil until it is asked for
 	cancels  []context.CancelCauseFunc // of the contexts that end with the level
 	maxHold  *time.Timer
@@ -71,7 +74,8 @@ func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*lev
 		l.keep = h.keep
 	}
 	if s.maxHold > 0 {
-		h.maxHold = time.AfterFunc(s.maxHold-time.Since(sent), h.expire)
+		h.last = sent.Add(s.maxHold)
+		h.maxHold = time.AfterFunc(time.Until(h.last), h.expire)
 	}
 	l.mu.Unlock()
 	if s.watched {
@@ -118,6 +122,9 @@ func (h *level) Err() error { return wrap("hold", h.Key(), h.state()) }
 // state is why the hold is over by the clock of now, or nil.
 func (h *level) state() error {
 	_ = h.lease.check() // ends the levels when the time has come
+	if !h.last.IsZero() && time.Until(h.last) <= 0 {
+		h.expire()
+	}
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.over
@@ -129,6 +136,9 @@ func (h *level) ValidUntil() time.Time {
 	}
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
+	if !h.last.IsZero() && h.last.Before(h.lease.until) {
+		return h.last
+	}
 	return h.lease.until
 }
 
@@ -139,6 +149,7 @@ func (h *level) Extend(ctx context.Context, d time.Duration) error {
 func (h *level) extend(ctx context.Context, d time.Duration) error {
 	var m mistakes
 	m.checkMillis("Extend", d)
+	m.check(ctx != nil, "context: is nil")
 	if err := m.err(); err != nil {
 		return err
 	}
@@ -147,7 +158,7 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	}
 	l := h.lease
 	l.lengthen(d)
-	o, _ := l.client.eval(ctx, l.limit, l.protocol.renew(d))
+	o, _ := l.client.eval(ctx, ofLease(h.length), l.protocol.renew(d))
 	if o.err != nil {
 		return ended(ctx, o.err)
 	}
@@ -184,14 +195,15 @@ func (h *level) expire() {
 		return
 	}
 	if l.live == 1 {
+		follow := l.loseLocked(errMaxHold)
 		l.mu.Unlock()
-		l.lose(errMaxHold)
+		follow()
 		return
 	}
 	h.end(errMaxHold)
 	l.live--
 	l.mu.Unlock()
-	l.adjust()
+	l.client.tasks.start(l.adjust)
 }
 
 // adjust tells the server how many levels are left, in the background.
@@ -214,7 +226,7 @@ func (h *level) unlock() error {
 
 func (h *level) unlockInTurn() error {
 	l := h.lease
-	_ = l.check()
+	_ = h.state() // the clock decides, not whether a timer has fired
 	l.mu.Lock()
 	if h.unlocked {
 		l.mu.Unlock()
@@ -223,6 +235,7 @@ func (h *level) unlockInTurn() error {
 	h.unlocked = true
 	l.drop(h)
 	if h.over != nil {
+		h.lost = true
 		defer l.mu.Unlock()
 		return gone(h.over)
 	}
@@ -236,7 +249,20 @@ func (h *level) unlockInTurn() error {
 	if rest == 0 {
 		l.leave()
 	}
-	return l.giveBack(rest)
+	err := l.giveBack(rest)
+	if errors.Is(err, ErrLockLost) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		h.lost = true
+	}
+	return err
+}
+
+// wasLost says whether an Unlock has found the hold lost.
+func (h *level) wasLost() bool {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.lost
 }
 
 // gone is the error of an Unlock that finds its hold over.

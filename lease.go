@@ -56,6 +56,7 @@ func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings
 // closed, and when the belief is over before it began; then the key is released.
 func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
 	if err := l.client.adopt(l); err != nil {
+		l.client.logger.Warn("relock: closed before a lock was released", "key", l.key)
 		return nil, err
 	}
 	l.mu.Lock()
@@ -92,18 +93,26 @@ func (l *lease) expire() {
 // not wait for its end.
 func (l *lease) lose(why error) {
 	l.mu.Lock()
+	follow := l.loseLocked(why)
+	l.mu.Unlock()
+	follow()
+}
+
+// loseLocked is lose with mu held. What it returns is to be called without.
+func (l *lease) loseLocked(why error) (follow func()) {
 	if l.over != nil {
-		l.mu.Unlock()
-		return
+		return func() {}
 	}
 	l.end(why)
 	for _, h := range l.levels {
 		h.end(why)
 	}
 	l.live = 0
-	l.mu.Unlock()
-	l.leave()
-	if why != ErrClosed { //nolint:errorlint // our own sentinel
+	return func() {
+		l.leave()
+		if why == ErrClosed { //nolint:errorlint // our own sentinel
+			return // the connections are being cut
+		}
 		l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		l.client.clean(l.cleanup(l.doubt))
 	}

@@ -18,14 +18,12 @@ type poolLink struct {
 	closed bool
 }
 
-const (
-	minDial   = time.Second           // a dial has this long, however short the leases are
-	linkGrace = 50 * time.Millisecond // by which an orderly timeout comes first
-)
+// linkGrace is by how much an orderly timeout comes first.
+const linkGrace = 50 * time.Millisecond
 
 func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 	outcomes := make([]outcome, len(requests))
-	conn, err := l.connect(max(limit, minDial))
+	conn, err := l.connect(limit)
 	if err != nil {
 		fill(outcomes, outcome{err: l.driver.orClosed(explain(err))})
 		return outcomes
@@ -93,7 +91,7 @@ func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	if conn != nil {
 		return conn, nil
 	}
-	ctx, cancel := context.WithTimeout(l.driver.life, below(l.driver.dialTimeout, limit))
+	ctx, cancel := context.WithTimeout(l.driver.life, below(l.driver.dialTimeout, max(limit, minConnect)))
 	defer cancel()
 	conn, err := l.driver.dial(ctx)
 	if err != nil {

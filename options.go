@@ -179,6 +179,7 @@ func checkAddress(m *mistakes, network, address string) {
 	m.check(address != "", "address: is empty")
 	switch network {
 	case "tcp", "tcp4", "tcp6":
+		m.check(!strings.Contains(address, "@"), "address: has an @; it is host:port")
 		_, port, err := net.SplitHostPort(address)
 		m.check(address == "" || err == nil, "address: %s is not host:port", shown(address))
 		n, bad := strconv.ParseUint(port, 10, 16)

@@ -25,6 +25,9 @@ func carriedBy(ctx context.Context) *carried {
 // HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of
 // Do, one of [Hold.Context], or one made from them.
 func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
+	if ctx == nil {
+		return nil, false
+	}
 	for c := carriedBy(ctx); c != nil; c = c.next {
 		if c.hold.Key() == key {
 			return c.hold, true

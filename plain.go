@@ -57,7 +57,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	o := a.client.driver.call(ctx, a.settings.lease/3, setNX(a.redisKey, value, a.settings.lease))
+	o := a.client.driver.call(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.lease))
 	if o.sent.IsZero() {
 		return nil, false, o.err
 	}
@@ -85,7 +85,7 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 		a.value = value
 	}
 	lease := a.settings.lease
-	o, d := a.client.eval(ctx, lease/3, scripted{acquireScript, a.redisKey, []any{a.value, a.first, lease.Milliseconds()}})
+	o, d := a.client.eval(ctx, ofLease(lease), scripted{acquireScript, a.redisKey, []any{a.value, a.first, lease.Milliseconds()}})
 	a.doubt = a.doubt.merge(d)
 	switch {
 	case o.err != nil:

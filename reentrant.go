@@ -177,7 +177,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		}
 		a.protocol.hold = id
 	}
-	o, d := c.eval(ctx, s.lease/3, a.protocol.acquire(s.lease, c.identity.info(s.label)))
+	o, d := c.eval(ctx, ofLease(s.lease), a.protocol.acquire(s.lease, c.identity.info(s.label)))
 	a.doubt = a.doubt.merge(d)
 	switch {
 	case o.err != nil:
@@ -210,7 +210,7 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	want, seq := l.live+1, l.seq
 	l.length = max(l.length, s.lease) // whether it is answered or not
 	l.mu.Unlock()
-	o, d := c.eval(ctx, s.lease/3, l.protocol.(reentrantProtocol).enter(want, seq, s.lease))
+	o, d := c.eval(ctx, ofLease(s.lease), l.protocol.(reentrantProtocol).enter(want, seq, s.lease))
 	switch {
 	case o.err != nil:
 		if d.exists() {

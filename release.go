@@ -15,7 +15,7 @@ func (l *lease) giveBack(levels int) error {
 	l.seq++
 	release := l.release(levels, l.seq, l.keep)
 	l.mu.Unlock()
-	o, d := c.eval(context.Background(), limit/2, release(start))
+	o, d := c.eval(context.Background(), limits{limit / 2, limit / 2}, release(start))
 	if o.answered && o.err == nil {
 		if levels == 0 && !l.doubt.last.IsZero() {
 			c.clean(l.releaseJob(levels, release))

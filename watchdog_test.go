@@ -137,7 +137,7 @@ func TestRenewalAfterRelease(t *testing.T) {
 			require.NoError(t, err)
 			renew := h.(*level).lease.protocol.renew(30 * time.Second)
 			require.NoError(t, h.Unlock(t.Context()))
-			o, _ := c.eval(t.Context(), 0, renew)
+			o, _ := c.eval(t.Context(), limits{}, renew)
 			require.NoError(t, o.err)
 			require.Equal(t, int64(answerOther), o.reply)
 			requireFree(t, s, c, "k")

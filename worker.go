@@ -214,8 +214,13 @@ func (w *worker) answered(j *job, o outcome) {
 		w.finish(j)
 		return
 	}
+	limit := max(j.task.limit(), minLimit) // may have changed
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if j.removed {
+		return
+	}
+	w.count(j, limit)
 	if j.index < 0 || again.Before(j.at) {
 		w.put(j, again)
 	}

@@ -20,7 +20,7 @@ if kind ~= 'none' then
   if kind ~= 'hash' then
     return -1
   end
-  local hold = redis.call('HGET', KEYS[1], 'hold')
+  local hold = redis.call('HMGET', KEYS[1], 'hold')[1]
   if hold ~= ARGV[2] then
     return hold and 0 or -1
   end
@@ -31,10 +31,14 @@ if kind ~= 'none' then
   return 1
 end
 
--- Without an expiry the lock would stay for ever, so what may be refused is tried before anything is written. On a key that is
--- not there, the first two do nothing: the one asks for memory, the other for the permission to set an expiry.
-redis.call('SET', KEYS[1], '', 'XX')
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('HSET', KEYS[1], ARGV[1], 1, 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])
+if type(set) == 'table' then
+  -- Permission denied. Without an expiry the lock would stay for ever: it goes, or becomes something that does.
+  local gone = redis.pcall('DEL', KEYS[1])
+  if type(gone) == 'table' then
+    redis.pcall('SET', KEYS[1], 'relock/1|denied', 'PX', ARGV[3])
+  end
+  return set
+end
 return 1

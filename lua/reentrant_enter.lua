@@ -15,14 +15,14 @@ if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not lease then
   return redis.error_reply('ERR relock: reentrant_enter: bad arguments')
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' then
-  return kind == 'none' and 0 or -1
+local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
+if stored.err then
+  return string.find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
 end
-if redis.call('HGET', KEYS[1], 'hold') ~= ARGV[2] then
+if stored[1] ~= ARGV[2] then
   return 0
 end
-local newest = tonumber(string.sub(redis.call('HGET', KEYS[1], 'seq'), 2))
+local newest = tonumber(string.sub(stored[2], 2))
 if seq < newest then
   return 1
 end

@@ -19,11 +19,11 @@ if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not keep then
   return redis.error_reply('ERR relock: reentrant_release: bad arguments')
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' then
-  return kind == 'none' and 0 or -1
+local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
+if stored.err then
+  return string.find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
 end
-local hold = redis.call('HGET', KEYS[1], 'hold')
+local hold = stored[1]
 if hold == 'kept:' .. ARGV[2] then
   if count == 0 and keep == 0 then
     redis.call('DEL', KEYS[1])
@@ -35,7 +35,7 @@ if hold ~= ARGV[2] then
 end
 
 if count > 0 then
-  if seq > tonumber(string.sub(redis.call('HGET', KEYS[1], 'seq'), 2)) then
+  if seq > tonumber(string.sub(stored[2], 2)) then
     -- HDEL is never refused for want of memory, and lets the HSET after it pass.
     redis.call('HDEL', KEYS[1], '')
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])

@@ -15,11 +15,11 @@ if #ARGV[1] == 0 or not lease then
   return redis.error_reply('ERR relock: reentrant_renew: bad arguments')
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' then
-  return kind == 'none' and 0 or -1
+local stored = redis.pcall('HMGET', KEYS[1], 'hold')
+if stored.err then
+  return string.find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
 end
-if redis.call('HGET', KEYS[1], 'hold') ~= ARGV[1] then
+if stored[1] ~= ARGV[1] then
   return 0
 end
 if redis.call('PTTL', KEYS[1]) < lease then
