@@ -97,8 +97,8 @@ func (g *guard) end() {
 	g.over = true
 }
 
-// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no, and a read
-// will tell which. It says yes when the context ended first.
+// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no,
+// and a read will tell which. It says yes when the context ended first.
 func (g *guard) interrupted(deadline time.Time) bool {
 	if g.socket.SetReadDeadline(deadline) != nil {
 		return false

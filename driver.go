@@ -3,8 +3,6 @@ package relock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,7 +30,8 @@ type limits struct {
 // minConnect is the least time that getting a connection has, however short the leases are.
 const minConnect = time.Second
 
-// ofLease are the limits of a command of a lock. Belief counts from the sending, so only the answer is in a hurry.
+// ofLease are the limits of a command of a lock. Belief counts from the sending, so only the answer is in a
+// hurry.
 func ofLease(lease time.Duration) limits { return limits{max(lease/3, minConnect), lease / 3} }
 
 // link is a connection of a worker's own.
@@ -212,120 +211,6 @@ func isOver(ctx context.Context) bool {
 		}
 	}
 	return ctx.Err() != nil
-}
-
-// connect takes a connection from the pool; putBack gives it back. Where no waiting is involved, the limits
-// are only looked at when one has to be dialled: they cost more than a connection that is there.
-func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
-	if d.own && d.slots == nil {
-		return d.get(dialContext{ctx, limit})
-	}
-	ctx, cancel := d.bound(ctx, limit)
-	defer cancel()
-	if d.slots == nil {
-		return d.get(ctx)
-	}
-	select {
-	case d.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, errNoConnection
-	}
-	conn, err := d.get(ctx)
-	if err != nil {
-		<-d.slots
-	}
-	return conn, err
-}
-
-var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
-
-// get takes a connection out of the pool. The user's Dial may not know the context, or not look at it: the
-// caller goes on when that ends.
-func (d *poolDriver) get(ctx context.Context) (redis.Conn, error) {
-	get := func() (redis.Conn, error) { return getContext(ctx, d.pool) }
-	if !d.own {
-		get = func() (redis.Conn, error) {
-			return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.pool) })
-		}
-	}
-	conn, err := get()
-	switch {
-	case err != nil && ctx.Err() != nil && !d.own:
-		return nil, errNoConnection
-	case err != nil:
-		return nil, explain(err)
-	}
-	return conn, nil
-}
-
-// getContext is the pool's. One that waits for connections can panic when it is closed meanwhile (redigo
-// 1.9.3 sends on the channel that its Close has closed).
-func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the pool panicked: %v", p)
-		}
-	}()
-	return pool.GetContext(ctx)
-}
-
-// putBack returns a connection to the pool. The error of the command on it counts, not that of this.
-func (d *poolDriver) putBack(conn redis.Conn) {
-	_ = conn.Close()
-	if d.slots != nil {
-		<-d.slots
-	}
-}
-
-// bound gives ctx the end of the driver and the dial timeout.
-func (d *poolDriver) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
-	stop := context.AfterFunc(d.life, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
-}
-
-// dialContext carries the limit of a dial to where it is bounded.
-type dialContext struct {
-	context.Context
-	limit time.Duration
-}
-
-// dialOwn dials for the pool and for links.
-func (d *poolDriver) dialOwn(ctx context.Context) (redis.Conn, error) {
-	if c, ok := ctx.(dialContext); ok {
-		bounded, cancel := d.bound(c.Context, c.limit)
-		defer cancel()
-		ctx = bounded
-	}
-	return d.dialer.dial(ctx)
-}
-
-// dialBeside runs a dial that knows no context on a goroutine, so that its caller can go on when ctx ends.
-func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Conn, error) {
-	type result struct {
-		conn redis.Conn
-		err  error
-	}
-	ready := make(chan result)
-	go func() {
-		conn, err := dial()
-		select {
-		case ready <- result{conn, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = conn.Close() // nobody wants it any more
-			}
-		}
-	}()
-	select {
-	case r := <-ready:
-		return r.conn, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // do runs the command with a deadline. A caller that runs it itself can be interrupted. Close cuts a

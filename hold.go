@@ -108,7 +108,8 @@ func (h *level) ends(cancel context.CancelCauseFunc) {
 	h.cancels = append(h.cancels, cancel)
 }
 
-// work is the context of Do's function: it ends with ctx and with the level, for the reason of whichever was first.
+// work is the context of Do's function: it ends with ctx and with the level, for the reason of whichever was
+// first.
 func (h *level) work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(withHold(ctx, h))
 	h.lease.mu.Lock()
