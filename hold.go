@@ -70,6 +70,9 @@ func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*lev
 	}
 	l.levels = append(l.levels, h)
 	l.live++
+	if h.watched {
+		l.watch(h.length)
+	}
 	if h.keep.After(l.keep) {
 		l.keep = h.keep
 	}
@@ -176,6 +179,9 @@ func (h *level) end(why error) {
 		return
 	}
 	h.over = why
+	if h.watched {
+		h.lease.unwatch(h.length)
+	}
 	for _, cancel := range h.cancels {
 		cancel(why)
 	}

@@ -33,11 +33,14 @@ type lease struct {
 	until  time.Time
 	over   error // why the lease ended; nil while it is live
 	timer  *time.Timer
-	levels []*level      // not yet unlocked, oldest first
-	live   int           // of them, those that are not over
-	seq    int           // number of the last change of the levels
-	length time.Duration // the longest lease that was asked for
-	keep   time.Time     // the key stays until then, see WithMinHold
+	levels []*level // not yet unlocked, oldest first
+	live   int      // of them, those that are not over
+	seq    int      // number of the last change of the levels
+	// The longest lease of a watched level that is held, and how many want it.
+	watched  time.Duration
+	watchers int
+	length   time.Duration // the longest lease that was asked for
+	keep     time.Time     // the key stays until then, see WithMinHold
 }
 
 // drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
@@ -188,18 +191,37 @@ func (l *lease) believe(sent time.Time, length time.Duration) error {
 	return l.over
 }
 
-// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none
-// does.
+// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
 func (l *lease) watchedLease() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var longest time.Duration
+	return l.watched
+}
+
+// watch and unwatch keep count of the levels that want the longest lease, so that no change of a level looks at all
+// the others; mu is held.
+func (l *lease) watch(length time.Duration) {
+	switch {
+	case length > l.watched:
+		l.watched, l.watchers = length, 1
+	case length == l.watched:
+		l.watchers++
+	}
+}
+
+func (l *lease) unwatch(length time.Duration) {
+	if length != l.watched {
+		return
+	}
+	if l.watchers--; l.watchers > 0 {
+		return
+	}
+	l.watched = 0
 	for _, h := range l.levels {
 		if h.watched && h.over == nil {
-			longest = max(longest, h.length)
+			l.watch(h.length)
 		}
 	}
-	return longest
 }
 
 // turn serialises the changes of one owner's levels. It is held while a request is under way, never while a
