@@ -170,6 +170,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	return wrap("ping", "", ended(ctx, o.err))
 }
 
+var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)
+
 // ready says why a call cannot begin: a mistake, a closed client, or a context that has ended.
 func (c *Client) ready(ctx context.Context, mistake error) error {
 	switch {
@@ -178,7 +180,7 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	case c == nil || c.driver == nil:
 		return fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid)
 	case ctx == nil:
-		return fmt.Errorf("%w: context: is nil", ErrInvalid)
+		return errNilContext
 	case c.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() != nil:

@@ -28,33 +28,29 @@ func newHandle(key string, client *Client, opts []LockOption, allowed option) ha
 	return h
 }
 
-func (h *handle) validate() error {
+// made says what is wrong with the lock itself.
+func (h *handle) made() error {
 	if h.client == nil && h.mistake == nil {
-		return wrap("validate", h.key, errNotMade)
+		return errNotMade
 	}
-	return wrap("validate", h.key, h.mistake)
+	return h.mistake
 }
+
+func (h *handle) validate() error { return wrap("validate", h.key, h.made()) }
 
 var errNotMade = fmt.Errorf("%w: lock: was not made by its constructor", ErrInvalid)
 
 // ready says why a call cannot begin.
-func (h *handle) ready(ctx context.Context) error {
-	if h.client == nil && h.mistake == nil {
-		return errNotMade
-	}
-	return h.client.ready(ctx, h.mistake)
-}
+func (h *handle) ready(ctx context.Context) error { return h.client.ready(ctx, h.made()) }
 
-// mistaken says why a call that needs no connection cannot begin; it may on a client that was closed, and
-// with a context that has ended.
+// mistaken says why a call that needs no connection cannot begin; it may on a client that was closed, and with a
+// context that has ended.
 func (h *handle) mistaken(ctx context.Context) error {
-	switch {
-	case h.client == nil && h.mistake == nil:
-		return errNotMade
-	case h.mistake != nil:
-		return h.mistake
-	case ctx == nil:
-		return fmt.Errorf("%w: context: is nil", ErrInvalid)
+	if err := h.made(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	return nil
 }

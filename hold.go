@@ -242,7 +242,7 @@ func (h *level) unlockInTurn() error {
 	h.unlocked = true
 	l.drop(h)
 	if h.over != nil {
-		h.lost = true
+		h.lost = errors.Is(h.over, ErrLockLost)
 		defer l.mu.Unlock()
 		return gone(h.over)
 	}

@@ -99,19 +99,17 @@ func TestBlockingLockWaitsForUnlock(t *testing.T) {
 	}
 }
 
-// kinds makes each kind of lock for tests of what they share. WithOwner is left out where a kind has no owner.
-var kinds = map[string]func(key string, c *Client, opts ...LockOption) interface {
+// lockKind is what every kind of lock has.
+type lockKind interface {
 	Mutex
 	Acquire(context.Context) (Hold, error)
 	TryAcquire(context.Context) (Hold, error)
 	Validate() error
-}{
-	"RedisLock": func(key string, c *Client, opts ...LockOption) interface {
-		Mutex
-		Acquire(context.Context) (Hold, error)
-		TryAcquire(context.Context) (Hold, error)
-		Validate() error
-	} {
+}
+
+// kinds makes each kind of lock for tests of what they share. WithOwner is left out where a kind has no owner.
+var kinds = map[string]func(key string, c *Client, opts ...LockOption) lockKind{
+	"RedisLock": func(key string, c *Client, opts ...LockOption) lockKind {
 		var usable []LockOption
 		for _, o := range opts {
 			if o.(lockOption).name != optOwner {
@@ -120,12 +118,7 @@ var kinds = map[string]func(key string, c *Client, opts ...LockOption) interface
 		}
 		return NewRedisLock(key, c, usable...)
 	},
-	"ReentrantLock": func(key string, c *Client, opts ...LockOption) interface {
-		Mutex
-		Acquire(context.Context) (Hold, error)
-		TryAcquire(context.Context) (Hold, error)
-		Validate() error
-	} {
+	"ReentrantLock": func(key string, c *Client, opts ...LockOption) lockKind {
 		return NewReentrantLock(key, c, opts...)
 	},
 }
@@ -225,11 +218,7 @@ func TestUnlockOfNothing(t *testing.T) {
 
 func TestLocksThatWereNotMade(t *testing.T) {
 	t.Parallel()
-	for _, l := range []interface {
-		Mutex
-		Acquire(context.Context) (Hold, error)
-		Validate() error
-	}{
+	for _, l := range []lockKind{
 		&RedisLock{}, (*RedisLock)(nil), NewRedisLock("k", nil), NewRedisLock("k", &Client{}),
 		&ReentrantLock{}, (*ReentrantLock)(nil), NewReentrantLock("k", nil), NewReentrantLock("k", &Client{}),
 	} {

@@ -11,17 +11,12 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// outcome is one row of the table of outcomes in doc.go: what is set up and called, and what the error matches.
+// outcomeRow is one row of the table of outcomes in doc.go: what is set up and called, and what the error matches.
 type outcomeRow struct {
 	name    string
 	call    func(t *testing.T, s *redistest.Server, c *Client, l lockKind) error
 	matches []error
 	not     []error
-}
-
-type lockKind interface {
-	Mutex
-	Acquire(context.Context) (Hold, error)
 }
 
 var errMine = errors.New("mine")
