@@ -44,7 +44,7 @@ func (p *Proxy) pass() bool {
 
 // pause waits, and says whether the proxy goes on.
 func (p *Proxy) pause(d time.Duration) bool {
-	if d == 0 {
+	if d <= 0 {
 		return true
 	}
 	timer := time.NewTimer(d)
@@ -55,6 +55,24 @@ func (p *Proxy) pause(d time.Duration) bool {
 	case <-p.done:
 		return false
 	}
+}
+
+// write sends the bytes at once, or one by one so that all of them take d.
+func (p *Proxy) write(to net.Conn, raw []byte, d time.Duration) error {
+	if d == 0 {
+		_, err := to.Write(raw)
+		return err
+	}
+	start := time.Now()
+	for i := range raw {
+		if !p.pause(time.Until(start.Add(d * time.Duration(i) / time.Duration(len(raw))))) {
+			return net.ErrClosed
+		}
+		if _, err := to.Write(raw[i : i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Refuse cuts all connections and refuses new ones until Accept.

@@ -14,6 +14,7 @@ type pipe struct {
 	replies        chan []byte   // what the server sends
 	gone           chan struct{} // closed when the server has ended
 	over           chan struct{} // closed when the client gets nothing more
+	silent         bool          // an answer was swallowed; of answerAll's goroutine
 }
 
 // answer is what becomes of the server's replies to one request.
@@ -74,9 +75,12 @@ func (c *pipe) forward(raw []byte, a answer) bool {
 		return false
 	}
 	for range a.action.copies {
-		if _, err := c.server.Write(raw); err != nil {
+		if c.proxy.write(c.server, raw, a.action.requestTime) != nil {
 			return false
 		}
+	}
+	if a.action.halfRequest {
+		_, _ = c.server.Write(raw[:len(raw)/2]) // the connection is closed next anyway
 	}
 	return !a.action.cut
 }
@@ -120,13 +124,34 @@ func (c *pipe) answer(a answer) bool {
 	if a.action.answer != "" {
 		raw = []byte("-" + a.action.answer + "\r\n")
 	}
+	// What comes after something that is lost is lost as well: a stream has no holes, and a client would take the next answer for this one.
+	c.silent = c.silent || a.action.swallow
+	if !c.silent {
+		_ = c.proxy.write(c.client, a.action.given(raw), a.action.answerTime) // a client that has gone does not want it
+	}
 	if a.action.cut {
-		_ = c.client.Close()
-	} else if !a.action.swallow {
-		_, _ = c.client.Write(raw) // a client that has gone does not want it
+		c.closeClient(a.action.reset)
 	}
 	a.rule.complete()
 	return !a.action.cut
+}
+
+// given is what the client gets of an answer.
+func (a Action) given(raw []byte) []byte {
+	switch {
+	case a.halfAnswer:
+		return raw[:len(raw)/2]
+	case a.cut:
+		return nil
+	}
+	return raw
+}
+
+func (c *pipe) closeClient(reset bool) {
+	if conn, ok := c.client.(*net.TCPConn); ok && reset {
+		_ = conn.SetLinger(0) // makes a reset of the close
+	}
+	_ = c.client.Close()
 }
 
 // reply reads the server's replies to the copies of a request, and returns the first.

@@ -21,6 +21,7 @@ type Server struct {
 	Foreign          bool // not ours to stop or configure
 
 	args []string
+	env  []string // on top of the test's own
 	dir  string
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -133,9 +134,18 @@ func (s *Server) Boot(tb testing.TB) {
 	}
 }
 
+// logFile is where the server writes its log: in the folder that RELOCK_TEST_LOGS names, where it stays, else beside its socket.
+func (s *Server) logFile() string {
+	if kept := os.Getenv("RELOCK_TEST_LOGS"); kept != "" {
+		return filepath.Join(kept, filepath.Base(s.dir)+".log")
+	}
+	return filepath.Join(s.dir, "log")
+}
+
 func (s *Server) boot(path string) error {
-	args := append([]string{"--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
+	args := append([]string{"--dir", s.dir, "--save", "", "--logfile", s.logFile()}, s.args...)
 	s.cmd = exec.Command(path, args...)
+	s.cmd.Env = append(os.Environ(), s.env...)
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -145,7 +155,7 @@ func (s *Server) boot(path string) error {
 		_ = cmd.Wait() // killed, mostly
 	}(s.cmd, s.done)
 	if err := s.waitUntilUp(10 * time.Second); err != nil {
-		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+		log, _ := os.ReadFile(s.logFile())
 		return fmt.Errorf("redis-server did not start: %w\n%s", err, log)
 	}
 	return nil

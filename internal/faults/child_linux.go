@@ -1,0 +1,186 @@
+package faults
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Child is a helper process: the test binary, started again in a role. It dies with the test, and with the process of the test.
+type Child struct {
+	tb    testing.TB
+	role  string
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	done  chan struct{} // closed when the process has ended and its events are in
+	err   error         // of its end; read after done
+
+	mu      sync.Mutex
+	events  []Event
+	seen    int           // by Next
+	changed chan struct{} // closed and replaced when events grows
+	killed  bool
+}
+
+// Spawn starts a helper process in one of the roles that the package's TestMain gives to RunChild. What it writes to stderr goes to the
+// test's log. A child that fails by itself fails the test.
+func Spawn(tb testing.TB, role string, args ...string) *Child {
+	tb.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := &Child{tb: tb, role: role, done: make(chan struct{}), changed: make(chan struct{})}
+	c.cmd = exec.Command(path, append([]string{"--"}, args...)...)
+	c.cmd.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a second at each end, else
+	c.cmd.Stderr = testLog{tb, role}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		tb.Fatal(err)
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	started := make(chan error)
+	go c.run(stdout, started)
+	if err := <-started; err != nil {
+		tb.Fatalf("faults: start a child: %v", err)
+	}
+	tb.Cleanup(c.finish)
+	return c
+}
+
+// run starts the process and reads its events until it has ended. The thread stays: the kernel kills the child when the thread that
+// started it ends, not the process.
+func (c *Child) run(stdout io.Reader, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(c.done)
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		c.book(lines.Text())
+	}
+	c.err = c.cmd.Wait()
+}
+
+// book takes in one event. A child that was killed may have left half a line.
+func (c *Child) book(line string) {
+	event, ok := parseEvent(line)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !ok {
+		if !c.killed {
+			c.tb.Errorf("faults: child %s wrote %q", c.role, line)
+		}
+		return
+	}
+	c.events = append(c.events, event)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *Child) finish() {
+	select {
+	case <-c.done:
+	default:
+		c.Kill()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil && !c.killed {
+		c.tb.Errorf("faults: child %s: %v", c.role, c.err)
+	}
+}
+
+// Kill ends the process at once, as kill -9 does, and waits for its end.
+func (c *Child) Kill() {
+	c.mu.Lock()
+	c.killed = true
+	c.mu.Unlock()
+	_ = c.cmd.Process.Kill() // it may have ended already
+	<-c.done
+}
+
+// End closes the child's stdin, which tells it to end, and waits until it has.
+func (c *Child) End(limit time.Duration) {
+	c.tb.Helper()
+	_ = c.stdin.Close()
+	select {
+	case <-c.done:
+	case <-time.After(limit):
+		c.tb.Fatalf("faults: child %s does not end", c.role)
+	}
+}
+
+// Send gives the child a command.
+func (c *Child) Send(words ...string) {
+	c.tb.Helper()
+	if _, err := io.WriteString(c.stdin, strings.Join(words, " ")+"\n"); err != nil {
+		c.tb.Fatalf("faults: child %s: %v", c.role, err)
+	}
+}
+
+// Next waits for the next event of this name and skips what came before it.
+func (c *Child) Next(name string, limit time.Duration) Event {
+	c.tb.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		event, ok, changed := c.find(name)
+		if ok {
+			return event
+		}
+		select {
+		case <-changed:
+		case <-c.done:
+			if event, ok, _ := c.find(name); ok {
+				return event
+			}
+			c.tb.Fatalf("faults: child %s ended without %q: %v", c.role, name, c.err)
+		case <-timer.C:
+			c.tb.Fatalf("faults: child %s: no %q within %v", c.role, name, limit)
+		}
+	}
+}
+
+func (c *Child) find(name string) (event Event, ok bool, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; c.seen < len(c.events); c.seen++ {
+		if e := c.events[c.seen]; e.Name == name {
+			c.seen++
+			return e, true, nil
+		}
+	}
+	return Event{}, false, c.changed
+}
+
+// Events returns all events so far.
+func (c *Child) Events() []Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Event(nil), c.events...)
+}
+
+// testLog is where the children write what went wrong.
+type testLog struct {
+	tb   testing.TB
+	role string
+}
+
+func (l testLog) Write(text []byte) (int, error) {
+	l.tb.Logf("child %s: %s", l.role, strings.TrimSpace(string(text)))
+	return len(text), nil
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package faults
+
+var childRoles map[string]Role

@@ -1,0 +1,63 @@
+package redistest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// up says whether the server runs.
+func (s *Server) up() bool {
+	if s.done == nil {
+		return false
+	}
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// LogSize is how long the append-only file is, which must be on: the point to cut it at later.
+func (s *Server) LogSize(tb testing.TB) int64 {
+	tb.Helper()
+	info, err := os.Stat(s.appendOnlyFile(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return info.Size()
+}
+
+// CutLog loses what came into the append-only file after it had this size, as a machine does that loses its power. Kill the server first.
+func (s *Server) CutLog(tb testing.TB, size int64) {
+	tb.Helper()
+	if err := os.Truncate(s.appendOnlyFile(tb), size); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// appendOnlyFile is the file that grows: since Redis 7.0 the only increment in a folder of its own, which nothing here rewrites.
+func (s *Server) appendOnlyFile(tb testing.TB) string {
+	tb.Helper()
+	if files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof")); err == nil && len(files) == 1 {
+		return files[0]
+	}
+	return filepath.Join(s.dir, "appendonly.aof")
+}
+
+// BootAndLoad is Boot that also waits until the server has its data back.
+func (s *Server) BootAndLoad(tb testing.TB) {
+	tb.Helper()
+	s.Boot(tb)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, err := s.Try(tb, "PING")
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("redis-server does not answer: %v", err)
+		}
+	}
+}
