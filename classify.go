@@ -17,7 +17,8 @@ import (
 //
 //	true   held by others, too few nodes or replicas, queue full
 //	true   network: cannot connect, connection cut, no answer in time, no free connection in the pool
-//	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, CLUSTERDOWN, TRYAGAIN
+//	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, CLUSTERDOWN, TRYAGAIN
+//	true   server has no connection free: max number of clients reached
 //	false  a context that has ended is anywhere in the chain, whatever else is
 //	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, other server errors
 //
@@ -31,7 +32,7 @@ func IsRetryableErr(err error) bool {
 	}
 	var line redis.Error
 	if errors.As(err, &line) {
-		return slices.Contains(passingCodes, code(line))
+		return slices.Contains(passingCodes, code(line)) || strings.HasPrefix(string(line), "ERR max number of clients reached")
 	}
 	return isNetwork(err)
 }
@@ -41,7 +42,7 @@ var (
 		ErrLockLost, ErrNotHeld, ErrInvalid, ErrClosed, ErrKeyConflict, ErrUpgrade, ErrMaxHold, ErrForced, ErrDenied, ErrUnconfirmed,
 	}
 	passing      = []error{ErrLockAcquiredByOthers, ErrQuorum, ErrQueueFull, ErrReplicas, redis.ErrPoolExhausted}
-	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN"}
+	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 	deniedCodes  = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 )
 
@@ -99,6 +100,12 @@ func isDenied(line redis.Error) bool {
 		strings.HasPrefix(text, "ERR invalid password") ||
 		strings.HasPrefix(text, "ERR Client sent AUTH") ||
 		strings.HasPrefix(text, "ERR AUTH <password> called")
+}
+
+// isReadOnly says that the connection leads to a replica: after a failover behind one address another one may lead to the master.
+func isReadOnly(err error) bool {
+	var line redis.Error
+	return errors.As(err, &line) && code(line) == "READONLY"
 }
 
 func isNoScript(err error) bool {

@@ -37,13 +37,13 @@ type cleanup struct {
 	answered chan struct{} // closed when the two are there
 }
 
-// newCleanup makes a release that is sent until it is answered; with doubt, until one lease after the last
-// request in doubt.
-func newCleanup(key string, lease time.Duration, d doubt, release func(time.Time) scripted) *cleanup {
+// newCleanup makes a release that is sent until it is answered, for a lease at most; with doubt, until late
+// after the last request in doubt.
+func newCleanup(key string, lease, late time.Duration, d doubt, release func(time.Time) scripted) *cleanup {
 	c := &cleanup{key: key, release: release, doubt: d, gap: firstCleanGap, answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
 	if !d.last.IsZero() {
-		c.until = d.last.Add(lease)
+		c.until = d.last.Add(late)
 		c.giveUp = later(c.giveUp, c.until.Add(lease)) // the last of them may take the key at until
 	}
 	return c
@@ -68,7 +68,7 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 	}
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
-		if c.settled || !o.sent.Before(c.until) {
+		if o.err == nil && (c.settled || !o.sent.Before(c.until)) {
 			return time.Time{}, false
 		}
 	}

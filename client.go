@@ -118,7 +118,7 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 		return false, wrap("setnex", key, err)
 	}
 	o := c.driver.call(ctx, limits{}, setNX(key, value, expiry))
-	return o.reply != nil, wrap("setnex", key, ended(ctx, o.err))
+	return o.reply == "OK", wrap("setnex", key, ended(ctx, o.err))
 }
 
 func setNX(key, value string, expiry time.Duration) request {

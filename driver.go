@@ -25,6 +25,19 @@ type driver interface {
 type limits struct {
 	connect time.Duration // getting a connection
 	answer  time.Duration // the command on it
+	end     time.Time     // of all that belongs to it, commands that are sent again included; zero when there is none
+}
+
+// over says that nothing more may be sent.
+func (l limits) over() bool { return !l.end.IsZero() && time.Until(l.end) <= 0 }
+
+// now is what is left of the limits.
+func (l limits) now() limits {
+	if !l.end.IsZero() {
+		left := max(time.Until(l.end), time.Millisecond)
+		l.connect, l.answer = below(left, l.connect), below(left, l.answer)
+	}
+	return l
 }
 
 // minConnect is the least time that getting a connection has, however short the leases are.
@@ -32,7 +45,9 @@ const minConnect = time.Second
 
 // ofLease are the limits of a command of a lock. Belief counts from the sending, so only the answer is in a
 // hurry.
-func ofLease(lease time.Duration) limits { return limits{max(lease/3, minConnect), lease / 3} }
+func ofLease(lease time.Duration) limits {
+	return limits{connect: max(lease/3, minConnect), answer: lease / 3}
+}
 
 // link is a connection of a worker's own.
 type link interface {
@@ -54,12 +69,13 @@ type poolDriver struct {
 	end            context.CancelFunc
 	dialTimeout    time.Duration
 	commandTimeout time.Duration
-	broken         atomic.Int64 // unix ns of the last connection that broke; idle ones older than that are not used again
+	start          time.Time    // what broken counts from
+	broken         atomic.Int64 // ns after start of the last connection that broke; idle ones older than that are not used again
 	tasks          tasks
 }
 
 func newPoolDriver(c *clientConfig) *poolDriver {
-	d := &poolDriver{dialTimeout: c.dialTimeout, commandTimeout: c.commandTimeout}
+	d := &poolDriver{dialTimeout: c.dialTimeout, commandTimeout: c.commandTimeout, start: time.Now()}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
 }
@@ -99,7 +115,7 @@ func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
 // check refuses an idle connection that was last used before some other one broke: the server was probably
 // restarted. It asks the server nothing.
 func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
-	if lastUsed.UnixNano() <= d.broken.Load() {
+	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
 		return errStale
 	}
 	return nil
@@ -128,7 +144,7 @@ func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) ou
 		return outcome{err: ErrClosed}
 	}
 	// A connection of the user's may know no deadlines, so both parts are bounded here as well.
-	timer := time.NewTimer(below(d.dialTimeout, limit.connect) + linkGrace)
+	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.now().connect)))
 	defer timer.Stop()
 	begun := c.begun
 	for {
@@ -137,7 +153,7 @@ func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) ou
 			return c.outcome
 		case <-begun:
 			begun = nil
-			timer.Reset(below(d.commandTimeout, limit.answer) + linkGrace)
+			timer.Reset(withGrace(below(d.commandTimeout, limit.now().answer)))
 		case <-timer.C:
 			return c.leave(errTimeout)
 		case <-ctx.Done():
@@ -150,7 +166,10 @@ func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) ou
 
 // run takes a connection and runs the command on it.
 func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) outcome {
-	conn, err := d.connect(ctx, limit.connect)
+	if limit.over() {
+		return outcome{err: errTimeout}
+	}
+	conn, err := d.connect(ctx, limit.now().connect)
 	switch {
 	case err != nil && d.life.Err() == nil && isOver(ctx):
 		return outcome{err: errLeft}
@@ -162,7 +181,7 @@ func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) 
 		d.putBack(conn)
 		return outcome{err: errLeft}
 	}
-	timeout := below(d.commandTimeout, limit.answer)
+	timeout := below(d.commandTimeout, limit.now().answer)
 	reply, err := d.do(ctx, c, conn, timeout, r)
 	if errors.Is(err, errInterrupted) {
 		return d.leave(conn, sent, timeout)
@@ -175,10 +194,12 @@ func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) 
 	return o
 }
 
+// outcome is called when the connection is back in the pool: a break makes all that are idle then stale, itself
+// included. So does READONLY: behind one address another connection may lead to the new master.
 func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
 	o := newOutcome(sent, reply, err)
-	if o.broke() {
-		d.broken.Store(time.Now().UnixNano())
+	if o.broke() || isReadOnly(o.err) {
+		d.broken.Store(int64(time.Since(d.start)))
 	}
 	o.err = d.orClosed(o.err)
 	return o
@@ -191,8 +212,8 @@ func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duratio
 	started := d.tasks.start(func() {
 		defer close(c.done)
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
-		c.outcome = d.outcome(sent, reply, err)
 		d.putBack(conn)
+		c.outcome = d.outcome(sent, reply, err)
 	})
 	if !started {
 		d.putBack(conn)

@@ -27,9 +27,10 @@ type lease struct {
 	owner    *owner        // of a reentrant lock; nil for a plain one
 	turn     turn          // one change of the levels at a time
 	limit    time.Duration // of one command
+	late     time.Duration // how long after its sending a late copy of the acquire is looked for
 	job      *job          // in the watchdog
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows; taken before Client.mu, never after
 	until  time.Time
 	over   error // why the lease ended; nil while it is live
 	timer  *time.Timer
@@ -49,7 +50,7 @@ func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millis
 
 // newLease starts the belief in a grant whose request was sent at sent.
 func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d doubt) *lease {
-	l := &lease{client: c, key: key, protocol: p, doubt: d, limit: s.lease / 3, turn: newTurn(), seq: 1, length: s.lease}
+	l := &lease{client: c, key: key, protocol: p, doubt: d, limit: s.lease / 3, turn: newTurn(), seq: 1, length: s.asked(), late: s.lease}
 	l.job = newJob(&renewal{lease: l})
 	l.until = sent.Add(s.lease - drift(s.lease))
 	return l
@@ -126,7 +127,7 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	job := newCleanup(l.key, l.length, d, l.release(l.live, l.seq, l.keep))
+	job := newCleanup(l.key, l.length, l.late, d, l.release(l.live, l.seq, l.keep))
 	if l.live > 0 {
 		job.lost = func() { l.lose(ErrLockLost) }
 	}

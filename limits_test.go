@@ -2,7 +2,10 @@ package relock
 
 import (
 	"context"
+	"io"
+	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,9 +98,13 @@ func TestWatchdogForgetsALongerLevel(t *testing.T) {
 	require.NoError(t, err)
 	inner, err := NewReentrantLock("k", c, WithWatchdog(1200*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 400*time.Millisecond, c.watchdog.shortest())
+	shortest := func() time.Duration {
+		least, _ := c.watchdog.bounds()
+		return least
+	}
+	require.Equal(t, 400*time.Millisecond, shortest())
 	require.NoError(t, inner.Unlock(t.Context()))
-	eventually(t, 3*time.Second, func() bool { return c.watchdog.shortest() == 200*time.Millisecond }, "the limit is the outer level's")
+	eventually(t, 3*time.Second, func() bool { return shortest() == 200*time.Millisecond }, "the limit is the outer level's")
 	require.NoError(t, outer.Unlock(t.Context()))
 }
 
@@ -154,4 +161,112 @@ func TestGivenUpReleaseIsLogged(t *testing.T) {
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrUnconfirmed)
 	eventually(t, 5*time.Second, func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
 	s.Resume(t)
+}
+
+// Limits that mean "none" do not overflow.
+func TestHugeTimeouts(t *testing.T) {
+	t.Parallel()
+	const huge = time.Duration(math.MaxInt64)
+	s := redistest.Shared(t)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
+	defer pool.Close() //nolint:errcheck // only to end its connections
+	user, err := NewClientPool(pool, WithCommandTimeout(huge))
+	require.NoError(t, err)
+	defer user.Close() //nolint:errcheck // a second Close does nothing
+	require.NoError(t, user.Ping(t.Context()))
+
+	c := newTestClient(t, s, WithCommandTimeout(huge), WithDialTimeout(huge), WithIdleTimeout(huge), WithWaitMode(), WithMaxActive(1))
+	h, err := NewRedisLock("k", c, WithMaxHold(huge), WithBlockTimeout(huge), WithWatchdog(maxLease)).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), maxLease))
+	require.NoError(t, h.Err())
+	require.ErrorIs(t, h.Extend(t.Context(), 1<<62), ErrInvalid)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// What an Unlock sends again, and the logins before it, come out of one budget.
+func TestUnlockKeepsItsLimit(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	s := redistest.Start(t, "--requirepass", "secret")
+	proxy := faults.Start(t, s.Network, s.Address)
+	c, err := NewClient(proxy.Network, proxy.Address, "secret", WithCommandTimeout(limit), WithMaxIdle(0))
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	scripts := func(args []string) bool { return strings.HasPrefix(args[0], "EVAL") }
+	proxy.On(faults.Command("AUTH"), faults.Every, faults.Delay(limit*9/20))
+	proxy.On(scripts, faults.Every, faults.Delay(limit*9/20)) // NOSCRIPT first, then the answer
+	start := time.Now()
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrUnconfirmed)
+	require.Less(t, time.Since(start), limit*5/4)
+}
+
+// A server that answers too slowly for a short lease is not too slow for a long one of the same client.
+func TestShortLeaseBesideALongOne(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	long, err := NewRedisLock("long", c, WithWatchdog(lease)).Acquire(t.Context())
+	require.NoError(t, err)
+	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(3*minLimit/2))
+	ctx, cancel := context.WithCancel(t.Context())
+	result := async(t, func() error {
+		for ctx.Err() == nil {
+			if h, err := NewRedisLock("short", c, WithWatchdog(2*minLimit)).Acquire(ctx); err == nil {
+				<-h.Context().Done()
+				_ = h.Unlock(ctx) // lost
+			}
+		}
+		return nil
+	})
+	defer func() {
+		cancel()
+		require.NoError(t, resultWithin(t, result, 10*time.Second))
+	}()
+	start := time.Now()
+	eventually(t, 3*lease, func() bool {
+		require.NoError(t, long.Err())
+		return long.ValidUntil().After(start.Add(lease + lease/4))
+	}, "not renewed")
+}
+
+// A panic in the user's Dial is an error of the call, and of a renewal.
+func TestPanicInUserDial(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	var panics atomic.Bool
+	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+		if panics.Load() {
+			panic("dial")
+		}
+		return redis.Dial(s.Network, s.Address)
+	}}
+	defer pool.Close() //nolint:errcheck // only to end its connections
+	c, err := NewClientPool(pool, WithKeyPrefix(t.Name()))
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	panics.Store(true)
+	require.ErrorContains(t, c.Ping(t.Context()), "panicked")
+	panics.Store(false)
+	h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	panics.Store(true)
+	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+}
+
+// Whether an idle connection is older than a break is not asked of the wall clock, which may be set back.
+func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	d := newPoolDriver(newClientConfig(nil))
+	defer d.end()
+	before := time.Now()
+	o := d.outcome(before, nil, io.EOF)
+	require.True(t, o.broke())
+	require.ErrorIs(t, d.check(nil, before), errStale)
+	require.NoError(t, d.check(nil, time.Now()))
+	require.Less(t, d.broken.Load(), int64(time.Hour), "counted from the start of the client")
 }

@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ type poolLink struct {
 // linkGrace is by how much an orderly timeout comes first.
 const linkGrace = 50 * time.Millisecond
 
+// withGrace is d and the grace, without overflow.
+func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
+
 func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 	outcomes := make([]outcome, len(requests))
 	conn, err := l.connect(limit)
@@ -31,7 +35,7 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit))
 	// A connection of the user's may know no deadlines.
-	defer time.AfterFunc(time.Until(deadline)+linkGrace, func() { _ = conn.Close() }).Stop()
+	defer time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() }).Stop()
 	if err := sendAll(conn, requests); err != nil {
 		l.drop(conn)
 		fill(outcomes, l.failed(sent, err))
@@ -42,8 +46,11 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 		if outcomes[i].unanswered() {
 			l.drop(conn)
 			fill(outcomes[i:], outcomes[i])
-			break
+			return outcomes
 		}
+	}
+	if slices.ContainsFunc(outcomes, func(o outcome) bool { return isReadOnly(o.err) }) {
+		l.drop(conn)
 	}
 	return outcomes
 }

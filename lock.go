@@ -187,10 +187,17 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if h := l.client.held(ctx, l.key, false); block && h != nil && h.state() == nil {
+	if h := l.client.held(ctx, l.key, false); block && h != nil && (h.state() == nil || l.holds(h)) {
 		return nil, errSelfWait
 	}
 	return l.client.newWait(ctx, &l.settings, block), nil
+}
+
+// holds says whether h is what keeps the object taken, lost or not.
+func (l *RedisLock) holds(h *level) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held == h
 }
 
 var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", ErrInvalid)

@@ -129,7 +129,7 @@ func TestWaitEnds(t *testing.T) {
 	for name, newLock := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t) // its commands are counted
+			s := redistest.Start(t)
 			c := newTestClient(t, s)
 			require.NoError(t, newLock("k", c, WithOwner("holder")).Lock(t.Context()))
 
@@ -158,6 +158,8 @@ func TestWaitEnds(t *testing.T) {
 				require.ErrorIs(t, err, cause)
 			})
 			t.Run("context over before", func(t *testing.T) {
+				s := redistest.Start(t) // where nothing of the calls before comes late
+				c := newTestClient(t, s)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				cancel(cause)
 				before := commandCount(t, s)
@@ -391,6 +393,20 @@ func TestBlockingLockUnderItsOwnHold(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The object stays taken after a loss, until its Unlock: who waits for it under the lost hold waits for itself.
+func TestBlockingLockUnderItsLostHold(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	l := NewRedisLock("k", c, WithBlock(), WithExpiry(50*time.Millisecond))
+	result := async(t, func() error {
+		return l.Do(t.Context(), func(ctx context.Context) error {
+			<-ctx.Done()
+			return l.Lock(context.WithoutCancel(ctx))
+		})
+	})
+	require.ErrorIs(t, resultWithin(t, result, 5*time.Second), ErrInvalid)
+}
+
 func TestMinHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -422,6 +438,25 @@ func TestMinHoldLongerThanTheLease(t *testing.T) {
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
+}
+
+// The minimum is kept also when no release comes through before the lease has ended.
+func TestMinHoldOutlivesTheLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			other := sibling(t, s, c)
+			start := time.Now()
+			require.NoError(t, newLock("k", c, WithExpiry(100*time.Millisecond), WithMinHold(time.Second)).Lock(t.Context()))
+			require.NoError(t, c.Close()) // as a crash: nothing is released
+			require.NoError(t, newLock("k", other, WithBlock()).Lock(t.Context()))
+			require.GreaterOrEqual(t, time.Since(start), time.Second)
+			require.Less(t, time.Since(start), 5*time.Second)
+		})
+	}
 }
 
 func TestMinHoldThatIsOverFreesAtOnce(t *testing.T) {

@@ -116,7 +116,8 @@ func WithMaxHold(d time.Duration) LockOption {
 
 // WithMinHold keeps the key for at least d after it was locked, even when Unlock comes sooner: Unlock returns
 // at once, and others get the lock when d is over. It must be whole milliseconds, 10ms or more. It is for
-// jobs that are so short that clocks of several machines would run them twice. By default there is no
+// jobs that are so short that clocks of several machines would run them twice. With a minimum above the lease
+// the key is taken for d at once, so that neither a crash nor an outage cuts it short. By default there is no
 // minimum.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{optMinHold, func(c *lockConfig) { c.minHold = d }}
@@ -176,6 +177,10 @@ type lockSettings struct {
 	owner        string
 	label        string // escaped
 }
+
+// asked is the expiry that an acquire asks for: the key stays for the minimum hold even when no release comes
+// through before the lease has ended. Belief goes by the lease alone.
+func (s *lockSettings) asked() time.Duration { return max(s.lease, s.minHold) }
 
 // settle checks a lock's own options and lays them over the defaults; allowed are the ones that its kind can
 // honour.

@@ -57,7 +57,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	o := a.client.driver.call(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.lease))
+	o := a.client.driver.call(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
 	if o.sent.IsZero() {
 		return nil, false, o.err
 	}
@@ -70,6 +70,8 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 		return nil, o.broke() && ctx.Err() == nil, o.err
 	case o.reply == nil:
 		return nil, true, nil
+	case o.reply != "OK":
+		return nil, false, ErrKeyConflict
 	}
 	h, err = a.grant(value, o.sent, doubt{})
 	return h, false, err
@@ -85,7 +87,7 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 		a.value = value
 	}
 	lease := a.settings.lease
-	o, d := a.client.eval(ctx, ofLease(lease), scripted{acquireScript, a.redisKey, []any{a.value, a.first, lease.Milliseconds()}})
+	o, d := a.client.eval(ctx, ofLease(lease), scripted{acquireScript, a.redisKey, []any{a.value, a.first, a.settings.asked().Milliseconds()}})
 	a.doubt = a.doubt.merge(d)
 	switch {
 	case o.err != nil:
@@ -123,5 +125,5 @@ func (a *plainAttempt) finish() {
 
 func (a *plainAttempt) cleanup(value string, d doubt) *cleanup {
 	release := plainProtocol{a.redisKey, value, false}.release(0, 0, 0)
-	return newCleanup(a.key, a.settings.lease, d, func(time.Time) scripted { return release })
+	return newCleanup(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) scripted { return release })
 }

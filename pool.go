@@ -53,6 +53,16 @@ func (d *poolDriver) get(ctx context.Context) (redis.Conn, error) {
 	return conn, nil
 }
 
+// guarded makes an error of a panic: it would end the program here, where no caller can recover it.
+func guarded(dial func() (redis.Conn, error)) (conn redis.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("dial panicked: %v", p)
+		}
+	}()
+	return dial()
+}
+
 // getContext is the pool's. One that waits for connections can panic when it is closed meanwhile (redigo
 // 1.9.3 sends on the channel that its Close has closed).
 func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
@@ -106,7 +116,7 @@ func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Con
 	}
 	ready := make(chan result)
 	go func() {
-		conn, err := dial()
+		conn, err := guarded(dial)
 		select {
 		case ready <- result{conn, err}:
 		case <-ctx.Done():

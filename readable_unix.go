@@ -24,7 +24,11 @@ func rawConn(conn net.Conn) syscall.RawConn {
 func waitReadable(raw syscall.RawConn) error {
 	return raw.Read(func(fd uintptr) bool {
 		var one [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
-		return err != syscall.EAGAIN && err != syscall.EINTR
+		for {
+			_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
+			if err != syscall.EINTR {
+				return err != syscall.EAGAIN
+			}
+		}
 	})
 }

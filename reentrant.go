@@ -177,7 +177,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		}
 		a.protocol.hold = id
 	}
-	o, d := c.eval(ctx, ofLease(s.lease), a.protocol.acquire(s.lease, c.identity.info(s.label)))
+	o, d := c.eval(ctx, ofLease(s.lease), a.protocol.acquire(s.asked(), c.identity.info(s.label)))
 	a.doubt = a.doubt.merge(d)
 	switch {
 	case o.err != nil:
@@ -208,9 +208,9 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	l.mu.Lock()
 	l.seq++
 	want, seq := l.live+1, l.seq
-	l.length = max(l.length, s.lease) // whether it is answered or not
+	l.length = max(l.length, s.asked()) // whether it is answered or not
 	l.mu.Unlock()
-	o, d := c.eval(ctx, ofLease(s.lease), l.protocol.(reentrantProtocol).enter(want, seq, s.lease))
+	o, d := c.eval(ctx, ofLease(s.lease), l.protocol.(reentrantProtocol).enter(want, seq, s.asked()))
 	switch {
 	case o.err != nil:
 		if d.exists() {
@@ -242,5 +242,5 @@ func (a *reentrantAttempt) finish() {
 		return
 	}
 	s, release := &a.lock.settings, a.protocol.release(0, 2, 0)
-	a.lock.client.clean(newCleanup(a.lock.key, s.lease, a.doubt, func(time.Time) scripted { return release }))
+	a.lock.client.clean(newCleanup(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) scripted { return release }))
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// giveBack tells the server how many levels are left. It takes at most the command timeout: half of it
-// through the pool, the rest through the cleaner's connection, which then goes on by itself.
+// giveBack tells the server how many levels are left. It takes at most the command timeout: three quarters of
+// it through the pool, the rest through the cleaner's connection, which then goes on by itself.
 func (l *lease) giveBack(levels int) error {
 	c := l.client
 	limit := below(c.config.commandTimeout, l.limit)
@@ -15,7 +15,7 @@ func (l *lease) giveBack(levels int) error {
 	l.seq++
 	release := l.release(levels, l.seq, l.keep)
 	l.mu.Unlock()
-	o, d := c.eval(context.Background(), limits{limit / 2, limit / 2}, release(start))
+	o, d := c.eval(context.Background(), limits{limit / 2, limit / 2, start.Add(limit * 3 / 4)}, release(start))
 	if o.answered && o.err == nil {
 		if levels == 0 && !l.doubt.last.IsZero() {
 			c.clean(l.releaseJob(levels, release))
@@ -46,7 +46,7 @@ func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanu
 	if levels == 0 {
 		d = l.doubt
 	}
-	job := newCleanup(l.key, l.length, d, release)
+	job := newCleanup(l.key, l.length, l.late, d, release)
 	if levels > 0 {
 		job.lost = func() { l.lose(ErrLockLost) }
 	}

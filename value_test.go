@@ -67,7 +67,7 @@ var names = []struct {
 	{allBytes(), true},
 }
 
-// J1 to J5: a name is refused before anything is sent, or works.
+// A name is refused before anything is sent, or works.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -205,7 +205,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// J7: whatever a name has in it, an error and a log entry are one line.
+// Whatever a name has in it, an error and a log entry are one line.
 func TestNamesStayOnOneLine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -327,7 +327,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// J10: owners do not collide, with each other or with the fields of the hash.
+// Owners do not collide, with each other or with the fields of the hash.
 func TestOwnersDoNotCollide(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

@@ -20,8 +20,11 @@ type renewal struct {
 }
 
 // next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
-// runs out as last set.
+// runs out as last set. A process that was paused for too long finds the loss here, and renews nothing.
 func (r *renewal) next(time.Time) (scripted, bool) {
+	if r.lease.check() != nil {
+		return scripted{}, false
+	}
 	r.asked = r.lease.watchedLease()
 	if r.asked == 0 {
 		return scripted{}, false

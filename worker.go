@@ -46,6 +46,8 @@ type worker struct {
 	started bool
 	until   time.Time // when the worker wakes by itself
 	wake    chan struct{}
+
+	silent int // pipelines in a row that were not answered in time; of the worker's goroutine
 }
 
 func newWorker(d driver, t *tasks, done <-chan struct{}) *worker {
@@ -93,18 +95,18 @@ func (w *worker) count(j *job, limit time.Duration) {
 	}
 }
 
-// shortest is the limit of the most impatient job, due or not: while one connection is silent, no other job
-// gets its turn. There are as many different limits as there are different leases in use.
-func (w *worker) shortest() time.Duration {
+// bounds are the limits of the most impatient job and of the most patient one, due or not: while one connection
+// is silent, no other job gets its turn. There are as many different limits as there are different leases in use.
+func (w *worker) bounds() (shortest, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var shortest time.Duration
 	for limit := range w.limits {
 		if shortest == 0 || limit < shortest {
 			shortest = limit
 		}
+		longest = max(longest, limit)
 	}
-	return shortest
+	return shortest, longest
 }
 
 // remove takes a job out for good. What it has under way may still be executed; its answer is not looked at
@@ -197,9 +199,28 @@ func (w *worker) send(batch []*job) {
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	for i, o := range pipeline(w.link, w.shortest(), requests) {
+	outcomes := pipeline(w.link, w.patience(), requests)
+	w.silent = timeouts(w.silent, outcomes)
+	for i, o := range outcomes {
 		w.answered(sending[i], o)
 	}
+}
+
+// patience is the shortest limit, doubled for each pipeline in a row that was cut by it, up to the longest: a
+// server that is too slow for one short lease is not too slow for all others.
+func (w *worker) patience() time.Duration {
+	shortest, longest := w.bounds()
+	return min(shortest<<min(w.silent, 10), longest)
+}
+
+// timeouts counts the pipelines in a row that were not answered in time.
+func timeouts(before int, outcomes []outcome) int {
+	for _, o := range outcomes {
+		if o.unanswered() && !o.broke() {
+			return before + 1
+		}
+	}
+	return 0
 }
 
 func (w *worker) answered(j *job, o outcome) {

@@ -6,8 +6,10 @@
 -- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind
 
 local function whole(s, least)
-  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
-  return n and n >= least and n
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
+    return nil
+  end
+  return tonumber(s)
 end
 
 local lease = whole(ARGV[3], 10)
@@ -17,7 +19,10 @@ end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  return string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+  if string.find(held.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return held
 end
 if held == ARGV[1] then
   -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
@@ -27,7 +32,10 @@ if held == ARGV[1] then
   return 1
 end
 if held and (held ~= ARGV[2] or #ARGV[2] == 0) then
-  return string.sub(held, 1, 7) == 'relock/' and 0 or -1
+  if string.sub(held, 1, 7) == 'relock/' then
+    return 0
+  end
+  return -1
 end
 
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])

@@ -6,8 +6,10 @@
 -- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind
 
 local function whole(s, least)
-  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
-  return n and n >= least and n
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
+    return nil
+  end
+  return tonumber(s)
 end
 
 local lease = whole(ARGV[3], 10)
@@ -22,7 +24,10 @@ if kind ~= 'none' then
   end
   local hold = redis.call('HMGET', KEYS[1], 'hold')[1]
   if hold ~= ARGV[2] then
-    return hold and 0 or -1
+    if hold then
+      return 0
+    end
+    return -1
   end
   -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
   if redis.call('PTTL', KEYS[1]) < lease then

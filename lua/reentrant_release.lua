@@ -10,8 +10,10 @@
 -- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
 
 local function whole(s, least)
-  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
-  return n and n >= least and n
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
+    return nil
+  end
+  return tonumber(s)
 end
 
 local count, seq, keep = whole(ARGV[3], 0), whole(ARGV[4], 2), whole(ARGV[5], 0)
@@ -21,7 +23,10 @@ end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
-  return string.find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
+  if string.find(stored.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return stored
 end
 local hold = stored[1]
 if hold == 'kept:' .. ARGV[2] then

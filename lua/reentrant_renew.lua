@@ -6,8 +6,10 @@
 -- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
 
 local function whole(s, least)
-  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
-  return n and n >= least and n
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
+    return nil
+  end
+  return tonumber(s)
 end
 
 local lease = whole(ARGV[2], 10)
@@ -17,7 +19,10 @@ end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold')
 if stored.err then
-  return string.find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
+  if string.find(stored.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return stored
 end
 if stored[1] ~= ARGV[1] then
   return 0

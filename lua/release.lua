@@ -7,19 +7,24 @@
 --
 -- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
 
-local function whole(s, least)
-  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
-  return n and n >= least and n
+local function whole(s)
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 then
+    return nil
+  end
+  return tonumber(s)
 end
 
-local keep = whole(ARGV[2], 0)
+local keep = whole(ARGV[2])
 if #ARGV[1] == 0 or not keep or (keep > 0 and #ARGV[3] == 0) then
   return redis.error_reply('ERR relock: release: bad arguments')
 end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  return string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+  if string.find(held.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return held
 end
 if held == ARGV[1] and keep == 0 then
   redis.call('DEL', KEYS[1])

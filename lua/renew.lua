@@ -6,8 +6,10 @@
 -- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
 
 local function whole(s, least)
-  local n = (s == '0' or string.find(s, '^[1-9]%d*$')) and #s <= 15 and tonumber(s)
-  return n and n >= least and n
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
+    return nil
+  end
+  return tonumber(s)
 end
 
 local lease = whole(ARGV[2], 10)
@@ -17,7 +19,10 @@ end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  return string.find(held.err, 'WRONGTYPE', 1, true) and -1 or held
+  if string.find(held.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return held
 end
 if held ~= ARGV[1] then
   return 0

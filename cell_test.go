@@ -1,0 +1,200 @@
+package relock
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const (
+	answerLimit  = 500 * time.Millisecond // WithCommandTimeout
+	cleanWithin  = time.Second            // a message that is lost or late leaves nothing behind for longer
+	cellLease    = 10 * time.Second       // long enough that none ends and none is renewed within a cell
+	cellPatience = 5 * time.Second        // for what must happen, at some time
+	cellKey      = "lock"
+)
+
+// cell is one client behind a proxy, and another one that is not.
+type cell struct {
+	testing.TB
+	server        *redistest.Server
+	proxy         *faults.Proxy
+	client, other *Client
+	bench         *scriptBench // of the lock
+}
+
+func newCell(t testing.TB, s *redistest.Server, opts ...ClientOption) *cell {
+	c := &cell{TB: t, server: s, proxy: faults.Start(t, s.Network, s.Address)}
+	behind := &redistest.Server{Network: c.proxy.Network, Address: c.proxy.Address}
+	c.client = newTestClient(t, behind, append([]ClientOption{WithCommandTimeout(answerLimit), WithWatchdog(cellLease)}, opts...)...)
+	c.other = sibling(t, s, c.client)
+	c.bench = newScriptBench(t, s)
+	c.bench.key = keyOf(c.client, cellKey)
+	c.observe()
+	return c
+}
+
+// newFaultServer runs a server that knows the scripts, so that each request is sent once.
+func newFaultServer(t testing.TB) *redistest.Server { return taught(t, redistest.Start(t)) }
+
+func taught(t testing.TB, s *redistest.Server) *redistest.Server {
+	for _, script := range []*Script{
+		acquireScript, renewScript, releaseScript,
+		reentrantAcquireScript, reentrantEnterScript, reentrantRenewScript, reentrantReleaseScript,
+	} {
+		s.Do(t, "SCRIPT", "LOAD", script.source)
+	}
+	return s
+}
+
+func (c *cell) await(done <-chan struct{}, what string) {
+	c.Helper()
+	select {
+	case <-done:
+	case <-time.After(cellPatience):
+		require.FailNow(c, what)
+	}
+}
+
+// reading is what the key held at some moment, and between which two times its expiry is.
+type reading struct {
+	keyState
+	earliest, latest time.Time
+}
+
+// clockGrain is how coarsely the server counts.
+const clockGrain = 2 * time.Millisecond
+
+func (c *cell) read() reading {
+	c.Helper()
+	before := time.Now()
+	state := c.bench.state()
+	return reading{state, before.Add(state.ttl - clockGrain), time.Now().Add(state.ttl + clockGrain)}
+}
+
+// requireUntouched checks that neither the content nor the expiry has changed.
+func (c *cell) requireUntouched(before, after reading) {
+	c.Helper()
+	require.Equal(c, before.content, after.content)
+	require.False(c, after.latest.Before(before.earliest), "shortened")
+	require.False(c, before.latest.Before(after.earliest), "lengthened")
+}
+
+// levels is how many the server has: the count of a reentrant lock, and 1 of a plain one. A key that is kept after its release has none.
+func (c *cell) levels() int {
+	c.Helper()
+	switch content := c.bench.state().content.(type) {
+	case string:
+		if !strings.HasPrefix(content, "relock/1|k|") {
+			return 1
+		}
+	case map[string]string:
+		for field, value := range content {
+			if strings.Contains(field, ":") {
+				n, err := redis.Int([]byte(value), nil)
+				require.NoError(c, err)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// requireLevels waits until the server has as many levels as the client was told.
+func (c *cell) requireLevels(told int) {
+	c.Helper()
+	c.waitFor(cleanWithin, func() bool { return c.levels() == told }, fmt.Sprintf("the server does not come to %d levels", told))
+}
+
+// waitFor is eventually, on the goroutine of the test.
+func (c *cell) waitFor(limit time.Duration, ok func() bool, what string) {
+	c.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(4 * time.Millisecond) {
+		require.True(c, time.Now().Before(deadline), what)
+	}
+}
+
+// observe looks at the cell until its end, again and again: whatever happens, nobody believes in the lock for longer than the server has
+// it, no two do, and the key has an expiry.
+func (c *cell) observe() {
+	conn, over := c.server.Dial(c), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				c.look(conn)
+			case <-over:
+				return
+			}
+		}
+	})
+	c.Cleanup(func() {
+		close(over)
+		group.Wait()
+		_ = conn.Close()
+	})
+}
+
+func (c *cell) look(conn redis.Conn) {
+	mine, others := believed(c.client), believed(c.other)
+	ms, err := redis.Int64(conn.Do("PTTL", c.bench.key))
+	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + clockGrain)
+	switch {
+	case err != nil:
+		c.Errorf("observer: %v", err)
+	case ms == -1:
+		c.Errorf("the key has no expiry")
+	case len(mine) > 0 && len(others) > 0 && mine[0].live():
+		c.Errorf("two believe in the lock")
+	}
+	for _, b := range append(mine, others...) {
+		if (ms < 0 || b.until.After(latest)) && b.live() {
+			c.Errorf("believed until %v, the server has it until %v (%d ms)", b.until, latest, ms)
+		}
+	}
+}
+
+// belief is until when a client believes in a lease, as it was at some moment.
+type belief struct {
+	lease *lease
+	until time.Time
+}
+
+// believed are the live leases of the cell's lock. Their mutexes come before the client's.
+func believed(c *Client) (all []belief) {
+	c.mu.Lock()
+	leases := slices.Collect(maps.Keys(c.leases))
+	c.mu.Unlock()
+	for _, l := range leases {
+		if until := l.believedUntil(); l.key == cellKey && !until.IsZero() {
+			all = append(all, belief{l, until})
+		}
+	}
+	return all
+}
+
+// live says whether the lease is still believed in.
+func (b belief) live() bool { return !b.lease.believedUntil().IsZero() }
+
+// believedUntil is what ValidUntil tells of a lease, without the loss that it may declare.
+func (l *lease) believedUntil() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil || time.Until(l.until) <= 0 {
+		return time.Time{}
+	}
+	return l.until
+}

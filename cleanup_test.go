@@ -1,0 +1,52 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A late copy of an acquire takes the key for the lease that it asks for, so the clean-up after it does not last as long as an Extend.
+func TestExtendDoesNotProlongTheCleanUp(t *testing.T) {
+	t.Parallel()
+	const lease = 500 * time.Millisecond
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	for range 2 {
+		proxy.On(faults.Any, 1, faults.CutBefore)
+		h, err := NewRedisLock("lock", c, WithWatchdog(lease)).Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Extend(t.Context(), 24*time.Hour))
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	eventually(t, 3*lease+10*time.Second, func() bool { return len(c.cleaner.pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
+}
+
+// quietFor says that no request comes for so long.
+func quietFor(p *faults.Proxy, d time.Duration) bool {
+	return !p.Await(faults.Any, p.Count(faults.Any)+1, d)
+}
+
+// A release that was refused for want of permission is sent again, as ErrUnconfirmed promises.
+func TestDeniedReleaseIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "user", "reset", "on", ">secret", "~*", "+@all")
+	c, err := NewClient(s.Network, s.Address, "secret", WithUsername("user"))
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	h, err := NewRedisLock("lock", c).Acquire(t.Context())
+	require.NoError(t, err)
+	s.Do(t, "ACL", "SETUSER", "user", "-evalsha", "-eval")
+	err = h.Unlock(t.Context())
+	require.ErrorIs(t, err, ErrUnconfirmed)
+	require.ErrorIs(t, err, ErrDenied)
+	requireHeld(t, s, c, "lock")
+	s.Do(t, "ACL", "SETUSER", "user", "+@all")
+	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "lock")) == int64(0) }, "not released")
+}

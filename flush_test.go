@@ -1,0 +1,74 @@
+package relock
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A server that forgets its scripts as fast as it can costs no error in thousands of calls, nor a hold that is being renewed.
+func TestScriptFlushInATightLoop(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds = 4, 150
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	held, err := NewRedisLock("held", c, WithWatchdog(600*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	over := make(chan struct{})
+	flushes := 0
+	flushed := async(t, func() error {
+		conn := s.Dial(t)
+		defer conn.Close() //nolint:errcheck // nothing is pending
+		for {
+			select {
+			case <-over:
+				return nil
+			default:
+			}
+			if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
+				return err
+			}
+			flushes++
+		}
+	})
+	var group sync.WaitGroup
+	for range goroutines {
+		group.Go(func() { useWhileFlushed(t, c, rounds) })
+	}
+	group.Wait()
+	close(over)
+	require.NoError(t, resultWithin(t, flushed, cellPatience))
+	t.Logf("%d flushes", flushes)
+	require.Greater(t, flushes, rounds)
+	require.NoError(t, held.Err())
+	require.NoError(t, held.Unlock(t.Context()))
+}
+
+// useWhileFlushed takes and gives back a plain lock, and three levels of a reentrant one.
+func useWhileFlushed(t *testing.T, c *Client, rounds int) {
+	key := c.identity.goroutine()
+	plain, reentrant := NewRedisLock("plain "+key, c), NewReentrantLock("reentrant "+key, c)
+	taken := NewRedisLock("held", c)
+	for range rounds {
+		calls := []error{plain.Lock(t.Context())}
+		for range 3 {
+			calls = append(calls, reentrant.Lock(t.Context()))
+		}
+		for range 3 {
+			calls = append(calls, reentrant.Unlock(t.Context()))
+		}
+		for _, err := range append(calls, plain.Unlock(t.Context())) {
+			if err != nil {
+				t.Errorf("visible: %v", err)
+			}
+		}
+		if err := taken.TryLock(t.Context()); !errors.Is(err, ErrLockAcquiredByOthers) {
+			t.Errorf("of a lock that is held: %v", err)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// requireAtOnce runs a blocking Lock that must not wait.
+func requireAtOnce(t testing.TB, lock func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	start := time.Now()
+	err := lock(ctx)
+	require.Error(t, err)
+	require.NoError(t, ctx.Err(), "it waited")
+	require.Less(t, time.Since(start), 2*time.Second)
+	require.False(t, IsRetryableErr(err), err)
+	return err
+}
+
+// A wrong password and a missing permission do not pass: a blocking Lock returns at once.
+func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "sesame")
+	admin := s.Dial(t, redis.DialPassword("sesame"))
+	defer admin.Close() //nolint:errcheck // nothing is pending
+	for _, user := range [][]any{
+		{"SETUSER", "nothing", "on", ">pw", "~*"},
+		{"SETUSER", "noscript", "on", ">pw", "~*", "+set"},
+		{"SETUSER", "notype", "on", ">pw", "~*", "+@all", "-type", "-set"},
+		{"SETUSER", "nokeys", "on", ">pw", "~other:*", "+@all"},
+		{"SETUSER", "off", "off", ">pw", "~*", "+@all"},
+	} {
+		_, err := admin.Do("ACL", user...)
+		require.NoError(t, err)
+	}
+	_, err := admin.Do("SET", "relock:{taken}", "relock/1|p|somebody's", "PX", 60000)
+	require.NoError(t, err)
+	for _, tt := range []struct{ name, user, password, want string }{
+		{"no password", "", "", "NOAUTH"},
+		{"wrong password", "", "hunter2", "WRONGPASS"},
+		{"user is off", "off", "pw", "WRONGPASS"},
+		{"no command", "nothing", "pw", "NOPERM"},
+		{"no script", "noscript", "pw", "NOPERM"},
+		{"no command, in the script", "notype", "pw", ""},
+		{"no keys", "nokeys", "pw", "NOPERM"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := NewClient(s.Network, s.Address, tt.password, WithUsername(tt.user), WithBlock())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			for name, lock := range map[string]func(context.Context) error{
+				"taken":     NewRedisLock("taken", c).Lock,
+				"reentrant": NewReentrantLock("taken", c).Lock,
+				"Do":        func(ctx context.Context) error { return NewReentrantLock("other", c).Do(ctx, noWork) },
+				"Acquire":   func(ctx context.Context) error { return second(NewRedisLock("taken", c).Acquire(ctx)) },
+			} {
+				err := requireAtOnce(t, lock)
+				require.ErrorIs(t, err, ErrDenied, name)
+				require.ErrorContains(t, err, tt.want, name)
+			}
+		})
+	}
+}
+
+// The password changes while a lock is held, and the connections are cut.
+func TestPasswordRotation(t *testing.T) {
+	t.Parallel()
+	const lease = 1200 * time.Millisecond
+	start := func(t *testing.T) (*redistest.Server, []Hold) {
+		s := redistest.Start(t)
+		s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
+		c, err := NewClient(s.Network, s.Address, "old", WithUsername("app"), WithWatchdog(lease))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		plain, err := NewRedisLock("p", c).Acquire(t.Context())
+		require.NoError(t, err)
+		reentrant, err := NewReentrantLock("r", c).Acquire(t.Context())
+		require.NoError(t, err)
+		s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
+		s.Do(t, "CLIENT", "KILL", "USER", "app")
+		err = NewRedisLock("other", c, WithBlock()).Lock(t.Context())
+		require.ErrorIs(t, err, ErrDenied)
+		require.ErrorContains(t, err, "WRONGPASS")
+		return s, []Hold{plain, reentrant}
+	}
+	t.Run("for good", func(t *testing.T) {
+		t.Parallel()
+		_, holds := start(t)
+		untils := []time.Time{holds[0].ValidUntil(), holds[1].ValidUntil()}
+		for i, h := range holds {
+			until := untils[i]
+			require.ErrorIs(t, endedWithin(t, h.Context(), 2*lease), ErrLockLost)
+			require.False(t, time.Now().Before(until), "lost before belief ended")
+			require.Less(t, time.Since(until), 200*time.Millisecond)
+			err := h.Unlock(t.Context())
+			require.ErrorIs(t, err, ErrLockLost)
+			require.ErrorIs(t, err, ErrNotHeld)
+		}
+	})
+	t.Run("for a moment", func(t *testing.T) {
+		t.Parallel()
+		s, holds := start(t)
+		time.Sleep(lease / 4) // of the outage
+		s.Do(t, "ACL", "SETUSER", "app", ">old")
+		select {
+		case <-holds[0].Context().Done():
+		case <-holds[1].Context().Done():
+		case <-time.After(2 * lease):
+		}
+		for _, h := range holds {
+			require.NoError(t, h.Err())
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+	})
+}
+
+// leastPrivilege are the commands that locks use, in scripts too; PING is for [Client.Ping] alone. AUTH is always allowed, SELECT is needed
+// with WithDatabase. With them an operator makes a user:
+//
+//	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping
+var leastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
+
+// privileged runs everything that needs a permission, and returns what each step said. check runs after each.
+func privileged(t *testing.T, c *Client, check func()) map[string]error {
+	said := map[string]error{}
+	step := func(name string, err error) bool {
+		said[name] = err
+		check()
+		return err == nil
+	}
+	use := func(name string, acquire func(context.Context) (Hold, error), more func()) {
+		h, err := acquire(t.Context())
+		if step(name+": acquire", err) {
+			if more != nil {
+				more()
+			}
+			step(name+": extend", h.Extend(t.Context(), 40*time.Second))
+			step(name+": unlock", h.Unlock(t.Context()))
+		}
+	}
+	step("ping", c.Ping(t.Context()))
+	plain := NewRedisLock("plain", c)
+	use("plain", plain.Acquire, func() {
+		if err := plain.TryLock(t.Context()); !errors.Is(err, ErrLockAcquiredByOthers) {
+			step("plain: taken", err)
+		}
+	})
+	reentrant := NewReentrantLock("reentrant", c)
+	use("reentrant", reentrant.Acquire, func() { use("nested", reentrant.Acquire, nil) })
+	use("plain, kept", NewRedisLock("kept plain", c, WithMinHold(time.Second)).Acquire, nil)
+	use("reentrant, kept", NewReentrantLock("kept reentrant", c, WithMinHold(time.Second)).Acquire, nil)
+	return said
+}
+
+// As a user with the least privileges everything works; with one less, there is an error that says so, and no key without an expiry.
+func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	run := func(t *testing.T, commands []string) map[string]error {
+		s.Do(t, "FLUSHALL")
+		s.Do(t, "SCRIPT", "FLUSH")
+		rules := []any{"SETUSER", "app", "reset", "on", ">pw", "~relock:*", "-@all"}
+		for _, command := range commands {
+			rules = append(rules, "+"+command)
+		}
+		s.Do(t, "ACL", rules...)
+		c, err := NewClient(s.Network, s.Address, "pw", WithUsername("app"), WithCommandTimeout(time.Second))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		return privileged(t, c, func() {
+			keys, err := redis.Strings(s.Do(t, "KEYS", "*"), nil)
+			require.NoError(t, err)
+			for _, key := range keys {
+				require.NotEqual(t, int64(-1), s.Do(t, "PTTL", key), "%s would stay for ever", key)
+			}
+		})
+	}
+	for step, err := range run(t, leastPrivilege) {
+		require.NoError(t, err, step)
+	}
+	for i, command := range leastPrivilege {
+		t.Run("without "+command, func(t *testing.T) {
+			denied := 0
+			for step, err := range run(t, slices.Delete(slices.Clone(leastPrivilege), i, i+1)) {
+				if err == nil {
+					continue
+				}
+				t.Log(step, err)
+				denied++
+				require.ErrorIs(t, err, ErrDenied, step)
+				require.False(t, IsRetryableErr(err), step)
+			}
+			require.Positive(t, denied, "it is not needed")
+		})
+	}
+}

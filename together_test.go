@@ -1,0 +1,106 @@
+package relock
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// cellRun is a test of its own that mostly waits.
+type cellRun struct {
+	name string
+	run  func(t testing.TB)
+}
+
+// together runs cells at the same time, many more than t.Parallel would on a small machine, and reports each as a subtest.
+func together(t *testing.T, cells []cellRun) {
+	t.Helper()
+	results := make([]*cellT, len(cells))
+	for i, cell := range cells {
+		results[i] = &cellT{TB: t, name: t.Name() + "/" + cell.name, done: make(chan struct{})}
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() {
+		slots := make(chan struct{}, 192)
+		for i, cell := range cells {
+			slots <- struct{}{}
+			awaitCalm()
+			group.Go(func() {
+				defer func() { <-slots }()
+				results[i].run(cell.run)
+			})
+		}
+	})
+	for i, cell := range cells {
+		t.Run(cell.name, func(t *testing.T) {
+			<-results[i].done
+			for _, failure := range results[i].failures {
+				t.Error(failure)
+			}
+		})
+	}
+}
+
+// awaitCalm keeps the next cell from starting while the machine is so busy that timers are late, for a moment: cells mostly wait, and
+// what they wait for has time limits.
+func awaitCalm() {
+	const nap, late, limit = time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond
+	for begin := time.Now(); time.Since(begin) < limit; {
+		start := time.Now()
+		time.Sleep(nap)
+		if time.Since(start) < late {
+			return
+		}
+	}
+}
+
+// cellT is the testing.TB of a cell, which runs on a goroutine of its own.
+type cellT struct {
+	testing.TB
+	name string
+	done chan struct{}
+
+	mu       sync.Mutex
+	failures []string
+	cleanups []func()
+}
+
+func (t *cellT) run(f func(testing.TB)) {
+	defer close(t.done)
+	defer t.cleanup()
+	f(t)
+}
+
+func (t *cellT) cleanup() {
+	t.mu.Lock()
+	cleanups := t.cleanups
+	t.mu.Unlock()
+	for _, f := range cleanups {
+		defer f() // the newest first, and all of them
+	}
+}
+
+func (t *cellT) Cleanup(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleanups = append(t.cleanups, f)
+}
+
+func (t *cellT) Errorf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failures = append(t.failures, fmt.Sprintf(format, args...))
+}
+
+func (t *cellT) Fatalf(format string, args ...any) {
+	t.Errorf(format, args...)
+	t.FailNow()
+}
+
+func (t *cellT) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
+func (t *cellT) FailNow()          { runtime.Goexit() }
+func (t *cellT) Name() string      { return t.name }
+func (t *cellT) Helper()           {}
