@@ -1,0 +1,88 @@
+package proof
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// since is how a value says since when it is held: for people, compared with nothing.
+var since = regexp.MustCompile(`^(relock/1\|.*\|)([0-9]+)$`)
+
+// No request carries the time of the client's wall clock, but for the words in the value that say since when: times are relative, and no
+// script asks for a time that has to do with the client's.
+func TestNoRequestDependsOnTheClientsClock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := faults.Start(t, s.Network, s.Address)
+	c := serverClient(t, p.Network, p.Address)
+	begun := time.Now()
+	useEverything(t, s, c)
+	seen := p.Seen()
+	words, informal := 0, 0
+	for _, r := range seen {
+		require.Contains(t, []string{"SET", "EVAL", "EVALSHA"}, r.Name)
+		for _, arg := range r.Args[1:] {
+			words++
+			if m := since.FindStringSubmatch(arg); m != nil {
+				informal++
+				arg = m[1]
+			}
+			require.False(t, isWallTime(arg, begun), "%s carries the time of day: %q", r.Name, arg)
+			for _, absolute := range []string{"PXAT", "EXAT", "EXPIREAT", "'TIME'"} {
+				require.NotContains(t, strings.ToUpper(arg), absolute)
+			}
+		}
+	}
+	require.Positive(t, informal, "no value says since when")
+	t.Logf("%d requests with %d words, %d of which say since when", len(seen), words, informal)
+}
+
+// useEverything makes every kind of request of a lock.
+func useEverything(t *testing.T, s *redistest.Server, c *relock.Client) {
+	t.Helper()
+	const lease = 2 * time.Second
+	var holds []relock.Hold
+	for _, kind := range serverKinds {
+		holds = append(holds, kind.hold(t, c, relock.WithWatchdog(lease), relock.WithMinHold(10*time.Millisecond)))
+	}
+	requireRenewed(t, lease, holds...)
+	for i, kind := range serverKinds {
+		require.NoError(t, holds[i].Extend(t.Context(), time.Minute))
+		inner, err := kind.lock(kind.name, c).TryAcquire(holds[i].Context())
+		if err == nil { // a reentrant one
+			require.NoError(t, inner.Unlock(t.Context()))
+		}
+		require.NoError(t, holds[i].Unlock(t.Context()))
+		next, err := kind.lock(kind.name, c, relock.WithBlock()).Acquire(context.WithoutCancel(t.Context()))
+		require.NoError(t, err)
+		s.Do(t, "SCRIPT", "FLUSH") // the next release is sent in full
+		require.NoError(t, next.Unlock(t.Context()))
+	}
+}
+
+// isWallTime says whether a word has a number in it that is about now, in any unit from seconds to nanoseconds.
+func isWallTime(word string, now time.Time) bool {
+	for _, digits := range regexp.MustCompile(`[0-9]{9,19}`).FindAllString(word, -1) {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			continue
+		}
+		for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond, time.Nanosecond} {
+			at := now.UnixNano() / int64(unit)
+			if day := int64(24 * time.Hour / unit); n > at-day && n < at+day {
+				return true
+			}
+		}
+	}
+	return strings.Contains(word, now.UTC().Format("2006-01-02")) || strings.Contains(word, now.Format("2006-01-02"))
+}

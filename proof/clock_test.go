@@ -1,0 +1,157 @@
+package proof
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A server whose clock jumps forward is one of the ways to forget a lock, see TestForgottenLockIsLostAtTheNextRenewal.
+
+const clockJump = 120 * time.Second
+
+// A server's clock that jumps back leaves the locks of the dead for longer. Waiters end with their contexts; the next holder has to wait for
+// the server's clock.
+func TestServerClockBackKeepsTheLocksOfTheDead(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Second
+	s, clock := redistest.StartWithClock(t)
+	for _, kind := range serverKinds {
+		dead := clientOf(t, s)
+		_ = kind.hold(t, dead, relock.WithWatchdog(lease))
+		require.NoError(t, dead.Close(), "as a process that ends")
+	}
+	clock.Advance(t, -clockJump)
+	c := clientOf(t, s)
+	for _, kind := range serverKinds {
+		require.Greater(t, keyLeft(t, s, kind.name), clockJump)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		_, err := kind.lock(kind.name, c, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond)).Acquire(ctx)
+		took := time.Since(start)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.Less(t, took, time.Second, "the end of a wait has nothing to do with the server's clock")
+	}
+	clock.Advance(t, clockJump+lease+time.Second)
+	for _, kind := range serverKinds {
+		require.NoError(t, kind.hold(t, c).Unlock(t.Context()))
+	}
+}
+
+// A live holder does not notice that the server's clock jumps back: its belief goes on by its own clock, renewals are answered, and the
+// expiry, which has become later, is not shortened. When the clock jumps forward again after more than a lease, the key is gone at once,
+// and the next renewal finds that: renewals that found more than a lease left have lengthened nothing.
+func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	s, clock := redistest.StartWithClock(t)
+	c := clientOf(t, s)
+	var holds []relock.Hold
+	for _, kind := range serverKinds {
+		holds = append(holds, kind.hold(t, c, relock.WithWatchdog(lease)))
+	}
+	granted := time.Now()
+	clock.Advance(t, -clockJump)
+	for time.Since(granted) <= lease {
+		requireRenewed(t, lease, holds...)
+		for _, h := range holds {
+			require.NoError(t, h.Err())
+			require.Less(t, time.Until(h.ValidUntil()), lease, "belief does not follow the server's clock")
+			require.Greater(t, keyLeft(t, s, h.Key()), clockJump-lease, "a renewal has shortened the expiry")
+		}
+	}
+	clock.Advance(t, clockJump)
+	for _, h := range holds {
+		until := h.ValidUntil()
+		requireLost(t, h)
+		t.Logf("%s: found lost %v before belief would have ended", h.Key(), time.Until(until).Round(time.Millisecond))
+		require.False(t, keyThere(t, s, h.Key()))
+	}
+}
+
+// What a belief counts from is the newest request that was granted. It outlives the key by no more than the server's clock has gone forward
+// since then, whatever it did before: back and forward again between two requests costs nothing, forward after a request that had nothing to
+// lengthen costs that jump at most.
+func TestBeliefOutlivesTheKeyByTheJumpAtMost(t *testing.T) {
+	t.Parallel()
+	const lease, pause = 10 * time.Second, 300 * time.Millisecond
+	s, clock := redistest.StartWithClock(t)
+	c := clientOf(t, s)
+	for _, kind := range serverKinds {
+		h := kind.hold(t, c, relock.WithExpiry(lease))
+		clock.Advance(t, -clockJump)
+		clock.Advance(t, clockJump)
+		require.Negative(t, outlives(t, s, h), "back and forward again")
+
+		clock.Advance(t, -clockJump)
+		first := h.ValidUntil()
+		time.Sleep(pause)
+		require.NoError(t, h.Extend(t.Context(), lease)) // finds more than that left
+		gained := h.ValidUntil().Sub(first)
+		require.GreaterOrEqual(t, gained, pause)
+		require.Negative(t, outlives(t, s, h), "back")
+
+		clock.Advance(t, time.Second)
+		require.Negative(t, outlives(t, s, h), "the key still has what the first jump gave it")
+		clock.Advance(t, clockJump-time.Second)
+		beyond := outlives(t, s, h)
+		require.LessOrEqual(t, beyond, gained, "the key is there until the expiry of the first request")
+		t.Logf("%s: belief outlives the key by %v after jumps of %v and back", kind.name, beyond.Round(time.Millisecond), -clockJump)
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
+// outlives is by how much a belief is longer than what the key has left; negative when it is shorter.
+func outlives(t *testing.T, s *redistest.Server, h relock.Hold) time.Duration {
+	t.Helper()
+	until := h.ValidUntil()
+	asked := time.Now()
+	left := keyLeft(t, s, h.Key())
+	return until.Sub(asked) - left
+}
+
+// A server whose clock runs up to one percent faster than the holder's does not end a key before its belief. At three percent it does, which
+// shows that this test can see it.
+func TestServerClockRunsFast(t *testing.T) {
+	t.Parallel()
+	lease := 1500 * time.Millisecond
+	if *long {
+		lease = 15 * time.Second
+	}
+	for name, test := range map[string]struct {
+		percent int
+		ends    bool // before the belief does
+	}{"one percent": {1, false}, "three percent": {3, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, clock := redistest.StartWithClock(t)
+			c := clientOf(t, s)
+			start := time.Now()
+			h := serverKinds[1].hold(t, c, relock.WithExpiry(lease))
+			until := h.ValidUntil()
+			ended, asked := false, false
+			for time.Now().Before(until) && !ended {
+				fast := time.Since(start) * time.Duration(test.percent) / 100
+				clock.Advance(t, fast-clock.Offset())
+				there := keyThere(t, s, h.Key())
+				if now := time.Now(); now.Before(until) {
+					ended, asked = !there, asked || until.Sub(now) < lease/100
+				}
+				time.Sleep(time.Millisecond)
+			}
+			t.Logf("ahead by %v in the end", clock.Offset())
+			if test.ends && !asked && !ended {
+				t.Log("the machine was too slow to look in time")
+				return
+			}
+			require.Equal(t, test.ends, ended)
+		})
+	}
+}

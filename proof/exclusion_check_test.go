@@ -1,0 +1,240 @@
+package proof
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// section is one critical section as its holder tells it. All times are by one clock.
+type section struct {
+	process, goroutine int
+	from, until        int64 // the holder believed in the lock: from the return of Lock to Unlock, the loss seen, or the last ValidUntil
+	valid              int64 // ValidUntil as read with the last check of Err
+	checked, wrote     int64 // before the last Err that returned nil; after the write
+	read, before       int64 // the value read, and the one that was overwritten
+	done               bool  // the write was told; else the process was killed around it
+	tried              bool  // the holder went on to the write
+}
+
+func (s *section) value() int64 { return s.read + 1 }
+
+func (s *section) String() string {
+	return fmt.Sprintf("process %d goroutine %d, believed %d to %d, checked %d, wrote %d, read %d, overwrote %d",
+		s.process, s.goroutine, s.from, s.until, s.checked, s.wrote, s.read, s.before)
+}
+
+// halt is a time in which a process was stopped.
+type halt struct {
+	process     int
+	from, until int64
+}
+
+func millis(ns int64) string { return time.Duration(ns).Round(10 * time.Microsecond).String() }
+
+// verdict is what the sections of a run show.
+type verdict struct {
+	increments int // writes
+	stopped    int // of them, stale ones of a process that was stopped between its check and its write
+	stalled    int // stale ones after the validity that the check had shown, in a process that the machine kept from running
+	overrun    int // good ones that found a stale write of another in between
+	lost       int64
+	unknown    int // writes of processes that were killed
+	violations []string
+}
+
+func (v *verdict) violate(format string, args ...any) {
+	v.violations = append(v.violations, fmt.Sprintf(format, args...))
+}
+
+// judgeSections checks that no two holders believed at once, that every lost update has a documented reason, and that the final value is
+// the number of increments less the losses.
+func judgeSections(sections []section, halts []halt, final int64) *verdict {
+	v := &verdict{}
+	v.judgeOverlaps(sections)
+	stale := v.judgeWrites(sections, halts)
+	if len(stale) == 0 {
+		v.countValues(sections, final)
+	}
+	sum := int64(0)
+	for i := range sections {
+		if s := &sections[i]; s.done {
+			sum += 1 - (s.before - s.read)
+		}
+	}
+	if left := final - sum; left < 0 || left > int64(v.unknown) {
+		v.violate("the register says %d, the increments make %d, and %d are unknown", final, sum, v.unknown)
+	}
+	return v
+}
+
+// judgeOverlaps looks for two holders at once. A holder is a section: one goroutine's follow each other too.
+func (v *verdict) judgeOverlaps(sections []section) {
+	byStart := slices.Clone(sections)
+	slices.SortFunc(byStart, func(a, b section) int {
+		switch {
+		case a.from < b.from:
+			return -1
+		case a.from > b.from:
+			return 1
+		}
+		return 0
+	})
+	last := 0 // the one whose belief goes on for longest
+	for i := 1; i < len(byStart); i++ {
+		if byStart[i].from < byStart[last].until {
+			v.violate("two holders at once for %s: %v; and %v", millis(byStart[last].until-byStart[i].from), &byStart[last], &byStart[i])
+		}
+		if byStart[i].until > byStart[last].until {
+			last = i
+		}
+	}
+}
+
+// judgeWrites sorts the writes that overwrote something else than what was read. It returns the stale ones.
+func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*section) {
+	var wrong []*section
+	for i := range sections {
+		switch s := &sections[i]; {
+		case s.tried && !s.done:
+			v.unknown++
+		case s.done:
+			v.increments++
+			if s.before != s.read {
+				wrong = append(wrong, s)
+			}
+		}
+	}
+	var rest []*section
+	for _, s := range wrong {
+		switch {
+		case haltedIn(halts, s):
+			v.stopped++
+			stale = append(stale, s)
+		case s.wrote > s.valid:
+			v.stalled++
+			stale = append(stale, s)
+		default:
+			rest = append(rest, s)
+		}
+		v.lost += s.before - s.read
+	}
+	for _, s := range rest {
+		if slices.ContainsFunc(stale, s.overrunBy) {
+			v.overrun++
+		} else {
+			v.violate("an update was lost without a reason: %v", s)
+		}
+	}
+	return wrong
+}
+
+func haltedIn(halts []halt, s *section) bool {
+	return slices.ContainsFunc(halts, func(h halt) bool {
+		return h.process == s.process && h.from < s.wrote && h.until > s.checked
+	})
+}
+
+// overrunBy says whether a stale write came between the read and the write of s.
+func (s *section) overrunBy(stale *section) bool {
+	return stale.value() == s.before && stale.checked < s.wrote && stale.wrote > s.from
+}
+
+// countValues checks, where nothing was lost, that each value was written once; a killed process may have written one that nobody tells of.
+func (v *verdict) countValues(sections []section, final int64) {
+	told, untold := map[int64]int{}, map[int64]int{}
+	for i := range sections {
+		switch s := &sections[i]; {
+		case s.done:
+			told[s.value()]++
+		case s.tried:
+			untold[s.value()]++
+		}
+	}
+	for n := int64(1); n <= final; n++ {
+		if told[n] > 1 || told[n] == 0 && untold[n] == 0 {
+			v.violate("the value %d was written by %d that tell of it and %d that were killed", n, told[n], untold[n])
+		}
+	}
+}
+
+// goodRun is what 6 sections of 3 processes tell that exclude each other.
+func goodRun() []section {
+	var run []section
+	for i := range 6 {
+		at := int64(i) * 100
+		run = append(run, section{
+			process: i % 3, from: at + 10, until: at + 90, valid: at + 200, checked: at + 40, wrote: at + 60,
+			read: int64(i), before: int64(i), tried: true, done: true,
+		})
+	}
+	return run
+}
+
+func TestTheCheckerFindsNothingInAGoodRun(t *testing.T) {
+	t.Parallel()
+	v := judgeSections(goodRun(), []halt{{1, 0, math.MaxInt64}}, 6)
+	require.Equal(t, &verdict{increments: 6}, v)
+}
+
+// A process that is killed may or may not have written.
+func TestTheCheckerKnowsKilledWriters(t *testing.T) {
+	t.Parallel()
+	run := goodRun()
+	run[3].done, run[3].before, run[3].wrote = false, 0, 0
+	require.Equal(t, &verdict{increments: 5, unknown: 1}, judgeSections(run, nil, 6))
+
+	run = append(goodRun(), section{process: 4, from: 610, until: 700, read: 6, tried: true})
+	require.Empty(t, judgeSections(run, nil, 6).violations, "killed before the write")
+	require.Empty(t, judgeSections(run, nil, 7).violations, "and after it")
+	require.NotEmpty(t, judgeSections(run, nil, 8).violations)
+	run[6].tried = false
+	require.NotEmpty(t, judgeSections(run, nil, 7).violations, "nobody can have written that")
+}
+
+// The checker explains a stale write by a stop, and only the one of the process that was stopped then.
+func TestTheCheckerKnowsStaleWrites(t *testing.T) {
+	t.Parallel()
+	run := goodRun()
+	run[1].wrote, run[1].before = 520, 5 // it believed until 190, and comes when the sixth section has read 5
+	run[5].before = 2
+	explained := []halt{{1, 145, 515}}
+	for name, test := range map[string]struct {
+		halts []halt
+		valid int64
+		clean bool
+	}{
+		"stopped between check and write": {explained, 600, true},
+		"stopped before the check":        {[]halt{{1, 100, 139}}, 600, false},
+		"stopped after the write":         {[]halt{{1, 521, 600}}, 600, false},
+		"another process was stopped":     {[]halt{{2, 145, 515}}, 600, false},
+		"not stopped":                     {nil, 600, false},
+		"the machine stalled":             {nil, 300, true},
+	} {
+		run[1].valid = test.valid
+		v := judgeSections(run, test.halts, 6-(5-1)-(2-5))
+		require.Equal(t, test.clean, len(v.violations) == 0, "%s: %v", name, v.violations)
+		if test.clean {
+			require.Equal(t, 1, v.stopped+v.stalled, name)
+			require.Equal(t, 1, v.overrun, name)
+			require.Equal(t, int64(1), v.lost, name)
+		}
+	}
+	run[1].valid = 600
+	require.NotEmpty(t, judgeSections(run, explained, 6).violations, "the register does not fit the losses")
+}
+
+func TestTheCheckerFindsTwoHolders(t *testing.T) {
+	t.Parallel()
+	run := goodRun()
+	run[2].until = 311
+	require.Len(t, judgeSections(run, nil, 6).violations, 1, "for a nanosecond")
+	run[2].until = 310
+	require.Empty(t, judgeSections(run, nil, 6).violations, "one after the other")
+	run[0].until = 460
+	require.Len(t, judgeSections(run, nil, 6).violations, 4, "under all later ones")
+}

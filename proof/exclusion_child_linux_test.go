@@ -1,0 +1,126 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+)
+
+const (
+	contenders      = 8 // goroutines of a process
+	contentionLease = 200 * time.Millisecond
+	contentionPoll  = 2 * time.Millisecond
+	// workTime is how long a holder takes before it asks Err, and again before what it asked for is written. The second is there so that
+	// some stops come in between.
+	workTime = 200 * time.Microsecond
+)
+
+// noLock in place of the kind gives each goroutine a key of its own: it looks like a lock and excludes nobody.
+const noLock = "no lock"
+
+// contender is one goroutine that increments the register under the lock.
+type contender struct {
+	self      *faults.Self
+	lock      processLock
+	nested    bool
+	shared    register
+	goroutine int
+}
+
+// contenderRole increments a register until the test wants it to end. Arguments: network, address, kind, register.
+func contenderRole(self *faults.Self) error {
+	shared, err := openRegister(self.Args[3])
+	if err != nil {
+		return err
+	}
+	client, err := newProcessClient(self.Args[0], self.Args[1])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for range self.Commands { // there are none
+		}
+		cancel()
+	}()
+	errs := make([]error, contenders)
+	var group sync.WaitGroup
+	for i := range contenders {
+		group.Go(func() {
+			c := &contender{self: self, lock: contendedLock(self, client, i), nested: self.Args[2] == reentrant, shared: shared, goroutine: i}
+			errs[i] = c.run(ctx)
+		})
+	}
+	group.Wait()
+	return errors.Join(append(errs, client.Close())...)
+}
+
+func contendedLock(self *faults.Self, client *relock.Client, goroutine int) processLock {
+	kind, key := self.Args[2], "contended"
+	if kind == noLock {
+		key = fmt.Sprint("own-", os.Getpid(), "-", goroutine)
+	}
+	return newLockOf(kind, key, client, relock.WithBlock(), relock.WithWatchdog(contentionLease), relock.WithPollInterval(contentionPoll))
+}
+
+func (c *contender) run(ctx context.Context) error {
+	for n := 0; ; n++ {
+		hold, err := c.lock.Acquire(ctx)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("acquire: %w", err)
+		}
+		s := &section{from: faults.Now(), goroutine: c.goroutine}
+		c.work(ctx, hold, s, n)
+		s.ends(faults.Now())
+		// Told ahead of Unlock: a process that is killed without having told of the end was a holder until then.
+		c.self.Emit("end", c.goroutine, s.done, s.from, s.until, s.valid, s.checked, s.wrote, s.read, s.before)
+		if err := hold.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrUnconfirmed) {
+			return fmt.Errorf("unlock: %w", err)
+		}
+	}
+}
+
+// work reads, asks Err as documented, and writes. Every fourth section of a reentrant lock works one level deeper.
+func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n int) {
+	s.read = c.shared.read()
+	s.believe(hold)
+	if c.nested && n%4 == 0 {
+		inner, err := c.lock.Acquire(ctx)
+		if err != nil {
+			return // lost, or the run is over
+		}
+		defer inner.Unlock(ctx) //nolint:errcheck // what the outer level says counts
+	}
+	time.Sleep(workTime)
+	s.checked = faults.Now()
+	if hold.Err() != nil {
+		s.ends(s.checked)
+		return
+	}
+	s.valid = s.believe(hold)
+	c.self.Emit("write", c.goroutine, s.from, s.until, s.read)
+	time.Sleep(workTime)
+	s.before = c.shared.write(s.value())
+	s.wrote, s.done = faults.Now(), true
+	s.believe(hold)
+}
+
+// believe notes until when the hold is valid as far as it says. Once it is over the last such time stays.
+func (s *section) believe(hold relock.Hold) int64 {
+	if until := hold.ValidUntil(); !until.IsZero() {
+		s.until = faults.Stamp(until)
+	}
+	return s.until
+}
+
+// ends cuts the belief off.
+func (s *section) ends(at int64) { s.until = min(s.until, at) }

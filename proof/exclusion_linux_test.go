@@ -1,0 +1,195 @@
+package proof
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const (
+	competing = 4                      // processes
+	stopFor   = 400 * time.Millisecond // twice the lease
+	stopEvery = time.Second
+)
+
+// contest is a register that processes increment under one lock.
+type contest struct {
+	*testing.T
+	server    *redistest.Server
+	kind      string
+	path      string
+	shared    register
+	began     time.Time
+	processes []*faults.Child // the ones of before included; the index is the process in the sections
+	running   []int
+	killedAt  map[int]int64
+	halts     []halt
+}
+
+func newContest(t *testing.T, kind string) *contest {
+	c := &contest{T: t, server: redistest.Start(t), kind: kind, began: time.Now(), killedAt: map[int]int64{}}
+	c.path, c.shared = newRegister(t)
+	for range competing {
+		c.running = append(c.running, c.spawn())
+	}
+	return c
+}
+
+func (c *contest) spawn() int {
+	c.Helper()
+	c.processes = append(c.processes, faults.Spawn(c, "contender", c.server.Network, c.server.Address, c.kind, c.path))
+	return len(c.processes) - 1
+}
+
+// stop stops one of the processes for a while. What it does meanwhile is not known, so the stop begins with the signal.
+func (c *contest) stop(i int) {
+	c.Helper()
+	process := c.processes[c.running[i]]
+	from := faults.Now()
+	process.Stop()
+	time.Sleep(stopFor)
+	process.Continue()
+	c.halts = append(c.halts, halt{c.running[i], from, faults.Now()})
+}
+
+// restart ends one of the processes, by force or not, and starts another in its place.
+func (c *contest) restart(i int, kill bool) {
+	c.Helper()
+	if n := c.running[i]; kill {
+		c.processes[n].Kill()
+		c.killedAt[n] = faults.Now()
+	} else {
+		c.processes[n].End(patience)
+	}
+	c.running[i] = c.spawn()
+}
+
+// progress waits until the register has grown by n.
+func (c *contest) progress(n int64) {
+	c.Helper()
+	goal := c.shared.read() + n
+	for end := time.Now().Add(patience); c.shared.read() < goal; time.Sleep(time.Millisecond) {
+		require.True(c, time.Now().Before(end), "no progress")
+	}
+}
+
+// finish ends all processes, judges, and prints the counts.
+func (c *contest) finish() *verdict {
+	c.Helper()
+	for _, n := range c.running {
+		c.processes[n].End(patience)
+	}
+	var sections []section
+	for n, process := range c.processes {
+		sections = append(sections, c.sectionsOf(n, process.Events())...)
+	}
+	v := judgeSections(sections, c.halts, c.shared.read())
+	c.Logf("%s: %d sections, %d increments, %d stops, %d restarts (%d by kill -9); stale writes: %d inside a stop, %d after a stall, "+
+		"%d overrun by them, %d updates lost; writes of killed processes: %d; violations: %d; %v",
+		c.kind, len(sections), v.increments, len(c.halts), len(c.processes)-competing, len(c.killedAt), v.stopped, v.stalled,
+		v.overrun, v.lost, v.unknown, len(v.violations), time.Since(c.began).Round(time.Millisecond))
+	return v
+}
+
+// sectionsOf reads what a process tells: that it goes on to the write, and, at the end of the section, all of it.
+func (c *contest) sectionsOf(process int, events []faults.Event) []section {
+	c.Helper()
+	var sections []section
+	open := map[int64]*section{}
+	for _, e := range events {
+		goroutine := e.Int(0)
+		switch e.Name {
+		case "write":
+			open[goroutine] = &section{process: process, goroutine: int(goroutine), from: e.Int(1), until: e.Int(2), read: e.Int(3), tried: true}
+		case "end":
+			delete(open, goroutine)
+			done := e.Values[1] == "true"
+			sections = append(sections, section{
+				process: process, goroutine: int(goroutine), done: done, tried: done,
+				from: e.Int(2), until: e.Int(3), valid: e.Int(4), checked: e.Int(5), wrote: e.Int(6), read: e.Int(7), before: e.Int(8),
+			})
+		}
+	}
+	if len(open) > 0 {
+		require.Contains(c, c.killedAt, process, "a process that was not killed left a section open")
+	}
+	for _, s := range open {
+		s.ends(c.killedAt[process])
+		sections = append(sections, *s)
+	}
+	return sections
+}
+
+// show prints the first violations.
+func (v *verdict) show(t *testing.T) {
+	t.Helper()
+	for _, text := range v.violations[:min(len(v.violations), 10)] {
+		t.Log(text)
+	}
+}
+
+// Processes that increment a number under a lock lose no update but in a process that was stopped between asking and writing, and never
+// believe in the lock at once.
+func TestExclusionWhileProcessesAreStopped(t *testing.T) {
+	t.Parallel()
+	increments, stops := pick[int64](20_000, 600), pick(20, 3)
+	for _, kind := range kindsOfLocks {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := newContest(t, kind)
+			for n := 0; n < stops || c.shared.read() < increments; n++ {
+				time.Sleep(stopEvery - stopFor)
+				c.stop(n % competing)
+			}
+			v := c.finish()
+			v.show(t)
+			require.Empty(t, v.violations)
+			require.GreaterOrEqual(t, int64(v.increments), increments)
+		})
+	}
+}
+
+// Processes that are killed in the middle of their work, or end, and are started again lose nothing either.
+func TestExclusionWhileProcessesAreRestarted(t *testing.T) {
+	t.Parallel()
+	random := newSeededRandom(t)
+	restarts := pick(20, 3) // of each process
+	for _, kind := range kindsOfLocks {
+		kills := make([]bool, restarts*competing)
+		for i := range kills {
+			kills[i] = random.IntN(3) > 0
+		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := newContest(t, kind)
+			for n, kill := range kills {
+				c.progress(pick[int64](30, 5))
+				c.restart(n%competing, kill)
+			}
+			c.progress(10)
+			v := c.finish()
+			v.show(t)
+			require.Empty(t, v.violations)
+			require.Len(t, c.processes, competing*(1+restarts))
+		})
+	}
+}
+
+// Where the lock is none, the same run shows it: the tests above can fail.
+func TestExclusionWithoutALockIsViolated(t *testing.T) {
+	t.Parallel()
+	c := newContest(t, noLock)
+	c.progress(pick[int64](2000, 200))
+	v := c.finish()
+	overlaps := slices.IndexFunc(v.violations, func(s string) bool { return strings.HasPrefix(s, "two holders") })
+	losses := slices.IndexFunc(v.violations, func(s string) bool { return strings.HasPrefix(s, "an update was lost") })
+	require.GreaterOrEqual(t, overlaps, 0, "holders at once")
+	require.GreaterOrEqual(t, losses, 0, "lost updates")
+	t.Logf("%d violations, as it should be; the first: %s; %s", len(v.violations), v.violations[overlaps], v.violations[losses])
+}

@@ -1,0 +1,141 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// roles are what the helper processes of this package do.
+var roles = map[string]faults.Role{
+	"contender": contenderRole,
+	"losers":    losersRole,
+	"holder":    holderRole,
+}
+
+const (
+	plain     = "RedisLock"
+	reentrant = "ReentrantLock"
+	prefix    = "proof:"
+	// patience is for what happens at once; a machine under load may need much longer.
+	patience = 60 * time.Second
+)
+
+var kindsOfLocks = []string{plain, reentrant}
+
+// processLock is what the two kinds of locks have in common.
+type processLock interface {
+	Acquire(ctx context.Context) (relock.Hold, error)
+}
+
+func newLockOf(kind, key string, client *relock.Client, opts ...relock.LockOption) processLock {
+	if kind == reentrant {
+		return relock.NewReentrantLock(key, client, opts...)
+	}
+	return relock.NewRedisLock(key, client, opts...)
+}
+
+// keyInRedis is where a lock is.
+func keyInRedis(key string) string { return prefix + "{" + key + "}" }
+
+// newProcessClient is the client of a helper process.
+func newProcessClient(network, address string) (*relock.Client, error) {
+	return relock.NewClient(network, address, "", relock.WithKeyPrefix(prefix), relock.WithMaxIdle(16), relock.WithLogger(slog.New(slog.DiscardHandler)))
+}
+
+func newParentClient(tb testing.TB, s *redistest.Server) *relock.Client {
+	tb.Helper()
+	client, err := newProcessClient(s.Network, s.Address)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, client.Close()) })
+	return client
+}
+
+// register is a number in a file that processes share without any protection.
+type register struct{ value *int64 }
+
+func newRegister(tb testing.TB) (path string, r register) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "register")
+	require.NoError(tb, os.WriteFile(path, make([]byte, 8), 0o600))
+	r, err := openRegister(path)
+	require.NoError(tb, err)
+	return path, r
+}
+
+// openRegister maps the file, so that what was written stays when the process is killed. It is never unmapped.
+func openRegister(path string) (register, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return register{}, err
+	}
+	defer file.Close() //nolint:errcheck // the mapping stays
+	memory, err := syscall.Mmap(int(file.Fd()), 0, 8, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return register{}, fmt.Errorf("map %s: %w", path, err)
+	}
+	return register{(*int64)(unsafe.Pointer(&memory[0]))}, nil
+}
+
+func (r register) read() int64 { return atomic.LoadInt64(r.value) }
+
+// write says what it has overwritten, which tells a lost update from others. Between read and write nothing protects the register.
+func (r register) write(n int64) (before int64) { return atomic.SwapInt64(r.value, n) }
+
+// loadScripts makes the server know relock's scripts, so that each of their calls is one request, and returns the digests by name.
+func loadScripts(tb testing.TB, s *redistest.Server) map[string]string {
+	tb.Helper()
+	paths, err := filepath.Glob("../lua/*.lua")
+	require.NoError(tb, err)
+	digests := map[string]string{}
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		require.NoError(tb, err)
+		digest, err := redis.String(s.Do(tb, "SCRIPT", "LOAD", source), nil)
+		require.NoError(tb, err)
+		digests[strings.TrimSuffix(filepath.Base(path), ".lua")] = digest
+	}
+	return digests
+}
+
+// ofKey matches what names the lock.
+func ofKey(key string) faults.Match {
+	return func(args []string) bool { return slices.Contains(args, keyInRedis(key)) }
+}
+
+// newSeededRandom returns random numbers whose seed is in the log; RELOCK_SEED replays them.
+func newSeededRandom(tb testing.TB) *rand.Rand {
+	tb.Helper()
+	seed := rand.Uint64()
+	if given, err := strconv.ParseUint(os.Getenv("RELOCK_SEED"), 10, 64); err == nil {
+		seed = given
+	}
+	tb.Logf("RELOCK_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// pick returns the size of a test: of the long version or the small one.
+func pick[T any](full, small T) T {
+	if *long {
+		return full
+	}
+	return small
+}

@@ -1,0 +1,75 @@
+package proof
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// loss is what is known of one hold that was lost. All times are by one clock.
+type loss struct {
+	name    string
+	gone    int64 // the key's end at the server; it is there before
+	context int64 // the end of the hold's context, as the goroutine that waits for it saw it
+	err     int64 // before the last call of Err that returned nil; 0 where nobody asked
+	late    int64 // by how much the process's timers were late around the end
+	starved bool  // more goroutines than the process can run: any of them may stand still for seconds, the ones that end the contexts too
+}
+
+// lossVerdict is what the losses of a run show.
+type lossVerdict struct {
+	runs, asked, excluded   int
+	starved                 int // contexts that ended too late in a process that starves, though its timers were seen to be in time
+	leastErr, leastContext  int64 // how long before the key's end, at least
+	leastExcluded, mostLate int64
+	violations              []string
+}
+
+// judgeLosses checks that each hold was over before its key: by Err always, by its context where timers fire within a
+// quarter of the drift and goroutines run.
+func judgeLosses(losses []loss, drift time.Duration) *lossVerdict {
+	v := &lossVerdict{leastErr: math.MaxInt64, leastContext: math.MaxInt64, leastExcluded: math.MaxInt64}
+	for _, l := range losses {
+		v.runs++
+		if l.err > 0 {
+			v.asked++
+			v.leastErr = min(v.leastErr, l.gone-l.err)
+			if l.gone < l.err {
+				v.violations = append(v.violations, l.name+": Err said nil "+millis(l.err-l.gone)+" after the key had gone")
+			}
+		}
+		if l.late > int64(drift)/4 {
+			v.excluded++
+			v.mostLate = max(v.mostLate, l.late)
+			v.leastExcluded = min(v.leastExcluded, l.gone-l.context)
+			continue
+		}
+		if l.starved && l.gone < l.context {
+			v.starved++
+			continue
+		}
+		v.leastContext = min(v.leastContext, l.gone-l.context)
+		if l.gone < l.context {
+			v.violations = append(v.violations, l.name+": the context ended "+millis(l.context-l.gone)+" after the key had gone")
+		}
+	}
+	return v
+}
+
+func TestTheCheckerFindsLateLosses(t *testing.T) {
+	t.Parallel()
+	good := loss{name: "good", gone: 1000, context: 990, err: 980}
+	lateContext := loss{name: "late context", gone: 1000, context: 1001}
+	late := loss{name: "late", gone: 1000, context: 1001, err: 999, late: 13}
+	starved := loss{name: "starved", gone: 1000, context: 1001, err: 999, starved: true}
+	lateErr := loss{name: "late Err", gone: 1000, context: 1002, err: 1001, late: 26, starved: true}
+
+	v := judgeLosses([]loss{good, late, starved}, 50)
+	require.Empty(t, v.violations)
+	require.Equal(t, []int64{3, 3, 1, 1, 1, 10}, []int64{int64(v.runs), int64(v.asked), int64(v.excluded), int64(v.starved), v.leastErr, v.leastContext})
+	require.Equal(t, int64(-1), v.leastExcluded)
+	require.Len(t, judgeLosses([]loss{good, lateContext}, 50).violations, 1)
+	require.Len(t, judgeLosses([]loss{good, lateErr}, 50).violations, 1, "Err has no excuse")
+}

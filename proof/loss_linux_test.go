@@ -1,0 +1,226 @@
+package proof
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// lossFaults is the number of faults that end a hold. From a moment on that is drawn for each hold:
+//
+//   - 0: its requests are lost,
+//   - 1: its renewals are executed, and their answers are lost,
+//   - 2: the answer to one renewal comes late, and later requests are lost,
+//   - 3: the answer to the acquire comes late, and later requests are lost.
+const lossFaults = 4
+
+// loser is a process whose holds are lost.
+type loser struct {
+	lease    time.Duration
+	count    int
+	spinners int
+}
+
+type loserRun struct {
+	*testing.T
+	loser
+	server *redistest.Server
+	proxy  *faults.Proxy
+}
+
+// lossDrift is how much sooner than its key a hold is documented to end.
+func lossDrift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+
+// breakConnections sets up the faults. Releases are always lost: each key has to end by itself.
+func (r *loserRun) breakConnections(digests map[string]string, random *rand.Rand) {
+	renewal := eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"]))
+	release := eitherMatches(faults.Script(digests["release"]), faults.Script(digests["reentrant_release"]))
+	for i := range r.count {
+		held := ofKey(lossKey(i))
+		moment := time.Duration(random.Int64N(int64(r.lease)))
+		late := faults.Delay(r.lease / 10) // much more than the drift, and less than a command may take
+		if i%lossFaults == 3 {
+			moment = 0
+			r.proxy.On(held, 1, late)
+		}
+		r.proxy.On(bothMatch(held, release), faults.Every, faults.DropRequest)
+		broken := afterMoment(held, moment)
+		switch i % lossFaults {
+		case 1:
+			r.proxy.On(bothMatch(broken, renewal), faults.Every, faults.DropAnswer)
+		case 2:
+			r.proxy.On(bothMatch(broken, renewal), 1, late)
+		}
+		r.proxy.On(broken, faults.Every, faults.DropRequest)
+	}
+}
+
+// afterMoment matches after d from the first request, which it does not match.
+func afterMoment(match faults.Match, d time.Duration) faults.Match {
+	var first time.Time
+	return func(args []string) bool {
+		if !match(args) {
+			return false
+		}
+		if first.IsZero() {
+			first = time.Now()
+			return false
+		}
+		return time.Since(first) >= d
+	}
+}
+
+func bothMatch(a, b faults.Match) faults.Match {
+	return func(args []string) bool { return a(args) && b(args) }
+}
+
+func eitherMatches(a, b faults.Match) faults.Match {
+	return func(args []string) bool { return a(args) || b(args) }
+}
+
+// ends watches the keys at the server until all have gone, and returns the ends of their leases by the clock of faults.Now. The server
+// tells them to the millisecond by its wall clock, which is this machine's; that the keys have gone then, and not sooner, is checked.
+func (r *loserRun) ends() []int64 {
+	r.Helper()
+	conn := r.server.Dial(r)
+	defer conn.Close() //nolint:errcheck // the test is over
+	ends, sooner, later := make([]int64, r.count), int64(0), int64(0)
+	left := make([]int, r.count)
+	for i := range left {
+		left[i] = i
+	}
+	for limit := time.Now().Add(patience); len(left) > 0; time.Sleep(time.Millisecond) {
+		require.True(r, time.Now().Before(limit), "keys that were not taken, or do not end: %v", left)
+		sent := faults.Now()
+		wall := time.Now().UnixNano() - sent
+		answers := expiries(r, conn, left)
+		got := faults.Now()
+		var still []int
+		for n, i := range left {
+			switch {
+			case answers[n] >= 0:
+				still = append(still, i)
+				ends[i] = answers[n]*int64(time.Millisecond) - wall
+				later = max(later, sent-ends[i])
+			case ends[i] == 0: // not locked yet
+				still = append(still, i)
+			default:
+				sooner = max(sooner, ends[i]-got)
+			}
+		}
+		left = still
+	}
+	r.Logf("keys were seen up to %s after the end that the server had told, and were gone up to %s before it", millis(later), millis(sooner))
+	require.Less(r, sooner, int64(2*time.Millisecond), "somebody deleted a key")
+	return ends
+}
+
+// expiries asks for the ends of several keys at once; -2 when there is none.
+func expiries(tb testing.TB, conn redis.Conn, keys []int) []int64 {
+	tb.Helper()
+	for _, i := range keys {
+		require.NoError(tb, conn.Send("PEXPIRETIME", keyInRedis(lossKey(i))))
+	}
+	require.NoError(tb, conn.Flush())
+	answers := make([]int64, len(keys))
+	for n := range keys {
+		var err error
+		answers[n], err = redis.Int64(conn.Receive())
+		require.NoError(tb, err)
+	}
+	return answers
+}
+
+// run loses the holds of one process.
+func (r *loserRun) run(random *rand.Rand) []loss {
+	r.Helper()
+	digests := loadScripts(r, r.server)
+	r.proxy = faults.Start(r, r.server.Network, r.server.Address)
+	r.breakConnections(digests, random)
+	child := faults.Spawn(r, "losers", r.proxy.Network, r.proxy.Address,
+		strconv.FormatInt(r.lease.Milliseconds(), 10), strconv.Itoa(r.count), strconv.Itoa(r.spinners))
+	ends := r.ends()
+	child.Next("over", patience)
+	losses := make([]loss, r.count)
+	for i := range losses {
+		losses[i] = loss{name: fmt.Sprintf("hold %d, fault %d, %d spinners", i, i%lossFaults, r.spinners), gone: ends[i], starved: r.spinners > 0}
+	}
+	r.read(child.Events(), losses)
+	renewals := r.proxy.Count(eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"])))
+	r.Logf("%d holds sent %d renewals", r.count, renewals)
+	require.Positive(r, renewals)
+	return losses
+}
+
+// read takes the holds' ends from what their process tells, and then the timers that were late around them.
+func (r *loserRun) read(events []faults.Event, losses []loss) {
+	r.Helper()
+	for _, e := range events {
+		if e.Name != "context" && e.Name != "err" {
+			continue
+		}
+		require.Equal(r, "true", e.Values[2], "the reason of hold %d's %s", e.Int(0), e.Name)
+		if l := &losses[e.Int(0)]; e.Name == "context" {
+			l.context = e.Int(1)
+		} else {
+			l.err = e.Int(1)
+		}
+	}
+	for _, e := range events {
+		for i := range losses {
+			l := &losses[i]
+			if e.Name == "late" && e.Int(0) < l.context && e.Int(1) > l.gone-int64(200*time.Millisecond) {
+				l.late = max(l.late, e.Int(1)-e.Int(0))
+			}
+		}
+	}
+}
+
+// A hold whose messages get lost is over before its key can be anybody else's: by Err always, also in a process that hardly runs, and by
+// its context as soon as timers fire and their goroutines run.
+func TestLossComesBeforeTheKeyEnds(t *testing.T) {
+	t.Parallel()
+	random := newSeededRandom(t)
+	lease := pick(3*time.Second, 2*time.Second)
+	var losses []loss
+	if *long { // one after the other, as they disturb each other
+		losses = loseTogether(t, random, []loser{{lease, 50, 0}, {lease, 50, 0}, {lease, 50, 0}})
+		losses = append(losses, loseTogether(t, random, []loser{{lease, 50, 200}})...)
+	} else {
+		losses = loseTogether(t, random, []loser{{lease, 12, 0}, {lease, 8, 20}})
+	}
+	v := judgeLosses(losses, lossDrift(lease))
+	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s; for the context %d "+
+		"runs were excluded, since timers in their process were late by up to %s: there it was %s; of the others %d were late where spinning goroutines starve the rest",
+		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext), v.excluded, millis(v.mostLate), millis(v.leastExcluded), v.starved)
+	for _, text := range v.violations {
+		t.Log(text)
+	}
+	require.Empty(t, v.violations)
+	require.Equal(t, pick(100, 10), v.asked)
+}
+
+// loseTogether runs the processes at the same time.
+func loseTogether(t *testing.T, random *rand.Rand, processes []loser) []loss {
+	t.Helper()
+	results := make([][]loss, len(processes))
+	t.Run("together", func(t *testing.T) {
+		for n, l := range processes {
+			own := rand.New(rand.NewPCG(random.Uint64(), 0))
+			t.Run(fmt.Sprintf("process %d", n), func(t *testing.T) {
+				t.Parallel()
+				results[n] = (&loserRun{T: t, server: redistest.Start(t), loser: l}).run(own)
+			})
+		}
+	})
+	return slices.Concat(results...)
+}

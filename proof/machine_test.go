@@ -1,0 +1,251 @@
+package proof
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// TestStateMachine makes random calls of reentrant locks, by several owners on two clients, while the server's clock jumps, its scripts are
+// forgotten, it is killed and comes back from its append-only file, clients crash, late copies of requests come in and an operator deletes
+// keys. After each, the server's keys and what the holds say are compared with a model.
+//
+// A failure prints the shortest sequence that was found, and a seed. It does not run beside other tests, whose timing it would spoil.
+func TestStateMachine(t *testing.T) {
+	setRapid(t, "rapid.nofailfile", "true")
+	setRapid(t, "rapid.steps", "50")
+	checks := "20"
+	if *long {
+		checks = "480" // times 50 steps, on average: more than 20,000
+	}
+	setRapid(t, "rapid.checks", checks)
+	b := newBench(t)
+	defer b.report(t)
+	rapid.Check(t, b.run)
+}
+
+// setRapid sets a flag of rapid that is not on the command line, for this test.
+func setRapid(t *testing.T, name, value string) {
+	t.Helper()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	before := flag.Lookup(name).Value.String()
+	require.NoError(t, flag.Set(name, value))
+	t.Cleanup(func() { require.NoError(t, flag.Set(name, before)) })
+}
+
+// bench is what all runs of the machine share.
+type bench struct {
+	t       *testing.T
+	server  *redistest.Server
+	clock   *redistest.Clock
+	scripts map[string]string
+	conn    redis.Conn // of the test's own
+
+	runs, late    int
+	steps         map[string]int
+	firstFailedAt int // the step, counted over all runs
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, steps: map[string]int{}, scripts: map[string]string{}}
+	// The file is written before an answer is sent; that it reaches the disk matters to a power cut only, and a busy disk takes seconds.
+	b.server, b.clock = redistest.StartWithClock(t, appendOnly("no")...)
+	b.connect()
+	t.Cleanup(func() { _ = b.conn.Close() })
+	for _, name := range []string{"acquire", "enter", "renew", "release"} {
+		source, err := os.ReadFile(filepath.Join("..", "lua", "reentrant_"+name+".lua"))
+		require.NoError(t, err)
+		b.scripts[name] = string(source)
+	}
+	return b
+}
+
+func (b *bench) connect() { b.conn = b.server.Dial(b.t) }
+
+func (b *bench) total() (n int) {
+	for _, count := range b.steps {
+		n += count
+	}
+	return n
+}
+
+func (b *bench) report(t *testing.T) {
+	t.Logf("%d steps in %d runs, %d of them cut short as the machine was slow", b.total(), b.runs, b.late)
+	for _, name := range slices.Sorted(maps.Keys(b.steps)) {
+		t.Logf("%7d %s", b.steps[name], name)
+	}
+	require.LessOrEqual(t, b.late, max(2, b.runs/10), "too many runs were held up")
+	if b.firstFailedAt > 0 {
+		t.Logf("first failure in step %d", b.firstFailedAt)
+	}
+}
+
+// machineT keeps the first failure, which rapid forgets when it cannot repeat it. It gives up a run that the machine has held up for so long
+// that the model cannot follow; report counts them.
+type machineT struct {
+	*rapid.T
+	*bench
+	m *machine
+}
+
+func (t *machineT) Errorf(format string, args ...any) {
+	if t.m.isLate() {
+		t.t.Logf("held up for %v, then: %s", time.Since(t.m.begun), fmt.Sprintf(format, args...))
+		t.m.giveUp()
+		t.Skip()
+	}
+	t.hopeless(format, args...)
+}
+
+// hopeless is a failure for which no machine can be too slow.
+func (t *machineT) hopeless(format string, args ...any) {
+	if t.firstFailedAt == 0 {
+		t.firstFailedAt = t.total() + 1
+		t.t.Logf("first failure, in the last of: %s\n%s", strings.Join(t.m.trail, "; "), fmt.Sprintf(format, args...))
+	}
+	t.T.Errorf(format, args...)
+}
+
+// run is one sequence of calls, from empty to empty.
+func (b *bench) run(r *rapid.T) {
+	b.runs++
+	m := &machine{
+		bench: b, begun: time.Now(), keys: map[string]*modelKey{}, held: map[modelOwner]*modelGrant{}, ids: map[string]bool{},
+		stale: map[int]bool{}, results: make(chan machineResult, 100),
+	}
+	defer m.close()
+	in := func(f func(*machineT)) func(*rapid.T) { return func(r *rapid.T) { f(&machineT{r, b, m}) } }
+	in(m.begin)(r)
+	r.Repeat(map[string]func(*rapid.T){"step": in(m.step), "": in(m.checkInTime)})
+	in(m.finish)(r)
+}
+
+const (
+	machineClients = 2
+	machinePrefix  = "machine:"
+	// machineTime is for how long a run makes calls: leases are so much longer that none ends, and none is renewed, but by the test.
+	machineTime = 8 * time.Second
+	// machineGap is how far every expiry stays away from the time of a call.
+	machineGap = 12 * time.Second
+)
+
+var (
+	machineOwners = []string{"ann", "bob"}
+	machineLocks  = []string{"one", "two", "three"}
+	machineLeases = []time.Duration{45 * time.Second, 100 * time.Second, 300 * time.Second}
+)
+
+// machine is one run.
+type machine struct {
+	*bench
+	begun   time.Time
+	clients []*relock.Client
+	keys    map[string]*modelKey
+	held    map[modelOwner]*modelGrant
+	grants  []*modelGrant // all that ever were
+	past    []*modelLevel // unlocked, or of a client that was closed
+	ids     map[string]bool
+	trail   []string
+	slow    bool         // it was given up
+	stale   map[int]bool // clients whose connections a restart has cut, and that may not know yet
+
+	waits   []*machineWait
+	results chan machineResult
+	waiters sync.WaitGroup
+}
+
+// begin empties the server and makes the clients.
+func (m *machine) begin(t *machineT) {
+	m.do(t, "FLUSHALL")
+	m.clock.Advance(m.t, -m.clock.Offset())
+	for _, name := range machineLocks {
+		m.keys[name] = &modelKey{}
+	}
+	for range machineClients {
+		m.clients = append(m.clients, m.newClient(t))
+	}
+}
+
+func (b *bench) newClient(t *machineT) *relock.Client {
+	c, err := relock.NewClient(b.server.Network, b.server.Address, "", relock.WithKeyPrefix(machinePrefix))
+	require.NoError(t, err)
+	return c
+}
+
+func (b *bench) do(t *machineT, command string, args ...any) any {
+	reply, err := b.conn.Do(command, args...)
+	require.NoError(t, err, command)
+	return reply
+}
+
+// isLate says that the run has taken so long that leases may end or be renewed by themselves: it makes no more calls.
+func (m *machine) isLate() bool { return time.Since(m.begun) > machineTime }
+
+// giveUp counts the run as one that was too slow.
+func (m *machine) giveUp() {
+	if !m.slow {
+		m.slow = true
+		m.late++
+	}
+}
+
+// close ends what is left of a run, however it ended.
+func (m *machine) close() {
+	for _, w := range m.waits {
+		w.cancel()
+	}
+	for _, c := range m.clients {
+		_ = c.Close() // looked at where it matters
+	}
+	m.waiters.Wait()
+}
+
+// finish gives everything back, and looks that nothing is left.
+func (m *machine) finish(t *machineT) {
+	if m.isLate() {
+		m.giveUp()
+		return
+	}
+	m.cancelAll(t)
+	for _, g := range slices.Clone(m.grants) {
+		for m.held[g.owner] == g {
+			m.unlock(t, g.owner, g.newest(), func() error { return m.lock(g.owner).Unlock(ownerContext(g.owner)) })
+		}
+	}
+	m.check(t)
+	m.advance(time.Hour) // for what crashed clients have left, and for others' keys
+	for _, k := range m.keys {
+		*k = modelKey{}
+	}
+	m.check(t)
+	require.Equal(t, int64(0), m.do(t, "DBSIZE"), "keys are left")
+}
+
+func ownerContext(o modelOwner) context.Context {
+	return relock.ContextWithOwner(context.Background(), o.name)
+}
+
+func (m *machine) lock(o modelOwner, opts ...relock.LockOption) *relock.ReentrantLock {
+	return relock.NewReentrantLock(o.lock, m.clients[o.client], opts...)
+}
+
+func machineKey(lock string) string { return fmt.Sprintf("%s{%s}", machinePrefix, lock) }

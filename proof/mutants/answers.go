@@ -1,0 +1,76 @@
+package main
+
+// Faults in what the client tells, and in when it stops waiting.
+
+var answerFaults = []mutant{
+	{
+		name: "Unlock: refused under a context that has ended",
+		file: "lock.go",
+		old:  "\th := l.held\n",
+		new:  "\th := l.held\n\tif ctx.Err() != nil {\n\t\th = nil\n\t}\n",
+		test: "TestUnlockWithEndedContext",
+	},
+	{
+		name: "Unlock: says nothing of a loss that the release finds",
+		file: "release.go",
+		old:  "return gone(ErrLockLost)",
+		new:  "return nil",
+		test: "TestDoReportsALoss",
+	},
+	{
+		name: "Unlock: says nothing of a loss before it",
+		file: "hold.go",
+		old:  "return gone(h.over)",
+		new:  "return nil",
+		test: "TestUnlockAfterExpiryWhileAnotherHolds",
+	},
+	{
+		name: "Unlock: finds nothing at its first try, and calls that success",
+		file: "release.go",
+		old:  "levels == 0 && !first && inTime",
+		new:  "levels == 0 && inTime",
+		test: "TestDoReportsALoss",
+	},
+	{
+		name: "Unlock: finds nothing when the belief is over, and calls that success",
+		file: "release.go",
+		old:  "levels == 0 && !first && inTime",
+		new:  "levels == 0 && !first && (inTime || levels == 0)",
+		test: "TestUnlockAfterTheBeliefIsNoSuccess",
+	},
+	{
+		name: "Unlock: without an answer is success",
+		file: "release.go",
+		old:  "return both(ErrUnconfirmed, o.err)",
+		new:  "return nil",
+		test: "TestUnlockUnconfirmed",
+	},
+	{
+		name: "wait: sleeps on after the end of its context",
+		file: "waiter.go",
+		old:  "case <-timer.C:\n\t\treturn true\n\tcase <-w.ctx.Done():\n",
+		new:  "case <-timer.C:\n\t\treturn true\n",
+		test: "TestWaiterSleepsNoLongerThanItsContext",
+	},
+	{
+		name: "wait: sleeps on after Close",
+		file: "waiter.go",
+		old:  "case <-w.ctx.Done():\n\tcase <-w.client.life.Done():\n",
+		new:  "case <-w.ctx.Done():\n",
+		test: "TestWaiterSleepsNoLongerThanItsContext",
+	},
+	{
+		name: "wait: asks again at once",
+		file: "waiter.go",
+		old:  "time.NewTimer(w.pause + rand.N(w.pause/5+1))",
+		new:  "time.NewTimer(rand.N(w.pause/5 + 1))",
+		test: "TestPollIsNeverFaster",
+	},
+	{
+		name: "Close: leaves the holds as they are",
+		file: "client.go",
+		old:  "l.lose(ErrClosed)",
+		new:  "_ = l",
+		test: "TestClose",
+	},
+}

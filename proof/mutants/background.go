@@ -1,0 +1,173 @@
+package main
+
+// Faults in what goes on in the background: the renewals and the clean-up.
+
+var watchdogFaults = []mutant{
+	{
+		name: "renewal: the first error is the loss",
+		file: "watchdog.go",
+		old:  "r.report(o.err)\n",
+		new:  "r.report(o.err)\n\t\tr.lease.lose(ErrLockLost)\n",
+		test: "TestRenewalErrorsAreSurvived",
+	},
+	{
+		name: "renewal: the first error ends it",
+		file: "watchdog.go",
+		old:  "jitter(min(r.asked/10, maxRenewRetry))), true",
+		new:  "jitter(min(r.asked/10, maxRenewRetry))), false",
+		test: "TestRenewalErrorsAreSurvived",
+	},
+	{
+		name: "renewal: errors are believed to be answers",
+		file: "watchdog.go",
+		old:  "r.report(o.err)\n",
+		new:  "r.report(o.err)\n\t\t_ = r.lease.believe(time.Now(), r.asked)\n",
+		test: "TestWatchdogGivesUpWhenBeliefEnds",
+	},
+	{
+		name: "renewal: \"not ours\" is no loss",
+		file: "watchdog.go",
+		old:  "r.lease.lose(ErrLockLost)\n\t\treturn time.Time{}, false",
+		new:  "return r.lease.renewAt(o.sent), true",
+		test: "TestWatchdogFindsALoss",
+	},
+	{
+		name: "renewal: once in a lease",
+		file: "watchdog.go",
+		old:  "sent.Add(jitter(watched / 3))\n\tif latest := l.until.Add(-watched * 2 / 3)",
+		new:  "sent.Add(jitter(watched))\n\tif latest := l.until",
+		test: "TestRenewalRate",
+	},
+	{
+		name: "renewal: waits for the callers' pool",
+		file: "link.go",
+		old:  "l.driver.dial(ctx)",
+		new:  "l.driver.pool.GetContext(ctx)",
+		test: "TestFullPoolDoesNotStarveTheWatchdog",
+	},
+	{
+		name: "renewal: script that the server has forgotten is an error",
+		file: "worker.go",
+		old:  "if isNoScript(o.err) {",
+		new:  "if isNoScript(o.err) && i < 0 {",
+		test: "TestScriptFlushCostsNoError",
+	},
+	{
+		name: "Lock: script that the server has forgotten is an error",
+		file: "client.go",
+		old:  "if isNoScript(o.err) {\n\t\treturn c.driver.call",
+		new:  "if isNoScript(o.err) && s.key == \"\" {\n\t\treturn c.driver.call",
+		test: "TestScriptFlushCostsNoError",
+	},
+	{
+		name: "Unlock: inner one stops the renewal",
+		file: "hold.go",
+		old:  "if rest == 0 {\n\t\tl.leave()\n\t}",
+		new:  "l.leave()",
+		test: "TestInnerUnlockLeavesTheOuterRenewed",
+	},
+	{
+		name: "Unlock: sends the release before the renewal is stopped",
+		file: "hold.go",
+		old: `	h.end(ErrNotHeld)
+	l.live--
+	if l.live == 0 {
+		l.end(ErrNotHeld)
+	}
+	rest := l.live
+	l.mu.Unlock()
+	if rest == 0 {
+		l.leave()
+	}
+	err := l.giveBack(rest)
+`,
+		new: `	rest := l.live - 1
+	l.mu.Unlock()
+	err := l.giveBack(rest)
+	l.mu.Lock()
+	h.end(ErrNotHeld)
+	l.live--
+	if l.live == 0 {
+		l.end(ErrNotHeld)
+	}
+	l.mu.Unlock()
+	if rest == 0 {
+		l.leave()
+	}
+`,
+		test: "TestNoRenewalAfterTheRelease",
+	},
+}
+
+var cleanUpFaults = []mutant{
+	{
+		name: "clean-up after a SET: ends with the caller's context",
+		file: "plain.go",
+		old:  "d.exists() {",
+		new:  "d.exists() && ctx.Err() == nil {",
+		test: "TestAbandonedAcquireIsFreedWithinASecond",
+	},
+	{
+		name: "clean-up after an acquire: ends with the caller's context",
+		file: "plain.go",
+		old:  "if a.doubt.exists() {",
+		new:  "if a.doubt.exists() && a.caller.Err() == nil {",
+		test: "TestAbandonedAcquireIsFreedWithinASecond",
+	},
+	{
+		name: "clean-up after a reentrant acquire: ends with the caller's context",
+		file: "reentrant.go",
+		old:  "if !a.doubt.exists() {",
+		new:  "if !a.doubt.exists() || a.caller.Err() != nil {",
+		test: "TestAbandonedAcquireIsFreedWithinASecond",
+	},
+	{
+		name: "clean-up: sent once",
+		file: "cleaner.go",
+		old:  "return sent.Add(pause), true",
+		new:  "return sent.Add(pause), false",
+		test: "TestAbandonedAcquireIsFreedWithinASecond",
+	},
+	{
+		name: "clean-up: stops after its first answer",
+		file: "cleaner.go",
+		old:  "c.settled || !o.sent.Before(c.until)",
+		new:  "c.settled || o.answered",
+		test: "TestCleanUpOvertakesTheRequest",
+	},
+	{
+		name: "clean-up: stops when what it is for was answered after it was sent",
+		file: "cleaner.go",
+		old:  "c.settled || !o.sent.Before(c.until)",
+		new:  "c.doubt.settled() || !o.sent.Before(c.until)",
+		test: "TestCleanUpOvertakesTheRequest",
+	},
+	{
+		name: "clean-up: not after an error line",
+		file: "call.go",
+		old:  "return d.merge(doubt{error: true})",
+		new:  "return d",
+		test: "TestErrorLinesAreCleanedUp",
+	},
+	{
+		name: "clean-up: not after a re-entry that failed",
+		file: "reentrant.go",
+		old:  "if d.exists() {",
+		new:  "if d.exists() && want == 0 {",
+		test: "TestFailedReentryIsUndone",
+	},
+	{
+		name: "release: not repeated against a late copy of the acquire",
+		file: "release.go",
+		old:  "if levels == 0 && !l.doubt.last.IsZero() {",
+		new:  "if levels < 0 {",
+		test: "TestLateCopyOfAnAcquireIsFreed",
+	},
+	{
+		name: "loss: the key is not given back",
+		file: "lease.go",
+		old:  "l.client.clean(l.cleanup(l.doubt))\n",
+		new:  "",
+		test: "TestMaxHold",
+	},
+}

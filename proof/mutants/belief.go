@@ -1,0 +1,111 @@
+package main
+
+// Faults in what the client believes, and of whom.
+
+var beliefFaults = []mutant{
+	{
+		name: "belief: counts from the answer to the acquire",
+		file: "lease.go",
+		old:  "l.until = sent.Add(s.lease - drift(s.lease))",
+		new:  "l.until = time.Now().Add(s.lease - drift(s.lease))",
+		test: "TestBeliefCountsFromTheSending",
+	},
+	{
+		name: "belief: counts from the answer to the re-entry",
+		file: "reentrant.go",
+		old:  "l.believe(o.sent, s.lease)",
+		new:  "l.believe(o.sent.Add(time.Since(o.sent)), s.lease)",
+		test: "TestBeliefCountsFromTheSending",
+	},
+	{
+		name: "belief: counts from the answer to the renewal",
+		file: "watchdog.go",
+		old:  "r.lease.believe(o.sent, r.asked)",
+		new:  "r.lease.believe(time.Now(), r.asked)",
+		test: "TestBeliefCountsFromTheSending",
+	},
+	{
+		name: "belief: counts from the answer to Extend",
+		file: "hold.go",
+		old:  "l.believe(o.sent, d)",
+		new:  "l.believe(time.Now(), d)",
+		test: "TestBeliefCountsFromTheSending",
+	},
+	{
+		name: "belief: as long as the lease, without the drift",
+		file: "lease.go",
+		old:  "{ return lease/100 + 2*time.Millisecond }",
+		new:  "{ return 0 * lease }",
+		test: "TestBeliefEndsBeforeTheLease",
+	},
+	{
+		name: "belief: goes back to a shorter one",
+		file: "lease.go",
+		old:  "l.over == nil && until.After(l.until)",
+		new:  "l.over == nil",
+		test: "TestReentryDoesNotShorten",
+	},
+	{
+		name: "belief: revived by an answer that comes after its end",
+		file: "lease.go",
+		old:  "if err := l.check(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
+		new:  "l.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
+		test: "TestLateAnswerRevivesNothing",
+	},
+	{
+		name: "belief: Err goes by the timer alone",
+		file: "hold.go",
+		old:  "\t_ = h.lease.check() // ends",
+		new:  "\t// ends",
+		test: "TestErrDoesNotNeedTheTimer",
+	},
+	{
+		name: "grant: believed although it came after its lease",
+		file: "lease.go",
+		old:  "if err != nil || l.check() != nil {",
+		new:  "if err != nil {",
+		test: "TestGrantAfterItsLease",
+	},
+	{
+		name: "grant that came too late: its value is used again",
+		file: "plain.go",
+		old:  `a.first, a.value, a.doubt = value, "", doubt{}`,
+		new:  `a.first, a.doubt = value, doubt{}`,
+		test: "TestGrantAfterItsLease",
+	},
+	{
+		name: "reentrant grant that came too late: its hold id is used again",
+		file: "reentrant.go",
+		old:  `a.protocol.hold, a.doubt = "", doubt{}`,
+		new:  `a.doubt = doubt{}`,
+		test: "TestReentrantGrantAfterItsLease",
+	},
+	{
+		name: "SET: without NX",
+		file: "client.go",
+		old:  `expiry.Milliseconds(), "NX"}`,
+		new:  `expiry.Milliseconds()}`,
+		test: "TestTryLockDoesNotWait",
+	},
+	{
+		name: "retry: believes in the value of a SET that was not answered",
+		file: "plain.go",
+		old:  "a.value = value\n",
+		new:  "a.value = a.first\n\t\t_ = value\n",
+		test: "TestUnansweredSETIsNotBelieved",
+	},
+	{
+		name: "retry: none when the connection is cut",
+		file: "client.go",
+		old:  "if o.broke() && ctx.Err() == nil {",
+		new:  "if o.broke() && ctx.Err() != nil {",
+		test: "TestRestartCostsNoError",
+	},
+	{
+		name: "owner: all goroutines are the same one",
+		file: "value.go",
+		old:  "strconv.FormatInt(utils.GoroutineID(), 10)",
+		new:  "strconv.FormatInt(0*utils.GoroutineID(), 10)",
+		test: "TestAnotherGoroutineIsAnotherOwner",
+	},
+}

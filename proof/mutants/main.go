@@ -1,0 +1,118 @@
+// Command mutants puts faults into the code, one at a time, and sees that a test fails because of each. A fault that no test finds is a
+// hole in the tests. No file is changed: the faults go into the build.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/relock-go/relock/proof/internal/testbinary"
+)
+
+func main() {
+	only := flag.String("run", "", "run the mutants whose names match this regexp")
+	doc := flag.Bool("doc", false, "print the table for the documentation, and run nothing")
+	flag.Parse()
+	if *doc {
+		fmt.Print(table(all))
+		return
+	}
+	err := run(*only)
+	switch {
+	case errors.Is(err, testbinary.ErrNoServer) && os.Getenv("CI") == "":
+		fmt.Fprintln(os.Stderr, "skipped:", err)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only string) error {
+	mutants, err := chosen(only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	b, err := newBench(dir)
+	if err != nil {
+		return err
+	}
+	if err := b.unchanged(mutants); err != nil {
+		return err
+	}
+	return report(tryAll(b, mutants))
+}
+
+func chosen(only string) ([]mutant, error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	var mutants []mutant
+	for _, m := range all {
+		if pattern.MatchString(m.name) {
+			mutants = append(mutants, m)
+		}
+	}
+	if len(mutants) == 0 {
+		return nil, fmt.Errorf("no mutant matches %q", only)
+	}
+	return mutants, nil
+}
+
+// tryAll tries one mutant more at a time than there are processors, as tests wait a lot. The results come in the order of the mutants.
+func tryAll(b bench, mutants []mutant) []result {
+	results := make([]result, len(mutants))
+	slots := make(chan struct{}, runtime.NumCPU()+1)
+	var group sync.WaitGroup
+	for i, m := range mutants {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			results[i] = b.try(m)
+		})
+	}
+	group.Wait()
+	return results
+}
+
+// report prints the results, and fails when a mutant was not caught.
+func report(results []result) error {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	missed := 0
+	for _, r := range results {
+		_, _ = fmt.Fprintf(out, "%s\t%s\t%s\t%.1fs\n", r.name, r.test, r.verdict, r.took.Seconds())
+		if r.verdict != caught {
+			missed++
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.verdict != caught {
+			fmt.Printf("\n%s: %s\n%s\n", r.verdict, r.name, tail(r.output))
+		}
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d of %d were not caught", missed, len(results))
+	}
+	fmt.Printf("all %d were caught\n", len(results))
+	return nil
+}
+
+// tail is the end of a long output.
+func tail(text string) string {
+	const most = 4000
+	return text[max(0, len(text)-most):]
+}

@@ -1,0 +1,163 @@
+package main
+
+// Faults in the scripts: of who owns a lock, and of what is sent twice or late.
+
+var ownerFaults = []mutant{
+	{
+		name: "release: gives back what others hold",
+		file: "lua/release.lua",
+		old:  "if held == ARGV[1] and keep == 0 then",
+		new:  "if held and keep == 0 then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "release after a minimum hold: takes over what others hold",
+		file: "lua/release.lua",
+		old:  "if held ~= ARGV[1] then",
+		new:  "if not held then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "release: ends the minimum hold",
+		file: "lua/release.lua",
+		old:  "if held == ARGV[1] and keep == 0 then",
+		new:  "if held == ARGV[1] then",
+		test: "TestMinHold",
+	},
+	{
+		name: "renewal: of what others hold",
+		file: "lua/renew.lua",
+		old:  "if held ~= ARGV[1] then",
+		new:  "if not held then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "renewal: shortens the lease",
+		file: "lua/renew.lua",
+		old:  "if redis.call('PTTL', KEYS[1]) < lease then",
+		new:  "if lease > 0 then",
+		test: "TestExtend",
+	},
+	{
+		name: "acquire: takes a lock that others hold",
+		file: "lua/acquire.lua",
+		old:  "if held and (held ~= ARGV[2] or #ARGV[2] == 0) then",
+		new:  "if held and #ARGV[2] == 0 then",
+		test: "TestBlockingLockWaitsForUnlock",
+	},
+	{
+		name: "acquire: overwrites an empty string of another program",
+		file: "lua/acquire.lua",
+		old:  "if held and (held ~= ARGV[2] or #ARGV[2] == 0) then",
+		new:  "if held and held ~= ARGV[2] then",
+		test: "TestScriptsLeaveOtherKeysAlone",
+	},
+	{
+		name: "acquire: sets no expiry",
+		file: "lua/acquire.lua",
+		old:  "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])",
+		new:  "redis.call('SET', KEYS[1], ARGV[1])",
+		test: "TestScriptsSentTwice",
+	},
+	{
+		name: "acquire: takes leases that a margin eats up",
+		file: "lua/acquire.lua",
+		old:  "whole(ARGV[3], 10)",
+		new:  "whole(ARGV[3], 0)",
+		test: "TestScriptsRefuseBadArguments",
+	},
+}
+
+var reentrantFaults = []mutant{
+	{
+		name: "reentrant acquire: joins the hold of another owner",
+		file: "lua/reentrant_acquire.lua",
+		old:  "if hold ~= ARGV[2] then",
+		new:  "if not hold then",
+		test: "TestAnotherGoroutineIsAnotherOwner",
+	},
+	{
+		name: "reentrant acquire: sets no expiry",
+		file: "lua/reentrant_acquire.lua",
+		old:  "local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])",
+		new:  "local set = 1",
+		test: "TestScriptsSentTwice",
+	},
+	{
+		name: "reentrant acquire: a key that may have no expiry stays",
+		file: "lua/reentrant_acquire.lua",
+		old:  "local gone = redis.pcall('DEL', KEYS[1])",
+		new:  "local gone = 1",
+		test: "TestNoPermissionForAnExpiry",
+	},
+	{
+		name: "re-entry: hold id ignored",
+		file: "lua/reentrant_enter.lua",
+		old:  "if stored[1] ~= ARGV[2] then",
+		new:  "if not stored[1] then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "re-entry: creates a lock that is gone",
+		file: "lua/reentrant_enter.lua",
+		old:  "if stored[1] ~= ARGV[2] then",
+		new:  "if not stored[1] then\n  stored = {ARGV[2], '#1'}\n  redis.call('HSET', KEYS[1], 'hold', ARGV[2])\nend\nif stored[1] ~= ARGV[2] then",
+		test: "TestReentryIntoALostHold",
+	},
+	{
+		name: "re-entry: shortens the lease",
+		file: "lua/reentrant_enter.lua",
+		old:  "if redis.call('PTTL', KEYS[1]) < lease then",
+		new:  "if lease > 0 then",
+		test: "TestReentryDoesNotShorten",
+	},
+	{
+		name: "re-entry: number of the change ignored",
+		file: "lua/reentrant_enter.lua",
+		old:  "if seq < newest then\n  return 1\nend\nif seq > newest then",
+		new:  "if newest then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "reentrant renewal: hold id ignored",
+		file: "lua/reentrant_renew.lua",
+		old:  "if stored[1] ~= ARGV[1] then",
+		new:  "if not stored[1] then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "reentrant release: hold id ignored",
+		file: "lua/reentrant_release.lua",
+		old:  "if hold ~= ARGV[2] then",
+		new:  "if not hold then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "reentrant release: number of the change ignored",
+		file: "lua/reentrant_release.lua",
+		old:  "if seq > tonumber(string.sub(stored[2], 2)) then",
+		new:  "if stored[2] then",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "reentrant release: numbers of changes compared as text",
+		file: "lua/reentrant_release.lua",
+		old:  "if seq > tonumber(string.sub(stored[2], 2)) then",
+		new:  "if ARGV[4] > string.sub(stored[2], 2) then",
+		test: "TestChangesAreNumbered",
+	},
+	{
+		name: "reentrant release: the last but one level gives the key back",
+		file: "lua/reentrant_release.lua",
+		old:  "if count > 0 then",
+		new:  "if count > 1 then",
+		test: "TestNesting",
+	},
+	{
+		name: "reentrant release: refused when memory is full",
+		file: "lua/reentrant_release.lua",
+		old:  "redis.call('HDEL', KEYS[1], '')",
+		new:  "",
+		test: "TestOutOfMemory",
+	},
+}

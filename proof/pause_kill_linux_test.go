@@ -1,0 +1,72 @@
+package proof
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// victim is a holder that is killed while another process waits for the lock.
+type victim struct {
+	kind, key string
+	child     *faults.Child
+	killed    int64 // by the wall clock in ms, as what follows
+	end       int64 // of its lease
+	granted   chan int64
+}
+
+// When a holder is killed, the lock is free at the end of its lease, and not sooner.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	random := newSeededRandom(t)
+	b := newPauseBench(t, time.Second)
+	var victims []*victim
+	for n := range pick(30, 4) {
+		v := &victim{kind: kindsOfLocks[n%2], key: "k" + strconv.Itoa(n), granted: make(chan int64, 1)}
+		v.begin(b)
+		victims = append(victims, v)
+	}
+	for _, v := range victims {
+		time.Sleep(time.Duration(random.Int64N(int64(b.lease / 3))))
+		v.kill(b)
+	}
+	for _, v := range victims {
+		v.judge(b)
+	}
+}
+
+func (v *victim) begin(b *pauseBench) {
+	b.Helper()
+	v.child = b.spawn(v.kind, v.key, "once")
+	v.child.Send("acquire")
+	require.Equal(b, "true", v.child.Next("acquire", patience).Values[0])
+	lock := newLockOf(v.kind, v.key, b.client, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond))
+	b.waiting.Go(func() {
+		defer close(v.granted)
+		if _, err := lock.Acquire(b.Context()); err == nil {
+			v.granted <- time.Now().UnixMilli()
+		}
+	})
+}
+
+func (v *victim) kill(b *pauseBench) {
+	b.Helper()
+	v.child.Kill()
+	v.killed = time.Now().UnixMilli()
+	v.end = b.expiry(v.key)
+	require.Positive(b, v.end, "the lock of a process that was just killed is still there")
+	require.LessOrEqual(b, v.end, v.killed+b.lease.Milliseconds(), "no lease is longer")
+}
+
+func (v *victim) judge(b *pauseBench) {
+	b.Helper()
+	granted := <-v.granted
+	b.Logf("%s: free %d ms after the kill, granted to a waiter %d ms after that", v.kind, v.end-v.killed, granted-v.end)
+	require.GreaterOrEqual(b, granted, v.end, "not before the lease has ended")
+	require.LessOrEqual(b, granted, v.end+1100, "100 ms, and what a loaded machine may add")
+}

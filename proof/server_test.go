@@ -1,0 +1,115 @@
+package proof
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A re-entry, an inner Unlock and an Extend find a loss too, before a renewal does. None of them makes the key anew.
+func TestNoOperationRevivesAForgottenLock(t *testing.T) {
+	t.Parallel()
+	for name, find := range map[string]func(ctx context.Context, l *relock.ReentrantLock, h relock.Hold) error{
+		"re-entry":     func(ctx context.Context, l *relock.ReentrantLock, _ relock.Hold) error { return l.TryLock(ctx) },
+		"inner Unlock": func(ctx context.Context, l *relock.ReentrantLock, _ relock.Hold) error { return l.Unlock(ctx) },
+		"Extend": func(ctx context.Context, _ *relock.ReentrantLock, h relock.Hold) error {
+			return h.Extend(ctx, time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			l := relock.NewReentrantLock("k", clientOf(t, s), relock.WithOwner("me"), relock.WithWatchdog(time.Minute))
+			h, err := l.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, l.Lock(t.Context()))
+			s.Kill(t)
+			s.BootAndLoad(t)
+			require.ErrorIs(t, find(t.Context(), l, h), relock.ErrLockLost)
+			require.False(t, keyThere(t, s, "k"))
+			require.ErrorIs(t, h.Err(), relock.ErrLockLost, "the other level knows it too")
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+			require.False(t, keyThere(t, s, "k"))
+		})
+	}
+}
+
+// A server that is killed and comes back with its data gives keys back with their absolute expiry. Holders whose belief outlasts the outage
+// keep their locks.
+func TestLockSurvivesARestartWithData(t *testing.T) {
+	t.Parallel()
+	for _, fsync := range []string{"always", "everysec"} {
+		t.Run(fsync, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, appendOnly(fsync)...)
+			s.Do(t, "SET", "something", "else") // makes the file
+			c := clientOf(t, s)
+			var all []survivor
+			for _, kind := range serverKinds {
+				all = append(all, newSurvivor(t, s, c, kind))
+			}
+			s.Kill(t)
+			time.Sleep(survivorLease * 2 / 5) // the outage: the first renewal fails
+			s.BootAndLoad(t)
+			var watched []relock.Hold
+			for _, one := range all {
+				one.checkExpiry(t, s)
+				watched = append(watched, one.watched)
+			}
+			requireRenewed(t, survivorLease, watched...)
+			for _, one := range all {
+				one.giveBack(t, s)
+			}
+		})
+	}
+}
+
+const (
+	survivorLease = 3 * time.Second // watched
+	survivorFixed = time.Minute
+)
+
+// survivor is a watched lock and a fixed one, which nothing renews.
+type survivor struct {
+	fixedName      string
+	watched, fixed relock.Hold
+	sent, got      time.Time // of the fixed one
+}
+
+func newSurvivor(t *testing.T, s *redistest.Server, c *relock.Client, kind serverKind) survivor {
+	t.Helper()
+	one := survivor{fixedName: "fixed " + kind.name, sent: time.Now()}
+	var err error
+	one.fixed, err = kind.lock(one.fixedName, c, relock.WithExpiry(survivorFixed)).TryAcquire(t.Context())
+	require.NoError(t, err)
+	one.got = time.Now()
+	size := s.LogSize(t)
+	one.watched = kind.hold(t, c, relock.WithWatchdog(survivorLease))
+	// everysec writes at once, but for when the disk is slow
+	serverUntil(t, 10*time.Second, func() bool { return s.LogSize(t) > size }, "the file has the lock")
+	return one
+}
+
+func (one survivor) checkExpiry(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	const rounding = 2 * time.Millisecond
+	asked := time.Now()
+	left := keyLeft(t, s, one.fixedName)
+	require.GreaterOrEqual(t, left, survivorFixed-time.Since(one.sent)-rounding)
+	require.LessOrEqual(t, left, survivorFixed-asked.Sub(one.got)+rounding, "the time of the outage counts")
+	require.LessOrEqual(t, one.fixed.ValidUntil().Sub(asked), left)
+}
+
+func (one survivor) giveBack(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	for _, h := range []relock.Hold{one.watched, one.fixed} {
+		require.NoError(t, h.Err())
+		require.NoError(t, h.Unlock(t.Context()))
+		require.False(t, keyThere(t, s, h.Key()))
+	}
+}
