@@ -1,13 +1,15 @@
 .DEFAULT_GOAL := help
 
 BENCH ?= .
+MUTANTS ?= .
+TESTS ?= .
 COVERAGE ?= 85
 export COVERAGE
 
-.PHONY: help build lint test cover stress bench check
+.PHONY: help build lint test cover lua-cover mutants test-long stress bench check
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build:  ## Build every module for this system, Windows and macOS
 	@scripts/build.sh
@@ -21,12 +23,21 @@ test:  ## Test every module against a real redis-server, which is set up where i
 cover:  ## Print the coverage of the root package; fails below COVERAGE percent
 	@scripts/with-redis.sh scripts/cover.sh
 
+lua-cover:  ## Fail unless the tests see each branch of each Lua script
+	@scripts/with-redis.sh go run -C proof ./luacover
+
+mutants:  ## Put known faults into the code, one at a time, and fail unless a test finds each; MUTANTS=regexp chooses some
+	@scripts/with-redis.sh go run -C proof ./mutants -run '$(MUTANTS)'
+
+test-long:  ## Run the heavy tests at full length and print their figures; TESTS=regexp chooses some
+	@scripts/with-redis.sh scripts/test.sh long '$(TESTS)'
+
 stress:  ## Test the root package ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on .
 
 bench:  ## Run the benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-check: build lint test cover  ## Everything that CI runs, in the same order
+check: build lint test cover lua-cover mutants test-long  ## Everything that CI runs, in the same order
 
 .NOTPARALLEL:

@@ -1,11 +1,17 @@
 #!/bin/sh
-# Tests every module, or with the argument "root" the root package alone. The root package leaves its coverage in coverage.out.
+# Tests every module. With the argument "root" it tests the root package alone, with "long" the heavy tests alone and at full length.
+# The root package leaves its coverage in coverage.out.
 set -eu
 cd "$(dirname "$0")/.."
 
 race=
 if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 	race=-race
+fi
+
+if [ "${1:-}" = long ]; then
+	cd proof
+	exec go test $race -timeout 30m -v -run "${2:-.}" . -long
 fi
 
 rm -f coverage.out

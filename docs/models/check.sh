@@ -1,0 +1,69 @@
+#!/bin/sh
+# Runs the model of the wait queue through spin: what is right must show no error, and each mutant must show one.
+# Needs spin and gcc. Usage: check.sh [name...], to run only these.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp "$here/queue.pml" "$work"
+cd "$work"
+failed=0
+only=" $* "
+
+# run NAME WANT FLAG...: WANT is ok or error. Assertions and cycles: the graph must have none.
+run() {
+	name=$1 want=$2
+	shift 2
+	case $only in *" $name "* | "  ") ;; *) return 0 ;; esac
+	spin -a "$@" queue.pml
+	gcc -O0 -w -DNP -DNOFAIR -DNOREDUCE -DMEMLIM=1000 -o pan pan.c
+	start=$(date +%s)
+	./pan -l -m100000 >out 2>&1 || true
+	seconds=$(($(date +%s) - start))
+	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' out)
+	got=unfinished
+	if grep -q 'errors: 0$' out && ! grep -q 'max search depth\|out of memory\|Search not completed' out; then
+		got=ok
+	elif grep -q 'errors: 1$' out; then
+		got=error
+	fi
+	found=$(sed -n 's/^pan:1: \(.*\) (at depth.*/\1/p' out)
+	verdict=
+	[ "$got" = "$want" ] || { verdict=' <-- NOT AS IT SHOULD BE' failed=1; }
+	printf '%-32s %-6s %9s states %3s s  %s%s\n' "$name" "$got" "${states:-?}" "$seconds" "$found" "$verdict"
+}
+
+for mode in UNFAIR FAIR; do
+	m=-D$mode
+	run "$mode-cancel" ok "$m" -DNW=3 -DGIVEUP=1 -DPOLLS=1
+	run "$mode-late" ok "$m" -DNW=2 -DGIVEUP=1 -DLATE=1 -DMSGTWICE=1 -DPOLLS=1
+	run "$mode-lost" ok "$m" -DNW=2 -DTIMERS -DLATE=1 -DLOST=1 -DMSGLOST=1 -DGIVEUP=1
+	run "$mode-crash" ok "$m" -DNW=2 -DTIMERS -DCRASH=1 -DMSGLOST=1 -DSUBLOST=1
+	run "$mode-three-clients" ok "$m" -DNW=3 -DNC=3 -DTIMERS -DCRASH=1
+	run "$mode-hang" ok "$m" -DNW=2 -DTIMERS -DHANG=1 -DPAUSE=1 -DSLOW=1 -DFLUSH=1
+	run "$mode-subscribe-after" ok "$m" -DNW=2 -DM_SUBSCRIBE_AFTER
+done
+run FAIR-new-ticket ok -DFAIR -DNW=3 -DTIMERS -DPAUSE=1 -DSLOW=1 -DM_NEW_TICKET
+run FAIR-claim-any ok -DFAIR -DNW=3 -DTIMERS -DSLOW=1 -DPAUSE=1 -DMSGTWICE=1 -DM_CLAIM_ANY
+run UNFAIR-claim-keeps ok -DNW=3 -DGIVEUP=1 -DPOLLS=1 -DM_CLAIM_KEEPS
+run UNFAIR-claim-keeps-late ok -DNW=2 -DTIMERS -DLATE=1 -DSLOW=1 -DGIVEUP=1 -DM_CLAIM_KEEPS
+run FAIR-one-script ok -DFAIR -DNW=2 -DTIMERS -DLATE=1 -DGIVEUP=1 -DMSGLOST=1 -DONE_SCRIPT
+run UNFAIR-one-script ok -DNW=2 -DTIMERS -DLATE=1 -DGIVEUP=1 -DMSGLOST=1 -DONE_SCRIPT
+
+run no-poll error -DFAIR -DNW=2 -DTIMERS -DMSGLOST=1 -DM_NO_POLL
+run poll-only-beats error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_POLL_ONLY_BEATS
+run poll-takes error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DPOLLS=1 -DM_POLL_TAKES
+run poll-hides-hold error -DFAIR -DNW=2 -DTIMERS -DLATE=1 -DMSGLOST=1 -DTRY=1 -DM_POLL_HIDES_HOLD
+run not-put-back error -DFAIR -DNW=2 -DTIMERS -DHANG=1 -DM_NOT_PUT_BACK
+run counted-once error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DSUBLOST=1 -DM_COUNTED_ONCE
+run cancel-removes error -DFAIR -DNW=2 -DGIVEUP=1 -DM_CANCEL_REMOVES
+run cancel-keeps-wakeup error -DNW=3 -DGIVEUP=1 -DM_CANCEL_KEEPS_WAKEUP
+run cancel-once error -DFAIR -DNW=2 -DGIVEUP=1 -DLATE=1 -DM_CANCEL_ONCE
+run release-only error -DFAIR -DNW=2 -DTIMERS -DLATE=1 -DM_RELEASE_ONLY
+run unknown-ignored error -DFAIR -DNW=3 -DGIVEUP=1 -DPOLLS=1 -DM_UNKNOWN_IGNORED
+run unknown-frees error -DFAIR -DNW=2 -DMSGTWICE=1 -DTRY=1 -DM_UNKNOWN_FREES
+run reserved-for-ever error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_RESERVED_FOR_EVER
+run try-barges error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DTRY=1 -DM_TRY_BARGES
+run never-woken error -DFAIR -DNW=2 -DM_SUBSCRIBE_AFTER -DM_NO_POLL_AT_SUBSCRIBE
+exit "$failed"
