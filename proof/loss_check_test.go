@@ -21,7 +21,7 @@ type loss struct {
 // lossVerdict is what the losses of a run show.
 type lossVerdict struct {
 	runs, asked, excluded   int
-	starved                 int // contexts that ended too late in a process that starves, though its timers were seen to be in time
+	starved                 int   // contexts that ended too late in a process that starves, though its timers were seen to be in time
 	leastErr, leastContext  int64 // how long before the key's end, at least
 	leastExcluded, mostLate int64
 	violations              []string
