@@ -6,7 +6,7 @@ TESTS ?= .
 COVERAGE ?= 85
 export COVERAGE
 
-.PHONY: help build lint test cover lua-cover mutants test-long stress bench check
+.PHONY: help build lint test cover lua-cover mutants model test-long stress bench check
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ lua-cover:  ## Fail unless the tests see each branch of each Lua script
 mutants:  ## Put known faults into the code, one at a time, and fail unless a test finds each; MUTANTS=regexp chooses some
 	@scripts/with-redis.sh go run -C proof ./mutants -run '$(MUTANTS)'
 
+model:  ## Check the model of the wait queue, and that its mutants are found
+	@docs/models/check.sh
+
 test-long:  ## Run the heavy tests at full length and print their figures; TESTS=regexp chooses some
 	@scripts/with-redis.sh scripts/test.sh long '$(TESTS)'
 
@@ -38,6 +41,6 @@ stress:  ## Test the root package ten times under the race detector
 bench:  ## Run the benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-check: build lint test cover lua-cover mutants test-long  ## Everything that CI runs, in the same order
+check: build lint test cover lua-cover mutants model test-long  ## Everything that CI runs, in the same order
 
 .NOTPARALLEL:

@@ -51,6 +51,7 @@ func taught(t testing.TB, s *redistest.Server) *redistest.Server {
 	for _, script := range []*Script{
 		acquireScript, renewScript, releaseScript,
 		reentrantAcquireScript, reentrantEnterScript, reentrantRenewScript, reentrantReleaseScript,
+		tryScript, enqueueScript, claimScript, cancelScript, pollScript,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", script.source)
 	}

@@ -99,7 +99,8 @@ func isDenied(line redis.Error) bool {
 		strings.Contains(text, "The user executing the script can't") ||
 		strings.HasPrefix(text, "ERR invalid password") ||
 		strings.HasPrefix(text, "ERR Client sent AUTH") ||
-		strings.HasPrefix(text, "ERR AUTH <password> called")
+		strings.HasPrefix(text, "ERR AUTH <password> called") ||
+		strings.HasPrefix(text, "ERR Protocol error: unauthenticated") // a long request before AUTH
 }
 
 // isReadOnly says that the connection leads to a replica: after a failover behind one address another one may lead to the master.

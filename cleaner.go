@@ -2,7 +2,6 @@ package relock
 
 import (
 	"errors"
-	"log/slog"
 	"time"
 )
 
@@ -20,7 +19,8 @@ const cleanLimit = 700 * time.Millisecond
 // context.
 type cleanup struct {
 	key     string // as the user named it, for the log
-	logger  *slog.Logger
+	client  *Client
+	quiet   bool // nothing is said when it is given up: no lock depends on it
 	release func(now time.Time) scripted
 	lost    func()        // called when the server answers that there is nothing of ours; may be nil
 	doubt   doubt         // requests that the release cleans up after
@@ -29,8 +29,9 @@ type cleanup struct {
 	gap     time.Duration // the next pause, from sending to sending
 
 	// Of the cleaner's goroutine.
-	settled bool // the doubt was settled before the sending under way
-	tries   int  // that were sent
+	settled  bool   // the doubt was settled before the sending under way
+	redisKey string // of that
+	tries    int    // that were sent
 
 	answer   outcome       // the first answer
 	first    bool          // it answered the first sending
@@ -57,7 +58,9 @@ func (c *cleanup) next(now time.Time) (scripted, bool) {
 		return scripted{}, false
 	}
 	c.settled = c.doubt.settled()
-	return c.release(now), true
+	s := c.release(now)
+	c.redisKey = s.key
+	return s, true
 }
 
 // took keeps the first answer and says when to send again. Only the answer to a release that was sent after
@@ -68,6 +71,9 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 	}
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
+		if o.reply == int64(answerMore) {
+			c.client.passOn(c.redisKey)
+		}
 		if o.err == nil && (c.settled || !o.sent.Before(c.until)) {
 			return time.Time{}, false
 		}
@@ -83,19 +89,15 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 
 // report says that no release was ever answered: the key has ended by itself.
 func (c *cleanup) report() {
-	select {
-	case <-c.answered:
-	default:
-		c.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
+	if !c.quiet && !c.isAnswered() {
+		c.client.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
 	}
 }
 
 // note keeps the first answer.
 func (c *cleanup) note(o outcome) {
-	select {
-	case <-c.answered:
+	if c.isAnswered() {
 		return
-	default:
 	}
 	c.answer, c.first = o, c.tries == 1
 	close(c.answered)
@@ -104,8 +106,23 @@ func (c *cleanup) note(o outcome) {
 	}
 }
 
+func (c *cleanup) isAnswered() bool {
+	select {
+	case <-c.answered:
+		return true
+	default:
+		return false
+	}
+}
+
 // clean hands a release to the cleaner, to be sent at once.
 func (c *Client) clean(job *cleanup) {
-	job.logger = c.logger
+	job.client = c
 	c.cleaner.add(newJob(job), time.Now())
+}
+
+// cleanQuietly is clean for what mends itself, only later, should it be given up.
+func (c *Client) cleanQuietly(job *cleanup) {
+	job.quiet = true
+	c.clean(job)
 }

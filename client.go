@@ -11,7 +11,7 @@ import (
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
-// them, one cleaner repeats releases that were not answered.
+// them, one cleaner repeats releases that were not answered, one subscription and one poller wake all that wait.
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
@@ -20,6 +20,7 @@ type Client struct {
 	driver   driver
 	watchdog *worker
 	cleaner  *worker
+	queue    *queue
 	logger   *slog.Logger
 	tasks    *tasks
 
@@ -106,6 +107,7 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = newWorker(d, client.tasks, client.life.Done())
 	client.cleaner = newWorker(d, client.tasks, client.life.Done())
+	client.queue = newQueue(client)
 	return client, nil
 }
 
@@ -203,8 +205,12 @@ func (c *Client) eval(ctx context.Context, limit limits, s scripted) (outcome, d
 
 func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted) outcome {
 	o := c.driver.call(ctx, limit, s.bySHA())
-	if isNoScript(o.err) {
-		return c.driver.call(ctx, limit, s.bySource())
+	for range 2 { // not known, then refused for its keys
+		next, ok := s.after(o.err)
+		if !ok {
+			break
+		}
+		o = c.driver.call(ctx, limit, next)
 	}
 	return o
 }
@@ -252,10 +258,13 @@ func (c *Client) close() error {
 	}
 	c.watchdog.link.close()
 	c.cleaner.link.close()
+	c.queue.close()
 	err := c.driver.close()
 	c.tasks.wait()
 	for _, t := range c.cleaner.pending() {
-		c.logger.Warn("relock: closed before a release was confirmed", "key", t.(*cleanup).key)
+		if job := t.(*cleanup); !job.quiet {
+			c.logger.Warn("relock: closed before a release was confirmed", "key", job.key)
+		}
 	}
 	return err
 }

@@ -904,6 +904,7 @@ type closing struct {
 	c      *Client
 	pool   *redis.Pool   // the user's, else nil
 	block  chan struct{} // closed to let the user's dials go on
+	once   sync.Once     // of that
 	blocks atomic.Bool   // whether the user's dials block
 	stuck  atomic.Int32  // the user's dials that do
 	taken  []redis.Conn  // out of the pool, by the test
@@ -915,6 +916,16 @@ func (b *closing) ownClient(opts ...ClientOption) func(*testing.T) {
 		require.NoError(t, err)
 		b.c = c
 	}
+}
+
+func (b *closing) unblock() { b.once.Do(func() { close(b.block) }) }
+
+// endAtCleanup ends all calls that async has started before, also when the test fails.
+func (b *closing) endAtCleanup(t *testing.T) {
+	t.Cleanup(func() {
+		b.unblock()
+		_ = b.c.Close() // what it says is checked elsewhere
+	})
 }
 
 func (b *closing) dial() (redis.Conn, error) {
@@ -997,13 +1008,11 @@ func TestClose(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &closing{s: redistest.Start(t), block: make(chan struct{})}
-			var unblock sync.Once
-			t.Cleanup(func() { unblock.Do(func() { close(b.block) }) })
 			leaks := goleak.IgnoreCurrent()
 			tt.setup(b)(t)
 			closeEndsAll(t, b, tt.spoil, tt.alive)
 
-			unblock.Do(func() { close(b.block) })
+			b.unblock()
 			putBack(b.c, b.taken)
 			switch tt.name {
 			case "server gone":
@@ -1030,11 +1039,16 @@ func TestClose(t *testing.T) {
 // blockDials makes the user's dials block, and takes the idle connections away until all who want one dial.
 func blockDials(t *testing.T, b *closing) {
 	b.blocks.Store(true)
+	for range 4 {
+		async(t, func() error { _ = b.c.Ping(t.Context()); return nil })
+	}
+	b.endAtCleanup(t)
 	eventually(t, 2*time.Second, func() bool {
 		for b.pool.IdleCount() > 0 {
 			b.taken = append(b.taken, b.pool.Get())
 		}
-		return b.stuck.Load() >= 4 && b.pool.ActiveCount() == len(b.taken)+int(b.stuck.Load())
+		dialling := b.pool.ActiveCount() - len(b.taken)
+		return dialling >= 4 && int(b.stuck.Load()) >= dialling
 	}, "dials do not block")
 }
 
@@ -1064,7 +1078,8 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 		async(t, func() error { return NewReentrantLock("nested", c, WithBlock()).Lock(ctx) }),
 		async(t, func() error { _, err := NewReentrantLock("nested", c, WithBlock()).Acquire(forever); return err }),
 	}
-	eventually(t, 5*time.Second, func() bool { return calls(t, b.s, "evalsha") >= 8 }, "nobody waits")
+	b.endAtCleanup(t)
+	eventually(t, 5*time.Second, func() bool { return calls(t, b.s, "zadd") >= 4 && calls(t, b.s, "subscribe") == 1 }, "nobody waits")
 	spoil(t, b)
 	var inFlight []<-chan error
 	for _, ctx := range []context.Context{ctx, forever} {
@@ -1074,6 +1089,7 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 			async(t, func() error { return NewRedisLock(uuid.NewString(), c).Lock(ctx) }),
 			async(t, func() error { return nested.Extend(ctx, 30*time.Second) }))
 	}
+	b.endAtCleanup(t)
 	time.Sleep(20 * time.Millisecond) // so that the calls are under way: nothing tells
 
 	start := time.Now()

@@ -84,7 +84,7 @@ var (
 	_ = []relock.LockOption{
 		relock.WithBlock(), relock.WithBlockTimeout(time.Second), relock.WithPollInterval(time.Second), relock.WithExpiry(time.Second),
 		relock.WithWatchdog(time.Second), relock.WithMaxHold(time.Second), relock.WithMinHold(time.Second), relock.WithOwner(""),
-		relock.WithLabel(""),
+		relock.WithLabel(""), relock.WithFair(),
 	}
 	reasons = []error{
 		relock.ErrLockAcquiredByOthers, relock.ErrNotHeld, relock.ErrLockLost, relock.ErrInvalid, relock.ErrClosed, relock.ErrQuorum,

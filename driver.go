@@ -53,6 +53,10 @@ func ofLease(lease time.Duration) limits {
 type link interface {
 	// pipeline sends the requests together and returns an outcome for each, within limit.
 	pipeline(limit time.Duration, requests []request) []outcome
+	// subscribe listens to a channel until the connection is cut, and returns why.
+	subscribe(channel string, confirmed func(), message func(string)) error
+	// cut closes the connection; the next use opens another.
+	cut()
 	close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -225,6 +226,30 @@ func ExampleRedisLock_Lock_blocking() {
 	// Output:
 	// second has it
 	// <nil>
+}
+
+// Whoever asks first is served first, over all processes.
+func ExampleWithFair() {
+	client := newClient()
+	defer client.Close()
+
+	sold := 0
+	var buyers sync.WaitGroup
+	for range 3 {
+		buyers.Go(func() {
+			lock := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(10*time.Second))
+			err := lock.Do(context.Background(), func(context.Context) error {
+				sold++
+				return nil
+			})
+			if err != nil {
+				log.Print(err)
+			}
+		})
+	}
+	buyers.Wait()
+	fmt.Println("sold:", sold)
+	// Output: sold: 3
 }
 
 func ExampleRedisLock_TryLock() {

@@ -23,12 +23,13 @@ type lease struct {
 	client   *Client
 	key      string // as the user named it
 	protocol protocol
-	doubt    doubt         // acquiring requests whose answers never came
-	owner    *owner        // of a reentrant lock; nil for a plain one
-	turn     turn          // one change of the levels at a time
-	limit    time.Duration // of one command
-	late     time.Duration // how long after its sending a late copy of the acquire is looked for
-	job      *job          // in the watchdog
+	doubt    doubt                    // acquiring requests whose answers never came
+	undo     func(time.Time) scripted // cancels the wait that it came from; nil when there was none
+	owner    *owner                   // of a reentrant lock; nil for a plain one
+	turn     turn                     // one change of the levels at a time
+	limit    time.Duration            // of one command
+	late     time.Duration            // how long after its sending a late copy of the acquire is looked for
+	job      *job                     // in the watchdog
 
 	mu     sync.Mutex // guards what follows; taken before Client.mu, never after
 	until  time.Time
@@ -127,9 +128,24 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	job := newCleanup(l.key, l.length, l.late, d, l.release(l.live, l.seq, l.keep))
+	job := l.newCleanup(d, l.release(l.live, l.seq, l.keep))
 	if l.live > 0 {
 		job.lost = func() { l.lose(ErrLockLost) }
+	}
+	return job
+}
+
+// newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
+// its wait into the queue again, so that after the first answer the wait is cancelled.
+func (l *lease) newCleanup(d doubt, release func(time.Time) scripted) *cleanup {
+	job := newCleanup(l.key, l.length, l.late, d, release)
+	if l.undo != nil && d.exists() {
+		job.release = func(now time.Time) scripted {
+			if job.isAnswered() {
+				return l.undo(now)
+			}
+			return release(now)
+		}
 	}
 	return job
 }

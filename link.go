@@ -2,6 +2,8 @@ package relock
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -77,17 +79,18 @@ func sendAll(conn redis.Conn, requests []request) error {
 }
 
 func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) outcome {
-	left := max(time.Until(deadline), time.Millisecond)
-	var reply any
-	var err error
-	if _, ok := conn.(redis.ConnWithTimeout); ok {
-		reply, err = redis.ReceiveWithTimeout(conn, left)
-	} else {
-		reply, err = conn.Receive()
-	}
+	reply, err := receiveWithin(conn, max(time.Until(deadline), time.Millisecond))
 	o := newOutcome(sent, reply, err)
 	o.err = l.driver.orClosed(o.err)
 	return o
+}
+
+// receiveWithin takes an answer in; 0 is no limit. A connection of the user's may know no limits, or only its own.
+func receiveWithin(conn redis.Conn, limit time.Duration) (any, error) {
+	if _, ok := conn.(redis.ConnWithTimeout); ok {
+		return redis.ReceiveWithTimeout(conn, limit)
+	}
+	return conn.Receive()
 }
 
 // connect returns the connection, dialling it when there is none.
@@ -116,6 +119,47 @@ func (l *poolLink) keep(conn redis.Conn) (redis.Conn, error) {
 	}
 	l.conn = conn
 	return conn, nil
+}
+
+// subscribe listens to a channel until the connection is cut, and returns why.
+func (l *poolLink) subscribe(channel string, confirmed func(), message func(string)) error {
+	conn, err := l.connect(0)
+	if err != nil {
+		return l.driver.orClosed(explain(err))
+	}
+	defer l.drop(conn)
+	if err := sendAll(conn, []request{{cmd: "SUBSCRIBE", args: []any{channel}}}); err != nil {
+		return l.driver.orClosed(explain(err))
+	}
+	for timeout := l.driver.commandTimeout; ; timeout = 0 {
+		reply, err := receiveWithin(conn, timeout)
+		if err != nil {
+			return l.driver.orClosed(explain(err))
+		}
+		values, _ := redis.Values(reply, nil)
+		if len(values) != 3 {
+			return errBadMessage
+		}
+		switch kind, _ := redis.String(values[0], nil); kind {
+		case "subscribe":
+			confirmed()
+		case "message":
+			text, _ := redis.String(values[2], nil)
+			message(text)
+		}
+	}
+}
+
+var errBadMessage = fmt.Errorf("%w: not a message of a subscription", io.ErrUnexpectedEOF)
+
+// cut ends whatever waits for the connection; the next use opens another.
+func (l *poolLink) cut() {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		l.drop(conn)
+	}
 }
 
 func (l *poolLink) drop(conn redis.Conn) {

@@ -204,6 +204,10 @@ var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait
 
 func (l *RedisLock) compete(w *wait) (*level, error) {
 	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.caller}
+	if w.block || l.settings.fair {
+		a.queued = newQueued(l.client.queue.enter(l.key, a.redisKey), 'p', &l.settings, !w.block, a.body)
+		w.queued = a.queued
+	}
 	defer a.finish()
 	return w.acquire(a.try)
 }

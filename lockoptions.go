@@ -26,6 +26,7 @@ const (
 	optMinHold
 	optOwner
 	optLabel
+	optFair
 )
 
 var optionNames = map[option]string{
@@ -38,6 +39,7 @@ var optionNames = map[option]string{
 	optMinHold:      "WithMinHold",
 	optOwner:        "WithOwner",
 	optLabel:        "WithLabel",
+	optFair:         "WithFair",
 }
 
 const (
@@ -89,8 +91,19 @@ func WithBlockTimeout(d time.Duration) LockOption {
 	return lockOption{optBlock | optBlockTimeout, func(c *lockConfig) { c.blockTimeout = d }}
 }
 
-// WithPollInterval sets how long a waiter pauses at least between two attempts. It may be 1ms to a quarter of
-// the lease. The default is 50ms, or a quarter of the lease where that is less.
+// WithFair hands the lock over in the order of arrival, over all processes, and no TryLock overtakes who waits. A
+// client that is gone costs its successors next to nothing, one that hangs the time that a waiter has to take what
+// was handed to it, see [WithPollInterval]. All users of a key have to agree on it: whoever meets a lock of the
+// other mode gets [ErrKeyConflict]. By default a newcomer may take a lock that has just become free; but a waiter
+// that has been there for over 10ms is the next for certain.
+func WithFair() LockOption { return lockOption{name: optFair} }
+
+// WithPollInterval sets how often a waiter looks at the lock by itself while no message can wake it, and how soon it
+// tries again after an error. It may be 1ms to a quarter of the lease. The default is 50ms, or a quarter of the
+// lease where that is less.
+//
+// A waiter that the lock is handed to has 1.25s to take it, or four poll intervals where that is more, and one lease
+// at most; then the next one has its turn.
 func WithPollInterval(d time.Duration) LockOption {
 	return lockOption{optPollInterval, func(c *lockConfig) { c.pollInterval = d }}
 }
@@ -176,6 +189,18 @@ type lockSettings struct {
 	minHold      time.Duration // 0: none
 	owner        string
 	label        string // escaped
+	fair         bool
+}
+
+// claim is how long a lock that was handed over waits for its new holder: longer than the period, so that one that
+// missed the message learns of it by its poll.
+func (s *lockSettings) claim() time.Duration {
+	return min(s.lease, max(1250*time.Millisecond, 4*s.poll)).Truncate(time.Millisecond)
+}
+
+// period is how often a client that waits shows that it lives.
+func (s *lockSettings) period() time.Duration {
+	return max(s.poll, min(time.Second, s.lease/3, s.claim()*4/5), time.Millisecond)
 }
 
 // asked is the expiry that an acquire asks for: the key stays for the minimum hold even when no release comes
@@ -192,12 +217,12 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 		}
 	}
 	own.check(m)
-	for bit := optBlock; bit <= optLabel; bit <<= 1 {
+	for bit := optBlock; bit <= optFair; bit <<= 1 {
 		m.check(!own.has(bit&^allowed), "%s: this kind of lock cannot honour it", optionNames[bit])
 	}
 	c := own.over(defaults, allowed)
 	s := lockSettings{
-		block: c.has(optBlock), blockTimeout: c.blockTimeout,
+		block: c.has(optBlock), blockTimeout: c.blockTimeout, fair: c.has(optFair),
 		maxHold: c.maxHold, minHold: c.minHold, owner: c.owner, label: escape(c.label),
 	}
 	s.lease, s.watched = c.lease()

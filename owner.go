@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"fmt"
+	"sync"
 )
 
 // carried is the chain of holds that a context carries, newest first.
@@ -82,6 +83,35 @@ type owner struct {
 	turn  turn
 	users int    // calls under way; guarded by Client.mu
 	lease *lease // until its last level was unlocked; guarded by turn
+
+	mu    sync.Mutex
+	waits map[*queued]struct{} // calls of the owner that wait
+}
+
+func (o *owner) join(w *queued) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waits == nil {
+		o.waits = map[*queued]struct{}{}
+	}
+	o.waits[w] = struct{}{}
+}
+
+func (o *owner) part(w *queued) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.waits, w)
+}
+
+// wakeOthers makes the owner's other calls look again.
+func (o *owner) wakeOthers(own *queued) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for w := range o.waits {
+		if w != own {
+			w.nudge()
+		}
+	}
 }
 
 type ownerOf struct{ lock, id string }

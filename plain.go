@@ -25,9 +25,9 @@ func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
 	return scripted{releaseScript, p.redisKey, []any{p.value, keep.Milliseconds(), kept}}
 }
 
-// plainAttempt is the wait of one call for a plain lock. Its first attempt is SET NX, which is sent once: a
-// value whose answer never came goes to the cleaner and is never believed. All later ones are the acquire
-// script with a value of their own.
+// plainAttempt is one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer
+// never came goes to the cleaner and is never believed. All later ones are scripts with a value of their own:
+// acquire, or those of the queue when the call waits or the lock is fair.
 type plainAttempt struct {
 	client   *Client
 	key      string
@@ -35,33 +35,59 @@ type plainAttempt struct {
 	settings *lockSettings
 	caller   context.Context
 
+	queued *queued // the place in the queue; nil when the call does not wait and may overtake
+
 	first string // the value of SET NX, "" before it was sent; the script may take it over
 	value string // of the script; "" before it was sent
 	doubt doubt  // about the script
 }
 
 func (a *plainAttempt) try(ctx context.Context) (*level, error) {
-	if a.first == "" {
+	if a.first == "" && !a.settings.fair && (a.queued == nil || a.queued.first()) {
 		h, next, err := a.setNX(ctx)
 		if !next {
 			return h, err
 		}
 	}
+	if a.queued != nil {
+		return a.queue(ctx)
+	}
 	return a.script(ctx)
+}
+
+// body is what the lock stores under a hold.
+func (a *plainAttempt) body(hold string) (value, info string) {
+	return a.client.identity.value(hold, a.settings), ""
+}
+
+// queue asks in the queue's order.
+func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
+	sent, err := a.queued.attempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := a.queued.granted()
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, a.settings.minHold > 0}, sent, a.settings, g.doubt)
+	l.undo = g.undo
+	return l.begin(a.caller, sent, a.settings)
 }
 
 // setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken,
 // to see by what, and when the connection broke.
 func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err error) {
-	value, err := a.newValue()
+	id, err := utils.NewID()
 	if err != nil {
 		return nil, false, err
 	}
+	value := a.client.identity.value(id, a.settings)
 	o := a.client.driver.call(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
 	if o.sent.IsZero() {
 		return nil, false, o.err
 	}
 	a.first = value
+	if a.queued != nil {
+		a.queued.earlier = id
+	}
 	if d := (doubt{}).add(o); d.exists() {
 		a.client.clean(a.cleanup(value, d))
 	}
@@ -80,11 +106,11 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 // script takes a key that is free, or that holds the value of the SET NX.
 func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 	if a.value == "" {
-		value, err := a.newValue()
+		id, err := utils.NewID()
 		if err != nil {
 			return nil, err
 		}
-		a.value = value
+		a.value = a.client.identity.value(id, a.settings)
 	}
 	lease := a.settings.lease
 	o, d := a.client.eval(ctx, ofLease(lease), scripted{acquireScript, a.redisKey, []any{a.value, a.first, a.settings.asked().Milliseconds()}})
@@ -100,14 +126,6 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 	return nil, ErrKeyConflict
 }
 
-func (a *plainAttempt) newValue() (string, error) {
-	id, err := utils.NewID()
-	if err != nil {
-		return "", err
-	}
-	return a.client.identity.value(id, a.settings.label), nil
-}
-
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, d doubt) (*level, error) {
@@ -118,6 +136,9 @@ func (a *plainAttempt) grant(value string, sent time.Time, d doubt) (*level, err
 
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
+	if a.queued != nil {
+		a.queued.leave()
+	}
 	if a.doubt.exists() {
 		a.client.clean(a.cleanup(a.value, a.doubt))
 	}

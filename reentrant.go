@@ -103,6 +103,12 @@ func (l *ReentrantLock) acquire(ctx context.Context, block bool) (*level, error)
 	o := l.client.enter(ownerOf{l.key, id})
 	defer l.client.exit(o)
 	a := &reentrantAttempt{lock: l, owner: o, caller: ctx, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
+	if block || l.settings.fair {
+		a.queued = newQueued(l.client.queue.enter(l.key, a.protocol.redisKey), 'r', &l.settings, !block, a.body)
+		w.queued = a.queued
+		o.join(a.queued)
+		defer o.part(a.queued)
+	}
 	defer a.finish()
 	return w.acquire(a.try)
 }
@@ -150,6 +156,7 @@ type reentrantAttempt struct {
 	owner    *owner
 	caller   context.Context
 	protocol reentrantProtocol // of the hold that this call would make
+	queued   *queued           // the place in the queue; nil when the call does not wait and may overtake
 
 	doubt doubt // about the requests that would make it
 }
@@ -163,7 +170,29 @@ func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 	if l := a.owner.lease; l != nil {
 		return a.reenter(ctx, l)
 	}
+	if a.queued != nil {
+		return a.queue(ctx)
+	}
 	return a.first(ctx)
+}
+
+// body is what the lock stores under a hold.
+func (a *reentrantAttempt) body(string) (owner, info string) {
+	return a.owner.key.id, a.lock.client.identity.info(a.lock.settings.label)
+}
+
+// queue asks for a hold in the queue's order.
+func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
+	sent, err := a.queued.attempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := a.queued.granted()
+	p := a.protocol
+	p.hold = g.hold
+	l := newLease(a.lock.client, a.lock.key, p, sent, &a.lock.settings, g.doubt)
+	l.undo = g.undo
+	return a.begin(l, sent)
 }
 
 // first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
@@ -188,12 +217,18 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		return nil, ErrKeyConflict
 	}
 	l := newLease(c, a.lock.key, a.protocol, o.sent, s, a.doubt)
-	l.owner, l.turn = a.owner, a.owner.turn
 	a.protocol.hold, a.doubt = "", doubt{} // the lease cleans up after itself
-	h, err := l.begin(a.caller, o.sent, s)
+	return a.begin(l, o.sent)
+}
+
+// begin makes a lease the owner's. Whoever waits as the same owner goes one level deeper instead.
+func (a *reentrantAttempt) begin(l *lease, sent time.Time) (*level, error) {
+	l.owner, l.turn = a.owner, a.owner.turn
+	h, err := l.begin(a.caller, sent, &a.lock.settings)
 	if err == nil {
 		a.owner.lease = l
-		c.enter(a.owner.key) // until the last level is dropped
+		a.lock.client.enter(a.owner.key) // until the last level is dropped
+		a.owner.wakeOthers(a.queued)
 	}
 	return h, err
 }
@@ -238,6 +273,9 @@ func lostLevel(over error) error {
 // finish cleans up after a wait that ended without a grant of its own while its request may still be
 // executed.
 func (a *reentrantAttempt) finish() {
+	if a.queued != nil {
+		a.queued.leave()
+	}
 	if !a.doubt.exists() {
 		return
 	}

@@ -17,7 +17,13 @@ func (l *lease) giveBack(levels int) error {
 	l.mu.Unlock()
 	o, d := c.eval(context.Background(), limits{limit / 2, limit / 2, start.Add(limit * 3 / 4)}, release(start))
 	if o.answered && o.err == nil {
+		if o.reply == int64(answerMore) {
+			c.passOn(release(start).key)
+		}
 		if levels == 0 && !l.doubt.last.IsZero() {
+			if l.undo != nil {
+				release = l.undo
+			}
 			c.clean(l.releaseJob(levels, release))
 		}
 		return l.judge(o, levels, !d.exists())
@@ -46,7 +52,7 @@ func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanu
 	if levels == 0 {
 		d = l.doubt
 	}
-	job := newCleanup(l.key, l.length, l.late, d, release)
+	job := l.newCleanup(d, release)
 	if levels > 0 {
 		job.lost = func() { l.lose(ErrLockLost) }
 	}
@@ -63,7 +69,8 @@ func (l *lease) judge(o outcome, levels int, first bool) error {
 	l.mu.Lock()
 	inTime := time.Until(l.until) > 0
 	l.mu.Unlock()
-	if levels == 0 && !first && inTime && o.reply == int64(answerOther) {
+	nothing := o.reply == int64(answerOther) || o.reply == int64(answerAlien) // what is reserved for the next one is of another type
+	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}
 	l.lose(ErrLockLost) // the levels that are left, if any

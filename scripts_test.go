@@ -33,7 +33,9 @@ func (b *scriptBench) do(command string, args ...any) any {
 }
 
 func (b *scriptBench) try(s scripted) (any, error) {
-	return b.conn.Do("EVAL", append([]any{s.script.source, 1, b.key}, s.args...)...)
+	s.key = b.key
+	r := s.bySource()
+	return b.conn.Do(r.cmd, r.args...)
 }
 
 func (b *scriptBench) run(s scripted) int64 {

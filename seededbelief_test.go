@@ -131,9 +131,11 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 	defer cancel()
 	lock := NewReentrantLock(cellKey, c.client, WithBlock(), WithOwner("me"))
 	result := async(t, func() error { return lock.Lock(ctx) })
-	require.True(t, c.proxy.Await(requestsOf["ReentrantLock"].acquire, 3, cellPatience/2), "it has to wait for its own release")
+	require.True(t, c.proxy.Await(faults.Script(enqueueScript.sha), 2, cellPatience/2), "it has to wait for its own release")
+	late := c.bench.state().content.(map[string]string)["hold"]
 	c.proxy.Release()
 	require.NoError(t, resultWithin(t, result, cellPatience))
 	require.Equal(t, 1, c.levels())
+	require.NotEqual(t, late, c.bench.state().content.(map[string]string)["hold"])
 	require.NoError(t, lock.Unlock(t.Context()))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -260,12 +261,12 @@ func (s *storm) quiet(settle func()) {
 	defer s.gate.Unlock()
 	settle()
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
-		keys, err := redis.Strings(s.server.Try(s, "KEYS", "*"))
-		require.NoError(s, err)
-		if len(keys) == 0 {
+		locks, others := s.keys()
+		s.requireEnd(others)
+		if len(locks) == 0 {
 			break
 		}
-		require.True(s, time.Now().Before(end), "keys are left: %v", keys)
+		require.True(s, time.Now().Before(end), "locks are left: %v", locks)
 	}
 	for _, c := range s.clients {
 		c.mu.Lock()
@@ -275,6 +276,30 @@ func (s *storm) quiet(settle func()) {
 		require.Empty(s, c.watchdog.pending(), "renewals")
 		d := c.driver.(*poolDriver)
 		eventually(s, 2*time.Second, func() bool { return len(d.slots) == 0 }, "connections in use")
+	}
+}
+
+// keys are what is at the server: locks, and what belongs to their queues.
+func (s *storm) keys() (locks, others []string) {
+	keys, err := redis.Strings(s.server.Try(s, "KEYS", "*"))
+	require.NoError(s, err)
+	for _, key := range keys {
+		if strings.HasSuffix(key, "}") {
+			locks = append(locks, key)
+		} else {
+			others = append(others, key)
+		}
+	}
+	return locks, others
+}
+
+// requireEnd checks that what is left of queues, which a poll may leave that was overtaken, ends with them.
+func (s *storm) requireEnd(keys []string) {
+	for _, key := range keys {
+		left, err := redis.Int64(s.server.Try(s, "PTTL", key))
+		require.NoError(s, err)
+		require.NotEqual(s, int64(-1), left, "%s stays for ever", key)
+		require.LessOrEqual(s, left, int64(12000), key)
 	}
 }
 

@@ -39,8 +39,24 @@ func newIdentity() (identity, error) {
 }
 
 // value is what a plain lock stores under a hold id.
-func (i identity) value(hold, label string) string {
-	return "relock/1|p|" + hold + i.process + label + "|" + since()
+func (i identity) value(hold string, s *lockSettings) string {
+	mark := "relock/1|p|"
+	if s.fair {
+		mark = "relock/1|f|"
+	}
+	return mark + hold + i.process + s.label + "|" + since()
+}
+
+// hold is the id of the hold that the client's n-th wait takes. No two waits share one.
+func (i identity) hold(n uint64) string { return i.id + ":" + strconv.FormatUint(n, 10) }
+
+// waitOf names a wait, so that scripts know all that a hand-over needs of it.
+func waitOf(hold string, kind byte, s *lockSettings) string {
+	mode := byte('u')
+	if s.fair {
+		mode = 'f'
+	}
+	return hold + ":" + string([]byte{kind, mode}) + ":" + strconv.FormatInt(s.claim().Milliseconds(), 10)
 }
 
 // keptValue is what it stores after its release, for the rest of its minimum hold.

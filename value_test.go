@@ -302,7 +302,7 @@ func TestLongestValue(t *testing.T) {
 	longest := identity{id: made.id, process: "|" + made.id + "|" + strings.Repeat("h", maxHost) + "|4194304000|"}
 	label := escape(strings.Repeat("|", 85)) + "x"
 	require.Len(t, label, maxLabel)
-	value := longest.value(uuid.NewString(), label)
+	value := longest.value(uuid.NewString(), &lockSettings{label: label})
 	require.LessOrEqual(t, len(value), 512)
 	require.LessOrEqual(t, len(longest.info(label)), 512)
 

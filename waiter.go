@@ -17,8 +17,9 @@ type wait struct {
 	ctx      context.Context // the caller's, cut by the block timeout
 	cancel   context.CancelFunc
 
-	last  error         // the last reason seen
-	pause time.Duration // after a server's error
+	queued *queued       // the call's place in the queue; nil for one that does not wait
+	last   error         // the last reason seen
+	pause  time.Duration // after a server's error
 }
 
 func (c *Client) newWait(ctx context.Context, s *lockSettings, block bool) *wait {
@@ -37,7 +38,7 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 			return h, nil
 		}
 		w.note(err)
-		if !w.block || !IsRetryableErr(err) || !w.sleep() {
+		if !w.block || !IsRetryableErr(err) || !w.sleep(err) {
 			return nil, w.reason()
 		}
 	}
@@ -55,24 +56,44 @@ func (w *wait) note(err error) {
 // maxPause is how far pauses grow while the server answers with errors or not at all.
 const maxPause = time.Second
 
-// sleep pauses before the next attempt: never less than the poll interval, whatever the server answered. It
-// returns false when the wait is over. A push wake-up would end the pause here.
-func (w *wait) sleep() bool {
-	poll := w.settings.poll
-	if errors.Is(w.last, ErrLockAcquiredByOthers) {
-		w.pause = poll
-	} else {
-		w.pause = max(poll, min(2*w.pause, maxPause))
+// sleep pauses before the next attempt, after one that failed with err: until the call is woken when it is in the
+// queue, else for a while, never less than the poll interval. It returns false when the wait is over.
+func (w *wait) sleep(err error) bool {
+	var wake <-chan struct{}
+	var due <-chan time.Time
+	if w.queued != nil {
+		wake = w.queued.wake
 	}
-	timer := time.NewTimer(w.pause + rand.N(w.pause/5+1))
-	defer timer.Stop()
+	if w.queued == nil || !w.queued.known || !errors.Is(err, ErrLockAcquiredByOthers) {
+		timer := time.NewTimer(w.nextPause(err))
+		defer timer.Stop()
+		due = timer.C
+	}
 	select {
-	case <-timer.C:
+	case <-wake:
+		return true
+	case <-due:
 		return true
 	case <-w.ctx.Done():
 	case <-w.client.life.Done():
 	}
+	if w.queued != nil {
+		if err := w.queued.trouble(); err != nil {
+			w.note(err)
+		}
+	}
 	return false
+}
+
+// nextPause grows while the server answers with errors or not at all.
+func (w *wait) nextPause(err error) time.Duration {
+	poll := w.settings.poll
+	if errors.Is(err, ErrLockAcquiredByOthers) {
+		w.pause = poll
+	} else {
+		w.pause = max(poll, min(2*w.pause, maxPause))
+	}
+	return w.pause + rand.N(w.pause/5+1)
 }
 
 // reason is why the wait ended without a grant.

@@ -73,6 +73,16 @@ func (w *worker) add(j *job, at time.Time) {
 	}
 }
 
+// sooner is add for a job that may have an earlier time already, which it keeps.
+func (w *worker) sooner(j *job, at time.Time) {
+	w.mu.Lock()
+	planned := j.index >= 0 && !at.Before(j.at)
+	w.mu.Unlock()
+	if !planned {
+		w.add(j, at)
+	}
+}
+
 func (w *worker) put(j *job, at time.Time) {
 	switch j.at = at; {
 	case j.removed:
@@ -256,7 +266,7 @@ func (w *worker) finish(j *job) {
 	}
 }
 
-// pipeline runs scripts over a link: by digest, and in full where the server does not know one.
+// pipeline runs scripts over a link: by digest, and otherwise where the server refuses that.
 func pipeline(l link, limit time.Duration, scripts []scripted) []outcome {
 	if len(scripts) == 0 {
 		return nil
@@ -266,16 +276,16 @@ func pipeline(l link, limit time.Duration, scripts []scripted) []outcome {
 		requests[i] = s.bySHA()
 	}
 	outcomes := l.pipeline(limit, requests)
-	var unknown []int
+	var again []int
 	requests = requests[:0]
 	for i, o := range outcomes {
-		if isNoScript(o.err) {
-			unknown, requests = append(unknown, i), append(requests, scripts[i].bySource())
+		if next, ok := scripts[i].after(o.err); ok {
+			again, requests = append(again, i), append(requests, next)
 		}
 	}
-	if len(unknown) > 0 {
+	if len(again) > 0 {
 		for k, o := range l.pipeline(limit, requests) {
-			outcomes[unknown[k]] = o
+			outcomes[again[k]] = o
 		}
 	}
 	return outcomes

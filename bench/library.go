@@ -30,6 +30,7 @@ type library interface {
 // libraries are made for a server at an address.
 var libraries = map[string]func(address string) (library, error){
 	"relock":        func(address string) (library, error) { return newRelock(address) },
+	"relock fair":   func(address string) (library, error) { return newRelock(address, relock.WithFair()) },
 	"redsync":       newRedsync,
 	"bsm/redislock": newRedislock,
 	"rueidislock":   func(address string) (library, error) { return newRueidis(address, 1) },
@@ -37,7 +38,7 @@ var libraries = map[string]func(address string) (library, error){
 }
 
 // order is that of the tables.
-var order = []string{"relock", "redsync", "bsm/redislock", "rueidislock", "rueidislock 2"}
+var order = []string{"relock", "relock fair", "redsync", "bsm/redislock", "rueidislock", "rueidislock 2"}
 
 type relockLibrary struct{ client *relock.Client }
 

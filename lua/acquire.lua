@@ -3,14 +3,7 @@
 -- KEYS[1] the lock
 -- ARGV[1] value   ARGV[2] earlier value whose answer never came, or ""   ARGV[3] lease in ms
 --
--- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind
-
-local function whole(s, least)
-  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
-    return nil
-  end
-  return tonumber(s)
-end
+-- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
 
 local lease = whole(ARGV[3], 10)
 if #ARGV[1] == 0 or not lease then
@@ -32,6 +25,10 @@ if held == ARGV[1] then
   return 1
 end
 if held and (held ~= ARGV[2] or #ARGV[2] == 0) then
+  local mark = string.sub(held, 1, 11)
+  if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
+    return -1
+  end
   if string.sub(held, 1, 7) == 'relock/' then
     return 0
   end

@@ -3,14 +3,7 @@
 -- KEYS[1] the lock
 -- ARGV[1] owner   ARGV[2] hold id   ARGV[3] lease in ms   ARGV[4] info
 --
--- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind
-
-local function whole(s, least)
-  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
-    return nil
-  end
-  return tonumber(s)
-end
+-- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
 
 local lease = whole(ARGV[3], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then
@@ -19,15 +12,18 @@ end
 
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'none' then
+  if kind == 'string' and string.find(redis.call('GET', KEYS[1]), '^relock/1|w|.*:ru:') then
+    return 0
+  end
   if kind ~= 'hash' then
     return -1
   end
-  local hold = redis.call('HMGET', KEYS[1], 'hold')[1]
-  if hold ~= ARGV[2] then
-    if hold then
-      return 0
-    end
+  local stored = redis.call('HMGET', KEYS[1], 'hold', 'mode')
+  if not stored[1] or stored[2] then
     return -1
+  end
+  if stored[1] ~= ARGV[2] then
+    return 0
   end
   -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
   if redis.call('PTTL', KEYS[1]) < lease then

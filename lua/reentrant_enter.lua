@@ -5,13 +5,6 @@
 --
 -- 1: the change is applied, or an older one that no longer matters   0: not ours   -1: the key is of another kind
 
-local function whole(s, least)
-  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
-    return nil
-  end
-  return tonumber(s)
-end
-
 local count, seq, lease = whole(ARGV[3], 2), whole(ARGV[4], 2), whole(ARGV[5], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not lease then
   return redis.error_reply('ERR relock: reentrant_enter: bad arguments')

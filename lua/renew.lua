@@ -5,13 +5,6 @@
 --
 -- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
 
-local function whole(s, least)
-  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
-    return nil
-  end
-  return tonumber(s)
-end
-
 local lease = whole(ARGV[2], 10)
 if #ARGV[1] == 0 or not lease then
   return redis.error_reply('ERR relock: renew: bad arguments')

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -103,15 +102,11 @@ func (r register) write(n int64) (before int64) { return atomic.SwapInt64(r.valu
 // loadScripts makes the server know relock's scripts, so that each of their calls is one request, and returns the digests by name.
 func loadScripts(tb testing.TB, s *redistest.Server) map[string]string {
 	tb.Helper()
-	paths, err := filepath.Glob("../lua/*.lua")
-	require.NoError(tb, err)
 	digests := map[string]string{}
-	for _, path := range paths {
-		source, err := os.ReadFile(path)
-		require.NoError(tb, err)
+	for name, source := range scriptSources(tb) {
 		digest, err := redis.String(s.Do(tb, "SCRIPT", "LOAD", source), nil)
 		require.NoError(tb, err)
-		digests[strings.TrimSuffix(filepath.Base(path), ".lua")] = digest
+		digests[name] = digest
 	}
 	return digests
 }

@@ -20,7 +20,23 @@ type stored struct {
 	left          int64 // PTTL
 }
 
+// reservedFor looks for the reservation of a lock.
+const reservedFor = `
+if redis.call('TYPE', KEYS[1]).ok ~= 'string' then
+  return 0
+end
+return #(string.match(redis.call('GET', KEYS[1]), '^relock/1|w|.*') or '')`
+
+// settleReservation waits while the lock is reserved: for a waiter that was given up, until its cancel comes, and for one of a client
+// that crashed, until the reservation ends.
+func (m *machine) settleReservation(t *machineT, lock string) {
+	for end := time.Now().Add(machinePatience); m.do(t, "EVAL", reservedFor, 1, machineKey(lock)) != int64(0); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(end), "%s stays reserved", lock)
+	}
+}
+
 func (m *machine) stored(t *machineT, lock string) stored {
+	m.settleReservation(t, lock)
 	s := stored{before: time.Now()}
 	key := machineKey(lock)
 	require.NoError(t, m.conn.Send("HGETALL", key))
@@ -80,7 +96,7 @@ func (m *machine) checkExpiry(t *machineT, lock string, k *modelKey, s stored) {
 func wall(t time.Time) time.Time { return t.Round(0) }
 
 var (
-	holdForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	holdForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[1-9][0-9]*)?$`) // a UUID of its own, or one of a client's waits
 	seqForm  = regexp.MustCompile(`^#[1-9][0-9]*$`)
 )
 

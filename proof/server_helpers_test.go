@@ -3,6 +3,9 @@ package proof
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -112,4 +115,29 @@ func requireRenewed(t testing.TB, limit time.Duration, holds ...relock.Hold) {
 	for i, h := range holds {
 		serverUntil(t, limit, func() bool { return h.ValidUntil().After(before[i]) }, h.Key()+" renewed")
 	}
+}
+
+var (
+	joinedFiles = regexp.MustCompile(`luaScript\(("[^)]*")\)`)
+	fileName    = regexp.MustCompile(`"(\w+)"`)
+)
+
+// scriptSources returns relock's scripts as it sends them, each joined from files, by the name of the last one.
+func scriptSources(tb testing.TB) map[string]string {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "script.go"))
+	require.NoError(tb, err)
+	sources := map[string]string{}
+	for _, call := range joinedFiles.FindAllStringSubmatch(string(text), -1) {
+		name, source := "", ""
+		for _, file := range fileName.FindAllStringSubmatch(call[1], -1) {
+			name = file[1]
+			part, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
+			require.NoError(tb, err)
+			source += string(part) + "\n"
+		}
+		sources[name] = source
+	}
+	require.GreaterOrEqual(tb, len(sources), 12, "script.go joins its scripts in another way now")
+	return sources
 }

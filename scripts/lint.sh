@@ -30,5 +30,5 @@ scripts/each-module.sh "$@" run --config "$root/.golangci.yml" ./...
 
 if command -v shellcheck >/dev/null; then
 	echo "lint: shellcheck"
-	shellcheck scripts/*.sh .ci/run
+	shellcheck scripts/*.sh docs/models/*.sh .ci/run
 fi

@@ -1,7 +1,13 @@
 #!/bin/sh
 # Runs the model of the wait queue through spin: what is right must show no error, and each mutant must show one.
-# Needs spin and gcc. Usage: check.sh [name...], to run only these.
+# Needs spin and gcc; without them it does nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
+
+if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
+	echo "model: skipped, spin or gcc is not there"
+	[ -z "${CI:-}" ]
+	exit
+fi
 
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -7,7 +7,7 @@ import (
 )
 
 // condition is something in a script that is true or false: what an if asks, or an operand of an "and" or "or" in it. The body of a
-// function counts as one that is true when it runs.
+// function or of a loop counts as one that is true when it runs.
 type condition struct {
 	id   string // "acquire.lua:9" for a whole condition, "acquire.lua:9.2" for its second operand
 	text string
@@ -25,12 +25,13 @@ const prelude = `local function seen(id, value) ` +
 var (
 	ifLine       = regexp.MustCompile(`^(\s*)(if|elseif) (.*) then$`)
 	functionLine = regexp.MustCompile(`^\s*local function \w+\(.*\)$`)
+	forLine      = regexp.MustCompile(`^\s*for (.*) do$`)
 	// hidden are the words that would make a branch outside of the lines above.
 	hidden = regexp.MustCompile(`\b(if|elseif|then|and|or|function|while|for|repeat|until|goto)\b`)
 )
 
 // instrument returns a script that does the same, and logs the value of each of its conditions. A branch that it would not see is an
-// error: each if is a line of its own, and "and" and "or" stand in conditions only.
+// error: each if, for and function is a line of its own, and "and" and "or" stand in conditions of ifs only.
 func instrument(name, source string) (string, []condition, error) {
 	var all []condition
 	lines := strings.Split(source, "\n")
@@ -55,7 +56,7 @@ func instrumentLine(at, line string) (string, []condition, error) {
 		text := line[m[6]:m[7]]
 		asked, err := e.whole(text)
 		return line[:m[6]] + asked + line[m[7]:len(code)], e.found, err
-	case functionLine.MatchString(code):
+	case functionLine.MatchString(code), forLine.MatchString(code) && !hidden.MatchString(forLine.FindStringSubmatch(code)[1]):
 		return line[:len(code)] + " " + seen(at, "true"), []condition{{id: at, text: strings.TrimSpace(line), body: true}}, nil
 	case hidden.MatchString(code):
 		return "", nil, fmt.Errorf("%q makes a branch that cannot be seen here", hidden.FindString(code))

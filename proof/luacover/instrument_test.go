@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const sample = `-- A sample: and, or, if.
+const sample = `-- A sample: and, or, if, for.
 local function small(n)
   if n < 10 then
     return true
@@ -27,11 +28,16 @@ if #ARGV[1] == 0 or not (ARGV[1] == 'a and b' or ARGV[1] == 'c') then -- a or b
 elseif small(tonumber(ARGV[2])) and ARGV[3] then
   return 'small'
 else
-  return 'big'
+  for i = 10, tonumber(ARGV[2]) do
+    for _, word in ipairs({'big', 'a and b'}) do -- or so
+      return word
+    end
+  end
+  return 'none'
 end`
 
 // The sample without its prelude, as it is when it is instrumented.
-const instrumented = `-- A sample: and, or, if.
+const instrumented = `-- A sample: and, or, if, for.
 local function small(n) seen('sample:2', true)
   if seen('sample:3', n < 10) then
     return true
@@ -44,7 +50,12 @@ if seen('sample:9', seen('sample:9.1', #ARGV[1] == 0) or not (seen('sample:9.2',
 elseif seen('sample:11', seen('sample:11.1', small(tonumber(ARGV[2]))) and seen('sample:11.2', ARGV[3])) then
   return 'small'
 else
-  return 'big'
+  for i = 10, tonumber(ARGV[2]) do seen('sample:14', true)
+    for _, word in ipairs({'big', 'a and b'}) do seen('sample:15', true)
+      return word
+    end
+  end
+  return 'none'
 end`
 
 func TestInstrument(t *testing.T) {
@@ -61,6 +72,8 @@ func TestInstrument(t *testing.T) {
 		{id: "sample:11", text: "small(tonumber(ARGV[2])) and ARGV[3]"},
 		{id: "sample:11.1", text: "small(tonumber(ARGV[2]))"},
 		{id: "sample:11.2", text: "ARGV[3]"},
+		{id: "sample:14", text: "for i = 10, tonumber(ARGV[2]) do", body: true},
+		{id: "sample:15", text: "for _, word in ipairs({'big', 'a and b'}) do -- or so", body: true},
 	}, all)
 }
 
@@ -74,7 +87,9 @@ func TestHiddenBranchesAreRefused(t *testing.T) {
 		"if f(a and b) then",
 		"if (a and b) == c then",
 		"while a do",
-		"for i = 1, 2 do",
+		"for i = 1, 2 do return i end",
+		"for i = 1, a or 2 do",
+		"for i = 1, 2",
 		"local f = function() return 1 end",
 		"call(function()",
 	} {
@@ -118,8 +133,13 @@ func TestScriptsCanBeInstrumented(t *testing.T) {
 	require.NoError(t, err)
 	scripts, all, err := instrumentAll(root)
 	require.NoError(t, err)
-	require.Len(t, scripts, 7)
+	require.Len(t, scripts, 15)
 	require.NotEmpty(t, all)
+	joined := ""
+	for _, name := range []string{"number", "queue", "take", "enqueue"} {
+		joined += scripts[filepath.Join("lua", name+".lua")] + "\n"
+	}
+	scripts["the longest one"] = joined
 	s := redistest.Start(t)
 	for name, text := range scripts {
 		_, err := s.Try(t, "SCRIPT", "LOAD", text)

@@ -48,8 +48,8 @@ var answerFaults = []mutant{
 	{
 		name: "wait: sleeps on after the end of its context",
 		file: "waiter.go",
-		old:  "case <-timer.C:\n\t\treturn true\n\tcase <-w.ctx.Done():\n",
-		new:  "case <-timer.C:\n\t\treturn true\n",
+		old:  "case <-due:\n\t\treturn true\n\tcase <-w.ctx.Done():\n",
+		new:  "case <-due:\n\t\treturn true\n\tcase <-w.ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
@@ -61,9 +61,9 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "wait: asks again at once",
-		file: "waiter.go",
-		old:  "time.NewTimer(w.pause + rand.N(w.pause/5+1))",
-		new:  "time.NewTimer(rand.N(w.pause/5 + 1))",
+		file: "poll.go",
+		old:  "return l.interval + rand.N(l.interval/5+1)",
+		new:  "return rand.N(l.interval/5 + 1)",
 		test: "TestPollIsNeverFaster",
 	},
 	{

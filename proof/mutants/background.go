@@ -48,15 +48,15 @@ var watchdogFaults = []mutant{
 	{
 		name: "renewal: script that the server has forgotten is an error",
 		file: "worker.go",
-		old:  "if isNoScript(o.err) {",
-		new:  "if isNoScript(o.err) && i < 0 {",
+		old:  "after(o.err); ok {",
+		new:  "after(o.err); ok && !isNoScript(o.err) {",
 		test: "TestScriptFlushCostsNoError",
 	},
 	{
 		name: "Lock: script that the server has forgotten is an error",
 		file: "client.go",
-		old:  "if isNoScript(o.err) {\n\t\treturn c.driver.call",
-		new:  "if isNoScript(o.err) && s.key == \"\" {\n\t\treturn c.driver.call",
+		old:  "next, ok := s.after(o.err)\n\t\tif !ok {",
+		new:  "next, ok := s.after(o.err)\n\t\tif !ok || isNoScript(o.err) {",
 		test: "TestScriptFlushCostsNoError",
 	},
 	{

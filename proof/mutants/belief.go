@@ -68,16 +68,16 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "grant that came too late: its value is used again",
-		file: "plain.go",
-		old:  `a.first, a.value, a.doubt = value, "", doubt{}`,
-		new:  `a.first, a.doubt = value, doubt{}`,
+		file: "queued.go",
+		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}`,
+		new:  `w.known, w.sent, w.doubt = false, false, doubt{}`,
 		test: "TestGrantAfterItsLease",
 	},
 	{
 		name: "reentrant grant that came too late: its hold id is used again",
-		file: "reentrant.go",
-		old:  `a.protocol.hold, a.doubt = "", doubt{}`,
-		new:  `a.doubt = doubt{}`,
+		file: "queued.go",
+		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}`,
+		new:  `w.known, w.sent, w.doubt = false, false, doubt{}`,
 		test: "TestReentrantGrantAfterItsLease",
 	},
 	{
@@ -90,8 +90,8 @@ var beliefFaults = []mutant{
 	{
 		name: "retry: believes in the value of a SET that was not answered",
 		file: "plain.go",
-		old:  "a.value = value\n",
-		new:  "a.value = a.first\n\t\t_ = value\n",
+		old:  "a.value = a.client.identity.value(id, a.settings)\n",
+		new:  "a.value = a.first\n\t\t_ = id\n",
 		test: "TestUnansweredSETIsNotBelieved",
 	},
 	{

@@ -17,7 +17,8 @@ type mutant struct {
 }
 
 // all are the mutants, as they are in the documentation.
-var all = slices.Concat(ownerFaults, reentrantFaults, beliefFaults, watchdogFaults, cleanUpFaults, answerFaults)
+var all = slices.Concat(ownerFaults, reentrantFaults, beliefFaults, watchdogFaults, cleanUpFaults, answerFaults,
+	handOverFaults, waitFaults)
 
 // apply returns the file, and the file with the fault in it.
 func (m mutant) apply(root string) (old, text string, err error) {

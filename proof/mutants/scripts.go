@@ -43,7 +43,7 @@ var ownerFaults = []mutant{
 		file: "lua/acquire.lua",
 		old:  "if held and (held ~= ARGV[2] or #ARGV[2] == 0) then",
 		new:  "if held and #ARGV[2] == 0 then",
-		test: "TestBlockingLockWaitsForUnlock",
+		test: "TestLateCopiesOfScripts",
 	},
 	{
 		name: "acquire: overwrites an empty string of another program",
@@ -72,8 +72,8 @@ var reentrantFaults = []mutant{
 	{
 		name: "reentrant acquire: joins the hold of another owner",
 		file: "lua/reentrant_acquire.lua",
-		old:  "if hold ~= ARGV[2] then",
-		new:  "if not hold then",
+		old:  "if stored[1] ~= ARGV[2] then",
+		new:  "if not stored[1] then",
 		test: "TestAnotherGoroutineIsAnotherOwner",
 	},
 	{

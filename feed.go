@@ -1,0 +1,127 @@
+package relock
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// feed is the subscription of a client: one connection and one goroutine for all its waits, started by the first
+// one. A message says which wait may take which lock; each poll of the client sends an empty one, as a sign of life.
+type feed struct {
+	queue   *queue
+	link    link
+	channel string
+
+	// Guarded by queue.mu.
+	started  bool
+	up       bool      // confirmed
+	mute     bool      // the scripts may not publish
+	epoch    int       // changes whenever the subscription comes or goes
+	since    time.Time // the confirmation
+	heard    time.Time // the last message, or the confirmation
+	asked    time.Time // the first poll after that
+	told     bool      // that it failed, in the log
+	toldMute bool
+}
+
+// The pauses between two attempts to subscribe: short at first; long when it is not permitted.
+const (
+	firstFeedPause  = 10 * time.Millisecond
+	deniedFeedPause = 30 * time.Second
+)
+
+// start begins to listen, once. A wait need not wait for it: what it missed it learns of when it is there.
+func (f *feed) start() {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	if !f.started {
+		f.started = f.queue.client.tasks.start(f.run)
+	}
+}
+
+func (f *feed) run() {
+	pause := firstFeedPause
+	for {
+		err := f.link.subscribe(f.channel, f.confirmed, f.message)
+		if f.queue.client.life.Err() != nil {
+			return
+		}
+		switch lasted := f.lost(err); {
+		case errors.Is(err, ErrDenied):
+			pause = deniedFeedPause
+		case lasted > maxPause:
+			pause = firstFeedPause
+		default:
+			pause = min(pause, maxPause)
+		}
+		timer := time.NewTimer(pause + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-f.queue.client.life.Done():
+			timer.Stop()
+			return
+		}
+		pause *= 2
+	}
+}
+
+// confirmed: from now on a message reaches us. All that was missed before is looked at.
+func (f *feed) confirmed() {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	f.since = time.Now()
+	f.up, f.told, f.heard = true, false, f.since
+	f.epoch++
+	f.queue.pollAll()
+}
+
+// lost: nothing reaches us any more. It returns how long something did.
+func (f *feed) lost(err error) time.Duration {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	if !f.told {
+		f.told = true
+		f.queue.client.logger.Warn("relock: no subscription, waiters poll until there is one", "reason", err.Error())
+	}
+	if !f.up {
+		return 0
+	}
+	f.up = false
+	f.epoch++
+	f.queue.pollAll()
+	return time.Since(f.since)
+}
+
+// reaches says that a message would; queue.mu is held.
+func (f *feed) reaches() bool { return f.up && !f.mute }
+
+func (f *feed) message(text string) {
+	f.queue.mu.Lock()
+	f.heard = time.Now()
+	f.queue.mu.Unlock()
+	if wait, redisKey, ok := strings.Cut(text, " "); ok {
+		f.queue.hear(wait, redisKey)
+	}
+}
+
+// pulse takes what a poll that was sent at sent says of its sign of life. A subscription that has heard nothing for
+// long, though it should have, is on a connection that died without a word.
+func (f *feed) pulse(sent time.Time, receivers int64) {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	if f.mute = receivers < 0; f.mute && f.up && !f.toldMute {
+		f.toldMute = true
+		f.queue.client.logger.Warn("relock: no permission to publish, waiters poll")
+	}
+	if f.asked.Before(f.heard) {
+		f.asked = sent
+	}
+	if f.up && !f.mute && sent.Sub(f.asked) > maxSilence {
+		f.link.cut()
+	}
+}
+
+// maxSilence is how long a subscription may be silent while polls are answered.
+const maxSilence = 3 * time.Second

@@ -1,0 +1,117 @@
+package proof
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// canceller is a lock with a holder, a waiter that gives up when the lock is handed over, and one behind it.
+type canceller struct {
+	*testing.T
+	conn                  redis.Conn
+	holder, leaver, stays *relock.RedisLock
+	random                *rand.Rand
+}
+
+func newCanceller(t *testing.T, options ...relock.LockOption) *canceller {
+	server := redistest.Start(t)
+	c := &canceller{T: t, conn: server.Dial(t), random: newSeededRandom(t)}
+	t.Cleanup(func() { _ = c.conn.Close() })
+	options = append(options, relock.WithBlock())
+	for _, lock := range []**relock.RedisLock{&c.holder, &c.leaver, &c.stays} {
+		*lock = relock.NewRedisLock("k", newParentClient(t, server), options...)
+	}
+	return c
+}
+
+// queued waits until so many wait.
+func (c *canceller) queued(n int64) {
+	c.Helper()
+	for limit := time.Now().Add(patience); ; {
+		waiting, err := redis.Int64(c.conn.Do("ZCARD", keyInRedis("k")+":q"))
+		require.NoError(c, err)
+		if waiting == n {
+			return
+		}
+		require.True(c, time.Now().Before(limit), "%d wait, not %d", waiting, n)
+	}
+}
+
+// round returns how long after the unlock the one that stays had the lock.
+func (c *canceller) round() time.Duration {
+	c.Helper()
+	hold, err := c.holder.Acquire(c.Context())
+	require.NoError(c, err)
+	ctx, cancel := context.WithCancel(c.Context())
+	var leaver sync.WaitGroup
+	leaver.Go(func() {
+		if hold, err := c.leaver.Acquire(ctx); err == nil { // it was too late to give up
+			_ = hold.Unlock(ctx) // if that fails the one that stays waits
+		}
+	})
+	c.queued(1)
+	got := make(chan time.Time, 1)
+	go func() {
+		hold, err := c.stays.Acquire(c.Context())
+		got <- time.Now()
+		if err == nil {
+			err = hold.Unlock(c.Context())
+		}
+		if err != nil {
+			c.Errorf("the one that stays: %v", err)
+		}
+	}()
+	c.queued(2)
+	moment := time.Duration(c.random.Int64N(int64(2*time.Millisecond))) - time.Millisecond
+	time.AfterFunc(moment+time.Millisecond, cancel)
+	time.Sleep(time.Millisecond)
+	start := time.Now()
+	require.NoError(c, hold.Unlock(c.Context()))
+	took := (<-got).Sub(start)
+	leaver.Wait()
+	cancel()
+	return took
+}
+
+// A waiter that gives up within a millisecond of the unlock costs the next one nothing: what was meant for it is passed on.
+func TestGivingUpAtTheUnlock(t *testing.T) {
+	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+		t.Run(name, func(t *testing.T) {
+			c := newCanceller(t, options...)
+			rounds := pick(2500, 100)
+			var times []time.Duration
+			for range rounds {
+				times = append(times, c.round())
+			}
+			slices.Sort(times)
+			late := rounds - slices.IndexFunc(append(times, time.Hour), func(d time.Duration) bool { return d > 500*time.Millisecond })
+			t.Logf("%d rounds: the next one had the lock after %v in median, %v in 99 %%, %v at most", rounds, times[rounds/2], times[rounds*99/100], times[rounds-1])
+			require.LessOrEqual(t, late, rounds/100, "as late as only a poll is")
+			require.Less(t, times[rounds/2], 100*time.Millisecond)
+			c.empty()
+		})
+	}
+}
+
+// empty waits until nothing is left of the lock and its queue.
+func (c *canceller) empty() {
+	c.Helper()
+	for limit := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		keys, err := redis.Strings(c.conn.Do("KEYS", "*"))
+		require.NoError(c, err)
+		if len(keys) == 0 {
+			return
+		}
+		require.True(c, time.Now().Before(limit), "left: %q", keys)
+	}
+}

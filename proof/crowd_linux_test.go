@@ -1,0 +1,140 @@
+package proof
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// crowd is many goroutines that wait for one lock, on several clients.
+type crowd struct {
+	*testing.T
+	server  *redistest.Server
+	conn    redis.Conn
+	clients []*relock.Client
+	waiters int // of each client
+	options []relock.LockOption
+
+	mu  sync.Mutex
+	got []string // holds in the order of their grants
+}
+
+func newCrowd(t *testing.T, clients, waiters int, options ...relock.LockOption) *crowd {
+	c := &crowd{T: t, server: redistest.Start(t), waiters: waiters, options: append(options, relock.WithBlock())}
+	c.conn = c.server.Dial(t)
+	t.Cleanup(func() { _ = c.conn.Close() })
+	for range clients {
+		c.clients = append(c.clients, newParentClient(t, c.server))
+	}
+	return c
+}
+
+func (c *crowd) do(command string, args ...any) any {
+	c.Helper()
+	reply, err := c.conn.Do(command, args...)
+	require.NoError(c, err, command)
+	return reply
+}
+
+// gather lets all of them wait while somebody else holds the lock, and returns the queue.
+func (c *crowd) gather(group *sync.WaitGroup) []string {
+	c.Helper()
+	holder, err := relock.NewRedisLock("crowd", newParentClient(c, c.server), c.options...).Acquire(c.Context())
+	require.NoError(c, err)
+	for _, client := range c.clients {
+		lock := relock.NewRedisLock("crowd", client, c.options...)
+		for range c.waiters {
+			group.Go(func() { c.take(lock) })
+		}
+	}
+	queue := keyInRedis("crowd") + ":q"
+	for limit := time.Now().Add(patience); c.do("ZCARD", queue) != int64(len(c.clients)*c.waiters); time.Sleep(10 * time.Millisecond) {
+		require.True(c, time.Now().Before(limit), "they do not gather")
+	}
+	waits, err := redis.Strings(c.do("ZRANGE", queue, 0, -1), nil)
+	require.NoError(c, err)
+	require.NoError(c, holder.Unlock(c.Context()))
+	return waits
+}
+
+// take takes the lock once, and notes under which hold.
+func (c *crowd) take(lock *relock.RedisLock) {
+	hold, err := lock.Acquire(c.Context())
+	if err != nil {
+		c.Errorf("a waiter got no lock: %v", err)
+		return
+	}
+	c.mu.Lock()
+	value, err := redis.String(c.conn.Do("GET", keyInRedis("crowd")))
+	if err == nil {
+		c.got = append(c.got, strings.Split(value, "|")[2])
+	}
+	c.mu.Unlock()
+	if err := hold.Unlock(c.Context()); err != nil {
+		c.Errorf("unlock: %v", err)
+	}
+}
+
+// run serves them all, and returns the holds in the order of the queue.
+func (c *crowd) run() (queued []string) {
+	c.Helper()
+	c.do("CONFIG", "SET", "slowlog-log-slower-than", 1000, "slowlog-max-len", 100000)
+	c.do("CONFIG", "RESETSTAT")
+	var group sync.WaitGroup
+	start := time.Now()
+	for _, wait := range c.gather(&group) {
+		queued = append(queued, strings.Join(strings.Split(wait, ":")[:2], ":"))
+	}
+	gathered := time.Now()
+	group.Wait()
+	c.report(gathered.Sub(start), time.Since(gathered))
+	require.Len(c, c.got, len(queued))
+	return queued
+}
+
+// report prints what it took, and fails when scripts were slow: a server that was not running for a moment looks slow too, so that single
+// ones say nothing.
+func (c *crowd) report(gathering, serving time.Duration) {
+	c.Helper()
+	slow, err := redis.Int(c.do("SLOWLOG", "LEN"), nil)
+	require.NoError(c, err)
+	info, err := redis.String(c.do("INFO", "commandstats"), nil)
+	require.NoError(c, err)
+	_, evalsha, _ := strings.Cut(info, "cmdstat_evalsha:")
+	evalsha, _, _ = strings.Cut(evalsha, "\r")
+	all := len(c.clients) * c.waiters
+	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %d commands took over 1 ms; scripts: %s",
+		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond), (serving / time.Duration(all)).Round(time.Microsecond), slow, evalsha)
+	require.LessOrEqual(c, slow, 3+all/100, "commands of over 1 ms")
+}
+
+// Thousands that wait for one lock are all served, in order when it is fair, and no script gets slow.
+func TestCrowd(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		clients, waiters int
+		options          []relock.LockOption
+	}{
+		{"one client, fair", 1, pick(10000, 400), []relock.LockOption{relock.WithFair()}},
+		{"one client, unfair", 1, pick(10000, 400), nil},
+		{"four clients, fair", 4, pick(1000, 100), []relock.LockOption{relock.WithFair()}},
+		{"four clients, unfair", 4, pick(1000, 100), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCrowd(t, tt.clients, tt.waiters, tt.options...)
+			queued := c.run()
+			if tt.options != nil {
+				require.Equal(t, queued, c.got, "order")
+			} else {
+				require.ElementsMatch(t, queued, c.got)
+			}
+		})
+	}
+}

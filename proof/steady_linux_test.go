@@ -1,0 +1,64 @@
+package proof
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// worker takes a lock again and again until the end, and returns how long it waited each time.
+func worker(t *testing.T, lock *relock.RedisLock, end time.Time) (waits []time.Duration) {
+	for time.Now().Before(end) {
+		asked := time.Now()
+		hold, err := lock.Acquire(t.Context())
+		if err != nil {
+			t.Errorf("no lock: %v", err)
+			return waits
+		}
+		waits = append(waits, time.Since(asked))
+		time.Sleep(time.Millisecond) // holds it
+		if err := hold.Unlock(t.Context()); err != nil {
+			t.Errorf("unlock: %v", err)
+		}
+	}
+	return waits
+}
+
+// Under steady load, where there is always somebody new who may take a lock that has just become free, nobody waits for long.
+func TestNobodyStarvesUnderSteadyLoad(t *testing.T) {
+	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			end := time.Now().Add(time.Duration(pick(30, 2)) * time.Second)
+			all := make([][]time.Duration, 64)
+			var group sync.WaitGroup
+			for i := range all {
+				if i%16 == 0 {
+					client := newParentClient(t, server)
+					lock := relock.NewRedisLock("steady", client, append(options, relock.WithBlock())...)
+					for k := range 16 {
+						group.Go(func() { all[i+k] = worker(t, lock, end) })
+					}
+				}
+			}
+			group.Wait()
+			fewest, most := len(all[0]), len(all[0])
+			for _, waits := range all {
+				fewest, most = min(fewest, len(waits)), max(most, len(waits))
+			}
+			waits := slices.Concat(all...)
+			slices.Sort(waits)
+			longest := waits[len(waits)-1]
+			t.Logf("%d grants, %d to %d each; waits: median %v, 99 %% %v, longest %v", len(waits), fewest, most,
+				waits[len(waits)/2].Round(time.Microsecond), waits[len(waits)*99/100].Round(time.Microsecond), longest.Round(time.Microsecond))
+			require.Less(t, longest, time.Duration(pick(1, 5))*time.Second) // the machine may be busy with other tests
+			require.Greater(t, 2*fewest, most, "grants of a goroutine")
+		})
+	}
+}

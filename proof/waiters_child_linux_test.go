@@ -1,0 +1,110 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+)
+
+func init() {
+	roles["waiters"] = waitersRole
+	roles["counters"] = countersRole
+}
+
+const (
+	fairMode   = "fair"
+	unfairMode = "unfair"
+)
+
+// waitedLock is a lock of the kind and mode that waits.
+func waitedLock(kind, mode, key string, client *relock.Client, opts ...relock.LockOption) processLock {
+	opts = append([]relock.LockOption{relock.WithBlock()}, opts...)
+	if mode == fairMode {
+		opts = append(opts, relock.WithFair())
+	}
+	return newLockOf(kind, key, client, opts...)
+}
+
+// waitersRole has goroutines that wait for one lock, each once, and hold it until the test says "unlock". Arguments: network, address,
+// kind, mode, key, lease in ms, number of goroutines.
+func waitersRole(self *faults.Self) error {
+	client, err := newProcessClient(self.Args[0], self.Args[1])
+	if err != nil {
+		return err
+	}
+	lease, _ := strconv.Atoi(self.Args[5])
+	count, _ := strconv.Atoi(self.Args[6])
+	lock := waitedLock(self.Args[2], self.Args[3], self.Args[4], client, relock.WithWatchdog(time.Duration(lease)*time.Millisecond))
+	ctx, cancel := context.WithCancel(context.Background())
+	unlock := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range count {
+		group.Go(func() {
+			hold, err := lock.Acquire(ctx)
+			if err != nil {
+				self.Emit("refused", i, err)
+				return
+			}
+			self.Emit("granted", i, faults.Now())
+			select {
+			case <-unlock:
+			case <-ctx.Done():
+			}
+			self.Emit("unlocked", i, hold.Unlock(context.Background()))
+		})
+	}
+	for range self.Commands {
+		unlock <- struct{}{}
+	}
+	cancel()
+	group.Wait()
+	return client.Close()
+}
+
+// countersRole has eight goroutines that increment a register under the lock, as often as told, without asking whether they have it.
+// Arguments: network, address, kind, mode, key, register, increments of each goroutine.
+func countersRole(self *faults.Self) error {
+	shared, err := openRegister(self.Args[5])
+	if err != nil {
+		return err
+	}
+	client, err := newProcessClient(self.Args[0], self.Args[1])
+	if err != nil {
+		return err
+	}
+	times, _ := strconv.Atoi(self.Args[6])
+	lock := waitedLock(self.Args[2], self.Args[3], self.Args[4], client)
+	errs := make([]error, contenders)
+	var group sync.WaitGroup
+	for i := range contenders {
+		group.Go(func() {
+			for range times {
+				if errs[i] = increment(lock, shared); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	self.Emit("counted", errors.Join(errs...) == nil)
+	return errors.Join(append(errs, client.Close())...)
+}
+
+func increment(lock processLock, shared register) error {
+	hold, err := lock.Acquire(context.Background())
+	if err != nil {
+		return fmt.Errorf("acquire: %w", err)
+	}
+	n := shared.read()
+	time.Sleep(workTime)
+	if before := shared.write(n + 1); before != n {
+		return fmt.Errorf("two at once: %d became %d", n, before)
+	}
+	return hold.Unlock(context.Background())
+}

@@ -1,0 +1,123 @@
+package proof
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// The holder is killed: the first who waits has the lock when the lease ends.
+func TestHolderIsKilledWhileOthersWait(t *testing.T) {
+	eachWaitedLock(t, func(b *waitBench) {
+		const lease = 2 * time.Second
+		child := b.start(lease, 1)
+		child.Next("granted", patience)
+		w := b.wait()
+		b.awaitHeard(1)
+		child.Kill()
+		killed := time.Now()
+		left := time.Duration(b.number("PTTL", keyInRedis(waitedKey))) * time.Millisecond
+		delay := w.granted(b, killed)
+		b.Logf("granted %v after the kill, %v after the end of the lease", delay, delay-left)
+		require.GreaterOrEqual(b, delay, left-20*time.Millisecond)
+		require.Less(b, delay, left+waitPeriod+slack)
+		b.finish(w.hold)
+	})
+}
+
+// The first five who wait are killed: the sixth has the lock soon after it is free.
+func TestFirstFiveWaitersAreKilled(t *testing.T) {
+	eachWaitedLock(t, func(b *waitBench) {
+		h := b.hold()
+		var children []*faults.Child
+		for range 5 {
+			children = append(children, b.process(30*time.Second, 1))
+		}
+		w := b.wait()
+		b.awaitHeard(6)
+		for _, child := range children {
+			child.Kill()
+		}
+		b.judgeGone(h.Unlock, w)
+	})
+}
+
+// A process with many waiters is killed in front of a live one.
+func TestProcessWithManyWaitersIsKilled(t *testing.T) {
+	eachWaitedLock(t, func(b *waitBench) {
+		h := b.hold()
+		child := b.process(30*time.Second, pick(1000, 150)) // more than one script looks at
+		w := b.wait()
+		b.awaitHeard(2)
+		child.Kill()
+		b.judgeGone(h.Unlock, w)
+	})
+}
+
+// judgeGone unlocks, and measures how long the live waiter takes to have the lock behind those that are gone.
+func (b *waitBench) judgeGone(unlock func(context.Context) error, w *live) {
+	b.Helper()
+	time.Sleep(100 * time.Millisecond) // the server sees the end of the connections
+	start := time.Now()
+	require.NoError(b, unlock(context.Background()))
+	delay := w.granted(b, start)
+	b.Logf("granted %v after the unlock", delay)
+	require.Less(b, delay, b.afterGone())
+	b.finish(w.hold)
+}
+
+// The process that the lock is reserved for is killed before it takes it: the next one has it when the reservation ends.
+func TestProcessIsKilledBeforeItTakesWhatIsReserved(t *testing.T) {
+	eachWaitedLock(t, func(b *waitBench) {
+		h := b.hold()
+		child := b.process(30*time.Second, 1)
+		w := b.wait()
+		b.awaitHeard(2)
+		time.Sleep(20 * time.Millisecond) // no longer young
+		child.Stop()
+		require.NoError(b, h.Unlock(b.Context()))
+		value, err := redis.String(b.server.Do(b, "GET", keyInRedis(waitedKey)), nil)
+		require.NoError(b, err)
+		require.True(b, strings.HasPrefix(value, "relock/1|w|"), value)
+		start := time.Now()
+		child.Kill()
+		delay := w.granted(b, start)
+		b.Logf("granted %v after the kill", delay)
+		require.Less(b, delay, claimLease+waitPeriod+slack)
+		b.finish(w.hold)
+	})
+}
+
+// The process of the first waiter stands still: the one behind it has the lock when the reservation ends, or the first one looks gone. When
+// it goes on, the first one has its turn.
+func TestFirstWaiterIsStopped(t *testing.T) {
+	eachWaitedLock(t, func(b *waitBench) {
+		h := b.hold()
+		child := b.process(30*time.Second, 1)
+		w := b.wait()
+		b.awaitHeard(2)
+		time.Sleep(20 * time.Millisecond)
+		child.Stop()
+		start := time.Now()
+		require.NoError(b, h.Unlock(b.Context()))
+		delay := w.granted(b, start)
+		b.Logf("granted %v after the unlock", delay)
+		require.Less(b, delay, 5*waitPeriod/2+claimLease+slack)
+		child.Continue()
+		b.awaitQueued(1)
+		start = time.Now()
+		require.NoError(b, w.hold.Unlock(b.Context()))
+		child.Next("granted", patience)
+		b.Logf("the one that was stopped has the lock %v after the next unlock", time.Since(start))
+		require.Less(b, time.Since(start), waitPeriod+claimLease+slack)
+		child.Send("unlock")
+		child.Next("unlocked", patience)
+		child.End(patience)
+	})
+}

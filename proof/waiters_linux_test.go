@@ -1,0 +1,166 @@
+package proof
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const (
+	waitedKey = "waited"
+	// claimLease and waitPeriod are what the design gives a waiter to take what was handed to it, and between two signs of life.
+	claimLease = 1250 * time.Millisecond
+	waitPeriod = time.Second
+	// slack is what a loaded machine may add.
+	slack = 4 * time.Second
+)
+
+// waitBench is a lock for which processes wait.
+type waitBench struct {
+	*testing.T
+	kind, mode string
+	server     *redistest.Server
+	client     *relock.Client // of the test
+	waits      int            // that were started
+}
+
+// eachWaitedLock runs a test with both kinds of lock in both modes.
+func eachWaitedLock(t *testing.T, run func(b *waitBench)) {
+	t.Parallel()
+	for _, kind := range kindsOfLocks {
+		for _, mode := range []string{unfairMode, fairMode} {
+			t.Run(kind+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				run(&waitBench{T: t, kind: kind, mode: mode, server: server, client: newParentClient(t, server)})
+			})
+		}
+	}
+}
+
+func (b *waitBench) lock(opts ...relock.LockOption) processLock {
+	return waitedLock(b.kind, b.mode, waitedKey, b.client, opts...)
+}
+
+// hold makes the test the holder.
+func (b *waitBench) hold() relock.Hold {
+	b.Helper()
+	h, err := b.lock().Acquire(b.Context())
+	require.NoError(b, err)
+	return h
+}
+
+// process starts a process with waiters, of which no one is granted yet when free is false, and waits until they are in the queue.
+func (b *waitBench) process(lease time.Duration, waiters int) *faults.Child {
+	b.Helper()
+	child := b.start(lease, waiters)
+	b.waits += waiters
+	b.awaitQueued(b.waits)
+	return child
+}
+
+func (b *waitBench) start(lease time.Duration, waiters int) *faults.Child {
+	b.Helper()
+	return faults.Spawn(b, "waiters", b.server.Network, b.server.Address, b.kind, b.mode, waitedKey,
+		strconv.FormatInt(lease.Milliseconds(), 10), strconv.Itoa(waiters))
+}
+
+func (b *waitBench) awaitQueued(n int) {
+	b.Helper()
+	b.await(func() bool { return b.number("ZCARD", keyInRedis(waitedKey)+":q") == int64(n) }, "not as many in the queue")
+}
+
+// awaitHeard waits until the server has noted that it sees the subscriptions of all who wait.
+func (b *waitBench) awaitHeard(clients int) {
+	b.Helper()
+	b.await(func() bool {
+		beats, err := redis.StringMap(b.server.Do(b, "HGETALL", keyInRedis(waitedKey)+":b"), nil)
+		require.NoError(b, err)
+		heard := 0
+		for _, beat := range beats {
+			if strings.Count(beat, ":") == 2 && strings.HasSuffix(beat, ":1") {
+				heard++
+			}
+		}
+		return heard == clients
+	}, "not all subscriptions are noted")
+}
+
+func (b *waitBench) await(ok func() bool, what string) {
+	b.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		require.True(b, time.Now().Before(end), what)
+	}
+}
+
+func (b *waitBench) number(command string, args ...any) int64 {
+	b.Helper()
+	n, err := redis.Int64(b.server.Do(b, command, args...), nil)
+	require.NoError(b, err)
+	return n
+}
+
+// live is the waiter that is to get the lock in the end: one of the test's own process.
+type live struct {
+	hold relock.Hold
+	at   time.Time
+	err  error
+	done chan struct{}
+}
+
+func (b *waitBench) wait() *live {
+	b.Helper()
+	w := &live{done: make(chan struct{})}
+	lock := b.lock()
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Cleanup(func() {
+		cancel()
+		<-w.done
+	})
+	go func() {
+		defer close(w.done)
+		w.hold, w.err = lock.Acquire(ctx)
+		w.at = time.Now()
+	}()
+	b.waits++
+	b.awaitQueued(b.waits)
+	return w
+}
+
+// granted waits for the grant, and returns how long after start it came.
+func (w *live) granted(b *waitBench, start time.Time) time.Duration {
+	b.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(patience):
+		require.FailNow(b, "it sleeps for ever")
+	}
+	require.NoError(b, w.err)
+	return w.at.Sub(start)
+}
+
+// finish gives the lock back, and sees that nothing is left of the queue.
+func (b *waitBench) finish(h relock.Hold) {
+	b.Helper()
+	require.NoError(b, h.Unlock(context.Background()))
+	key := keyInRedis(waitedKey)
+	b.await(func() bool { return b.number("EXISTS", key, key+":q") == 0 }, "something is left")
+	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "beats without an expiry")
+}
+
+// afterGone is how long those behind a process that is gone wait at most: where the lock is unfair, nothing; else for a reservation.
+func (b *waitBench) afterGone() time.Duration {
+	if b.mode == unfairMode {
+		return claimLease / 2
+	}
+	return waitPeriod + claimLease + slack
+}

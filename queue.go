@@ -1,0 +1,179 @@
+package relock
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// queue is what a client keeps of its waits: a line for each lock, the worker that polls for them, and the
+// subscription over which they are woken. The order of waits is in Redis alone, and a message is never more than a
+// hint: only the answer of a script is believed.
+type queue struct {
+	client *Client
+	poller *worker
+	feed   *feed
+
+	mu    sync.Mutex
+	last  uint64             // number of the last wait
+	lines map[string]*line   // by the lock's key in Redis
+	waits map[string]*queued // by the hold that they take
+}
+
+func newQueue(c *Client) *queue {
+	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}}
+	q.poller = newWorker(c.driver, c.tasks, c.life.Done())
+	q.feed = &feed{queue: q, link: c.driver.link(), channel: c.config.prefix + c.identity.id}
+	return q
+}
+
+func (q *queue) close() {
+	q.poller.link.close()
+	q.feed.link.close()
+}
+
+// draw returns the id of the hold that a new wait takes.
+func (q *queue) draw() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last++
+	return q.client.identity.hold(q.last)
+}
+
+// maxSending is how many calls for one lock send at once. Ten thousand waiters must not open ten thousand
+// connections.
+const maxSending = 32
+
+// line is the calls of one client that wait for one lock. It lives as long as there are any.
+type line struct {
+	queue    *queue
+	key      string // as the user named it
+	redisKey string
+	gate     chan struct{} // of the calls that are sending
+
+	// Guarded by queue.mu.
+	calls    int
+	waits    []*queued // that are in the queue, oldest first
+	poll     *job      // nil until there are any
+	interval time.Duration
+	period   time.Duration
+	trouble  error // of the last poll
+}
+
+// enter returns the lock's line. Each enter has its exit.
+func (q *queue) enter(key, redisKey string) *line {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[redisKey]
+	if l == nil {
+		l = &line{queue: q, key: key, redisKey: redisKey, gate: make(chan struct{}, maxSending)}
+		q.lines[redisKey] = l
+	}
+	l.calls++
+	return l
+}
+
+func (l *line) exit() {
+	q := l.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l.calls--
+	if l.calls > 0 {
+		return
+	}
+	delete(q.lines, l.redisKey)
+	if l.poll != nil {
+		q.poller.remove(l.poll)
+	}
+}
+
+// alone says that no other call of the client is about the lock.
+func (l *line) alone() bool {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return l.calls == 1
+}
+
+// add notes that a wait is in the queue, under the ticket, and sees to it that it is polled for: when the lock ends
+// by itself after left, and at once when the subscription came or went while the request was under way.
+func (q *queue) add(w *queued, ticket string, left time.Duration) {
+	q.feed.start()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, s := w.line, w.settings
+	if w.ticket == "" {
+		l.waits = append(l.waits, w)
+	}
+	w.ticket = ticket
+	if l.poll == nil {
+		l.poll, l.interval, l.period = newJob(&poll{line: l}), s.poll, s.period()
+	}
+	l.interval, l.period = min(l.interval, s.poll), min(l.period, s.period())
+	at := time.Now()
+	if w.epoch == q.feed.epoch {
+		at = at.Add(l.nextPoll(left))
+	}
+	q.poller.sooner(l.poll, at)
+}
+
+// remove forgets a wait that was granted or given up.
+func (q *queue) remove(w *queued) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.waits, w.hold)
+	if i := slices.Index(w.line.waits, w); i >= 0 {
+		w.line.waits = slices.Delete(w.line.waits, i, i+1)
+	}
+}
+
+// pollAll polls for every lock that somebody waits for; mu is held.
+func (q *queue) pollAll() {
+	now := time.Now()
+	for _, l := range q.lines {
+		if l.poll != nil {
+			q.poller.add(l.poll, now)
+		}
+	}
+}
+
+// hear takes a message or the answer to a poll: the lock may be had by a wait, named by itself or by its hold. A
+// wait that nobody knows any more leaves its place, but not a hold, which may have been granted to it.
+func (q *queue) hear(name, redisKey string) {
+	hold, rest := cutHold(name)
+	if !strings.HasPrefix(hold, q.client.identity.id+":") || !strings.HasPrefix(redisKey, q.client.config.prefix+"{") {
+		return // not from a script of ours
+	}
+	q.mu.Lock()
+	w := q.waits[hold]
+	q.mu.Unlock()
+	switch {
+	case w != nil && w.line.redisKey == redisKey:
+		w.nudge()
+	case rest != "":
+		q.client.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, cancelOf(redisKey, name, false)))
+	}
+}
+
+// cutHold splits the name of a wait after the id of its hold.
+func cutHold(name string) (hold, rest string) {
+	client, numbered, _ := strings.Cut(name, ":")
+	n, rest, _ := strings.Cut(numbered, ":")
+	return client + ":" + n, rest
+}
+
+// cancelOf takes a wait out of the queue, gives back what is reserved for it, and with alsoHold the hold that it has
+// taken. For nobody it hands over a lock that is free.
+func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) scripted {
+	flag := 0
+	if alsoHold {
+		flag = 1
+	}
+	s := scripted{cancelScript, redisKey, []any{wait, flag}}
+	return func(time.Time) scripted { return s }
+}
+
+// passOn goes on with a hand-over that had to stop at what one script may look at.
+func (c *Client) passOn(redisKey string) {
+	c.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, cancelOf(redisKey, "", false)))
+}

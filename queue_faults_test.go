@@ -1,0 +1,195 @@
+package relock
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// queueFault is what happens to a request of a waiter.
+type queueFault struct {
+	name   string
+	action faults.Action
+}
+
+var queueFaults = []queueFault{
+	{"request dropped", faults.DropRequest},
+	{"answer dropped", faults.DropAnswer},
+	{"request delayed", faults.DelayRequest(300 * time.Millisecond)},
+	{"answer delayed", faults.Delay(300 * time.Millisecond)},
+	{"request too late", faults.DelayRequest(1300 * time.Millisecond)},
+	{"answer too late", faults.Delay(1300 * time.Millisecond)},
+	{"cut before", faults.CutBefore},
+	{"cut after", faults.CutAfter},
+	{"cut in the answer", faults.CutInAnswer},
+	{"doubled", faults.Double},
+	{"error line", faults.ErrorLine("LOADING Redis is loading the dataset in memory")},
+	{"executed, error line", faults.ExecuteThenError("LOADING Redis is loading the dataset in memory")},
+	{"late", faults.HoldOnly},
+	{"cut and late", faults.HoldAndCut},
+	{"late copy", faults.Hold},
+}
+
+// cellWithWaiter is a cell whose client waits for the lock behind a proxy, and meets one fault.
+type cellWithWaiter struct {
+	*cell
+	queue *queueBench
+	fault queueFault
+	match faults.Match
+	met   <-chan struct{}
+	count *atomic.Int64 // of the cells whose fault has happened
+}
+
+// After each fault in each request of a waiter, the waiter gets the lock, or leaves nothing behind, and those behind it get the lock
+// afterwards. Nobody's hold is touched by what comes late. See observe for what holds all the time.
+func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	var met atomic.Int64
+	var cells []cellRun
+	for name, run := range map[string]struct {
+		script *Script
+		run    func(*cellWithWaiter)
+	}{
+		"enqueue":               {enqueueScript, (*cellWithWaiter).isGranted},
+		"claim":                 {claimScript, (*cellWithWaiter).isGranted},
+		"poll":                  {pollScript, (*cellWithWaiter).isGranted},
+		"cancel":                {cancelScript, (*cellWithWaiter).givesUp},
+		"enqueue, and gives up": {enqueueScript, (*cellWithWaiter).givesUp},
+		"claim, and gives up":   {claimScript, (*cellWithWaiter).givesUp},
+	} {
+		for _, f := range queueFaults {
+			for _, m := range queueModes() {
+				cells = append(cells, cellRun{name + "/" + f.name + "/" + m.name(), func(t testing.TB) {
+					c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.sha))
+					c.count = &met
+					run.run(c)
+				}})
+			}
+		}
+	}
+	together(t, cells)
+	t.Logf("%d of %d faults", met.Load(), len(cells))
+	require.Greater(t, int(met.Load()), len(cells)*3/4, "faults that happened")
+}
+
+func newCellWithWaiter(t testing.TB, s *redistest.Server, m queueMode, f queueFault, match faults.Match) *cellWithWaiter {
+	c := &cellWithWaiter{cell: newCell(t, s), fault: f, match: match}
+	c.queue = &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{c.client, c.other}, key: keyOf(c.client, queueKey)}
+	return c
+}
+
+// begin has the other client hold the lock, and the client behind the proxy wait for it.
+func (c *cellWithWaiter) begin(ctx context.Context) (h Hold, w *waiting) {
+	c.Helper()
+	q := c.queue
+	h = q.take(c.other)
+	c.met = c.proxy.On(c.match, 1, c.fault.action)
+	w = q.wait(ctx, c.client, WithWatchdog(cellLease))
+	return h, w
+}
+
+// isGranted: the waiter gets the lock, and the one behind it afterwards.
+func (c *cellWithWaiter) isGranted() {
+	q := c.queue
+	h, w := c.begin(context.Background())
+	q.awaitQueued(1)
+	behind := q.waitNext(context.Background(), 1, c.other)
+	c.release()
+	require.NoError(c, h.Err())
+	q.unlock(h)
+	start := time.Now()
+	select {
+	case <-w.ended:
+	case <-behind.ended: // on a busy machine, or after a long silence, the first one may miss its turn
+		q.unlock(behind.granted())
+		behind = nil
+	}
+	next := w.granted()
+	require.Less(c, w.at.Sub(start), cellLease*4/5, "it had to wait for the end of a lease")
+	c.note()
+	c.release()
+	require.NoError(c, next.Err())
+	require.True(c, behind == nil || !behind.isOver(), "granted while another one has it")
+	c.unlock(next)
+	c.finish(behind)
+}
+
+// givesUp: the waiter's context ends, before or after the lock could be had. What comes late does not touch the hold of the one behind.
+func (c *cellWithWaiter) givesUp() {
+	q := c.queue
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h, w := c.begin(ctx)
+	claims := c.match([]string{"EVALSHA", claimScript.sha})
+	if claims {
+		q.awaitQueued(1)
+		q.unlock(h)
+	}
+	if !c.match([]string{"EVALSHA", cancelScript.sha}) {
+		c.proxy.Await(c.match, 1, queuePatience)
+	} else {
+		q.awaitQueued(1)
+	}
+	behind := q.wait(context.Background(), c.other)
+	cancel()
+	if w.end() == nil {
+		c.unlock(w.hold) // it was granted first
+	}
+	if !claims {
+		q.unlock(h)
+	}
+	last := behind.granted()
+	before := c.read()
+	c.note()
+	c.release()
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(c, last.Err())
+	c.requireUntouched(before, c.read())
+	q.unlock(last)
+	c.finish(nil)
+}
+
+// unlock is for a hold from behind the proxy; on a busy machine the answer may come too late.
+func (c *cellWithWaiter) unlock(h Hold) {
+	c.Helper()
+	err := h.Unlock(context.Background())
+	if err != nil {
+		require.ErrorIs(c, err, ErrUnconfirmed)
+	}
+}
+
+// release delivers what was held back, when it was.
+func (c *cellWithWaiter) release() { c.proxy.Release() }
+
+// note counts whether the fault has happened: on a busy machine a waiter may get the lock without this request.
+func (c *cellWithWaiter) note() {
+	select {
+	case <-c.met:
+		c.count.Add(1)
+	case <-time.After(4 * answerLimit):
+	}
+}
+
+// finish has the one behind take and give the lock, and sees that nothing is left.
+func (c *cellWithWaiter) finish(behind *waiting) {
+	if behind != nil {
+		c.queue.unlock(behind.granted())
+	}
+	c.proxy.Release()
+	c.queue.requireNothingLeft()
+	c.client.mu.Lock()
+	defer c.client.mu.Unlock()
+	require.Empty(c, c.client.leases)
+	require.Empty(c, c.client.owners)
+	c.client.queue.mu.Lock()
+	defer c.client.queue.mu.Unlock()
+	require.Empty(c, c.client.queue.lines)
+	require.Empty(c, c.client.queue.waits)
+}

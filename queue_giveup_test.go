@@ -1,0 +1,141 @@
+package relock
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A waiter gives up while it is the first in the queue: the next one is the first then.
+func TestWaiterGivesUpInTheQueue(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 3)
+		var took []time.Duration
+		for n := range 10 {
+			h := q.take(q.clients[0])
+			ctx, cancel := context.WithCancel(t.Context())
+			opts := []LockOption{WithPollInterval(leisure)}
+			if n%2 == 1 {
+				opts = append(opts, WithBlockTimeout(100*time.Millisecond))
+			}
+			first := q.wait(ctx, q.clients[1], opts...)
+			eventually(t, queuePatience, func() bool { return q.inQueue() == 1 || n%2 == 1 && first.isOver() }, "in the queue")
+			second := q.wait(t.Context(), q.clients[2], WithPollInterval(leisure))
+			if n%2 == 0 {
+				q.awaitQueued(2)
+				cancel()
+				require.ErrorIs(t, first.end(), context.Canceled)
+			} else {
+				require.ErrorIs(t, first.end(), ErrLockAcquiredByOthers)
+			}
+			cancel()
+			q.awaitQueued(1)
+			q.awaitHeard(q.clients[2])
+			next, d := q.handOver(h, second)
+			took = append(took, d)
+			q.unlock(next)
+		}
+		q.requireNothingLeft()
+		t.Logf("median %v, longest %v", middle(took), took[len(took)-1])
+		require.Less(t, middle(took), pushLimit)
+	})
+}
+
+// isOver says whether the call has ended.
+func (w *waiting) isOver() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// A waiter gives up while the lock is reserved for it: the next one gets it at once, not when the reservation ends.
+func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 2)
+		taught(t, q.server)
+		proxy := faults.Start(t, q.server.Network, q.server.Address)
+		slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
+		claim := faults.Script(claimScript.sha)
+		var took []time.Duration
+		for range 6 {
+			h := q.take(q.clients[0])
+			ctx, cancel := context.WithCancel(t.Context())
+			first := q.waitNext(ctx, 0, slow, WithPollInterval(20*time.Millisecond), WithWatchdog(1200*time.Millisecond))
+			second := q.waitNext(t.Context(), 1, q.clients[1], WithPollInterval(leisure))
+			q.awaitHeard(q.clients[1])
+			time.Sleep(12 * time.Millisecond) // no longer young
+			n := proxy.Count(claim)
+			proxy.On(claim, 1, faults.DropRequest)
+			q.unlock(h)
+			require.True(t, proxy.Await(claim, n+1, queuePatience), "the first one claims")
+			start := time.Now()
+			cancel()
+			require.ErrorIs(t, first.end(), context.Canceled)
+			next := second.granted()
+			took = append(took, second.at.Sub(start))
+			q.unlock(next)
+		}
+		q.requireNothingLeft()
+		t.Logf("median %v, longest %v", middle(took), took[len(took)-1])
+		require.Less(t, middle(took), pushLimit)
+	})
+}
+
+// A waiter gives up at the moment of the unlock: either it has the lock or an error, and the next one gets it soon.
+func TestWaiterGivesUpAtTheUnlock(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 3)
+		var took []time.Duration
+		granted, behind := 0, q.lock(q.clients[2], WithPollInterval(leisure))
+		for n := range 200 {
+			h := q.take(q.clients[0])
+			ctx, cancel := context.WithCancel(t.Context())
+			var opts []LockOption
+			if n%4 == 3 {
+				opts = append(opts, WithBlockTimeout(20*time.Millisecond))
+			}
+			first := q.wait(ctx, q.clients[1], opts...)
+			eventually(t, queuePatience, func() bool { return q.inQueue() == 1 || first.isOver() }, "in the queue")
+			second := &waiting{bench: q, ended: make(chan struct{})}
+			q.async(context.Background(), func(ctx context.Context) error {
+				second.hold, second.err = behind.Acquire(ctx)
+				second.at = time.Now()
+				close(second.ended)
+				return nil
+			})
+			time.Sleep(rand.N(20 * time.Millisecond))
+			if n%4 != 3 {
+				async(t, func() error {
+					time.Sleep(rand.N(time.Millisecond))
+					cancel()
+					return nil
+				})
+				time.Sleep(rand.N(time.Millisecond))
+			}
+			q.unlock(h)
+			if first.end() == nil {
+				granted++
+				q.unlock(first.hold)
+			} else {
+				require.Nil(t, first.hold, "an error and a hold")
+			}
+			start := time.Now()
+			q.unlock(second.granted())
+			took = append(took, max(0, second.at.Sub(start)))
+			cancel()
+		}
+		q.requireNothingLeft()
+		t.Logf("%d of 200 granted; median %v, 190th %v, longest %v", granted, middle(took), took[190], took[len(took)-1])
+		require.Less(t, middle(took), pushLimit)
+		require.Less(t, took[190], 3*pushLimit, "now and then a poll had to help")
+	})
+}

@@ -1,0 +1,234 @@
+package relock
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const (
+	queueKey = cellKey // so that a cell can observe it
+	// queuePatience is for what must happen, at some time, on a machine under load.
+	queuePatience = 30 * time.Second
+	// pushLimit is for a median of what a message brings about: far below the second after which a poll would.
+	pushLimit = 250 * time.Millisecond
+	// leisure is a poll interval so long that no poll can be taken for a push.
+	leisure = 900 * time.Millisecond
+)
+
+// queueMode is a kind of lock in one of its two modes.
+type queueMode struct {
+	kind string
+	fair bool
+}
+
+func queueModes() []queueMode {
+	return []queueMode{{"RedisLock", false}, {"RedisLock", true}, {"ReentrantLock", false}, {"ReentrantLock", true}}
+}
+
+func (m queueMode) name() string {
+	if m.fair {
+		return m.kind + ", fair"
+	}
+	return m.kind + ", unfair"
+}
+
+// lock is one that waits, unless it is tried.
+func (m queueMode) lock(c *Client, opts ...LockOption) lockKind {
+	opts = append([]LockOption{WithBlock()}, opts...)
+	if m.fair {
+		opts = append(opts, WithFair())
+	}
+	return kinds[m.kind](queueKey, c, opts...)
+}
+
+// queueBench is a lock with a server of its own, and clients that wait for it.
+type queueBench struct {
+	testing.TB
+	queueMode
+	server  *redistest.Server
+	clients []*Client
+	key     string // in Redis
+}
+
+func newQueueBench(t testing.TB, m queueMode, clients int, opts ...ClientOption) *queueBench {
+	return newQueueBenchOn(t, redistest.Start(t), m, clients, opts...)
+}
+
+func newQueueBenchOn(t testing.TB, s *redistest.Server, m queueMode, clients int, opts ...ClientOption) *queueBench {
+	q := &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{newTestClient(t, s, opts...)}}
+	for len(q.clients) < clients {
+		q.clients = append(q.clients, sibling(t, s, q.clients[0], opts...))
+	}
+	q.key = keyOf(q.clients[0], queueKey)
+	return q
+}
+
+// eachMode runs a test with each kind of lock, fair and unfair, all at once.
+func eachMode(t *testing.T, run func(t testing.TB, m queueMode)) {
+	t.Helper()
+	t.Parallel()
+	var cells []cellRun
+	for _, m := range queueModes() {
+		cells = append(cells, cellRun{m.name(), func(t testing.TB) { run(t, m) }})
+	}
+	together(t, cells)
+}
+
+// eachKind is eachMode for one of the two modes.
+func eachKind(t *testing.T, fair bool, run func(t testing.TB, m queueMode)) {
+	t.Helper()
+	t.Parallel()
+	var cells []cellRun
+	for _, kind := range []string{"RedisLock", "ReentrantLock"} {
+		cells = append(cells, cellRun{kind, func(t testing.TB) { run(t, queueMode{kind, fair}) }})
+	}
+	together(t, cells)
+}
+
+// inQueue is how many waits the server has queued.
+func (q *queueBench) inQueue() int {
+	q.Helper()
+	n, err := redis.Int(q.server.Do(q, "ZCARD", q.key+":q"), nil)
+	require.NoError(q, err)
+	return n
+}
+
+func (q *queueBench) awaitQueued(n int) {
+	q.Helper()
+	eventually(q, queuePatience, func() bool { return q.inQueue() == n }, "as many waits in the queue")
+}
+
+// awaitHeard waits until the server has noted, at a poll, that it sees the client's subscription.
+func (q *queueBench) awaitHeard(c *Client) {
+	q.Helper()
+	eventually(q, queuePatience, func() bool {
+		beat, _ := redis.String(q.server.Do(q, "HGET", q.key+":b", c.identity.id), nil)
+		return strings.HasSuffix(beat, ":1")
+	}, "a subscription that the server has noted")
+}
+
+// take makes the test the holder.
+func (q *queueBench) take(c *Client, opts ...LockOption) Hold {
+	q.Helper()
+	h, err := q.lock(c, opts...).TryAcquire(q.Context())
+	require.NoError(q, err)
+	return h
+}
+
+// waiting is a call that waits for the lock.
+type waiting struct {
+	bench *queueBench
+	ended chan struct{}
+	hold  Hold
+	err   error
+	at    time.Time // of the end
+}
+
+// wait begins to wait.
+func (q *queueBench) wait(ctx context.Context, c *Client, opts ...LockOption) *waiting {
+	w := &waiting{bench: q, ended: make(chan struct{})}
+	lock := q.lock(c, opts...)
+	q.async(ctx, func(ctx context.Context) error {
+		w.hold, w.err = lock.Acquire(ctx)
+		w.at = time.Now()
+		close(w.ended)
+		return nil
+	})
+	return w
+}
+
+// async is async with a context that ends with the test, so that a failure leaves nobody who waits.
+func (q *queueBench) async(ctx context.Context, f func(context.Context) error) <-chan error {
+	ctx, cancel := context.WithCancel(ctx)
+	result := async(q, func() error { return f(ctx) })
+	q.Cleanup(cancel) // runs ahead of the wait for f
+	return result
+}
+
+// waitNext begins to wait, behind n others that are queued already.
+func (q *queueBench) waitNext(ctx context.Context, n int, c *Client, opts ...LockOption) *waiting {
+	q.Helper()
+	w := q.wait(ctx, c, opts...)
+	q.awaitQueued(n + 1)
+	return w
+}
+
+// end waits for the end of the call, and returns its error.
+func (w *waiting) end() error {
+	w.bench.Helper()
+	select {
+	case <-w.ended:
+		return w.err
+	case <-time.After(queuePatience):
+		require.FailNow(w.bench, "the waiter sleeps for ever", "%s", w.bench.snapshot())
+		return nil
+	}
+}
+
+// granted waits for the grant.
+func (w *waiting) granted() Hold {
+	w.bench.Helper()
+	require.NoError(w.bench, w.end())
+	return w.hold
+}
+
+func (q *queueBench) unlock(h Hold) {
+	q.Helper()
+	require.NoError(q, h.Unlock(context.Background()))
+}
+
+// handOver unlocks, and returns how long after the call began the waiter had the lock.
+func (q *queueBench) handOver(h Hold, w *waiting) (Hold, time.Duration) {
+	q.Helper()
+	start := time.Now()
+	q.unlock(h)
+	next := w.granted()
+	return next, w.at.Sub(start)
+}
+
+// snapshot is what the server has of the lock, for messages.
+func (q *queueBench) snapshot() string {
+	var all []string
+	for _, args := range [][]any{{"GET", q.key}, {"HGETALL", q.key}, {"ZRANGE", q.key + ":q", 0, -1, "WITHSCORES"}, {"HGETALL", q.key + ":b"}} {
+		reply, err := q.server.Try(q, args[0].(string), args[1:]...)
+		text, err2 := redis.Strings(reply, err)
+		if err2 != nil {
+			one, _ := redis.String(reply, err)
+			text = []string{one}
+		}
+		all = append(all, strings.Join(text, " "))
+	}
+	return strings.Join(all, "; ")
+}
+
+// requireNothingLeft sees that lock and queue go, and that the beats do too, or end by themselves: a last poll may have crossed the end.
+func (q *queueBench) requireNothingLeft() {
+	q.Helper()
+	eventually(q, queuePatience, func() bool { return q.server.Do(q, "EXISTS", q.key, q.key+":q") == int64(0) }, "nothing left of lock and queue")
+	ms, err := redis.Int64(q.server.Do(q, "PTTL", q.key+":b"), nil)
+	require.NoError(q, err)
+	require.NotEqual(q, int64(-1), ms, "beats without an expiry")
+	require.LessOrEqual(q, ms, int64(12*time.Second/time.Millisecond))
+}
+
+// middle is the median, the upper one of the two where the number is even.
+func middle(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// snapshotQueue are the waits in the queue, in their order.
+func (q *queueBench) snapshotQueue() []string {
+	q.Helper()
+	waits, err := redis.Strings(q.server.Do(q, "ZRANGE", q.key+":q", 0, -1), nil)
+	require.NoError(q, err)
+	return waits
+}

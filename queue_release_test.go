@@ -1,0 +1,34 @@
+package relock
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A release whose answer is lost is sent again, when the lock is reserved for the next one already: it was no loss.
+func TestReleaseIsSentTwice(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		s := newFaultServer(t)
+		q := newQueueBenchOn(t, s, m, 1)
+		proxy := faults.Start(t, s.Network, s.Address)
+		holder := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
+		waiterProxy := faults.Start(t, s.Network, s.Address)
+		waiterProxy.On(faults.Script(claimScript.sha), faults.Every, faults.DelayRequest(answerLimit)) // it stays reserved meanwhile
+		waiter := sibling(t, &redistest.Server{Network: waiterProxy.Network, Address: waiterProxy.Address}, q.clients[0])
+		for _, action := range []faults.Action{faults.CutAfter, faults.CutInAnswer} {
+			h := q.take(holder)
+			w := q.waitNext(context.Background(), 0, waiter)
+			for _, script := range []*Script{releaseScript, reentrantReleaseScript} {
+				proxy.On(faults.Script(script.sha), 1, action)
+			}
+			require.NoError(t, h.Unlock(t.Context()))
+			q.unlock(w.granted())
+		}
+		q.requireNothingLeft()
+	})
+}
