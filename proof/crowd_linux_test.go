@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +23,10 @@ type crowd struct {
 	waiters int // of each client
 	options []relock.LockOption
 
-	mu  sync.Mutex
-	got []string // holds in the order of their grants
+	mu   sync.Mutex
+	own  int      // commands of the test
+	got  []string // holds in the order of their grants
+	cost float64  // commands of the server for each waiter, those within scripts too
 }
 
 func newCrowd(t *testing.T, clients, waiters int, options ...relock.LockOption) *crowd {
@@ -38,9 +41,24 @@ func newCrowd(t *testing.T, clients, waiters int, options ...relock.LockOption) 
 
 func (c *crowd) do(command string, args ...any) any {
 	c.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own++
 	reply, err := c.conn.Do(command, args...)
 	require.NoError(c, err, command)
 	return reply
+}
+
+// commands is how many the server has executed.
+func (c *crowd) commands() int {
+	c.Helper()
+	info, err := redis.String(c.do("INFO", "stats"), nil)
+	require.NoError(c, err)
+	_, text, _ := strings.Cut(info, "total_commands_processed:")
+	text, _, _ = strings.Cut(text, "\r")
+	n, err := strconv.Atoi(text)
+	require.NoError(c, err)
+	return n
 }
 
 // gather lets all of them wait while somebody else holds the lock, and returns the queue.
@@ -72,6 +90,7 @@ func (c *crowd) take(lock *relock.RedisLock) {
 		return
 	}
 	c.mu.Lock()
+	c.own++
 	value, err := redis.String(c.conn.Do("GET", keyInRedis("crowd")))
 	if err == nil {
 		c.got = append(c.got, strings.Split(value, "|")[2])
@@ -88,12 +107,14 @@ func (c *crowd) run() (queued []string) {
 	c.do("CONFIG", "SET", "slowlog-log-slower-than", 1000, "slowlog-max-len", 100000)
 	c.do("CONFIG", "RESETSTAT")
 	var group sync.WaitGroup
+	before, own := c.commands(), c.own
 	start := time.Now()
 	for _, wait := range c.gather(&group) {
 		queued = append(queued, strings.Join(strings.Split(wait, ":")[:2], ":"))
 	}
 	gathered := time.Now()
 	group.Wait()
+	c.cost = float64(c.commands()-before-(c.own-own)) / float64(len(c.clients)*c.waiters)
 	c.report(gathered.Sub(start), time.Since(gathered))
 	require.Len(c, c.got, len(queued))
 	return queued
@@ -110,9 +131,21 @@ func (c *crowd) report(gathering, serving time.Duration) {
 	_, evalsha, _ := strings.Cut(info, "cmdstat_evalsha:")
 	evalsha, _, _ = strings.Cut(evalsha, "\r")
 	all := len(c.clients) * c.waiters
-	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %d commands took over 1 ms; scripts: %s",
-		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond), (serving / time.Duration(all)).Round(time.Microsecond), slow, evalsha)
+	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %.1f commands each, %d took over 1 ms; scripts: %s",
+		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond), (serving / time.Duration(all)).Round(time.Microsecond), c.cost, slow, evalsha)
 	require.LessOrEqual(c, slow, 3+all/100, "commands of over 1 ms")
+}
+
+// A grant costs the server as much whether few wait or many. (What is done once, such as subscribing, is in both figures.)
+func TestCostOfAGrant(t *testing.T) {
+	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+		t.Run(name, func(t *testing.T) {
+			few, many := newCrowd(t, 4, 60, options...), newCrowd(t, 4, 600, options...)
+			few.run()
+			many.run()
+			require.InDelta(t, few.cost, many.cost, 1)
+		})
+	}
 }
 
 // Thousands that wait for one lock are all served, in order when it is fair, and no script gets slow.

@@ -1,0 +1,35 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A wait in the queue that its client knows nothing of, as a late poll may leave one, gives its turn up at once: the next one does not wait
+// for the end of the reservation.
+func TestUnknownWaitGivesItsTurnUp(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		s := redistest.Start(t)
+		q := newQueueBenchOn(t, s, m, 2)
+		waiter := q.clients[1]
+		var took []time.Duration
+		for range 5 {
+			h := q.take(q.clients[0])
+			w := q.waitNext(t.Context(), 0, waiter)
+			q.awaitHeard(waiter)
+			settings := newHandle(queueKey, waiter, nil, reentrantOptions).settings
+			settings.fair = m.fair
+			kind := map[string]byte{"RedisLock": 'p', "ReentrantLock": 'r'}[m.kind]
+			s.Do(t, "ZADD", q.key+":q", 1, waitOf(waiter.identity.hold(999), kind, &settings))
+			next, d := q.handOver(h, w)
+			took = append(took, d)
+			q.unlock(next)
+		}
+		require.Less(t, middle(took), time.Second/2, "a reservation lasts for 1.25s")
+		q.requireNothingLeft()
+	})
+}
