@@ -361,11 +361,11 @@ func TestDatabase(t *testing.T) {
 			c, err := newClient()
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+			h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
 			select { // the watchdog's connection is in that database too
 			case <-h.Context().Done():
-			case <-time.After(400 * time.Millisecond):
+			case <-time.After(1200 * time.Millisecond):
 			}
 			require.NoError(t, h.Err())
 			conn := s.Dial(t, redis.DialDatabase(3))

@@ -484,7 +484,7 @@ func TestMaxHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			h, err := newLock("k", c, WithMaxHold(100*time.Millisecond)).Acquire(t.Context())
+			h, err := newLock("k", c, WithMaxHold(300*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
 			cause := endedWithin(t, h.Context(), time.Second)
 			require.ErrorIs(t, cause, ErrMaxHold)

@@ -256,12 +256,12 @@ func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
+	outer, err := NewReentrantLock("k", c, WithWatchdog(1800*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	short := NewReentrantLock("k", c, WithWatchdog(200*time.Millisecond))
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+	short := NewReentrantLock("k", c, WithWatchdog(400*time.Millisecond))
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
 		require.NoError(t, short.Do(t.Context(), nothing))
-		require.Greater(t, time.Until(outer.ValidUntil()), 200*time.Millisecond)
+		require.Greater(t, time.Until(outer.ValidUntil()), 400*time.Millisecond)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
 }
