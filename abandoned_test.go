@@ -113,6 +113,7 @@ func TestCleanUpOvertakesTheRequest(t *testing.T) {
 // A request that comes after its caller has left, and after the first clean-up, holds the key for less than a second: right after
 // the call, and as late as one lease after it.
 func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
+	t.Parallel()
 	const lease = 2 * time.Second
 	s := newFaultServer(t)
 	var cells []cellRun

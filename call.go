@@ -18,16 +18,29 @@ type outcome struct {
 	err      error
 	sent     time.Time // right before it was written; zero when it never was
 	answered bool
+	acks     int64 // replicas that have it, where that was asked
+	unacked  error // why that is not known
 	left     *call // the call that its caller left, still waiting for the answer
 }
 
 func newOutcome(sent time.Time, reply any, err error) outcome {
-	var line redis.Error
-	answered := err == nil || errors.As(err, &line)
-	if err != nil {
-		err = explain(err)
+	if err == nil {
+		return outcome{reply: reply, sent: sent, answered: true}
 	}
-	return outcome{reply: reply, err: err, sent: sent, answered: answered}
+	_, answered := errorLine(err)
+	answered = answered || errors.Is(err, ErrReplicas)
+	return outcome{reply: reply, err: explain(err), sent: sent, answered: answered}
+}
+
+// errorLine is the error line of the server in err, if there is one. It costs nothing where there is no error: a variable for
+// errors.As is on the heap.
+func errorLine(err error) (redis.Error, bool) {
+	if err == nil {
+		return "", false
+	}
+	var line redis.Error
+	ok := errors.As(err, &line)
+	return line, ok
 }
 
 func (o outcome) unanswered() bool { return !o.sent.IsZero() && !o.answered }
@@ -49,7 +62,7 @@ var errLeft = errors.New("caller left")
 type call struct {
 	state   atomic.Int32
 	sent    time.Time     // set before state becomes callSent
-	begun   chan struct{} // closed then
+	begun   chan struct{} // closed then; nil when nobody wants to know
 	done    chan struct{} // closed when outcome is there
 	outcome outcome
 }
@@ -72,7 +85,9 @@ func (c *call) begin(now time.Time) bool {
 	if !c.state.CompareAndSwap(callWaiting, callSent) {
 		return false
 	}
-	close(c.begun)
+	if c.begun != nil {
+		close(c.begun)
+	}
 	return true
 }
 
@@ -84,15 +99,23 @@ func (c *call) leave(err error) outcome {
 	return outcome{err: err, sent: c.sent, left: c}
 }
 
-// settled says that the answer came after all.
-func (c *call) settled() bool {
+// end gives the call its outcome.
+func (c *call) end(o outcome) {
+	c.outcome = o
+	close(c.done)
+}
+
+func (c *call) isDone() bool {
 	select {
 	case <-c.done:
-		return c.outcome.answered
+		return true
 	default:
 		return false
 	}
 }
+
+// settled says that the answer came after all.
+func (c *call) settled() bool { return c.isDone() && c.outcome.answered }
 
 // doubt is what is known about the requests of one kind that were never answered.
 type doubt struct {
@@ -108,6 +131,7 @@ func (d doubt) add(o outcome) doubt {
 	switch {
 	case o.unanswered():
 		return d.merge(doubt{last: o.sent, left: o.left})
+	case isReadOnly(o.err): // nothing was done
 	case o.answered && o.err != nil:
 		return d.merge(doubt{error: true})
 	}

@@ -32,7 +32,7 @@ func IsRetryableErr(err error) bool {
 	}
 	var line redis.Error
 	if errors.As(err, &line) {
-		return slices.Contains(passingCodes, code(line)) || strings.HasPrefix(string(line), "ERR max number of clients reached")
+		return slices.Contains(passingCodes, code(line)) || isFull(line)
 	}
 	return isNetwork(err)
 }
@@ -85,12 +85,18 @@ func isNetwork(err error) bool {
 func code(line redis.Error) string {
 	text := string(line)
 	const where = "@user_script:" // once or twice, each with a line
-	if i := strings.LastIndex(text, where); i >= 0 && strings.HasPrefix(text, "ERR Error running script") {
+	raised, caught := strings.HasPrefix(text, "ERR Error running script"), strings.HasPrefix(text, where)
+	if i := strings.LastIndex(text, where); i >= 0 && (raised || caught) {
 		_, text, _ = strings.Cut(text[i+len(where):], ": ")
 		text = strings.TrimPrefix(text, "-")
 	}
 	word, _, _ := strings.Cut(text, " ")
 	return word
+}
+
+// isFull says that the server has no connection free.
+func isFull(line redis.Error) bool {
+	return strings.HasPrefix(string(line), "ERR max number of clients reached")
 }
 
 func isDenied(line redis.Error) bool {
@@ -105,13 +111,13 @@ func isDenied(line redis.Error) bool {
 
 // isReadOnly says that the connection leads to a replica: after a failover behind one address another one may lead to the master.
 func isReadOnly(err error) bool {
-	var line redis.Error
-	return errors.As(err, &line) && code(line) == "READONLY"
+	line, ok := errorLine(err)
+	return ok && code(line) == "READONLY"
 }
 
 func isNoScript(err error) bool {
-	var line redis.Error
-	return errors.As(err, &line) && code(line) == "NOSCRIPT"
+	line, ok := errorLine(err)
+	return ok && code(line) == "NOSCRIPT"
 }
 
 // errTimeout stands for a time limit of the client's own, so that it does not look like the end of the

@@ -165,6 +165,7 @@ func TestErrorLinesOfOlderServers(t *testing.T) {
 		{line: call + "@user_script:5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
 		{line: call + "@user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
 		{line: call + "@user_script:4: @user_script: 4: -READONLY You can't write against a read only replica. ", code: "READONLY", retryable: true},
+		{line: "@user_script: 4: -READONLY You can't write against a read only replica.", code: "READONLY", retryable: true},
 		{line: call + "@user_script:4: @user_script: 4: -MISCONF Redis is configured to save RDB snapshots", code: "MISCONF", retryable: true},
 		{line: call + "@user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write.", code: "NOREPLICAS", retryable: true},
 		{line: call + "@user_script:4: TRYAGAIN Multiple keys request during rehashing of slot", code: "TRYAGAIN", retryable: true},

@@ -29,9 +29,9 @@ type cleanup struct {
 	gap     time.Duration // the next pause, from sending to sending
 
 	// Of the cleaner's goroutine.
-	settled  bool   // the doubt was settled before the sending under way
-	redisKey string // of that
-	tries    int    // that were sent
+	settled bool     // the doubt was settled before the sending under way
+	sending scripted // that
+	tries   int      // that were sent, and may have been executed
 
 	answer   outcome       // the first answer
 	first    bool          // it answered the first sending
@@ -58,21 +58,20 @@ func (c *cleanup) next(now time.Time) (scripted, bool) {
 		return scripted{}, false
 	}
 	c.settled = c.doubt.settled()
-	s := c.release(now)
-	c.redisKey = s.key
-	return s, true
+	c.sending = c.release(now)
+	return c.sending, true
 }
 
 // took keeps the first answer and says when to send again. Only the answer to a release that was sent after
 // the doubt had settled ends the job early: one that was sent before may have overtaken the request in doubt.
 func (c *cleanup) took(o outcome) (time.Time, bool) {
-	if !o.sent.IsZero() {
+	if !o.sent.IsZero() && !isReadOnly(o.err) {
 		c.tries++
 	}
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
 		if o.reply == int64(answerMore) {
-			c.client.passOn(c.redisKey)
+			c.client.passOn(c.sending)
 		}
 		if o.err == nil && (c.settled || !o.sent.Before(c.until)) {
 			return time.Time{}, false

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/suspend"
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
@@ -15,14 +18,20 @@ import (
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
-	config   *clientConfig
-	identity identity
-	driver   driver
-	watchdog *worker
-	cleaner  *worker
-	queue    *queue
-	logger   *slog.Logger
-	tasks    *tasks
+	config     *clientConfig
+	identity   identity
+	driver     driver
+	watchdog   *worker
+	replicator *worker // the same for locks that wait for replicas
+	cleaner    *worker
+	queue      *queue
+	beliefs    *beliefs
+	vigil      *vigil
+	logger     *slog.Logger
+	tasks      *tasks
+
+	apart atomic.Bool // the server takes one key at a time, see MultiLock
+	met   atomic.Bool // by a RedLock, which knows what server it is
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -75,9 +84,10 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 	return newClient(c, newOwnPool(c))
 }
 
-// NewClientPool returns a client that takes its connections from pool. Close leaves the pool open. The
-// watchdog and the cleaner have connections of their own, dialled as the pool does but outside its limits,
-// which still work when the pool is exhausted or closed.
+// NewClientPool returns a client that takes its connections from pool. Close leaves the pool open. The watchdog,
+// the cleaner, waiters and renewals that wait for replicas have connections of their own, as have the commands of locks
+// beyond four at once, which share one: dialled as the pool does, without its TestOnBorrow and outside its limits, they still work when the pool
+// is exhausted or closed. IdleTimeout and MaxConnLifetime hold for the shared one too.
 //
 // Options that set up a pool or a connection are mistakes here. It makes no network call.
 func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
@@ -102,12 +112,15 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	}
 	client := &Client{
 		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks{},
-		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{},
+		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
 	}
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = newWorker(d, client.tasks, client.life.Done())
+	client.replicator = newWorker(d, client.tasks, client.life.Done())
+	client.watchdog.ahead = renewAhead
 	client.cleaner = newWorker(d, client.tasks, client.life.Done())
 	client.queue = newQueue(client)
+	client.vigil = newVigil(client, suspend.WithSleep, suspend.Awake)
 	return client, nil
 }
 
@@ -194,23 +207,30 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 // eval runs a script of the locks, which may be sent twice: once more when the connection broke under it. It
 // returns the last outcome, and what is in doubt of all of them.
 func (c *Client) eval(ctx context.Context, limit limits, s scripted) (outcome, doubt) {
-	o := c.evalOnce(ctx, limit, s)
+	return c.evalConfirmed(ctx, limit, s, nil)
+}
+
+func (c *Client) evalConfirmed(ctx context.Context, limit limits, s scripted, confirm *confirmation) (outcome, doubt) {
+	o := c.evalOnce(ctx, limit, s, confirm)
 	d := doubt{}.add(o)
 	if o.broke() && ctx.Err() == nil {
-		o = c.evalOnce(ctx, limit, s)
+		o = c.evalOnce(ctx, limit, s, confirm)
 		d = d.add(o)
 	}
 	return o, d
 }
 
-func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted) outcome {
-	o := c.driver.call(ctx, limit, s.bySHA())
+func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted, confirm *confirmation) outcome {
+	r := s.bySHA()
+	r.confirm = confirm
+	o := c.driver.send(ctx, limit, r)
 	for range 2 { // not known, then refused for its keys
 		next, ok := s.after(o.err)
 		if !ok {
 			break
 		}
-		o = c.driver.call(ctx, limit, next)
+		next.confirm = confirm
+		o = c.driver.send(ctx, limit, next)
 	}
 	return o
 }
@@ -218,11 +238,15 @@ func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted) outcome
 // adopt enters a lease in the books, so that Close ends it.
 func (c *Client) adopt(l *lease) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	closed := c.closed
+	if !closed {
+		c.leases[l] = struct{}{}
+	}
+	c.mu.Unlock()
+	if closed {
 		return ErrClosed
 	}
-	c.leases[l] = struct{}{}
+	c.vigil.start()
 	return nil
 }
 
@@ -233,8 +257,9 @@ func (c *Client) forget(l *lease) {
 }
 
 // Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
-// goroutines have ended. Locks that are still held stay in Redis until their leases end; releases that were
-// not confirmed are given up and logged. A pool that was given stays open. Calling it again does nothing.
+// goroutines have ended. Locks that are still held stay in Redis until their leases end, but see [WithReleaseOnClose];
+// releases that were not confirmed are given up and logged. A pool that was given stays open. Calling it again does
+// nothing.
 func (c *Client) Close() error {
 	if c == nil || c.driver == nil {
 		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))
@@ -247,16 +272,24 @@ func (c *Client) Close() error {
 func (c *Client) close() error {
 	c.mu.Lock()
 	c.closed = true
-	leases := make([]*lease, 0, len(c.leases))
-	for l := range c.leases {
-		leases = append(leases, l)
-	}
 	c.mu.Unlock()
+	leases := c.allLeases()
 	c.end()
+	var held []*lease
+	for _, l := range leases {
+		if l.check() == nil {
+			held = append(held, l)
+		}
+	}
 	for _, l := range leases {
 		l.lose(ErrClosed)
 	}
+	if c.config.releaseOnClose {
+		c.giveAllBack(held)
+	}
+	c.beliefs.close()
 	c.watchdog.link.close()
+	c.replicator.link.close()
 	c.cleaner.link.close()
 	c.queue.close()
 	err := c.driver.close()

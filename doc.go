@@ -11,7 +11,28 @@
 //
 // [RedisLock] is the plain one: who holds it cannot take it again. [ReentrantLock] can be taken again by its
 // owner, by default the goroutine, to any depth; it is for code that locks and calls code that locks the same
-// name. Both wait with [WithBlock] or [WithBlockTimeout], else they try once.
+// name. [RWLock] lets many read, or one alone write. [MultiLock] takes several names at once, all or none. [RedLock]
+// is on three or more servers that know nothing of each other, and needs more than half of them: it outlives the loss of
+// any minority. All wait with [WithBlock] or [WithBlockTimeout], else they try once. A [Locker] gives locks by name, here
+// and, by package etcdlock, a module of its own, on etcd.
+//
+// What each kind honours; a lock's own option that it does not is [ErrInvalid], a client's is ignored:
+//
+//	                 RedisLock  ReentrantLock  RWLock  MultiLock  RedLock  Locker
+//	WithBlock        yes        yes            yes     yes        yes      always
+//	WithBlockTimeout yes        yes            yes     yes        yes      no
+//	WithPollInterval yes        yes            yes     yes        yes      yes
+//	WithExpiry       yes        yes            yes     yes        yes      yes
+//	WithWatchdog     yes        yes            yes     yes        yes      yes
+//	WithMaxHold      yes        yes            yes     yes        yes      yes
+//	WithMinHold      yes        yes            no      yes        yes      yes
+//	WithLabel        yes        yes            yes     yes        yes      yes
+//	WithFair         yes        yes            yes     no         no       yes
+//	WithFencing      yes        yes            yes     yes        yes      yes
+//	WithQueueLimit   yes        yes            yes     yes        no       yes
+//	WithReplicas     yes        yes            yes     yes        no       yes
+//	WithOwner        no         yes            yes     no         no       no
+//	WithMaxLease     no         no             no      no         yes      no
 //
 // # Holding
 //
@@ -26,7 +47,7 @@
 // found at the next renewal.
 //
 // No lock with a lease can stop a process that was paused in the middle of a write. Ask [Hold.Err] right
-// before it.
+// before it, and let the store that is written to compare fencing tokens ([WithFencing]).
 //
 // # Outcomes
 //
@@ -40,13 +61,17 @@
 //	  ErrDenied                          wrong password or missing permission; at once, also with WithBlock
 //	  ErrKeyConflict                     the key is something else; at once, also with WithBlock
 //	  ErrLockLost                        re-entry into a hold that was lost
-//	  ErrInvalid                         a mistake in key, options or call; nothing was sent
+//	  ErrUpgrade                         an owner that reads asks to write while others read; at once
+//	  ErrQuorum and *NodeErrors          too few nodes of a RedLock answered, or their servers were started too short a time ago
+//	  ErrQueueFull                       as many wait as may, see WithQueueLimit; at once, also with WithBlock
+//	  ErrReplicas                        too few replicas have it, see WithReplicas; it is given back
+//	  ErrInvalid                         a mistake in key, options or call; nothing was locked
 //	  ErrClosed                          the client was closed before or meanwhile
 //
 //	Unlock (the hold is over, whatever is returned)
 //	  nil                                released
 //	  ErrNotHeld                         nothing to unlock: never locked, or unlocked before
-//	  ErrLockLost and ErrNotHeld         it was lost before; with ErrMaxHold when that was why
+//	  ErrLockLost and ErrNotHeld         it was lost before; with ErrMaxHold or ErrForced when that was why
 //	  ErrUnconfirmed and the reason      no answer; the release goes on in the background until the lease has ended
 //	  ErrClosed                          the client was closed; the key stays until its lease has ended
 //

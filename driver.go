@@ -12,7 +12,10 @@ import (
 
 // driver is what the engine needs of a Redis client.
 type driver interface {
-	// call runs one command, within the limits and the client's own timeouts.
+	// send runs one command of a lock, within the limits and the client's own timeouts. A few have a connection out of
+	// the pool each, which is faster by a hop between goroutines; more share one.
+	send(ctx context.Context, limit limits, r request) outcome
+	// call runs one command, as send does, on a connection out of the pool.
 	call(ctx context.Context, limit limits, r request) outcome
 	// link returns a connection for one worker, apart from those of the callers. It is opened when it is
 	// first used.
@@ -68,6 +71,11 @@ type poolDriver struct {
 	slots   chan struct{} // one for each connection in use, where callers wait for them; redigo's own wait cannot be closed safely
 	dialer  *dialer       // of our own
 	sockets *sockets      // of the connections that it opened
+	shared  *pipeline
+
+	apart    int64        // so many calls of send have a connection each
+	sending  atomic.Int64 // calls of send under way
+	unshared atomic.Bool  // the user's connections cannot be shared
 
 	life           context.Context // ends at close
 	end            context.CancelFunc
@@ -79,8 +87,9 @@ type poolDriver struct {
 }
 
 func newPoolDriver(c *clientConfig) *poolDriver {
-	d := &poolDriver{dialTimeout: c.dialTimeout, commandTimeout: c.commandTimeout, start: time.Now()}
+	d := &poolDriver{dialTimeout: c.dialTimeout, commandTimeout: c.commandTimeout, apart: crowd, start: time.Now()}
 	d.life, d.end = context.WithCancel(context.Background())
+	d.shared = &pipeline{driver: d}
 	return d
 }
 
@@ -88,6 +97,7 @@ func newPoolDriver(c *clientConfig) *poolDriver {
 func newOwnPool(c *clientConfig) *poolDriver {
 	d := newPoolDriver(c)
 	d.own = true
+	d.shared.idle = c.idleTimeout
 	d.sockets = newSockets()
 	d.dialer = newDialer(c, d.sockets)
 	d.dial = d.dialOwn
@@ -105,6 +115,7 @@ func newOwnPool(c *clientConfig) *poolDriver {
 func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
 	d := newPoolDriver(c)
 	d.pool = pool
+	d.shared.idle, d.shared.age = pool.IdleTimeout, pool.MaxConnLifetime
 	d.dial = func(ctx context.Context) (redis.Conn, error) {
 		return dialBeside(ctx, func() (redis.Conn, error) {
 			if pool.DialContext != nil {
@@ -126,6 +137,19 @@ func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
 }
 
 var errStale = errors.New("idle connection is older than a break")
+
+func (d *poolDriver) send(ctx context.Context, limit limits, r request) outcome {
+	n := d.sending.Add(1)
+	defer d.sending.Add(-1)
+	if n > d.apart && !d.unshared.Load() && r.confirm == nil {
+		o := d.shared.call(ctx, limit, r)
+		if !errors.Is(o.err, errUnshared) {
+			return o
+		}
+		d.unshared.Store(true)
+	}
+	return d.call(ctx, limit, r)
+}
 
 func (d *poolDriver) call(ctx context.Context, limit limits, r request) outcome {
 	switch {
@@ -157,7 +181,7 @@ func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) ou
 			return c.outcome
 		case <-begun:
 			begun = nil
-			timer.Reset(withGrace(below(d.commandTimeout, limit.now().answer)))
+			timer.Reset(withGrace(below(d.commandTimeout, limit.now().answer) + r.confirm.longest()))
 		case <-timer.C:
 			return c.leave(errTimeout)
 		case <-ctx.Done():
@@ -188,7 +212,7 @@ func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) 
 	timeout := below(d.commandTimeout, limit.now().answer)
 	reply, err := d.do(ctx, c, conn, timeout, r)
 	if errors.Is(err, errInterrupted) {
-		return d.leave(conn, sent, timeout)
+		return d.leave(conn, sent, timeout+r.confirm.longest())
 	}
 	d.putBack(conn)
 	o := d.outcome(sent, reply, err)
@@ -203,11 +227,14 @@ func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) 
 func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
 	o := newOutcome(sent, reply, err)
 	if o.broke() || isReadOnly(o.err) {
-		d.broken.Store(int64(time.Since(d.start)))
+		d.noteBreak()
 	}
 	o.err = d.orClosed(o.err)
 	return o
 }
+
+// noteBreak makes the connections stale that are idle now.
+func (d *poolDriver) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
 
 // leave lets a goroutine wait for the answer that the caller does not want to wait for, and put the
 // connection back.
@@ -242,6 +269,14 @@ func isOver(ctx context.Context) bool {
 // connection of our own at its socket; one of the user's pool can only be cut through a context, which costs
 // a goroutine.
 func (d *poolDriver) do(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request) (any, error) {
+	reply, err := d.doOnce(ctx, c, conn, timeout, r)
+	if err == nil && r.confirm != nil {
+		err = d.confirm(ctx, c, conn, timeout, r, reply)
+	}
+	return reply, err
+}
+
+func (d *poolDriver) doOnce(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request) (any, error) {
 	switch {
 	case d.own && c == nil && ctx.Done() != nil:
 		return redis.DoContext(conn, callContext{ctx, timeout}, r.cmd, r.args...)
@@ -285,7 +320,11 @@ func (d *poolDriver) close() error {
 	return err
 }
 
-func (d *poolDriver) link() link { return &poolLink{driver: d} }
+func (d *poolDriver) link() link {
+	l := &poolLink{driver: d}
+	l.life, l.end = context.WithCancel(d.life)
+	return l
+}
 
 // below is limit where it is set and lower than d.
 func below(d, limit time.Duration) time.Duration {

@@ -19,7 +19,8 @@ var (
 	// ran out, or the server no longer has it.
 	ErrLockLost = errors.New("lock lost")
 
-	// ErrInvalid reports a mistake in a setting, a key or a call. Nothing was sent to the server.
+	// ErrInvalid reports a mistake in a setting, a key or a call. Nothing was sent to the server, except by a
+	// RedLock: that two clients are of one server is found when both answer.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrClosed reports that the [Client] was closed.
@@ -52,7 +53,8 @@ var (
 	ErrDenied = errors.New("permission denied by the server")
 
 	// ErrUnconfirmed reports that an Unlock got no answer. The hold is over for its holder, and the release
-	// is sent again in the background until the lease has ended.
+	// is sent again in the background until the lease has ended. Of a ForceUnlock, which is not sent again: it
+	// may have been done, or may still be.
 	ErrUnconfirmed = errors.New("release not confirmed")
 )
 

@@ -73,10 +73,7 @@ func pump(to, from net.Conn) {
 
 // startPair starts a master and its replica, and an address that leads to the master.
 func startPair(t testing.TB) (v *virtualAddress, failover func()) {
-	master, replica := redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), redistest.StartTCP(t)
-	replicate(t, replica, master)
-	eventually(t, 10*time.Second, func() bool { return info(t, replica, "master_link_status") == "up" }, "the replica has no link")
-	v = newVirtualAddress(t, master)
+	v, master, replica := newPair(t)
 	return v, func() {
 		eventually(t, 10*time.Second, func() bool {
 			return info(t, master, "master_repl_offset") == info(t, replica, "master_repl_offset")
@@ -85,6 +82,13 @@ func startPair(t testing.TB) (v *virtualAddress, failover func()) {
 		v.current.Store(replica)
 		replicate(t, master, replica)
 	}
+}
+
+func newPair(t testing.TB) (v *virtualAddress, master, replica *redistest.Server) {
+	master, replica = redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), redistest.StartTCP(t)
+	replicate(t, replica, master)
+	eventually(t, 10*time.Second, func() bool { return info(t, replica, "master_link_status") == "up" }, "the replica has no link")
+	return newVirtualAddress(t, master), master, replica
 }
 
 func replicate(t testing.TB, replica, master *redistest.Server) {
@@ -145,13 +149,10 @@ func TestBlockingLockFollowsFailoverBehindOneAddress(t *testing.T) {
 func TestBlockingLockRidesOutTooManyClients(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do(t, "CONFIG", "SET", "maxclients", "2")
-	var open []redis.Conn
-	for range 2 {
-		conn := s.Dial(t)
-		_, err := conn.Do("PING")
+	open := []redis.Conn{s.Dial(t), s.Dial(t)}
+	for _, conn := range open { // both are in before there is no room for another
+		_, err := conn.Do("CONFIG", "SET", "maxclients", "2")
 		require.NoError(t, err)
-		open = append(open, conn)
 	}
 	c := newTestClient(t, s)
 	// The server says so and cuts the connection, which may be seen first.

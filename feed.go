@@ -8,7 +8,7 @@ import (
 )
 
 // feed is the subscription of a client: one connection and one goroutine for all its waits, started by the first
-// one. A message says which wait may take which lock; each poll of the client sends an empty one, as a sign of life.
+// one. A message says which waits may take which lock; each poll of the client sends an empty one, as a sign of life.
 type feed struct {
 	queue   *queue
 	link    link
@@ -32,10 +32,9 @@ const (
 	deniedFeedPause = 30 * time.Second
 )
 
-// start begins to listen, once. A wait need not wait for it: what it missed it learns of when it is there.
+// start begins to listen, once; queue.mu is held. A wait need not wait for it: what it missed it learns of when it is
+// there.
 func (f *feed) start() {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
 	if !f.started {
 		f.started = f.queue.client.tasks.start(f.run)
 	}
@@ -101,8 +100,15 @@ func (f *feed) message(text string) {
 	f.queue.mu.Lock()
 	f.heard = time.Now()
 	f.queue.mu.Unlock()
-	if wait, redisKey, ok := strings.Cut(text, " "); ok {
-		f.queue.hear(wait, redisKey)
+	wait, redisKey, ok := strings.Cut(text, " ")
+	switch hold, forced := strings.CutPrefix(wait, forcedMark); {
+	case !ok:
+	case forced:
+		f.queue.client.forced(hold, redisKey)
+	default:
+		for one := range strings.SplitSeq(wait, ",") {
+			f.queue.hear(one, redisKey)
+		}
 	}
 }
 

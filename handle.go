@@ -15,9 +15,14 @@ type handle struct {
 }
 
 func newHandle(key string, client *Client, opts []LockOption, allowed option) handle {
-	h := handle{key: key, client: client}
 	var m mistakes
 	checkKey(&m, key)
+	return newHandleWith(m, key, client, opts, allowed)
+}
+
+// newHandleWith is newHandle where the mistakes in the key are known.
+func newHandleWith(m mistakes, key string, client *Client, opts []LockOption, allowed option) handle {
+	h := handle{key: key, client: client}
 	if client == nil || client.driver == nil {
 		m.check(false, "client: was not made by NewClient")
 		h.settings = settle(lockConfig{}, opts, allowed, &m)
@@ -56,27 +61,27 @@ func (h *handle) mistaken(ctx context.Context) error {
 }
 
 // redisKey is where the lock is in Redis.
-func (h *handle) redisKey() string { return h.client.config.prefix + "{" + h.key + "}" }
+func (h *handle) redisKey() string { return h.client.redisKey(h.key) }
 
 // hold acquires for callers that want the Hold.
-func (h *handle) hold(ctx context.Context, block bool, acquire func(context.Context, bool) (*level, error)) (Hold, error) {
-	got, err := acquire(ctx, block)
+func (h *handle) hold(ctx context.Context, block bool, acquire acquiring) (Hold, error) {
+	got, err := h.call(ctx, block, acquire)
 	if err != nil {
-		return nil, wrap("lock", h.key, err)
+		return nil, err
 	}
 	return got, nil
 }
 
 // do runs fn between lock and unlock.
 func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) error,
-	lock func(context.Context, bool) (*level, error), unlock func(*level) error,
+	lock acquiring, unlock func(*level) error,
 ) (err error) {
 	if fn == nil {
 		return wrap("lock", h.key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
 	}
-	got, err := lock(ctx, block)
+	got, err := h.call(ctx, block, lock)
 	if err != nil {
-		return wrap("lock", h.key, err)
+		return err
 	}
 	defer func() { err = h.after(err, unlock(got), got) }()
 	ctx, cancel := got.work(ctx)
@@ -86,14 +91,14 @@ func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) er
 
 // after is the result of Do: fn's error as it is, joined with the end of a hold that ended before its time.
 func (h *handle) after(err, unlocked error, got *level) error {
-	if unlocked == ErrNotHeld && got.wasLost() { //nolint:errorlint // our own sentinel
-		unlocked = gone(ErrLockLost) // fn has unlocked it, and was told
+	if lost := got.foundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel
+		unlocked = lost // fn has unlocked it, and was told
 	}
 	switch {
 	case errors.Is(unlocked, ErrUnconfirmed):
 		h.client.logger.Warn("relock: release not confirmed", "key", h.key, "reason", unlocked.Error())
 		return err
-	case !errors.Is(unlocked, ErrLockLost) && !errors.Is(unlocked, ErrClosed):
+	case !isLoss(unlocked):
 		return err // unlocked, by us or by fn
 	case err == nil:
 		return wrap("unlock", h.key, unlocked)

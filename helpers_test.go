@@ -22,7 +22,7 @@ import (
 
 // TestMain runs a server for the examples, which cannot start one themselves, and looks for leaked goroutines at the end.
 func TestMain(m *testing.M) {
-	flag.Parse()
+	redistest.Overlap()
 	stop, err := serveExamples()
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -132,6 +132,13 @@ func endedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
 	}
 }
 
+// awaitRenewal waits until a hold has been renewed once more.
+func awaitRenewal(t testing.TB, h Hold, limit time.Duration) {
+	t.Helper()
+	until := h.ValidUntil()
+	eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
+}
+
 // async runs f on a goroutine that the test waits for.
 func async(t testing.TB, f func() error) <-chan error {
 	t.Helper()
@@ -173,6 +180,38 @@ func (b *logBuffer) String() string {
 }
 
 func (b *logBuffer) option() ClientOption { return WithLogger(slog.New(slog.NewTextHandler(b, nil))) }
+
+// stuckLog is a logger that does not return before the test says so.
+type stuckLog struct {
+	called, freed chan struct{}
+	first, last   sync.Once
+}
+
+func newStuckLog(t testing.TB) *stuckLog {
+	b := &stuckLog{called: make(chan struct{}), freed: make(chan struct{})}
+	t.Cleanup(b.free)
+	return b
+}
+
+func (b *stuckLog) Write(p []byte) (int, error) {
+	b.first.Do(func() { close(b.called) })
+	<-b.freed
+	return len(p), nil
+}
+
+func (b *stuckLog) option() ClientOption { return WithLogger(slog.New(slog.NewTextHandler(b, nil))) }
+
+// await waits for the first call.
+func (b *stuckLog) await(t testing.TB) {
+	t.Helper()
+	select {
+	case <-b.called:
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "nothing was logged")
+	}
+}
+
+func (b *stuckLog) free() { b.last.Do(func() { close(b.freed) }) }
 
 // infoField reads a number out of INFO.
 func infoField(t testing.TB, s *redistest.Server, section, field string) int64 {

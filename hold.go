@@ -2,22 +2,22 @@ package relock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
 
 // Hold is one grant of a lock, or one level of a reentrant one. It can be used from any goroutine.
 type Hold interface {
-	// Key returns the name of the lock.
+	// Key returns the name of the lock; of a [MultiLock] those of all its keys, with commas between them.
 	Key() string
 
-	// Fence returns the fencing token, fixed for life and readable after Unlock; 0 where the lock has none.
+	// Fence returns the fencing token, fixed for life and readable after Unlock; 0 without [WithFencing].
 	Fence() int64
 
 	// Context returns a context with the values of the one that the lock was acquired with, but not its end.
 	// It ends when the hold does, and [context.Cause] says why: [ErrNotHeld] after Unlock, [ErrLockLost] on
-	// loss, together with [ErrMaxHold] where that was the reason, [ErrClosed] when the client was closed.
+	// loss, together with [ErrMaxHold] or [ErrForced] where that was the reason, [ErrClosed] when the client was
+	// closed.
 	Context() context.Context
 
 	// Err returns nil while the hold is valid by the clock at this call, else why it is over. Ask it right
@@ -41,64 +41,87 @@ type Hold interface {
 
 // level is the Hold of one Lock: the only one of its lease, or one of several of a reentrant lock.
 type level struct {
-	lease  *lease
-	values context.Context // what Context is made from
-	length time.Duration   // of the lease that it asked for
-	keep   time.Time       // end of its minimum hold
-	last   time.Time       // end of its maximum hold; zero when there is none
+	lease    *lease
+	values   context.Context // what Context is made from
+	settings *lockSettings
+	maxHold  *maxHold  // nil when there is none
+	fence    int64     // 0 without fencing
+	seen     *sighting // by an observer; nil when there is none
 
 	// Guarded by lease.mu.
 	watched  bool
-	over     error // why the level ended; nil while it is held
 	unlocked bool
-	lost     bool                      // before it was unlocked, or found so then
+	lost     error                     // the answer to the Unlock that found it lost, or the client closed; nil for any other
+	over     error                     // why the level ended; nil while it is held
 	ctx      context.Context           // nil until it is asked for
 	cancels  []context.CancelCauseFunc // of the contexts that end with the level
-	maxHold  *time.Timer
+}
+
+// maxHold is the end of a level's maximum hold, and the timer for it.
+type maxHold struct {
+	*time.Timer
+	end time.Time
 }
 
 // push adds a level for a request that was granted. mu is not held.
 func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
-	h := &level{lease: l, values: context.WithoutCancel(ctx), length: s.lease, watched: s.watched}
-	if s.minHold > 0 {
-		h.keep = sent.Add(s.minHold)
-	}
 	l.mu.Lock()
 	if l.over != nil {
 		defer l.mu.Unlock()
 		return nil, l.over
 	}
-	l.levels = append(l.levels, h)
-	l.live++
-	if h.watched {
-		l.watch(h.length)
-	}
-	if h.keep.After(l.keep) {
-		l.keep = h.keep
-	}
-	if s.maxHold > 0 {
-		h.last = sent.Add(s.maxHold)
-		h.maxHold = time.AfterFunc(time.Until(h.last), h.expire)
-	}
+	h := l.add(ctx, sent, s)
 	l.mu.Unlock()
 	if s.watched {
-		l.client.watchdog.add(l.job, l.renewAt(sent))
+		l.renewer().add(l.job, l.renewAt(sent))
 	}
 	return h, nil
 }
 
+// add is push with mu held, of a lease that is renewed already.
+func (l *lease) add(ctx context.Context, sent time.Time, s *lockSettings) *level {
+	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, seen: l.client.sighting(ctx, l.key, s.kind)}
+	if l.fence > 0 {
+		h.fence = l.fence + int64(l.passes)
+	}
+	if s.minHold > 0 {
+		l.keep = later(l.keep, sent.Add(s.minHold))
+	}
+	l.levels = append(l.levels, h)
+	l.live++
+	if s.write {
+		l.writes++
+	}
+	if h.watched {
+		l.watch(h.settings.lease)
+	}
+	if s.maxHold > 0 {
+		end := sent.Add(s.maxHold)
+		h.maxHold = &maxHold{time.AfterFunc(time.Until(end), h.expire), end}
+	}
+	return h
+}
+
 func (h *level) Key() string { return h.lease.key }
 
-func (h *level) Fence() int64 { return 0 }
+func (h *level) Fence() int64 { return h.fence }
 
 func (h *level) Context() context.Context {
 	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
-	if h.ctx == nil {
-		ctx, cancel := context.WithCancelCause(withHold(h.values, h))
-		h.ctx = ctx
-		h.ends(cancel)
+	made := h.ctx
+	h.lease.mu.Unlock()
+	if made != nil {
+		return made
 	}
+	ctx, cancel := context.WithCancelCause(withHold(context.WithoutCancel(h.values), h)) // asks the caller's context, which may have locks of its own
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	if h.ctx != nil {
+		cancel(nil) // another call was quicker
+		return h.ctx
+	}
+	h.ctx = ctx
+	h.ends(cancel)
 	return h.ctx
 }
 
@@ -125,8 +148,9 @@ func (h *level) Err() error { return wrap("hold", h.Key(), h.state()) }
 
 // state is why the hold is over by the clock of now, or nil.
 func (h *level) state() error {
+	h.lease.look()
 	_ = h.lease.check() // ends the levels when the time has come
-	if !h.last.IsZero() && time.Until(h.last) <= 0 {
+	if h.maxHold != nil && time.Until(h.maxHold.end) <= 0 {
 		h.expire()
 	}
 	h.lease.mu.Lock()
@@ -140,8 +164,8 @@ func (h *level) ValidUntil() time.Time {
 	}
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
-	if !h.last.IsZero() && h.last.Before(h.lease.until) {
-		return h.last
+	if h.maxHold != nil && h.maxHold.end.Before(h.lease.until) {
+		return h.maxHold.end
 	}
 	return h.lease.until
 }
@@ -161,16 +185,23 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	l := h.lease
+	if l.parts != nil {
+		return l.parts.extend(ctx, h, d)
+	}
 	l.lengthen(d)
-	o, _ := l.client.eval(ctx, ofLease(h.length), l.protocol.renew(d))
+	o, _ := l.client.ask(ctx, h.settings, l.protocol.renew(d))
 	if o.err != nil {
 		return ended(ctx, o.err)
 	}
 	if o.reply != int64(answerOurs) {
-		l.lose(ErrLockLost)
+		l.endWithin(noticeLimit)
+		l.lose(l.refused())
 		return h.state()
 	}
-	return l.believe(o.sent, d)
+	if err := l.believe(o.sent, d); err != nil {
+		return err
+	}
+	return h.state() // it may have been unlocked meanwhile, and the lease passed on
 }
 
 // end marks the level as over and ends its context; mu is held.
@@ -179,8 +210,12 @@ func (h *level) end(why error) {
 		return
 	}
 	h.over = why
+	h.seen.ended()
+	if h.settings.write {
+		h.lease.writes--
+	}
 	if h.watched {
-		h.lease.unwatch(h.length)
+		h.lease.unwatch(h.settings.lease)
 	}
 	for _, cancel := range h.cancels {
 		cancel(why)
@@ -210,6 +245,7 @@ func (h *level) expire() {
 	h.end(errMaxHold)
 	l.live--
 	l.mu.Unlock()
+	h.seen.report(wrap("hold", l.key, errMaxHold))
 	l.client.tasks.start(l.adjust)
 }
 
@@ -228,10 +264,11 @@ func (h *level) Unlock(context.Context) error { return wrap("unlock", h.Key(), h
 func (h *level) unlock() error {
 	h.lease.turn.take()
 	defer h.lease.turn.give()
-	return h.unlockInTurn()
+	return h.unlockInTurn(time.Now())
 }
 
-func (h *level) unlockInTurn() error {
+// unlockInTurn is unlock in the owner's turn. It takes no longer than one command may, counted from start.
+func (h *level) unlockInTurn(start time.Time) (err error) {
 	l := h.lease
 	_ = h.state() // the clock decides, not whether a timer has fired
 	l.mu.Lock()
@@ -240,33 +277,63 @@ func (h *level) unlockInTurn() error {
 		return ErrNotHeld
 	}
 	h.unlocked = true
+	defer func() { h.seen.report(wrap("unlock", l.key, err)) }()
 	l.drop(h)
 	if h.over != nil {
-		h.lost = errors.Is(h.over, ErrLockLost)
 		defer l.mu.Unlock()
+		h.noteLoss(gone(h.over))
 		return gone(h.over)
 	}
 	h.end(ErrNotHeld)
 	l.live--
-	if l.live == 0 {
+	rest := l.live
+	var next *transfer
+	if rest == 0 {
+		left, ok := l.pass(h)
+		if ok {
+			l.mu.Unlock()
+			left.leave()
+			return nil
+		}
+		next, left = l.choose(h)
+		defer left.leave()
 		l.end(ErrNotHeld)
 	}
-	rest := l.live
 	l.mu.Unlock()
 	if rest == 0 {
 		l.leave()
 	}
-	err := l.giveBack(rest)
-	if errors.Is(err, ErrLockLost) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		h.lost = true
-	}
+	err = l.giveOn(rest, next, start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.noteLoss(err)
 	return err
 }
 
-// wasLost says whether an Unlock has found the hold lost.
-func (h *level) wasLost() bool {
+// noteLoss keeps the answer to Unlock, for Do, when it is not what it should be; mu is held.
+func (h *level) noteLoss(err error) {
+	if isLoss(err) {
+		h.lost = err
+	}
+}
+
+// giveOn gives the lock to the next call of the client, if there is one to which it can be transferred, or else back. It
+// keeps the levels that are left.
+func (l *lease) giveOn(levels int, next *transfer, start time.Time) error {
+	if done, err := l.transfer(next, start); done {
+		return err
+	}
+	var spared *queued
+	if levels == 0 {
+		spared = l.takeSpared()
+	}
+	err := l.giveBack(levels, start)
+	spared.goneWith(err)
+	return err
+}
+
+// foundLost is the answer to the Unlock that found the hold lost, or the client closed; nil when none did.
+func (h *level) foundLost() error {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.lost

@@ -87,7 +87,7 @@ func TestErrDoesNotNeedTheTimer(t *testing.T) {
 	require.NoError(t, err)
 	l := h.(*level).lease
 	l.mu.Lock()
-	l.timer.Stop()
+	l.client.beliefs.forget(l)
 	until := l.until
 	l.mu.Unlock()
 	for time.Now().Before(until) {

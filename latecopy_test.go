@@ -35,7 +35,7 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 			require.Equal(t, 1, c.levels())
 			require.False(t, taken.earliest.After(time.Now().Add(lease)), "for longer than its lease")
 
-			locks := []lockKind{lock, op.lock(c.client, lease), op.lock(c.other, lease)}
+			locks := []anyLock{lock, op.lock(c.client, lease), op.lock(c.other, lease)}
 			for _, l := range locks {
 				if err := l.TryLock(t.Context()); time.Since(delivered) < lease {
 					require.ErrorIs(t, err, ErrLockAcquiredByOthers)

@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,23 +27,37 @@ type lease struct {
 	doubt    doubt                    // acquiring requests whose answers never came
 	undo     func(time.Time) scripted // cancels the wait that it came from; nil when there was none
 	owner    *owner                   // of a reentrant lock; nil for a plain one
-	turn     turn                     // one change of the levels at a time
-	limit    time.Duration            // of one command
-	late     time.Duration            // how long after its sending a late copy of the acquire is looked for
+	turn     turn                     // one change of the levels at a time; nil where there is only one
+	lease    time.Duration            // that was granted; for so long after its sending a late copy of the acquire is looked for
+	confirm  *confirmation            // by replicas, of each renewal; nil when none is needed
+	fence    int64                    // the first fencing token of the grant; 0 without fencing
 	job      *job                     // in the watchdog
+	parts    *bundle                  // of a hold that is made of several; nil for any other
+	whole    *bundle                  // that it is one of; nil when it is of none
 
 	mu     sync.Mutex // guards what follows; taken before Client.mu, never after
 	until  time.Time
-	over   error // why the lease ended; nil while it is live
-	timer  *time.Timer
+	over   error    // why the lease ended; nil while it is live
 	levels []*level // not yet unlocked, oldest first
 	live   int      // of them, those that are not over
 	seq    int      // number of the last change of the levels
 	// The longest lease of a watched level that is held, and how many want it.
 	watched  time.Duration
-	watchers int
+	watchers int32
+	due      int32         // its place with the client's beliefs, which guard it; -1 when it has none
+	writes   int32         // of the live levels, the ones that write, of a read/write lock
+	suspect  bool          // the server has said that it is not ours; why is being asked
 	length   time.Duration // the longest lease that was asked for
+	since    time.Duration // when Redis granted it, after the client's start
+	passes   int           // how often it was passed on since
+	ending   *ending       // what else its release ends; nil when that is nothing
 	keep     time.Time     // the key stays until then, see WithMinHold
+}
+
+// ending is what the release of a lease ends besides its hold, of a lock that goes on in one process.
+type ending struct {
+	spared string // name of a wait in the queue, "" when there is none
+	heir   string // hold that a transfer in doubt may have made of it, "" when there is none
 }
 
 // drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
@@ -51,7 +66,7 @@ func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millis
 
 // newLease starts the belief in a grant whose request was sent at sent.
 func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d doubt) *lease {
-	l := &lease{client: c, key: key, protocol: p, doubt: d, limit: s.lease / 3, turn: newTurn(), seq: 1, length: s.asked(), late: s.lease}
+	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.lease, due: -1, seq: 1, length: s.asked(), since: sent.Sub(c.beliefs.start), confirm: s.confirmation()}
 	l.job = newJob(&renewal{lease: l})
 	l.until = sent.Add(s.lease - drift(s.lease))
 	return l
@@ -65,9 +80,14 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*le
 		return nil, err
 	}
 	l.mu.Lock()
-	l.timer = time.AfterFunc(time.Until(l.until), l.expire)
+	if l.over == nil {
+		l.client.beliefs.watch(l)
+	}
 	l.mu.Unlock()
 	h, err := l.push(ctx, sent, s)
+	if err == nil && l.client.vigil.since(sent) {
+		l.lose(ErrLockLost)
+	}
 	if err != nil || l.check() != nil {
 		return nil, l.tooLate()
 	}
@@ -82,16 +102,19 @@ func (l *lease) tooLate() error {
 	return errLate
 }
 
-// expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile.
-func (l *lease) expire() {
+// expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile. It returns what is to be done
+// about the loss, or nil.
+func (l *lease) expire() (follow func()) {
 	l.mu.Lock()
-	if left := time.Until(l.until); left > 0 && l.over == nil {
-		l.timer.Reset(left)
-		l.mu.Unlock()
-		return
+	defer l.mu.Unlock()
+	switch {
+	case l.over != nil:
+		return nil
+	case time.Until(l.until) > 0:
+		l.client.beliefs.watch(l)
+		return nil
 	}
-	l.mu.Unlock()
-	l.lose(ErrLockLost)
+	return l.loseLocked(ErrLockLost)
 }
 
 // lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
@@ -103,22 +126,46 @@ func (l *lease) lose(why error) {
 	follow()
 }
 
+// markLost is lose without what is to be done about it, which it returns.
+func (l *lease) markLost() (follow func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loseLocked(ErrLockLost)
+}
+
 // loseLocked is lose with mu held. What it returns is to be called without.
 func (l *lease) loseLocked(why error) (follow func()) {
 	if l.over != nil {
 		return func() {}
 	}
 	l.end(why)
+	var seen []*sighting
 	for _, h := range l.levels {
+		if h.over == nil && h.seen != nil {
+			seen = append(seen, h.seen)
+		}
 		h.end(why)
 	}
 	l.live = 0
 	return func() {
 		l.leave()
+		for _, s := range seen {
+			defer s.report(wrap("hold", l.key, why))
+		}
+		l.takeSpared().goneWith(why)
+		if l.whole != nil {
+			defer l.whole.lost(l, why)
+		}
+		if l.parts != nil {
+			l.parts.lose(why)
+			return
+		}
 		if why == ErrClosed { //nolint:errorlint // our own sentinel
 			return // the connections are being cut
 		}
-		l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
+		if l.whole == nil {
+			l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
+		}
 		l.client.clean(l.cleanup(l.doubt))
 	}
 }
@@ -138,7 +185,7 @@ func (l *lease) cleanup(d doubt) *cleanup {
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
 // its wait into the queue again, so that after the first answer the wait is cancelled.
 func (l *lease) newCleanup(d doubt, release func(time.Time) scripted) *cleanup {
-	job := newCleanup(l.key, l.length, l.late, d, release)
+	job := newCleanup(l.key, l.length, l.lease, d, release)
 	if l.undo != nil && d.exists() {
 		job.release = func(now time.Time) scripted {
 			if job.isAnswered() {
@@ -158,25 +205,34 @@ func (l *lease) lengthen(length time.Duration) {
 	l.length = max(l.length, length)
 }
 
-// release is the request that leaves levels behind; with none the key is kept until keep.
+// release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
 func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) scripted {
+	ending, p := l.ending, l.protocol
+	if rw, ok := p.(rwProtocol); ok {
+		p = rw.writing(int(l.writes))
+	}
 	return func(now time.Time) scripted {
 		left := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
-		return l.protocol.release(levels, seq, left)
+		s := p.release(levels, seq, left)
+		if ending != nil {
+			s.args = append(s.args, ending.spared)
+			if ending.heir != "" {
+				s.args = append(s.args, ending.heir)
+			}
+		}
+		return s
 	}
 }
 
 // end marks the lease as over; mu is held.
 func (l *lease) end(why error) {
 	l.over = why
-	if l.timer != nil {
-		l.timer.Stop()
-	}
+	l.client.beliefs.forget(l)
 }
 
 // leave takes the lease out of the client's books: no renewal is sent after that.
 func (l *lease) leave() {
-	l.client.watchdog.remove(l.job)
+	l.renewer().remove(l.job)
 	l.client.forget(l)
 }
 
@@ -196,6 +252,14 @@ func (l *lease) check() error {
 // believe moves the end of the belief, never back: a request sent at sent set the expiry to length or more.
 // An answer that comes after the belief has ended revives nothing.
 func (l *lease) believe(sent time.Time, length time.Duration) error {
+	err := l.move(sent, length)
+	if l.whole != nil {
+		l.whole.reckon(ErrLockLost)
+	}
+	return err
+}
+
+func (l *lease) move(sent time.Time, length time.Duration) error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -203,9 +267,42 @@ func (l *lease) believe(sent time.Time, length time.Duration) error {
 	defer l.mu.Unlock()
 	if until := sent.Add(length - drift(length)); l.over == nil && until.After(l.until) {
 		l.until = until
-		l.timer.Reset(time.Until(until))
 	}
 	return l.over
+}
+
+// endWithin has the belief end in that time at the latest, of a lease that the server has refused: nobody gets it any more.
+func (l *lease) endWithin(d time.Duration) {
+	l.mu.Lock()
+	l.suspect = true
+	if until := time.Now().Add(d); l.over == nil && until.Before(l.until) {
+		l.until = until
+		if l.due >= 0 { // else it is being looked at
+			l.client.beliefs.watch(l)
+		}
+	}
+	l.mu.Unlock()
+	if l.whole != nil {
+		l.whole.reckon(ErrLockLost)
+	}
+}
+
+// ends is until when the lease is believed in; zero when it is over.
+func (l *lease) ends() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return time.Time{}
+	}
+	return l.until
+}
+
+// covers says whether the hold is one of this name.
+func (l *lease) covers(key string) bool {
+	if l.parts != nil && l.parts.keys != nil {
+		return slices.Contains(l.parts.keys, key)
+	}
+	return l.key == key
 }
 
 // watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
@@ -236,7 +333,7 @@ func (l *lease) unwatch(length time.Duration) {
 	l.watched = 0
 	for _, h := range l.levels {
 		if h.watched && h.over == nil {
-			l.watch(h.length)
+			l.watch(h.settings.lease)
 		}
 	}
 }
@@ -249,7 +346,11 @@ func newTurn() turn { return make(turn, 1) }
 
 // take waits for the turn, which its holder gives back when the server has answered or the command timeout is
 // over.
-func (t turn) take() { t <- struct{}{} }
+func (t turn) take() {
+	if t != nil {
+		t <- struct{}{}
+	}
+}
 
 // takeUntil waits for the turn as long as ctx allows.
 func (t turn) takeUntil(ctx context.Context) bool {
@@ -261,4 +362,8 @@ func (t turn) takeUntil(ctx context.Context) bool {
 	}
 }
 
-func (t turn) give() { <-t }
+func (t turn) give() {
+	if t != nil {
+		<-t
+	}
+}

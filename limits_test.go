@@ -21,9 +21,9 @@ func TestSlowDialWithAShortLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	proxy.On(faults.Command("SELECT"), 1, faults.Delay(150*time.Millisecond))
+	proxy.On(faults.Command("SELECT"), 1, faults.Delay(450*time.Millisecond))
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithDatabase(1))
-	l := NewRedisLock("k", c, WithExpiry(300*time.Millisecond))
+	l := NewRedisLock("k", c, WithExpiry(900*time.Millisecond))
 	require.NoError(t, l.Lock(t.Context()))
 }
 
@@ -66,7 +66,7 @@ func TestMaxHoldByTheClock(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, time.Until(h.ValidUntil()), 200*time.Millisecond)
 	h.(*level).maxHold.Stop()
-	for end := h.(*level).last; time.Now().Before(end); {
+	for end := h.(*level).maxHold.end; time.Now().Before(end); {
 	}
 	require.ErrorIs(t, h.Err(), ErrMaxHold)
 	require.Zero(t, h.ValidUntil())
@@ -86,7 +86,7 @@ func TestContextEndsALargeWrite(t *testing.T) {
 	start := time.Now()
 	_, err := c.SetNEX(ctx, "k", strings.Repeat("x", 32<<20), time.Second)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Less(t, time.Since(start), time.Second)
+	require.Less(t, time.Since(start), 2*time.Second)
 }
 
 // After a level with a long lease the watchdog is as impatient again as the outer level needs.

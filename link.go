@@ -15,6 +15,8 @@ import (
 // from another.
 type poolLink struct {
 	driver *poolDriver
+	life   context.Context // of what is dialled; ends with close
+	end    context.CancelFunc
 
 	mu     sync.Mutex
 	conn   redis.Conn // nil while there is none
@@ -36,6 +38,9 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 	}
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit))
+	for _, r := range requests {
+		deadline = deadline.Add(r.waits)
+	}
 	// A connection of the user's may know no deadlines.
 	defer time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() }).Stop()
 	if err := sendAll(conn, requests); err != nil {
@@ -101,7 +106,7 @@ func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	if conn != nil {
 		return conn, nil
 	}
-	ctx, cancel := context.WithTimeout(l.driver.life, below(l.driver.dialTimeout, max(limit, minConnect)))
+	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, minConnect)))
 	defer cancel()
 	conn, err := l.driver.dial(ctx)
 	if err != nil {
@@ -172,6 +177,7 @@ func (l *poolLink) drop(conn redis.Conn) {
 }
 
 func (l *poolLink) close() {
+	l.end() // ends a dial
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

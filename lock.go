@@ -3,7 +3,6 @@ package relock
 import (
 	"context"
 	"fmt"
-	"sync"
 )
 
 // Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's
@@ -24,6 +23,9 @@ type Mutex interface {
 var (
 	_ Mutex = (*RedisLock)(nil)
 	_ Mutex = (*ReentrantLock)(nil)
+	_ Mutex = (*MultiLock)(nil)
+	_ Mutex = (*RedLock)(nil)
+	_ Mutex = (*RWLock)(nil)
 )
 
 // RedisLock is a lock that is not reentrant: one string in Redis, taken with SET NX PX.
@@ -34,20 +36,19 @@ var (
 // of another goroutine; [Hold] and Do cannot make it.
 type RedisLock struct {
 	handle
-	slot turn // held from Lock to Unlock
-
-	mu   sync.Mutex
-	held *level // by Lock
+	shared
 }
 
-const plainOptions = ^optOwner
+const plainOptions = ^(optOwner | optMaxLease)
 
 // NewRedisLock returns the lock of this name on client. It is cheap, does no I/O and needs no closing. Names
 // are 1 to 1024 bytes and do not start with a closing brace.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
-	return &RedisLock{handle: newHandle(key, client, opts, plainOptions), slot: newTurn()}
+	l := &RedisLock{handle: newHandle(key, client, opts, plainOptions)}
+	l.settings.kind = kindPlain
+	return l
 }
 
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
@@ -57,15 +58,15 @@ func (l *RedisLock) Validate() error { return l.safe().validate() }
 // in the table of outcomes of the package's documentation.
 func (l *RedisLock) Lock(ctx context.Context) error {
 	l = l.safe()
-	_, err := l.lock(ctx, l.settings.block)
-	return wrap("lock", l.key, err)
+	_, err := l.call(ctx, l.settings.block, l.lock)
+	return err
 }
 
 // TryLock takes the lock in one attempt, also with [WithBlock].
 func (l *RedisLock) TryLock(ctx context.Context) error {
 	l = l.safe()
-	_, err := l.lock(ctx, false)
-	return wrap("lock", l.key, err)
+	_, err := l.call(ctx, false, l.lock)
+	return err
 }
 
 // Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors.
@@ -117,60 +118,13 @@ func (l *RedisLock) safe() *RedisLock {
 	return l
 }
 
-// lock takes the object's slot and then the key.
 func (l *RedisLock) lock(ctx context.Context, block bool) (*level, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
 	}
 	defer w.cancel()
-	if !l.takeSlot(w) {
-		return nil, w.reason()
-	}
-	h, err := l.compete(w)
-	if err != nil {
-		l.slot.give()
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held = h
-	return h, nil
-}
-
-// takeSlot waits for the object's other users, in memory.
-func (l *RedisLock) takeSlot(w *wait) bool {
-	select {
-	case l.slot <- struct{}{}:
-		return true
-	default:
-		w.note(ErrLockAcquiredByOthers)
-	}
-	if !w.block {
-		return false
-	}
-	select {
-	case l.slot <- struct{}{}:
-		return true
-	case <-w.ctx.Done():
-	case <-w.client.life.Done():
-	}
-	return false
-}
-
-// unlock ends a hold that lock got, and then lets the next user of the object go on.
-func (l *RedisLock) unlock(h *level) error {
-	if h == nil {
-		return ErrNotHeld
-	}
-	err := h.unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held == h {
-		l.held = nil
-		l.slot.give()
-	}
-	return err
+	return l.lockBy(w, l.compete)
 }
 
 func (l *RedisLock) acquire(ctx context.Context, block bool) (*level, error) {
@@ -187,27 +141,32 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if h := l.client.held(ctx, l.key, false); block && h != nil && (h.state() == nil || l.holds(h)) {
+	if block && l.waitsForItself(l.client.held(ctx, l.key, plainKind)) {
 		return nil, errSelfWait
 	}
 	return l.client.newWait(ctx, &l.settings, block), nil
-}
-
-// holds says whether h is what keeps the object taken, lost or not.
-func (l *RedisLock) holds(h *level) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.held == h
 }
 
 var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", ErrInvalid)
 
 func (l *RedisLock) compete(w *wait) (*level, error) {
 	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.caller}
-	if w.block || l.settings.fair {
-		a.queued = newQueued(l.client.queue.enter(l.key, a.redisKey), 'p', &l.settings, !w.block, a.body)
-		w.queued = a.queued
-	}
 	defer a.finish()
+	if !w.block && !l.settings.fair {
+		return w.acquire(a.try)
+	}
+	if a.mayHurry() && !l.client.queue.has(a.redisKey) {
+		if h, done, err := a.hurry(w); done {
+			return h, err
+		}
+	}
+	line := l.client.queue.enter(l.key, a.redisKey)
+	defer line.exit()
+	if !l.settings.fair {
+		return w.sitForValid(line, a)
+	}
+	a.queued = newQueued(line, 'p', &l.settings, !w.block, a.body)
+	defer a.queued.leave()
+	w.queued = a.queued
 	return w.acquire(a.try)
 }

@@ -3,7 +3,6 @@ package relock
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,8 +98,8 @@ func TestBlockingLockWaitsForUnlock(t *testing.T) {
 	}
 }
 
-// lockKind is what every kind of lock has.
-type lockKind interface {
+// anyLock is what every kind of lock has.
+type anyLock interface {
 	Mutex
 	Acquire(context.Context) (Hold, error)
 	TryAcquire(context.Context) (Hold, error)
@@ -108,8 +107,8 @@ type lockKind interface {
 }
 
 // kinds makes each kind of lock for tests of what they share. WithOwner is left out where a kind has no owner.
-var kinds = map[string]func(key string, c *Client, opts ...LockOption) lockKind{
-	"RedisLock": func(key string, c *Client, opts ...LockOption) lockKind {
+var kinds = map[string]func(key string, c *Client, opts ...LockOption) anyLock{
+	"RedisLock": func(key string, c *Client, opts ...LockOption) anyLock {
 		var usable []LockOption
 		for _, o := range opts {
 			if o.(lockOption).name != optOwner {
@@ -118,7 +117,7 @@ var kinds = map[string]func(key string, c *Client, opts ...LockOption) lockKind{
 		}
 		return NewRedisLock(key, c, usable...)
 	},
-	"ReentrantLock": func(key string, c *Client, opts ...LockOption) lockKind {
+	"ReentrantLock": func(key string, c *Client, opts ...LockOption) anyLock {
 		return NewReentrantLock(key, c, opts...)
 	},
 }
@@ -139,7 +138,8 @@ func TestWaitEnds(t *testing.T) {
 				require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 				require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
 				require.True(t, IsRetryableErr(err))
-				require.InDelta(t, 150*time.Millisecond, time.Since(start), float64(100*time.Millisecond))
+				require.GreaterOrEqual(t, time.Since(start), 150*time.Millisecond)
+				require.Less(t, time.Since(start), 250*time.Millisecond)
 			})
 			t.Run("deadline", func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -225,7 +225,7 @@ func TestUnlockOfNothing(t *testing.T) {
 
 func TestLocksThatWereNotMade(t *testing.T) {
 	t.Parallel()
-	for _, l := range []lockKind{
+	for _, l := range []anyLock{
 		&RedisLock{}, (*RedisLock)(nil), NewRedisLock("k", nil), NewRedisLock("k", &Client{}),
 		&ReentrantLock{}, (*ReentrantLock)(nil), NewReentrantLock("k", nil), NewReentrantLock("k", &Client{}),
 	} {
@@ -251,87 +251,6 @@ func TestCallsThatAreMistakes(t *testing.T) {
 			require.ErrorIs(t, l.Do(t.Context(), nil), ErrInvalid)
 		})
 	}
-}
-
-// A goroutine that waits on the object waits in memory: only the first user of the object asks the server.
-func TestSharedObjectWaitsInMemory(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithBlock())
-	require.NoError(t, l.Lock(t.Context()))
-	before := commandCount(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, l.Lock(ctx), ErrLockAcquiredByOthers)
-	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
-	require.LessOrEqual(t, commandCount(t, s)-before, int64(1))
-	require.NoError(t, l.Unlock(t.Context()))
-	require.NoError(t, l.Lock(t.Context()))
-}
-
-func TestSharedObjectExcludes(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	l := NewRedisLock("k", newTestClient(t, s), WithBlock())
-	counter := 0
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for range 25 {
-				if err := l.Lock(t.Context()); err != nil {
-					t.Error(err)
-					return
-				}
-				seen := counter // unprotected: the race detector and the sum would tell
-				runtime.Gosched()
-				counter = seen + 1
-				if err := l.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	require.Equal(t, 200, counter)
-}
-
-// The first user of a shared object loses its hold while a second one waits on it: the object stays taken until the first one's Unlock, which says what happened and
-// does not touch the hold that the second one then gets.
-func TestSharedObjectAfterALoss(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithBlock(), WithExpiry(200*time.Millisecond))
-	require.NoError(t, l.Lock(t.Context()))
-	second := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
-	select {
-	case err := <-second:
-		require.FailNow(t, "granted before the Unlock of the lost hold", "%v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	err := l.Unlock(t.Context())
-	require.ErrorIs(t, err, ErrLockLost)
-	require.ErrorIs(t, err, ErrNotHeld)
-	require.NoError(t, resultWithin(t, second, time.Second))
-	requireHeld(t, s, c, "k")
-	require.NoError(t, l.Unlock(t.Context()))
-	requireFree(t, s, c, "k")
-}
-
-func TestAcquireLeavesNothingInTheObject(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	l := NewRedisLock("k", c)
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "k", h.Key())
-	require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld)
-	requireHeld(t, s, c, "k")
-	require.NoError(t, h.Unlock(t.Context()))
-	requireFree(t, s, c, "k")
 }
 
 func TestUnlockByAnotherGoroutine(t *testing.T) {
@@ -410,194 +329,6 @@ func TestBlockingLockUnderItsLostHold(t *testing.T) {
 		})
 	})
 	require.ErrorIs(t, resultWithin(t, result, 5*time.Second), ErrInvalid)
-}
-
-func TestMinHold(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newTestClient(t, s)
-			start := time.Now()
-			l := newLock("k", c, WithMinHold(300*time.Millisecond))
-			require.NoError(t, l.Lock(t.Context()))
-			require.NoError(t, l.Unlock(t.Context()))
-			require.Less(t, time.Since(start), 250*time.Millisecond, "Unlock returns at once")
-			require.LessOrEqual(t, pttl(t, s, c, "k"), 300*time.Millisecond)
-			require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld)
-
-			require.NoError(t, newLock("k", sibling(t, s, c), WithBlock()).Lock(t.Context()))
-			require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
-			require.Less(t, time.Since(start), time.Second)
-		})
-	}
-}
-
-func TestMinHoldLongerThanTheLease(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithExpiry(200*time.Millisecond), WithMinHold(5*time.Second))
-	require.NoError(t, l.Lock(t.Context()))
-	require.NoError(t, l.Unlock(t.Context()))
-	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
-}
-
-// The minimum is kept also when no release comes through before the lease has ended.
-func TestMinHoldOutlivesTheLease(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newTestClient(t, s)
-			other := sibling(t, s, c)
-			start := time.Now()
-			require.NoError(t, newLock("k", c, WithExpiry(100*time.Millisecond), WithMinHold(time.Second)).Lock(t.Context()))
-			require.NoError(t, c.Close()) // as a crash: nothing is released
-			require.NoError(t, newLock("k", other, WithBlock()).Lock(t.Context()))
-			require.GreaterOrEqual(t, time.Since(start), time.Second)
-			require.Less(t, time.Since(start), 5*time.Second)
-		})
-	}
-}
-
-func TestMinHoldThatIsOverFreesAtOnce(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	l := NewReentrantLock("k", c, WithMinHold(20*time.Millisecond))
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
-	over := time.Now().Add(25 * time.Millisecond)
-	eventually(t, time.Second, func() bool { return time.Now().After(over) }, "the minimum is over")
-	require.NoError(t, h.Unlock(t.Context()))
-	requireFree(t, s, c, "k")
-}
-
-func TestMaxHold(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newTestClient(t, s)
-			h, err := newLock("k", c, WithMaxHold(300*time.Millisecond)).Acquire(t.Context())
-			require.NoError(t, err)
-			cause := endedWithin(t, h.Context(), time.Second)
-			require.ErrorIs(t, cause, ErrMaxHold)
-			require.ErrorIs(t, cause, ErrLockLost)
-			require.ErrorIs(t, h.Err(), ErrMaxHold)
-			require.Zero(t, h.ValidUntil())
-			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "it is released")
-			err = h.Unlock(t.Context())
-			require.ErrorIs(t, err, ErrMaxHold)
-			require.ErrorIs(t, err, ErrLockLost)
-			require.ErrorIs(t, err, ErrNotHeld)
-		})
-	}
-}
-
-func TestDo(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newTestClient(t, s)
-			l := newLock("k", c)
-			run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
-
-			t.Run("fn's error comes back as it is", func(t *testing.T) {
-				mine := errors.New("mine")
-				require.Equal(t, mine, run(func(context.Context) error { return mine })) //nolint:testifylint // identity is meant
-				requireFree(t, s, c, "k")
-			})
-			t.Run("the context carries the hold and ends with Do", func(t *testing.T) {
-				var kept context.Context
-				require.NoError(t, run(func(ctx context.Context) error {
-					h, ok := HoldFromContext(ctx, "k")
-					require.True(t, ok)
-					require.NoError(t, h.Err())
-					_, ok = HoldFromContext(ctx, "other")
-					require.False(t, ok)
-					kept = ctx
-					return ctx.Err()
-				}))
-				require.ErrorIs(t, context.Cause(kept), ErrNotHeld)
-			})
-			t.Run("the context ends with the caller's", func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				mine := errors.New("mine")
-				err := l.Do(ctx, func(ctx context.Context) error {
-					cancel(mine)
-					return endedWithin(t, ctx, time.Second)
-				})
-				require.Equal(t, mine, err) //nolint:testifylint // identity is meant
-				requireFree(t, s, c, "k")
-			})
-			t.Run("a panic unlocks and goes on", func(t *testing.T) {
-				require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
-				requireFree(t, s, c, "k")
-			})
-			t.Run("Goexit unlocks", func(t *testing.T) {
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					_ = run(func(context.Context) error { runtime.Goexit(); return nil })
-				}()
-				<-done
-				requireFree(t, s, c, "k")
-			})
-			t.Run("fn is not run when others hold", func(t *testing.T) {
-				h, err := newLock("k", sibling(t, s, c)).Acquire(t.Context())
-				require.NoError(t, err)
-				err = run(func(context.Context) error { t.Error("was run"); return nil })
-				require.ErrorIs(t, err, ErrLockAcquiredByOthers)
-				var e *Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, "lock", e.Op)
-				require.NoError(t, h.Unlock(t.Context()))
-			})
-			t.Run("an Unlock by fn is not an error of Do", func(t *testing.T) {
-				require.NoError(t, run(func(ctx context.Context) error {
-					h, _ := HoldFromContext(ctx, "k")
-					return h.Unlock(ctx)
-				}))
-				require.NoError(t, l.TryDo(t.Context(), nothing), "and the object is usable")
-			})
-		})
-	}
-}
-
-func TestDoReportsALoss(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	mine := errors.New("mine")
-	for name, newLock := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(200*time.Millisecond))
-			err := l.Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, endedWithin(t, ctx, time.Second), ErrLockLost)
-				return mine
-			})
-			require.ErrorIs(t, err, mine)
-			require.ErrorIs(t, err, ErrLockLost)
-
-			err = newLock("k2", c).Do(t.Context(), func(context.Context) error {
-				s.Do(t, "DEL", keyOf(c, "k2")) // an operator
-				return nil
-			})
-			require.ErrorIs(t, err, ErrLockLost, "found by the release")
-			var e *Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, "unlock", e.Op)
-		})
-	}
 }
 
 // Two processes of one host, each with goroutines: an unprotected read and write loses no update.

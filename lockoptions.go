@@ -27,6 +27,12 @@ const (
 	optOwner
 	optLabel
 	optFair
+	optFencing
+	optQueueLimit
+	optReplicas
+	optMaxLease
+
+	optLast = optMaxLease
 )
 
 var optionNames = map[option]string{
@@ -40,6 +46,10 @@ var optionNames = map[option]string{
 	optOwner:        "WithOwner",
 	optLabel:        "WithLabel",
 	optFair:         "WithFair",
+	optFencing:      "WithFencing",
+	optQueueLimit:   "WithQueueLimit",
+	optReplicas:     "WithReplicas",
+	optMaxLease:     "WithMaxLease",
 }
 
 const (
@@ -52,6 +62,8 @@ const (
 
 	maxLabel = 256
 	maxOwner = 256
+
+	maxQueueLimit = 1_000_000
 )
 
 // lockConfig is what the options of a lock say; given has the ones that were given.
@@ -65,6 +77,10 @@ type lockConfig struct {
 	minHold      time.Duration
 	owner        string
 	label        string
+	queueLimit   int
+	replicas     int
+	replicaTime  time.Duration
+	maxLease     time.Duration
 }
 
 // lockOption sets one field and notes that it was given.
@@ -148,6 +164,36 @@ func WithLabel(s string) LockOption {
 	return lockOption{optLabel, func(c *lockConfig) { c.label = s }}
 }
 
+// WithFencing gives each hold a fencing token, see [Hold]: a number that is higher than those of all holds before it,
+// whatever becomes of them. A store that refuses a write with a token below the highest that it has seen is safe from a
+// holder that was paused beyond its lease, and does not know it yet. Tokens are the server's time in microseconds, or a
+// bit more; they do not go back when Redis loses its data, as long as its clock does not. By default there is none.
+func WithFencing() LockOption { return lockOption{name: optFencing} }
+
+// WithQueueLimit lets a call fail at once with [ErrQueueFull] when n others wait for the lock: in Redis, and, as the calls
+// of one client for an unfair lock share one place there, in this client. It may be 1 to a million. By default there
+// is no limit.
+func WithQueueLimit(n int) LockOption {
+	return lockOption{optQueueLimit, func(c *lockConfig) { c.queueLimit = n }}
+}
+
+// WithReplicas makes a lock wait until n replicas of the server have it, for at most timeout: an acquire or renewal that too
+// few confirm in time fails with [ErrReplicas], and the lock is given back. So a failover to any replica that has all that n
+// of them have confirmed keeps the lock. It makes a loss in a failover less likely, and does not rule it out: Redis does not
+// say which replica will be chosen. timeout is whole milliseconds, 10ms to a quarter of the lease. A lock that is passed on
+// within a process was confirmed before. By default no replica is waited for.
+func WithReplicas(n int, timeout time.Duration) LockOption {
+	return lockOption{optReplicas, func(c *lockConfig) { c.replicas, c.replicaTime = n, timeout }}
+}
+
+// WithMaxLease sets the largest lease that any user of a [RedLock] may ask for, with [WithExpiry], [WithWatchdog],
+// [WithMinHold] or [Hold.Extend]; a larger one is [ErrInvalid]. A node whose server was started less than that ago is
+// not counted: it may have forgotten a lock. All users of a key have to agree on it. It must be whole milliseconds, 10ms
+// or more. The default is 30s. It is for RedLock alone.
+func WithMaxLease(d time.Duration) LockOption {
+	return lockOption{optMaxLease, func(c *lockConfig) { c.maxLease = d }}
+}
+
 // has says whether any of the options was given.
 func (c *lockConfig) has(o option) bool { return c.given&o != 0 }
 
@@ -160,8 +206,12 @@ func (c *lockConfig) check(m *mistakes) {
 	c.checkLease(m, optExpiry, c.expiry)
 	c.checkLease(m, optWatchdog, c.watchdog)
 	c.checkLease(m, optMinHold, c.minHold)
+	c.checkLease(m, optMaxLease, c.maxLease)
 	m.check(!c.has(optMaxHold) || !c.has(optMinHold) || c.maxHold >= c.minHold, "WithMaxHold: %v is below the minimum hold of %v", c.maxHold, c.minHold)
 	m.check(!c.has(optOwner) || (c.owner != "" && len(c.owner) <= maxOwner), "WithOwner: an id has 1 to %d bytes", maxOwner)
+	m.check(!c.has(optQueueLimit) || (c.queueLimit >= 1 && c.queueLimit <= maxQueueLimit), "WithQueueLimit: %d is not 1 to %d", c.queueLimit, maxQueueLimit)
+	m.check(!c.has(optReplicas) || c.replicas >= 1, "WithReplicas: %d replicas are below 1", c.replicas)
+	c.checkLease(m, optReplicas, c.replicaTime)
 	m.check(len(escape(c.label)) <= maxLabel, "WithLabel: longer than %d bytes when escaped", maxLabel)
 }
 
@@ -181,15 +231,24 @@ func (m *mistakes) checkMillis(name string, d time.Duration) {
 // lockSettings is what a lock goes by: its own options over the defaults of its client.
 type lockSettings struct {
 	block        bool
+	watched      bool
+	fair         bool
+	fencing      bool
+	reentrant    bool
+	write        bool // of a read/write lock
+	kind         lockKind
 	blockTimeout time.Duration // 0: until the context ends
 	poll         time.Duration
 	lease        time.Duration
-	watched      bool
 	maxHold      time.Duration // 0: no limit
 	minHold      time.Duration // 0: none
 	owner        string
-	label        string // escaped
-	fair         bool
+	label        string        // escaped
+	queueLimit   int           // 0: none
+	maxLease     time.Duration // that is allowed; 0: no limit
+
+	replicas       int // 0: none are waited for
+	replicaTimeout time.Duration
 }
 
 // claim is how long a lock that was handed over waits for its new holder: longer than the period, so that one that
@@ -217,13 +276,15 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 		}
 	}
 	own.check(m)
-	for bit := optBlock; bit <= optFair; bit <<= 1 {
+	for bit := optBlock; bit <= optLast; bit <<= 1 {
 		m.check(!own.has(bit&^allowed), "%s: this kind of lock cannot honour it", optionNames[bit])
 	}
 	c := own.over(defaults, allowed)
 	s := lockSettings{
 		block: c.has(optBlock), blockTimeout: c.blockTimeout, fair: c.has(optFair),
 		maxHold: c.maxHold, minHold: c.minHold, owner: c.owner, label: escape(c.label),
+		fencing: c.has(optFencing), queueLimit: c.queueLimit,
+		replicas: c.replicas, replicaTimeout: c.replicaTime,
 	}
 	s.lease, s.watched = c.lease()
 	s.poll = min(defaultPollInterval, s.lease/4)
@@ -231,7 +292,16 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 		m.check(!own.has(optPollInterval) || c.pollInterval <= s.lease/4, "WithPollInterval: %v is above a quarter of the lease of %v", c.pollInterval, s.lease)
 		s.poll = min(c.pollInterval, s.lease/4)
 	}
+	m.check(!own.has(optReplicas) || s.replicaTimeout <= s.lease/4, "WithReplicas: %v is above a quarter of the lease of %v", s.replicaTimeout, s.lease)
+	s.replicaTimeout = min(s.replicaTimeout, s.lease/4).Truncate(time.Millisecond)
 	m.check(own.given&(optMaxHold|optMinHold) == optMaxHold|optMinHold || s.maxHold == 0 || s.maxHold >= s.minHold, "WithMaxHold: %v is below the minimum hold of %v", s.maxHold, s.minHold)
+	if allowed&optMaxLease != 0 {
+		s.maxLease = defaultLease
+		if c.has(optMaxLease) {
+			s.maxLease = c.maxLease
+		}
+		m.check(s.asked() <= s.maxLease, "lease of %v: above the largest one allowed, %v; see WithMaxLease", s.asked(), s.maxLease)
+	}
 	return s
 }
 
@@ -256,11 +326,18 @@ func (c lockConfig) over(defaults lockConfig, allowed option) lockConfig {
 	take(optWatchdog, &c.watchdog, defaults.watchdog)
 	take(optMaxHold, &c.maxHold, defaults.maxHold)
 	take(optMinHold, &c.minHold, defaults.minHold)
+	take(optMaxLease, &c.maxLease, defaults.maxLease)
 	if usable&optOwner != 0 {
 		c.owner = defaults.owner
 	}
 	if usable&optLabel != 0 {
 		c.label = defaults.label
+	}
+	if usable&optQueueLimit != 0 {
+		c.queueLimit = defaults.queueLimit
+	}
+	if usable&optReplicas != 0 {
+		c.replicas, c.replicaTime = defaults.replicas, defaults.replicaTime
 	}
 	c.given |= usable
 	return c

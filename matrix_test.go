@@ -58,6 +58,7 @@ var faultKinds = []fault{
 // After each fault in each operation the server has what the client was told, the lock is given back within a second, and the next
 // hold is not touched. See observe for what holds all the time.
 func TestOneFaultInEachOperation(t *testing.T) {
+	t.Parallel()
 	unix, tcp := newFaultServer(t), taught(t, redistest.StartTCP(t))
 	var cells []cellRun
 	for _, op := range variants() {

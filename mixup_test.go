@@ -32,7 +32,13 @@ var pathsOfCalls = []pathOfCalls{
 	{"encrypted, context that can end", encryptedPoolOfOne, true},
 	{"user's pool, context that can end", userPoolOfOne, true},
 	{"user's pool, context that cannot end", userPoolOfOne, false},
+	{"shared connection, context that can end", sharedConnection, true},
+	{"shared connection, context that cannot end", sharedConnection, false},
+	{"encrypted shared connection, context that can end", func(t testing.TB, s *redistest.Server) *Client { return sharing(encryptedPoolOfOne(t, s)) }, true},
+	{"shared connection of a user's pool, context that can end", func(t testing.TB, s *redistest.Server) *Client { return sharing(userPoolOfOne(t, s)) }, true},
 }
+
+func sharedConnection(t testing.TB, s *redistest.Server) *Client { return sharing(ownPoolOfOne(t, s)) }
 
 // poolOfOne has one connection, so that the next call gets the one before's.
 func ownPoolOfOne(t testing.TB, s *redistest.Server) *Client {

@@ -27,6 +27,7 @@ type counted struct {
 // Every script is executed twice, in a long random run of several owners of several keys: each call says, and the server has, what a
 // model without any fault says.
 func TestDoubledRequestsAgainstAModel(t *testing.T) {
+	t.Parallel()
 	const steps, keys, depth = 5000, 3, 4
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)

@@ -43,9 +43,11 @@ type clientConfig struct {
 	dialTimeout        time.Duration
 	commandTimeout     time.Duration
 
-	prefix string
-	logger *slog.Logger
-	locks  lockConfig
+	prefix         string
+	logger         *slog.Logger
+	observer       Observer
+	locks          lockConfig
+	releaseOnClose bool
 
 	given []string // names of the options that only make sense for a pool and connections of our own
 }
@@ -80,8 +82,9 @@ func WithMaxIdle(n int) ClientOption {
 	return ownPool("WithMaxIdle", func(c *clientConfig) { c.maxIdle = n })
 }
 
-// WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit. The
-// connections of the watchdog and of clean-up, at most two, are not counted.
+// WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit. Not counted are
+// the connections of the watchdog, of clean-up, of waiters (two), and the one that commands of locks share while
+// more than four of them are under way: at most five, six with [WithReplicas], and one for Close with [WithReleaseOnClose].
 func WithMaxActive(n int) ClientOption {
 	return ownPool("WithMaxActive", func(c *clientConfig) { c.maxActive = n })
 }
@@ -137,6 +140,19 @@ func WithKeyPrefix(prefix string) ClientOption {
 // that was given up. By default nothing is logged. Errors that are returned are not logged as well.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption(func(c *clientConfig) { c.logger = logger })
+}
+
+// WithObserver adds hooks that are told what the client's locks do. Given more than once, all are told, in turn. A [RedLock] tells
+// those of its first client of its calls and holds, and those of each client of the renewals there.
+func WithObserver(o Observer) ClientOption {
+	return clientOption(func(c *clientConfig) { c.observer = c.observer.And(o) })
+}
+
+// WithReleaseOnClose makes [Client.Close] give all locks back that are still held, for as long as one command may take. By
+// default they stay in Redis until their leases end, which is safer: what still runs under a hold, and does not look at its
+// context, is not alone any more once the lock is given back.
+func WithReleaseOnClose() ClientOption {
+	return clientOption(func(c *clientConfig) { c.releaseOnClose = true })
 }
 
 // mistakes collects what is wrong with settings, so that they are reported all at once.

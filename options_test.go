@@ -267,11 +267,11 @@ func TestMistakenLock(t *testing.T) {
 	c := unconnected(t)
 	opts := []LockOption{
 		WithBlockTimeout(0), WithPollInterval(0), WithExpiry(0), WithWatchdog(1), WithMaxHold(0), WithMinHold(-1), WithOwner(""),
-		WithLabel(strings.Repeat("x", 300)),
+		WithLabel(strings.Repeat("x", 300)), WithQueueLimit(0), WithReplicas(0, 1),
 	}
 	names := []string{
 		"WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithOwner", "WithLabel",
-		"a lease is either fixed or kept alive", "key: is empty",
+		"WithQueueLimit: 0", "WithReplicas: 0", "WithReplicas: 1ns", "a lease is either fixed or kept alive", "key: is empty",
 	}
 	plain, reentrant := NewRedisLock("", c, opts...), NewReentrantLock("", c, opts...)
 	requireMistakes(t, plain.Validate(), "validate", append(names, "this kind of lock cannot honour it")...)
@@ -355,6 +355,8 @@ func settingsOf(t testing.TB, c *Client, opts ...LockOption) lockSettings {
 	t.Helper()
 	l := NewReentrantLock("k", c, opts...)
 	require.NoError(t, l.Validate())
+	require.True(t, l.settings.reentrant)
+	l.settings.reentrant = false // which is not an option
 	return l.settings
 }
 
@@ -378,17 +380,17 @@ func TestDefaults(t *testing.T) {
 	require.False(t, pool.Wait)
 	require.Equal(t, 60*time.Second, pool.IdleTimeout)
 
-	require.Equal(t, lockSettings{poll: 50 * time.Millisecond, lease: 30 * time.Second, watched: true}, settingsOf(t, c))
-	require.Equal(t, lockSettings{poll: 50 * time.Millisecond, lease: 200 * time.Millisecond, watched: true}, settingsOf(t, c, WithWatchdog(200*time.Millisecond)))
-	require.Equal(t, lockSettings{poll: 25 * time.Millisecond, lease: 100 * time.Millisecond, watched: true}, settingsOf(t, c, WithWatchdog(100*time.Millisecond)))
-	require.Equal(t, lockSettings{poll: 2500 * time.Microsecond, lease: 10 * time.Millisecond}, settingsOf(t, c, WithExpiry(10*time.Millisecond)))
+	require.Equal(t, lockSettings{kind: kindReentrant, poll: 50 * time.Millisecond, lease: 30 * time.Second, watched: true}, settingsOf(t, c))
+	require.Equal(t, lockSettings{kind: kindReentrant, poll: 50 * time.Millisecond, lease: 200 * time.Millisecond, watched: true}, settingsOf(t, c, WithWatchdog(200*time.Millisecond)))
+	require.Equal(t, lockSettings{kind: kindReentrant, poll: 25 * time.Millisecond, lease: 100 * time.Millisecond, watched: true}, settingsOf(t, c, WithWatchdog(100*time.Millisecond)))
+	require.Equal(t, lockSettings{kind: kindReentrant, poll: 2500 * time.Microsecond, lease: 10 * time.Millisecond}, settingsOf(t, c, WithExpiry(10*time.Millisecond)))
 }
 
 // Each default that a doc comment states is the one that is there.
 func TestDocumentedDefaults(t *testing.T) {
 	t.Parallel()
 	c := newClientConfig(nil)
-	s := settle(lockConfig{}, nil, reentrantOptions, &mistakes{})
+	s := settle(lockConfig{}, nil, redOptions, &mistakes{})
 	want := map[string]string{
 		"WithMaxIdle":        fmt.Sprint(c.maxIdle),
 		"WithMaxActive":      fmt.Sprint(c.maxActive),
@@ -399,6 +401,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"WithKeyPrefix":      fmt.Sprintf("%q", c.prefix),
 		"WithPollInterval":   s.poll.String(),
 		"WithWatchdog":       seconds(s.lease),
+		"WithMaxLease":       seconds(s.maxLease),
 		"WithUsername":       "the", // server's default user
 	}
 	stated := regexp.MustCompile(`The\s+default\s+is\s+([^\s,]+?)[.,]?(\s|$)`)
@@ -407,14 +410,19 @@ func TestDocumentedDefaults(t *testing.T) {
 		"WithExpiry":       {"10ms or more"},
 		"WithWatchdog":     {"10ms or more"},
 		"WithMinHold":      {"10ms or more"},
+		"WithMaxLease":     {"10ms or more"},
 		"WithOwner":        {"1 to 256 bytes"},
 		"ContextWithOwner": {"1 to 256 bytes"},
 		"WithLabel":        {"at most 256 bytes"},
 		"WithPollInterval": {"1ms to a quarter of the lease"},
+		"WithReplicas":     {"10ms to a quarter of the lease"},
+		"WithQueueLimit":   {"1 to a million"},
 		"NewRedisLock":     {"1 to 1024 bytes"},
 		"NewReentrantLock": {"1 to 1024 bytes"},
+		"NewMultiLock":     {"1 to 1024 bytes", "1 to 100 different ones"},
+		"NewRedLock":       {"1 to 1024 bytes", "3 or more"},
 	}
-	for _, file := range []string{"options.go", "lockoptions.go", "owner.go", "lock.go", "reentrant.go"} {
+	for _, file := range []string{"options.go", "lockoptions.go", "owner.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		require.NoError(t, err)
 		for _, decl := range parsed.Decls {
@@ -441,10 +449,10 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%ds", int(d.Seconds()
 func TestLockOptionBeatsDefault(t *testing.T) {
 	t.Parallel()
 	c := unconnected(t, WithBlockTimeout(time.Second), WithPollInterval(40*time.Millisecond), WithExpiry(8*time.Second), WithMaxHold(time.Minute),
-		WithMinHold(time.Second), WithOwner("default"), WithLabel("default label"))
+		WithMinHold(time.Second), WithOwner("default"), WithLabel("default label"), WithFencing(), WithQueueLimit(7), WithReplicas(2, time.Second))
 	base := lockSettings{
-		block: true, blockTimeout: time.Second, poll: 40 * time.Millisecond, lease: 8 * time.Second, maxHold: time.Minute, minHold: time.Second,
-		owner: "default", label: "default%20label",
+		kind: kindReentrant, block: true, blockTimeout: time.Second, poll: 40 * time.Millisecond, lease: 8 * time.Second, maxHold: time.Minute, minHold: time.Second,
+		owner: "default", label: "default%20label", fencing: true, queueLimit: 7, replicas: 2, replicaTimeout: time.Second,
 	}
 	for _, tt := range []struct {
 		name string
@@ -462,11 +470,15 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		{"WithMinHold", []LockOption{WithMinHold(20 * time.Millisecond)}, func(s *lockSettings) { s.minHold = 20 * time.Millisecond }},
 		{"WithOwner", []LockOption{WithOwner("own")}, func(s *lockSettings) { s.owner = "own" }},
 		{"WithLabel", []LockOption{WithLabel("")}, func(s *lockSettings) { s.label = "" }},
+		{"WithQueueLimit", []LockOption{WithQueueLimit(8)}, func(s *lockSettings) { s.queueLimit = 8 }},
+		{"WithReplicas", []LockOption{WithReplicas(1, 500*time.Millisecond)}, func(s *lockSettings) { s.replicas, s.replicaTimeout = 1, 500*time.Millisecond }},
 		{"the last of two", []LockOption{WithOwner("a"), WithOwner("b")}, func(s *lockSettings) { s.owner = "b" }},
 		{
 			"a lease that is short for the default poll interval",
 			[]LockOption{WithExpiry(100 * time.Millisecond)},
-			func(s *lockSettings) { s.lease, s.poll = 100*time.Millisecond, 25*time.Millisecond },
+			func(s *lockSettings) {
+				s.lease, s.poll, s.replicaTimeout = 100*time.Millisecond, 25*time.Millisecond, 25*time.Millisecond
+			},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,68 +4,68 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/carried"
 )
 
-// carried is the chain of holds that a context carries, newest first.
-type carried struct {
-	hold *level
-	next *carried
-}
-
-type carriedKey struct{}
-
-func withHold(ctx context.Context, h *level) context.Context {
-	return context.WithValue(ctx, carriedKey{}, &carried{hold: h, next: carriedBy(ctx)})
-}
-
-func carriedBy(ctx context.Context) *carried {
-	c, _ := ctx.Value(carriedKey{}).(*carried)
-	return c
-}
+func withHold(ctx context.Context, h *level) context.Context { return carried.WithHold(ctx, h) }
 
 // HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of
-// Do, one of [Hold.Context], or one made from them.
+// Do, one of [Hold.Context], or one made from them. That of a [MultiLock] has the names of all its keys.
 func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	if ctx == nil {
 		return nil, false
 	}
-	for c := carriedBy(ctx); c != nil; c = c.next {
-		if c.hold.Key() == key {
-			return c.hold, true
+	for c := carried.By(ctx); c != nil; c = c.Next {
+		h, ok := c.Hold.(Hold)
+		if !ok {
+			continue
+		}
+		if h.Key() == key || covers(h, key) {
+			return h, true
 		}
 	}
 	return nil, false
 }
 
-// held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a reentrant
-// lock or of a plain one.
-func (c *Client) held(ctx context.Context, key string, reentrant bool) *level {
-	for h := carriedBy(ctx); h != nil; h = h.next {
-		l := h.hold.lease
-		if l.client == c && l.key == key && (l.owner != nil) == reentrant && !h.hold.isUnlocked() {
-			return h.hold
+// covers says whether a hold of several keys has this one.
+func covers(hold Hold, key string) bool {
+	h, ok := hold.(*level)
+	return ok && h.lease.covers(key)
+}
+
+// held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a lock of this
+// kind.
+func (c *Client) held(ctx context.Context, key string, kind byte) *level {
+	for one := carried.By(ctx); one != nil; one = one.Next {
+		h, ok := one.Hold.(*level)
+		if !ok {
+			continue // of another backend
+		}
+		l := h.lease
+		if l.client == c && l.covers(key) && l.kind() == kind && !h.isUnlocked() {
+			return h
 		}
 	}
 	return nil
 }
 
-type ownerKey struct{}
-
-// ContextWithOwner names the owner of the reentrant locks that are called with the returned context, 1 to 256
+// ContextWithOwner names the owner of the reentrant and read/write locks that are called with the returned context, 1 to 256
 // bytes: goroutines that share it share their holds. The same id on another [Client] is another owner.
 //
 // A hold that the context carries (see [HoldFromContext]) comes before it; it comes before [WithOwner] and
 // the goroutine.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, ownerKey{}, id)
+	return carried.WithOwner(ctx, id)
 }
 
 // ownerID is who calls: the hold in ctx, the owner in ctx, the owner of the lock, or the goroutine.
-func (l *ReentrantLock) ownerID(ctx context.Context) (string, error) {
-	if h := l.client.held(ctx, l.key, true); h != nil {
+func (l *handle) ownerID(ctx context.Context, kind byte) (string, error) {
+	if h := l.client.held(ctx, l.key, kind); h != nil {
 		return h.lease.owner.key.id, nil
 	}
-	if id, ok := ctx.Value(ownerKey{}).(string); ok {
+	if id, ok := carried.Owner(ctx); ok {
 		if id == "" || len(id) > maxOwner {
 			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", ErrInvalid, maxOwner)
 		}
@@ -77,6 +77,29 @@ func (l *ReentrantLock) ownerID(ctx context.Context) (string, error) {
 	return l.client.identity.goroutine(), nil
 }
 
+// unlockNewest ends the level that pick chooses of those that the caller's owner has.
+func (l *handle) unlockNewest(ctx context.Context, kind byte, pick func(*lease) *level) error {
+	if err := l.mistaken(ctx); err != nil {
+		return err
+	}
+	id, err := l.ownerID(ctx, kind)
+	if err != nil {
+		return err
+	}
+	o := l.client.enter(ownerOf{l.key, id, kind})
+	defer l.client.exit(o)
+	o.turn.take()
+	defer o.turn.give()
+	if o.lease == nil {
+		return ErrNotHeld
+	}
+	h := pick(o.lease)
+	if h == nil {
+		return ErrNotHeld
+	}
+	return h.unlockInTurn(time.Now())
+}
+
 // owner is one (key, owner) of a client, and its lease while it has one.
 type owner struct {
 	key   ownerOf
@@ -85,26 +108,28 @@ type owner struct {
 	lease *lease // until its last level was unlocked; guarded by turn
 
 	mu    sync.Mutex
-	waits map[*queued]struct{} // calls of the owner that wait
+	waits map[*wait]struct{} // calls of the owner that wait
 }
 
-func (o *owner) join(w *queued) {
+// join has the call told when another one of the owner got the lock.
+func (o *owner) join(w *wait) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.waits == nil {
-		o.waits = map[*queued]struct{}{}
+		o.waits = map[*wait]struct{}{}
 	}
+	w.again = make(chan struct{}, 1)
 	o.waits[w] = struct{}{}
 }
 
-func (o *owner) part(w *queued) {
+func (o *owner) part(w *wait) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.waits, w)
 }
 
 // wakeOthers makes the owner's other calls look again.
-func (o *owner) wakeOthers(own *queued) {
+func (o *owner) wakeOthers(own *wait) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for w := range o.waits {
@@ -114,7 +139,36 @@ func (o *owner) wakeOthers(own *queued) {
 	}
 }
 
-type ownerOf struct{ lock, id string }
+// beginFor makes a lease the owner's. Whoever waits as the same owner goes one level deeper instead.
+func (w *wait) beginFor(o *owner, l *lease, sent time.Time) (*level, error) {
+	l.owner, l.turn = o, o.turn
+	h, err := l.begin(w.caller, sent, w.settings)
+	if err == nil {
+		o.lease = l
+		l.client.enter(o.key) // until the last level is dropped
+		o.wakeOthers(w)
+	}
+	return h, err
+}
+
+type ownerOf struct {
+	lock, id string
+	kind     byte // of the lock
+}
+
+// The kinds of locks, in the books of a client.
+const (
+	plainKind     = 'p'
+	reentrantKind = 'r'
+	rwKind        = 'w'
+)
+
+func (l *lease) kind() byte {
+	if l.owner == nil {
+		return plainKind
+	}
+	return l.owner.key.kind
+}
 
 // enter returns the owner's entry, making it when there is none. Every enter has its exit.
 func (c *Client) enter(key ownerOf) *owner {

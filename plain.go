@@ -37,20 +37,21 @@ type plainAttempt struct {
 
 	queued *queued // the place in the queue; nil when the call does not wait and may overtake
 
-	first string // the value of SET NX, "" before it was sent; the script may take it over
-	value string // of the script; "" before it was sent
-	doubt doubt  // about the script
+	first   string // the value of SET NX, "" before it was sent; the script may take it over
+	earlier string // id of its hold
+	value   string // of the script; "" before it was sent
+	doubt   doubt  // about the script
 }
 
 func (a *plainAttempt) try(ctx context.Context) (*level, error) {
-	if a.first == "" && !a.settings.fair && (a.queued == nil || a.queued.first()) {
+	if a.queued != nil {
+		return a.queue(ctx)
+	}
+	if a.first == "" && a.mayHurry() {
 		h, next, err := a.setNX(ctx)
 		if !next {
 			return h, err
 		}
-	}
-	if a.queued != nil {
-		return a.queue(ctx)
 	}
 	return a.script(ctx)
 }
@@ -66,10 +67,40 @@ func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := a.queued.granted()
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, a.settings.minHold > 0}, sent, a.settings, g.doubt)
-	l.undo = g.undo
-	return l.begin(a.caller, sent, a.settings)
+	g, s := a.queued.granted(), a.queued.settings // what was asked for
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, s.minHold > 0}, sent, s, g.doubt)
+	l.undo, l.fence = g.undo, g.fence
+	return l.begin(a.caller, sent, s)
+}
+
+// mayHurry says that the lock may be taken by SET NX.
+func (a *plainAttempt) mayHurry() bool {
+	return !a.settings.fair && !a.settings.fencing && a.settings.replicas == 0
+}
+
+// hurry makes the first attempt of a call that may wait, before it sits in a line: mostly nobody else wants the lock. It says
+// whether the call is done.
+func (a *plainAttempt) hurry(w *wait) (h *level, done bool, err error) {
+	h, next, err := a.setNX(w.ctx)
+	switch {
+	case next && err == nil:
+		w.note(ErrLockAcquiredByOthers) // until the queue says more
+		return nil, false, nil
+	case next:
+		w.note(err)
+		return nil, false, nil
+	case err == nil:
+		return h, true, nil
+	}
+	w.note(err)
+	if !IsRetryableErr(err) {
+		return nil, true, w.reason()
+	}
+	if h, again := w.sleep(err); !again {
+		h, err = w.passed(h)
+		return h, true, err
+	}
+	return nil, false, nil
 }
 
 // setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken,
@@ -80,14 +111,11 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 		return nil, false, err
 	}
 	value := a.client.identity.value(id, a.settings)
-	o := a.client.driver.call(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
+	o := a.client.driver.send(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
 	if o.sent.IsZero() {
 		return nil, false, o.err
 	}
-	a.first = value
-	if a.queued != nil {
-		a.queued.earlier = id
-	}
+	a.first, a.earlier = value, id
 	if d := (doubt{}).add(o); d.exists() {
 		a.client.clean(a.cleanup(value, d))
 	}
@@ -99,7 +127,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	case o.reply != "OK":
 		return nil, false, ErrKeyConflict
 	}
-	h, err = a.grant(value, o.sent, doubt{})
+	h, err = a.grant(value, o.sent, 0, doubt{})
 	return h, false, err
 }
 
@@ -112,33 +140,40 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 		}
 		a.value = a.client.identity.value(id, a.settings)
 	}
-	lease := a.settings.lease
-	o, d := a.client.eval(ctx, ofLease(lease), scripted{acquireScript, a.redisKey, []any{a.value, a.first, a.settings.asked().Milliseconds()}})
+	o, d := a.client.ask(ctx, a.settings, scripted{a.settings.drawing(acquireScript), a.redisKey, []any{a.value, a.first, a.settings.asked().Milliseconds()}})
 	a.doubt = a.doubt.merge(d)
-	switch {
-	case o.err != nil:
+	if o.err != nil {
 		return nil, o.err
-	case o.reply == int64(answerOurs):
-		return a.grant(a.value, o.sent, a.doubt)
-	case o.reply == int64(answerOther):
+	}
+	switch code, fence := readGrant(o.reply); code {
+	case answerOurs:
+		return a.grant(a.value, o.sent, fence, a.doubt)
+	case answerOther:
 		return nil, ErrLockAcquiredByOthers
 	}
 	return nil, ErrKeyConflict
 }
 
+// stand is on a place as it is: what it stores names the client, not the call.
+func (a *plainAttempt) stand(l *line, left *queued) *queued {
+	if a.queued = left; left == nil {
+		a.queued = newQueued(l, 'p', a.settings, false, a.body)
+		a.queued.earlier = a.earlier
+	}
+	return a.queued
+}
+
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
-func (a *plainAttempt) grant(value string, sent time.Time, d doubt) (*level, error) {
+func (a *plainAttempt) grant(value string, sent time.Time, fence int64, d doubt) (*level, error) {
 	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.minHold > 0}, sent, a.settings, d)
+	l.fence = fence
 	a.first, a.value, a.doubt = value, "", doubt{}
 	return l.begin(a.caller, sent, a.settings)
 }
 
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
-	if a.queued != nil {
-		a.queued.leave()
-	}
 	if a.doubt.exists() {
 		a.client.clean(a.cleanup(a.value, a.doubt))
 	}

@@ -12,9 +12,12 @@ import (
 // became of its waits, and puts those back that were taken for gone. While no message can reach it, it asks every
 // poll interval.
 type poll struct {
-	line  *line
-	pause time.Duration // after an error
+	line   *line
+	pause  time.Duration // after an error
+	listed []listed      // in the one under way
 }
+
+type listed struct{ hold, name string }
 
 // maxListed is how many waits a poll names, the oldest ones.
 const maxListed = 64
@@ -29,15 +32,18 @@ func (p *poll) next(time.Time) (scripted, bool) {
 		return scripted{}, false
 	}
 	args := []any{q.client.identity.id, l.period.Milliseconds()}
+	p.listed = p.listed[:0]
+	scripts := l.waits[0].scripts()
 	for _, w := range l.waits {
-		if !w.sending {
+		if !w.sending && w.scripts() == scripts {
 			args = append(args, w.name, w.ticket)
+			p.listed = append(p.listed, listed{w.hold, w.name})
 		}
-		if len(args) == 2+2*maxListed {
+		if len(p.listed) == maxListed {
 			break
 		}
 	}
-	return scripted{pollScript, l.redisKey, args}, true
+	return scripted{scripts.poll, l.redisKey, args}, true
 }
 
 func (p *poll) limit() time.Duration { return cleanLimit }
@@ -53,19 +59,30 @@ func (p *poll) took(o outcome) (time.Time, bool) {
 		return time.Now().Add(p.pause + rand.N(p.pause/5+1)), true
 	}
 	p.pause = 0
+	p.forget()
 	a := readPoll(o.reply)
 	l.queue.feed.pulse(o.sent, a.heard)
-	switch {
-	case a.code == answerAlien:
+	for _, name := range a.names {
+		l.queue.hear(name, l.redisKey)
+	}
+	switch a.code {
+	case answerAlien:
 		l.wakeAll()
-	case a.code == answerMore:
+	case answerMore:
 		return time.Now(), true
-	case a.name != "":
-		l.queue.hear(a.name, l.redisKey)
 	}
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
 	return time.Now().Add(l.nextPoll(a.left)), true
+}
+
+// forget takes those waits out again that ended while the poll was under way, which may have put them back.
+func (p *poll) forget() {
+	for _, w := range p.listed {
+		if !p.line.knows(w.hold) {
+			p.line.queue.hear(w.name, p.line.redisKey)
+		}
+	}
 }
 
 // nextPoll is how long to wait for the next poll, when the lock ends by itself after left; queue.mu is held.
@@ -88,6 +105,36 @@ func (l *line) note(err error) time.Duration {
 	return l.interval
 }
 
+// tell notes what a request of the first seat has met, for those behind it.
+func (l *line) tell(err error) {
+	if errors.Is(err, errLeft) || errors.Is(err, ErrLockLost) { // of its own owner
+		return
+	}
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	l.trouble = err
+	if err == nil || errors.Is(err, ErrLockAcquiredByOthers) {
+		l.trouble, l.held = nil, true
+	}
+}
+
+// reason is what is known of why nobody in the line gets on: trouble, that others hold the lock, or nothing.
+func (l *line) reason() error {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	if l.trouble == nil && l.held {
+		return ErrLockAcquiredByOthers
+	}
+	return l.trouble
+}
+
+// lastTrouble is why the client's last request for the lock failed, or nil.
+func (l *line) lastTrouble() error {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return l.trouble
+}
+
 func (l *line) wakeAll() {
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
@@ -100,22 +147,25 @@ func (l *line) wakeAll() {
 // polled is the answer to a poll.
 type polled struct {
 	code  int64
-	name  string
+	names []string      // waits that may have the lock, or holds
 	left  time.Duration // below 0 when the lock is free
 	heard int64
 }
 
 func readPoll(reply any) polled {
 	values, err := redis.Values(reply, nil)
-	if err != nil || len(values) != 4 {
+	if err != nil || len(values) < 4 {
 		return polled{left: -1}
 	}
 	code, err1 := redis.Int64(values[0], nil)
-	name, err2 := redis.String(values[1], nil)
+	names, err2 := redis.Strings(append(values[1:2:2], values[4:]...), nil)
 	left, err3 := redis.Int64(values[2], nil)
 	heard, err4 := redis.Int64(values[3], nil)
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return polled{left: -1}
 	}
-	return polled{code, name, time.Duration(left) * time.Millisecond, heard}
+	if names[0] == "" {
+		names = names[1:]
+	}
+	return polled{code, names, time.Duration(left) * time.Millisecond, heard}
 }

@@ -33,8 +33,18 @@ func (q *queue) close() {
 	q.feed.link.close()
 }
 
-// draw returns the id of the hold that a new wait takes.
-func (q *queue) draw() string {
+// draw returns the id of the hold that a new wait of the call takes.
+func (q *queue) draw(w *queued) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last++
+	hold := q.client.identity.hold(q.last)
+	q.waits[hold] = w
+	return hold
+}
+
+// newHold returns the id of a hold that no wait takes.
+func (q *queue) newHold() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
@@ -54,6 +64,11 @@ type line struct {
 
 	// Guarded by queue.mu.
 	calls    int
+	seats    []*seat   // of an unfair lock, oldest first
+	place    *queued   // that is spared, see unseat
+	spared   time.Time // since when
+	held     bool      // others have held the lock since the line began, as Redis has said
+	remote   bool      // others wait as well, as far as Redis has said
 	waits    []*queued // that are in the queue, oldest first
 	poll     *job      // nil until there are any
 	interval time.Duration
@@ -74,6 +89,13 @@ func (q *queue) enter(key, redisKey string) *line {
 	return l
 }
 
+// has says that somebody of the client is about the lock.
+func (q *queue) has(redisKey string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lines[redisKey] != nil
+}
+
 func (l *line) exit() {
 	q := l.queue
 	q.mu.Lock()
@@ -84,23 +106,17 @@ func (l *line) exit() {
 	}
 	delete(q.lines, l.redisKey)
 	if l.poll != nil {
-		q.poller.remove(l.poll)
+		q.poller.drop(l.poll)
 	}
-}
-
-// alone says that no other call of the client is about the lock.
-func (l *line) alone() bool {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return l.calls == 1
 }
 
 // add notes that a wait is in the queue, under the ticket, and sees to it that it is polled for: when the lock ends
 // by itself after left, and at once when the subscription came or went while the request was under way.
-func (q *queue) add(w *queued, ticket string, left time.Duration) {
-	q.feed.start()
+func (q *queue) add(w *queued, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.feed.start()
+	w.line.remote, w.line.held = others > 0, true
 	l, s := w.line, w.settings
 	if w.ticket == "" {
 		l.waits = append(l.waits, w)
@@ -121,6 +137,11 @@ func (q *queue) add(w *queued, ticket string, left time.Duration) {
 func (q *queue) remove(w *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.forget(w)
+}
+
+// forget is remove with mu held.
+func (q *queue) forget(w *queued) {
 	delete(q.waits, w.hold)
 	if i := slices.Index(w.line.waits, w); i >= 0 {
 		w.line.waits = slices.Delete(w.line.waits, i, i+1)
@@ -146,13 +167,31 @@ func (q *queue) hear(name, redisKey string) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
+	l := q.lines[redisKey]
+	if l != nil && len(l.seats) > 0 && l.seats[0].place == w {
+		l.seats[0].place = nil // it is about to ask, and may have been given the lock
+	}
+	var spared *queued
+	if l != nil && l.place != nil && l.place.hold == hold {
+		spared, l.place = l.place, nil
+	}
 	q.mu.Unlock()
 	switch {
+	case spared != nil: // nobody wants it
+		spared.leave()
+		l.exit()
 	case w != nil && w.line.redisKey == redisKey:
 		w.nudge()
 	case rest != "":
 		q.client.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, cancelOf(redisKey, name, false)))
 	}
+}
+
+// knows says that a wait is not over, or is spared.
+func (l *line) knows(hold string) bool {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return l.queue.waits[hold] != nil || l.place != nil && l.place.hold == hold
 }
 
 // cutHold splits the name of a wait after the id of its hold.
@@ -163,17 +202,21 @@ func cutHold(name string) (hold, rest string) {
 }
 
 // cancelOf takes a wait out of the queue, gives back what is reserved for it, and with alsoHold the hold that it has
-// taken. For nobody it hands over a lock that is free.
+// taken.
 func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) scripted {
 	flag := 0
 	if alsoHold {
 		flag = 1
 	}
-	s := scripted{cancelScript, redisKey, []any{wait, flag}}
+	s := scripted{scriptsOf(wait).cancel, redisKey, []any{wait, flag}}
 	return func(time.Time) scripted { return s }
 }
 
-// passOn goes on with a hand-over that had to stop at what one script may look at.
-func (c *Client) passOn(redisKey string) {
-	c.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, cancelOf(redisKey, "", false)))
+// passOn goes on with the hand-over of a script that had to stop at what one may look at.
+func (c *Client) passOn(after scripted) {
+	s := scripted{mutexScripts.cancel, after.key, []any{"", 0}}
+	if after.script.rw {
+		s.script = rwScripts.cancel
+	}
+	c.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, func(time.Time) scripted { return s }))
 }

@@ -19,8 +19,8 @@ func TestCloseEndsWaits(t *testing.T) {
 		for range waiters {
 			all = append(all, q.wait(context.Background(), closing))
 		}
-		q.awaitQueued(waiters)
-		next := q.waitNext(context.Background(), waiters, q.clients[1])
+		q.awaitQueued(q.inRedis(waiters, 1))
+		next := q.waitNext(context.Background(), q.inRedis(waiters, 1), q.clients[1])
 		q.awaitHeard(closing)
 		start := time.Now()
 		require.NoError(t, closing.Close())

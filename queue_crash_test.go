@@ -34,13 +34,16 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var lost []*waiting
 				for i := range waiters {
-					lost = append(lost, q.waitNext(ctx, i, gone))
+					lost = append(lost, q.wait(ctx, gone))
+					q.awaitQueued(q.inRedis(i+1, 1))
 				}
-				w := q.waitNext(context.Background(), waiters, q.clients[1])
+				w := q.waitNext(context.Background(), q.inRedis(waiters, 1), q.clients[1])
 				q.awaitHeard(gone)
 				q.awaitHeard(q.clients[1])
 				f.befel(proxy)
-				time.Sleep(50 * time.Millisecond) // the server sees the end of the connections
+				if f.name == "sockets cut" {
+					eventually(t, queuePatience, func() bool { return q.listeners(gone) == 0 }, "the server sees the end of the connections")
+				}
 				next, d := q.handOver(h, w)
 				t.Logf("%s, %s: %v after the unlock", f.name, m.name(), d)
 				limit := f.limit
@@ -62,6 +65,13 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 	together(t, cells)
 }
 
+// listeners is how many connections the server sends a client's messages to.
+func (q *queueBench) listeners(c *Client) int64 {
+	q.Helper()
+	reply := q.server.Do(q, "PUBSUB", "NUMSUB", c.config.prefix+c.identity.id)
+	return reply.([]any)[1].(int64)
+}
+
 // A client that was cut off for longer than it looks alive comes back to its old place.
 func TestClientThatComesBackKeepsItsPlace(t *testing.T) {
 	eachKind(t, true, func(t testing.TB, m queueMode) {
@@ -69,7 +79,7 @@ func TestClientThatComesBackKeepsItsPlace(t *testing.T) {
 		proxy := faults.Start(t, q.server.Network, q.server.Address)
 		away := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
 		h := q.take(q.clients[0])
-		first := q.waitNext(context.Background(), 0, away)
+		first := q.waitNext(context.Background(), 0, away, WithPollInterval(time.Second)) // with 4 s to take it
 		second := q.waitNext(context.Background(), 1, q.clients[1])
 		third := q.waitNext(context.Background(), 2, q.clients[1])
 		q.awaitHeard(away)
@@ -81,6 +91,7 @@ func TestClientThatComesBackKeepsItsPlace(t *testing.T) {
 		require.Equal(t, 1, q.inQueue())
 		proxy.Accept()
 		q.awaitQueued(2)
+		q.awaitHeard(away)
 		q.unlock(next)
 		next = first.granted()
 		require.False(t, third.isOver(), "the old place is the one before")

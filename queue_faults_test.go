@@ -39,11 +39,12 @@ var queueFaults = []queueFault{
 // cellWithWaiter is a cell whose client waits for the lock behind a proxy, and meets one fault.
 type cellWithWaiter struct {
 	*cell
-	queue *queueBench
-	fault queueFault
-	match faults.Match
-	met   <-chan struct{}
-	count *atomic.Int64 // of the cells whose fault has happened
+	queue   *queueBench
+	fault   queueFault
+	match   faults.Match
+	met     <-chan struct{}
+	count   *atomic.Int64 // of the cells whose fault has happened
+	scripts *queueing
 }
 
 // After each fault in each request of a waiter, the waiter gets the lock, or leaves nothing behind, and those behind it get the lock
@@ -80,7 +81,7 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 }
 
 func newCellWithWaiter(t testing.TB, s *redistest.Server, m queueMode, f queueFault, match faults.Match) *cellWithWaiter {
-	c := &cellWithWaiter{cell: newCell(t, s), fault: f, match: match}
+	c := &cellWithWaiter{cell: newCell(t, s), fault: f, match: match, scripts: mutexScripts}
 	c.queue = &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{c.client, c.other}, key: keyOf(c.client, queueKey)}
 	return c
 }
@@ -127,12 +128,12 @@ func (c *cellWithWaiter) givesUp() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	h, w := c.begin(ctx)
-	claims := c.match([]string{"EVALSHA", claimScript.sha})
+	claims := c.match([]string{"EVALSHA", c.scripts.claim.sha})
 	if claims {
 		q.awaitQueued(1)
 		q.unlock(h)
 	}
-	if !c.match([]string{"EVALSHA", cancelScript.sha}) {
+	if !c.match([]string{"EVALSHA", c.scripts.cancel.sha}) {
 		c.proxy.Await(c.match, 1, queuePatience)
 	} else {
 		q.awaitQueued(1)

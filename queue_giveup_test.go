@@ -96,8 +96,8 @@ func TestWaiterGivesUpAtTheUnlock(t *testing.T) {
 		q := newQueueBench(t, m, 3)
 		var took []time.Duration
 		granted, behind := 0, q.lock(q.clients[2], WithPollInterval(leisure))
-		for n := range 200 {
-			h := q.take(q.clients[0])
+		for n := range 80 {
+			h := q.wait(t.Context(), q.clients[0]).granted() // a wait that was given up may still be taken out
 			ctx, cancel := context.WithCancel(t.Context())
 			var opts []LockOption
 			if n%4 == 3 {
@@ -134,8 +134,45 @@ func TestWaiterGivesUpAtTheUnlock(t *testing.T) {
 			cancel()
 		}
 		q.requireNothingLeft()
-		t.Logf("%d of 200 granted; median %v, 190th %v, longest %v", granted, middle(took), took[190], took[len(took)-1])
+		t.Logf("%d of 80 granted; median %v, 76th %v, longest %v", granted, middle(took), took[75], took[79])
 		require.Less(t, middle(took), pushLimit)
-		require.Less(t, took[190], 3*pushLimit, "now and then a poll had to help")
+		require.Less(t, took[75], 3*pushLimit, "now and then a poll had to help")
 	})
+}
+
+// A poll that was under way when a wait ended may put it back. It is taken out again.
+func TestPollOfAWaitThatIsOver(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 2)
+		taught(t, q.server)
+		proxy := faults.Start(t, q.server.Network, q.server.Address)
+		polled := proxy.On(faults.Script(pollScript.sha), 1, faults.DelayRequest(200*time.Millisecond))
+		c := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
+		h := q.take(q.clients[0])
+		stays := q.waitNext(t.Context(), 0, q.clients[1])
+		ctx, cancel := context.WithCancel(t.Context())
+		w := q.waitNext(ctx, 1, c)
+		require.True(t, proxy.Await(faults.Script(pollScript.sha), 1, queuePatience))
+		cancel()
+		require.ErrorIs(t, w.end(), context.Canceled)
+		q.awaitQueued(1)
+		<-polled
+		eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(cancelScript.sha)) == 2 }, "taken out again")
+		next, _ := q.handOver(h, stays)
+		q.unlock(next)
+		q.requireNothingLeft()
+	})
+}
+
+// A wait that ends before the queue has answered knows from its first attempt that others have the lock.
+func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Script(enqueueScript.sha), faults.Every, faults.DropAnswer)
+	slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, c)
+	err := NewRedisLock("k", slow, WithBlockTimeout(100*time.Millisecond)).Lock(t.Context())
+	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 }

@@ -41,10 +41,13 @@ func (m queueMode) name() string {
 }
 
 // lock is one that waits, unless it is tried.
-func (m queueMode) lock(c *Client, opts ...LockOption) lockKind {
+func (m queueMode) lock(c *Client, opts ...LockOption) anyLock {
 	opts = append([]LockOption{WithBlock()}, opts...)
 	if m.fair {
 		opts = append(opts, WithFair())
+	}
+	if newLock := rwKinds[m.kind]; newLock != nil {
+		return newLock(queueKey, c, opts...)
 	}
 	return kinds[m.kind](queueKey, c, opts...)
 }
@@ -99,6 +102,14 @@ func (q *queueBench) inQueue() int {
 	n, err := redis.Int(q.server.Do(q, "ZCARD", q.key+":q"), nil)
 	require.NoError(q, err)
 	return n
+}
+
+// inRedis is how many of so many waits stand in Redis: of an unfair lock, one for each client.
+func (q *queueBench) inRedis(waits, clients int) int {
+	if !q.fair {
+		return min(waits, clients)
+	}
+	return waits
 }
 
 func (q *queueBench) awaitQueued(n int) {

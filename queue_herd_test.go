@@ -30,7 +30,7 @@ func TestUnlockWakesOneWaiter(t *testing.T) {
 				return nil
 			})
 		}
-		q.awaitQueued(waiters)
+		q.awaitQueued(q.inRedis(waiters, clients))
 		for _, c := range q.clients[1:] {
 			q.awaitHeard(c)
 		}
@@ -63,11 +63,11 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 	var results []<-chan error
 	for i := range locks {
 		name := fmt.Sprint("lock", i)
-		h, err := NewRedisLock(name, other).TryAcquire(t.Context())
+		h, err := NewRedisLock(name, other, WithFair()).TryAcquire(t.Context())
 		require.NoError(t, err)
 		holds = append(holds, h)
 		for range waiters {
-			lock := NewRedisLock(name, c, WithBlock())
+			lock := NewRedisLock(name, c, WithBlock(), WithFair())
 			results = append(results, q.async(ctx, func(ctx context.Context) error { return lock.Do(ctx, noWork) }))
 		}
 	}
@@ -104,6 +104,7 @@ func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		const waiters = 300
 		q := newQueueBench(t, m, 1, WithMaxIdle(2*maxSending))
+		q.clients[0].driver.(*poolDriver).unshared.Store(true) // else they share one
 		q.server.Do(t, "SET", q.key, "relock/1|"+map[bool]string{true: "f", false: "p"}[m.fair]+"|somebody", "PX", 600000)
 		if m.kind == "ReentrantLock" {
 			q.server.Do(t, "DEL", q.key)
@@ -117,7 +118,7 @@ func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 		for range waiters {
 			all = append(all, q.wait(context.Background(), q.clients[0]))
 		}
-		q.awaitQueued(waiters)
+		q.awaitQueued(q.inRedis(waiters, 1))
 		q.awaitHeard(q.clients[0])
 		before := infoField(t, q.server, "stats", "total_connections_received")
 		const replace = "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], 'x')"

@@ -20,7 +20,7 @@ func TestWaitersAreIdle(t *testing.T) {
 		for i := range waiters {
 			all = append(all, q.wait(ctx, q.clients[1+i%clients]))
 		}
-		q.awaitQueued(waiters)
+		q.awaitQueued(q.inRedis(waiters, clients))
 		for _, c := range q.clients[1:] {
 			q.awaitHeard(c)
 		}

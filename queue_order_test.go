@@ -76,7 +76,7 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		close(begin)
 		eventually(t, queuePatience, func() bool {
 			most = max(most, connections())
-			return q.inQueue() == waiters
+			return q.inQueue() == q.inRedis(waiters, 1) && (q.inQueue() == waiters || q.clients[0].waiting(q.key) == waiters)
 		}, "all in the queue")
 		start := time.Now()
 		q.unlock(h)
@@ -94,4 +94,29 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		require.LessOrEqual(t, most-before, int64(40), "32 that send, and those of the client's own")
 		q.requireNothingLeft()
 	})
+}
+
+// Goroutines that share one fair object get the lock in the order of their calls.
+func TestSharedFairObjectKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	q := newQueueBench(t, queueMode{"RedisLock", true}, 1)
+	lock := q.lock(q.clients[0])
+	h := q.take(q.clients[0])
+	var order []int // guarded by the lock
+	var results []<-chan error
+	for i := range 8 {
+		results = append(results, q.async(context.Background(), func(ctx context.Context) error {
+			return lock.Do(ctx, func(context.Context) error {
+				order = append(order, i)
+				return nil
+			})
+		}))
+		q.awaitQueued(i + 1)
+	}
+	q.unlock(h)
+	for _, result := range results {
+		require.NoError(t, resultWithin(t, result, queuePatience))
+	}
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, order)
+	q.requireNothingLeft()
 }

@@ -100,7 +100,7 @@ func TestTryMayOvertakeOnAnUnfairLock(t *testing.T) {
 		slow := q.newSlowWaiter(30 * time.Millisecond)
 		overtaken := func(pause time.Duration) bool {
 			h := q.take(q.clients[0])
-			w := q.waitNext(t.Context(), 0, slow, WithWatchdog(900*time.Millisecond))
+			w := q.waitNext(t.Context(), 0, slow, WithWatchdog(3*time.Second))
 			time.Sleep(pause)
 			q.unlock(h)
 			barger, err := q.lock(q.clients[1]).TryAcquire(t.Context())

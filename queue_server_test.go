@@ -40,7 +40,7 @@ func TestServerForgetsTheQueue(t *testing.T) {
 							return nil
 						})
 					}))
-					q.awaitQueued(i + 1)
+					q.awaitQueued(q.inRedis(i+1, 3))
 				}
 				start := time.Now()
 				forget(t, q.server)

@@ -13,7 +13,7 @@ import (
 type queued struct {
 	line     *line
 	settings *lockSettings
-	kind     byte                                  // p or r
+	kind     byte                                  // p, r, s or w
 	body     func(hold string) (body, info string) // what the lock stores
 	once     bool                                  // does not wait
 	wake     chan struct{}                         // has one when somebody says that the lock may be had
@@ -23,6 +23,7 @@ type queued struct {
 	earlier    string // hold of a SET NX of the same call
 	known      bool   // the server has said that the wait is in the queue
 	sent       bool   // a request of the wait
+	fence      int64  // of the grant; 0 without fencing
 	doubt      doubt
 
 	// Guarded by queue.mu.
@@ -36,15 +37,25 @@ func newQueued(l *line, kind byte, s *lockSettings, once bool, body func(string)
 	return &queued{line: l, settings: s, kind: kind, once: once, body: body, wake: make(chan struct{}, 1)}
 }
 
-// first says that nothing was sent yet, by this call or by another one of the client for the same lock.
-func (w *queued) first() bool { return w.name == "" && w.line.alone() }
-
 // nudge makes the call look at the lock.
 func (w *queued) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will anyway
 	}
+}
+
+// suits says whether another call with the settings can use the place. For a reentrant lock no request may be in doubt:
+// a late one would take it in the name of the call before.
+func (w *queued) suits(s *lockSettings) bool {
+	return w.known && w.settings.sameHold(s) && (w.kind == 'p' || !w.doubt.exists())
+}
+
+// serve makes the place take the lock for another call, whose hold stores what body says.
+func (w *queued) serve(body func(string) (string, string)) {
+	w.body = body
+	stored, info := body(w.hold)
+	w.args = []any{w.settings.asked().Milliseconds(), stored, info}
 }
 
 // attempt asks for the lock. No error is a grant, of a request that was sent at the time that is returned.
@@ -61,11 +72,14 @@ func (w *queued) attempt(ctx context.Context) (time.Time, error) {
 		case answerUnqueued:
 			w.known = false
 		case answerMore:
-			w.line.queue.client.passOn(w.line.redisKey)
+			w.line.queue.client.passOn(scripted{script: w.scripts().cancel, key: w.line.redisKey})
 			return o.sent, ErrLockAcquiredByOthers
 		case answerOther:
 			return o.sent, ErrLockAcquiredByOthers
+		case answerFull:
+			return o.sent, ErrQueueFull
 		default:
+			w.known = false // nobody can use the place as it is
 			return o.sent, ErrKeyConflict
 		}
 	}
@@ -83,7 +97,7 @@ func (w *queued) send(ctx context.Context) outcome {
 	w.sending, w.epoch = true, q.feed.epoch
 	s := w.request()
 	q.mu.Unlock()
-	o, d := c.eval(ctx, ofLease(w.settings.lease), s)
+	o, d := c.ask(ctx, w.settings, s)
 	if gated {
 		<-w.line.gate
 	}
@@ -120,53 +134,49 @@ func (w *queued) draw() {
 	if w.name != "" {
 		return
 	}
-	q := w.line.queue
-	w.hold = q.draw()
+	w.hold = w.line.queue.draw(w)
 	w.name = waitOf(w.hold, w.kind, w.settings)
 	body, info := w.body(w.hold)
 	w.args = []any{w.settings.asked().Milliseconds(), body, info}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waits[w.hold] = w
 }
 
 // request is the next one: once the wait is in the queue, a claim. mu is held.
 func (w *queued) request() scripted {
 	switch {
 	case w.once:
-		return scripted{tryScript, w.line.redisKey, append([]any{w.name}, w.args...)}
+		return scripted{w.settings.drawing(w.scripts().try), w.line.redisKey, append([]any{w.name}, w.args...)}
 	case w.known:
-		return scripted{claimScript, w.line.redisKey, append([]any{w.name}, w.args...)}
+		return scripted{w.settings.drawing(w.scripts().claim), w.line.redisKey, append([]any{w.name}, w.args...)}
 	}
 	args := []any{w.name, w.settings.period().Milliseconds(), w.ticket, w.earlier}
-	return scripted{enqueueScript, w.line.redisKey, append(args, w.args...)}
+	args = append(args, w.args...)
+	if w.settings.queueLimit > 0 {
+		args = append(args, w.settings.queueLimit)
+	}
+	return scripted{w.settings.drawing(w.scripts().enqueue), w.line.redisKey, args}
 }
 
 // read takes an answer in.
 func (w *queued) read(reply any) int64 {
-	values, err := redis.Values(reply, nil)
-	if err != nil || len(values) == 0 {
-		return answerAlien
-	}
-	code, err := redis.Int64(values[0], nil)
-	if err != nil {
-		return answerAlien
-	}
-	if len(values) == 3 && (code == answerOther || code == answerMore) {
+	code, fence := readGrant(reply)
+	w.fence = fence
+	values, _ := redis.Values(reply, nil)
+	if len(values) == 4 && (code == answerOther || code == answerMore) {
 		ticket, err1 := redis.String(values[1], nil)
 		left, err2 := redis.Int64(values[2], nil)
-		if errors.Join(err1, err2) == nil {
+		others, err3 := redis.Int64(values[3], nil)
+		if errors.Join(err1, err2, err3) == nil {
 			w.known = true
-			w.line.queue.add(w, ticket, time.Duration(left)*time.Millisecond)
+			w.line.queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
 		}
 	}
 	return code
 }
 
-// leave ends the call's place. A wait that the server may know of is cancelled at once, with the hold that a request
+// leave gives the place up, if there is one. A wait that the server may know of is cancelled at once, with the hold that a request
 // still under way may take.
 func (w *queued) leave() {
-	if w.name != "" {
+	if w != nil && w.name != "" {
 		w.line.queue.remove(w)
 		if w.sent && (!w.once || w.doubt.exists()) {
 			s := w.settings
@@ -175,29 +185,22 @@ func (w *queued) leave() {
 			w.line.queue.client.clean(job)
 		}
 	}
-	w.line.exit()
 }
 
 // grant is what a lease has to know of the wait that it came from.
 type grant struct {
 	hold, body string
+	fence      int64
 	doubt      doubt
 	undo       func(time.Time) scripted // cancels the wait, and gives back its hold
 }
 
 // granted returns what the last attempt got. Should the call go on, it draws a new wait.
 func (w *queued) granted() grant {
-	g := grant{w.hold, w.args[1].(string), w.doubt, cancelOf(w.line.redisKey, w.name, true)}
+	g := grant{w.hold, w.args[1].(string), w.fence, w.doubt, cancelOf(w.line.redisKey, w.name, true)}
 	w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}
 	w.line.queue.mu.Lock()
 	defer w.line.queue.mu.Unlock()
 	w.ticket = ""
 	return g
-}
-
-// trouble is why the client's last poll for the lock failed, or nil.
-func (w *queued) trouble() error {
-	w.line.queue.mu.Lock()
-	defer w.line.queue.mu.Unlock()
-	return w.line.trouble
 }

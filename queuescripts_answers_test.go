@@ -21,9 +21,10 @@ func (b *queueScripts) requireTTL(want time.Duration) {
 // requireWaiting checks that an answer says that the wait stands in the queue, for how long the lock lasts, and returns its ticket.
 func (b *queueScripts) requireWaiting(w scriptWait, left time.Duration, answer []string) string {
 	b.Helper()
-	require.Len(b, answer, 3)
+	require.Len(b, answer, 4)
 	require.Equal(b, "0", answer[0])
 	require.Contains(b, b.waits(), string(w))
+	require.Equal(b, strconv.Itoa(len(b.waits())-1), answer[3], "others in the queue")
 	require.Equal(b, string(b.do("ZSCORE", b.queue(), string(w)).([]byte)), answer[1])
 	ms, err := strconv.Atoi(answer[2])
 	require.NoError(b, err)

@@ -177,3 +177,66 @@ func TestQueueScriptClaimOutOfTurn(t *testing.T) {
 	require.Equal(t, "1", b.code(first.claim()))
 	require.Equal(t, first.held(), b.lock())
 }
+
+// A release takes a wait out of the queue that its client does not need any more, and then hands over to the next one.
+// With the lock's key alone it leaves the queue as it is.
+func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
+	for _, letters := range []string{"pu", "ru"} {
+		t.Run(letters, func(t *testing.T) { releaseTakesAWaitOut(t, letters) })
+	}
+}
+
+func releaseTakesAWaitOut(t *testing.T, letters string) {
+	s := redistest.Shared(t)
+	holder, spared, next := waitNamed("c1", 1, letters), waitNamed("c1", 2, letters), waitNamed("c2", 1, letters)
+	release := func() scripted {
+		script := holder.release()
+		script.args = append(script.args, string(spared))
+		return script
+	}
+	for name, tt := range map[string]struct {
+		line   []scriptWait
+		chosen scriptWait
+	}{
+		"the only one":     {[]scriptWait{spared}, nobody},
+		"before others":    {[]scriptWait{spared, next}, next},
+		"behind others":    {[]scriptWait{next, spared}, next},
+		"not in the queue": {[]scriptWait{next}, next},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newQueueScripts(t, s)
+			require.Equal(t, "1", b.code(holder.try()))
+			b.show(map[string]shownBeat{"c1": {0, 0}, "c2": {0, 0}})
+			b.line(time.Minute, tt.line...)
+			require.Equal(t, "1", b.code(release()))
+			b.requireHandedTo(tt.chosen, nil)
+			require.NotEqual(t, "1", b.code(release()), "a second copy")
+			b.requireHandedTo(tt.chosen, nil)
+		})
+	}
+	t.Run("others' lock", func(t *testing.T) {
+		b := newQueueScripts(t, s)
+		require.Equal(t, "1", b.code(next.try()))
+		b.line(time.Minute, spared)
+		require.Equal(t, "0", b.code(release()))
+		require.Equal(t, []string{string(spared)}, b.waits())
+	})
+	t.Run("alone", func(t *testing.T) {
+		b := newQueueScripts(t, s)
+		require.Equal(t, "1", b.code(holder.try()))
+		b.line(time.Minute, spared)
+		script := release()
+		require.Equal(t, int64(1), b.do("EVAL", append([]any{script.script.source, 1, b.key}, script.args...)...))
+		require.Empty(t, b.lock())
+		require.Equal(t, []string{string(spared)}, b.waits())
+	})
+	t.Run("no permission", func(t *testing.T) {
+		server := redistest.Start(t)
+		b := newQueueScripts(t, server)
+		require.Equal(t, "1", b.code(holder.try()))
+		b.line(time.Minute, spared)
+		b.deny(server, "-zrem")
+		require.Equal(t, "1", b.code(release()), "it frees the lock all the same")
+		require.NotEqual(t, holder.held(), b.lock())
+	})
+}

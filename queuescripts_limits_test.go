@@ -104,7 +104,7 @@ func TestQueueScriptHandOverLimit(t *testing.T) {
 			require.Empty(t, b.lock())
 			require.Equal(t, string(staleWaits(129)[128]), b.waits()[0])
 			if tt.script.script == claimScript || tt.script.script == enqueueScript {
-				require.Len(t, answer, 3)
+				require.Len(t, answer, 4)
 				require.Equal(t, string(b.do("ZSCORE", b.queue(), tt.script.args[0].(string)).([]byte)), answer[1])
 				require.Equal(t, "-2", answer[2], "the lock is free")
 			}

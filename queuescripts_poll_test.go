@@ -56,6 +56,7 @@ func TestQueueScriptPulse(t *testing.T) {
 	s := redistest.Shared(t)
 	b := newQueueScripts(t, s)
 	b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
+	b.line(0, waitNamed("c9", 2, "pf"))
 	counted := func() string { return b.field("c1")[len(b.field("c1"))-2:] }
 	require.Equal(t, "0", b.ask(pollAs("c1"))[3])
 	require.Equal(t, ":0", counted())
@@ -80,6 +81,7 @@ func TestQueueScriptPulseIsDenied(t *testing.T) {
 	s := redistest.Start(t)
 	b := newQueueScripts(t, s)
 	b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
+	b.line(0, waitNamed("c9", 2, "pf"))
 	b.listen(s, "c1")
 	b.listen(s, "c2")
 	b.deny(s, "-publish")
@@ -182,6 +184,7 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 func TestQueueScriptPollCleansBeats(t *testing.T) {
 	b := newQueueScripts(t, redistest.Shared(t))
 	require.Equal(t, "1", b.code(waitNamed("c9", 1, "pf").try()))
+	b.line(0, waitNamed("c9", 2, "pf"))
 	beats := map[string]shownBeat{"stays": {11 * scriptPeriod, 1}, "fresh": {0, 0}}
 	for i := range 10 {
 		beats[fmt.Sprint("left", i)] = shownBeat{12*scriptPeriod + time.Microsecond, i % 2}
@@ -198,4 +201,31 @@ func TestQueueScriptPollCleansBeats(t *testing.T) {
 	fields, err := redis.Strings(b.do("HKEYS", b.beats()), nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"a", "t", "c1", "stays", "fresh"}, fields)
+}
+
+// A poll that crossed the end of the last wait leaves no beats; a reservation keeps them, for the claim that is under way.
+func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		w, other := waitNamed("c1", 1, letters), waitNamed("c2", 1, letters)
+		for name, tt := range map[string]struct {
+			set   func(b *queueScripts)
+			stays int64
+		}{
+			"free":       {func(*queueScripts) {}, 0},
+			"held":       {func(b *queueScripts) { b.code(other.try()) }, 0},
+			"held by it": {func(b *queueScripts) { b.code(w.try()) }, 0},
+			"alien":      {func(b *queueScripts) { b.do("SET", b.key, "text", "PX", 20_000) }, 0},
+			"reserved":   {func(b *queueScripts) { b.do("SET", b.key, other.reserved(), "PX", 20_000) }, 1},
+			"queued":     {func(b *queueScripts) { b.code(other.try()); b.line(0, waitNamed("c2", 2, letters)) }, 1},
+		} {
+			t.Run(letters+"/"+name, func(t *testing.T) {
+				b := newQueueScripts(t, s)
+				tt.set(b)
+				b.show(map[string]shownBeat{"c2": {0, 0}})
+				b.ask(pollAs("c1"))
+				require.Equal(t, tt.stays, b.do("EXISTS", b.beats()))
+			})
+		}
+	}
 }

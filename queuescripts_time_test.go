@@ -39,6 +39,7 @@ func TestQueueScriptTime(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newQueueScripts(t, s)
 			b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
+			b.line(0, waitNamed("c9", 2, "pf"))
 			b.do("HSET", b.beats(), "other", "0:1000000:1")
 			b.do("PEXPIRE", b.beats(), 20_000)
 			now := b.now()
@@ -91,6 +92,7 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 func TestQueueScriptEveryBeatAdvancesTime(t *testing.T) {
 	b := newQueueScripts(t, redistest.Shared(t))
 	b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
+	b.line(0, waitNamed("c9", 2, "pf"))
 	b.show(map[string]shownBeat{"c1": {0, 0}})
 	for i := range int64(5) {
 		b.do("HSET", b.beats(), "a", fmt.Sprintf("%d:%s:1000000", b.now()-3600_000_000, strings.SplitN(b.field("a"), ":", 3)[1]))

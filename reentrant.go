@@ -18,7 +18,7 @@ type ReentrantLock struct {
 	handle
 }
 
-const reentrantOptions = ^option(0)
+const reentrantOptions = ^optMaxLease
 
 // NewReentrantLock returns the reentrant lock of this name on client. It is cheap, does no I/O and needs no
 // closing. Names are 1 to 1024 bytes and do not start with a closing brace.
@@ -26,7 +26,9 @@ const reentrantOptions = ^option(0)
 // By default Lock makes one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
-	return &ReentrantLock{handle: newHandle(key, client, opts, reentrantOptions)}
+	l := &ReentrantLock{handle: newHandle(key, client, opts, reentrantOptions)}
+	l.settings.reentrant, l.settings.kind = true, kindReentrant
+	return l
 }
 
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
@@ -36,22 +38,22 @@ func (l *ReentrantLock) Validate() error { return l.safe().validate() }
 // ctx ends. A level inside a hold that was lost is [ErrLockLost], until the hold's outermost Unlock.
 func (l *ReentrantLock) Lock(ctx context.Context) error {
 	l = l.safe()
-	_, err := l.acquire(ctx, l.settings.block)
-	return wrap("lock", l.key, err)
+	_, err := l.call(ctx, l.settings.block, l.acquire)
+	return err
 }
 
 // TryLock takes the lock, or goes one level deeper, in one attempt, also with [WithBlock].
 func (l *ReentrantLock) TryLock(ctx context.Context) error {
 	l = l.safe()
-	_, err := l.acquire(ctx, false)
-	return wrap("lock", l.key, err)
+	_, err := l.call(ctx, false, l.acquire)
+	return err
 }
 
 // Unlock leaves the owner's newest level, whichever object of this name and client took it; [ErrNotHeld] when
 // the owner has none. See [Hold] for its other errors.
 func (l *ReentrantLock) Unlock(ctx context.Context) error {
 	l = l.safe()
-	return wrap("unlock", l.key, l.unlockNewest(ctx))
+	return wrap("unlock", l.key, l.unlockNewest(ctx, reentrantKind, (*lease).newest))
 }
 
 // Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
@@ -83,6 +85,32 @@ func (l *ReentrantLock) TryAcquire(ctx context.Context) (Hold, error) {
 	return l.hold(ctx, false, l.acquire)
 }
 
+// HoldCount returns how many levels the caller holds, by this client: 0 when it holds none, or has lost them. It asks nobody,
+// and waits for a call of the same owner that is under way, as long as ctx allows; 0 then, and for a lock that
+// [ReentrantLock.Validate] finds fault with.
+func (l *ReentrantLock) HoldCount(ctx context.Context) int {
+	l = l.safe()
+	if l.mistaken(ctx) != nil {
+		return 0
+	}
+	id, err := l.ownerID(ctx, reentrantKind)
+	if err != nil {
+		return 0
+	}
+	o := l.client.enter(ownerOf{l.key, id, reentrantKind})
+	defer l.client.exit(o)
+	if !o.turn.takeUntil(ctx) {
+		return 0
+	}
+	defer o.turn.give()
+	if o.lease == nil || o.lease.check() != nil {
+		return 0
+	}
+	o.lease.mu.Lock()
+	defer o.lease.mu.Unlock()
+	return o.lease.live
+}
+
 func (l *ReentrantLock) safe() *ReentrantLock {
 	if l == nil {
 		return &ReentrantLock{}
@@ -94,48 +122,73 @@ func (l *ReentrantLock) acquire(ctx context.Context, block bool) (*level, error)
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	id, err := l.ownerID(ctx)
+	id, err := l.ownerID(ctx, reentrantKind)
 	if err != nil {
 		return nil, err
 	}
 	w := l.client.newWait(ctx, &l.settings, block)
 	defer w.cancel()
-	o := l.client.enter(ownerOf{l.key, id})
+	o := l.client.enter(ownerOf{l.key, id, reentrantKind})
 	defer l.client.exit(o)
-	a := &reentrantAttempt{lock: l, owner: o, caller: ctx, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
-	if block || l.settings.fair {
-		a.queued = newQueued(l.client.queue.enter(l.key, a.protocol.redisKey), 'r', &l.settings, !block, a.body)
-		w.queued = a.queued
-		o.join(a.queued)
-		defer o.part(a.queued)
-	}
+	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
+	w.reentrant = a
 	defer a.finish()
+	switch {
+	case l.settings.fair:
+		return a.queueUp(block)
+	case block:
+		return a.sit()
+	}
 	return w.acquire(a.try)
 }
 
-func (l *ReentrantLock) unlockNewest(ctx context.Context) error {
-	if err := l.mistaken(ctx); err != nil {
-		return err
+// queueUp asks in the order of a fair lock.
+func (a *reentrantAttempt) queueUp(block bool) (*level, error) {
+	line := a.lock.client.queue.enter(a.lock.key, a.protocol.redisKey)
+	defer line.exit()
+	a.queued = newQueued(line, 'r', &a.lock.settings, !block, a.body)
+	defer a.queued.leave()
+	a.wait.queued = a.queued
+	a.owner.join(a.wait)
+	defer a.owner.part(a.wait)
+	return a.wait.acquire(a.try)
+}
+
+// sit goes one level deeper whenever the owner has the lock, and else waits in the client's line.
+func (a *reentrantAttempt) sit() (*level, error) {
+	w := a.wait
+	if h, err := w.acquire(a.deeper); h != nil || err != nil {
+		return h, err // as mostly, when levels are nested
 	}
-	id, err := l.ownerID(ctx)
-	if err != nil {
-		return err
+	a.owner.join(w)
+	defer a.owner.part(w)
+	line := a.lock.client.queue.enter(a.lock.key, a.protocol.redisKey)
+	defer line.exit()
+	for {
+		if h, err := w.acquire(a.deeper); h != nil || err != nil {
+			return h, err
+		}
+		if h, err := w.sit(line, a); h != nil || err != nil {
+			return h, err
+		}
 	}
-	o := l.client.enter(ownerOf{l.key, id})
-	defer l.client.exit(o)
-	o.turn.take()
-	defer o.turn.give()
-	if o.lease == nil {
-		return ErrNotHeld
+}
+
+// stand is on a place that takes the lock for this call's owner.
+func (a *reentrantAttempt) stand(l *line, left *queued) *queued {
+	if a.queued = left; left == nil {
+		a.queued = newQueued(l, 'r', &a.lock.settings, false, a.body)
+	} else {
+		left.serve(a.body)
 	}
-	return o.lease.newest().unlockInTurn()
+	return a.queued
 }
 
 // reentrantProtocol enters, renews and releases the hash of a reentrant lock.
 type reentrantProtocol struct{ redisKey, owner, hold string }
 
-func (p reentrantProtocol) acquire(lease time.Duration, info string) scripted {
-	return scripted{reentrantAcquireScript, p.redisKey, []any{p.owner, p.hold, lease.Milliseconds(), info}}
+func (p reentrantProtocol) acquire(s *lockSettings, info string) scripted {
+	return scripted{s.drawing(reentrantAcquireScript), p.redisKey, []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
 }
 
 func (p reentrantProtocol) enter(levels, seq int, lease time.Duration) scripted {
@@ -150,11 +203,15 @@ func (p reentrantProtocol) release(levels, seq int, keep time.Duration) scripted
 	return scripted{reentrantReleaseScript, p.redisKey, []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
 }
 
+func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) scripted {
+	return scripted{reentrantTransferScript, p.redisKey, []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+}
+
 // reentrantAttempt is the wait of one call for a reentrant lock.
 type reentrantAttempt struct {
 	lock     *ReentrantLock
+	wait     *wait
 	owner    *owner
-	caller   context.Context
 	protocol reentrantProtocol // of the hold that this call would make
 	queued   *queued           // the place in the queue; nil when the call does not wait and may overtake
 
@@ -176,6 +233,18 @@ func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 	return a.first(ctx)
 }
 
+// deeper goes one level deeper when the owner has the lock. Neither a hold nor an error: it has not.
+func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
+	if !a.owner.turn.takeUntil(ctx) {
+		return nil, errLeft
+	}
+	defer a.owner.turn.give()
+	if a.owner.lease == nil {
+		return nil, nil
+	}
+	return a.reenter(ctx, a.owner.lease)
+}
+
 // body is what the lock stores under a hold.
 func (a *reentrantAttempt) body(string) (owner, info string) {
 	return a.owner.key.id, a.lock.client.identity.info(a.lock.settings.label)
@@ -191,8 +260,8 @@ func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
 	p := a.protocol
 	p.hold = g.hold
 	l := newLease(a.lock.client, a.lock.key, p, sent, &a.lock.settings, g.doubt)
-	l.undo = g.undo
-	return a.begin(l, sent)
+	l.undo, l.fence = g.undo, g.fence
+	return a.wait.beginFor(a.owner, l, sent)
 }
 
 // first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
@@ -206,31 +275,23 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		}
 		a.protocol.hold = id
 	}
-	o, d := c.eval(ctx, ofLease(s.lease), a.protocol.acquire(s.asked(), c.identity.info(s.label)))
+	o, d := c.ask(ctx, s, a.protocol.acquire(s, c.identity.info(s.label)))
 	a.doubt = a.doubt.merge(d)
-	switch {
-	case o.err != nil:
+	if o.err != nil {
 		return nil, o.err
-	case o.reply == int64(answerOther):
+	}
+	code, fence := readGrant(o.reply)
+	switch code {
+	case answerOurs:
+	case answerOther:
 		return nil, ErrLockAcquiredByOthers
-	case o.reply != int64(answerOurs):
+	default:
 		return nil, ErrKeyConflict
 	}
 	l := newLease(c, a.lock.key, a.protocol, o.sent, s, a.doubt)
+	l.fence = fence
 	a.protocol.hold, a.doubt = "", doubt{} // the lease cleans up after itself
-	return a.begin(l, o.sent)
-}
-
-// begin makes a lease the owner's. Whoever waits as the same owner goes one level deeper instead.
-func (a *reentrantAttempt) begin(l *lease, sent time.Time) (*level, error) {
-	l.owner, l.turn = a.owner, a.owner.turn
-	h, err := l.begin(a.caller, sent, &a.lock.settings)
-	if err == nil {
-		a.owner.lease = l
-		a.lock.client.enter(a.owner.key) // until the last level is dropped
-		a.owner.wakeOthers(a.queued)
-	}
-	return h, err
+	return a.wait.beginFor(a.owner, l, o.sent)
 }
 
 // reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the
@@ -245,7 +306,7 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	want, seq := l.live+1, l.seq
 	l.length = max(l.length, s.asked()) // whether it is answered or not
 	l.mu.Unlock()
-	o, d := c.eval(ctx, ofLease(s.lease), l.protocol.(reentrantProtocol).enter(want, seq, s.asked()))
+	o, d := c.ask(ctx, s, l.protocol.(reentrantProtocol).enter(want, seq, s.asked()))
 	switch {
 	case o.err != nil:
 		if d.exists() {
@@ -253,13 +314,14 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 		}
 		return nil, o.err
 	case o.reply != int64(answerOurs):
-		l.lose(ErrLockLost)
-		return nil, ErrLockLost
+		why := l.refused()
+		l.lose(why)
+		return nil, why
 	}
 	if err := l.believe(o.sent, s.lease); err != nil {
 		return nil, lostLevel(err)
 	}
-	return l.push(a.caller, o.sent, s)
+	return l.push(a.wait.caller, o.sent, s)
 }
 
 // lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.
@@ -273,9 +335,6 @@ func lostLevel(over error) error {
 // finish cleans up after a wait that ended without a grant of its own while its request may still be
 // executed.
 func (a *reentrantAttempt) finish() {
-	if a.queued != nil {
-		a.queued.leave()
-	}
 	if !a.doubt.exists() {
 		return
 	}

@@ -94,12 +94,12 @@ func TestOwnerOrder(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewReentrantLock("k", c, WithOwner("of the lock"))
 	id := func(ctx context.Context) string {
-		id, err := l.ownerID(ctx)
+		id, err := l.ownerID(ctx, reentrantKind)
 		require.NoError(t, err)
 		return id
 	}
 	require.Equal(t, c.identity.goroutine(), func() string {
-		id, _ := NewReentrantLock("k", c).ownerID(t.Context())
+		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), reentrantKind)
 		return id
 	}())
 	require.Equal(t, c.identity.named("of the lock"), id(t.Context()))
@@ -113,7 +113,7 @@ func TestOwnerOrder(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.Equal(t, c.identity.named("of the context"), id(inside), "one that is over does not count")
 
-	_, err = l.ownerID(ContextWithOwner(t.Context(), ""))
+	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), reentrantKind)
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorIs(t, l.Lock(ContextWithOwner(t.Context(), "")), ErrInvalid)
 }
@@ -256,12 +256,12 @@ func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithWatchdog(1800*time.Millisecond)).Acquire(t.Context())
+	outer, err := NewReentrantLock("k", c, WithWatchdog(3600*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	short := NewReentrantLock("k", c, WithWatchdog(400*time.Millisecond))
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+	short := NewReentrantLock("k", c, WithWatchdog(1200*time.Millisecond))
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
 		require.NoError(t, short.Do(t.Context(), nothing))
-		require.Greater(t, time.Until(outer.ValidUntil()), 400*time.Millisecond)
+		require.Greater(t, time.Until(outer.ValidUntil()), 800*time.Millisecond)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
 }
@@ -342,7 +342,7 @@ func TestMaxHoldOfTheOuterLevel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithMaxHold(50*time.Millisecond)).Acquire(t.Context())
+	outer, err := NewReentrantLock("k", c, WithMaxHold(300*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	l := NewReentrantLock("k", c)
 	require.NoError(t, l.Lock(t.Context()))
@@ -364,6 +364,7 @@ func TestOneOwnerWaitsTwice(t *testing.T) {
 	l := NewReentrantLock("k", c, WithOwner("shared"), WithBlock())
 	first := async(t, func() error { return l.Lock(t.Context()) })
 	second := async(t, func() error { return l.Lock(t.Context()) })
+	eventually(t, 5*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 2 }, "both wait")
 	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, resultWithin(t, first, time.Second))

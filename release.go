@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// giveBack tells the server how many levels are left. It takes at most the command timeout: three quarters of
-// it through the pool, the rest through the cleaner's connection, which then goes on by itself.
-func (l *lease) giveBack(levels int) error {
+// giveBack tells the server how many levels are left. It takes at most the command timeout, counted from start: three
+// quarters of it through the pool, the rest through the cleaner's connection, which then goes on by itself.
+func (l *lease) giveBack(levels int, start time.Time) error {
+	if l.parts != nil {
+		return l.parts.giveBack(start)
+	}
 	c := l.client
-	limit := below(c.config.commandTimeout, l.limit)
-	start := time.Now()
+	limit := below(c.config.commandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
 	release := l.release(levels, l.seq, l.keep)
@@ -18,7 +20,7 @@ func (l *lease) giveBack(levels int) error {
 	o, d := c.eval(context.Background(), limits{limit / 2, limit / 2, start.Add(limit * 3 / 4)}, release(start))
 	if o.answered && o.err == nil {
 		if o.reply == int64(answerMore) {
-			c.passOn(release(start).key)
+			c.passOn(release(start))
 		}
 		if levels == 0 && !l.doubt.last.IsZero() {
 			if l.undo != nil {
@@ -73,6 +75,7 @@ func (l *lease) judge(o outcome, levels int, first bool) error {
 	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}
-	l.lose(ErrLockLost) // the levels that are left, if any
-	return gone(ErrLockLost)
+	why := l.refused()
+	l.lose(why) // the levels that are left, if any
+	return gone(why)
 }

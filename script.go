@@ -4,11 +4,9 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
-
-	"github.com/gomodule/redigo/redis"
+	"time"
 )
 
 // Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and in full when the server does
@@ -16,7 +14,9 @@ import (
 type Script struct {
 	source string
 	sha    string
-	queue  bool // has the keys of a lock's queue too
+	beside []string // what the names of its keys beside the lock's end in
+	fenced *Script  // the same with the counter of fencing tokens among its keys; nil for one that draws none
+	rw     bool     // of a read/write lock
 }
 
 // NewScript returns a script with this source. Give names and values as keys and arguments, never as part of
@@ -28,8 +28,10 @@ func NewScript(source string) *Script {
 
 // request is one command to the server.
 type request struct {
-	cmd  string
-	args []any
+	cmd     string
+	args    []any
+	confirm *confirmation // by replicas, once it was granted; nil for most
+	waits   time.Duration // that the server may take on top of what a command may
 }
 
 // bySHA and bySource are the two ways to run the script.
@@ -57,24 +59,34 @@ type scripted struct {
 	args   []any
 }
 
-// keys are the lock's and, for scripts that hand it over, those of its queue.
+// keys are the lock's and those beside it.
 func (s scripted) keys() []string {
-	if s.script.queue {
-		return []string{s.key, s.key + ":q", s.key + ":b"}
+	keys := make([]string, 1, 1+len(s.script.beside))
+	keys[0] = s.key
+	for _, end := range s.script.beside {
+		keys = append(keys, s.key+end)
 	}
-	return []string{s.key}
+	return keys
+}
+
+// drawing is the script that takes a lock with these settings: with a fencing token or without.
+func (s *lockSettings) drawing(script *Script) *Script {
+	if s.fencing {
+		return script.fenced
+	}
+	return script
 }
 
 func (s scripted) bySHA() request    { return s.script.bySHA(s.keys(), s.args) }
 func (s scripted) bySource() request { return s.script.bySource(s.keys(), s.args) }
 
 // after is what to send in place of a script that was refused: in full where the server did not know it, and a release
-// for the lock alone where it may not name the three keys together. Waiters then find out by their polls.
+// for the lock alone where it may not name its keys together. Waiters then find out by their polls.
 func (s scripted) after(err error) (request, bool) {
 	switch {
 	case isNoScript(err):
 		return s.bySource(), true
-	case needsAlone(err) && (s.script == releaseScript || s.script == reentrantReleaseScript):
+	case needsAlone(err) && (s.script == releaseScript || s.script == reentrantReleaseScript || s.script == rwReleaseScript || s.script == rwRenewScript):
 		return s.script.bySource([]string{s.key}, s.args), true
 	}
 	return request{}, false
@@ -82,8 +94,8 @@ func (s scripted) after(err error) (request, bool) {
 
 // needsAlone says that a script was refused for its keys: a Cluster is moving their slot, or only the lock's is permitted.
 func needsAlone(err error) bool {
-	var line redis.Error
-	return errors.As(err, &line) && (code(line) == "TRYAGAIN" || isDenied(line) && strings.Contains(string(line), "the keys used as arguments"))
+	line, ok := errorLine(err)
+	return ok && (code(line) == "TRYAGAIN" || isDenied(line) && strings.Contains(string(line), "the keys used as arguments"))
 }
 
 // The scripts of the locks, and what they share. What each does, and its keys, arguments and answers, stand at the
@@ -93,21 +105,55 @@ func needsAlone(err error) bool {
 var luaFiles embed.FS
 
 var (
-	acquireScript          = luaScript("number", "acquire")
-	renewScript            = luaScript("number", "renew")
-	releaseScript          = luaScript("number", "queue", "release")
-	reentrantAcquireScript = luaScript("number", "reentrant_acquire")
-	reentrantEnterScript   = luaScript("number", "reentrant_enter")
-	reentrantRenewScript   = luaScript("number", "reentrant_renew")
-	reentrantReleaseScript = luaScript("number", "queue", "reentrant_release")
-	tryScript              = luaScript("number", "queue", "take", "try")
-	enqueueScript          = luaScript("number", "queue", "take", "enqueue")
-	claimScript            = luaScript("number", "queue", "take", "claim")
+	acquireScript          = luaScript("absent", "number", "fence", "acquire")
+	renewScript            = luaScript("absent", "number", "renew")
+	releaseScript          = luaScript("release_alone", "absent", "number", "queue", "release")
+	reentrantAcquireScript = luaScript("absent", "number", "fence", "reentrant_acquire")
+	reentrantEnterScript   = luaScript("absent", "number", "reentrant_enter")
+	reentrantRenewScript   = luaScript("absent", "number", "reentrant_renew")
+	reentrantReleaseScript = luaScript("number", "reentrant_release_alone", "absent", "queue", "reentrant_release")
+	tryScript              = luaScript("number", "queue", "fence", "grant", "take", "try")
+	enqueueScript          = luaScript("number", "queue", "fence", "grant", "take", "line", "enqueue")
+	claimScript            = luaScript("number", "claim_reserved", "queue", "fence", "grant", "take", "claim")
 	cancelScript           = luaScript("queue", "cancel")
-	pollScript             = luaScript("number", "queue", "poll")
+	pollScript             = luaScript("number", "queue", "polled", "poll")
+	rwTryScript            = luaScript("number", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_try")
+	rwEnqueueScript        = luaScript("number", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "line", "rw_enqueue")
+	rwClaimScript          = luaScript("number", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_claim")
+	rwCancelScript         = luaScript("queue", "rw", "rw_queue", "rw_cancel")
+	rwPollScript           = luaScript("number", "queue", "rw", "rw_queue", "polled", "rw_poll")
+	rwEnterScript          = luaScript("absent", "number", "queue", "rw", "rw_enter")
+	rwRenewScript          = luaScript("absent", "number", "queue", "rw", "rw_renew")
+	rwReleaseScript        = luaScript("absent", "number", "queue", "rw", "rw_queue", "rw_release")
+	inspectScript          = luaScript("queue", "inspect").with(endOfCounter)
+	noticeScript           = luaScript("notice")
+	rwInspectScript        = luaScript("queue", "rw", "rw_inspect")
+	rwForceScript          = luaScript("absent", "queue", "rw", "rw_queue", "rw_force").with(endOfNotice)
+	forceScript            = luaScript("absent", "queue", "force").with(endOfNotice)
+	multiAcquireScript     = luaScript("number", "multi_acquire")
+	redlockAcquireScript   = luaScript("number", "fence", "redlock_acquire")
+	fenceRaiseScript       = luaScript("fence_raise")
+
+	reentrantTransferScript = luaScript("absent", "number", "reentrant_transfer")
 )
 
-// luaScript joins files to one script. One with the queue in it has three keys.
+// What the names of the keys beside a lock end in.
+const (
+	endOfQueue   = ":q"
+	endOfBeats   = ":b"
+	endOfCounter = ":f"
+	endOfNotice  = ":x"
+	endOfHolders = ":h"
+)
+
+// with is the same script with one more key.
+func (s *Script) with(end string) *Script {
+	other := *s
+	other.beside = append(slices.Clone(s.beside), end)
+	return &other
+}
+
+// luaScript joins files to one script. One with the queue in it has the queue's keys.
 func luaScript(files ...string) *Script {
 	var source strings.Builder
 	for _, name := range files {
@@ -116,7 +162,15 @@ func luaScript(files ...string) *Script {
 		source.WriteByte('\n')
 	}
 	script := NewScript(source.String())
-	script.queue = slices.Contains(files, "queue")
+	if slices.Contains(files, "queue") {
+		script.beside = []string{endOfQueue, endOfBeats}
+	}
+	if script.rw = slices.Contains(files, "rw"); script.rw {
+		script = script.with(endOfHolders)
+	}
+	if slices.Contains(files, "fence") {
+		script.fenced = script.with(endOfCounter)
+	}
 	return script
 }
 
@@ -126,6 +180,9 @@ const (
 	answerKept     = 2 // released before, and kept for its minimum hold
 	answerUnqueued = 3 // the wait is not in the queue
 	answerMore     = 4 // done, and more waits are before the next one that lives than one script looks at
+	answerFull     = 5 // as many wait as may
+	answerYoung    = 6 // the server was started too short a time ago
+	answerShared   = 7 // others read
 	answerOther    = 0 // held by others; not ours
 	answerAlien    = -1
 )

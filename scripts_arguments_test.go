@@ -23,13 +23,15 @@ func allScripts() map[string]struct {
 		numbers map[int]bool
 	}
 	return map[string]entry{
-		"acquire":           {acquireOf(plain1, plain2, longLease), plainHeld, map[int]bool{2: false}},
-		"renew":             {renewOf(plain1, longLease), plainHeld, map[int]bool{1: false}},
-		"release":           {releaseOf(plain1, longLease), plainHeld, map[int]bool{1: true}},
-		"reentrant_acquire": {reentrantAcquireOf(ownerUs, hold1, longLease), heldOnce, map[int]bool{2: false}},
-		"reentrant_enter":   {enterOf(hold1, 2, 2, longLease), heldOnce, map[int]bool{2: false, 3: false, 4: false}},
-		"reentrant_renew":   {reentrantRenewOf(hold1, longLease), heldOnce, map[int]bool{1: false}},
-		"reentrant_release": {reentrantReleaseOf(hold1, 0, 2, longLease), heldOnce, map[int]bool{2: true, 3: false, 4: true}},
+		"acquire":               {acquireOf(plain1, plain2, longLease), plainHeld, map[int]bool{2: false}},
+		"renew":                 {renewOf(plain1, longLease), plainHeld, map[int]bool{1: false}},
+		"release":               {releaseOf(plain1, longLease), plainHeld, map[int]bool{1: true}},
+		"reentrant_acquire":     {reentrantAcquireOf(ownerUs, hold1, longLease), heldOnce, map[int]bool{2: false}},
+		"reentrant_enter":       {enterOf(hold1, 2, 2, longLease), heldOnce, map[int]bool{2: false, 3: false, 4: false}},
+		"reentrant_renew":       {reentrantRenewOf(hold1, longLease), heldOnce, map[int]bool{1: false}},
+		"reentrant_release":     {reentrantReleaseOf(hold1, 0, 2, longLease), heldOnce, map[int]bool{2: true, 3: false, 4: true}},
+		"last release, at once": {reentrantReleaseOf(hold1, 0, 2, 0), heldOnce, map[int]bool{2: true, 3: false, 4: true}},
+		"reentrant_transfer":    {transferOf(hold1, hold2, longLease), heldOnce, map[int]bool{4: false}},
 	}
 }
 
@@ -62,7 +64,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 				case !zero:
 					bad = append([]any{"0", "1"}, badNumbers...)
 				}
-				if (name == "acquire" && i == 1) || (name == "reentrant_acquire" && i == 3) {
+				if (name == "acquire" && i == 1) || (name == "reentrant_acquire" && i == 3) || (name == "reentrant_transfer" && i == 5) {
 					continue // no earlier value, no info
 				}
 				for _, value := range bad {
@@ -73,6 +75,16 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An empty value is nobody's, also where the key is empty.
+func TestScriptReleaseOfAnEmptyValue(t *testing.T) {
+	t.Parallel()
+	b := newScriptBench(t, redistest.Shared(t))
+	b.do("SET", b.key, "", "PX", 20_000)
+	_, err := b.try(scripted{script: releaseScript, args: []any{"", 0, ""}})
+	require.ErrorContains(t, err, "bad arguments")
+	require.Equal(t, int64(1), b.do("EXISTS", b.key))
 }
 
 // A key that is something else is left alone, also by a release.

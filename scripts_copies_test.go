@@ -30,6 +30,22 @@ func TestLateCopiesOfScripts(t *testing.T) {
 		{"acquire with earlier value, that is kept", plainKept, acquireOf(plain2, plain1, longLease), answerOther, false},
 		{"acquire with earlier value, held", plainHeld, acquireOf(plain1, plain2, longLease), answerOurs, true},
 
+		{"transfer, done", heldGiven, transferOf(hold1, hold2, longLease), answerOurs, true},
+		{"transfer shorter, done", heldGiven, transferOf(hold1, hold2, time.Second), answerOurs, false},
+		{"transfer, done and a second level", heldGiven2, transferOf(hold1, hold2, longLease), answerOurs, true},
+		{"transfer, released", noKey, transferOf(hold1, hold2, longLease), answerOther, false},
+		{"transfer, our next hold", heldNext, transferOf(hold1, "h9", longLease), answerOther, false},
+		{"transfer, another's hold", heldOther, transferOf(hold1, hold2, longLease), answerOther, false},
+		{"transfer, kept", heldKept, transferOf(hold1, hold2, longLease), answerOther, false},
+		{"transfer, given on", heldGivenOn, transferOf(hold1, hold2, longLease), answerOther, false},
+		{"reentrant acquire, transferred", heldGiven, reentrantAcquireOf(ownerUs, hold1, longLease), answerOther, false},
+		{"enter, transferred", heldGiven, enterOf(hold1, 2, 2, longLease), answerOther, false},
+		{"reentrant renew, transferred", heldGiven, reentrantRenewOf(hold1, longLease), answerOther, false},
+		{"inner release, transferred", heldGiven, reentrantReleaseOf(hold1, 1, 5, 0), answerOther, false},
+		{"reentrant release, transferred", heldGiven, reentrantReleaseOf(hold1, 0, 5, 0), answerOther, false},
+		{"release of either, given on", heldGivenOn, releaseOfEither(hold1, hold2), answerOther, false},
+		{"release of either, another's hold", heldOther, releaseOfEither(hold1, hold2), answerOther, false},
+
 		{"renew, held", plainHeld, renewOf(plain1, longLease), answerOurs, true},
 		{"renew shorter, held", plainHeld, renewOf(plain1, time.Second), answerOurs, false},
 		{"renew, released", noKey, renewOf(plain1, longLease), answerOther, false},
@@ -99,6 +115,39 @@ func TestLateCopiesOfScripts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A copy that finds its work done, and a longer lease than it asks for, writes all the same: a WAIT that follows it asks the
+// replicas for what was written over its connection.
+func TestLateCopiesWrite(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	written := func() int64 { return infoField(t, s, "persistence", "rdb_changes_since_last_save") }
+	for _, tt := range []struct {
+		name  string
+		state []scripted
+		late  scripted
+	}{
+		{"acquire", plainHeld, acquireOf(plain1, "", time.Second)},
+		{"reentrant acquire", heldOnce, reentrantAcquireOf(ownerUs, hold1, time.Second)},
+		{"enter", heldTwice, enterOf(hold1, 2, 2, time.Second)},
+		{"transfer", heldGiven, transferOf(hold1, hold2, time.Second)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newScriptBench(t, s)
+			b.setUp(tt.state)
+			before := written()
+			require.Equal(t, int64(answerOurs), b.run(tt.late))
+			require.Greater(t, written(), before)
+		})
+	}
+	t.Run("several keys", func(t *testing.T) {
+		b := newMultiScripts(t, s, 2)
+		b.put(plain1, plain1)
+		before := written()
+		require.Equal(t, []int64{answerOurs}, b.acquire(plain1, time.Second, 0, ""))
+		require.Equal(t, before+2, written())
+	})
 }
 
 // A script that is sent twice does what it does once.

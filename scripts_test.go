@@ -81,13 +81,15 @@ func (b *scriptBench) state() keyState {
 	return s
 }
 
-// snapshotSource returns what is left of the expiry, and a string as it is, a hash as a list and anything else as a dump.
+// snapshotSource returns what is left of the expiry, and a string as it is, a hash and a sorted set as a list and anything else as a dump.
 const snapshotSource = `
 local kind, content = redis.call('TYPE', KEYS[1]).ok, false
 if kind == 'string' then
   content = redis.call('GET', KEYS[1])
 elseif kind == 'hash' then
   content = redis.call('HGETALL', KEYS[1])
+elseif kind == 'zset' then
+  content = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 elseif kind ~= 'none' then
   content = redis.call('DUMP', KEYS[1])
 end

@@ -77,7 +77,7 @@ func TestLateAnswerRevivesNothing(t *testing.T) {
 	require.NoError(t, err)
 	l := h.(*level).lease
 	l.mu.Lock()
-	l.timer.Stop()
+	l.client.beliefs.forget(l)
 	until := l.until
 	l.mu.Unlock()
 	<-time.After(time.Until(until)) // the belief's end is what is tested
@@ -91,8 +91,8 @@ type lateDriver struct {
 	late atomic.Int32 // answers that are left to do so
 }
 
-func (d *lateDriver) call(ctx context.Context, limit limits, r request) outcome {
-	o := d.driver.call(ctx, limit, r)
+func (d *lateDriver) send(ctx context.Context, limit limits, r request) outcome {
+	o := d.driver.send(ctx, limit, r)
 	if o.err == nil && d.late.Add(-1) >= 0 {
 		o.sent = o.sent.Add(-time.Hour)
 	}
@@ -109,6 +109,7 @@ func (c *cell) lateAnswers(n int32) {
 // A plain lock whose SET and whose script were answered after their leases is given back twice, and taken with a third value: what was
 // given back is not used again.
 func TestGrantAfterItsLease(t *testing.T) {
+	t.Parallel()
 	c := newCell(t, newFaultServer(t))
 	release := requestsOf["RedisLock"].release
 	c.lateAnswers(2)

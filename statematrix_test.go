@@ -18,7 +18,7 @@ type troubled struct {
 	op     stateOperation
 	server *redistest.Server
 	client *Client
-	lock   lockKind
+	lock   anyLock
 	holds  []Hold
 	log    logBuffer
 	until  time.Time // believed in trouble
@@ -64,6 +64,7 @@ var stateOperations = []stateOperation{
 // In each state in which a server refuses commands, each operation says so and leaves nothing behind, holds live on until their belief
 // ends, and what could not be given back is given back when the state is over.
 func TestOperationsInEachStateOfTheServer(t *testing.T) {
+	t.Parallel()
 	var all []*troubled
 	for _, state := range troubles(t) {
 		s := redistest.Start(t, state.args...)

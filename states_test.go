@@ -2,7 +2,6 @@ package relock
 
 import (
 	"errors"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -35,12 +34,8 @@ func troubles(t testing.TB) []trouble {
 		{code: "NOREPLICAS", start: configSet("min-replicas-to-write", "1"), end: configSet("min-replicas-to-write", "0"), unconfirmed: true},
 		{
 			code: "READONLY", unconfirmed: true,
-			start: func(t testing.TB, s *redistest.Server) {
-				_, port, err := net.SplitHostPort(closedPort(t))
-				require.NoError(t, err)
-				s.Do(t, "REPLICAOF", "127.0.0.1", port)
-			},
-			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "REPLICAOF", "NO", "ONE") },
+			start: demote,
+			end:   func(t testing.TB, s *redistest.Server) { s.Do(t, "REPLICAOF", "NO", "ONE") },
 		},
 		{
 			code: "MISCONF", args: []string{"--dir", dir, "--save", "3600 1000"}, unconfirmed: true,

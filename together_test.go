@@ -14,6 +14,9 @@ type cellRun struct {
 	run  func(t testing.TB)
 }
 
+// slots are for the cells of all tests.
+var slots = make(chan struct{}, 96)
+
 // together runs cells at the same time, many more than t.Parallel would on a small machine, and reports each as a subtest.
 func together(t *testing.T, cells []cellRun) {
 	t.Helper()
@@ -24,7 +27,6 @@ func together(t *testing.T, cells []cellRun) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() {
-		slots := make(chan struct{}, 192)
 		for i, cell := range cells {
 			slots <- struct{}{}
 			awaitCalm()

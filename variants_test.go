@@ -23,6 +23,7 @@ type variant struct {
 	releases  bool
 	lease     string // "watched" or "fixed"
 	keeps     bool   // WithMinHold
+	rw        string // of a read/write lock: the levels in their order, r or w
 }
 
 const (
@@ -93,11 +94,14 @@ func renewers() []variant  { return variantsThat(func(op variant) bool { return 
 func (op variant) fullName() string { return op.name + "/" + op.lease }
 
 // lock is the operation's kind of lock with a lease of this length.
-func (op variant) lock(c *Client, lease time.Duration, opts ...LockOption) lockKind {
+func (op variant) lock(c *Client, lease time.Duration, opts ...LockOption) anyLock {
 	if op.lease == "fixed" {
 		opts = append(opts, WithExpiry(lease))
 	} else {
 		opts = append(opts, WithWatchdog(lease))
+	}
+	if op.rw != "" {
+		return newRWLevels(op.rw, NewRWLock(cellKey, c, opts...))
 	}
 	if op.reentrant {
 		return NewReentrantLock(cellKey, c, opts...)
@@ -126,6 +130,9 @@ func (op variant) minHold(f fault) time.Duration {
 
 // giveBack matches what gives the lock back.
 func (op variant) giveBack() faults.Match {
+	if op.rw != "" {
+		return faults.Script(rwReleaseScript.sha)
+	}
 	if op.reentrant {
 		return faults.Script(reentrantReleaseScript.sha)
 	}

@@ -17,7 +17,11 @@ type wait struct {
 	ctx      context.Context // the caller's, cut by the block timeout
 	cancel   context.CancelFunc
 
-	queued *queued       // the call's place in the queue; nil for one that does not wait
+	reentrant *reentrantAttempt // of a call for such a lock
+	again     chan struct{}     // has one when the owner may have got the lock elsewhere; nil where nobody says so
+
+	queued *queued       // the call's place in the queue; nil for one that does not wait and may overtake
+	seat   *seat         // the first of its line, of an unfair lock; nil once another gives the lock to it
 	last   error         // the last reason seen
 	pause  time.Duration // after a server's error
 }
@@ -34,20 +38,34 @@ func (c *Client) newWait(ctx context.Context, s *lockSettings, block bool) *wait
 func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, error) {
 	for {
 		h, err := attempt(w.ctx)
+		if w.seat != nil {
+			w.seat.line.tell(err)
+		}
 		if err == nil {
 			return h, nil
 		}
 		w.note(err)
-		if !w.block || !IsRetryableErr(err) || !w.sleep(err) {
+		if !w.block || !IsRetryableErr(err) || errors.Is(err, ErrQueueFull) {
 			return nil, w.reason()
 		}
+		if h, again := w.sleep(err); !again {
+			return w.passed(h)
+		}
+	}
+}
+
+// nudge makes the call look again whether its owner has the lock.
+func (w *wait) nudge() {
+	select {
+	case w.again <- struct{}{}:
+	default: // it will anyway
 	}
 }
 
 // note keeps the reason of an attempt that failed. That a caller left, or an answer came too late, says less
 // than what was seen before.
 func (w *wait) note(err error) {
-	if errors.Is(err, errLeft) || (w.last != nil && errors.Is(err, errLate)) {
+	if err == nil || errors.Is(err, errLeft) || (w.last != nil && errors.Is(err, errLate)) {
 		return
 	}
 	w.last = err
@@ -57,32 +75,66 @@ func (w *wait) note(err error) {
 const maxPause = time.Second
 
 // sleep pauses before the next attempt, after one that failed with err: until the call is woken when it is in the
-// queue, else for a while, never less than the poll interval. It returns false when the wait is over.
-func (w *wait) sleep(err error) bool {
+// queue, else for a while, never less than the poll interval. It says no when the wait is over: by its end, or with the
+// hold that another call of the client has passed on; none yet when that is about to transfer one.
+func (w *wait) sleep(err error) (h *level, again bool) {
 	var wake <-chan struct{}
 	var due <-chan time.Time
+	var turn <-chan offer
+	inQueue := w.queued != nil && w.queued.known && errors.Is(err, ErrLockAcquiredByOthers)
 	if w.queued != nil {
 		wake = w.queued.wake
 	}
-	if w.queued == nil || !w.queued.known || !errors.Is(err, ErrLockAcquiredByOthers) {
+	if inQueue && w.seat != nil {
+		turn = w.seat.turn
+		w.seat.rest(w.queued)
+	}
+	if !inQueue {
 		timer := time.NewTimer(w.nextPause(err))
 		defer timer.Stop()
 		due = timer.C
 	}
+	var o offer
+	var offered, woken, told bool
 	select {
+	case o = <-turn:
+		offered = true
 	case <-wake:
-		return true
+		woken = true
+	case <-w.again:
+		told = true
 	case <-due:
-		return true
+		again = true
 	case <-w.ctx.Done():
 	case <-w.client.life.Done():
 	}
-	if w.queued != nil {
-		if err := w.queued.trouble(); err != nil {
-			w.note(err)
+	if turn != nil && (o.hold != nil || w.seat.rise()) {
+		h, w.seat = w.seat.given(o, offered), nil
+		if woken {
+			w.queued.nudge() // it was meant for the place, which is another's now
 		}
+		if told {
+			w.nudge()
+		}
+		return h, false
 	}
-	return false
+	again = again || woken || told
+	if !again && w.queued != nil {
+		w.note(w.queued.line.lastTrouble())
+	}
+	return nil, again
+}
+
+// passed is the end of a wait: with a hold that another call has passed on, or without.
+func (w *wait) passed(h *level) (*level, error) {
+	switch {
+	case h == nil:
+		return nil, w.reason()
+	case w.client.life.Err() != nil:
+		_ = h.unlock() // over already
+		return nil, ErrClosed
+	}
+	return h, nil
 }
 
 // nextPause grows while the server answers with errors or not at all.

@@ -7,7 +7,11 @@ import (
 
 // The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of
 // its length after the last sending; an attempt that fails is repeated soon, until belief ends; "not ours" is
-// loss at once.
+// loss, as soon as it was asked whether somebody has ended the hold by force, and after noticeLimit without an answer to that.
+
+// renewAhead is how much too early a lease may be renewed together with others: many locks then cost large batches, not
+// many small ones.
+const renewAhead = 10 * time.Millisecond
 
 // maxRenewRetry is the longest pause after a renewal that failed.
 const maxRenewRetry = 500 * time.Millisecond
@@ -17,11 +21,15 @@ type renewal struct {
 	lease   *lease
 	asked   time.Duration // by the sending under way
 	failing bool          // the last one got no answer, which was logged
+	refused bool          // it asks why
 }
 
 // next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
 // runs out as last set. A process that was paused for too long finds the loss here, and renews nothing.
 func (r *renewal) next(time.Time) (scripted, bool) {
+	if r.refused {
+		return r.lease.askNotice()
+	}
 	if r.lease.check() != nil {
 		return scripted{}, false
 	}
@@ -35,12 +43,22 @@ func (r *renewal) next(time.Time) (scripted, bool) {
 func (r *renewal) limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) took(o outcome) (time.Time, bool) {
+	if !r.refused {
+		defer r.tell(o) // what follows from the answer comes first
+	}
 	switch {
+	case r.refused:
+		r.lose(r.lease.readNotice(o))
+		return time.Time{}, false
 	case o.err != nil:
 		r.report(o.err)
 		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
 	case o.reply != int64(answerOurs):
-		r.lease.lose(ErrLockLost)
+		if _, r.refused = r.lease.askNotice(); r.refused {
+			r.lease.endWithin(noticeLimit)
+			return time.Now(), true
+		}
+		r.lose(nil)
 		return time.Time{}, false
 	}
 	r.failing = false
@@ -48,6 +66,26 @@ func (r *renewal) took(o outcome) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return r.lease.renewAt(o.sent), true
+}
+
+// lose ends a lease that is not ours any more, for the reason that is known.
+func (r *renewal) lose(why error) {
+	if why == nil {
+		why = ErrLockLost
+	}
+	r.lease.lose(why)
+}
+
+// tell tells the observer of an attempt.
+func (r *renewal) tell(o outcome) {
+	hook, err := r.lease.client.config.observer.RenewDone, o.err
+	if hook == nil {
+		return
+	}
+	if err == nil && o.reply != int64(answerOurs) {
+		err = ErrLockLost
+	}
+	hook(RenewDone{r.lease.key, o.sent, wrap("renew", r.lease.key, err)})
 }
 
 func (r *renewal) report(err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -90,6 +91,32 @@ func TestWatchdogFindsALoss(t *testing.T) {
 	}
 }
 
+// A server that refuses a renewal and then falls silent leaves no hold valid while the reason is asked for.
+func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := faults.Start(t, s.Network, s.Address)
+			c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+			h, err := newLock("k", c, WithWatchdog(time.Minute)).Acquire(t.Context())
+			require.NoError(t, err)
+			asked := proxy.On(faults.Script(noticeScript.sha), faults.Every, faults.DropRequest)
+			s.Do(t, "DEL", keyOf(c, "k"))
+			l := h.(*level).lease
+			c.watchdog.add(l.job, time.Now())
+			select {
+			case <-asked:
+			case <-time.After(queuePatience):
+				require.FailNow(t, "the renewal is not refused")
+			}
+			require.ErrorIs(t, endedWithin(t, h.Context(), 10*noticeLimit), ErrLockLost)
+			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+		})
+	}
+}
+
 // An outage shorter than the belief is survived: renewal is tried again until belief ends.
 func TestWatchdogSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
@@ -113,12 +140,12 @@ func TestWatchdogGivesUpWhenBeliefEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
-	h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("k", c, WithWatchdog(time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	until := h.ValidUntil()
 	s.Pause(t)
-	require.Equal(t, ErrLockLost, endedWithin(t, h.Context(), time.Second))
-	require.Less(t, time.Since(until), 100*time.Millisecond)
+	require.Equal(t, ErrLockLost, endedWithin(t, h.Context(), 3*time.Second))
+	require.Less(t, time.Since(until), 500*time.Millisecond)
 	s.Resume(t)
 	other := NewRedisLock("k", sibling(t, s, c), WithBlock())
 	require.NoError(t, other.Lock(t.Context()))

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // task is something that a worker sends to the server, again and again until it is done.
@@ -39,6 +41,7 @@ type worker struct {
 	link  link
 	tasks *tasks
 	done  <-chan struct{} // of the client
+	ahead time.Duration   // jobs may go along so much too early
 
 	mu      sync.Mutex
 	jobs    jobHeap
@@ -55,11 +58,16 @@ func newWorker(d driver, t *tasks, done <-chan struct{}) *worker {
 }
 
 // add puts a job in, or moves it. A removed job stays out.
-func (w *worker) add(j *job, at time.Time) {
+func (w *worker) add(j *job, at time.Time) { w.plan(j, at, false) }
+
+// sooner is add for a job that may have an earlier time already, which it keeps.
+func (w *worker) sooner(j *job, at time.Time) { w.plan(j, at, true) }
+
+func (w *worker) plan(j *job, at time.Time, onlySooner bool) {
 	limit := max(j.task.limit(), minLimit)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if j.removed {
+	if j.removed || onlySooner && j.index >= 0 && !at.Before(j.at) {
 		return
 	}
 	w.count(j, limit)
@@ -70,16 +78,6 @@ func (w *worker) add(j *job, at time.Time) {
 	if at.Before(w.until) {
 		w.until = at
 		w.nudge()
-	}
-}
-
-// sooner is add for a job that may have an earlier time already, which it keeps.
-func (w *worker) sooner(j *job, at time.Time) {
-	w.mu.Lock()
-	planned := j.index >= 0 && !at.Before(j.at)
-	w.mu.Unlock()
-	if !planned {
-		w.add(j, at)
 	}
 }
 
@@ -95,6 +93,9 @@ func (w *worker) put(j *job, at time.Time) {
 
 // count enters the job's limit; 0 takes it out.
 func (w *worker) count(j *job, limit time.Duration) {
+	if limit == j.limit {
+		return
+	}
 	if j.limit > 0 {
 		if w.limits[j.limit]--; w.limits[j.limit] == 0 {
 			delete(w.limits, j.limit)
@@ -128,6 +129,16 @@ func (w *worker) remove(j *job) {
 	w.count(j, 0)
 	if j.index >= 0 {
 		heap.Remove(&w.jobs, j.index)
+	}
+}
+
+// drop takes a job out unless it is under way; then its task sees the answer, and has to end it.
+func (w *worker) drop(j *job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.index >= 0 {
+		heap.Remove(&w.jobs, j.index)
+		w.count(j, 0)
 	}
 }
 
@@ -168,7 +179,7 @@ func (w *worker) run() {
 	}
 }
 
-// due takes out the jobs whose time has come, or says how long that will be.
+// due takes out the jobs whose time has come, and those that come soon after one, or says how long that will be.
 func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,8 +188,10 @@ func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 		return nil, time.Hour
 	default:
 	}
-	for len(w.jobs) > 0 && len(batch) < maxBatch && !w.jobs[0].at.After(now) {
+	until := now
+	for len(w.jobs) > 0 && len(batch) < maxBatch && !w.jobs[0].at.After(until) {
 		batch = append(batch, heap.Pop(&w.jobs).(*job))
+		until = now.Add(w.ahead)
 	}
 	w.until = w.wakeAt(now)
 	return batch, w.until.Sub(now)
@@ -209,7 +222,8 @@ func (w *worker) send(batch []*job) {
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	outcomes := pipeline(w.link, w.patience(), requests)
+	outcomes := exchange(w.link, w.patience(), requests, most(sending))
+	confirmed(sending, outcomes)
 	w.silent = timeouts(w.silent, outcomes)
 	for i, o := range outcomes {
 		w.answered(sending[i], o)
@@ -266,8 +280,8 @@ func (w *worker) finish(j *job) {
 	}
 }
 
-// pipeline runs scripts over a link: by digest, and otherwise where the server refuses that.
-func pipeline(l link, limit time.Duration, scripts []scripted) []outcome {
+// exchange runs scripts over a link: by digest, and otherwise where the server refuses that.
+func exchange(l link, limit time.Duration, scripts []scripted, confirm *confirmation) []outcome {
 	if len(scripts) == 0 {
 		return nil
 	}
@@ -275,7 +289,7 @@ func pipeline(l link, limit time.Duration, scripts []scripted) []outcome {
 	for i, s := range scripts {
 		requests[i] = s.bySHA()
 	}
-	outcomes := l.pipeline(limit, requests)
+	outcomes := pipelineConfirmed(l, limit, requests, confirm)
 	var again []int
 	requests = requests[:0]
 	for i, o := range outcomes {
@@ -284,11 +298,25 @@ func pipeline(l link, limit time.Duration, scripts []scripted) []outcome {
 		}
 	}
 	if len(again) > 0 {
-		for k, o := range l.pipeline(limit, requests) {
+		for k, o := range pipelineConfirmed(l, limit, requests, confirm) {
 			outcomes[again[k]] = o
 		}
 	}
 	return outcomes
+}
+
+// pipelineConfirmed asks behind the requests how many replicas have them.
+func pipelineConfirmed(l link, limit time.Duration, requests []request, confirm *confirmation) []outcome {
+	if confirm == nil {
+		return l.pipeline(limit, requests)
+	}
+	outcomes := l.pipeline(limit, append(requests, confirm.request()))
+	last := len(outcomes) - 1
+	acks, err := redis.Int64(outcomes[last].reply, outcomes[last].err)
+	for i := range outcomes {
+		outcomes[i].acks, outcomes[i].unacked = acks, err
+	}
+	return outcomes[:last]
 }
 
 // jobHeap orders jobs by their time.

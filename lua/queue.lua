@@ -5,8 +5,9 @@
 -- KEYS[3] the beats: per client '<queue time>:<period>:<counted>'; t = the last ticket; a = the last beat of anyone,
 --         '<server time>:<queue time>:<period>'
 --
--- A wait is '<client>:<n>:<kind><mode>:<claim lease in ms>', with kind p (plain) or r (reentrant) and mode f (fair) or u (unfair); the id
--- of the hold that it takes is '<client>:<n>'. Messages go to the channel '<prefix><client>': '<wait> <lock>', or '' for a sign of life.
+-- A wait is '<client>:<n>:<kind><mode>:<claim lease in ms>', with kind p (plain), r (reentrant), s or w (see rw.lua) and mode f (fair) or u
+-- (unfair); the id of the hold that it takes is '<client>:<n>'. Messages go to the channel '<prefix><client>': '<wait>,<wait>,... <lock>',
+-- 'forced:<hold> <lock>' (see force.lua), or '' for a sign of life.
 -- All times are in us. Queue time goes on with the server's clock, but by no more than one period between two beats of anyone, and never
 -- back: a server that stood still makes nobody look gone who could not show itself.
 
@@ -162,7 +163,10 @@ local function hand_over(mine)
   local now, clients, gone = 0, {}, 0
   for _, last in ipairs({0, most - 1}) do -- the head alone at first: mostly it lives
     local waits = redis.call('ZRANGE', KEYS[2], gone, last, 'WITHSCORES')
-    if now == 0 and #waits > 0 then
+    if #waits == 0 then
+      break
+    end
+    if now == 0 then
       now = clock()
     end
     for i = 1, #waits, 2 do

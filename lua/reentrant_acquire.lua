@@ -1,13 +1,21 @@
 -- Take a reentrant lock that is free: one level for the owner, under a new hold id.
 --
--- KEYS[1] the lock
+-- KEYS[1] the lock   KEYS[2] the counter of fencing tokens, absent when the lock has none
 -- ARGV[1] owner   ARGV[2] hold id   ARGV[3] lease in ms   ARGV[4] info
 --
--- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
+-- 1 or {1, fencing token}: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
 
 local lease = whole(ARGV[3], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then
   return redis.error_reply('ERR relock: reentrant_acquire: bad arguments')
+end
+
+-- grant is the answer to one that has the lock.
+local function grant()
+  if KEYS[2] then
+    return {1, token(KEYS[2])}
+  end
+  return 1
 end
 
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -16,22 +24,22 @@ if kind ~= 'none' then
     return 0
   end
   if kind ~= 'hash' then
-    return -1
+    return absent(-1)
   end
   local stored = redis.call('HMGET', KEYS[1], 'hold', 'mode')
   if not stored[1] or stored[2] then
-    return -1
+    return absent(-1)
   end
   if stored[1] ~= ARGV[2] then
     return 0
   end
-  -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
-  if redis.call('PTTL', KEYS[1]) < lease then
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  end
-  return 1
+  -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  return grant()
 end
 
+-- A token that is refused leaves no hold.
+local granted = grant()
 redis.call('HSET', KEYS[1], ARGV[1], 1, 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
 local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])
 if type(set) == 'table' then
@@ -42,4 +50,4 @@ if type(set) == 'table' then
   end
   return set
 end
-return 1
+return granted

@@ -13,12 +13,12 @@ end
 local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
   if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return -1
+    return absent(-1)
   end
   return stored
 end
 if stored[1] ~= ARGV[2] then
-  return 0
+  return absent(0)
 end
 local newest = tonumber(string.sub(stored[2], 2))
 if seq < newest then
@@ -27,7 +27,5 @@ end
 if seq > newest then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
 end
-if redis.call('PTTL', KEYS[1]) < lease then
-  redis.call('PEXPIRE', KEYS[1], ARGV[5])
-end
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
 return 1

@@ -4,6 +4,8 @@
 -- KEYS    see queue.lua; the first alone when there can be no queue
 -- ARGV[1] owner   ARGV[2] hold id   ARGV[3] count wanted, 0 to give it back   ARGV[4] number of this change
 -- ARGV[5] ms to keep the key when the count is 0, 0 for none
+-- ARGV[6] a wait of the holder's client that nobody needs any more, "" or absent when there is none
+-- ARGV[7] id of another hold, which a request in doubt may have made of this one; absent when there is none
 --
 -- 1: the change is applied, or an older one that no longer matters   2: was released before and was kept
 -- 4: was ours and is given back, and more waits are before the next one that lives than one script looks at
@@ -19,7 +21,7 @@ end
 local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
   if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return -1
+    return absent(-1)
   end
   return stored
 end
@@ -30,8 +32,8 @@ if hold == 'kept:' .. ARGV[2] then
   end
   return 2
 end
-if hold ~= ARGV[2] then
-  return 0
+if hold ~= ARGV[2] and hold ~= ARGV[7] then
+  return absent(0)
 end
 
 if count > 0 then
@@ -43,6 +45,9 @@ if count > 0 then
   return 1
 end
 if keep == 0 then
+  if ARGV[6] and #KEYS == 3 then
+    redis.pcall('ZREM', KEYS[2], ARGV[6])
+  end
   return give_back()
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[5])

@@ -13,14 +13,13 @@ end
 local stored = redis.pcall('HMGET', KEYS[1], 'hold')
 if stored.err then
   if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return -1
+    return absent(-1)
   end
   return stored
 end
 if stored[1] ~= ARGV[1] then
-  return 0
+  return absent(0)
 end
-if redis.call('PTTL', KEYS[1]) < lease then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
+-- Always a write: a WAIT that follows asks the replicas for the last one of this connection.
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
 return 1

@@ -2,6 +2,7 @@
 --
 -- KEYS    see queue.lua; the first alone when there can be no queue
 -- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept; "" when it never is
+-- ARGV[4] a wait of the holder's client that nobody needs any more; absent when there is none
 --
 -- 1: was ours and is released   2: was released before and was kept   0: not ours   -1: the key is of another kind
 -- 4: was ours and is released, and more waits are before the next one that lives than one script looks at
@@ -16,11 +17,14 @@ end
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
   if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return -1
+    return absent(-1)
   end
   return held
 end
 if held == ARGV[1] and keep == 0 then
+  if ARGV[4] and #KEYS == 3 then
+    redis.pcall('ZREM', KEYS[2], ARGV[4])
+  end
   return give_back()
 end
 if #ARGV[3] > 0 and held == ARGV[3] then
@@ -30,7 +34,7 @@ if #ARGV[3] > 0 and held == ARGV[3] then
   return 2
 end
 if held ~= ARGV[1] then
-  return 0
+  return absent(0)
 end
 -- PEXPIRE is never refused for want of memory, and lets the SET after it pass.
 redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -13,14 +13,13 @@ end
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
   if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return -1
+    return absent(-1)
   end
   return held
 end
 if held ~= ARGV[1] then
-  return 0
+  return absent(0)
 end
-if redis.call('PTTL', KEYS[1]) < lease then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
+-- Always a write: a WAIT that follows asks the replicas for the last one of this connection.
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
 return 1

@@ -1,9 +1,11 @@
--- take makes the hold of a wait, with the whole lease, and returns {1} or an error. What is there is nothing, its reservation, or an earlier hold of the same call.
+-- take makes the hold of a wait, with the whole lease, and returns its grant or an error. What is there is nothing, its reservation, or an
+-- earlier hold of the same call.
 local function take(wait, state, lease, body, info)
   local hold, kind, mode = string.match(wait, '^([^:]+:%d+):([pr])([fu]):')
+  local granted = grant(KEYS[4])
   if kind == 'p' then
     redis.call('SET', KEYS[1], body, 'PX', lease)
-    return {1}
+    return granted
   end
   if state ~= 'free' then
     redis.call('DEL', KEYS[1])
@@ -22,7 +24,12 @@ local function take(wait, state, lease, body, info)
     end
     return set
   end
-  return {1}
+  return granted
+end
+
+-- waiting answers a wait that stays in the queue.
+local function waiting(code, ticket)
+  return {code, ticket, redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]) - 1}
 end
 
 -- mine says whether the lock is the hold of a wait, taken by an earlier copy of its requests: then the lease starts anew, and is never
@@ -31,9 +38,7 @@ local function mine(wait, state, detail, lease)
   if state ~= 'held' or detail ~= string.match(wait, '^[^:]+:%d+') then
     return false
   end
-  if redis.call('PTTL', KEYS[1]) < lease then
-    redis.call('PEXPIRE', KEYS[1], lease)
-  end
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
   return true
 end
 

@@ -1,0 +1,144 @@
+package relock
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// beliefs is the clock of a client's leases: it declares the loss of each whose belief is over, without asking anybody. One
+// timer does for all of them, and a lease that is renewed is not touched: it is looked at when its belief would have ended,
+// and again when it will. Where many end at once, as in an outage, all are declared lost before anything else is done about
+// any of them.
+type beliefs struct {
+	start time.Time // what the times in the heap count from
+
+	mu      sync.Mutex // taken after lease.mu, never before
+	leases  beliefHeap
+	timer   *time.Timer   // nil until it is needed
+	planned time.Duration // when the timer fires; 0 when it does not
+}
+
+func newBeliefs() *beliefs { return &beliefs{start: time.Now()} }
+
+// watch looks at the lease at the end of its belief; lease.mu is held.
+func (b *beliefs) watch(l *lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	due := dueBelief{l.until.Sub(b.start), l}
+	if l.due >= 0 {
+		b.leases[l.due] = due
+	} else {
+		l.due = int32(len(b.leases))
+		b.leases = append(b.leases, due)
+	}
+	heap.Fix(&b.leases, int(l.due))
+	b.plan()
+}
+
+// forget looks at the lease no more; lease.mu is held.
+func (b *beliefs) forget(l *lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l.due >= 0 {
+		b.leases.take(int(l.due))
+	}
+}
+
+// plan sets the timer, unless it fires soon enough. That one fires for nothing is rare, and does no harm: locks that are
+// held for a moment then cost no change of the timer each.
+func (b *beliefs) plan() {
+	if len(b.leases) == 0 {
+		return
+	}
+	first := b.leases[0].at
+	if b.planned != 0 && b.planned <= first {
+		return
+	}
+	b.planned = max(first, 1)
+	wait := time.Until(b.start.Add(first))
+	if b.timer == nil {
+		b.timer = time.AfterFunc(wait, b.ring)
+		return
+	}
+	b.timer.Reset(wait)
+}
+
+// ring runs when the timer fires.
+func (b *beliefs) ring() {
+	for _, follow := range endAll(b.due(), (*lease).expire) {
+		follow()
+	}
+}
+
+// endAll ends leases, and the holds that they are parts of, and returns what is to be done about that: never nil. It calls
+// nothing of the user's.
+func endAll(leases []*lease, end func(*lease) (follow func())) []func() {
+	follows := []func(){}
+	for _, l := range leases {
+		follow := end(l)
+		if follow == nil {
+			continue
+		}
+		follows = append(follows, follow)
+		if l.whole != nil {
+			follows = append(follows, l.whole.settle(ErrLockLost))
+		}
+	}
+	return follows
+}
+
+// due takes the leases out whose time has come.
+func (b *beliefs) due() (leases []*lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for now := time.Since(b.start); len(b.leases) > 0 && b.leases[0].at <= now; {
+		leases = append(leases, b.leases[0].lease)
+		b.leases.take(0)
+	}
+	b.planned = 0
+	b.plan()
+	return leases
+}
+
+// close stops the timer.
+func (b *beliefs) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+// dueBelief is a lease, and when to look at it.
+type dueBelief struct {
+	at    time.Duration
+	lease *lease // whose due is the place in the heap
+}
+
+// beliefHeap orders leases by their times. Push and Pop are not used: they would allocate.
+type beliefHeap []dueBelief
+
+func (h beliefHeap) Len() int           { return len(h) }
+func (h beliefHeap) Less(a, b int) bool { return h[a].at < h[b].at }
+func (h beliefHeap) Swap(a, b int) {
+	h[a], h[b] = h[b], h[a]
+	h[a].lease.due, h[b].lease.due = int32(a), int32(b)
+}
+func (h beliefHeap) Push(any) {}
+func (h beliefHeap) Pop() any { return nil }
+
+// take takes one out.
+func (h *beliefHeap) take(i int) {
+	last := len(*h) - 1
+	(*h)[i].lease.due = -1
+	if i != last {
+		(*h)[i] = (*h)[last]
+		(*h)[i].lease.due = int32(i)
+	}
+	(*h)[last] = dueBelief{}
+	*h = (*h)[:last]
+	if i != last {
+		heap.Fix(h, i)
+	}
+}

@@ -1,0 +1,121 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Leases that end together, as in an outage, are all lost in time, without a goroutine for each.
+func TestManyBeliefsEndTogether(t *testing.T) {
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	const leases, lease = 2000, 3 * time.Second
+	contexts, holds := make([]context.Context, leases), make([]Hold, leases)
+	var group sync.WaitGroup
+	for g := range 16 {
+		group.Go(func() {
+			for i := g; i < leases; i += 16 {
+				h, err := NewRedisLock(fmt.Sprint("k", i), c, WithExpiry(lease)).Acquire(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				holds[i], contexts[i] = h, h.Context()
+			}
+		})
+	}
+	group.Wait()
+	require.False(t, t.Failed())
+	before, most := runtime.NumGoroutine(), 0
+	for _, ctx := range contexts {
+		for ctx.Err() == nil {
+			most = max(most, runtime.NumGoroutine())
+			time.Sleep(100 * time.Microsecond)
+		}
+		require.ErrorIs(t, context.Cause(ctx), ErrLockLost)
+	}
+	t.Logf("%d goroutines before, %d at most", before, most)
+	require.Less(t, most, before+50)
+	for _, h := range holds {
+		require.ErrorIs(t, h.Unlock(context.Background()), ErrLockLost)
+	}
+	c.beliefs.mu.Lock()
+	defer c.beliefs.mu.Unlock()
+	require.Empty(t, c.beliefs.leases)
+}
+
+// The context of a hold of several keys does not end behind what is logged of other locks.
+func TestBeliefsOfManyEndBeforeAnyIsLogged(t *testing.T) {
+	t.Parallel()
+	stuck := newStuckLog(t)
+	c := newTestClient(t, redistest.Shared(t), stuck.option())
+	end := time.Now().Add(time.Second)
+	rush := func(l *lease, after time.Duration) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.until = end.Add(after)
+		c.beliefs.watch(l)
+	}
+	for i := range 100 {
+		h, err := NewRedisLock(fmt.Sprint("k", i), c, WithExpiry(time.Hour)).Acquire(t.Context())
+		require.NoError(t, err)
+		rush(h.(*level).lease, 0)
+	}
+	several, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(time.Hour)).Acquire(t.Context())
+	require.NoError(t, err)
+	for _, one := range several.(*level).lease.parts.there() {
+		rush(one.hold.lease, time.Nanosecond) // the last ones of the batch
+	}
+	ctx := several.Context()
+	stuck.await(t)
+	require.ErrorIs(t, endedWithin(t, ctx, queuePatience), ErrLockLost)
+	stuck.free()
+}
+
+// A belief ends when it ends, whichever of the others end before, are lengthened or are over meanwhile.
+func TestBeliefsEndInTheirOrder(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	take := func(name string, lease time.Duration) Hold {
+		h, err := NewRedisLock(name, c, WithExpiry(lease)).Acquire(t.Context())
+		require.NoError(t, err)
+		return h
+	}
+	long, short, extended, unlocked := take("long", 2*time.Second), take("short", 500*time.Millisecond), take("extended", 400*time.Millisecond), take("unlocked", 300*time.Millisecond)
+	require.NoError(t, extended.Extend(t.Context(), time.Second))
+	require.NoError(t, unlocked.Unlock(t.Context()))
+	start := time.Now()
+	for _, tt := range []struct {
+		hold  Hold
+		after time.Duration
+	}{{short, 500 * time.Millisecond}, {extended, time.Second}, {long, 2 * time.Second}} {
+		require.ErrorIs(t, endedWithin(t, tt.hold.Context(), 5*time.Second), ErrLockLost)
+		require.Greater(t, time.Since(start), tt.after*7/10, tt.hold.Key())
+		require.Less(t, time.Since(start), tt.after+time.Second, tt.hold.Key())
+	}
+	require.ErrorIs(t, context.Cause(unlocked.Context()), ErrNotHeld)
+}
+
+// What is due soon goes along with what is due now; alone it waits for its time.
+func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
+	t.Parallel()
+	w := &worker{ahead: 10 * time.Millisecond, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
+	now := time.Now()
+	for _, in := range []time.Duration{0, 3, 9, 11, 40} {
+		w.put(newJob(nil), now.Add(in*time.Millisecond))
+	}
+	batch, pause := w.due(now)
+	require.Len(t, batch, 3)
+	require.Equal(t, 11*time.Millisecond, pause)
+	batch, pause = w.due(now.Add(5 * time.Millisecond))
+	require.Empty(t, batch)
+	require.Equal(t, 6*time.Millisecond, pause)
+}

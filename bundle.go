@@ -1,0 +1,163 @@
+package relock
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// bundle is the grants that make one hold together: of all keys of a MultiLock, or of nodes of a RedLock. Each is a
+// lease of its own, with its own belief, renewal and clean-up. The hold is one more lease, without a key in Redis: it is
+// believed in while as many of its parts are as it needs. It has no timer: when its belief ends, that of a part does, and
+// each part that ends tells it. A part that is lost does not come back.
+//
+// The whole's mutex comes before those of its parts, which tell it of a change when they hold none.
+type bundle struct {
+	whole *lease
+	keys  []string // of a MultiLock, by the number of the part; nil where parts are nodes
+	need  int
+	limit time.Duration // the largest lease that is allowed; 0: none
+
+	// Guarded by whole.mu.
+	all  []part
+	open bool // the whole was granted
+}
+
+// part is one of them.
+type part struct {
+	n    int // of the key or the node
+	hold *level
+}
+
+// newBundle begins a hold that needs so many parts.
+func newBundle(c *Client, key string, keys []string, need int, s *lockSettings) *bundle {
+	b := &bundle{keys: keys, need: need, limit: s.maxLease}
+	b.whole = newLease(c, key, nil, time.Now(), s, doubt{})
+	b.whole.parts = b
+	return b
+}
+
+// split returns the settings of a whole, which is not renewed itself, and those of its parts, which have no limit of
+// their own.
+func (s *lockSettings) split() (whole, part lockSettings) {
+	whole, part = *s, *s
+	whole.watched, whole.minHold = false, 0
+	part.maxHold = 0
+	return whole, part
+}
+
+// begin makes a part of a lease that was just granted. Without one, it sees to its end.
+func (b *bundle) begin(ctx context.Context, n int, l *lease, sent time.Time, s *lockSettings) error {
+	l.whole = b
+	h, err := l.begin(ctx, sent, s)
+	if err != nil {
+		return err
+	}
+	if b.join(part{n, h}) {
+		return nil
+	}
+	_ = h.unlock() // one that fails is repeated
+	return ErrNotHeld
+}
+
+// join adds a part, unless the hold is over.
+func (b *bundle) join(one part) bool {
+	l := b.whole
+	l.mu.Lock()
+	joined := l.over == nil
+	if joined {
+		b.all = append(b.all, one)
+	}
+	l.mu.Unlock()
+	b.reckon(ErrLockLost)
+	return joined
+}
+
+// grant makes the hold of the parts that are there. It fails when they are not enough, or not any more; then all of them
+// are given back.
+func (b *bundle) grant(ctx context.Context, start time.Time, s *lockSettings) (*level, error) {
+	l := b.whole
+	l.mu.Lock()
+	b.open = true
+	l.until = b.until()
+	l.mu.Unlock()
+	h, err := l.push(ctx, start, s)
+	if err != nil || l.check() != nil {
+		return nil, l.tooLate()
+	}
+	return h, nil
+}
+
+// until is when the belief in the hold ends: as many parts as it needs are believed in until then. whole.mu is held.
+func (b *bundle) until() time.Time {
+	var ends []time.Time
+	for _, one := range b.all {
+		if end := one.hold.lease.ends(); !end.IsZero() {
+			ends = append(ends, end)
+		}
+	}
+	if len(ends) < b.need {
+		return time.Time{}
+	}
+	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
+	return ends[b.need-1]
+}
+
+// reckon goes by what the parts are believed in now. Too few of them end the hold, for the reason given.
+func (b *bundle) reckon(why error) { b.settle(why)() }
+
+// settle is reckon, and returns what is to be done about the hold's end.
+func (b *bundle) settle(why error) (follow func()) {
+	l := b.whole
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !b.open || l.over != nil {
+		return func() {}
+	}
+	if until := b.until(); !until.IsZero() {
+		l.until = until
+		return func() {}
+	}
+	return l.loseLocked(why)
+}
+
+// lost tells of the end of a part before the hold's.
+func (b *bundle) lost(l *lease, why error) {
+	b.reckon(why)
+	b.whole.mu.Lock()
+	goesOn := b.open && b.whole.over == nil
+	b.whole.mu.Unlock()
+	if goesOn {
+		l.client.logger.Warn("relock: a part of a hold was lost", "key", l.key, "reason", why.Error())
+	}
+}
+
+// lose ends what is left of a hold that was lost: each part is given back in the background.
+func (b *bundle) lose(why error) {
+	if why != ErrClosed { //nolint:errorlint // our own sentinel
+		b.whole.client.logger.Warn("relock: lock lost", "key", b.whole.key, "reason", why.Error())
+	}
+	for _, one := range b.there() {
+		l := one.hold.lease
+		if why == ErrClosed && l.client.life.Err() == nil { //nolint:errorlint // our own sentinel
+			l.lose(ErrLockLost) // another client was closed
+			continue
+		}
+		l.lose(why)
+	}
+}
+
+// abandon ends a hold that was never granted. What joins it from now on is given back at once.
+func (b *bundle) abandon() {
+	b.whole.mu.Lock()
+	b.whole.end(ErrNotHeld)
+	b.whole.mu.Unlock()
+	b.each(maxAtOnce, (*level).unlock)
+}
+
+// there returns the parts that have joined.
+func (b *bundle) there() []part {
+	b.whole.mu.Lock()
+	defer b.whole.mu.Unlock()
+	return slices.Clone(b.all)
+}

@@ -1,0 +1,153 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// result is what became of one part.
+type result struct {
+	n   int
+	err error
+}
+
+// maxAtOnce is how many parts ask their server at once.
+const maxAtOnce = 32
+
+// each runs f for all parts, so many at once, on goroutines of their clients, and returns where the results come.
+func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n int) {
+	those := b.there()
+	results, gate := make(chan result, len(those)), make(chan struct{}, atOnce)
+	for _, one := range those {
+		run := func() {
+			gate <- struct{}{}
+			defer func() { <-gate }()
+			results <- result{one.n, f(one.hold)}
+		}
+		if !one.hold.lease.client.tasks.start(run) {
+			run() // at an end already
+		}
+	}
+	return results, len(those)
+}
+
+// straggle is how long an Unlock waits for those that it does not need: what comes next then finds all nodes free.
+const straggle = 10 * time.Millisecond
+
+// giveBack releases all parts. It returns when it knows whether as many as the hold needs were still ours, or a moment
+// later; the others go on.
+func (b *bundle) giveBack(start time.Time) error {
+	results, left := b.each(maxAtOnce, func(h *level) error { return h.unlockInTurn(start) })
+	ours, open := 0, left
+	var lost, failed []error
+	var enough <-chan time.Time
+	for ; left > 0; left-- {
+		var r result
+		select {
+		case r = <-results:
+		case <-enough:
+			return nil
+		}
+		switch {
+		case r.err == nil:
+			ours++
+		case errors.Is(r.err, ErrLockLost), errors.Is(r.err, ErrNotHeld):
+			open--
+			lost = append(lost, b.name(r))
+		default:
+			failed = append(failed, b.name(r))
+		}
+		if ours >= b.need && enough == nil {
+			enough = time.After(straggle)
+		}
+		if open < b.need {
+			return joined(gone(ErrLockLost), lost)
+		}
+	}
+	if ours >= b.need {
+		return nil
+	}
+	if !slices.ContainsFunc(failed, func(err error) bool { return !errors.Is(err, ErrClosed) }) {
+		return ErrClosed
+	}
+	return joined(ErrUnconfirmed, failed)
+}
+
+// extend lengthens the leases of all parts, and returns as soon as enough of them are.
+func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
+	if b.limit > 0 && d > b.limit {
+		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", ErrInvalid, d, b.limit)
+	}
+	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *level) error { return h.extend(ctx, d) }))
+	done := 0
+	var failed []error
+	for ; left > 0 && done < b.need; left-- {
+		r := <-results
+		if r.err == nil {
+			done++
+			continue
+		}
+		failed = append(failed, b.name(r))
+	}
+	switch over := h.state(); {
+	case over != nil || done >= b.need:
+		return over
+	case ctx.Err() != nil:
+		return endOf(ctx, nil)
+	case b.keys != nil:
+		return failed[0]
+	}
+	return joined(ErrQuorum, failed)
+}
+
+// atOnce is how many parts of a hold may be lengthened at once. One that waits for replicas has a connection of the pool
+// meanwhile.
+func (b *bundle) atOnce(h *level) int {
+	if h.settings.replicas > 0 {
+		return 1
+	}
+	return maxAtOnce
+}
+
+// untilOneFails is f, which is not begun any more when it has failed for a part and all are needed.
+func (b *bundle) untilOneFails(f func(*level) error) func(*level) error {
+	var mu sync.Mutex
+	var failed error
+	return func(h *level) error {
+		mu.Lock()
+		why := failed
+		mu.Unlock()
+		if why != nil {
+			return why
+		}
+		err := f(h)
+		if err != nil && b.keys != nil {
+			mu.Lock()
+			failed = err
+			mu.Unlock()
+		}
+		return err
+	}
+}
+
+// name says which part has failed.
+func (b *bundle) name(r result) error {
+	if b.keys != nil {
+		return fmt.Errorf("key %s: %w", quote(b.keys[r.n]), r.err)
+	}
+	return &NodeError{Node: r.n, Err: r.err}
+}
+
+// joined is an error that matches the reason and all that led to it.
+func joined(reason error, all []error) error {
+	args := []any{reason}
+	for _, err := range all {
+		args = append(args, err)
+	}
+	return fmt.Errorf("%w"+strings.Repeat("; %w", len(all)), args...)
+}

@@ -1,0 +1,166 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// All keys get one token, which is above what was drawn for any of them; who gets none draws none.
+func TestMultiScriptDrawsOneToken(t *testing.T) {
+	b := newMultiScripts(t, redistest.Shared(t), 6)
+	locks, counters := b.keys[:3], b.keys[3:]
+	b.do("DEL", redis.Args{}.AddFlat(b.keys)...)
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	b.do("SET", counters[1], ahead)
+	b.do("SET", counters[2], 7)
+	draw := func() int64 {
+		t.Helper()
+		answer, err := redis.Int64s(b.try(b.keys, plain1, 60_000, 0, "", 3))
+		require.NoError(t, err)
+		require.Len(t, answer, 2)
+		require.Equal(t, int64(1), answer[0])
+		for _, counter := range counters {
+			stored, err := redis.Int64(b.do("GET", counter), nil)
+			require.NoError(t, err)
+			require.Equal(t, answer[1]+fenceBlock-1, stored)
+			left, err := redis.Int64(b.do("PTTL", counter), nil)
+			require.NoError(t, err)
+			require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
+		}
+		return answer[1]
+	}
+	require.Equal(t, ahead+1, draw())
+	require.Equal(t, ahead+1+fenceBlock, draw(), "sent twice")
+	b.do("DEL", counters[0], counters[1], counters[2])
+	require.InDelta(t, time.Now().UnixMicro(), draw(), float64(time.Minute.Microseconds()))
+
+	b.do("SET", locks[2], plain3, "PX", 20_000)
+	before := b.do("GET", counters[0])
+	answer, err := redis.Int64s(b.try(b.keys, plain2, 60_000, 0, "", 3))
+	require.NoError(t, err)
+	require.Equal(t, int64(0), answer[0])
+	require.Equal(t, before, b.do("GET", counters[0]))
+}
+
+// Inspect tells the token of a hold of several keys as that of any other.
+func TestInspectTellsTheTokenOfAMultiLock(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithFencing()).Acquire(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, h.Fence(), inspect(t, c, "a").Fence)
+	require.Equal(t, h.Fence(), inspect(t, c, "b").Fence)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// A counter is raised, never lowered.
+func TestScriptRaisesACounter(t *testing.T) {
+	b := newScriptBench(t, redistest.Shared(t))
+	raise := func(token any) error {
+		_, err := b.try(scripted{script: fenceRaiseScript, args: []any{token}})
+		return err
+	}
+	const token = 1_763_760_000_000_000
+	b.do("DEL", b.key)
+	for _, tt := range []struct{ token, want int64 }{{token, token}, {token - 1, token}, {token, token}, {token + 1, token + 1}} {
+		require.NoError(t, raise(tt.token))
+		stored, err := redis.Int64(b.do("GET", b.key), nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, stored)
+	}
+	require.InDelta(t, 30*24*time.Hour, b.state().ttl, float64(time.Minute))
+	for _, bad := range []any{"", "x", "0", "-1", "1.5", "12345678901234567"} {
+		require.Error(t, raise(bad), "%v", bad)
+	}
+	_, err := b.try(scripted{script: fenceRaiseScript})
+	require.Error(t, err)
+}
+
+// The script of a node draws a token, also when an earlier copy of it has taken the lock.
+func TestRedLockScriptDrawsTokens(t *testing.T) {
+	b := newScriptBench(t, redistest.Shared(t))
+	counter := b.key + endOfCounter
+	b.do("DEL", b.key, counter)
+	draw := func() int64 {
+		t.Helper()
+		s := scripted{redlockAcquireScript.fenced, b.key, []any{plain1, 60_000, 0}}
+		r := s.bySource()
+		values, err := redis.Values(b.conn.Do(r.cmd, r.args...))
+		require.NoError(t, err)
+		require.Len(t, values, 3)
+		token, err := redis.Int64(values[2], nil)
+		require.NoError(t, err)
+		return token
+	}
+	first := draw()
+	require.InDelta(t, time.Now().UnixMicro(), first, float64(time.Minute.Microseconds()))
+	require.GreaterOrEqual(t, draw(), first+fenceBlock)
+}
+
+// Tokens rise over all holds that have a key in common, of one key or of many, at once or one by one.
+func TestMultiLockFencing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	apart := sibling(t, s, c)
+	apart.apart.Store(true)
+	s.Do(t, "SET", keyOf(c, "b")+endOfCounter, time.Now().Add(time.Hour).UnixMicro()) // drawn by a clock that was ahead
+	var last int64
+	for n, lock := range []anyLock{
+		NewRedisLock("a", c, WithFencing()),
+		NewMultiLock([]string{"a", "b"}, c, WithFencing()),
+		NewRedisLock("a", c, WithFencing()),
+		NewMultiLock([]string{"c", "a"}, apart, WithFencing()),
+		NewMultiLock([]string{"b", "c"}, apart, WithFencing()),
+		NewRedisLock("c", apart, WithFencing()),
+		NewMultiLock([]string{"a", "b", "c"}, c, WithFencing()),
+		NewRedisLock("b", c, WithFencing()),
+	} {
+		h, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, h.Fence(), last, "%d", n)
+		last = h.Fence()
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Equal(t, last, h.Fence())
+	}
+	h, err := NewMultiLock([]string{"a", "b"}, c).TryAcquire(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, h.Fence())
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// Tokens rise from quorum to quorum, also when one node's clock is ahead and not in the next one.
+func TestRedLockFencing(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 5)
+	b := newRedBench(t, servers, WithCommandTimeout(200*time.Millisecond))
+	l := b.lock(b.clients, WithFencing())
+	require.NoError(t, l.Do(t.Context(), nothing)) // they have met
+	b.requireFree(time.Second)
+	servers[0].Do(t, "SET", b.prefix+"{k}"+endOfCounter, time.Now().Add(time.Hour).UnixMicro())
+	var last int64
+	for n, away := range [][2]int{{3, 4}, {0, 1}, {1, 2}, {0, 4}, {0, 2}} {
+		for _, i := range away {
+			b.proxies[i].Refuse()
+		}
+		h, err := l.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, h.Fence(), last, "%d", n)
+		last = h.Fence()
+		require.NoError(t, h.Unlock(t.Context()))
+		for _, i := range away {
+			b.proxies[i].Accept()
+		}
+		b.requireFree(2 * redLease)
+	}
+	require.Greater(t, last, time.Now().Add(30*time.Minute).UnixMicro(), "the test does not show what it is for")
+	for _, p := range b.proxies[:3] {
+		p.Refuse()
+	}
+	require.ErrorIs(t, l.TryLock(t.Context()), ErrQuorum)
+}

@@ -1,0 +1,299 @@
+package relock
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// fenced is the call of a script with a counter of fencing tokens.
+func fenced(s scripted) scripted {
+	s.script = s.script.fenced
+	return s
+}
+
+func (b *queueScripts) counter() string { return b.key + ":f" }
+
+// requireToken returns the token of an answer that is a grant.
+func (b *queueScripts) requireToken(answer []string) int64 {
+	b.Helper()
+	require.Len(b, answer, 2)
+	require.Equal(b, "1", answer[0])
+	token, err := strconv.ParseInt(answer[1], 10, 64)
+	require.NoError(b, err)
+	return token
+}
+
+// Each script that takes a lock draws a token, also when an earlier copy of it has taken the lock. Tokens rise, whatever
+// becomes of the counter, and each leaves room for the holders that a lock is passed on to in memory.
+func TestScriptsDrawTokens(t *testing.T) {
+	s := redistest.Shared(t)
+	plain, reentrant := waitNamed("c1", 1, "pf"), waitNamed("c1", 1, "rf")
+	unfair := waitNamed("c1", 1, "pu")
+	reads, writes := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c1", 1, "wf")
+	for name, tt := range map[string]struct {
+		script scripted
+		ready  func(b *queueScripts) // before each call
+	}{
+		"acquire":            {script: acquireOf(plain1, plain2, longLease)},
+		"reentrant_acquire":  {script: reentrantAcquireOf(ownerUs, hold1, longLease)},
+		"try":                {script: plain.try()},
+		"try, reentrant":     {script: reentrant.try()},
+		"enqueue":            {script: plain.enqueue()},
+		"enqueue, unfair":    {script: unfair.enqueue()},
+		"enqueue, reentrant": {script: reentrant.enqueue()},
+		"claim":              {plain.claim(), func(b *queueScripts) { b.do("SET", b.key, plain.reserved(), "PX", 20_000) }},
+		"claim, unfair":      {unfair.claim(), func(b *queueScripts) { b.line(time.Minute, unfair) }},
+		"rw_try":             {script: writes.try()},
+		"rw_try, reads":      {script: reads.try()},
+		"rw_enqueue":         {script: writes.enqueue()},
+		"rw_claim":           {reads.claim(), func(b *queueScripts) { b.line(time.Minute, reads.scriptWait) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newQueueScripts(t, s)
+			b.do("DEL", b.counter())
+			draw := func() int64 {
+				t.Helper()
+				b.do("DEL", b.key, b.queue(), b.beats(), b.key+endOfHolders)
+				if tt.ready != nil {
+					tt.ready(b)
+				}
+				before := b.now()
+				token := b.requireToken(b.ask(fenced(tt.script)))
+				require.GreaterOrEqual(t, token, before)
+				stored, err := redis.Int64(b.do("GET", b.counter()), nil)
+				require.NoError(t, err)
+				require.Equal(t, token+fenceBlock-1, stored)
+				left, err := redis.Int64(b.do("PTTL", b.counter()), nil)
+				require.NoError(t, err)
+				require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
+				return token
+			}
+			first := draw()
+			again := b.requireToken(b.ask(fenced(tt.script))) // finds its own earlier copy
+			require.GreaterOrEqual(t, again, first+fenceBlock)
+			b.do("DEL", b.counter())
+			require.Greater(t, draw(), first)
+			ahead := b.now() + time.Hour.Microseconds()
+			b.do("SET", b.counter(), ahead)
+			require.Equal(t, ahead+1, draw())
+			require.Equal(t, ahead+1+fenceBlock, draw())
+		})
+	}
+}
+
+// A token that cannot be drawn makes no hold.
+func TestNoHoldWithoutItsToken(t *testing.T) {
+	s := redistest.Start(t)
+	for name, w := range map[string]interface {
+		try() scripted
+		enqueue() scripted
+	}{"plain": waitNamed("c1", 1, "pf"), "reentrant": waitNamed("c1", 1, "rf"), "read/write": rwWaitNamed("c1", 1, "wf")} {
+		for call, script := range map[string]scripted{"try": w.try(), "enqueue": w.enqueue()} {
+			t.Run(name+"/"+call, func(t *testing.T) {
+				b := newQueueScripts(t, s)
+				b.do("LPUSH", b.counter(), "something else")
+				b.do("PEXPIRE", b.counter(), 60_000)
+				_, err := b.send(fenced(script))
+				require.ErrorContains(t, err, "WRONGTYPE")
+				require.Empty(t, b.lock())
+			})
+		}
+	}
+	for name, script := range map[string]scripted{"plain": acquireOf(plain1, plain2, longLease), "reentrant": reentrantAcquireOf(ownerUs, hold1, longLease)} {
+		t.Run(name+"/acquire", func(t *testing.T) {
+			b := newQueueScripts(t, s)
+			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+			defer s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+			_, err := b.send(fenced(script))
+			require.ErrorContains(t, err, "OOM")
+			require.Empty(t, b.lock())
+			require.Equal(t, int64(0), b.do("EXISTS", b.counter()))
+		})
+	}
+}
+
+// fencedKinds are the locks that have tokens.
+func fencedKinds() map[string]func(c *Client, opts ...LockOption) acquirer {
+	return map[string]func(c *Client, opts ...LockOption) acquirer{
+		"RedisLock": func(c *Client, opts ...LockOption) acquirer {
+			return NewRedisLock("fenced", c, append(opts, WithFencing())...)
+		},
+		"ReentrantLock": func(c *Client, opts ...LockOption) acquirer {
+			return NewReentrantLock("fenced", c, append(opts, WithFencing())...)
+		},
+		"RWLock": func(c *Client, opts ...LockOption) acquirer {
+			return NewRWLock("fenced", c, append(opts, WithFencing())...)
+		},
+		"RWLock, reading": func(c *Client, opts ...LockOption) acquirer {
+			return reader{NewRWLock("fenced", c, append(opts, WithFencing())...)}
+		},
+	}
+}
+
+// reader acquires a lock to read.
+type reader struct{ *RWLock }
+
+func (r reader) Acquire(ctx context.Context) (Hold, error) { return r.RAcquire(ctx) }
+
+type acquirer interface {
+	Acquire(ctx context.Context) (Hold, error)
+}
+
+// Tokens rise from hold to hold: over clients, over holds that were lost, over a server that has lost everything.
+func TestTokensRise(t *testing.T) {
+	t.Parallel()
+	for name, lock := range fencedKinds() {
+		for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}, "waiting": {WithBlock()}} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t)
+				a := newTestClient(t, s)
+				clients := []*Client{a, sibling(t, s, a)}
+				last := int64(0)
+				for n := range 12 {
+					h, err := lock(clients[n%2], opts...).Acquire(t.Context())
+					require.NoError(t, err)
+					require.Greater(t, h.Fence(), last)
+					last = h.Fence()
+					switch n % 4 {
+					case 1:
+						s.Do(t, "FLUSHALL")
+						require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+					case 2:
+						s.Do(t, "DEL", keyOf(a, "fenced")+":f")
+						fallthrough
+					default:
+						require.NoError(t, h.Unlock(t.Context()))
+					}
+					require.Equal(t, last, h.Fence())
+				}
+			})
+		}
+	}
+}
+
+// A level inside has the token of the hold.
+func TestReentryKeepsTheToken(t *testing.T) {
+	t.Parallel()
+	lock := NewReentrantLock("fenced", newTestClient(t, redistest.Start(t)), WithFencing())
+	outer, err := lock.Acquire(t.Context())
+	require.NoError(t, err)
+	inner, err := lock.Acquire(outer.Context())
+	require.NoError(t, err)
+	require.Positive(t, outer.Fence())
+	require.Equal(t, outer.Fence(), inner.Fence())
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.NoError(t, outer.Unlock(t.Context()))
+}
+
+// Each of those who read together has a token of its own, which it keeps when it goes on to write.
+func TestTokensOfReaders(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	lock := func(owner string) *RWLock { return NewRWLock("fenced", c, WithFencing(), WithOwner(owner)) }
+	first, err := lock("a").RAcquire(t.Context())
+	require.NoError(t, err)
+	second, err := lock("b").RAcquire(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, first.Fence())
+	require.Greater(t, second.Fence(), first.Fence())
+	require.NoError(t, first.Unlock(t.Context()))
+	upgraded, err := lock("b").Acquire(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, second.Fence(), upgraded.Fence())
+	info, err := c.Inspect(t.Context(), "fenced")
+	require.NoError(t, err)
+	require.Equal(t, second.Fence(), info.Fence)
+	require.NoError(t, upgraded.Unlock(t.Context()))
+	require.NoError(t, second.Unlock(t.Context()))
+	next, err := lock("a").Acquire(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, next.Fence(), second.Fence())
+	require.NoError(t, next.Unlock(t.Context()))
+}
+
+// Without the option there is no token, and no counter.
+func TestNoTokenUnasked(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	h, err := NewRedisLock("plain", c, WithFair()).Acquire(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, h.Fence())
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "plain")+":f"))
+}
+
+// A lock that is passed on in memory has the next token of its block; when the block is used up, Redis grants it.
+func TestPassedOnTokens(t *testing.T) {
+	t.Parallel()
+	q := newSeatBench(t)
+	h, err := NewRedisLock(queueKey, q.clients[0], WithFencing()).Acquire(t.Context())
+	require.NoError(t, err)
+	w := q.sits(t.Context(), 0, WithFencing())
+	fresh(h)
+	q.unlock(h)
+	next := w.granted()
+	require.Same(t, h.(*level).lease, next.(*level).lease)
+	require.Equal(t, h.Fence()+1, next.Fence())
+
+	l := next.(*level).lease
+	l.mu.Lock()
+	l.passes = fenceBlock - 1
+	l.mu.Unlock()
+	w = q.sits(t.Context(), 0, WithFencing())
+	q.unlock(next)
+	last := w.granted()
+	require.NotSame(t, l, last.(*level).lease)
+	require.GreaterOrEqual(t, last.Fence(), h.Fence()+fenceBlock)
+	unfenced := q.sits(t.Context(), 0)
+	fresh(last)
+	q.unlock(last)
+	other := unfenced.granted()
+	require.NotSame(t, last.(*level).lease, other.(*level).lease)
+	require.Zero(t, other.Fence())
+	q.unlock(other)
+	q.requireNothingLeft()
+	q.requireNoLines()
+}
+
+// What a script answers is taken for a grant with a token only when it is one.
+func TestReadGrant(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reply       any
+		code, fence int64
+	}{
+		"a number":         {int64(1), answerOurs, 0},
+		"held":             {int64(0), answerOther, 0},
+		"a list":           {[]any{int64(1)}, answerOurs, 0},
+		"a token":          {[]any{int64(1), []byte("1795292944255000")}, answerOurs, 1795292944255000},
+		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, answerOther, 0},
+		"not a token":      {[]any{int64(1), []byte("x")}, answerAlien, 0},
+		"nothing":          {nil, answerAlien, 0},
+		"an empty list":    {[]any{}, answerAlien, 0},
+		"a list of others": {[]any{[]byte("x")}, answerAlien, 0},
+		"text":             {[]byte("OK"), answerAlien, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, fence := readGrant(tt.reply)
+			require.Equal(t, tt.code, code)
+			require.Equal(t, tt.fence, fence)
+		})
+	}
+}
+
+// The keys of a script are those of the lock's slot.
+func TestCounterIsInTheSlot(t *testing.T) {
+	for _, key := range (scripted{script: claimScript.fenced, key: "p{k}"}).keys() {
+		require.True(t, strings.HasPrefix(key, "p{k}"), key)
+	}
+}

@@ -1,0 +1,127 @@
+package relock
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const maxReason = 256
+
+// ForceUnlock ends the hold of the lock of this name, whoever has it, and hands it over to the next that waits: for a person
+// who knows that the holder hangs. [ErrNotHeld] when nobody has it. The holder is told: its hold is lost, at once when its
+// client waits for any lock, else at its next renewal, call or Unlock, with an error that matches [ErrForced] and
+// [ErrLockLost], and has the reason: at most 256 bytes. Of those who read together the first 64 are told so, the others find
+// a loss. Until then it goes on: what it does to others is safe with fencing tokens alone, see [WithFencing].
+//
+// It is sent once. [ErrUnconfirmed] when there was no answer: the hold may have been ended, or may still be. Ask [Client.Inspect]
+// who has the lock before you call it again, which would end the hold of the next one.
+func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
+	var m mistakes
+	checkKey(&m, key)
+	m.check(len(reason) <= maxReason, "reason: longer than %d bytes", maxReason)
+	if err := c.ready(ctx, m.err()); err != nil {
+		return wrap("force unlock", key, err)
+	}
+	s := scripted{forceScript, c.redisKey(key), []any{reason}}
+	o := c.evalOnce(ctx, limits{}, s, nil) // a second copy could end the hold of the next one
+	if o.err == nil && o.reply == int64(answerAlien) {
+		s.script = rwForceScript
+		o = c.evalOnce(ctx, limits{}, s, nil)
+	}
+	switch {
+	case o.unanswered():
+		return wrap("force unlock", key, both(ErrUnconfirmed, ended(ctx, o.err)))
+	case o.err != nil:
+		return wrap("force unlock", key, ended(ctx, o.err))
+	case o.reply == int64(answerOther):
+		return wrap("force unlock", key, ErrNotHeld)
+	case o.reply == int64(answerMore):
+		c.passOn(s)
+	case o.reply != int64(answerOurs):
+		return wrap("force unlock", key, ErrKeyConflict)
+	}
+	c.logger.Warn("relock: lock forced open", "key", key, "reason", reason)
+	return nil
+}
+
+// forcedMark stands before the hold in the message that tells its client.
+const forcedMark = "forced:"
+
+// forced takes the message that a hold was ended: a hint, to look at the notice.
+func (c *Client) forced(hold, redisKey string) {
+	for _, l := range c.allLeases() {
+		if at, id := l.stored(); at == redisKey && id == hold {
+			c.tasks.start(func() {
+				if err := l.notice(); err != nil {
+					l.lose(err)
+				}
+			})
+		}
+	}
+}
+
+// stored is where the lease is in Redis, and the id of its hold there; empty for a kind that has none.
+func (l *lease) stored() (redisKey, hold string) {
+	switch p := l.protocol.(type) {
+	case plainProtocol:
+		parts := strings.SplitN(p.value, "|", 4)
+		return p.redisKey, parts[2]
+	case reentrantProtocol:
+		return p.redisKey, p.hold
+	case rwProtocol:
+		return p.redisKey, p.hold
+	}
+	return "", ""
+}
+
+// noticeLimit is how long a holder that was refused may look for the reason.
+const noticeLimit = 200 * time.Millisecond
+
+// askNotice is the request for the notice; false for a kind that has none.
+func (l *lease) askNotice() (scripted, bool) {
+	redisKey, hold := l.stored()
+	return scripted{script: noticeScript, key: redisKey + endOfNotice}, hold != ""
+}
+
+// readNotice returns why somebody has ended the hold by force; nil when nobody has, or it cannot be known.
+func (l *lease) readNotice(o outcome) error {
+	text, err := redis.String(o.reply, o.err)
+	_, hold := l.stored()
+	named, reason, ok := strings.Cut(text, " ")
+	if err != nil || !ok || !slices.Contains(strings.Split(named, ","), hold) {
+		return nil
+	}
+	return &forcedError{reason}
+}
+
+// notice asks for the notice, and reads it.
+func (l *lease) notice() error {
+	ask, ok := l.askNotice()
+	if !ok {
+		return nil
+	}
+	o, _ := l.client.eval(context.Background(), limits{noticeLimit, noticeLimit, time.Now().Add(noticeLimit)}, ask)
+	return l.readNotice(o)
+}
+
+// forcedError is the loss of a hold that was ended by force.
+type forcedError struct{ reason string }
+
+func (e *forcedError) Error() string {
+	return ErrLockLost.Error() + ": " + ErrForced.Error() + ": " + quote(e.reason)
+}
+
+// Unwrap returns what it matches.
+func (e *forcedError) Unwrap() []error { return []error{ErrForced, ErrLockLost} }
+
+// refused is why a request found that the lease is not ours any more.
+func (l *lease) refused() error {
+	if err := l.notice(); err != nil {
+		return err
+	}
+	return ErrLockLost
+}

@@ -1,0 +1,149 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// State is what a lock is at the moment.
+type State string
+
+// The states of a lock. A lock is reserved while it is handed over to a waiter that has not taken it yet, and kept after its
+// Unlock for the rest of its minimum hold, see [WithMinHold].
+const (
+	StateFree     State = "free"
+	StateHeld     State = "held"
+	StateReserved State = "reserved"
+	StateKept     State = "kept"
+)
+
+// Info is what Redis knows of a lock.
+type Info struct {
+	Key   string
+	State State
+	// Kind is "plain", "reentrant" or "read/write"; empty when the lock is free.
+	Kind string
+	Fair bool
+	// Holder is who has the lock alone, or had it while it is kept; nil when nobody does.
+	Holder *Holder
+	// Readers are the holders who read, of a read/write lock; at most 128 of them.
+	Readers []Holder
+	// Left is how long the lock stays without a renewal.
+	Left time.Duration
+	// Fence is the fencing token that Redis drew last; 0 when it never did. A lock that was passed on within a process has
+	// one of the 63 after it.
+	Fence int64
+	// Waiting is how many wait in Redis. The goroutines of a process that wait for an unfair lock count as one.
+	Waiting int
+	// Waiters are the first of them, at most 128, in the order of arrival.
+	Waiters []Waiter
+}
+
+// Holder is who has a lock, as it has signed: nothing of it is checked. Of a lock that was passed on within a process it is
+// the holder that took it from Redis.
+type Holder struct {
+	Client string // id of its Client, new for each
+	Host   string
+	PID    int
+	Label  string    // see [WithLabel]
+	Since  time.Time // by the holder's clock
+	Owner  string    // of a reentrant or read/write lock: "goroutine 12", or the owner's name; else empty
+	Count  int       // levels; 1 for a plain lock
+}
+
+// Waiter is one that waits for a lock.
+type Waiter struct {
+	Client string        // id of its Client
+	Age    time.Duration // since it came, by the server's clock
+	Kind   string        // as in [Info]
+	Fair   bool
+}
+
+// Inspect tells what Redis knows of a lock of this name: who has it, since when, for how long without a renewal, and who
+// waits. A lock that nobody has is [StateFree], no error. It is [ErrKeyConflict] when the key is something else. What it tells
+// may be over when it returns.
+func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
+	var m mistakes
+	checkKey(&m, key)
+	if err := c.ready(ctx, m.err()); err != nil {
+		return Info{}, wrap("inspect", key, err)
+	}
+	o, _ := c.eval(ctx, limits{}, scripted{inspectScript, c.redisKey(key), nil})
+	if o.err != nil {
+		return Info{}, wrap("inspect", key, ended(ctx, o.err))
+	}
+	info, err := readInfo(key, o.reply)
+	if errors.Is(err, ErrKeyConflict) {
+		fence := info.Fence
+		info, err = c.inspectRW(ctx, key)
+		info.Fence = fence
+		if err != nil && !errors.Is(err, ErrKeyConflict) {
+			return Info{}, wrap("inspect", key, err)
+		}
+	}
+	return info, wrap("inspect", key, err)
+}
+
+// redisKey is where the lock of this name is in Redis.
+func (c *Client) redisKey(key string) string { return c.config.prefix + "{" + key + "}" }
+
+var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)
+
+// readInfo reads the answer of inspect.lua.
+func readInfo(key string, reply any) (Info, error) {
+	info := Info{Key: key, State: StateFree}
+	parts, err := redis.Values(reply, nil)
+	if err != nil || len(parts) != 7 {
+		return info, errUnreadable
+	}
+	var state, fence string
+	var left, now int64
+	var waits []string
+	rest, err := redis.Scan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
+	if err != nil || len(rest) > 0 {
+		return info, errUnreadable
+	}
+	if waits, err = redis.Strings(parts[6], nil); err != nil {
+		return info, errUnreadable
+	}
+	info.Left = max(0, time.Duration(left)*time.Millisecond)
+	if _, err := fmt.Sscan(fence, &info.Fence); err == nil && info.Fence >= fenceBlock {
+		info.Fence -= fenceBlock - 1
+	}
+	info.Waiters = readWaiters(waits, now)
+	switch content := parts[1].(type) {
+	case []byte:
+		err = info.readString(string(content))
+	case []any:
+		err = info.readHash(content)
+	}
+	if state == "alien" {
+		err = ErrKeyConflict
+	}
+	return info, err
+}
+
+// readWaiters reads waits with their tickets, which are the times of their arrival.
+func readWaiters(waits []string, now int64) []Waiter {
+	var all []Waiter
+	for i := 0; i+1 < len(waits); i += 2 {
+		parts := strings.Split(waits[i], ":")
+		if len(parts) != 4 || len(parts[2]) != 2 {
+			continue
+		}
+		w := Waiter{Client: parts[0], Kind: kindNames[parts[2][0]], Fair: parts[2][1] == 'f'}
+		var ticket float64
+		if _, err := fmt.Sscan(waits[i+1], &ticket); err == nil {
+			w.Age = max(0, time.Duration(now-int64(ticket))*time.Microsecond)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+var kindNames = map[byte]string{'p': "plain", 'r': "reentrant", sharedWait: "read/write", writeWait: "read/write"}

@@ -1,0 +1,36 @@
+// Package carried is what contexts carry for locks of every backend: holds, and the name of an owner.
+package carried
+
+import "context"
+
+// Holds is a chain of holds, newest first.
+type Holds struct {
+	Hold any // a relock.Hold
+	Next *Holds
+}
+
+type holdsKey struct{}
+
+// WithHold returns a context that carries one more hold.
+func WithHold(ctx context.Context, hold any) context.Context {
+	return context.WithValue(ctx, holdsKey{}, &Holds{Hold: hold, Next: By(ctx)})
+}
+
+// By returns the holds that ctx carries, or nil.
+func By(ctx context.Context) *Holds {
+	h, _ := ctx.Value(holdsKey{}).(*Holds)
+	return h
+}
+
+type ownerKey struct{}
+
+// WithOwner returns a context that names the owner.
+func WithOwner(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, ownerKey{}, id)
+}
+
+// Owner returns the owner that ctx names.
+func Owner(ctx context.Context) (id string, ok bool) {
+	id, ok = ctx.Value(ownerKey{}).(string)
+	return id, ok
+}

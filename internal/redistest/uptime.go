@@ -1,0 +1,38 @@
+package redistest
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// AwaitUp waits until the server says that it has been up for at least so many seconds, which it counts in whole ones: a RedLock counts a
+// server whose uptime is above its largest lease.
+func (s *Server) AwaitUp(tb testing.TB, seconds int) {
+	tb.Helper()
+	deadline := time.Now().Add(time.Duration(seconds)*time.Second + time.Minute)
+	for ; ; time.Sleep(5 * time.Millisecond) {
+		up, err := s.uptime(tb)
+		if err == nil && up >= seconds {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("the server is up for %d s, not %d: %v", up, seconds, err)
+		}
+	}
+}
+
+// uptime is what INFO says. A server that still loads its data answers with an error.
+func (s *Server) uptime(tb testing.TB) (int, error) {
+	tb.Helper()
+	text, err := redis.String(s.Try(tb, "INFO", "server"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(text, "uptime_in_seconds:")
+	line, _, _ := strings.Cut(rest, "\r\n")
+	return strconv.Atoi(line)
+}

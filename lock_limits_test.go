@@ -1,0 +1,98 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMinHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			start := time.Now()
+			l := newLock("k", c, WithMinHold(600*time.Millisecond))
+			require.NoError(t, l.Lock(t.Context()))
+			require.NoError(t, l.Unlock(t.Context()))
+			require.Less(t, time.Since(start), 550*time.Millisecond, "Unlock returns at once")
+			require.LessOrEqual(t, pttl(t, s, c, "k"), 600*time.Millisecond)
+			require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
+			require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld)
+
+			require.NoError(t, newLock("k", sibling(t, s, c), WithBlock()).Lock(t.Context()))
+			require.GreaterOrEqual(t, time.Since(start), 600*time.Millisecond)
+			require.Less(t, time.Since(start), 3*time.Second)
+		})
+	}
+}
+
+func TestMinHoldLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c, WithExpiry(200*time.Millisecond), WithMinHold(5*time.Second))
+	require.NoError(t, l.Lock(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
+	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
+}
+
+// The minimum is kept also when no release comes through before the lease has ended.
+func TestMinHoldOutlivesTheLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			other := sibling(t, s, c)
+			start := time.Now()
+			require.NoError(t, newLock("k", c, WithExpiry(100*time.Millisecond), WithMinHold(time.Second)).Lock(t.Context()))
+			require.NoError(t, c.Close()) // as a crash: nothing is released
+			require.NoError(t, newLock("k", other, WithBlock()).Lock(t.Context()))
+			require.GreaterOrEqual(t, time.Since(start), time.Second)
+			require.Less(t, time.Since(start), 5*time.Second)
+		})
+	}
+}
+
+func TestMinHoldThatIsOverFreesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewReentrantLock("k", c, WithMinHold(20*time.Millisecond))
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	over := time.Now().Add(25 * time.Millisecond)
+	eventually(t, time.Second, func() bool { return time.Now().After(over) }, "the minimum is over")
+	require.NoError(t, h.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}
+
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			h, err := newLock("k", c, WithMaxHold(300*time.Millisecond)).Acquire(t.Context())
+			require.NoError(t, err)
+			cause := endedWithin(t, h.Context(), time.Second)
+			require.ErrorIs(t, cause, ErrMaxHold)
+			require.ErrorIs(t, cause, ErrLockLost)
+			require.ErrorIs(t, h.Err(), ErrMaxHold)
+			require.Zero(t, h.ValidUntil())
+			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "it is released")
+			err = h.Unlock(t.Context())
+			require.ErrorIs(t, err, ErrMaxHold)
+			require.ErrorIs(t, err, ErrLockLost)
+			require.ErrorIs(t, err, ErrNotHeld)
+		})
+	}
+}

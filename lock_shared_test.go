@@ -1,0 +1,114 @@
+package relock
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Goroutines that wait on the object wait in memory: only the first of them asks the server, and TryLock asks nothing.
+func TestSharedObjectWaitsInMemory(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c, WithBlock())
+	require.NoError(t, l.Lock(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var waits []<-chan error
+	for range 50 {
+		waits = append(waits, async(t, func() error { return l.Lock(ctx) }))
+	}
+	eventually(t, 3*time.Second, func() bool { return c.waiting(l.redisKey()) == 50 && calls(t, s, "zadd") == 1 }, "all wait")
+	sets := calls(t, s, "set")
+	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
+	require.Equal(t, sets, calls(t, s, "set"))
+	for _, result := range waits {
+		require.ErrorIs(t, resultWithin(t, result, 3*time.Second), ErrLockAcquiredByOthers)
+	}
+	require.Equal(t, 1, calls(t, s, "zadd"), "it is one wait in Redis, for whoever is the first")
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, l.Lock(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}
+
+// waiting is how many calls of the client sit in the line for a lock.
+func (c *Client) waiting(redisKey string) int {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	if l := c.queue.lines[redisKey]; l != nil {
+		return len(l.seats)
+	}
+	return 0
+}
+
+func TestSharedObjectExcludes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	l := NewRedisLock("k", newTestClient(t, s), WithBlock())
+	counter := 0
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 25 {
+				if err := l.Lock(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				seen := counter // unprotected: the race detector and the sum would tell
+				runtime.Gosched()
+				counter = seen + 1
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, 200, counter)
+}
+
+// The first user of a shared object loses its hold while a second one waits on it: the object stays taken until the first one's Unlock, which says what happened and
+// does not touch the hold that the second one then gets.
+func TestSharedObjectAfterALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c, WithBlock(), WithExpiry(200*time.Millisecond))
+	require.NoError(t, l.Lock(t.Context()))
+	second := async(t, func() error { return l.Lock(t.Context()) })
+	eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
+	select {
+	case err := <-second:
+		require.FailNow(t, "granted before the Unlock of the lost hold", "%v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	err := l.Unlock(t.Context())
+	require.ErrorIs(t, err, ErrLockLost)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.NoError(t, resultWithin(t, second, time.Second))
+	requireHeld(t, s, c, "k")
+	require.NoError(t, l.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}
+
+func TestAcquireLeavesNothingInTheObject(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRedisLock("k", c)
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "k", h.Key())
+	require.ErrorIs(t, l.Unlock(t.Context()), ErrNotHeld)
+	requireHeld(t, s, c, "k")
+	require.NoError(t, h.Unlock(t.Context()))
+	requireFree(t, s, c, "k")
+}

@@ -1,0 +1,25 @@
+-- Say what a lock is, and who waits for it. Writes nothing.
+--
+-- KEYS    see queue.lua; KEYS[4] the counter of fencing tokens
+--
+-- {state, content, ms until the lock ends by itself, last fencing token or "false", server's time in us, how many wait, the first waits with
+-- their tickets}: state as look says, content a string, or the fields of a hash
+
+local state, detail = look()
+if state == 'error' then
+  return detail
+end
+local content = ''
+if state ~= 'alien' then
+  local kind = redis.call('TYPE', KEYS[1]).ok
+  if kind == 'string' then
+    content = redis.call('GET', KEYS[1])
+  end
+  if kind == 'hash' then
+    content = redis.call('HGETALL', KEYS[1])
+  end
+end
+return {
+  state, content, redis.call('PTTL', KEYS[1]), tostring(redis.call('GET', KEYS[4])), text(clock()), redis.call('ZCARD', KEYS[2]),
+  redis.call('ZRANGE', KEYS[2], 0, most - 1, 'WITHSCORES')
+}

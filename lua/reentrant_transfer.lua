@@ -1,0 +1,34 @@
+-- Give a reentrant lock that is ours to another owner of the same client, or to the same one anew: the release of a hold and the acquire
+-- of the next.
+--
+-- KEYS[1] the lock
+-- ARGV[1] id of the hold   ARGV[2] its owner   ARGV[3] id of the next hold   ARGV[4] its owner   ARGV[5] lease in ms   ARGV[6] info
+--
+-- 1: it is the next hold, with a whole lease   0: neither   -1: the key is of another kind
+
+local lease = whole(ARGV[5], 10)
+if #ARGV[1] == 0 or #ARGV[2] == 0 or #ARGV[3] == 0 or #ARGV[4] == 0 or not lease or not ARGV[6] then
+  return redis.error_reply('ERR relock: reentrant_transfer: bad arguments')
+end
+
+local stored = redis.pcall('HMGET', KEYS[1], 'hold')
+if stored.err then
+  if string.find(stored.err, 'WRONGTYPE', 1, true) then
+    return absent(-1)
+  end
+  return stored
+end
+if stored[1] == ARGV[3] then
+  -- An earlier copy of this request did it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  return 1
+end
+if stored[1] ~= ARGV[1] then
+  return absent(0)
+end
+redis.call('HSET', KEYS[1], ARGV[4], 1, 'hold', ARGV[3], 'seq', '#1', 'info', ARGV[6])
+if ARGV[2] ~= ARGV[4] then
+  redis.call('HDEL', KEYS[1], ARGV[2])
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+return 1

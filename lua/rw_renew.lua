@@ -1,0 +1,25 @@
+-- Lengthen the lease of a hold of a read/write lock that is still ours; never shorten it.
+--
+-- KEYS    see rw.lua; the first alone where a Cluster moves them
+-- ARGV[1] hold id   ARGV[2] lease in ms
+--
+-- 1: the hold lasts for the longer of what was left and the lease   0: not ours   -1: the key is of another kind
+
+local lease = whole(ARGV[2], 10)
+if #ARGV[1] == 0 or not lease then
+  return redis.error_reply('ERR relock: rw_renew: bad arguments')
+end
+
+local state, detail = view()
+if state == 'error' then
+  return detail
+end
+if state == 'alien' then
+  return absent(-1)
+end
+local entry, at = held(ARGV[1])
+if not entry then
+  return absent(0)
+end
+lengthen(ARGV[1], entry, at, lease)
+return 1

@@ -1,0 +1,147 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/relock-go/relock/utils"
+)
+
+// multiAttempt is one call for a MultiLock. One that waits has a place in the queue of one key. When that is granted the
+// key is its own, as a plain lock; the try for all keys takes it over, or else it is given back.
+type multiAttempt struct {
+	lock *MultiLock
+	wait *wait
+
+	queued *queued // the place; nil when there is none
+	at     int     // its key
+	got    *grant  // what the place was granted; nil while it was not
+}
+
+// maxMoves is how often one attempt may go on to another key that is held, before it pauses: two calls that each have
+// what the other one wants do not go on for ever.
+const maxMoves = 8
+
+func (a *multiAttempt) try(ctx context.Context) (*level, error) {
+	var held error
+	for range maxMoves {
+		if err := a.takePlace(ctx); err != nil {
+			return nil, a.of(a.at, err)
+		}
+		h, busy, err := a.takeAll(ctx)
+		if !errors.Is(err, ErrLockAcquiredByOthers) || !a.wait.block {
+			return h, err
+		}
+		held = err
+		a.queueAt(busy)
+	}
+	a.leave()
+	return nil, held
+}
+
+// takePlace asks for the key that the call waits for.
+func (a *multiAttempt) takePlace(ctx context.Context) error {
+	if a.queued == nil {
+		return nil
+	}
+	if _, err := a.queued.attempt(ctx); err != nil {
+		return err
+	}
+	g := a.queued.granted()
+	a.got = &g
+	return nil
+}
+
+// body is what a place stores.
+func (a *multiAttempt) body(hold string) (value, info string) {
+	return a.lock.client.identity.value(hold, &a.lock.place), ""
+}
+
+// queueAt makes the call wait for the n-th key.
+func (a *multiAttempt) queueAt(n int) {
+	if a.queued != nil && a.at == n {
+		return
+	}
+	a.leave()
+	line := a.lock.client.queue.enter(a.lock.keys[n], a.lock.redisKeyOf(n))
+	a.queued, a.at = newQueued(line, 'p', &a.lock.place, false, a.body), n
+	a.wait.queued = a.queued
+}
+
+// leave gives the place up.
+func (a *multiAttempt) leave() {
+	if a.queued == nil {
+		return
+	}
+	a.giveUp()
+	a.queued.leave()
+	a.queued.line.exit()
+	a.queued, a.wait.queued = nil, nil
+}
+
+// giveUp passes on the one key that the place was granted.
+func (a *multiAttempt) giveUp() {
+	if a.got == nil {
+		return
+	}
+	s := &a.lock.place
+	a.lock.client.clean(newCleanup(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))
+	a.got = nil
+}
+
+// takeAll asks for all keys, under a value that no other try uses: what is given back is not asked for again. A place
+// that was granted is taken over, or given back.
+func (a *multiAttempt) takeAll(ctx context.Context) (h *level, busy int, err error) {
+	l := a.lock
+	id, err := utils.NewID()
+	if err != nil {
+		return nil, 0, err
+	}
+	value := l.client.identity.value(id, &l.part)
+	t := a.ask(ctx, value)
+	if t.err == nil {
+		if a.got != nil && !a.got.doubt.exists() {
+			a.got = nil // there is nothing of it any more
+		}
+		a.giveUp()
+		h, err = a.grant(value, t)
+		return h, 0, err
+	}
+	for n := range l.keys {
+		if n < t.taken || t.doubt[n].exists() {
+			l.client.clean(l.cleanup(n, value, t.doubt[n]))
+		}
+	}
+	a.giveUp()
+	return nil, t.busy, t.err
+}
+
+// of says which key an error is about.
+func (a *multiAttempt) of(n int, err error) error {
+	if err == ErrLockAcquiredByOthers || err == ErrKeyConflict { //nolint:errorlint // our own sentinels, as they are
+		return fmt.Errorf("%w: key %s", err, quote(a.lock.keys[n]))
+	}
+	return err
+}
+
+// grant makes the hold: a lease for each key, which cleans up after itself from then on.
+func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
+	l := a.lock
+	p := newBundle(l.client, l.key, l.keys, len(l.keys), &l.whole)
+	p.whole.fence = slices.Max(t.fence)
+	var late error
+	for n, key := range l.keys {
+		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.minHold > 0}
+		one := newLease(l.client, key, protocol, t.sent[n], &l.part, t.doubt[n])
+		if err := p.begin(a.wait.caller, n, one, t.sent[n], &l.part); err != nil {
+			late = err
+		}
+	}
+	h, err := p.grant(a.wait.caller, t.sent[0], &l.whole)
+	if late != nil {
+		return nil, late // the others were given back, since one is missing
+	}
+	return h, err
+}

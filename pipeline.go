@@ -1,0 +1,159 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// pipeline is the connection that the calls of locks share: requests of many goroutines go out together, and a caller
+// that leaves abandons its answer instead of cutting the connection. It is dialled when it is first used, and again
+// after it was lost.
+type pipeline struct {
+	driver    *poolDriver
+	idle, age time.Duration // after which it is not used again; 0 is no limit
+
+	mu      sync.Mutex
+	stream  *stream  // nil while there is none
+	dialing *dialing // nil while nobody dials
+}
+
+// dialing is one attempt to connect, for all who wait for it.
+type dialing struct {
+	done   chan struct{}
+	stream *stream
+	err    error
+}
+
+var (
+	// errUnsent is the error of a request that a connection took, and lost before it was written: the next one may take it.
+	errUnsent = fmt.Errorf("connection was lost before the request was sent: %w", io.EOF)
+
+	// errUnshared is the error of a connection of the user's that has limits of its own for each answer: one that waits
+	// for the answers of many cannot have any.
+	errUnshared = errors.New("connection cannot be shared")
+
+	errDialTimeout = fmt.Errorf("connecting takes too long: %w", os.ErrDeadlineExceeded)
+)
+
+// call runs one command, within the limits and the client's own timeouts. What was written is never written again.
+func (p *pipeline) call(ctx context.Context, limit limits, r request) (o outcome) {
+	for range 3 {
+		switch {
+		case ctx.Err() != nil:
+			return outcome{err: errLeft}
+		case limit.over():
+			return outcome{err: errTimeout}
+		}
+		s, err := p.connect(ctx, limit.now().connect)
+		if err != nil {
+			return outcome{err: p.driver.orClosed(err)}
+		}
+		if o = p.callOn(ctx, s, limit, r); !errors.Is(o.err, errUnsent) {
+			return o
+		}
+	}
+	return outcome{err: p.driver.orClosed(o.err)}
+}
+
+func (p *pipeline) callOn(ctx context.Context, s *stream, limit limits, r request) outcome {
+	c := &call{done: make(chan struct{})}
+	patience := below(p.driver.commandTimeout, limit.now().answer)
+	start := time.Now()
+	timer := takeTimer(patience)
+	defer putTimer(timer)
+	if !s.send(c, r) {
+		return outcome{err: s.unsent()}
+	}
+	var why error
+	select {
+	case <-c.done:
+		return c.outcome
+	case <-ctx.Done():
+		why = errLeft
+	case <-p.driver.life.Done():
+		why = ErrClosed
+	case <-timer.C:
+		why = errTimeout
+	}
+	s.retireIfSilent(c, start)
+	if c.isDone() { // both happened before this goroutine ran
+		return c.outcome
+	}
+	return c.leave(why)
+}
+
+// connect returns the connection, and waits for it where it has to be dialled.
+func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, error) {
+	limit = below(p.driver.dialTimeout, limit)
+	s, d, err := p.current()
+	if d == nil {
+		return s, err
+	}
+	timer := takeTimer(withGrace(limit))
+	defer putTimer(timer)
+	select {
+	case <-d.done:
+		return d.stream, d.err
+	case <-timer.C:
+		return nil, errDialTimeout
+	case <-ctx.Done():
+		return nil, errLeft
+	case <-p.driver.life.Done():
+		return nil, ErrClosed
+	}
+}
+
+// current is the connection that is there, or the attempt to get one, which begins now unless one is under way.
+func (p *pipeline) current() (*stream, *dialing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream != nil && p.stream.usable(p.idle, p.age) {
+		return p.stream, nil, nil
+	}
+	if p.dialing == nil {
+		d := &dialing{done: make(chan struct{})}
+		if !p.driver.tasks.start(func() { p.dial(d) }) {
+			return nil, nil, ErrClosed
+		}
+		p.dialing = d
+	}
+	return nil, p.dialing, nil
+}
+
+// dial connects, and then reads what comes, until the connection is lost.
+func (p *pipeline) dial(d *dialing) {
+	ctx, cancel := context.WithTimeout(p.driver.life, p.driver.dialTimeout)
+	conn, err := p.driver.dial(ctx)
+	cancel()
+	if err == nil {
+		d.stream, d.err = newStream(p.driver, conn)
+	} else {
+		d.err = explain(err)
+	}
+	p.mu.Lock()
+	p.stream, p.dialing = d.stream, nil
+	p.mu.Unlock()
+	close(d.done)
+	if d.stream != nil {
+		d.stream.run()
+	}
+}
+
+// timers are reused: each call needs one.
+var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+
+func takeTimer(d time.Duration) *time.Timer {
+	t := timers.Get().(*time.Timer)
+	t.Reset(d)
+	return t
+}
+
+func putTimer(t *time.Timer) {
+	t.Stop()
+	timers.Put(t)
+}

@@ -1,0 +1,145 @@
+package relock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// A connection that owes an answer and says nothing takes no more requests, and is cut when nobody can wait any longer.
+func TestSilentSharedConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t, WithCommandTimeout(time.Second))
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
+	patient := async(t, func() error { return b.send(context.Background(), limits{}, "patient").err })
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
+	o := b.send(t.Context(), limits{answer: 150 * time.Millisecond}, "impatient")
+	require.ErrorIs(t, o.err, errTimeout)
+	b.requireAnswer("on another connection")
+	require.Equal(t, 2, b.open())
+	require.True(t, IsRetryableErr(resultWithin(t, patient, 2*time.Second)))
+	eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
+}
+
+// Calls that leave before they lose patience do not keep a silent connection alive.
+func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
+	start := time.Now()
+	for o := (outcome{err: errLeft}); o.err != nil; {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		o = b.send(ctx, limits{}, "short")
+		cancel()
+		require.Less(t, time.Since(start), 2*time.Second)
+	}
+}
+
+// After READONLY the next request goes over another connection. The one that led to a replica is closed when all its
+// requests are answered, or cannot be in time.
+func TestSharedConnectionToAReplica(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newSharedBench(t, WithCommandTimeout(500*time.Millisecond))
+			b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
+			b.proxy.On(faults.Command("ECHO"), 1, action)
+			b.proxy.On(faults.Command("SET"), 1, faults.Delay(100*time.Millisecond))
+			first := async(t, func() error {
+				return b.client.driver.send(t.Context(), limits{}, request{cmd: "SET", args: []any{"k", "v"}}).err
+			})
+			require.True(t, b.proxy.Await(faults.Command("SET"), 1, 2*time.Second))
+			readOnly := async(t, func() error {
+				return b.client.driver.send(t.Context(), limits{}, request{cmd: "GET", args: []any{"k"}}).err
+			})
+			require.True(t, b.proxy.Await(faults.Command("GET"), 1, 2*time.Second))
+			last := async(t, func() error { return b.send(t.Context(), limits{}, "last").err })
+			require.NoError(t, resultWithin(t, first, 2*time.Second))
+			require.ErrorContains(t, resultWithin(t, readOnly, 2*time.Second), "READONLY")
+			b.requireAnswer("next")
+			require.Equal(t, 2, b.dials())
+			if err := resultWithin(t, last, 2*time.Second); name == "answered" {
+				require.NoError(t, err)
+			}
+			eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+		})
+	}
+}
+
+// A connection that breaks loses no request without a word: those that were written are unanswered and may be sent
+// again, those that were not go over the next one.
+func TestSharedConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("INCR"), 7, faults.CutAfter)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	answered, broke := 0, 0
+	for range 20 {
+		group.Go(func() {
+			o := b.client.driver.send(context.Background(), limits{}, request{cmd: "INCR", args: []any{"n"}})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case o.answered:
+				answered++
+			case o.broke():
+				broke++
+			default:
+				t.Errorf("outcome %+v", o)
+			}
+		})
+	}
+	group.Wait()
+	executed, err := redis.Int(b.inspector.Do("GET", "n"))
+	require.NoError(t, err)
+	require.Positive(t, broke)
+	require.GreaterOrEqual(t, executed, answered)
+	require.LessOrEqual(t, executed, answered+broke)
+	b.requireAnswer("next")
+	b.proxy.On(faults.Command("ECHO"), 1, faults.CutAfter)
+	require.True(t, b.send(t.Context(), limits{}, "cut").broke())
+}
+
+// A server that was restarted while nobody called costs no error.
+func TestSharedConnectionNoticesARestart(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	stream := b.client.driver.(*poolDriver).shared.stream
+	b.server.Kill(t)
+	<-stream.done
+	b.server.Boot(t)
+	b.requireAnswer("next")
+}
+
+// A connection that was idle for longer than the idle timeout, or is too old, is not used again.
+func TestSharedConnectionGrowsOld(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(p *pipeline){
+		"idle": func(p *pipeline) { p.idle = 50 * time.Millisecond },
+		"old":  func(p *pipeline) { p.idle, p.age = 0, 50*time.Millisecond },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSharedBench(t)
+			p := b.client.driver.(*poolDriver).shared
+			require.Equal(t, defaultIdleTimeout, p.idle)
+			change(p)
+			b.requireAnswer("first")
+			time.Sleep(60 * time.Millisecond)
+			b.requireAnswer("second")
+			require.Equal(t, 2, b.dials())
+			eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// sharing makes all commands of locks share one connection, not only those beyond the first few.
+func sharing(c *Client) *Client {
+	c.driver.(*poolDriver).apart = 0
+	return c
+}
+
+// sharedBench is the shared connection of a client, behind a proxy. An inspector is the only other client of the server.
+type sharedBench struct {
+	testing.TB
+	server    *redistest.Server
+	proxy     *faults.Proxy
+	client    *Client
+	inspector redis.Conn
+	before    int // connections that the server had taken when the bench began
+}
+
+func newSharedBench(t testing.TB, opts ...ClientOption) *sharedBench {
+	s := redistest.Start(t)
+	b := &sharedBench{TB: t, server: s, proxy: faults.Start(t, s.Network, s.Address), inspector: s.Dial(t)}
+	t.Cleanup(func() { _ = b.inspector.Close() })
+	b.before = b.taken()
+	b.client = sharing(newTestClient(t, &redistest.Server{Network: b.proxy.Network, Address: b.proxy.Address}, opts...))
+	return b
+}
+
+func echo(text string) request { return request{cmd: "ECHO", args: []any{text}} }
+
+// send runs a command, and requires the answer that belongs to it when there is one.
+func (b *sharedBench) send(ctx context.Context, limit limits, text string) outcome {
+	b.Helper()
+	o := b.client.driver.send(ctx, limit, echo(text))
+	if o.err == nil && string(o.reply.([]byte)) != text {
+		b.Errorf("%q was answered to %q", o.reply, text)
+	}
+	return o
+}
+
+func (b *sharedBench) requireAnswer(text string) {
+	b.Helper()
+	require.NoError(b, b.send(context.Background(), limits{}, text).err)
+}
+
+// open is how many connections the client has.
+func (b *sharedBench) open() int {
+	b.Helper()
+	n := 0
+	for range connections(b, b.inspector) {
+		n++
+	}
+	return n
+}
+
+// dials is how many connections the client has opened so far.
+func (b *sharedBench) dials() int { return b.taken() - b.before }
+
+func (b *sharedBench) taken() int {
+	b.Helper()
+	text, err := redis.String(b.inspector.Do("INFO", "stats"))
+	require.NoError(b, err)
+	var n int
+	_, err = fmt.Sscanf(text, "# Stats\r\ntotal_connections_received:%d", &n)
+	require.NoError(b, err)
+	return n
+}

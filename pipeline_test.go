@@ -1,0 +1,159 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// Calls of many goroutines share one connection; each gets its own answer, though callers leave all the time.
+func TestSharedConnection(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	var group sync.WaitGroup
+	for g := range 64 {
+		group.Go(func() {
+			for n := range 60 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if n%4 == 0 {
+					time.AfterFunc(rand.N(time.Millisecond), cancel)
+				}
+				o := b.send(ctx, limits{}, fmt.Sprint(g, " ", n))
+				if o.err != nil && (ctx.Err() == nil || !errors.Is(o.err, errLeft)) {
+					t.Errorf("send: %v", o.err)
+				}
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, 1, b.dials())
+}
+
+// Few calls have a connection each, out of the pool; those beyond share one.
+func TestCallsBeyondAFewShare(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.client.driver.(*poolDriver).apart = crowd
+	b.server.Pause(t)
+	var results []<-chan error
+	for n := range 4 * crowd {
+		results = append(results, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
+	}
+	eventually(t, 2*time.Second, func() bool { return b.client.driver.(*poolDriver).sending.Load() == 4*crowd }, "under way")
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*crowd, 2*time.Second), "each has its connection")
+	b.server.Resume(t)
+	for _, result := range results {
+		require.NoError(t, resultWithin(t, result, 3*time.Second))
+	}
+	require.Equal(t, crowd+1, b.open())
+}
+
+// A caller that leaves cuts nothing: its answer is taken in when it comes, and noted.
+func TestLeavingASharedConnection(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.proxy.On(faults.Command("ECHO"), 1, faults.Delay(200*time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	o := b.send(ctx, limits{}, "left")
+	require.ErrorIs(t, o.err, errLeft)
+	require.True(t, o.unanswered())
+	require.False(t, o.left.settled())
+	b.requireAnswer("next")
+	require.True(t, o.left.settled())
+	require.Equal(t, 1, b.dials())
+}
+
+// What a caller has left before it was written is not written.
+func TestLeftBeforeItWasWritten(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	s := b.client.driver.(*poolDriver).shared.stream
+	s.mu.Lock()
+	s.writing = true // as if a write were under way
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	o := b.send(ctx, limits{}, "left")
+	require.ErrorIs(t, o.err, errLeft)
+	require.False(t, o.unanswered())
+	later := async(t, func() error { return b.send(context.Background(), limits{}, "later").err })
+	eventually(t, 2*time.Second, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting) == 2
+	}, "waits to be written")
+	s.more <- struct{}{}
+	require.NoError(t, resultWithin(t, later, 2*time.Second))
+	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
+}
+
+// Belief counts from before the request is on its way, whoever writes it.
+func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	var mu sync.Mutex
+	sent := map[string]time.Time{}
+	var group sync.WaitGroup
+	for g := range 32 {
+		group.Go(func() {
+			for n := range 20 {
+				text := fmt.Sprint(g, " ", n)
+				o := b.send(t.Context(), limits{}, text)
+				mu.Lock()
+				sent[text] = o.sent
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	seen := 0
+	for _, request := range b.proxy.Seen() {
+		if request.Name == "ECHO" {
+			seen++
+			require.False(t, sent[request.Args[1]].After(request.At), "stamped when it had arrived")
+			require.False(t, sent[request.Args[1]].IsZero())
+		}
+	}
+	require.Equal(t, 32*20, seen)
+}
+
+// Impatient calls, as of very short leases, do not end the connection under the others while answers come.
+func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("ECHO"), faults.Every, faults.Delay(10*time.Millisecond))
+	for n := range 20 {
+		o := b.send(t.Context(), limits{answer: 3 * time.Millisecond}, fmt.Sprint(n))
+		require.ErrorIs(t, o.err, errTimeout)
+	}
+	b.requireAnswer("patient")
+	require.Equal(t, 1, b.dials())
+}
+
+// A caller that gives up waiting for a dial does not end it for the others.
+func TestSharedDialIsForAll(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t, WithDatabase(1))
+	b.proxy.On(faults.Command("SELECT"), 1, faults.Delay(300*time.Millisecond))
+	o := b.send(t.Context(), limits{connect: 10 * time.Millisecond}, "impatient")
+	require.ErrorIs(t, o.err, errDialTimeout)
+	require.True(t, o.sent.IsZero())
+	require.True(t, IsRetryableErr(o.err))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, b.send(ctx, limits{}, "leaves").err, errLeft)
+	b.requireAnswer("patient")
+	require.Equal(t, 1, b.dials())
+}

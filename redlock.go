@@ -1,0 +1,240 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// RedLock is a lock on several servers that know nothing of each other, its nodes: who has it on more than half of them
+// has it. It goes on while fewer than half are down. A server that loses its data by a restart cannot lose it; servers that
+// forget without one, by FLUSHALL or eviction, can, when so many do that the others are no quorum. The algorithm is Redlock
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), with these additions:
+//
+//   - Each node's lease is believed in from the sending of its own request on, less the drift, and renewed by itself. The
+//     hold is valid while a quorum of them is. A node that was lost does not come back to a hold.
+//   - A node whose server was started less than [WithMaxLease] ago is not counted, since it may have forgotten a lock. For
+//     that the servers' users need the permission for INFO.
+//   - Each node is released, also one that did not answer, in the background.
+//
+// A fencing token is the highest that a node has drawn, and known to a quorum before Lock returns. Tokens may go back where
+// nodes forget their counters, by a restart too, while the clocks of the nodes differ by more than the time between two holds.
+//
+// Lock returns as soon as a quorum has granted it; what comes from the others later becomes part of the hold, or is given
+// back. A node is waited for until a fifth of the lease has gone, 50ms at least, and never for longer than its command
+// timeout. A call that waits asks again after the poll interval, and up to a fifth of that more.
+//
+// It is neither reentrant nor fair. It may be shared by goroutines, as a RedisLock may.
+type RedLock struct {
+	handle
+	shared
+
+	clients     []*Client
+	need        int
+	whole, part lockSettings
+}
+
+const redOptions = commonOptions | optMaxLease
+
+// minNodes is how few nodes there may be: with two, both are needed.
+const minNodes = 3
+
+// NewRedLock returns the lock of this name on the servers of the clients, 3 or more, each another server. Of an even
+// number more than half are needed too: 3 of 4. Options that are not given are those of the first client. It is cheap, does
+// no I/O and needs no closing. Names are 1 to 1024 bytes and do not start with a closing brace.
+//
+// Two clients of the same server are [ErrInvalid], at the first call at which both answer; what they granted is given back.
+//
+// By default Lock makes one attempt, and a hold is renewed until Unlock. [WithFair],
+// [WithQueueLimit] and [WithOwner] are for other kinds.
+func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
+	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1}
+	var m mistakes
+	checkKey(&m, key)
+	checkNodes(&m, clients)
+	var first *Client
+	if len(clients) > 0 {
+		first = clients[0]
+	}
+	l.handle = newHandleWith(m, key, first, opts, redOptions)
+	l.settings.kind = kindQuorum
+	l.whole, l.part = l.settings.split()
+	return l
+}
+
+func checkNodes(m *mistakes, clients []*Client) {
+	m.check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
+	for i, c := range clients {
+		m.check(i == 0 || c != nil && c.driver != nil, "client %d: was not made by NewClient", i)
+		first := slices.Index(clients, c)
+		m.check(first == i || c == nil, "clients %d and %d: are the same", first, i)
+	}
+}
+
+// Validate reports all mistakes in the key, the clients and the options, in an error that matches [ErrInvalid].
+func (l *RedLock) Validate() error { return l.safe().validate() }
+
+// Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. It fails with
+// [ErrLockAcquiredByOthers] when a quorum of the nodes has answered and others hold so many that none is left, and with
+// [ErrQuorum] when too few have answered; that matches what was wrong with the others too, each of them in a [*NodeError].
+// Its other errors are in the table of outcomes of the package's documentation.
+func (l *RedLock) Lock(ctx context.Context) error {
+	l = l.safe()
+	_, err := l.call(ctx, l.settings.block, l.lock)
+	return err
+}
+
+// TryLock takes the lock in one attempt, also with [WithBlock].
+func (l *RedLock) TryLock(ctx context.Context) error {
+	l = l.safe()
+	_, err := l.call(ctx, false, l.lock)
+	return err
+}
+
+// Unlock gives back what Lock or TryLock of this object got, on all nodes. It returns when a quorum has confirmed that,
+// 10ms later at most; slower ones go on in the background. See [Hold] for its errors: [ErrLockLost] when fewer nodes than a quorum had
+// the lock, [ErrUnconfirmed] when too few have answered.
+func (l *RedLock) Unlock(ctx context.Context) error {
+	l = l.safe()
+	if err := l.mistaken(ctx); err != nil {
+		return wrap("unlock", l.key, err)
+	}
+	return wrap("unlock", l.key, l.unlock(l.current()))
+}
+
+// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
+// hold, see [HoldFromContext].
+//
+// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
+// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
+// unlocked.
+func (l *RedLock) Do(ctx context.Context, fn func(context.Context) error) error {
+	l = l.safe()
+	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
+}
+
+// TryDo is Do with one attempt to get the lock.
+func (l *RedLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
+	l = l.safe()
+	return l.do(ctx, false, fn, l.lock, l.unlock)
+}
+
+// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
+// compete, and it is the hold that is unlocked.
+func (l *RedLock) Acquire(ctx context.Context) (Hold, error) {
+	l = l.safe()
+	return l.hold(ctx, l.settings.block, l.acquire)
+}
+
+// TryAcquire is TryLock for callers that want the [Hold].
+func (l *RedLock) TryAcquire(ctx context.Context) (Hold, error) {
+	l = l.safe()
+	return l.hold(ctx, false, l.acquire)
+}
+
+func (l *RedLock) safe() *RedLock {
+	if l == nil {
+		return &RedLock{}
+	}
+	return l
+}
+
+func (l *RedLock) lock(ctx context.Context, block bool) (*level, error) {
+	w, err := l.wait(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	defer w.cancel()
+	return l.lockBy(w, l.compete)
+}
+
+func (l *RedLock) acquire(ctx context.Context, block bool) (*level, error) {
+	w, err := l.wait(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	defer w.cancel()
+	return l.compete(w)
+}
+
+func (l *RedLock) compete(w *wait) (*level, error) {
+	a := &redAttempt{lock: l, caller: w.caller, asking: make([]atomic.Bool, len(l.clients))}
+	return w.acquire(a.try)
+}
+
+// wait begins a call, unless it cannot begin or would wait for itself. The call ends when too many clients were closed.
+func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	if block && l.waitsForItself(l.client.held(ctx, l.key, plainKind)) {
+		return nil, errSelfWait
+	}
+	life, end := l.life()
+	w := (&Client{life: life}).newWait(ctx, &l.settings, block) // of its client a wait knows the life alone
+	cancel := w.cancel
+	w.cancel = func() {
+		cancel()
+		end()
+	}
+	return w, nil
+}
+
+// ready says why a call cannot begin.
+func (l *RedLock) ready(ctx context.Context) error {
+	switch {
+	case l.made() != nil:
+		return l.made()
+	case ctx == nil:
+		return errNilContext
+	case l.closed() > len(l.clients)-l.need:
+		return ErrClosed
+	case ctx.Err() != nil:
+		return endOf(ctx, nil)
+	}
+	return nil
+}
+
+// closed is how many of the clients were closed.
+func (l *RedLock) closed() (n int) {
+	for _, c := range l.clients {
+		if c.life.Err() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// life ends when so many clients were closed that the others are no quorum.
+func (l *RedLock) life() (life context.Context, end func()) {
+	life, cancel := context.WithCancel(context.Background())
+	stops := make([]func() bool, len(l.clients))
+	for i, c := range l.clients {
+		stops[i] = context.AfterFunc(c.life, func() {
+			if l.closed() > len(l.clients)-l.need {
+				cancel()
+			}
+		})
+	}
+	return life, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// patience is how long a node is waited for.
+func (l *RedLock) patience() time.Duration { return max(50*time.Millisecond, l.part.lease/5) }
+
+// leastUp is how many seconds a server has to be up, by its own count, which may be ahead by one.
+func (l *RedLock) leastUp() int64 {
+	return int64((l.settings.maxLease+time.Second-1)/time.Second) + 1
+}
+
+// errYoung is why a node is not counted.
+func (l *RedLock) errYoung(up int64) error {
+	return fmt.Errorf("the server was started %d s ago, and is not counted before %d s: it may have forgotten a lock", up, l.leastUp())
+}

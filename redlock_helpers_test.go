@@ -1,0 +1,93 @@
+package relock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// redLease is the largest lease of most tests, so that new servers are counted soon.
+const redLease = time.Second
+
+// redBench is a set of servers, which count already, and clients of them that share a prefix.
+type redBench struct {
+	testing.TB
+	servers []*redistest.Server
+	proxies []*faults.Proxy
+	clients []*Client
+	prefix  string
+}
+
+// newRedServers starts n servers and waits until they have been up for longer than redLease.
+func newRedServers(t testing.TB, n int) []*redistest.Server {
+	t.Helper()
+	var all []*redistest.Server
+	for range n {
+		all = append(all, taught(t, redistest.Start(t)))
+	}
+	for _, s := range all {
+		awaitUp(t, s)
+	}
+	return all
+}
+
+// awaitUp waits until the server is counted where no lease is above redLease.
+func awaitUp(t testing.TB, s *redistest.Server) {
+	t.Helper()
+	s.AwaitUp(t, 2)
+}
+
+// newRedBench has a client of each server, behind a proxy.
+func newRedBench(t testing.TB, servers []*redistest.Server, opts ...ClientOption) *redBench {
+	t.Helper()
+	b := &redBench{TB: t, servers: servers, prefix: "test:" + uuid.NewString() + ":"}
+	for _, s := range servers {
+		p := faults.Start(t, s.Network, s.Address)
+		b.proxies = append(b.proxies, p)
+		b.clients = append(b.clients, b.client(&redistest.Server{Network: p.Network, Address: p.Address}, opts...))
+	}
+	return b
+}
+
+func (b *redBench) client(s *redistest.Server, opts ...ClientOption) *Client {
+	b.Helper()
+	return newTestClient(b, s, append([]ClientOption{WithKeyPrefix(b.prefix)}, opts...)...)
+}
+
+// others are clients as another process would have, not behind the proxies.
+func (b *redBench) others(opts ...ClientOption) (all []*Client) {
+	b.Helper()
+	for _, s := range b.servers {
+		all = append(all, b.client(s, opts...))
+	}
+	return all
+}
+
+// lock is one with the lease of the tests.
+func (b *redBench) lock(clients []*Client, opts ...LockOption) *RedLock {
+	return NewRedLock("k", clients, append([]LockOption{WithMaxLease(redLease), WithWatchdog(redLease)}, opts...)...)
+}
+
+// holding are the nodes that have the lock's key.
+func (b *redBench) holding() (n int) {
+	b.Helper()
+	for _, s := range b.servers {
+		if s.Do(b, "EXISTS", b.prefix+"{k}") == int64(1) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *redBench) requireFree(limit time.Duration) {
+	b.Helper()
+	eventually(b, limit, func() bool { return b.holding() == 0 }, "all nodes are free")
+}
+
+// count is how often the log says something.
+func (b *logBuffer) count(text string) int { return strings.Count(b.String(), text) }

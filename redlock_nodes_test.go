@@ -1,0 +1,218 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// A minority of the nodes may be down, silent or held by others: the lock works, and Lock does not wait for them.
+func TestRedLockWithAMinorityAway(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 5)
+	b := newRedBench(t, servers)
+	l := b.lock(b.clients)
+	require.NoError(t, l.Do(t.Context(), nothing)) // they have met
+	b.proxies[0].Refuse()
+	b.proxies[3].Stall()
+	fastest := time.Hour
+	for range 3 { // a busy machine may hold one of them up
+		start := time.Now()
+		require.NoError(t, l.Lock(t.Context()))
+		fastest = min(fastest, time.Since(start))
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+	require.Less(t, fastest, 90*time.Millisecond)
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	time.Sleep(3 * redLease / 2)
+	require.NoError(t, h.Err(), "a quorum is renewed")
+	require.NoError(t, h.Extend(t.Context(), redLease))
+	start := time.Now()
+	require.NoError(t, h.Unlock(t.Context()))
+	require.Less(t, time.Since(start), redLease/2)
+	b.proxies[0].Accept()
+	b.proxies[3].Resume()
+	b.requireFree(2 * redLease)
+}
+
+// What a node grants later than the others becomes part of the hold, or is given back when that is over.
+func TestRedLockLateGrants(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 3)
+	b := newRedBench(t, servers)
+	l := b.lock(b.clients)
+	require.NoError(t, l.Do(t.Context(), nothing))
+	acquire := faults.Script(redlockAcquireScript.sha)
+	b.proxies[2].On(acquire, 1, faults.DelayRequest(200*time.Millisecond))
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	bundle := h.(*level).lease.parts
+	require.Len(t, bundle.there(), 2)
+	eventually(t, 2*time.Second, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
+	require.Equal(t, 3, b.holding())
+	require.NoError(t, h.Unlock(t.Context()))
+	b.requireFree(time.Second)
+
+	b.proxies[2].On(acquire, 1, faults.DelayRequest(200*time.Millisecond))
+	h, err = l.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), 3, 2*time.Second), "given back")
+	b.requireFree(time.Second)
+}
+
+// A node that is lost leaves the hold as it is while there is a quorum. It does not come back to it.
+func TestRedLockLosesNodes(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 5)
+	var log logBuffer
+	b := newRedBench(t, servers, log.option())
+	h, err := b.lock(b.clients).Acquire(t.Context())
+	require.NoError(t, err)
+	bundle := h.(*level).lease.parts
+	eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
+	for i, lost := range []int{1, 2} {
+		servers[lost].Do(t, "DEL", b.prefix+"{k}")
+		eventually(t, 2*redLease, func() bool { return log.count("a part of a hold was lost") == i+1 }, "said")
+		require.NoError(t, h.Err())
+	}
+	time.Sleep(redLease)
+	require.NoError(t, h.Err())
+	require.Equal(t, 3, b.holding())
+	servers[0].Do(t, "DEL", b.prefix+"{k}")
+	require.ErrorIs(t, endedWithin(t, h.Context(), 2*redLease), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	b.requireFree(time.Second)
+	require.Equal(t, 1, log.count("relock: lock lost"))
+}
+
+// The hold is valid until so many nodes' leases end that no quorum is left.
+func TestRedLockBelief(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 5)
+	b := newRedBench(t, servers)
+	start := time.Now()
+	h, err := NewRedLock("k", b.clients, WithMaxLease(redLease), WithExpiry(redLease)).Acquire(t.Context())
+	require.NoError(t, err)
+	end := time.Now()
+	length := redLease - drift(redLease)
+	require.False(t, h.ValidUntil().Before(start.Add(length)))
+	require.False(t, h.ValidUntil().After(end.Add(length)))
+	bundle := h.(*level).lease.parts
+	eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
+	var latest time.Time
+	for _, one := range bundle.there() {
+		latest = later(latest, one.hold.ValidUntil())
+	}
+	for i, one := range bundle.there() {
+		require.Equal(t, i >= 3, h.ValidUntil().After(latest), "with %d of 5 extended", i)
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, one.hold.Extend(t.Context(), redLease))
+	}
+	require.ErrorIs(t, h.Extend(t.Context(), 2*redLease), ErrInvalid, "above the largest lease")
+	until := h.ValidUntil()
+	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.False(t, time.Now().Before(until))
+}
+
+// Extend and Unlock say when too few nodes have answered.
+func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 3)
+	b := newRedBench(t, servers, WithCommandTimeout(150*time.Millisecond))
+	h, err := b.lock(b.clients).Acquire(t.Context())
+	require.NoError(t, err)
+	b.proxies[0].Stall()
+	b.proxies[1].Stall()
+	err = h.Extend(t.Context(), redLease)
+	require.ErrorIs(t, err, ErrQuorum)
+	var node *NodeError
+	require.ErrorAs(t, err, &node)
+	require.NoError(t, h.Err())
+	err = h.Unlock(t.Context())
+	require.ErrorIs(t, err, ErrUnconfirmed)
+	require.ErrorAs(t, err, &node)
+	b.proxies[0].Resume()
+	b.proxies[1].Resume()
+	b.requireFree(2 * redLease)
+}
+
+// With a majority away there is a clear error in time, which names the nodes.
+func TestRedLockWithAMajorityAway(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 5)
+	b := newRedBench(t, servers)
+	l := b.lock(b.clients)
+	for _, i := range []int{0, 2} {
+		b.proxies[i].Refuse()
+	}
+	b.proxies[4].Stall()
+	start := time.Now()
+	err := l.Lock(t.Context())
+	require.Less(t, time.Since(start), redLease)
+	require.ErrorIs(t, err, ErrQuorum)
+	require.NotErrorIs(t, err, ErrLockAcquiredByOthers)
+	require.True(t, IsRetryableErr(err), "%v", err)
+	for _, text := range []string{"node 0: ", "node 2: ", "node 4: "} {
+		require.ErrorContains(t, err, text)
+	}
+	t.Log(err)
+	waiting := async(t, func() error { return b.lock(b.clients, WithBlock()).Lock(t.Context()) })
+	select {
+	case err := <-waiting:
+		require.FailNow(t, "did not wait", "%v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	b.proxies[0].Accept()
+	require.NoError(t, resultWithin(t, waiting, 10*time.Second))
+	b.proxies[4].Resume()
+}
+
+// What will not pass by itself is an error at once where it keeps the lock from a quorum, and only there.
+func TestRedLockNodesThatRefuse(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 3)
+	b := newRedBench(t, servers)
+	deny := func(i int) { servers[i].Do(t, "ACL", "SETUSER", "default", "-info") }
+	deny(0)
+	require.NoError(t, b.lock(b.clients).Do(t.Context(), nothing), "without one node")
+	b.proxies[1].Refuse()
+	err := b.lock(b.clients).Lock(t.Context())
+	require.ErrorIs(t, err, ErrQuorum)
+	require.True(t, IsRetryableErr(err), "%v", err)
+	require.ErrorContains(t, err, "node 0: ")
+	b.proxies[1].Accept()
+	deny(1)
+	start := time.Now()
+	err = b.lock(b.clients, WithBlock()).Lock(t.Context())
+	require.Less(t, time.Since(start), redLease)
+	require.ErrorIs(t, err, ErrQuorum)
+	require.ErrorIs(t, err, ErrDenied)
+	require.False(t, IsRetryableErr(err))
+	b.requireFree(time.Second)
+}
+
+// A node that was just started is not counted: it may have forgotten a lock.
+func TestRedLockDoesNotCountANewServer(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 3)
+	b := newRedBench(t, servers)
+	l, other := b.lock(b.clients), b.lock(b.others())
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all have it")
+	for _, i := range []int{0, 1} {
+		servers[i].Kill(t)
+		servers[i].Boot(t) // empty
+	}
+	err = other.Lock(t.Context())
+	require.ErrorIs(t, err, ErrQuorum)
+	require.ErrorContains(t, err, "node 0: the server was started")
+	require.True(t, IsRetryableErr(err))
+	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.NoError(t, b.lock(b.others(), WithBlock()).Lock(t.Context()), "as soon as they count again")
+}

@@ -1,0 +1,159 @@
+package relock
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// demote makes a server a replica whose master cannot be reached.
+func demote(t testing.TB, s *redistest.Server) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(closedPort(t))
+	require.NoError(t, err)
+	s.Do(t, "REPLICAOF", "127.0.0.1", port)
+}
+
+// That a replica does not have a hold says nothing: no script says so.
+func TestScriptsOnAReplica(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	b := newScriptBench(t, s)
+	requests := map[string]scripted{
+		"release":            {script: releaseScript, args: []any{"a", 0, ""}},
+		"renew":              {script: renewScript, args: []any{"a", 1000}},
+		"reentrant release":  {script: reentrantReleaseScript, args: []any{"a", "h", 0, 2, 0}},
+		"reentrant renew":    {script: reentrantRenewScript, args: []any{"h", 1000}},
+		"reentrant enter":    {script: reentrantEnterScript, args: []any{"a", "h", 2, 2, 1000}},
+		"reentrant transfer": {script: reentrantTransferScript, args: []any{"h", "a", "i", "b", 1000, "info"}},
+		"rw release":         {script: rwReleaseScript, args: []any{"h", 0, 0, 2}},
+		"rw renew":           {script: rwRenewScript, args: []any{"h", 1000}},
+		"rw enter":           {script: rwEnterScript, args: []any{"h", 2, 0, 2, 1000}},
+		"acquire":            acquireOf("a", "", time.Second),
+		"reentrant acquire":  reentrantAcquireOf("a", "h", time.Second),
+		"force":              {script: forceScript, args: []any{"reason"}},
+		"rw force":           {script: rwForceScript, args: []any{"reason"}},
+	}
+	contents := map[string]func(){
+		"nothing":       func() {},
+		"a reservation": func() { b.do("SET", b.key, waitNamed("c1", 1, "rf").reserved(), "PX", 60_000) },
+		"another type":  func() { b.do("LPUSH", b.key, "x"); b.do("PEXPIRE", b.key, 60_000) },
+	}
+	for content, put := range contents {
+		s.Do(t, "REPLICAOF", "NO", "ONE")
+		b.do("DEL", b.key)
+		put()
+		demote(t, s)
+		for name, r := range requests {
+			_, err := b.try(r)
+			require.ErrorContains(t, err, "READONLY", "%s, %s", name, content)
+		}
+	}
+}
+
+// Nor to a user who may do no more than the least.
+func TestScriptsOnAReplicaPermission(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	b := newScriptBench(t, s)
+	readmePrivileges(t).allow(t, s, "allkeys")
+	_, err := b.conn.Do("AUTH", "app", "password")
+	require.NoError(t, err)
+	demote(t, s)
+	for name, r := range map[string]scripted{
+		"release":           {script: releaseScript, args: []any{"a", 0, ""}},
+		"renew":             {script: renewScript, args: []any{"a", 1000}},
+		"reentrant release": {script: reentrantReleaseScript, args: []any{"a", "h", 0, 2, 0}},
+		"reentrant renew":   {script: reentrantRenewScript, args: []any{"h", 1000}},
+	} {
+		_, err := b.try(r)
+		require.ErrorContains(t, err, "READONLY", name)
+	}
+}
+
+// What a replica knows of a lock that others have, or that is to be forced open, says nothing either.
+func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	b := newRWBench(t, s)
+	plain, writes := waitNamed("c1", 1, "pf"), rwWaitNamed("c1", 1, "wf")
+	for name, tt := range map[string]struct {
+		ready  func()
+		script scripted
+	}{
+		"claim":    {func() { b.do("SET", b.key, "relock/1|f|other|", "PX", 60_000); b.line(time.Minute, plain) }, plain.claim()},
+		"rw claim": {func() { b.code(rwWaitNamed("c2", 1, "wf").try()); b.line(time.Minute, writes.scriptWait) }, writes.claim()},
+		"rw force": {func() { b.code(writes.try()) }, scripted{script: rwForceScript, args: []any{"reason"}}},
+	} {
+		s.Do(t, "REPLICAOF", "NO", "ONE")
+		s.Do(t, "FLUSHALL")
+		tt.ready()
+		demote(t, s)
+		_, err := b.send(tt.script)
+		require.ErrorContains(t, err, "READONLY", name)
+	}
+}
+
+// startForgetfulPair is startPair with a master that has lost a key at the failover, and that cannot reach the new one.
+func startForgetfulPair(t testing.TB) (v *virtualAddress, failover func(key string)) {
+	v, master, replica := newPair(t)
+	return v, func(key string) {
+		eventually(t, 10*time.Second, func() bool { return replica.Do(t, "EXISTS", key) == int64(1) }, "the replica is behind")
+		replica.Do(t, "REPLICAOF", "NO", "ONE")
+		v.current.Store(replica)
+		master.Do(t, "DEL", key)
+		demote(t, master)
+	}
+}
+
+// A connection that leads to the old master after a failover, where the key has gone, makes no hold lost: the new master has it.
+func TestOldMasterHasForgottenTheHold(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]func(*Client) acquirer{
+		"plain":      func(c *Client) acquirer { return NewRedisLock("lock", c, WithWatchdog(time.Minute)) },
+		"reentrant":  func(c *Client) acquirer { return NewReentrantLock("lock", c, WithWatchdog(time.Minute)) },
+		"read/write": func(c *Client) acquirer { return NewRWLock("lock", c, WithWatchdog(time.Minute)) },
+	}
+	calls := map[string]func(Hold) error{
+		"extend": func(h Hold) error {
+			if err := h.Extend(t.Context(), 2*time.Minute); !IsRetryableErr(err) {
+				return err
+			}
+			return h.Extend(t.Context(), 2*time.Minute) // over another connection
+		},
+		"unlock": func(h Hold) error { return h.Unlock(t.Context()) },
+	}
+	for kind, lock := range kinds {
+		for call, do := range calls {
+			t.Run(kind+"/"+call, func(t *testing.T) {
+				t.Parallel()
+				v, fail := startForgetfulPair(t)
+				c, err := NewClient("tcp", v.address, "")
+				require.NoError(t, err)
+				defer c.Close() //nolint:errcheck // a second Close does nothing
+				h, err := lock(c).Acquire(t.Context())
+				require.NoError(t, err)
+				fail(keyOf(c, "lock"))
+				require.NoError(t, do(h))
+			})
+		}
+	}
+}
+
+// When the new master does not have it either, it is lost, and Unlock says so.
+func TestNeitherMasterHasTheHold(t *testing.T) {
+	t.Parallel()
+	v, fail := startForgetfulPair(t)
+	c, err := NewClient("tcp", v.address, "")
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	h, err := NewRedisLock("lock", c, WithWatchdog(time.Minute)).Acquire(t.Context())
+	require.NoError(t, err)
+	fail(keyOf(c, "lock"))
+	v.current.Load().Do(t, "DEL", keyOf(c, "lock"))
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+}

@@ -1,0 +1,115 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// confirmation is what a request waits for after it has taken or lengthened a lock: so many replicas that have it. WAIT says
+// how many have all that was written over its own connection, so that it follows the request there.
+type confirmation struct {
+	replicas int
+	timeout  time.Duration
+}
+
+// confirmation is nil for a lock that needs none.
+func (s *lockSettings) confirmation() *confirmation {
+	if s.replicas == 0 {
+		return nil
+	}
+	return &confirmation{s.replicas, s.replicaTimeout}
+}
+
+func (c *confirmation) request() request {
+	return request{cmd: "WAIT", args: []any{c.replicas, c.timeout.Milliseconds()}, waits: c.timeout}
+}
+
+// errTooFewReplicas is a lock that too few replicas have. The server has answered: the lock is there, to be released.
+type errTooFewReplicas struct{ got int64 }
+
+func (e errTooFewReplicas) Error() string { return fmt.Sprintf("%v: %d confirmed", ErrReplicas, e.got) }
+
+// Unwrap returns the reason.
+func (e errTooFewReplicas) Unwrap() error { return ErrReplicas }
+
+// longest is how long the server may take on top of what a command may.
+func (c *confirmation) longest() time.Duration {
+	if c == nil {
+		return 0
+	}
+	return c.timeout
+}
+
+// judge reads the answer to WAIT.
+func (c *confirmation) judge(reply any, err error) error {
+	got, err := redis.Int64(reply, err)
+	switch {
+	case err != nil:
+		return err
+	case got < int64(c.replicas):
+		return errTooFewReplicas{got}
+	}
+	return nil
+}
+
+// confirm follows a request that was answered on the connection. What took nothing needs no replica.
+func (d *poolDriver) confirm(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request, reply any) error {
+	if code, _ := readGrant(reply); code != answerOurs {
+		return nil
+	}
+	reply, err := d.doOnce(ctx, c, conn, timeout+r.confirm.timeout, r.confirm.request())
+	return r.confirm.judge(reply, err)
+}
+
+// ask sends a script that takes or lengthens a lock, and waits for its replicas.
+func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
+	return c.evalConfirmed(ctx, ofLease(settings.lease), s, settings.confirmation())
+}
+
+// confirming is a task whose request waits for replicas.
+type confirming interface{ confirmation() *confirmation }
+
+func (r *renewal) confirmation() *confirmation { return r.lease.confirm }
+
+// most is the confirmation that a batch waits for: that of the task which wants the most.
+func most(batch []*job) (all *confirmation) {
+	for _, j := range batch {
+		t, ok := j.task.(confirming)
+		if !ok || t.confirmation() == nil {
+			continue
+		}
+		if all == nil {
+			all = &confirmation{}
+		}
+		c := t.confirmation()
+		all.replicas, all.timeout = max(all.replicas, c.replicas), max(all.timeout, c.timeout)
+	}
+	return all
+}
+
+// confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
+func confirmed(batch []*job, outcomes []outcome) {
+	for i, j := range batch {
+		t, ok := j.task.(confirming)
+		if !ok || t.confirmation() == nil || !isOurs(outcomes[i].reply) {
+			continue
+		}
+		switch o := &outcomes[i]; {
+		case o.unacked != nil:
+			o.err = o.unacked
+		case o.acks < int64(t.confirmation().replicas):
+			o.err = errTooFewReplicas{o.acks}
+		}
+	}
+}
+
+// renewer is the worker that renews the lease. Those that wait for replicas have one of their own: it waits too.
+func (l *lease) renewer() *worker {
+	if l.confirm != nil {
+		return l.client.replicator
+	}
+	return l.client.watchdog
+}

@@ -1,0 +1,212 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock/utils"
+)
+
+// redAttempt is one call for a RedLock: rounds, each of which asks all nodes at once.
+type redAttempt struct {
+	lock   *RedLock
+	caller context.Context
+	asking []atomic.Bool // by node: a request of the call is under way
+}
+
+// round is one of them. A node's grant becomes part of its hold when it comes, and is given back when the round has
+// failed by then.
+type round struct {
+	*redAttempt
+	id    string
+	hold  *bundle
+	votes chan vote
+
+	answered []bool         // by node
+	left     int            // votes that are still to come
+	ours     int            // nodes that have granted the lock
+	tokens   map[int]int64  // their fencing tokens
+	others   int            // nodes where others hold it
+	failed   []vote         // the rest
+	servers  map[string]int // the nodes by what their servers are called
+}
+
+// try makes one round, under a value for each node that no other one uses: what is given back is not asked for again.
+func (a *redAttempt) try(ctx context.Context) (*level, error) {
+	l := a.lock
+	id, err := utils.NewID()
+	if err != nil {
+		return nil, err
+	}
+	n := len(l.clients)
+	r := &round{redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n), left: n, servers: map[string]int{}, tokens: map[int]int64{}}
+	r.hold = newBundle(l.client, l.key, nil, l.need, &l.whole)
+	start := time.Now()
+	for node := range l.clients {
+		r.start(node)
+	}
+	err = r.count(ctx)
+	if err == nil && l.part.fencing {
+		err = r.raise(ctx)
+	}
+	if err != nil {
+		r.hold.abandon()
+		return nil, err
+	}
+	return r.hold.grant(a.caller, start, &l.whole)
+}
+
+// meeting is how long a client whose server is not known yet is waited for when there is a quorum without it, once.
+const meeting = 50 * time.Millisecond
+
+// count takes votes in until the round is decided. No error is a quorum.
+func (r *round) count(ctx context.Context) error {
+	patience := time.NewTimer(r.lock.patience())
+	defer patience.Stop()
+	var met <-chan time.Time
+	for {
+		decided, err := r.verdict()
+		if decided && (err != nil || r.left == 0 || met == nil && r.known()) {
+			return err
+		}
+		if decided && met == nil {
+			met = time.After(meeting)
+		}
+		select {
+		case v := <-r.votes:
+			if err := r.add(v); err != nil {
+				return err
+			}
+		case <-met:
+			return nil
+		case <-patience.C:
+			r.giveUp()
+		case <-ctx.Done():
+			return errLeft
+		}
+	}
+}
+
+// known says that the servers of all clients are known from before. It says so from its second time on: a client that
+// did not answer then is not waited for again.
+func (r *round) known() bool {
+	all := true
+	for _, c := range r.lock.clients {
+		all = c.met.Swap(true) && all
+	}
+	return all
+}
+
+// add counts a vote. Two clients of one server are a mistake.
+func (r *round) add(v vote) error {
+	r.left--
+	r.answered[v.node] = true
+	if v.server != "" {
+		r.lock.clients[v.node].met.Store(true)
+		if other, taken := r.servers[v.server]; taken {
+			return fmt.Errorf("%w: clients %d and %d: are of the same server", ErrInvalid, min(v.node, other), max(v.node, other))
+		}
+		r.servers[v.server] = v.node
+	}
+	switch v.err {
+	case nil:
+		r.ours++
+		r.tokens[v.node] = v.fence
+	case ErrLockAcquiredByOthers: //nolint:errorlint // our own sentinel, as it is
+		r.others++
+	default:
+		r.failed = append(r.failed, v)
+	}
+	return nil
+}
+
+// raise makes the highest token that of the hold: a quorum of the nodes has to know it, so that a later hold, which shares a
+// node with that, has a higher one.
+func (r *round) raise(ctx context.Context) error {
+	l := r.lock
+	for _, fence := range r.tokens {
+		r.hold.whole.fence = max(r.hold.whole.fence, fence)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	defer cancel()
+	raised := make(chan vote, len(r.tokens))
+	for node := range r.tokens {
+		c := l.clients[node]
+		one := func() {
+			raised <- vote{node: node, err: c.raise(ctx, &l.part, c.redisKey(l.key), r.hold.whole.fence)}
+		}
+		if r.tokens[node] == r.hold.whole.fence {
+			raised <- vote{node: node}
+		} else if !c.tasks.start(one) {
+			raised <- vote{node: node, err: ErrClosed}
+		}
+	}
+	r.failed = nil
+	known := 0
+	for range r.tokens {
+		v := <-raised
+		if v.err != nil {
+			if errors.Is(v.err, errLeft) {
+				v.err = errTimeout
+			}
+			r.failed = append(r.failed, v)
+			continue
+		}
+		if known++; known == l.need {
+			return nil
+		}
+	}
+	if r.caller.Err() != nil {
+		return errLeft
+	}
+	return r.tooFew()
+}
+
+// giveUp counts the nodes that have not answered as failed.
+func (r *round) giveUp() {
+	for node, answered := range r.answered {
+		if !answered {
+			r.failed = append(r.failed, vote{node: node, err: errTimeout})
+		}
+	}
+	r.left = 0
+}
+
+// verdict says whether the round is decided, and why it has failed.
+func (r *round) verdict() (decided bool, err error) {
+	need := r.lock.need
+	switch {
+	case r.ours >= need:
+		return true, nil
+	case r.ours+r.left >= need:
+		return false, nil
+	case r.ours+r.others >= need:
+		return true, ErrLockAcquiredByOthers
+	case r.ours+r.others+r.left >= need:
+		return false, nil
+	}
+	return true, r.tooFew()
+}
+
+// tooFew is the error of a round in which too few nodes have answered. It matches what is wrong with each of them, but
+// what will not pass by itself only where the lock cannot be had without that.
+func (r *round) tooFew() error {
+	final := 0
+	for _, v := range r.failed {
+		if !v.passes() {
+			final++
+		}
+	}
+	var all []error
+	for _, v := range r.failed {
+		err := v.err
+		if !v.passes() && len(r.lock.clients)-final >= r.lock.need {
+			err = errors.New(err.Error())
+		}
+		all = append(all, &NodeError{Node: v.node, Err: err})
+	}
+	return joined(ErrQuorum, all)
+}

@@ -1,0 +1,129 @@
+package relock
+
+import (
+	"context"
+	"slices"
+)
+
+// acquire is the call of one who reads or writes, by the settings.
+func (l *RWLock) acquire(ctx context.Context, s *lockSettings, block bool) (*level, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	id, err := l.ownerID(ctx, rwKind)
+	if err != nil {
+		return nil, err
+	}
+	w := l.client.newWait(ctx, s, block)
+	defer w.cancel()
+	o := l.client.enter(ownerOf{l.key, id, rwKind})
+	defer l.client.exit(o)
+	line := l.client.queue.enter(l.key, l.redisKey())
+	defer line.exit()
+	a := &rwAttempt{lock: l, wait: w, owner: o}
+	kind := byte(sharedWait)
+	if s.write {
+		kind = writeWait
+	}
+	a.queued = newQueued(line, kind, s, !block, a.body)
+	w.queued = a.queued
+	o.join(w)
+	defer o.part(w)
+	defer a.queued.leave()
+	return w.acquire(a.try)
+}
+
+// rwAttempt is the wait of one call for a read/write lock.
+type rwAttempt struct {
+	lock   *RWLock
+	wait   *wait
+	owner  *owner
+	queued *queued
+}
+
+// try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
+func (a *rwAttempt) try(ctx context.Context) (*level, error) {
+	if !a.owner.turn.takeUntil(ctx) {
+		return nil, errLeft
+	}
+	defer a.owner.turn.give()
+	if l := a.owner.lease; l != nil {
+		return a.reenter(ctx, l)
+	}
+	return a.first(ctx)
+}
+
+// body is what the lock stores under a hold.
+func (a *rwAttempt) body(string) (owner, info string) {
+	return a.owner.key.id, a.lock.client.identity.rwInfo(a.wait.settings.label)
+}
+
+// first asks for a hold, in the queue's order.
+func (a *rwAttempt) first(ctx context.Context) (*level, error) {
+	sent, err := a.queued.attempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := a.queued.granted()
+	p := rwProtocol{redisKey: a.lock.redisKey(), hold: g.hold}
+	l := newLease(a.lock.client, a.lock.key, p, sent, a.wait.settings, g.doubt)
+	l.undo, l.fence = g.undo, g.fence
+	return a.wait.beginFor(a.owner, l, sent)
+}
+
+// reenter goes one level deeper, without queueing. When it cannot know whether the server did, the levels are put right
+// in the background.
+func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
+	if err := l.check(); err != nil {
+		return nil, lostLevel(err)
+	}
+	c, s := a.lock.client, a.wait.settings
+	o, d := c.ask(ctx, s, a.deeper(l))
+	switch {
+	case o.err != nil:
+		if d.exists() { // also for want of replicas: else one who reads could keep others out like one who writes
+			c.clean(l.cleanup(doubt{}))
+		}
+		return nil, o.err
+	case o.reply == int64(answerShared):
+		return nil, ErrUpgrade
+	case o.reply != int64(answerOurs):
+		why := l.refused()
+		l.lose(why)
+		return nil, why
+	}
+	if err := l.believe(o.sent, s.lease); err != nil {
+		return nil, lostLevel(err)
+	}
+	return l.push(a.wait.caller, o.sent, s)
+}
+
+// deeper is the request for one level more.
+func (a *rwAttempt) deeper(l *lease) scripted {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq++
+	l.length = max(l.length, a.wait.settings.asked()) // whether it is answered or not
+	writes := int(l.writes)
+	reads := l.live - writes
+	if a.wait.settings.write {
+		writes++
+	} else {
+		reads++
+	}
+	return l.protocol.(rwProtocol).enter(reads, writes, l.seq, a.wait.settings.asked())
+}
+
+// newestThat picks the newest level that writes, or that reads; nil when there is none.
+func newestThat(write bool) func(*lease) *level {
+	return func(l *lease) *level {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, h := range slices.Backward(l.levels) {
+			if h.settings.write == write {
+				return h
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,156 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// The lock that is lost is lost for all levels, and another hold is not touched by the Unlocks that follow.
+func TestRWLockLoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l, other := NewRWLock("k", c, WithExpiry(300*time.Millisecond)), NewRWLock("k", sibling(t, s, c), WithBlock())
+	me := as(t, "me")
+	w, err := l.Acquire(me)
+	require.NoError(t, err)
+	r, err := l.RAcquire(me)
+	require.NoError(t, err)
+	require.ErrorIs(t, endedWithin(t, r.Context(), 10*time.Second), ErrLockLost)
+	require.ErrorIs(t, w.Err(), ErrLockLost)
+	require.NoError(t, other.Lock(t.Context()))
+	require.ErrorIs(t, l.TryRLock(me), ErrLockLost, "until the outermost Unlock")
+	require.ErrorIs(t, l.TryLock(me), ErrLockLost)
+	err = l.Unlock(me)
+	require.ErrorIs(t, err, ErrLockLost)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.ErrorIs(t, l.RUnlock(me), ErrLockLost)
+	require.ErrorIs(t, l.TryRLock(me), ErrLockAcquiredByOthers)
+	require.NoError(t, other.Unlock(t.Context()))
+
+	require.NoError(t, l.Lock(me))
+	s.Do(t, "DEL", keyOf(c, "k"))
+	require.ErrorIs(t, l.TryRLock(me), ErrLockLost)
+	require.ErrorIs(t, l.Unlock(me), ErrLockLost)
+	require.NoError(t, l.RLock(me))
+	h, err := l.RAcquire(me)
+	require.NoError(t, err)
+	s.Do(t, "DEL", keyOf(c, "k"))
+	require.ErrorIs(t, h.Extend(t.Context(), time.Second), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	require.ErrorIs(t, l.RUnlock(me), ErrLockLost)
+	requireRWGone(t, s, c, "k")
+}
+
+// A level that is over by its maximum hold counts no longer, and with the last that writes others may read.
+func TestRWLockMaxHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l, other := NewRWLock("k", c), NewRWLock("k", sibling(t, s, c))
+	me := as(t, "me")
+	require.NoError(t, l.RLock(me))
+	w, err := NewRWLock("k", c, WithMaxHold(200*time.Millisecond)).Acquire(me)
+	require.NoError(t, err)
+	require.ErrorIs(t, other.TryRLock(t.Context()), ErrLockAcquiredByOthers)
+	require.ErrorIs(t, endedWithin(t, w.Context(), 10*time.Second), ErrMaxHold)
+	eventually(t, 10*time.Second, func() bool { return other.TryRLock(t.Context()) == nil }, "it reads only")
+	require.NoError(t, other.RUnlock(t.Context()))
+	require.ErrorIs(t, w.Unlock(t.Context()), ErrMaxHold)
+	require.NoError(t, l.Lock(me))
+	require.NoError(t, l.Unlock(me))
+	require.NoError(t, l.RUnlock(me))
+	requireRWGone(t, s, c, "k")
+}
+
+// Each hold of many is renewed by itself, and Extend lengthens it.
+func TestRWLockRenewals(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	l := NewRWLock("k", c, WithWatchdog(time.Second))
+	var holds []Hold
+	for i := range 20 {
+		h, err := l.RAcquire(as(t, fmt.Sprint(i)))
+		require.NoError(t, err)
+		holds = append(holds, h)
+	}
+	begin := time.Now()
+	for _, h := range holds {
+		until := h.ValidUntil()
+		eventually(t, 10*time.Second, func() bool { return h.ValidUntil().After(until) }, "renewed")
+	}
+	eventually(t, 10*time.Second, func() bool { return time.Since(begin) > 1500*time.Millisecond }, "a lease and a half")
+	require.NoError(t, holds[7].Extend(t.Context(), time.Minute))
+	require.Greater(t, pttl(t, s, c, "k"), 50*time.Second)
+	for _, h := range holds {
+		require.NoError(t, h.Err())
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	requireRWGone(t, s, c, "k")
+}
+
+// One at a time writes, and nobody reads then: what readers see of two numbers that writers change is always whole.
+func TestRWLockExclusion(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]LockOption{{WithBlock()}, {WithBlock(), WithFair()}} {
+		t.Run(fmt.Sprint("options ", len(opts)), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := newTestClient(t, s)
+			clients := []*Client{c, sibling(t, s, c), sibling(t, s, c)}
+			var readers, writers atomic.Int32
+			var most atomic.Int32
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			defer cancel()
+			var group sync.WaitGroup
+			for i := range 24 {
+				l := NewRWLock("k", clients[i%3], opts...)
+				group.Go(func() {
+					for n := range 12 {
+						if (i+n)%6 > 0 {
+							h, err := l.RAcquire(ctx)
+							if err != nil {
+								t.Errorf("read: %v", err)
+								return
+							}
+							now := readers.Add(1)
+							for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+							}
+							if writers.Load() > 0 && h.Err() == nil {
+								t.Error("reads while another one writes")
+							}
+							time.Sleep(2 * time.Millisecond)
+							readers.Add(-1)
+							_ = h.Unlock(ctx)
+							continue
+						}
+						h, err := l.Acquire(ctx)
+						if err != nil {
+							t.Errorf("write: %v", err)
+							return
+						}
+						if w, r := writers.Add(1), readers.Load(); (w > 1 || r > 0) && h.Err() == nil {
+							t.Errorf("%d write, %d read", w, r)
+						}
+						time.Sleep(time.Millisecond)
+						writers.Add(-1)
+						_ = h.Unlock(ctx)
+					}
+				})
+			}
+			group.Wait()
+			t.Logf("%d readers at once", most.Load())
+			require.Greater(t, most.Load(), int32(2), "readers share")
+			requireRWGone(t, s, c, "k")
+		})
+	}
+}

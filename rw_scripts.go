@@ -1,0 +1,66 @@
+package relock
+
+import "time"
+
+// queueing is the scripts with which the waits of some kinds of locks queue. All of them share the queue of a lock, the
+// messages and the polls.
+type queueing struct{ try, enqueue, claim, cancel, poll *Script }
+
+var (
+	mutexScripts = &queueing{tryScript, enqueueScript, claimScript, cancelScript, pollScript}
+	rwScripts    = &queueing{rwTryScript, rwEnqueueScript, rwClaimScript, rwCancelScript, rwPollScript}
+)
+
+// The kinds of waits for a read/write lock. Those for others are p and r.
+const (
+	sharedWait = 's'
+	writeWait  = 'w'
+)
+
+func (w *queued) scripts() *queueing { return scriptsFor(w.kind) }
+
+func scriptsFor(kind byte) *queueing {
+	if kind == sharedWait || kind == writeWait {
+		return rwScripts
+	}
+	return mutexScripts
+}
+
+// scriptsOf is scriptsFor by the name of a wait.
+func scriptsOf(wait string) *queueing {
+	if _, rest := cutHold(wait); rest != "" {
+		return scriptsFor(rest[0])
+	}
+	return mutexScripts
+}
+
+// rwProtocol enters, renews and releases a hold of a read/write lock.
+type rwProtocol struct {
+	redisKey, hold string
+	writes         int // of the levels, those that write
+}
+
+// writing is the protocol for a hold of which so many levels write.
+func (p rwProtocol) writing(levels int) rwProtocol {
+	p.writes = levels
+	return p
+}
+
+func (p rwProtocol) enter(reads, writes, seq int, lease time.Duration) scripted {
+	return scripted{rwEnterScript, p.redisKey, []any{p.hold, reads, writes, seq, lease.Milliseconds()}}
+}
+
+func (p rwProtocol) renew(lease time.Duration) scripted {
+	return scripted{rwRenewScript, p.redisKey, []any{p.hold, lease.Milliseconds()}}
+}
+
+// release does not keep the key: a read/write lock has no minimum hold.
+func (p rwProtocol) release(levels, seq int, _ time.Duration) scripted {
+	writes := min(p.writes, levels)
+	return scripted{rwReleaseScript, p.redisKey, []any{p.hold, levels - writes, writes, seq}}
+}
+
+// rwInfo is what a read/write lock stores of a holder.
+func (i identity) rwInfo(label string) string {
+	return "relock/1|s" + i.process + label + "|" + since()
+}

@@ -1,0 +1,223 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// Many callers of few objects, whose contexts end at any time, and two clients: nobody is inside with another, and
+// nothing is left behind.
+func TestStormOfSeats(t *testing.T) { eachKind(t, false, stormOfSeats) }
+
+func stormOfSeats(t testing.TB, m queueMode) {
+	q := newQueueBench(t, m, 2)
+	objects := []anyLock{q.lock(q.clients[0]), q.lock(q.clients[1])}
+	var inside, total, passed int // guarded by the lock
+	var group sync.WaitGroup
+	for g := range 24 {
+		lock, reentrant := objects[g%2], m.kind == "ReentrantLock"
+		switch {
+		case g%3 == 0:
+			lock = q.lock(q.clients[g%2], WithLabel(fmt.Sprint(g%2)))
+		case g > 20 && reentrant: // several goroutines of one owner
+			lock, reentrant = q.lock(q.clients[0], WithOwner("one")), false
+		}
+		group.Go(func() {
+			for n := range 60 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if n%3 == 0 {
+					time.AfterFunc(rand.N(3*time.Millisecond), cancel)
+				}
+				err := lock.Do(ctx, func(ctx context.Context) error {
+					h, ok := HoldFromContext(ctx, queueKey)
+					if l := leaseOf(h); l.owner == nil || !strings.HasSuffix(l.owner.key.id, ":one") {
+						if inside++; inside != 1 || !ok {
+							t.Error("two at once")
+						}
+						total++
+						passed = max(passed, l.passes)
+						inside--
+					}
+					if n%7 == 0 {
+						time.Sleep(100 * time.Microsecond)
+					}
+					if reentrant && n%5 == 0 {
+						return lock.Do(ctx, noWork)
+					}
+					return nil
+				})
+				if err != nil && (n%3 != 0 || !errors.Is(err, context.Canceled)) {
+					t.Errorf("Do: %v", err)
+				}
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d times inside, up to %d passes in a row", total, passed)
+	require.Positive(t, passed)
+	q.requireNothingLeft()
+	q.requireNoLines()
+	q.requireForgotten()
+}
+
+// Close ends those who wait in memory, and a lock that was passed on.
+func TestCloseEndsSeats(t *testing.T) {
+	eachKind(t, false, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 2)
+		c := sibling(t, q.server, q.clients[0])
+		q.clients[0] = c
+		h := q.take(c)
+		all := []*waiting{}
+		for n := range 5 {
+			all = append(all, q.sits(context.Background(), n))
+		}
+		fresh(h)
+		q.unlock(h)
+		next := all[0].granted()
+		require.NoError(t, c.Close())
+		for _, w := range all[1:] {
+			require.ErrorIs(t, w.end(), ErrClosed)
+		}
+		require.ErrorIs(t, next.Err(), ErrClosed)
+		require.Empty(t, c.queue.lines)
+	})
+}
+
+// A seat that is given the lock at the moment when it is woken leaves the wake-up to its place, which is another's then.
+func TestPassedOnAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	q := newSeatBench(t)
+	h := q.take(q.clients[0])
+	w := q.sits(t.Context(), 0)
+	c, l := q.clients[0], h.(*level).lease
+	next, left := c.queue.next(q.key, time.Now().Add(time.Hour), 0, h.(*level).settings)
+	require.Nil(t, left)
+	place := c.queue.lines[q.key].place
+	place.nudge() // it wakes, finds that it was given the lock, and waits for that
+	eventually(t, queuePatience, func() bool { return len(place.wake) == 0 }, "awake")
+	l.mu.Lock()
+	l.passes++
+	passed := l.add(next.wait.caller, time.Now(), next.wait.settings)
+	l.mu.Unlock()
+	next.turn <- offer{hold: passed}
+	require.Same(t, passed, w.granted())
+	require.Len(t, place.wake, 1)
+	l.lose(ErrLockLost) // the first hold was not unlocked
+	q.requireNothingLeft()
+	q.requireNoLines()
+}
+
+// An Extend that was under way as the lock was passed on says that its hold is over.
+func TestExtendDuringAPass(t *testing.T) {
+	t.Parallel()
+	q, proxy := newSeatBenchBehind(t)
+	h := q.take(q.clients[0])
+	w := q.sits(t.Context(), 0)
+	renewal := faults.Script(renewScript.sha)
+	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
+	extended := async(t, func() error { return h.Extend(t.Context(), time.Hour) })
+	require.True(t, proxy.Await(renewal, 1, queuePatience))
+	fresh(h)
+	q.unlock(h)
+	next := w.granted()
+	require.ErrorIs(t, resultWithin(t, extended, queuePatience), ErrNotHeld)
+	require.NoError(t, next.Err())
+	q.unlock(next)
+	q.requireNothingLeft()
+}
+
+// The key stays for no longer than the next holder asks for.
+func TestExtendAndPass(t *testing.T) {
+	t.Parallel()
+	q := newSeatBench(t)
+	h := q.take(q.clients[0])
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
+	w := q.sits(t.Context(), 0)
+	fresh(h)
+	next, _ := q.handOver(h, w)
+	require.LessOrEqual(t, pttl(t, q.server, q.clients[0], queueKey), defaultLease)
+	q.unlock(next)
+	q.requireNothingLeft()
+}
+
+// Nobody says that others hold a lock of which Redis has said nothing.
+func TestSeatsBeforeASilentServer(t *testing.T) {
+	t.Parallel()
+	q := newSeatBench(t)
+	q.server.Pause(t)
+	defer q.server.Resume(t)
+	var all []*waiting
+	for range 20 {
+		all = append(all, q.wait(t.Context(), q.clients[0], WithBlockTimeout(200*time.Millisecond)))
+	}
+	for _, w := range all {
+		require.NotErrorIs(t, w.end(), ErrLockAcquiredByOthers)
+		require.True(t, IsRetryableErr(w.err), w.err)
+	}
+}
+
+// What is known of others in the queue is what the last answer has said.
+func TestOthersAreForgotten(t *testing.T) {
+	eachKind(t, false, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 2)
+		h := q.take(q.clients[0])
+		ctx, cancel := context.WithCancel(t.Context())
+		remote := q.wait(ctx, q.clients[1])
+		q.awaitQueued(1)
+		w := q.sits(t.Context(), 0)
+		line := q.clients[0].queue.lines[q.key]
+		require.True(t, line.remote)
+		cancel()
+		require.ErrorIs(t, remote.end(), context.Canceled)
+		q.awaitQueued(1)
+		grantedAt(h, time.Now().Add(-passBeside))
+		q.unlock(h)
+		h = w.granted() // by Redis
+		q.sits(t.Context(), 0)
+		require.False(t, q.clients[0].queue.lines[q.key].remote)
+		q.unlock(h)
+	})
+}
+
+// prepared brings holds that were made before, one after the other.
+type prepared struct{ holds []*level }
+
+func (p *prepared) stand(l *line, _ *queued) *queued {
+	return newQueued(l, 'p', &lockSettings{}, false, nil)
+}
+
+func (p *prepared) try(context.Context) (h *level, err error) {
+	h, p.holds = p.holds[0], p.holds[1:]
+	return h, nil
+}
+
+// A hold whose belief has ended on its way to the call, as in a process that was stopped meanwhile, is not returned.
+func TestHoldThatEndedOnItsWay(t *testing.T) {
+	t.Parallel()
+	q := newSeatBench(t)
+	c := q.clients[0]
+	over, err := NewRedisLock("first", c, WithExpiry(minLimit)).Acquire(t.Context())
+	require.NoError(t, err)
+	valid, err := NewRedisLock("second", c).Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
+	line := c.queue.enter(queueKey, q.key)
+	defer line.exit()
+	w := c.newWait(t.Context(), &lockSettings{poll: time.Second}, true)
+	h, err := w.sitForValid(line, &prepared{[]*level{over.(*level), valid.(*level)}})
+	require.NoError(t, err)
+	require.Same(t, valid, h)
+	require.ErrorIs(t, over.Unlock(t.Context()), ErrNotHeld, "is given back")
+	require.NoError(t, valid.Unlock(t.Context()))
+}

@@ -1,0 +1,79 @@
+package relock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// newSeatBench is a bench with an unfair plain lock with several waiters of one client, and another client.
+func newSeatBench(t testing.TB, opts ...ClientOption) *queueBench {
+	return newQueueBench(t, queueMode{"RedisLock", false}, 2, opts...)
+}
+
+// newSeatBenchBehind is a bench whose one client is behind a proxy, and whose server knows the scripts.
+func newSeatBenchBehind(t testing.TB, opts ...ClientOption) (*queueBench, *faults.Proxy) {
+	s := taught(t, redistest.Start(t))
+	proxy := faults.Start(t, s.Network, s.Address)
+	behind := &redistest.Server{Network: proxy.Network, Address: proxy.Address}
+	q := &queueBench{TB: t, queueMode: queueMode{"RedisLock", false}, server: s, clients: []*Client{newTestClient(t, behind, opts...)}}
+	q.key = keyOf(q.clients[0], queueKey)
+	return q, proxy
+}
+
+// sits begins to wait at the first client, behind n others; the first of them then stands in Redis too.
+func (q *queueBench) sits(ctx context.Context, n int, opts ...LockOption) *waiting {
+	q.Helper()
+	w := q.wait(ctx, q.clients[0], opts...)
+	eventually(q, queuePatience, func() bool { return q.clients[0].waiting(q.key) == n+1 }, "sits")
+	eventually(q, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "the first waits in Redis")
+	return w
+}
+
+// restsInRedis says that the first seat's place is in Redis, with nothing of it under way.
+func (q *queueBench) restsInRedis(c *Client) bool {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	l := c.queue.lines[q.key]
+	return l != nil && len(l.seats) > 0 && l.seats[0].place != nil
+}
+
+func (q *queueBench) value() string {
+	q.Helper()
+	value, _ := q.server.Do(q, "GET", q.key).([]byte)
+	return string(value)
+}
+
+// fresh gives a hold all the time in the world to be passed on.
+func fresh(h Hold) { grantedAt(h, time.Now().Add(time.Hour)) }
+
+// grantedAt makes the lease of a hold look as if Redis had granted it then.
+func grantedAt(h Hold, at time.Time) {
+	l := h.(*level).lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = at.Sub(l.client.beliefs.start)
+}
+
+// requireNoLines checks that the clients have forgotten their waits.
+func (q *queueBench) requireNoLines() {
+	q.Helper()
+	for _, c := range q.clients {
+		eventually(q, queuePatience, func() bool {
+			c.queue.mu.Lock()
+			defer c.queue.mu.Unlock()
+			return len(c.queue.lines) == 0 && len(c.queue.waits) == 0
+		}, "nothing is remembered")
+	}
+}
+
+// believeLess moves the end of a hold's belief to so long from now.
+func believeLess(h Hold, d time.Duration) {
+	l := h.(*level).lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = time.Now().Add(d)
+}

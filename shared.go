@@ -1,0 +1,95 @@
+package relock
+
+import "sync"
+
+// shared is a lock object as its goroutines share it: taken from Lock to the matching Unlock, also when the hold is lost
+// in between.
+type shared struct {
+	mu    sync.Mutex
+	held  *level        // by Lock, until the matching Unlock
+	freed chan struct{} // closed then; nil while nobody waits for it
+}
+
+// lockBy takes the key by compete, and then the object for its user. All who wait do so for the key: the object is free
+// once they have it, unless a hold of its was lost that is not unlocked yet.
+func (o *shared) lockBy(w *wait, compete func(*wait) (*level, error)) (*level, error) {
+	for w.block || !o.isTaken() {
+		h, err := compete(w)
+		if err != nil || o.take(h) {
+			return h, err
+		}
+		_ = h.unlock() // one that fails is repeated
+		if !w.block || !o.awaitFree(w) {
+			break
+		}
+	}
+	w.note(ErrLockAcquiredByOthers)
+	return nil, w.reason()
+}
+
+func (o *shared) isTaken() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held != nil
+}
+
+// take makes the hold the object's, unless it has one.
+func (o *shared) take(h *level) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.held == nil {
+		o.held = h
+	}
+	return o.held == h
+}
+
+// awaitFree waits for the Unlock of the object's hold.
+func (o *shared) awaitFree(w *wait) bool {
+	o.mu.Lock()
+	if o.held == nil {
+		o.mu.Unlock()
+		return true
+	}
+	if o.freed == nil {
+		o.freed = make(chan struct{})
+	}
+	freed := o.freed
+	o.mu.Unlock()
+	select {
+	case <-freed:
+		return true
+	case <-w.ctx.Done():
+	case <-w.client.life.Done():
+	}
+	return false
+}
+
+// unlock ends a hold that lockBy got. The object is free before the key, which the next user of both may get.
+func (o *shared) unlock(h *level) error {
+	if h == nil {
+		return ErrNotHeld
+	}
+	o.mu.Lock()
+	if o.held == h {
+		o.held = nil
+		if o.freed != nil {
+			close(o.freed)
+			o.freed = nil
+		}
+	}
+	o.mu.Unlock()
+	return h.unlock()
+}
+
+// current is the object's hold, or nil.
+func (o *shared) current() *level {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held
+}
+
+// waitsForItself says that a call would wait for h, a hold that its context carries: one that is live, or that keeps the
+// object taken, lost or not.
+func (o *shared) waitsForItself(h *level) bool {
+	return h != nil && (h.state() == nil || o.current() == h)
+}

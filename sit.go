@@ -1,0 +1,135 @@
+package relock
+
+import (
+	"context"
+	"errors"
+)
+
+// sitter is a call that can sit.
+type sitter interface {
+	// stand is where the call stands in Redis once it is the first of its line: on a place of its own, or on one that
+	// another call has left.
+	stand(l *line, left *queued) *queued
+	// try makes an attempt from there.
+	try(ctx context.Context) (*level, error)
+}
+
+// sit waits in the client's line until the call is the first of it, or another gives the lock to it. The first asks
+// Redis. Neither a hold nor an error: a call for a reentrant lock begins anew.
+func (w *wait) sit(l *line, a sitter) (*level, error) {
+	s, err := l.sit(w)
+	switch {
+	case errors.Is(err, errOtherKind): // Redis says who is mistaken
+		w.queued = a.stand(l, nil)
+		defer w.queued.leave()
+		return w.acquire(a.try)
+	case err != nil:
+		return nil, err
+	}
+	for {
+		o, ok := s.await()
+		switch {
+		case !ok && w.isOver():
+			return w.stop(s)
+		case !ok:
+			if h, done, err := w.goDeeper(s); done {
+				return h, err
+			}
+		case o.hold != nil:
+			return w.passed(o.hold)
+		case o.transfer != nil:
+			return w.take(o.transfer)
+		default:
+			if h, done, err := w.lead(s, a, o.place); done {
+				return h, err
+			}
+		}
+	}
+}
+
+// sitForValid is sit until it brings a hold that is not over: a process that is stopped while a hold is passed on to one of
+// its goroutines may go on when the belief has ended.
+func (w *wait) sitForValid(l *line, a sitter) (*level, error) {
+	for {
+		h, err := w.sit(l, a)
+		if h == nil || err != nil || h.state() == nil {
+			return h, err
+		}
+		_ = h.unlock() // the loss was logged
+		w.note(errLate)
+		if w.isOver() {
+			return nil, w.reason()
+		}
+	}
+}
+
+// isOver says that the call waits no longer.
+func (w *wait) isOver() bool { return w.ctx.Err() != nil || w.client.life.Err() != nil }
+
+// stop ends a wait in memory, with what was offered at the last moment.
+func (w *wait) stop(s *seat) (*level, error) {
+	switch o := s.leave(nil); {
+	case o.hold != nil:
+		return w.passed(o.hold)
+	case o.transfer != nil:
+		return w.take(o.transfer)
+	}
+	w.note(s.line.reason())
+	return w.passed(nil)
+}
+
+// lead waits in Redis, for all who sit behind. It says no when another call is about to give the lock to this one, whose
+// place is another's then.
+func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err error) {
+	w.seat, w.queued = s, a.stand(s.line, left)
+	again := true
+	if left != nil { // the server has said that it waits
+		w.note(ErrLockAcquiredByOthers)
+		h, again = w.sleep(ErrLockAcquiredByOthers)
+	}
+	if again {
+		h, err = w.acquire(a.try)
+	} else {
+		h, err = w.passed(h)
+	}
+	done = w.seat != nil || !w.settings.reentrant
+	if w.seat != nil {
+		s.leave(w.queued)
+	}
+	w.seat, w.queued = nil, nil
+	return h, done, err
+}
+
+// goDeeper is for a call for a reentrant lock that sits while its owner has got it elsewhere. It says no when the owner
+// has it no more: then the call sits on.
+func (w *wait) goDeeper(s *seat) (h *level, done bool, err error) {
+	if h, err = w.reentrant.deeper(w.ctx); h == nil && err == nil {
+		return nil, false, nil
+	}
+	if t := s.leave(nil).transfer; t != nil {
+		w.reentrant.refuse(t)
+	}
+	if err != nil {
+		err = w.failed(err)
+	}
+	return h, true, err
+}
+
+// take makes a hold of the lock that another call has transferred.
+func (w *wait) take(t *transfer) (*level, error) {
+	w.note(t.seat.line.reason())
+	h, err := w.reentrant.accept(w.ctx, t)
+	if err != nil {
+		return nil, w.failed(err)
+	}
+	return h, nil
+}
+
+// failed is the error of a call that ends because of err; nil when it begins anew.
+func (w *wait) failed(err error) error {
+	w.note(err)
+	if IsRetryableErr(err) && !w.isOver() {
+		return nil
+	}
+	return w.reason()
+}

@@ -1,0 +1,57 @@
+-- Leave a level of a reentrant lock that is ours; with no level left give it back, at once or after a minimum hold.
+--
+-- KEYS[1] the lock
+-- ARGV[1] owner   ARGV[2] hold id   ARGV[3] count wanted, 0 to give it back   ARGV[4] number of this change
+-- ARGV[5] ms to keep the key when the count is 0, 0 for none
+--
+-- 1: the change is applied, or an older one that no longer matters   2: was released before and was kept
+-- 0: not ours   -1: the key is of another kind
+--
+-- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
+
+local function whole(s, least)
+  if (s ~= '0' and not string.find(s, '^[1-9]%d*$')) or #s > 15 or tonumber(s) < least then
+    return nil
+  end
+  return tonumber(s)
+end
+
+local count, seq, keep = whole(ARGV[3], 0), whole(ARGV[4], 2), whole(ARGV[5], 0)
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not keep then
+  return redis.error_reply('ERR relock: reentrant_release: bad arguments')
+end
+
+local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
+if stored.err then
+  if string.find(stored.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return stored
+end
+local hold = stored[1]
+if hold == 'kept:' .. ARGV[2] then
+  if count == 0 and keep == 0 then
+    redis.call('DEL', KEYS[1])
+  end
+  return 2
+end
+if hold ~= ARGV[2] then
+  return 0
+end
+
+if count > 0 then
+  if seq > tonumber(string.sub(stored[2], 2)) then
+    -- HDEL is never refused for want of memory, and lets the HSET after it pass.
+    redis.call('HDEL', KEYS[1], '')
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
+  end
+  return 1
+end
+if keep == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[1], 'hold', 'kept:' .. ARGV[2])
+return 1

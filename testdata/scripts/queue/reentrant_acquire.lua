@@ -1,0 +1,45 @@
+-- Take a reentrant lock that is free: one level for the owner, under a new hold id.
+--
+-- KEYS[1] the lock
+-- ARGV[1] owner   ARGV[2] hold id   ARGV[3] lease in ms   ARGV[4] info
+--
+-- 1: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
+
+local lease = whole(ARGV[3], 10)
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then
+  return redis.error_reply('ERR relock: reentrant_acquire: bad arguments')
+end
+
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'none' then
+  if kind == 'string' and string.find(redis.call('GET', KEYS[1]), '^relock/1|w|.*:ru:') then
+    return 0
+  end
+  if kind ~= 'hash' then
+    return -1
+  end
+  local stored = redis.call('HMGET', KEYS[1], 'hold', 'mode')
+  if not stored[1] or stored[2] then
+    return -1
+  end
+  if stored[1] ~= ARGV[2] then
+    return 0
+  end
+  -- An earlier copy of this request took it: the lease starts anew, and is never shortened.
+  if redis.call('PTTL', KEYS[1]) < lease then
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  end
+  return 1
+end
+
+redis.call('HSET', KEYS[1], ARGV[1], 1, 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
+local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])
+if type(set) == 'table' then
+  -- Permission denied. Without an expiry the lock would stay for ever: it goes, or becomes something that does.
+  local gone = redis.pcall('DEL', KEYS[1])
+  if type(gone) == 'table' then
+    redis.pcall('SET', KEYS[1], 'relock/1|denied', 'PX', ARGV[3])
+  end
+  return set
+end
+return 1

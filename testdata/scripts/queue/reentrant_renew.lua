@@ -1,0 +1,26 @@
+-- Lengthen the lease of a reentrant lock that is still ours; never shorten it.
+--
+-- KEYS[1] the lock
+-- ARGV[1] hold id   ARGV[2] lease in ms
+--
+-- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
+
+local lease = whole(ARGV[2], 10)
+if #ARGV[1] == 0 or not lease then
+  return redis.error_reply('ERR relock: reentrant_renew: bad arguments')
+end
+
+local stored = redis.pcall('HMGET', KEYS[1], 'hold')
+if stored.err then
+  if string.find(stored.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return stored
+end
+if stored[1] ~= ARGV[1] then
+  return 0
+end
+if redis.call('PTTL', KEYS[1]) < lease then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 1

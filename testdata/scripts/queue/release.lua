@@ -1,0 +1,38 @@
+-- Give back a plain lock that is ours: at once, to the next wait of its queue, or after a minimum hold.
+--
+-- KEYS    see queue.lua; the first alone when there can be no queue
+-- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept; "" when it never is
+--
+-- 1: was ours and is released   2: was released before and was kept   0: not ours   -1: the key is of another kind
+-- 4: was ours and is released, and more waits are before the next one that lives than one script looks at
+--
+-- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
+
+local keep = whole(ARGV[2], 0)
+if #ARGV[1] == 0 or not keep or (keep > 0 and #ARGV[3] == 0) then
+  return redis.error_reply('ERR relock: release: bad arguments')
+end
+
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' then
+  if string.find(held.err, 'WRONGTYPE', 1, true) then
+    return -1
+  end
+  return held
+end
+if held == ARGV[1] and keep == 0 then
+  return give_back()
+end
+if #ARGV[3] > 0 and held == ARGV[3] then
+  if keep == 0 then
+    give_back()
+  end
+  return 2
+end
+if held ~= ARGV[1] then
+  return 0
+end
+-- PEXPIRE is never refused for want of memory, and lets the SET after it pass.
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
+return 1

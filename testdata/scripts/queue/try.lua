@@ -1,0 +1,38 @@
+-- Take a lock that has a queue, in one attempt: nobody who waits is overtaken.
+--
+-- KEYS    see queue.lua
+-- ARGV[1] wait, which is never queued: it says kind, mode and hold   ARGV[2] lease in ms   ARGV[3] value (plain) or owner (reentrant)
+-- ARGV[4] info (reentrant), or ""
+--
+-- {1}: ours, with a whole lease   {0}: held by others   {4}: the same, the lock is free, and more waits wait than one script looks at
+-- {-1}: the key is of another kind or mode
+
+local lease = whole(ARGV[2], 10)
+if not string.match(ARGV[1], '^[^:]+:%d+:[pr][fu]:[1-9]%d*$') or not lease or #ARGV[3] == 0 or not ARGV[4] then
+  return redis.error_reply('ERR relock: try: bad arguments')
+end
+
+local state, detail, letters = look()
+if state == 'error' then
+  return detail
+end
+if mine(ARGV[1], state, detail, lease) then
+  return {1}
+end
+if clash(ARGV[1], state, letters) then
+  return {-1}
+end
+if state ~= 'free' then
+  return {0}
+end
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  return take(ARGV[1], state, ARGV[2], ARGV[3], ARGV[4])
+end
+local chosen, more = hand_over()
+if more then
+  return {4}
+end
+if chosen then
+  return {0}
+end
+return take(ARGV[1], state, ARGV[2], ARGV[3], ARGV[4])

@@ -1,0 +1,132 @@
+package relock
+
+import (
+	"context"
+	"time"
+)
+
+// transfer is a reentrant lock on its way to the next call of the client that waits for it: one request is the release of
+// a hold and the acquire of the next. Who unlocks sends it, and the call makes a lease of what the server has granted, in
+// its owner's turn.
+//
+// The request finds the old hold, or the new one when it comes again. So once a copy of it was executed, or a release
+// that names both holds, no late copy of it changes anything.
+type transfer struct {
+	seat   *seat
+	hold   string        // the next one
+	owner  string        // of that
+	sent   time.Time     // the copy that was granted
+	since  time.Duration // when the lock was granted to the client, after its start
+	passes int           // how often it was given on since
+	fence  int64         // the first token of that grant
+}
+
+// choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
+// same limits hold as for a plain lock that is passed on, but for the belief, which begins anew; mu is held.
+func (l *lease) choose(from *level) (t *transfer, left *queued) {
+	p, reentrant := l.protocol.(reentrantProtocol)
+	s, q := from.settings, l.client.queue
+	if !reentrant || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.exists() || l.tokensSpent() {
+		return nil, nil
+	}
+	next, left := q.next(p.redisKey, l.granted(), l.passes, s)
+	if next == nil {
+		return nil, nil
+	}
+	l.passes++
+	owner := next.wait.reentrant.owner.key.id
+	return &transfer{seat: next, hold: q.newHold(), owner: owner, since: l.since, passes: l.passes, fence: l.fence}, left
+}
+
+// transfer asks the server for t. It says no when the lock has to be given back all the same: when the request was refused
+// or not answered, and when the call waits no longer. The release then names both holds, as the lock may be either.
+func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
+	if t == nil {
+		return false, nil
+	}
+	c, s := l.client, t.seat.wait.settings
+	half := below(c.config.commandTimeout, l.lease/3) / 2
+	o, d := c.eval(context.Background(), limits{half, half, start.Add(half)},
+		l.protocol.(reentrantProtocol).transfer(t, s.lease, c.identity.info(s.label)))
+	answered := o.answered && o.err == nil
+	if answered && o.reply == int64(answerOurs) && t.deliver(o.sent) {
+		return true, nil
+	}
+	t.seat.comeBack()
+	if answered && o.reply != int64(answerOurs) {
+		err = l.judge(o, 0, !d.exists())
+		l.takeSpared().goneWith(ErrLockLost)
+		return true, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ending, l.doubt, l.undo = &ending{heir: t.hold}, d, nil
+	return false, nil
+}
+
+// deliver tells the call that it has the lock. It says no when that has left.
+func (t *transfer) deliver(sent time.Time) bool {
+	q := t.seat.line.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.seat.left {
+		return false
+	}
+	t.sent = sent
+	t.seat.turn <- offer{transfer: t}
+	return true
+}
+
+// comeBack gives a seat that was taken out for nothing a place ahead of those that came later, unless its call has left.
+func (s *seat) comeBack() {
+	l, q := s.line, s.line.queue
+	q.mu.Lock()
+	if s.left {
+		q.mu.Unlock()
+		return
+	}
+	s.out, s.place = false, nil
+	left := l.put(s, min(1, len(l.seats)))
+	q.mu.Unlock()
+	left.leave()
+}
+
+// accept makes the hold that was transferred the owner's. Neither a hold nor an error: the owner has one already.
+func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, error) {
+	l := a.inherit(t)
+	if !a.owner.turn.takeUntil(ctx) {
+		l.giveUp()
+		return nil, errLeft
+	}
+	defer a.owner.turn.give()
+	if a.owner.lease != nil {
+		l.giveUp()
+		return nil, nil
+	}
+	h, err := a.wait.beginFor(a.owner, l, t.sent)
+	if err != nil {
+		l.takeSpared().goneWith(err)
+	}
+	return h, err
+}
+
+// refuse gives back what was transferred to a call that has no use for it.
+func (a *reentrantAttempt) refuse(t *transfer) { a.inherit(t).giveUp() }
+
+// inherit makes the lease of a transfer. The request leaves nothing in doubt.
+func (a *reentrantAttempt) inherit(t *transfer) *lease {
+	p := a.protocol
+	p.hold = t.hold
+	l := newLease(a.lock.client, a.lock.key, p, t.sent, &a.lock.settings, doubt{})
+	l.since, l.passes, l.fence = t.since, t.passes, t.fence
+	return l
+}
+
+// giveUp releases a lease that was never begun, in the background.
+func (l *lease) giveUp() {
+	l.mu.Lock()
+	l.end(ErrNotHeld)
+	l.mu.Unlock()
+	l.takeSpared().goneWith(ErrNotHeld)
+	l.client.clean(l.cleanup(l.doubt))
+}

@@ -1,0 +1,127 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// transferFaults are those of a waiter's requests, and some that are over while the one who unlocks still waits.
+var transferFaults = append([]queueFault{
+	{"request a little late", faults.DelayRequest(60 * time.Millisecond)},
+	{"answer a little late", faults.Delay(60 * time.Millisecond)},
+	{"out of memory", faults.ErrorLine("OOM command not allowed when used memory > 'maxmemory'.")},
+	{"executed, out of memory", faults.ExecuteThenError("OOM command not allowed when used memory > 'maxmemory'.")},
+}, queueFaults...)
+
+// transferCell has a client behind a proxy that holds the lock, with a call that sits, and a call of another client that waits.
+type transferCell struct {
+	*cellWithWaiter
+	hold       Hold
+	sat, other *waiting
+}
+
+func newTransferCell(ctx context.Context, c *cellWithWaiter) *transferCell {
+	q := c.queue
+	h := q.take(c.client)
+	sat := q.wait(ctx, c.client)
+	eventually(c, queuePatience, func() bool { return q.restsInRedis(c.client) }, "it waits in Redis")
+	other := q.waitNext(context.Background(), 1, c.other)
+	fresh(h)
+	c.met = c.proxy.On(c.match, 1, c.fault.action)
+	return &transferCell{c, h, sat, other}
+}
+
+// After each fault in the request that transfers a lock, whoever unlocks is told in time, the call that it was for and that
+// of the other client get the lock one after the other, and nothing that comes late touches either. See observe for what
+// holds all the time.
+func TestOneFaultInEachTransfer(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	var cells []cellRun
+	for name, run := range map[string]func(*transferCell, context.CancelFunc){
+		"waits": (*transferCell).waits, "gives up": (*transferCell).givesUp,
+	} {
+		for _, f := range transferFaults {
+			cells = append(cells, cellRun{name + "/" + f.name, func(t testing.TB) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				run(newTransferCell(ctx, newCellWithWaiter(t, s, reentrantUnfair, f, transferOnly)), cancel)
+			}})
+		}
+	}
+	together(t, cells)
+}
+
+// unlockInTime unlocks, and sees that it does not take longer than it may.
+func (c *transferCell) unlockInTime() {
+	start := time.Now()
+	if err := c.hold.Unlock(context.Background()); err != nil {
+		require.ErrorIs(c, err, ErrUnconfirmed) // on a busy machine
+	}
+	require.Less(c, time.Since(start), answerLimit+cellPatience/2)
+	require.ErrorIs(c, c.hold.Err(), ErrNotHeld)
+	c.await(c.met, "the fault did not happen")
+}
+
+func (c *transferCell) waits(context.CancelFunc) {
+	c.unlockInTime()
+	first, second := c.sat, c.other
+	select {
+	case <-c.sat.ended:
+	case <-c.other.ended:
+		first, second = c.other, c.sat
+	case <-time.After(cellLease * 4 / 5):
+		require.FailNow(c, "nobody gets the lock", "%s", c.queue.snapshot())
+	}
+	c.requireUnharmed(first, second)
+	c.queue.unlock(second.granted())
+	c.finish(nil)
+}
+
+func (c *transferCell) givesUp(cancel context.CancelFunc) {
+	unlocked := async(c, func() error {
+		c.unlockInTime()
+		return nil
+	})
+	c.proxy.Await(c.match, 1, queuePatience)
+	time.Sleep(rand.N(3 * time.Millisecond))
+	start := time.Now()
+	cancel()
+	if err := c.sat.end(); err == nil {
+		c.unlock(c.sat.hold) // it was given the lock first
+	} else {
+		require.True(c, errors.Is(err, context.Canceled), err)
+		require.Less(c, time.Since(start), answerLimit/2, "it waits for the transfer")
+	}
+	require.NoError(c, resultWithin(c, unlocked, queuePatience))
+	c.other.granted()
+	require.Less(c, c.other.at.Sub(start), cellLease*4/5, "it had to wait for the end of a lease")
+	c.requireUnharmed(c.other, nil)
+	c.finish(nil)
+}
+
+// requireUnharmed sees that the hold is untouched by what was held back, and unlocks it.
+func (c *transferCell) requireUnharmed(w, waits *waiting) {
+	h := w.granted()
+	before := c.read()
+	c.release()
+	time.Sleep(30 * time.Millisecond) // for what the cleaner does
+	require.NoError(c, h.Err())
+	after := c.read()
+	if leaseOf(h).passes == 0 {
+		c.requireUntouched(before, after)
+	}
+	require.Equal(c, before.content, after.content)
+	require.False(c, after.latest.Before(before.earliest), "shortened") // a late copy of its own transfer may lengthen it
+	require.Equal(c, 1, c.levels())
+	require.True(c, waits == nil || !waits.isOver(), "granted while another one has it")
+	c.unlock(h)
+	c.release()
+}

@@ -1,0 +1,179 @@
+package relock
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// A call whose context ends while the lock is on its way to it ends at once, and the lock goes to the next one.
+func TestTransferToACallThatLeaves(t *testing.T) {
+	t.Parallel()
+	for _, more := range []int{0, 1, 2} {
+		t.Run(strconv.Itoa(more)+" more", func(t *testing.T) {
+			t.Parallel()
+			q, proxy := newTransferBenchBehind(t)
+			h := q.take(q.clients[0])
+			ctx, cancel := context.WithCancel(t.Context())
+			w := q.sits(ctx, 0)
+			var others []*waiting
+			for n := range more {
+				others = append(others, q.sits(t.Context(), n+1))
+			}
+			const late = 400 * time.Millisecond
+			proxy.On(transferOnly, 1, faults.Delay(late))
+			fresh(h)
+			unlocked := async(t, func() error { return h.Unlock(context.Background()) })
+			require.True(t, proxy.Await(transferOnly, 1, queuePatience))
+			start := time.Now()
+			cancel()
+			require.ErrorIs(t, w.end(), context.Canceled)
+			require.ErrorIs(t, w.err, ErrLockAcquiredByOthers)
+			require.Less(t, time.Since(start), late/2, "it waits for the transfer")
+			require.NoError(t, resultWithin(t, unlocked, queuePatience))
+			for _, other := range others {
+				q.unlock(other.granted())
+			}
+			eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+			require.Less(t, time.Since(start), defaultLease/2, "only when its lease had ended")
+			q.requireNothingLeft()
+			q.requireNoLines()
+			q.requireForgotten()
+		})
+	}
+}
+
+// A call that learns at the end of its context that it has the lock, and cannot take it any more, gives it back.
+func TestTransferAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	q := newTransferBench(t)
+	h := q.take(q.clients[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	w := q.sits(ctx, 0, WithOwner("slow"))
+	c := q.clients[0]
+	o := c.enter(ownerOf{queueKey, c.identity.named("slow"), reentrantKind})
+	o.turn.take() // another attempt of the owner is under way
+	fresh(h)
+	q.unlock(h)
+	cancel()
+	require.ErrorIs(t, w.end(), context.Canceled)
+	o.turn.give()
+	c.exit(o)
+	eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+	q.requireNothingLeft()
+	q.requireNoLines()
+	q.requireForgotten()
+}
+
+// While the server does not answer, whoever unlocks is told so in time, and the call that the lock was meant for waits on
+// until the server does. Nothing comes to be left.
+func TestTransferToASilentServer(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 * time.Millisecond
+	q := newTransferBench(t, WithCommandTimeout(timeout))
+	h := q.take(q.clients[0])
+	first, second := q.sits(t.Context(), 0), q.sits(t.Context(), 1)
+	fresh(h)
+	q.server.Pause(t)
+	start := time.Now()
+	err := h.Unlock(t.Context())
+	require.ErrorIs(t, err, ErrUnconfirmed)
+	require.Less(t, time.Since(start), 4*timeout)
+	require.False(t, first.isOver())
+	q.server.Resume(t)
+	q.unlockEach(first, second)
+	q.requireNothingLeft()
+	q.requireNoLines()
+	q.requireForgotten()
+}
+
+// A server that has no memory left, or refuses the request, gives the lock back all the same.
+func TestTransferRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ start, end []any }{
+		"out of memory": {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
+		"denied": {
+			[]any{"ACL", "SETUSER", "default", "-hset"}, // and so is the next acquire
+			[]any{"ACL", "SETUSER", "default", "+hset"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newTransferBench(t)
+			h := q.take(q.clients[0])
+			w := q.sits(t.Context(), 0)
+			fresh(h)
+			q.server.Do(t, tt.start[0].(string), tt.start[1:]...)
+			q.unlock(h)
+			q.server.Do(t, tt.end[0].(string), tt.end[1:]...)
+			if err := w.end(); name == "denied" && err != nil {
+				require.ErrorIs(t, err, ErrDenied) // it has tried meanwhile
+			} else {
+				require.NoError(t, err)
+				require.Zero(t, leaseOf(w.hold).passes)
+				q.unlock(w.hold)
+			}
+			q.requireNothingLeft()
+			q.requireNoLines()
+			q.requireForgotten()
+		})
+	}
+}
+
+// A server that does not know the script is given it in full.
+func TestTransferToAServerThatForgetsScripts(t *testing.T) {
+	t.Parallel()
+	q := newTransferBench(t)
+	h := q.take(q.clients[0])
+	w := q.sits(t.Context(), 0)
+	q.server.Do(t, "SCRIPT", "FLUSH")
+	fresh(h)
+	q.unlock(h)
+	require.Equal(t, 1, leaseOf(w.granted()).passes)
+	q.unlock(w.hold)
+	q.requireNothingLeft()
+}
+
+// A transfer that finds nothing tells the holder of the loss; the call that it was for waits on.
+func TestTransferFindsTheLoss(t *testing.T) {
+	t.Parallel()
+	q := newTransferBench(t)
+	h := q.take(q.clients[0])
+	first, second := q.sits(t.Context(), 0), q.sits(t.Context(), 1)
+	q.server.Do(t, "DEL", q.key)
+	fresh(h)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	q.unlockEach(first, second)
+	q.requireNothingLeft()
+	q.requireNoLines()
+	q.requireForgotten()
+}
+
+// The owner of the call may have a hold that was lost and is not unlocked: the call is told so, and the lock is free.
+func TestTransferToTheOwnerOfALostHold(t *testing.T) {
+	t.Parallel()
+	q := newTransferBench(t)
+	c := q.clients[0]
+	h := q.take(c)
+	w := q.sits(t.Context(), 0, WithOwner("late"))
+	o := c.enter(ownerOf{queueKey, c.identity.named("late"), reentrantKind})
+	o.turn.take()
+	o.lease = newLease(c, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(*level).settings, doubt{})
+	o.lease.over = ErrLockLost
+	o.turn.give()
+	fresh(h)
+	q.unlock(h)
+	require.ErrorIs(t, w.end(), ErrLockLost)
+	o.turn.take()
+	o.lease = nil
+	o.turn.give()
+	c.exit(o)
+	q.requireNothingLeft()
+	q.requireNoLines()
+	q.requireForgotten()
+}

@@ -1,0 +1,167 @@
+package relock
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/suspend"
+)
+
+const (
+	maxSleep   = suspend.Most
+	vigilPause = suspend.Pause
+)
+
+// sleepy is a client whose machine sleeps when the test says so.
+func sleepy(t testing.TB, s *redistest.Server, opts ...ClientOption) (c *Client, sleep func(time.Duration)) {
+	c = newTestClient(t, s, opts...)
+	var total atomic.Int64
+	c.vigil = newVigil(c, func() time.Duration { return time.Duration(total.Load()) }, func() time.Duration { return 0 })
+	return c, func(d time.Duration) { total.Add(int64(d)) }
+}
+
+// A machine that has slept has lost its holds, though its clock says that the leases are young; they are given back.
+func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, sleep := sleepy(t, s)
+			asked, err := newLock("asked", c).Acquire(t.Context())
+			require.NoError(t, err)
+			other, err := newLock("other", c, WithExpiry(time.Hour)).Acquire(t.Context())
+			require.NoError(t, err)
+			sleep(maxSleep)
+			require.NoError(t, asked.Err())
+			time.Sleep(2 * vigilPause)
+			require.NoError(t, other.Context().Err(), "is no sleep")
+
+			sleep(maxSleep + time.Millisecond)
+			require.ErrorIs(t, asked.Err(), ErrLockLost)
+			require.ErrorIs(t, endedWithin(t, other.Context(), 5*time.Second), ErrLockLost)
+			require.ErrorIs(t, asked.Unlock(t.Context()), ErrLockLost)
+			require.ErrorIs(t, other.Unlock(t.Context()), ErrLockLost)
+			eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "asked"), keyOf(c, "other")) == int64(0) }, "given back")
+
+			again, err := newLock("asked", c).Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, again.Err())
+			require.NoError(t, again.Unlock(t.Context()))
+		})
+	}
+}
+
+// Each client of a RedLock looks for itself; the hold's Err asks all of them, whichever looks first.
+func TestSuspendedRedLockIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	var clients []*Client
+	var sleeps []func(time.Duration)
+	for _, s := range newRedServers(t, 5) {
+		c, sleep := sleepy(t, s)
+		clients, sleeps = append(clients, c), append(sleeps, sleep)
+	}
+	h, err := NewRedLock("k", clients, WithMaxLease(redLease), WithWatchdog(redLease)).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Err())
+	for _, sleep := range sleeps {
+		sleep(time.Minute)
+	}
+	require.ErrorIs(t, h.Err(), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+}
+
+// The hold of several keys is lost with them.
+func TestSuspendedMultiLockIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	c, sleep := sleepy(t, redistest.Shared(t))
+	h, err := NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Err())
+	sleep(time.Minute)
+	require.ErrorIs(t, h.Err(), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+}
+
+// Who asks while another one's call is still told of the suspend gets no other answer.
+func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
+	t.Parallel()
+	stuck := newStuckLog(t)
+	c, sleep := sleepy(t, redistest.Shared(t), stuck.option())
+	var holds []Hold
+	for _, key := range []string{"a", "b", "c"} {
+		h, err := NewRedisLock(key, c).Acquire(t.Context())
+		require.NoError(t, err)
+		holds = append(holds, h)
+	}
+	sleep(time.Minute)
+	first := async(t, holds[0].Err)
+	defer stuck.free()
+	stuck.await(t)
+	for _, h := range holds[1:] {
+		require.ErrorIs(t, h.Err(), ErrLockLost)
+		require.ErrorIs(t, endedWithin(t, h.Context(), time.Second), ErrLockLost)
+	}
+	stuck.free()
+	require.ErrorIs(t, resultWithin(t, first, queuePatience), ErrLockLost)
+}
+
+// Nobody has to ask: a hold's context ends by itself.
+func TestSuspendIsNoticedByItself(t *testing.T) {
+	t.Parallel()
+	c, sleep := sleepy(t, redistest.Shared(t))
+	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	sleep(time.Hour)
+	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+}
+
+// A grant whose request was sent before the sleep is not believed.
+func TestGrantOverASleep(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c, sleep := sleepy(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	require.NoError(t, c.Ping(t.Context()))
+	proxy.On(faults.Command("SET"), 1, faults.Delay(300*time.Millisecond))
+	result := async(t, func() error { return NewRedisLock("k", c).Lock(t.Context()) })
+	require.True(t, proxy.Await(faults.Command("SET"), 1, queuePatience))
+	sleep(time.Minute)
+	c.vigil.look()
+	require.ErrorIs(t, resultWithin(t, result, queuePatience), errLate)
+	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
+}
+
+// The machine's own clocks show no sleep where there was none.
+func TestSleptOfThisMachine(t *testing.T) {
+	v := newVigil(nil, suspend.WithSleep, suspend.Awake)
+	time.Sleep(10 * time.Millisecond)
+	require.Nil(t, v.notice())
+}
+
+// A process that is stopped between the readings of the two clocks has not slept.
+func TestStopBetweenTheClocksIsNoSleep(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	var now, pause, slept time.Duration // by both clocks; how long each reading takes
+	clock := func() time.Duration {
+		now += pause
+		return now
+	}
+	pause = time.Minute
+	v := newVigil(c, func() time.Duration { return clock() + slept }, clock)
+	for _, pause = range []time.Duration{0, time.Hour, time.Millisecond} {
+		require.Nil(t, v.notice())
+	}
+	slept = time.Hour
+	pause = time.Minute
+	require.NotNil(t, v.notice())
+	pause = 0
+	require.Nil(t, v.notice(), "has not slept again")
+}

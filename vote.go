@@ -1,0 +1,85 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// vote is the answer of one node.
+type vote struct {
+	node   int
+	server string // what it is called; "" when it did not say
+	err    error  // nil for a grant
+	fence  int64  // of a grant; 0 without fencing
+	young  bool   // it is not counted yet
+}
+
+// start asks a node in the background: Lock does not wait for the slowest one. A node that owes an answer to a round
+// before is not asked.
+func (r *round) start(node int) {
+	if !r.asking[node].CompareAndSwap(false, true) {
+		r.votes <- vote{node: node, err: errTimeout}
+		return
+	}
+	started := r.lock.clients[node].tasks.start(func() {
+		v := r.ask(node)
+		r.asking[node].Store(false)
+		r.votes <- v
+	})
+	if !started {
+		r.asking[node].Store(false)
+		r.votes <- vote{node: node, err: ErrClosed}
+	}
+}
+
+// ask sends the request to a node. It goes on when its call has ended.
+func (r *round) ask(node int) vote {
+	l, c := r.lock, r.lock.clients[node]
+	value := c.identity.value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
+	p := plainProtocol{c.redisKey(l.key), value, l.part.minHold > 0}
+	limit := limits{connect: minConnect, answer: l.part.lease / 3}
+	args := []any{value, l.part.asked().Milliseconds(), l.leastUp()}
+	o, d := c.eval(context.Background(), limit, scripted{l.part.drawing(redlockAcquireScript), p.redisKey, args})
+	v := r.read(node, o)
+	if v.err == nil {
+		one := newLease(c, l.key, p, o.sent, &l.part, d)
+		v.err = r.hold.begin(r.caller, node, one, o.sent, &l.part)
+		return v
+	}
+	if d.exists() {
+		release := p.release(0, 0, 0)
+		c.clean(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) scripted { return release }))
+	}
+	return v
+}
+
+// read takes the answer of a node in.
+func (r *round) read(node int, o outcome) vote {
+	v := vote{node: node, err: o.err}
+	if o.err != nil {
+		return v
+	}
+	v.err = ErrKeyConflict
+	values, err := redis.Values(o.reply, nil)
+	if err != nil || len(values) < 2 {
+		return v
+	}
+	code, _ := redis.Int64(values[0], nil)
+	v.server, _ = redis.String(values[1], nil)
+	if code == answerYoung && len(values) == 3 {
+		up, _ := redis.Int64(values[2], nil)
+		v.young, v.err = true, r.lock.errYoung(up)
+		return v
+	}
+	v.err = reasonOf(code)
+	if code == answerOurs && len(values) == 3 {
+		v.fence, _ = redis.Int64(values[2], nil)
+	}
+	return v
+}
+
+// passes says that the node may be had later.
+func (v vote) passes() bool { return v.young || IsRetryableErr(v.err) }
