@@ -1,0 +1,70 @@
+// Package fence makes fencing tokens of use where the data are in Redis too: writes under a token that is lower than one seen
+// before are refused. So a holder that was paused beyond its lease, and does not know it yet, cannot overwrite what the next
+// holder has written. For other stores see docs/fencing.md.
+//
+// The idea is Martin Kleppmann's: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
+package fence
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock"
+)
+
+// ErrStale reports a write under a token that is lower than one seen before. Nothing was written: the lock has had another
+// holder since.
+var ErrStale = errors.New("fencing token is stale")
+
+//go:embed guard.lua
+var guardSource string
+
+// keep is how long a guard remembers a token that nobody writes under.
+const keep = 30 * 24 * time.Hour
+
+// Eval runs a Lua script like [relock.Client.Eval], if the guard has seen no token above this one, and else returns
+// [ErrStale]. The guard is a key of its own, the same for all writers of the data; in a Cluster it has the slot of the
+// script's keys. It is kept for 30 days after the last write. The token is that of the hold, see [relock.WithFencing], and
+// above 0. The script sees its own keys and arguments alone, and may run more than once for one token.
+func Eval(ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any) (any, error) {
+	switch {
+	case guard == "":
+		return nil, fmt.Errorf("fence: %w: guard: is empty", relock.ErrInvalid)
+	case token <= 0:
+		return nil, fmt.Errorf("fence: %w: token: %d is not above 0; was the lock made WithFencing?", relock.ErrInvalid, token)
+	}
+	all := append([]any{token, keep.Milliseconds()}, args...)
+	reply, err := c.Eval(ctx, relock.NewScript(guardSource+script), append([]string{guard}, keys...), all...)
+	if err != nil && strings.Contains(err.Error(), "STALETOKEN") {
+		return nil, fmt.Errorf("fence: %w: %d, guard %q", ErrStale, token, guard)
+	}
+	return reply, err
+}
+
+// Set sets key to value, for expiry or, when that is 0, for good; or returns [ErrStale] when it was written under a higher
+// token. The guard is the key that [GuardOf] says.
+func Set(ctx context.Context, c *relock.Client, key, value string, token int64, expiry time.Duration) error {
+	if expiry < 0 || expiry%time.Millisecond != 0 {
+		return fmt.Errorf("fence: %w: expiry: %v is not whole milliseconds from 0 on", relock.ErrInvalid, expiry)
+	}
+	script, args := "return redis.call('SET', KEYS[1], ARGV[1])", []any{value}
+	if expiry > 0 {
+		script, args = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])", []any{value, expiry.Milliseconds()}
+	}
+	_, err := Eval(ctx, c, GuardOf(key), token, script, []string{key}, args...)
+	return err
+}
+
+// GuardOf is the name of the guard that [Set] uses for a key: `{key}:fence`, or `key:guard` where the key has a closing brace.
+// No two keys have the same. It is in the key's slot of a Cluster, unless the key has a closing brace but no `{tag}`, as
+// `a}b` and `{}a` do: there is no such name for these, and a Cluster refuses to Set them.
+func GuardOf(key string) string {
+	if strings.Contains(key, "}") {
+		return key + ":guard"
+	}
+	return "{" + key + "}:fence"
+}

@@ -1,0 +1,156 @@
+package fence_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/fence"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+var server *redistest.Server
+
+func TestMain(m *testing.M) {
+	var stop func()
+	var err error
+	if server, stop, err = redistest.Launch(); err != nil {
+		fmt.Fprintln(os.Stderr, "no server:", err)
+		if os.Getenv("CI") != "" {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	code := m.Run()
+	stop()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func newClient(tb testing.TB) *relock.Client {
+	tb.Helper()
+	c, err := relock.NewClient(server.Network, server.Address, "")
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
+	return c
+}
+
+func get(t *testing.T, key string) string {
+	t.Helper()
+	value, err := redis.String(server.Try(t, "GET", key))
+	if err != nil {
+		require.ErrorIs(t, err, redis.ErrNil)
+	}
+	return value
+}
+
+// A write under a lower token is refused, one under the same or a higher one is not.
+func TestSet(t *testing.T) {
+	c := newClient(t)
+	for _, key := range []string{"stock", "{shop}:stock"} {
+		require.NoError(t, fence.Set(t.Context(), c, key, "first", 10, 0))
+		require.NoError(t, fence.Set(t.Context(), c, key, "again", 10, 0))
+		err := fence.Set(t.Context(), c, key, "late", 9, 0)
+		require.ErrorIs(t, err, fence.ErrStale)
+		require.Equal(t, "again", get(t, key))
+		require.NoError(t, fence.Set(t.Context(), c, key, "second", 1795292944255000, time.Minute))
+		require.Equal(t, "second", get(t, key))
+		left, err := redis.Int64(server.Do(t, "PTTL", key), nil)
+		require.NoError(t, err)
+		require.InDelta(t, 60_000, left, 10_000)
+		require.ErrorIs(t, fence.Set(t.Context(), c, key, "late", 1795292944254999, 0), fence.ErrStale)
+		kept, err := redis.Int64(server.Do(t, "PTTL", fence.GuardOf(key)), nil)
+		require.NoError(t, err)
+		require.Greater(t, kept, int64(29*24*time.Hour/time.Millisecond))
+	}
+	require.Equal(t, "{a}:fence", fence.GuardOf("a"))
+	require.Equal(t, "x{a}:guard", fence.GuardOf("x{a}"))
+}
+
+// No two keys share a guard, and it is in the slot of its key.
+func TestGuards(t *testing.T) {
+	keys := map[string]string{}
+	for _, key := range []string{"k", "{k}", "{k}:fence", "{k}:guard", "k:fence", "x{k}", "{k}x", "{k", "{{k", "{{k}}", "k{"} {
+		guard := fence.GuardOf(key)
+		require.Empty(t, keys[guard], "%q has it too", key)
+		require.NotEqual(t, key, guard)
+		keys[guard] = key
+		require.Equal(t, hashed(key), hashed(guard), key)
+	}
+}
+
+// hashed is what Redis hashes of a key: what is between the first opening brace and the first closing one behind it.
+func hashed(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return key
+}
+
+// A script sees its own keys and arguments, and its answer and errors come through.
+func TestEval(t *testing.T) {
+	c := newClient(t)
+	reply, err := fence.Eval(t.Context(), c, "{e}:guard", 5, "return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}", []string{"{e}a", "{e}b"}, "x")
+	require.NoError(t, err)
+	require.Equal(t, []any{"{e}a", "{e}b", "x", int64(2), int64(1)}, reply)
+	_, err = fence.Eval(t.Context(), c, "{e}:guard", 6, "return redis.error_reply('ERR mine')", nil)
+	require.ErrorContains(t, err, "mine")
+	_, err = fence.Eval(t.Context(), c, "{e}:guard", 5, "return redis.call('SET', KEYS[1], 1)", []string{"{e}a"})
+	require.ErrorIs(t, err, fence.ErrStale)
+	require.Empty(t, get(t, "{e}a"))
+}
+
+func TestMistakes(t *testing.T) {
+	c := newClient(t)
+	for name, err := range map[string]error{
+		"token":  fence.Set(t.Context(), c, "k", "v", 0, 0),
+		"expiry": fence.Set(t.Context(), c, "k", "v", 1, -1),
+		"guard":  func() error { _, err := fence.Eval(t.Context(), c, "", 1, "return 1", nil); return err }(),
+	} {
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		require.ErrorContains(t, err, name)
+	}
+	require.Error(t, fence.Set(t.Context(), nil, "k", "v", 1, 0))
+}
+
+// The data know the highest token under which they were written: a holder that lost its lock cannot write any more.
+func ExampleSet() {
+	client, err := relock.NewClient(server.Network, server.Address, "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // the example ends
+	ctx := context.Background()
+	lock := relock.NewRedisLock("stock", client, relock.WithFencing())
+
+	first, err := lock.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = client.ForceUnlock(ctx, "stock", "pretend that its lease has ended")
+	second, err := lock.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("second:", fence.Set(ctx, client, "phones", "9", second.Fence(), 0))
+	err = fence.Set(ctx, client, "phones", "10", first.Fence(), 0)
+	fmt.Println("first is refused:", err != nil)
+	_ = second.Unlock(ctx)
+	// Output:
+	// second: <nil>
+	// first is refused: true
+}
