@@ -1,0 +1,140 @@
+package conform_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/relocktest/conform"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Overlap()
+	goleak.VerifyTestMain(m)
+}
+
+// testLease is short, since tests wait for its end, and long enough for a busy machine.
+const testLease = 1500 * time.Millisecond
+
+// server is a server whose locks the suite looks at.
+type server struct {
+	*redistest.Server
+	prefix string
+}
+
+func newServer(t *testing.T) *server {
+	return &server{redistest.Start(t), "conform:" + uuid.NewString() + ":"}
+}
+
+func (s *server) client(t *testing.T, network, address string, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := relock.NewClient(network, address, "", append(opts, relock.WithKeyPrefix(s.prefix))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func (s *server) lock(key string) string { return s.prefix + "{" + key + "}" }
+
+func (s *server) breakLock(t *testing.T, key string) { s.Do(t, "DEL", s.lock(key)) }
+
+func (s *server) waiting(t *testing.T, key string) int {
+	n, err := redis.Int(s.Do(t, "ZCARD", s.lock(key)+":q"), nil)
+	require.NoError(t, err)
+	return n
+}
+
+// left leaves out the beats, which end by themselves.
+func (s *server) left(t *testing.T, key string) []string {
+	var left []string
+	for _, name := range []string{s.lock(key), s.lock(key) + ":q", s.lock(key) + ":h"} {
+		if s.Do(t, "EXISTS", name) == int64(1) {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// faulty is the address of a server whose messages are lost, late or doubled, one in a hundred of each.
+func (s *server) faulty(t *testing.T) (network, address string) {
+	proxy := faults.Start(t, s.Network, s.Address)
+	seldom := func([]string) bool { return rand.IntN(100) == 0 }
+	for _, action := range []faults.Action{
+		faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double,
+		faults.Delay(testLease / 10), faults.DelayRequest(testLease / 10),
+	} {
+		proxy.On(seldom, faults.Every, action)
+	}
+	return proxy.Network, proxy.Address
+}
+
+// kindOfLock is a kind of lock behind the interface that the suite knows.
+type kindOfLock func(key string) lock
+
+type lock interface {
+	Acquire(ctx context.Context) (relock.Hold, error)
+	TryAcquire(ctx context.Context) (relock.Hold, error)
+}
+
+func (k kindOfLock) Lock(ctx context.Context, key string) (relock.Hold, error) {
+	return k(key).Acquire(ctx)
+}
+
+func (k kindOfLock) TryLock(ctx context.Context, key string) (relock.Hold, error) {
+	return k(key).TryAcquire(ctx)
+}
+
+// Every kind of lock keeps the promises of all, fair and unfair.
+func TestConformance(t *testing.T) {
+	type kind struct {
+		reentrant bool
+		locker    func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker
+	}
+	kinds := map[string]kind{
+		"Locker": {false, func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+			l, err := relock.NewLocker(c, opts...)
+			require.NoError(t, err)
+			return l
+		}},
+		"RedisLock": {false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+			return kindOfLock(func(key string) lock { return relock.NewRedisLock(key, c, append(opts, relock.WithBlock())...) })
+		}},
+		"ReentrantLock": {true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+			return kindOfLock(func(key string) lock {
+				return relock.NewReentrantLock(key, c, append(opts, relock.WithBlock())...)
+			})
+		}},
+		"RWLock": {true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+			return kindOfLock(func(key string) lock { return relock.NewRWLock(key, c, append(opts, relock.WithBlock())...) })
+		}},
+	}
+	for name, k := range kinds {
+		for mode, opts := range map[string][]relock.LockOption{
+			"unfair": nil, "fair": {relock.WithFair()}, "fenced": {relock.WithFencing()},
+		} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				s := newServer(t)
+				opts := append([]relock.LockOption{relock.WithWatchdog(testLease)}, opts...)
+				conform.Run(t, conform.Backend{
+					New:   func(t *testing.T) relock.Locker { return k.locker(t, s.client(t, s.Network, s.Address), opts...) },
+					Lease: testLease, Fair: mode == "fair", Fenced: mode == "fenced", Reentrant: k.reentrant,
+					Faulty: func(t *testing.T) relock.Locker {
+						network, address := s.faulty(t)
+						return k.locker(t, s.client(t, network, address, relock.WithCommandTimeout(testLease/5)), opts...)
+					},
+					Break: s.breakLock, Waiting: s.waiting, Left: s.left,
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package conform
+
+// tests are the promises, each with what a backend needs for it.
+var tests = []struct {
+	name    string
+	applies func(Backend) bool
+	run     func(*suite)
+}{
+	{"Grant", nil, grant},
+	{"HeldByOthers", nil, heldByOthers},
+	{"GoroutinesExcludeEachOther", func(b Backend) bool { return !b.Reentrant }, sameLocker},
+	{"UnlockOnce", nil, unlockOnce},
+	{"UnlockAfterTheContext", nil, unlockAfterTheContext},
+	{"HoldOutlivesTheCaller", nil, holdOutlivesTheCaller},
+	{"WaiterIsServed", nil, waiterIsServed},
+	{"WaitEndsWithItsContext", nil, waitEnds},
+	{"ContextOverBefore", nil, contextOverBefore},
+	{"Mistakes", nil, mistakes},
+	{"Renewal", nil, renewal},
+	{"Extend", nil, extend},
+	{"ExtendMistakes", nil, extendMistakes},
+	{"Loss", func(b Backend) bool { return b.Break != nil }, loss},
+	{"LossUnderDo", func(b Backend) bool { return b.Break != nil }, lossUnderDo},
+	{"Do", nil, do},
+	{"DoPanics", nil, doPanics},
+	{"DoEndsWithItsContext", nil, doEndsWithItsContext},
+	{"DoIsNotRun", nil, doIsNotRun},
+	{"Exclusion", nil, exclusion},
+	{"OrderOfArrival", func(b Backend) bool { return b.Fair && b.Waiting != nil }, order},
+	{"TryLockOvertakesNobody", func(b Backend) bool { return b.Fair && b.Waiting != nil }, tryOvertakesNobody},
+	{"OneWhoGivesUpBlocksNobody", func(b Backend) bool { return b.Waiting != nil }, givesUp},
+	{"Cancels", nil, cancels},
+	{"FencingTokens", func(b Backend) bool { return b.Fenced }, tokens},
+	{"Faults", func(b Backend) bool { return b.Faulty != nil }, faults},
+}
