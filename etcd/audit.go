@@ -1,0 +1,63 @@
+package etcdlock
+
+import (
+	"context"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// audit asks which keys stand under the lease, and finds the holds lost whose keys somebody has deleted. It is one
+// request, whatever the number of holds.
+func (s *session) audit(ctx context.Context) {
+	held, remade := s.held()
+	for _, g := range remade {
+		g.lose(relock.ErrLockLost)
+	}
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.renewLimit())
+	defer cancel()
+	resp, err := s.locker.client.TimeToLive(ctx, s.id, clientv3.WithAttachedKeys())
+	if err != nil {
+		s.locker.logger.Debug("relock: keys of the lease not known", "reason", err.Error())
+		return
+	}
+	for _, key := range resp.Keys {
+		delete(held, string(key))
+	}
+	for _, g := range held {
+		s.confirmLoss(ctx, g)
+	}
+}
+
+// held are the grants whose keys should stand under the lease, by key, also those that were perhaps moved: a move keeps
+// the create revision, which says in the end whose the key is. Of two with one key, the older one has lost it: the key was
+// deleted, and made once more for the other. Those are remade.
+func (s *session) held() (held map[string]*grant, remade []*grant) {
+	s.locker.mu.Lock()
+	defer s.locker.mu.Unlock()
+	held = make(map[string]*grant, len(s.grants))
+	for g := range s.grants {
+		other := held[g.key]
+		if other != nil && other.rev > g.rev {
+			g, other = other, g
+		}
+		if other != nil {
+			remade = append(remade, other)
+		}
+		held[g.key] = g
+	}
+	return held, remade
+}
+
+// confirmLoss reads the key of a grant that the list of the lease did not have.
+func (s *session) confirmLoss(ctx context.Context, g *grant) {
+	resp, err := s.locker.client.Get(ctx, g.key, clientv3.WithKeysOnly())
+	if err != nil || (len(resp.Kvs) > 0 && resp.Kvs[0].CreateRevision == g.rev) {
+		return
+	}
+	g.lose(relock.ErrLockLost)
+}

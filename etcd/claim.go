@@ -1,0 +1,181 @@
+package etcdlock
+
+import (
+	"sync/atomic"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// claim is what one call asks for under one session: a hold of its own name, made once. Its request may be sent again,
+// and may come late; after the claim was given up, it leaves nothing.
+type claim struct {
+	wait    *wait
+	session *session
+	hold    string
+	key     string
+	value   string
+	rev     int64 // create revision of the key, once it is known to be there
+	doubt   bool  // a request that makes the key was never answered
+	left    bool  // what is to be cleaned up, the request under way does
+}
+
+func newClaim(w *wait, s *session) *claim {
+	l := w.locker
+	hold := l.nextHold()
+	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.lockKey(w.name)}
+	if l.config.fair {
+		c.key = l.folder(w.name) + hold
+	}
+	return c
+}
+
+// request is a Txn that makes the key.
+type request struct {
+	unless          []clientv3.Cmp // all of them are absent
+	then, otherwise []clientv3.Op  // otherwise begins with a read of the key
+}
+
+// absent is the comparison that says that there is no such key.
+func absent(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+}
+
+// put makes the key, under the session's lease.
+func (c *claim) put() clientv3.Op {
+	return clientv3.OpPut(c.key, c.value, clientv3.WithLease(c.session.id))
+}
+
+// ask sends the request until it is answered; one attempt of a call that does not wait.
+func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
+	for {
+		resp, err := c.send(r)
+		switch {
+		case err == nil:
+			return resp, nil
+		case err == errLeft: //nolint:errorlint // our own
+			return nil, err
+		case isNoLease(err):
+			c.session.lose(relock.ErrLockLost)
+			return nil, errSession
+		}
+		err = explain(err)
+		c.wait.note(err)
+		if !c.wait.block || !relock.IsRetryableErr(err) || !c.wait.pause() {
+			return nil, err
+		}
+		if c.session.check() != nil {
+			return nil, errSession
+		}
+	}
+}
+
+const (
+	underWay = iota
+	answered
+	callerLeft
+)
+
+// send sends the request once, on a goroutine of its own: a caller that leaves cuts nothing, and what the answer then
+// tells is cleaned up after.
+func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
+	l := c.wait.locker
+	var state atomic.Int32
+	var resp *clientv3.TxnResponse
+	var err error
+	done := make(chan struct{})
+	ok := l.tasks.start(func() {
+		defer close(done)
+		resp, err = c.commit(r)
+		if !state.CompareAndSwap(underWay, answered) {
+			c.settle(resp, err)
+			c.remove()
+		}
+	})
+	if !ok {
+		return nil, relock.ErrClosed
+	}
+	select {
+	case <-done:
+	case <-c.wait.ctx.Done():
+		if state.CompareAndSwap(underWay, callerLeft) {
+			c.left = true
+			return nil, errLeft
+		}
+		<-done
+	}
+	c.settle(resp, err)
+	return resp, err
+}
+
+func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
+	l := c.wait.locker
+	ctx, cancel := l.detached(c.wait.ctx, l.limit())
+	defer cancel()
+	return l.client.Txn(ctx).If(r.unless...).Then(r.then...).Else(r.otherwise...).Commit()
+}
+
+// settle notes what an answer, or none, says about the key. One that refuses begins with a read of the key, which is
+// there when an earlier copy of the request has made it.
+func (c *claim) settle(resp *clientv3.TxnResponse, err error) {
+	c.doubt = c.doubt || unanswered(err)
+	switch {
+	case err != nil:
+	case resp.Succeeded:
+		c.rev = resp.Header.Revision
+	default:
+		if read := found(resp, 0); read != nil && holdOf(read.Value) == c.hold {
+			c.rev = read.CreateRevision
+		}
+	}
+}
+
+// found is the first key that the n-th read of a Txn has found, or nil.
+func found(resp *clientv3.TxnResponse, n int) *mvccpb.KeyValue {
+	if keys := resp.Responses[n].GetResponseRange().Kvs; len(keys) > 0 {
+		return keys[0]
+	}
+	return nil
+}
+
+// begin makes a granted claim the caller's hold.
+func (c *claim) begin() (*level, error) {
+	w, l := c.wait, c.wait.locker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := c.session.checkLocked(); err != nil {
+		return nil, errSession
+	}
+	g := &grant{
+		locker: l, name: w.name, key: c.key, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, doubt: c.doubt,
+		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
+	}
+	c.session.grants[g] = struct{}{}
+	if w.owner != nil {
+		w.owner.grant = g
+		w.owner.users++
+	}
+	return g.pushLocked(w.ctx), nil
+}
+
+// abandon gives a claim up that was not granted.
+func (c *claim) abandon() {
+	if !c.left {
+		c.remove()
+	}
+}
+
+// remove deletes in the background what the claim has left or may leave.
+func (c *claim) remove() {
+	if c.rev == 0 && !c.doubt {
+		return
+	}
+	r := &removal{locker: c.wait.locker, name: c.wait.name, key: c.key, origin: c.session, sessions: []*session{c.session}}
+	r.owned = clientv3.Compare(clientv3.Value(c.key), "=", c.value)
+	if c.doubt {
+		r.cancel = c.wait.locker.cancelKey(c.hold)
+	}
+	c.wait.locker.clean(r)
+}

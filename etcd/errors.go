@@ -1,0 +1,128 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/relock-go/relock"
+)
+
+// ErrPlaceLost reports that a fair Lock has lost its place in the queue: its lease has ended, or somebody has deleted its
+// key. The error matches [relock.ErrLockAcquiredByOthers] too: another call may get the lock, from the end of the queue.
+var ErrPlaceLost = fmt.Errorf("place in the queue is gone: %w", relock.ErrLockAcquiredByOthers)
+
+var (
+	errNotMade    = fmt.Errorf("%w: locker: was not made by NewLocker", relock.ErrInvalid)
+	errNilContext = fmt.Errorf("%w: context: is nil", relock.ErrInvalid)
+
+	// errLeft is the error of a call whose caller left when its context ended.
+	errLeft = errors.New("caller left")
+
+	// errTimeout stands for a time limit of the Locker's own, so that it does not look like the end of the caller's
+	// context.
+	errTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
+
+	// errLate is an acquire that was granted after its lease had ended.
+	errLate = fmt.Errorf("the grant came after its lease had ended: %w", errTimeout)
+)
+
+// wrap gives err its operation and key; nil stays nil.
+func wrap(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &relock.Error{Op: op, Key: key, Err: err}
+}
+
+// passing is a failure that goes by itself. It is a [net.Error], as one of a network that fails would be.
+type passing struct{ err error }
+
+func (p passing) Error() string   { return p.err.Error() }
+func (p passing) Unwrap() error   { return p.err }
+func (p passing) Timeout() bool   { return false }
+func (p passing) Temporary() bool { return true }
+
+// explain turns an error of the client into one of relock's.
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return errTimeout // of a context of ours
+	case isDenied(err):
+		return fmt.Errorf("%w: %w", relock.ErrDenied, err)
+	case errors.Is(err, rpctypes.ErrAuthOldRevision):
+		return passing{err}
+	}
+	switch codeOf(err) {
+	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted, codes.Internal:
+		return passing{err}
+	case codes.Canceled:
+		return fmt.Errorf("%w: %w", relock.ErrClosed, err) // the caller's client
+	}
+	if isDropped(err) {
+		return passing{err}
+	}
+	return err
+}
+
+// isDropped says that the leader took no proposals, since it was handing over: an error that etcd has no code for.
+func isDropped(err error) bool { return strings.Contains(err.Error(), "raft proposal dropped") }
+
+func isDenied(err error) bool {
+	switch codeOf(err) {
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return true
+	}
+	return errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrUserNotFound)
+}
+
+func isNoLease(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
+
+func codeOf(err error) codes.Code {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return status.Code(err)
+}
+
+// unanswered says that a request which failed with err may have been executed, or may be later.
+func unanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch codeOf(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition,
+		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
+		return false
+	}
+	return true
+}
+
+// endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason seen.
+func endOf(ctx context.Context, last error) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	if last != nil && !errors.Is(err, last) {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}
+
+// gone is the error of an Unlock that finds its hold over.
+func gone(why error) error {
+	if why == relock.ErrClosed || why == relock.ErrNotHeld { //nolint:errorlint // our own reasons
+		return why
+	}
+	return fmt.Errorf("%w: %w", why, relock.ErrNotHeld)
+}

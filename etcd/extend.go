@@ -1,0 +1,143 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// lengthen makes the lease of a grant last for d. A lease of etcd keeps the length that it was granted for; beyond it,
+// the key is moved to a new one.
+func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
+	l := g.locker
+	if !g.moving.take(ctx, l.life) {
+		return errLeft
+	}
+	defer g.moving.give()
+	if err := g.settle(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	s := g.session
+	l.mu.Unlock()
+	if d <= s.ttl {
+		return s.renew(ctx)
+	}
+	to, err := l.grantLease(ctx, d, true)
+	if err != nil {
+		return err
+	}
+	l.tasks.start(to.keep)
+	return g.move(ctx, s, to)
+}
+
+// move puts the key under another lease: its mod revision changes, its create revision, which is the token, does not.
+func (g *grant) move(ctx context.Context, from, to *session) error {
+	l := g.locker
+	l.mu.Lock()
+	if g.over != nil || from.over != nil || to.over != nil {
+		to.retireLocked()
+		l.mu.Unlock()
+		return errSession
+	}
+	// Until it is known to which of them the key belongs, both have to be alive.
+	g.also = to
+	to.grants[g] = struct{}{}
+	l.mu.Unlock()
+	mod, err := g.rewrite(ctx, to, g.mod)
+	switch {
+	case err == nil:
+		g.settled(to, from, mod)
+	case !unanswered(err):
+		g.settled(from, to, g.mod)
+	}
+	return g.rewritten(err)
+}
+
+// rewrite puts the key under a lease, if nobody has since its mod revision, but an earlier copy of the same request.
+func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, g.locker.limit())
+	defer cancel()
+	resp, err := g.locker.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(g.key), "=", mod)).
+		Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(to.id))).
+		Else(clientv3.OpGet(g.key)).
+		Commit()
+	switch {
+	case err != nil:
+		return 0, err
+	case resp.Succeeded:
+		return resp.Header.Revision, nil
+	}
+	if read := found(resp, 0); read != nil && read.CreateRevision == g.rev && clientv3.LeaseID(read.Lease) == to.id {
+		return read.ModRevision, nil
+	}
+	return 0, errGone
+}
+
+// errGone is the end of a rewrite whose key somebody has deleted or changed.
+var errGone = errors.New("key is gone")
+
+// rewritten is what the end of a rewrite means.
+func (g *grant) rewritten(err error) error {
+	switch {
+	case errors.Is(err, errGone):
+		g.lose(relock.ErrLockLost)
+		return relock.ErrLockLost
+	case isNoLease(err):
+		return errSession
+	}
+	return explain(err)
+}
+
+// settled says under which session the key stands. The other one has nothing of it.
+func (g *grant) settled(under, not *session, mod int64) {
+	l := g.locker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.mod = mod
+	if g.over != nil {
+		return // whoever ended it deletes the key, wherever it stands
+	}
+	g.session, g.also = under, nil
+	delete(not.grants, g)
+	not.retireLocked()
+}
+
+// settle finds out under which lease the key stands when a move was not answered. Where it did not come about, it is
+// made unable to: the key is written once more, so that a late copy does not find the mod revision that it names.
+func (g *grant) settle(ctx context.Context) error {
+	l := g.locker
+	l.mu.Lock()
+	s, also := g.session, g.also
+	l.mu.Unlock()
+	if also == nil {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, l.limit())
+	defer cancel()
+	resp, err := l.client.Get(limited, g.key)
+	switch {
+	case err != nil:
+		return explain(err)
+	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != g.rev:
+		return g.rewritten(errGone)
+	}
+	mod := resp.Kvs[0].ModRevision
+	if clientv3.LeaseID(resp.Kvs[0].Lease) == also.id {
+		g.settled(also, s, mod)
+		return nil
+	}
+	if mod, err = g.rewrite(ctx, s, mod); err != nil {
+		if errors.Is(err, errGone) {
+			return errSession // the late copy was quicker; the next call finds it
+		}
+		return g.rewritten(err)
+	}
+	g.settled(s, also, mod)
+	return nil
+}

@@ -1,0 +1,171 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// fair puts a key into the lock's folder. The oldest of them, by create revision, is the hold; the others wait, each for
+// the one before it.
+func (w *wait) fair(c *claim) (*level, error) {
+	if !w.block {
+		return c.tryFair()
+	}
+	older, at, err := c.enqueue()
+	if err != nil {
+		return nil, err
+	}
+	if older != "" {
+		w.note(relock.ErrLockAcquiredByOthers)
+		if err := c.queue(older, at); err != nil {
+			return nil, err
+		}
+	}
+	h, err := c.begin()
+	if errors.Is(err, errSession) {
+		err = ErrPlaceLost // the lease has ended since the last look, and the place with it
+	}
+	return h, err
+}
+
+// tryFair takes the lock if nobody has it or waits for it.
+func (c *claim) tryFair() (*level, error) {
+	l := c.wait.locker
+	plain := l.lockKey(c.wait.name)
+	resp, err := c.ask(request{
+		unless:    []clientv3.Cmp{absent(plain + "/").WithPrefix(), absent(plain), absent(l.cancelKey(c.hold))},
+		then:      []clientv3.Op{c.put()},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(plain, clientv3.WithKeysOnly())},
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case c.rev != 0: // by this copy of the request, or an earlier one
+		return c.begin()
+	case found(resp, 1) != nil:
+		return nil, relock.ErrKeyConflict
+	}
+	return nil, relock.ErrLockAcquiredByOthers
+}
+
+// enqueue makes the key. It returns the one before it, or "" when it is the first, and the revision at which that was
+// so.
+func (c *claim) enqueue() (older string, at int64, err error) {
+	l := c.wait.locker
+	plain := l.lockKey(c.wait.name)
+	resp, err := c.ask(request{
+		unless:    []clientv3.Cmp{absent(c.key), absent(plain), absent(l.cancelKey(c.hold))},
+		then:      []clientv3.Op{c.put(), clientv3.OpGet(plain+"/", append(newest(2), clientv3.WithPrefix())...)},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(plain, clientv3.WithKeysOnly())},
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	if resp.Succeeded {
+		keys := resp.Responses[1].GetResponseRange().Kvs // our own is the newest
+		if len(keys) > 1 {
+			older = string(keys[1].Key)
+		}
+		return older, resp.Header.Revision, nil
+	}
+	switch {
+	case c.rev != 0: // an earlier copy of the request has made it
+		return c.find()
+	case found(resp, 1) != nil:
+		return "", 0, relock.ErrKeyConflict
+	}
+	return "", 0, ErrPlaceLost
+}
+
+// find is the first look of a claim whose key is there, though no answer said what was before it.
+func (c *claim) find() (older string, at int64, err error) {
+	ctx, leave := both(c.wait.ctx, c.session.ctx)
+	defer leave()
+	older, at, err = c.look(ctx)
+	return older, at, c.placed(err)
+}
+
+// newest are the options of a read of the last n keys that were made.
+func newest(n int64) []clientv3.OpOption {
+	return []clientv3.OpOption{
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(n), clientv3.WithKeysOnly(),
+	}
+}
+
+// queue waits until no key is older than the claim's.
+func (c *claim) queue(older string, at int64) error {
+	ctx, leave := both(c.wait.ctx, c.session.ctx)
+	defer leave()
+	for older != "" {
+		err := c.wait.awaitDeletion(ctx, at+1, older, c.key)
+		if err == nil {
+			older, at, err = c.look(ctx)
+		}
+		if err = c.placed(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placed is what an error means to a claim that has a place in the queue.
+func (c *claim) placed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case c.wait.ctx.Err() != nil:
+		return errLeft
+	case c.session.check() != nil:
+		return ErrPlaceLost
+	}
+	return err
+}
+
+// look reads which key is before the claim's now, until it is answered. Any member may answer, one that lags behind too:
+// what is older than the claim's key can only become less, so nothing older at any revision that has the key is nothing
+// older for ever.
+func (c *claim) look(ctx context.Context) (older string, at int64, err error) {
+	for {
+		older, at, err = c.lookOnce(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrPlaceLost) || !relock.IsRetryableErr(err) {
+			return older, at, err
+		}
+		c.wait.note(err)
+		if !sleep(ctx, c.wait.pauses.next()) {
+			return "", 0, errLeft
+		}
+	}
+}
+
+func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error) {
+	l := c.wait.locker
+	ctx, cancel := context.WithTimeout(ctx, l.limit())
+	defer cancel()
+	before := append(newest(1), clientv3.WithPrefix(), clientv3.WithMaxCreateRev(c.rev-1), clientv3.WithSerializable())
+	resp, err := l.client.Txn(ctx).Then(
+		clientv3.OpGet(c.key, clientv3.WithKeysOnly(), clientv3.WithSerializable()),
+		clientv3.OpGet(l.folder(c.wait.name), before...),
+	).Commit()
+	if err != nil {
+		return "", 0, explain(err)
+	}
+	at = resp.Header.Revision
+	if at < c.rev {
+		return "", 0, errBehind
+	}
+	own := resp.Responses[0].GetResponseRange().Kvs
+	if len(own) == 0 || own[0].CreateRevision != c.rev {
+		return "", 0, ErrPlaceLost
+	}
+	if keys := resp.Responses[1].GetResponseRange().Kvs; len(keys) > 0 {
+		older = string(keys[0].Key)
+	}
+	return older, at, nil
+}
+
+// errBehind is the answer of a member that has not heard of the claim yet.
+var errBehind = passing{errors.New("this member lags behind")}

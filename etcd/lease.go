@@ -1,0 +1,185 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// opening is a lease that is being granted, for all who wait for it.
+type opening struct {
+	done    chan struct{}
+	session *session
+	err     error
+}
+
+// join returns the session that a claim goes under, and opens one where there is none.
+func (l *Locker) join(ctx context.Context) (*session, error) {
+	l.mu.Lock()
+	if s := l.session; s != nil && s.checkLocked() == nil {
+		l.mu.Unlock()
+		return s, nil
+	}
+	o := l.opening
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		if !l.tasks.start(func() { l.openFor(o) }) {
+			l.mu.Unlock()
+			return nil, relock.ErrClosed
+		}
+		l.opening = o
+	}
+	l.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.session, o.err
+	case <-ctx.Done():
+		return nil, errLeft
+	case <-l.life.Done():
+		return nil, relock.ErrClosed
+	}
+}
+
+// openFor grants the lease that others wait for, and keeps it alive until it is over.
+func (l *Locker) openFor(o *opening) {
+	s, err := l.grantLease(l.life, l.config.ttl, false)
+	o.session, o.err = s, err
+	l.mu.Lock()
+	l.opening = nil
+	if s != nil && s.over == nil {
+		l.session = s
+	}
+	l.mu.Unlock()
+	close(o.done)
+	if s != nil {
+		l.tasks.start(l.warnOfOldServers)
+		s.keep()
+	}
+}
+
+// grantLease gets a lease of ttl, counted up to whole seconds.
+func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.limit())
+	defer cancel()
+	l.look()
+	sent := time.Now()
+	resp, err := l.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
+	switch {
+	case err != nil && l.life.Err() != nil:
+		return nil, relock.ErrClosed
+	case err != nil:
+		return nil, explain(err) // a lease that was granted all the same has no keys, and ends by itself
+	}
+	s, err := l.adopt(resp.ID, sent, time.Duration(resp.TTL)*time.Second, private)
+	if err != nil {
+		l.sendBack(resp.ID)
+	}
+	return s, err
+}
+
+// sendBack gives a lease back that was granted too late, which may be a long one. It tries once, also after Close.
+func (l *Locker) sendBack(id clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, l.limit()))
+	defer cancel()
+	if _, err := l.client.Revoke(ctx, id); err != nil {
+		l.logger.Debug("relock: lease not revoked", "reason", err.Error())
+	}
+}
+
+// keep renews the lease each third of its TTL until it is over.
+func (s *session) keep() {
+	pause := s.ttl / 3
+	defer s.hangUp()
+	for sleep(s.ctx, pause) {
+		sent := time.Now()
+		if err := s.renew(s.ctx); err != nil {
+			s.locker.logger.Debug("relock: renewal failed", "reason", err.Error())
+			pause = min(s.ttl/10, 500*time.Millisecond)
+			continue
+		}
+		s.audit(s.ctx)
+		s.forgetCancelled()
+		pause = max(0, s.ttl/3-time.Since(sent))
+	}
+}
+
+// hangUp closes the stream of a session that is over. An Extend may be using it; its turn ends with the session.
+func (s *session) hangUp() {
+	s.renewing <- struct{}{}
+	defer s.renewing.give()
+	s.beats.close()
+}
+
+// renewLimit lets a renewal be tried three times before the lease is over, the first of them by a server that does not
+// answer. It is no longer than that of other requests.
+func (s *session) renewLimit() time.Duration {
+	return max(min(s.ttl/6, maxLimit), 100*time.Millisecond)
+}
+
+// renew lengthens the lease, and with it the belief, or finds it lost. It lasts no longer than ctx.
+func (s *session) renew(ctx context.Context) error {
+	if !s.renewing.take(ctx, s.ctx) {
+		return errLeft
+	}
+	defer s.renewing.give()
+	if err := s.check(); err != nil {
+		return err
+	}
+	ctx, leave := both(ctx, s.ctx)
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, s.renewLimit())
+	defer cancel()
+	sent := time.Now()
+	err := s.renewOnce(ctx, sent)
+	s.tellRenewal(sent, err)
+	return err
+}
+
+func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
+	ttl, err := s.beats.beat(ctx, s.ctx, s.locker.client, s.id)
+	switch {
+	case err == nil:
+		return s.believe(sent, ttl)
+	case isNoLease(err):
+		s.lose(relock.ErrLockLost)
+		return s.check()
+	}
+	return explain(err)
+}
+
+// revokeLimit is how long Close waits for the server.
+const revokeLimit = time.Second
+
+// revoke gives a lease back that is over here, so that nobody has to wait for its end. It tries until that has come.
+func (l *Locker) revoke(s *session) {
+	var p pauses
+	for end := time.Now().Add(s.ttl); l.life.Err() == nil; sleep(l.life, p.next()) {
+		ctx, cancel := context.WithTimeout(l.life, l.limit())
+		_, err := l.client.Revoke(ctx, s.id)
+		cancel()
+		if err == nil || isNoLease(err) || time.Now().After(end) {
+			l.mu.Lock()
+			delete(l.leases, s)
+			l.mu.Unlock()
+			return
+		}
+		l.logger.Debug("relock: lease not revoked", "reason", err.Error())
+	}
+}
+
+// revokeAll is revoke for Close.
+func (l *Locker) revokeAll(sessions []*session) error {
+	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, l.limit()))
+	defer cancel()
+	var failed error
+	for _, s := range sessions {
+		if _, err := l.client.Revoke(ctx, s.id); err != nil && !isNoLease(err) {
+			failed = fmt.Errorf("%w: %w", relock.ErrUnconfirmed, explain(err))
+		}
+	}
+	return failed
+}

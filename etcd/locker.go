@@ -1,0 +1,165 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/suspend"
+	"github.com/relock-go/relock/utils"
+)
+
+// Locker gives locks in etcd by name. It has one lease, granted with its first lock and kept alive until [Locker.Close],
+// under which any number of holds stand. It can be used from any goroutine.
+type Locker struct {
+	client  *clientv3.Client
+	config  config
+	id      string // a UUID, with which the names of its holds begin
+	process string // where it runs, as values say it
+	logger  *slog.Logger
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	tasks   tasks
+	old     sync.Once // says that a server is too old
+
+	// mu guards what follows, and what the sessions, grants and levels of the Locker have to guard. It is never held
+	// while something is sent.
+	mu      sync.Mutex
+	slept   *suspend.Watch
+	vigil   *time.Timer // looks for a sleep; nil while there are no leases
+	closed  bool
+	count   uint64                // of claims; each is named by it
+	session *session              // that new claims go under; nil while there is none
+	leases  map[*session]struct{} // those that were not given back yet
+	opening *opening              // of the next one; nil when it is not under way
+	owners  map[ownerKey]*owner
+	lines   map[string]*line
+
+	streaming bool // see keepStream
+}
+
+var _ relock.Locker = (*Locker)(nil)
+
+// NewLocker returns a Locker on the client, which stays the caller's: Close leaves it open. It sends nothing. Mistakes
+// are an error that matches [relock.ErrInvalid], all at once.
+func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
+	c := newConfig(opts)
+	if client == nil {
+		c.mistaken("client: is nil")
+	}
+	if err := c.err(); err != nil {
+		return nil, wrap("new locker", "", err)
+	}
+	id, err := utils.NewID()
+	if err != nil {
+		return nil, wrap("new locker", "", err)
+	}
+	l := &Locker{client: client, config: c, id: id, process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}}
+	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Awake)
+	l.life, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// Lock waits until it gets the lock or ctx ends. It goes on waiting through what passes by itself, such as servers that
+// cannot be reached. A fair wait whose place in the queue is gone ends with [ErrPlaceLost].
+//
+// With a ctx that carries a live hold of this Locker and name (see [relock.HoldFromContext]), or that names an owner
+// which has one ([relock.ContextWithOwner]), it goes one level deeper, without a word to the server.
+func (l *Locker) Lock(ctx context.Context, key string) (relock.Hold, error) {
+	return l.hold(ctx, key, true)
+}
+
+// TryLock makes one attempt; the error matches [relock.ErrLockAcquiredByOthers] when somebody else has the lock or, when
+// it is fair, waits for it. It goes one level deeper as Lock does.
+func (l *Locker) TryLock(ctx context.Context, key string) (relock.Hold, error) {
+	return l.hold(ctx, key, false)
+}
+
+func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold, error) {
+	h, err := l.observed(ctx, key, block)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Close ends waits and holds with [relock.ErrClosed], and gives the lease back, and with it all locks. It waits for the
+// server at most a second; when that does not answer, the error matches [relock.ErrUnconfirmed], and the locks are free
+// when the lease has ended. A second Close does nothing.
+func (l *Locker) Close() error {
+	if l == nil || l.client == nil {
+		return wrap("close", "", errNotMade)
+	}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	l.end() // before the sessions, so that who waits finds the Locker closed and not its place lost
+	leases := slices.Collect(maps.Keys(l.leases))
+	for _, s := range leases {
+		s.loseLocked(relock.ErrClosed)
+	}
+	if l.vigil != nil {
+		l.vigil.Stop()
+	}
+	l.mu.Unlock()
+	l.tasks.wait()
+	return wrap("close", "", l.revokeAll(leases))
+}
+
+// String names it.
+func (l *Locker) String() string { return "locker of etcd" }
+
+// GoString is String, for %#v.
+func (l *Locker) GoString() string { return l.String() }
+
+// ready says why a call cannot begin.
+func (l *Locker) ready(ctx context.Context, key string) error {
+	switch {
+	case l == nil || l.client == nil:
+		return errNotMade
+	case ctx == nil:
+		return errNilContext
+	case key == "":
+		return fmt.Errorf("%w: key: is empty", relock.ErrInvalid)
+	case len(key) > maxKey:
+		return fmt.Errorf("%w: key: longer than %d bytes", relock.ErrInvalid, maxKey)
+	case ctx.Err() != nil:
+		return endOf(ctx, nil)
+	case l.life.Err() != nil:
+		return relock.ErrClosed
+	}
+	return nil
+}
+
+// limit is how long one request may take.
+func (l *Locker) limit() time.Duration { return min(maxLimit, l.config.ttl/3) }
+
+// detached is a context with the values of ctx that ends with the Locker or after limit.
+func (l *Locker) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, leave := both(context.WithoutCancel(ctx), l.life)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return ctx, func() { cancel(); leave() }
+}
+
+// both is ctx, ended by other too.
+func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+const (
+	maxKey   = 1024
+	maxOwner = 256
+	maxLimit = 3 * time.Second
+)

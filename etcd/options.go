@@ -1,0 +1,90 @@
+package etcdlock
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/relock-go/relock"
+)
+
+// An Option configures a [Locker].
+type Option func(*config)
+
+const (
+	defaultTTL    = 10 * time.Second
+	defaultPrefix = "relock/"
+	maxPrefix     = 1024
+	maxTTL        = 9_000_000_000 * time.Second // what etcd takes
+)
+
+// config is what the options say.
+type config struct {
+	fair     bool
+	ttl      time.Duration
+	prefix   string
+	logger   *slog.Logger
+	observer *relock.Observer // nil: nobody is told
+	mistakes []error
+}
+
+func newConfig(opts []Option) config {
+	c := config{ttl: defaultTTL, prefix: defaultPrefix, logger: slog.New(slog.DiscardHandler)}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&c)
+		}
+	}
+	if c.ttl < time.Second || c.ttl > maxTTL || c.ttl%time.Second != 0 {
+		c.mistaken("WithTTL: %v is not a whole number of seconds, 1 or more", c.ttl)
+	}
+	if len(c.prefix) > maxPrefix {
+		c.mistaken("WithPrefix: longer than %d bytes", maxPrefix)
+	}
+	if c.logger == nil {
+		c.mistaken("WithLogger: is nil")
+	}
+	return c
+}
+
+func (c *config) mistaken(format string, args ...any) {
+	c.mistakes = append(c.mistakes, fmt.Errorf(format, args...))
+}
+
+// err has all the mistakes, or is nil.
+func (c *config) err() error {
+	if len(c.mistakes) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", relock.ErrInvalid, errors.Join(c.mistakes...))
+}
+
+// WithFair makes locks go to whoever asked first, over all processes, and TryLock give up while somebody waits. Lockers
+// that use the same prefix agree on it: a name that is in use the other way is [relock.ErrKeyConflict]. The default is
+// unfair: whoever comes first after an unlock.
+func WithFair() Option { return func(c *config) { c.fair = true } }
+
+// WithTTL sets for how long a lock stays taken after its process was last heard of: whole seconds, as etcd counts in
+// them. etcd grants no less than one and a half times its election timeout, which is 2s by default. What was granted
+// counts. The default is 10s.
+func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
+
+// WithPrefix sets what all keys of the Locker begin with. The default is "relock/".
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithLogger sets where events of the background go: lost leases, releases that are not confirmed, servers that are too
+// old. By default they go nowhere.
+func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
+
+// WithObserver tells o what the locks of the Locker do, as "etcd". Given more than once, all are told. RenewDone has no key:
+// one renewal is for all locks. By default nobody is told, and nothing is counted.
+func WithObserver(o relock.Observer) Option {
+	return func(c *config) {
+		all := o
+		if c.observer != nil {
+			all = c.observer.And(o)
+		}
+		c.observer = &all
+	}
+}

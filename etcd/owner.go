@@ -1,0 +1,144 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/carried"
+)
+
+// owner is one name of [relock.ContextWithOwner] at one lock, and its grant while it has one.
+type owner struct {
+	key  ownerKey
+	turn turn // of the call that may acquire
+
+	// Guarded by Locker.mu.
+	users int    // calls under way, and one for the grant
+	grant *grant // until its last level was unlocked
+}
+
+type ownerKey struct{ lock, id string }
+
+// reenter goes one level deeper into the hold that ctx carries. It says no when ctx carries none that is not unlocked.
+func (l *Locker) reenter(ctx context.Context, name string) (h *level, ok bool, err error) {
+	carries := carried.By(ctx) // asks the caller's context, which may have locks of its own
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := carries; c != nil; c = c.Next {
+		h, ok := c.Hold.(*level)
+		if ok && h.grant.locker == l && h.grant.name == name && !h.unlocked {
+			h, err := h.grant.deeperLocked(ctx)
+			return h, true, err
+		}
+	}
+	return nil, false, nil
+}
+
+// deeperLocked adds a level, unless the grant was lost.
+func (g *grant) deeperLocked(ctx context.Context) (*level, error) {
+	if err := g.checkLocked(); err != nil {
+		return nil, lostLevel(err)
+	}
+	return g.pushLocked(ctx), nil
+}
+
+// ownerOf returns the owner that ctx names, or nil. Each has its exit.
+func (l *Locker) ownerOf(ctx context.Context, name string) (*owner, error) {
+	id, ok := carried.Owner(ctx)
+	switch {
+	case !ok:
+		return nil, nil
+	case id == "" || len(id) > maxOwner:
+		return nil, fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", relock.ErrInvalid, maxOwner)
+	}
+	key := ownerKey{name, id}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.owners[key]
+	if o == nil {
+		o = &owner{key: key, turn: newTurn()}
+		l.owners[key] = o
+	}
+	o.users++
+	return o, nil
+}
+
+func (l *Locker) exit(o *owner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.exitLocked(o)
+}
+
+func (l *Locker) exitLocked(o *owner) {
+	o.users--
+	if o.users == 0 {
+		delete(l.owners, o.key)
+	}
+}
+
+// deeper goes one level deeper into the owner's grant. It says no when the owner has none.
+func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.grant == nil {
+		return nil, false, nil
+	}
+	h, err = o.grant.deeperLocked(ctx)
+	return h, true, err
+}
+
+// line is where the calls of one Locker wait for one unfair lock: the first of them alone asks the server.
+type line struct {
+	turn  turn
+	users int // guarded by Locker.mu
+}
+
+func (l *Locker) lineOf(name string) *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.lines[name]
+	if one == nil {
+		one = &line{turn: newTurn()}
+		l.lines[name] = one
+	}
+	one.users++
+	return one
+}
+
+func (l *Locker) leaveLine(name string, one *line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.users--
+	if one.users == 0 {
+		delete(l.lines, name)
+	}
+}
+
+// turn belongs to one call at a time; those that wait get it in their order.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn until one of the contexts ends.
+func (t turn) take(ctx, life context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+	case <-life.Done():
+	}
+	return false
+}
+
+// try takes the turn if it is free.
+func (t turn) try() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t turn) give() { <-t }

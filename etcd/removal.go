@@ -1,0 +1,136 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// removal deletes a key of ours. It may be sent any number of times: the comparison names this hold, and no other ever
+// has its name or its revision.
+type removal struct {
+	locker   *Locker
+	name     string
+	key      string
+	owned    clientv3.Cmp
+	sessions []*session // that the key may stand under; when all of them are over, it goes with their leases
+	origin   *session   // of the requests that make the key
+	cancel   string     // the key that keeps late ones of them out; "" when all were answered
+
+	unanswered bool // a copy was sent, and never answered
+}
+
+// removal deletes the grant's key by its create revision.
+func (g *grant) removal() *removal {
+	l := g.locker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &removal{locker: l, name: g.name, key: g.key, origin: g.origin, sessions: g.sessionsLocked()}
+	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
+	if g.doubt {
+		r.cancel = l.cancelKey(g.hold)
+	}
+	return r
+}
+
+// send sends one copy. It says whether the key was there.
+func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, err error) {
+	l := r.locker
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	then, otherwise := []clientv3.Op{clientv3.OpDelete(r.key)}, []clientv3.Op(nil)
+	if r.cancel != "" {
+		put := clientv3.OpPut(r.cancel, "", clientv3.WithLease(r.origin.id))
+		then, otherwise = append(then, put), append(otherwise, put)
+	}
+	resp, err := l.client.Txn(limited).If(r.owned).Then(then...).Else(otherwise...).Commit()
+	switch {
+	case err == nil:
+		if r.cancel != "" {
+			r.origin.noteCancelled(r.cancel)
+		}
+		return resp.Succeeded, nil
+	case isNoLease(err) && r.cancel != "": // then a late request makes no key either
+		r.cancel = ""
+		r.origin.lose(relock.ErrLockLost)
+		return r.send(ctx, limit)
+	}
+	r.unanswered = r.unanswered || unanswered(err)
+	return false, explain(err)
+}
+
+// isMoot says that the key goes with its leases.
+func (r *removal) isMoot() bool {
+	return r.locker.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
+}
+
+// finish ends what was there for the key alone.
+func (r *removal) finish() {
+	r.locker.mu.Lock()
+	defer r.locker.mu.Unlock()
+	for _, s := range r.sessions {
+		s.retireLocked()
+	}
+}
+
+// clean sends the removal in the background until it is answered.
+func (l *Locker) clean(r *removal) {
+	l.tasks.start(func() {
+		defer r.finish()
+		var p pauses
+		for !r.isMoot() {
+			if _, err := r.send(l.life, l.limit()); err == nil {
+				return
+			}
+			sleep(l.life, p.next())
+		}
+	})
+}
+
+// release deletes the key of a grant that was unlocked. It tries for as long as a request may take, and then goes on in
+// the background.
+func (g *grant) release(ctx context.Context) error {
+	l, r := g.locker, g.removal()
+	ctx, cancel := l.detached(ctx, l.limit())
+	defer cancel()
+	var p pauses
+	for {
+		found, err := r.send(ctx, l.limit()/3)
+		if err == nil {
+			defer r.finish() // which ends a lease of its own, and with it what the verdict goes by
+			return r.verdict(found)
+		}
+		if !sleep(ctx, p.next()) {
+			return r.giveUp(err)
+		}
+	}
+}
+
+// verdict is what an answer to an Unlock means. A copy that finds nothing may have been overtaken by one that was not
+// answered: that one did the work, unless the belief has ended since.
+func (r *removal) verdict(found bool) error {
+	switch {
+	case found, r.unanswered && !r.isMoot():
+		return nil
+	case r.locker.life.Err() != nil:
+		return relock.ErrClosed
+	}
+	return gone(relock.ErrLockLost)
+}
+
+// giveUp ends an Unlock that was not answered.
+func (r *removal) giveUp(err error) error {
+	l := r.locker
+	if l.life.Err() != nil || errors.Is(err, relock.ErrClosed) {
+		return relock.ErrClosed // the lease is being given back, and the key with it
+	}
+	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())
+	l.clean(r)
+	return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
+}

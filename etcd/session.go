@@ -1,0 +1,156 @@
+package etcdlock
+
+import (
+	"context"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// session is one lease in etcd, and the belief in all holds that stand under it.
+//
+// The belief ends at until, which is the time before the request that set the lease's end, plus the TTL that was
+// answered, less the drift: etcd cannot give the locks away before. A timer enforces it without asking anybody. Once
+// over, a session stays over.
+type session struct {
+	locker  *Locker
+	id      clientv3.LeaseID
+	ttl     time.Duration   // as it was granted
+	ctx     context.Context // ends with the session
+	end     context.CancelCauseFunc
+	private bool // of one hold that was extended beyond the Locker's TTL
+
+	renewing turn
+	beats    beats // of whoever has the turn
+
+	// Guarded by Locker.mu.
+	until     time.Time
+	over      error // why it ended; nil while it is live
+	timer     *time.Timer
+	grants    map[*grant]struct{}
+	cancelled []cancelled
+}
+
+// drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire late.
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// adopt enters a lease that was granted for ttl by a request of sent. It fails when the Locker was closed, and when the
+// belief is over before it began.
+func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
+	s := &session{locker: l, id: id, ttl: ttl, private: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, relock.ErrClosed
+	}
+	if time.Until(s.until) <= 0 || l.sleptSinceLocked(sent) {
+		return nil, errLate
+	}
+	s.ctx, s.end = context.WithCancelCause(l.life)
+	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
+	l.leases[s] = struct{}{}
+	l.startVigilLocked()
+	return s, nil
+}
+
+// expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile.
+func (s *session) expire() {
+	s.locker.mu.Lock()
+	defer s.locker.mu.Unlock()
+	if s.over == nil && time.Until(s.until) > 0 {
+		s.timer.Reset(time.Until(s.until))
+		return
+	}
+	_ = s.checkLocked()
+}
+
+// check ends the session when the clocks say so, ahead of the timer. It returns why it is over, or nil.
+func (s *session) check() error {
+	s.locker.mu.Lock()
+	defer s.locker.mu.Unlock()
+	return s.checkLocked()
+}
+
+func (s *session) checkLocked() error {
+	if s.over == nil {
+		s.locker.lookLocked()
+	}
+	if s.over == nil && time.Until(s.until) <= 0 {
+		s.loseLocked(relock.ErrLockLost)
+	}
+	return s.over
+}
+
+// believe moves the end of the belief, never back: a request sent at sent set the end of the lease. An answer that comes
+// after the belief has ended revives nothing.
+func (s *session) believe(sent time.Time, ttl time.Duration) error {
+	s.locker.mu.Lock()
+	defer s.locker.mu.Unlock()
+	if err := s.checkLocked(); err != nil {
+		return err
+	}
+	if until := sent.Add(ttl - drift(ttl)); until.After(s.until) {
+		s.until = until
+		s.timer.Reset(time.Until(until))
+	}
+	return nil
+}
+
+// lose ends the session, and all holds under it.
+func (s *session) lose(why error) {
+	s.locker.mu.Lock()
+	defer s.locker.mu.Unlock()
+	s.loseLocked(why)
+}
+
+func (s *session) loseLocked(why error) {
+	if s.over != nil {
+		return
+	}
+	holds := len(s.grants)
+	s.overLocked(why)
+	astray := s.endGrantsLocked(why)
+	if why == relock.ErrClosed { //nolint:errorlint // our own reason
+		return // Close revokes it
+	}
+	s.locker.tasks.start(func() {
+		s.locker.logger.Warn("relock: lease lost", "holds", holds, "reason", why.Error())
+		for _, g := range astray {
+			s.locker.clean(g.removal())
+		}
+		s.locker.revoke(s)
+	})
+}
+
+// endGrantsLocked ends what stands under the session. It returns those whose keys may stand under another lease: they do
+// not go with this one.
+func (s *session) endGrantsLocked(why error) (astray []*grant) {
+	for g := range s.grants {
+		g.endLocked(why)
+		if g.also != nil {
+			astray = append(astray, g)
+		}
+	}
+	return astray
+}
+
+// overLocked takes the session out of the Locker's books.
+func (s *session) overLocked(why error) {
+	s.over = why
+	s.timer.Stop()
+	if s.locker.session == s {
+		s.locker.session = nil
+	}
+	s.end(why)
+}
+
+// retireLocked ends a session that was made for a single hold, once that has ended.
+func (s *session) retireLocked() {
+	if !s.private || s.over != nil || len(s.grants) > 0 {
+		return
+	}
+	s.overLocked(relock.ErrNotHeld)
+	s.locker.tasks.start(func() { s.locker.revoke(s) })
+}

@@ -1,0 +1,275 @@
+package test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// A client is cut off; another one gets its lock. The first has stopped to believe in it by then, always: its belief
+// counts from before the request that was answered last. Answers come late in this test, so that a belief which
+// counts from them is seen to be too long.
+//
+// concurrency.Session, which counts from the answer and looks each half second, is the control: it overlaps.
+func TestCutOffHolderBelievesNoLonger(t *testing.T) {
+	const runs, sessions, late = 60, 16, 250 * time.Millisecond
+	c := newCluster(t, 1)
+	var controls, overlaps, cutOffs int
+	var worst time.Duration
+	p := newProxy(t, c.endpoints[0])
+	p.delay(late)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	ready, cut := make(chan struct{}, runs+sessions), make(chan struct{})
+	for n := range runs {
+		group.Go(func() {
+			mode := []string{"fair", "unfair"}[n%2]
+			over, ok := cutOff(t, c, p, modes[mode], ready, cut)
+			mu.Lock()
+			defer mu.Unlock()
+			if !ok {
+				return
+			}
+			cutOffs++
+			if over > 0 {
+				overlaps++
+			}
+			worst = max(worst, over)
+		})
+	}
+	for range sessions {
+		group.Go(func() {
+			if over := cutOffSession(t, c, p, ready, cut); over > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				controls++
+			}
+		})
+	}
+	for range runs + sessions {
+		<-ready
+	}
+	time.Sleep(2 * ttl) // the leases have been renewed
+	p.silence()
+	close(cut)
+	group.Wait()
+	t.Logf("%d of %d holds overlapped, %d of %d sessions did", overlaps, cutOffs, controls, sessions)
+	assert.Zero(t, overlaps, "by %v", worst)
+	assert.GreaterOrEqual(t, cutOffs, 50)
+	assert.Positive(t, controls, "the control does not overlap: this test could not fail")
+}
+
+// cutOff returns for how long the holder that is cut off believes beside the next one: not at all, or a negative time. It
+// says no when the hold was lost before, on a machine that hardly runs.
+func cutOff(t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready chan<- struct{}, cut <-chan struct{}) (time.Duration, bool) {
+	key := t.Name() + time.Now().String()
+	time.Sleep(rand.N(500 * time.Millisecond)) // etcd looks for leases that have ended each half second
+	long := append([]etcdlock.Option{etcdlock.WithTTL(3 * time.Second)}, opts...)
+	hold := lock(t, newLocker(t, c.client(t, p.address), long...), key)
+	other := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(time.Minute))...)
+	done := waiter(limited(t), other, key)
+	ready <- struct{}{}
+	<-cut
+	until := hold.ValidUntil()
+	if until.IsZero() {
+		return 0, false
+	}
+	<-hold.Context().Done()
+	ended := time.Now()
+	assert.ErrorIs(t, context.Cause(hold.Context()), relock.ErrLockLost)
+	r := await(t, done)
+	if !assert.NoError(t, r.err) {
+		return 0, false
+	}
+	assert.WithinDuration(t, until, ended, 500*time.Millisecond)
+	return until.Sub(r.at), true
+}
+
+// cutOffSession is cutOff for a lock of package concurrency.
+func cutOffSession(t *testing.T, c *cluster, p *proxy, ready chan<- struct{}, cut <-chan struct{}) time.Duration {
+	key := t.Name() + time.Now().String()
+	time.Sleep(rand.N(time.Second))
+	held, err := concurrency.NewSession(c.client(t, p.address), concurrency.WithTTL(3))
+	assert.NoError(t, err)
+	assert.NoError(t, concurrency.NewMutex(held, key).Lock(limited(t)))
+	other, err := concurrency.NewSession(c.client(t), concurrency.WithTTL(3))
+	assert.NoError(t, err)
+	defer func() { _ = other.Close() }()
+	got := make(chan time.Time, 1)
+	go func() {
+		assert.NoError(t, concurrency.NewMutex(other, key).Lock(limited(t)))
+		got <- time.Now()
+	}()
+	ready <- struct{}{}
+	<-cut
+	<-held.Done()
+	ended := time.Now()
+	return ended.Sub(<-got)
+}
+
+// Belief counts from before the request, not from its answer, and is shorter than the lease.
+func TestBeliefCountsFromTheSending(t *testing.T) {
+	c := newCluster(t, 1)
+	p := newProxy(t, c.endpoints[0])
+	l := newLocker(t, c.client(t, p.address), etcdlock.WithTTL(3*time.Second))
+	unlock(t, lock(t, l, "warm"))
+	hold := lock(t, l, "key")
+	p.delay(300 * time.Millisecond)
+	sent := time.Now()
+	require.NoError(t, hold.Extend(limited(t), time.Second))
+	answered := time.Now()
+	require.Greater(t, answered.Sub(sent), 300*time.Millisecond)
+	end := hold.ValidUntil()
+	// The answer was 300ms on its way, so the request was sent at least as long before it.
+	assert.LessOrEqual(t, end.Sub(answered), 3*time.Second-32*time.Millisecond-300*time.Millisecond)
+	p.delay(0)
+	unlock(t, hold)
+}
+
+// The granted TTL counts, which may be more than what was asked for.
+func TestGrantedTTLCounts(t *testing.T) {
+	t.Parallel()
+	c := newSlowCluster(t) // grants 2s for 1s
+	hold := lock(t, newLocker(t, c.client(t)), "key")
+	left := time.Until(hold.ValidUntil())
+	require.Greater(t, left, 1500*time.Millisecond)
+	require.Less(t, left, 2*time.Second)
+	unlock(t, hold)
+}
+
+// Renewals that fail for a while cost nothing; the hold lives on.
+func TestRenewalErrorsAreSurvived(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	for _, a := range []action{refuse, silence} {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), etcdlock.WithTTL(2*time.Second))
+		hold := lock(t, l, "key")
+		f.on("LeaseKeepAlive", 1, a)
+		soon(t, "it is renewed after all", func() bool { return f.count("LeaseKeepAlive") > 3 })
+		require.NoError(t, hold.Err())
+		unlock(t, hold)
+	}
+}
+
+// Renewals without answers do not lengthen belief, though they lengthen the lease.
+func TestUnansweredRenewalsEndInLoss(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	f := newFaults()
+	l := newLocker(t, c.faulty(t, f), etcdlock.WithTTL(2*time.Second))
+	hold := lock(t, l, "key")
+	until := hold.ValidUntil()
+	f.on("LeaseKeepAlive", 0, silence)
+	<-hold.Context().Done()
+	require.WithinDuration(t, until, time.Now(), 200*time.Millisecond)
+	require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+	noKeys(t, time.Second, c.client(t), "key") // what was lost is given back
+	f.clear()
+	unlock(t, lock(t, l, "key")) // under a new lease
+	require.ErrorIs(t, hold.Unlock(limited(t)), relock.ErrLockLost)
+}
+
+// A lease that somebody revokes is found lost by the next renewal, with all its holds, and a new one follows.
+func TestRevokedLeaseIsFoundLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(3*time.Second))...)
+		one, two := lock(t, l, "one"), lock(t, l, "two")
+		revokeAll(t, c.client(t))
+		for _, hold := range []relock.Hold{one, two} {
+			select {
+			case <-hold.Context().Done():
+			case <-time.After(1500 * time.Millisecond):
+				t.Fatal("the loss was not found in a third of the TTL")
+			}
+			require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+		}
+		next := lock(t, l, "one")
+		require.Greater(t, next.Fence(), one.Fence())
+		unlock(t, next)
+		err := one.Unlock(limited(t))
+		require.ErrorIs(t, err, relock.ErrLockLost)
+		require.ErrorIs(t, err, relock.ErrNotHeld)
+	})
+}
+
+// A call that meets a revoked lease goes on under a new one, one attempt too.
+func TestLockUnderARevokedLease(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(time.Minute))...)
+		unlock(t, lock(t, l, "key"))
+		revokeAll(t, c.client(t))
+		hold, err := l.TryLock(limited(t), "key")
+		require.NoError(t, err)
+		unlock(t, hold)
+		revokeAll(t, c.client(t))
+		unlock(t, lock(t, l, "key"))
+	})
+}
+
+// One key that somebody deletes is found by the next renewal; the other holds of the lease live on.
+func TestDeletedKeyIsFoundLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
+		one, two := lock(t, l, "one"), lock(t, l, "two")
+		_, err := admin.Delete(limited(t), keysOf(t, admin, "one")[0])
+		require.NoError(t, err)
+		select {
+		case <-one.Context().Done():
+		case <-time.After(ttl):
+			t.Fatal("the loss was not found")
+		}
+		require.ErrorIs(t, one.Err(), relock.ErrLockLost)
+		require.NoError(t, two.Err())
+		unlock(t, two)
+	})
+}
+
+// So is one that another call of the same Locker has made again meanwhile: one of the two holds lives on.
+func TestDeletedKeyThatWasMadeAgainIsFoundLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	l, admin := newLocker(t, c.client(t)), c.client(t)
+	one := lock(t, l, "key")
+	done := waiter(limited(t), l, "key")
+	_, err := admin.Delete(limited(t), "relock/lock/key")
+	require.NoError(t, err)
+	next := await(t, done)
+	require.NoError(t, next.err)
+	select {
+	case <-one.Context().Done():
+	case <-time.After(ttl):
+		t.Fatal("the loss was not found")
+	}
+	require.ErrorIs(t, one.Err(), relock.ErrLockLost)
+	require.NoError(t, next.hold.Err())
+	unlock(t, next.hold)
+}
+
+// An Unlock that finds its key gone says so.
+func TestUnlockFindsTheLoss(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	l, admin := newLocker(t, c.client(t), etcdlock.WithTTL(time.Minute)), c.client(t)
+	hold := lock(t, l, "key")
+	_, err := admin.Delete(limited(t), "relock/lock/key")
+	require.NoError(t, err)
+	err = hold.Unlock(limited(t))
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	require.ErrorIs(t, err, relock.ErrNotHeld)
+}

@@ -1,0 +1,125 @@
+// Bench compares etcdlock with what etcd's own package concurrency does, in one run, on a server of its own inside the
+// process, which writes to the disk as usual:
+//
+//	go run -C etcd/test ./bench [-seconds 2] [-rounds 5]
+//
+// The rounds of all that are compared alternate, so that a machine which is busy for a while is so for each of them.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/relock-go/relock/etcd/test/internal/embedded"
+)
+
+func main() {
+	seconds := flag.Float64("seconds", 2, "length of one round")
+	rounds := flag.Int("rounds", 5, "how many rounds there are")
+	flag.Parse()
+	if err := run(time.Duration(*seconds*float64(time.Second)), *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(round time.Duration, rounds int) error {
+	server, stop, err := embedded.Start()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for _, goroutines := range []int{1, 64} {
+		if err := pairs(server, round, rounds, goroutines); err != nil {
+			return err
+		}
+	}
+	return handOffs(server, round, rounds)
+}
+
+// pairs prints how often a lock that nobody else wants is taken and given back in a second.
+func pairs(server string, round time.Duration, rounds, goroutines int) error {
+	fmt.Printf("\nlock and unlock, %d goroutines, a key each: pairs/s, median of %d rounds\n", goroutines, rounds)
+	rates := map[string][]float64{}
+	for range rounds {
+		for _, kind := range kinds {
+			n, err := inClients(server, 1, kind.make, func(ctx context.Context, all []locker) (int, error) {
+				return countPairs(ctx, all[0], goroutines, round)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", kind.name, err)
+			}
+			rates[kind.name] = append(rates[kind.name], float64(n)/round.Seconds())
+		}
+	}
+	for _, kind := range kinds {
+		rate := median(rates[kind.name])
+		fmt.Printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n", kind.name, rate, rate/median(rates[mutexName]), rate/median(rates[putsName]))
+	}
+	return nil
+}
+
+// handOffs prints how long it takes from one unlock to the next lock, where 3 clients with 10 goroutines each want one
+// lock and hold it for 5 ms.
+func handOffs(server string, round time.Duration, rounds int) error {
+	fmt.Printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n", rounds)
+	gaps := map[string][]time.Duration{}
+	for range rounds {
+		for _, kind := range kinds {
+			if kind.name == putsName {
+				continue
+			}
+			_, err := inClients(server, 3, kind.make, func(ctx context.Context, all []locker) (int, error) {
+				got, err := handOff(ctx, all, round)
+				gaps[kind.name] = append(gaps[kind.name], got...)
+				return len(got), err
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", kind.name, err)
+			}
+		}
+	}
+	for _, kind := range kinds {
+		if all := gaps[kind.name]; len(all) > 0 {
+			slices.Sort(all)
+			fmt.Printf("  %-20s p50 %8v   p99 %8v   most %8v   of %d\n", kind.name,
+				at(all, 50).Round(10*time.Microsecond), at(all, 99).Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond), len(all))
+		}
+	}
+	return nil
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+func at(of []time.Duration, percent int) time.Duration { return of[(len(of)-1)*percent/100] }
+
+// inClients runs f with a locker on each of n clients.
+func inClients(server string, n int, dial func(*clientv3.Client) (locker, error), f func(context.Context, []locker) (int, error)) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var all []locker
+	for range n {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server}, Logger: zap.NewNop()})
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = client.Close() }()
+		l, err := dial(client)
+		if err != nil {
+			return 0, err
+		}
+		defer l.close()
+		all = append(all, l)
+	}
+	return f(ctx, all)
+}

@@ -1,0 +1,97 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	children "github.com/relock-go/relock/internal/faults"
+
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// newChildLocker makes a Locker in a helper process from its arguments: endpoints, mode.
+func newChildLocker(self *children.Self) (*etcdlock.Locker, func(), error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(self.Args[0], ","), Logger: zap.NewNop()})
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := append([]etcdlock.Option{etcdlock.WithTTL(ttl)}, modes[self.Args[1]]...)
+	l, err := etcdlock.NewLocker(client, opts...)
+	return l, func() { _ = l.Close(); _ = client.Close() }, err
+}
+
+// holdRole takes a lock and keeps it until the test says otherwise.
+func holdRole(self *children.Self) error {
+	l, closeAll, err := newChildLocker(self)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	hold, err := l.Lock(context.Background(), "key")
+	if err != nil {
+		return err
+	}
+	self.Emit("locked", children.Stamp(hold.ValidUntil()))
+	for {
+		select {
+		case <-hold.Context().Done():
+			self.Emit("lost", children.Now())
+			<-self.Commands
+			return nil
+		case _, ok := <-self.Commands:
+			if !ok {
+				return nil
+			}
+			self.Emit("until", children.Stamp(hold.ValidUntil()), hold.Err() == nil)
+		}
+	}
+}
+
+// workersRole runs ten goroutines, each of which takes the lock once for a while and says when it had it.
+func workersRole(self *children.Self) error {
+	l, closeAll, err := newChildLocker(self)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	keep, err := time.ParseDuration(self.Args[2])
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	for n := range 10 {
+		group.Go(func() {
+			if err := work(self, l, keep); err != nil {
+				self.Emit("failed", n, err)
+			}
+		})
+	}
+	group.Wait()
+	self.Emit("done")
+	<-self.Commands
+	return nil
+}
+
+func work(self *children.Self, l *etcdlock.Locker, keep time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	hold, err := l.Lock(ctx, "key")
+	if err != nil {
+		return err
+	}
+	from := children.Now()
+	time.Sleep(keep)
+	if hold.Err() != nil {
+		return errors.New("lost")
+	}
+	to := children.Now()
+	err = hold.Unlock(ctx)
+	self.Emit("held", from, to, hold.Fence())
+	return err
+}

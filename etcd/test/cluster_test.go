@@ -1,0 +1,308 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// A change of the leader, and the end of the one that leads, cost neither holds nor waits.
+func TestLeaderChanges(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		opts = append(opts, etcdlock.WithTTL(3*time.Second))
+		l, other := newLocker(t, c.client(t), opts...), newLocker(t, c.client(t), opts...)
+		hold := lock(t, l, "key")
+		done := waiter(limited(t), other, "key")
+		for range 3 {
+			from := c.leader(t)
+			to := (from + 1) % 3
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			err := c.members[from].Server.MoveLeader(ctx, uint64(c.members[from].Server.MemberID()), uint64(c.members[to].Server.MemberID()))
+			cancel()
+			require.NoError(t, err)
+			time.Sleep(ttl)
+			require.NoError(t, hold.Err())
+			_, err = other.TryLock(limited(t), "key")
+			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		}
+		unlock(t, hold)
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+		noKeys(t, time.Second, c.client(t), "key")
+	})
+}
+
+func TestLeaderDies(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	l := newLocker(t, c.client(t), etcdlock.WithTTL(5*time.Second), etcdlock.WithFair())
+	other := newLocker(t, c.client(t), etcdlock.WithTTL(5*time.Second), etcdlock.WithFair())
+	hold := lock(t, l, "key")
+	done := waiter(limited(t), other, "key")
+	c.stop(c.leader(t))
+	ended := time.Now()
+	soon(t, "belief has gone on beyond the lease that the dead leader knew", func() bool {
+		require.NoError(t, hold.Err())
+		return time.Since(ended) > 6*time.Second
+	})
+	_ = hold.Unlock(limited(t))
+	r := await(t, done)
+	require.NoError(t, r.err)
+	unlock(t, r.hold)
+}
+
+// Revisions that were compacted away while somebody waits cost nothing.
+func TestCompactionDuringAWait(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		p := newProxy(t, c.endpoints[0])
+		admin := c.client(t)
+		hold := lock(t, newLocker(t, c.client(t), opts...), "key")
+		done := waiter(limited(t), newLocker(t, c.client(t, p.address), append(opts, etcdlock.WithTTL(10*time.Second))...), "key")
+		time.Sleep(200 * time.Millisecond) // the watch is there
+		p.silence()                        // and hears nothing of the unlock
+		unlock(t, hold)
+		var rev int64
+		for range 10 {
+			resp, err := admin.Put(limited(t), "other", "x")
+			require.NoError(t, err)
+			rev = resp.Header.Revision
+		}
+		_, err := admin.Compact(limited(t), rev)
+		require.NoError(t, err)
+		p.cut() // it goes on from a revision that is no more
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+	})
+}
+
+// A fair wait whose key is deleted ends at once, and says why; so does one whose lease has ended. An unfair one has no
+// key, and goes on.
+func TestPlaceLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	t.Run("deleted", func(t *testing.T) {
+		hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair()), "key")
+		done := waiter(limited(t), newLocker(t, c.client(t), etcdlock.WithFair()), "key")
+		soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
+		resp, err := admin.Get(limited(t), "relock/lock/key/", clientv3.WithLastCreate()...)
+		require.NoError(t, err)
+		_, err = admin.Delete(limited(t), string(resp.Kvs[0].Key))
+		require.NoError(t, err)
+		began := time.Now()
+		r := await(t, done)
+		require.ErrorIs(t, r.err, etcdlock.ErrPlaceLost)
+		require.ErrorIs(t, r.err, relock.ErrLockAcquiredByOthers)
+		require.True(t, relock.IsRetryableErr(r.err))
+		require.Less(t, time.Since(began), 500*time.Millisecond)
+		unlock(t, hold)
+	})
+	t.Run("lease ended", func(t *testing.T) {
+		// A lease that the waiter alone has, revoked behind its back: the watch of its own key tells.
+		hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute)), "key")
+		done := waiter(limited(t), newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute)), "key")
+		soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
+		resp, err := admin.Get(limited(t), "relock/lock/key/", clientv3.WithLastCreate()...)
+		require.NoError(t, err)
+		_, err = admin.Revoke(limited(t), clientv3.LeaseID(resp.Kvs[0].Lease))
+		require.NoError(t, err)
+		began := time.Now()
+		require.ErrorIs(t, await(t, done).err, etcdlock.ErrPlaceLost)
+		require.Less(t, time.Since(began), 500*time.Millisecond)
+		unlock(t, hold)
+	})
+	t.Run("unfair", func(t *testing.T) {
+		hold := lock(t, newLocker(t, c.client(t), etcdlock.WithTTL(time.Minute)), "key")
+		f := newFaults()
+		other := newLocker(t, c.faulty(t, f))
+		unlock(t, lock(t, other, "warm"))
+		done := waiter(limited(t), other, "key")
+		f.on("LeaseKeepAlive", 0, refuse)
+		time.Sleep(2 * ttl) // its lease is over, and another one needed
+		unlock(t, hold)
+		f.clear()
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+	})
+}
+
+// A blocking Lock rides out a server that cannot be reached; TryLock says that it may be tried again.
+func TestLockRidesOutAnOutage(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		for _, method := range []string{"LeaseGrant", "Txn", "LeaseKeepAlive"} {
+			f.on(method, 0, refuse)
+		}
+		_, err := l.TryLock(limited(t), "key")
+		require.Error(t, err)
+		require.True(t, relock.IsRetryableErr(err), "%v", err)
+		short, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err = l.Lock(short, "key")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "connection was cut"), "the last reason: %v", err)
+		done := waiter(limited(t), l, "key")
+		time.Sleep(2 * ttl)
+		f.clear()
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+		noKeys(t, time.Second, c.client(t), "key")
+	})
+}
+
+// Without a leader nothing is granted, nobody believes for longer than the lease, and it goes on when there is one again.
+func TestNoLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	p := newProxy(t, c.endpoints[0])
+	l := newLocker(t, c.client(t, p.address), etcdlock.WithTTL(2*time.Second))
+	hold := lock(t, l, "key")
+	c.stop(1)
+	c.stop(2)
+	<-hold.Context().Done()
+	require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+	_, err := l.TryLock(limited(t), "key")
+	require.Error(t, err)
+	require.True(t, relock.IsRetryableErr(err), "%v", err)
+}
+
+// A database without space is an outage; what is held is renewed, and unlocked.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
+		hold := lock(t, l, "key")
+		alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
+		_, err := c.members[0].Server.Alarm(limited(t), alarm)
+		require.NoError(t, err)
+		_, err = l.TryLock(limited(t), "another")
+		require.Error(t, err)
+		require.True(t, relock.IsRetryableErr(err), "%v", err)
+		time.Sleep(2 * ttl)
+		require.NoError(t, hold.Err())
+		unlock(t, hold)
+		done := waiter(limited(t), l, "another")
+		alarm.Action = etcdserverpb.AlarmRequest_DEACTIVATE
+		_, err = c.members[0].Server.Alarm(limited(t), alarm)
+		require.NoError(t, err)
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+		require.Empty(t, keysOf(t, admin, "key"))
+	})
+}
+
+// A user without permission is told, and does not wait. One who has it for the prefix alone can do everything.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	ctx := limited(t)
+	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	must(admin.RoleAdd(ctx, "root"))
+	must(admin.UserAdd(ctx, "root", "pass"))
+	must(admin.UserGrantRole(ctx, "root", "root"))
+	must(admin.RoleAdd(ctx, "locks"))
+	must(admin.RoleGrantPermission(ctx, "locks", "relock/", clientv3.GetPrefixRangeEnd("relock/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	must(admin.UserAdd(ctx, "locker", "pass"))
+	must(admin.UserGrantRole(ctx, "locker", "locks"))
+	must(admin.UserAdd(ctx, "nobody", "pass"))
+	must(admin.AuthEnable(ctx))
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		allowed := c.clientWith(t, clientv3.Config{Username: "locker", Password: "pass"})
+		l := newLocker(t, allowed, opts...)
+		hold := lock(t, l, "key")
+		done := waiter(limited(t), newLocker(t, allowed, opts...), "key")
+		time.Sleep(2 * ttl)
+		require.NoError(t, hold.Err())
+		unlock(t, hold)
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+		denied := newLocker(t, c.clientWith(t, clientv3.Config{Username: "nobody", Password: "pass"}), opts...)
+		began := time.Now()
+		_, err := denied.Lock(limited(t), "key")
+		require.ErrorIs(t, err, relock.ErrDenied)
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.False(t, relock.IsRetryableErr(err))
+	})
+}
+
+// One unlock wakes one waiter of each process, not all.
+func TestNoHerd(t *testing.T) {
+	c := newCluster(t, 1)
+	const processes, goroutines = 3, 20
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		hold := lock(t, newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(time.Minute))...), "key")
+		var group sync.WaitGroup
+		var inside atomic.Int32
+		all := make([]*faults, processes)
+		release := make(chan struct{})
+		for i := range all {
+			all[i] = newFaults()
+			l := newLocker(t, c.faulty(t, all[i]), append(opts, etcdlock.WithTTL(time.Minute))...)
+			for range goroutines {
+				group.Go(func() {
+					hold, err := l.Lock(limited(t), "key")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					inside.Add(1)
+					<-release
+					if err := hold.Unlock(context.Background()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		requests := func() (sum int) {
+			for _, f := range all {
+				sum += f.count("Txn") + f.count("Range")
+			}
+			return sum
+		}
+		settled := func() int {
+			n := requests()
+			for {
+				time.Sleep(300 * time.Millisecond)
+				if m := requests(); m == n {
+					return n
+				}
+				n = requests()
+			}
+		}
+		before := settled()
+		unlock(t, hold)
+		soon(t, "somebody is inside", func() bool { return inside.Load() == 1 })
+		cost := settled() - before
+		t.Logf("one unlock costs %d requests of %d waiters in %d processes", cost, processes*goroutines, processes)
+		require.LessOrEqual(t, cost, 2*processes)
+		close(release)
+		group.Wait()
+	})
+}

@@ -1,0 +1,147 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// An Extend beyond the TTL moves the key to a lease of its own, whatever becomes of its answer.
+func TestLongExtend(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		for _, a := range []action{pass, refuse, dropAnswer, silence, double} {
+			f := newFaults()
+			l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
+			hold := lock(t, l, "key")
+			f.on("Txn", 1, a)
+			err := hold.Extend(limited(t), 3*ttl)
+			if a == pass || a == double {
+				require.NoError(t, err)
+			}
+			if err != nil {
+				require.True(t, relock.IsRetryableErr(err), "%v", err)
+				require.NoError(t, hold.Err())
+				require.NoError(t, hold.Extend(limited(t), 3*ttl), "%v", a)
+			}
+			require.Greater(t, time.Until(hold.ValidUntil()), 2*ttl)
+			time.Sleep(ttl)
+			require.NoError(t, hold.Err())
+			require.NoError(t, hold.Extend(limited(t), ttl))
+			unlock(t, hold)
+			noKeys(t, time.Second, admin, "key")
+			soon(t, "the lease of its own is given back", func() bool { return countLeases(t, admin) == 1 })
+			require.NoError(t, l.Close())
+		}
+	})
+}
+
+// An Extend that is executed late does not move a key that was moved or written since.
+func TestLateExtend(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	f := newFaults()
+	l, admin := newLocker(t, c.faulty(t, f)), c.client(t)
+	hold := lock(t, l, "key")
+	late := f.on("Txn", 1, delay)
+	require.Error(t, hold.Extend(limited(t), 3*ttl))
+	require.NoError(t, hold.Extend(limited(t), 5*ttl))
+	before, err := admin.Get(limited(t), "relock/lock/key")
+	require.NoError(t, err)
+	f.letGo(late)
+	after, err := admin.Get(limited(t), "relock/lock/key")
+	require.NoError(t, err)
+	require.Equal(t, before.Kvs[0].Lease, after.Kvs[0].Lease)
+	require.Equal(t, hold.Fence(), after.Kvs[0].CreateRevision)
+	time.Sleep(2 * ttl)
+	require.NoError(t, hold.Err())
+	unlock(t, hold)
+}
+
+// While it is not known to which lease the key was moved, the end of either is the end of the hold, and the key goes.
+func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
+		hold, other := lock(t, l, "key"), lock(t, l, "other")
+		f.on("Txn", 1, refuse)
+		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		revokeEmpty(t, admin)
+		<-hold.Context().Done()
+		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+		noKeys(t, 2*time.Second, admin, "key")
+		require.NoError(t, other.Err(), "the lease that the key stood under lives on")
+		unlock(t, other)
+		require.NoError(t, l.Close())
+	})
+}
+
+// A key that somebody deletes while a move is in doubt is found gone by the next renewal, as others are.
+func TestDeletedKeyIsFoundLostWhileAMoveIsInDoubt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
+		hold := lock(t, l, "key")
+		f.on("Txn", 1, silence)
+		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		time.Sleep(2 * ttl) // in doubt alone, it is not lost
+		require.NoError(t, hold.Err())
+		_, err := admin.Delete(limited(t), keysOf(t, admin, "key")[0])
+		require.NoError(t, err)
+		select {
+		case <-hold.Context().Done():
+		case <-time.After(ttl):
+			t.Fatal("the loss was not found")
+		}
+		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+	})
+}
+
+// A lease that is granted while the Locker is closed is given back, though it is not that of any hold.
+func TestCloseDuringALongExtend(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	f := newFaults()
+	l, admin := newLocker(t, c.faulty(t, f)), c.client(t)
+	hold := lock(t, l, "key")
+	late := f.on("LeaseGrant", 1, answerLate)
+	done := make(chan error, 1)
+	go func() { done <- hold.Extend(limited(t), time.Hour) }()
+	soon(t, "the lease is granted", func() bool { return countLeases(t, admin) == 2 })
+	require.NoError(t, l.Close())
+	f.letGo(late)
+	require.ErrorIs(t, <-done, relock.ErrClosed)
+	require.Zero(t, countLeases(t, admin))
+}
+
+func countLeases(t testing.TB, client *clientv3.Client) int {
+	t.Helper()
+	leases, err := client.Leases(limited(t))
+	require.NoError(t, err)
+	return len(leases.Leases)
+}
+
+// revokeEmpty ends the leases under which no key stands.
+func revokeEmpty(t testing.TB, client *clientv3.Client) {
+	t.Helper()
+	leases, err := client.Leases(limited(t))
+	require.NoError(t, err)
+	for _, lease := range leases.Leases {
+		of, err := client.TimeToLive(limited(t), lease.ID, clientv3.WithAttachedKeys())
+		require.NoError(t, err)
+		if len(of.Keys) == 0 {
+			_, err = client.Revoke(limited(t), lease.ID)
+			require.NoError(t, err)
+		}
+	}
+}

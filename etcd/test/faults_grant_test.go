@@ -1,0 +1,269 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// what is said of a request that takes a lock whose answer does not come.
+var lostAnswers = map[string]action{"refused": refuse, "executed, and the connection cut": dropAnswer, "executed, and no answer": silence}
+
+// A TryLock whose answer is lost fails, and leaves nothing: another one has the lock within a second.
+func TestTryLockWithoutAnAnswerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		for name, a := range lostAnswers {
+			t.Run(name, func(t *testing.T) {
+				f := newFaults()
+				l, other := newLocker(t, c.faulty(t, f), opts...), newLocker(t, c.client(t), opts...)
+				unlock(t, lock(t, l, "warm"))
+				f.on("Txn", 1, a)
+				_, err := l.TryLock(limited(t), "key")
+				require.Error(t, err)
+				require.True(t, relock.IsRetryableErr(err), "%v", err)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				hold, err := other.Lock(ctx, "key")
+				require.NoError(t, err)
+				unlock(t, hold)
+				unlock(t, lock(t, l, "key"))
+				noKeys(t, time.Second, c.client(t), "key")
+			})
+		}
+	})
+}
+
+// A blocking Lock goes on, and knows its own earlier request again.
+func TestLockGoesOnWhenAnAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		for name, a := range lostAnswers {
+			t.Run(name, func(t *testing.T) {
+				f := newFaults()
+				l := newLocker(t, c.faulty(t, f), opts...)
+				unlock(t, lock(t, l, "warm"))
+				f.on("Txn", 1, a)
+				hold := lock(t, l, "key")
+				require.Len(t, keysOf(t, c.client(t), "key"), 1)
+				unlock(t, hold)
+				noKeys(t, time.Second, c.client(t), "key")
+			})
+		}
+	})
+}
+
+// A request that is executed when its claim was given up long ago makes nothing. Nor does one of a hold that was unlocked.
+func TestLateRequestMakesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		admin := c.client(t)
+		t.Run("given up", func(t *testing.T) {
+			f := newFaults()
+			l := newLocker(t, c.faulty(t, f), opts...)
+			unlock(t, lock(t, l, "warm"))
+			late := f.on("Txn", 1, delay)
+			_, err := l.TryLock(limited(t), "key")
+			require.Error(t, err)
+			soon(t, "the claim is cancelled", func() bool { return countCancelled(t, admin) > 0 })
+			f.letGo(late)
+			require.Empty(t, keysOf(t, admin, "key"))
+			unlock(t, lock(t, newLocker(t, c.client(t), opts...), "key"))
+			require.NoError(t, l.Close())
+			require.Zero(t, countCancelled(t, admin))
+		})
+		t.Run("unlocked", func(t *testing.T) {
+			f := newFaults()
+			l := newLocker(t, c.faulty(t, f), opts...)
+			unlock(t, lock(t, l, "warm"))
+			late := f.on("Txn", 1, delay)
+			unlock(t, lock(t, l, "key")) // by a second copy
+			f.letGo(late)
+			require.Empty(t, keysOf(t, admin, "key"))
+		})
+	})
+}
+
+func countCancelled(t testing.TB, client *clientv3.Client) int {
+	t.Helper()
+	resp, err := client.Get(limited(t), "relock/cancel/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	require.NoError(t, err)
+	return int(resp.Count)
+}
+
+// A call whose context ends while its request is under way returns at once, and what is granted then is given back.
+func TestCallerLeavesBeforeTheGrant(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		unlock(t, lock(t, l, "warm"))
+		f.on("Txn", 1, silence)
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := l.Lock(ctx, "key")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, time.Since(began), 200*time.Millisecond)
+		noKeys(t, time.Second, c.client(t), "key")
+	})
+}
+
+// So is what a copy of its request was granted, when the copy that is answered was refused for it.
+func TestCallerLeavesADoubledRequest(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f, admin := newFaults(), c.client(t)
+		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(10*time.Second))...)
+		unlock(t, lock(t, l, "warm"))
+		copies := f.on("Txn", 1, doubleLate)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		done := waiter(ctx, l, "key")
+		soon(t, "the first copy is granted", func() bool { return len(keysOf(t, admin, "key")) == 1 })
+		cancel()
+		require.ErrorIs(t, await(t, done).err, context.Canceled)
+		f.letGo(copies)
+		noKeys(t, time.Second, admin, "key")
+	})
+}
+
+// Unlock says nothing of a lost answer when the next copy finds that the first one did it.
+func TestUnlockWithLostAnswers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		for name, a := range lostAnswers {
+			t.Run(name, func(t *testing.T) {
+				f := newFaults()
+				l := newLocker(t, c.faulty(t, f), opts...)
+				hold := lock(t, l, "key")
+				f.on("Txn", 1, a)
+				unlock(t, hold)
+				noKeys(t, time.Second, c.client(t), "key")
+			})
+		}
+	})
+}
+
+// Nor does the Unlock of a hold with a lease of its own, which ends with it.
+func TestUnlockOfALongHoldWithLostAnswers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	for name, a := range lostAnswers {
+		t.Run(name, func(t *testing.T) {
+			f := newFaults()
+			l := newLocker(t, c.faulty(t, f))
+			hold := lock(t, l, "key")
+			require.NoError(t, hold.Extend(limited(t), 3*ttl))
+			f.on("Txn", 1, a)
+			unlock(t, hold)
+			noKeys(t, time.Second, c.client(t), "key")
+		})
+	}
+}
+
+// An Unlock that comes late does not end the next hold; an unanswered one goes on in the background, and keeps its limit.
+func TestUnlockUnconfirmed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		hold := lock(t, l, "key")
+		f.on("Txn", 0, refuse)
+		began := time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		err := hold.Unlock(ctx)
+		require.ErrorIs(t, err, relock.ErrUnconfirmed)
+		require.False(t, relock.IsRetryableErr(err))
+		require.Less(t, time.Since(began), ttl/3+300*time.Millisecond)
+		require.ErrorIs(t, hold.Unlock(ctx), relock.ErrNotHeld)
+		time.Sleep(2 * ttl) // the lease is kept alive, and with it the key
+		require.Len(t, keysOf(t, c.client(t), "key"), 1)
+		f.clear()
+		noKeys(t, 2*time.Second, c.client(t), "key")
+		require.NoError(t, newestOf(t, l).Err())
+	})
+}
+
+func newestOf(t testing.TB, l *etcdlock.Locker) relock.Hold {
+	t.Helper()
+	return lock(t, l, "another")
+}
+
+func TestLateUnlockLeavesTheNextHoldAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		hold := lock(t, l, "key")
+		late := f.on("Txn", 1, delay)
+		unlock(t, hold) // by a second copy
+		next := lock(t, l, "key")
+		f.letGo(late)
+		require.Len(t, keysOf(t, c.client(t), "key"), 1)
+		owned, err := etcdlock.Cmp(next)
+		require.NoError(t, err)
+		resp, err := c.client(t).Txn(limited(t)).If(owned).Commit()
+		require.NoError(t, err)
+		require.True(t, resp.Succeeded, "the next hold is there")
+		unlock(t, next)
+	})
+}
+
+// Doubled requests count once.
+func TestDoubledRequests(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		f.on("Txn", 0, double)
+		for n := range 20 {
+			call := []func(context.Context, string) (relock.Hold, error){l.Lock, l.TryLock}[n%2]
+			hold, err := call(limited(t), "key")
+			require.NoError(t, err)
+			require.Len(t, keysOf(t, c.client(t), "key"), 1)
+			if err := hold.Unlock(limited(t)); err != nil {
+				// The copy that is answered finds nothing: to the client, somebody else has deleted the key.
+				require.ErrorIs(t, err, relock.ErrLockLost)
+			}
+			require.Empty(t, keysOf(t, c.client(t), "key"))
+		}
+	})
+}
+
+func TestMistakesOfExtend(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	l := newLocker(t, c.client(t))
+	hold := lock(t, l, "key")
+	for _, d := range []time.Duration{0, -1, time.Millisecond, time.Second + 1} {
+		require.ErrorIs(t, hold.Extend(limited(t), d), relock.ErrInvalid)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, hold.Extend(ctx, ttl), context.Canceled)
+	require.NoError(t, hold.Err())
+	var e *relock.Error
+	require.True(t, errors.As(hold.Extend(ctx, 0), &e))
+	assert.Equal(t, "extend", e.Op)
+	unlock(t, hold)
+	require.ErrorIs(t, hold.Extend(limited(t), ttl), relock.ErrNotHeld)
+}

@@ -1,0 +1,44 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// A fair wait that has a place, and is not told which key is before its own, ends with its Locker and with its lease.
+func TestWaitThatCannotLookEnds(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	ends := map[string]struct {
+		end func(f *faults, l *etcdlock.Locker) error
+		why error
+	}{
+		"Close": {func(_ *faults, l *etcdlock.Locker) error { return l.Close() }, relock.ErrClosed},
+		"lease": {func(f *faults, _ *etcdlock.Locker) error { f.on("LeaseKeepAlive", 0, silence); return nil }, etcdlock.ErrPlaceLost},
+	}
+	for name, tt := range ends {
+		t.Run(name, func(t *testing.T) {
+			f := newFaults()
+			l := newLocker(t, c.faulty(t, f), etcdlock.WithFair())
+			f.on("Txn", 1, dropAnswer)
+			f.random = func(method string) action { // the second one says that the first has made the key
+				if method == "Txn" && f.seen[method] > 2 {
+					return refuse
+				}
+				return pass
+			}
+			done := waiter(limited(t), l, "key")
+			soon(t, "it looks in vain", func() bool { return f.count("Txn") > 3 })
+			ended := time.Now()
+			require.NoError(t, tt.end(f, l))
+			r := await(t, done)
+			require.ErrorIs(t, r.err, tt.why)
+			require.Less(t, r.at.Sub(ended), 2*ttl)
+		})
+	}
+}

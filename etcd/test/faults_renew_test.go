@@ -1,0 +1,75 @@
+package test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// The session ends while an Extend uses the stream of its renewals. The race detector looks on.
+func TestSessionEndsDuringAnExtend(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	client := c.client(t)
+	const ttl = 10 * time.Second // of no interest here
+	t.Run("by Close", func(t *testing.T) {
+		for range 100 {
+			l := newLocker(t, client, etcdlock.WithTTL(ttl))
+			endDuringExtends(t, lock(t, l, "key"), ttl, func() error { return l.Close() })
+		}
+	})
+	t.Run("by Unlock, of a lease of its own", func(t *testing.T) {
+		l := newLocker(t, client, etcdlock.WithTTL(ttl))
+		for range 100 {
+			hold := lock(t, l, "key")
+			require.NoError(t, hold.Extend(limited(t), 3*ttl))
+			endDuringExtends(t, hold, 3*ttl, func() error { return hold.Unlock(limited(t)) })
+		}
+	})
+}
+
+// An Extend lasts no longer than its context, nor than a request may, though the server is silent; then it can be tried
+// again. The renewals go on after it.
+func TestExtendWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	f := newFaults()
+	l := newLocker(t, c.faulty(t, f), etcdlock.WithTTL(9*time.Second))
+	hold := lock(t, l, "key")
+	f.on("LeaseKeepAlive", 1, silence)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	require.ErrorIs(t, hold.Extend(ctx, ttl), context.DeadlineExceeded)
+	require.Less(t, time.Since(began), time.Second)
+	f.on("LeaseKeepAlive", 1, silence)
+	err := hold.Extend(limited(t), ttl)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.True(t, relock.IsRetryableErr(err), "%v", err)
+	require.NotErrorIs(t, err, relock.ErrClosed)
+	require.NoError(t, hold.Extend(limited(t), ttl))
+	unlock(t, hold)
+}
+
+// endDuringExtends calls end while the hold is extended without a pause.
+func endDuringExtends(t *testing.T, hold relock.Hold, d time.Duration, end func() error) {
+	var extends sync.WaitGroup
+	extended := make(chan struct{})
+	extends.Go(func() {
+		err := hold.Extend(limited(t), d)
+		for close(extended); err == nil; {
+			err = hold.Extend(limited(t), d)
+		}
+	})
+	<-extended
+	require.NoError(t, end())
+	extends.Wait()
+	require.Error(t, hold.Err())
+}

@@ -1,0 +1,174 @@
+package test
+
+import (
+	"context"
+	"path"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// faults lie between a client and the server, and change what becomes of single requests. The server is a real one.
+type faults struct {
+	mu    sync.Mutex
+	rules []*rule
+	seen  map[string]int // requests by method: Txn, Range, LeaseGrant, LeaseKeepAlive ...
+	late  sync.WaitGroup
+
+	random func(method string) action // of a request that no rule is for; nil for none
+}
+
+// action is what becomes of a request.
+type action int
+
+const (
+	pass           action = iota
+	refuse                // it does not reach the server; the client is told that it failed
+	dropAnswer            // it is executed; the client is told that it failed
+	silence               // it is executed; the client hears nothing
+	delay                 // the client is told that it failed; it is executed when the faults are let go
+	double                // it is executed twice
+	doubleLate            // it is executed twice, and what the client is told is the answer to the second, once the faults are let go
+	delayForAWhile        // as delay, and it is let go by itself
+	answerLate            // it is executed; the client hears so once the faults are let go
+)
+
+type rule struct {
+	method string
+	n      int // the how-manieth from now; 0 for each
+	action action
+	count  int
+	held   chan struct{} // closed to let a delayed one go
+}
+
+func newFaults() *faults { return &faults{seen: map[string]int{}} }
+
+// on sets what becomes of the n-th request of a method from now on, or of each with n = 0.
+func (f *faults) on(method string, n int, a action) *rule {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &rule{method: method, n: n, action: a, held: make(chan struct{})}
+	f.rules = append(f.rules, r)
+	return r
+}
+
+// clear takes all rules away.
+func (f *faults) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rules = nil
+}
+
+// count is how many requests of a method there were.
+func (f *faults) count(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen[method]
+}
+
+func (f *faults) take(method string) (action, *rule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen[method]++
+	for _, r := range f.rules {
+		if r.method != method {
+			continue
+		}
+		r.count++
+		if r.n == 0 || r.n == r.count {
+			return r.action, r
+		}
+	}
+	if f.random != nil {
+		return f.random(method), nil
+	}
+	return pass, nil
+}
+
+var errCut = status.Error(codes.Unavailable, "connection was cut")
+
+func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	a, r := f.take(path.Base(method))
+	switch a {
+	case refuse:
+		return errCut
+	case dropAnswer:
+		_ = invoke(ctx, method, req, reply, cc, opts...)
+		return errCut
+	case silence:
+		_ = invoke(ctx, method, req, reply, cc, opts...)
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	case delay, delayForAWhile:
+		f.late.Go(func() {
+			if r == nil {
+				time.Sleep(aWhile)
+			} else {
+				<-r.held
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_ = invoke(ctx, method, req, newReply(reply), cc, opts...)
+		})
+		return errCut
+	case answerLate:
+		err := invoke(context.WithoutCancel(ctx), method, req, reply, cc, opts...)
+		<-r.held
+		return err
+	case doubleLate:
+		_ = invoke(context.WithoutCancel(ctx), method, req, newReply(reply), cc, opts...)
+		<-r.held
+	case double:
+		_ = invoke(ctx, method, req, newReply(reply), cc, opts...)
+	}
+	return invoke(ctx, method, req, reply, cc, opts...)
+}
+
+func (f *faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, cc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyStream{ClientStream: stream, faults: f, method: path.Base(method)}, nil
+}
+
+// faultyStream applies the rules to each message that is sent; the answer to it is what is refused or kept silent.
+type faultyStream struct {
+	grpc.ClientStream
+	faults *faults
+	method string
+	silent atomic.Bool
+}
+
+func (s *faultyStream) SendMsg(m any) error {
+	switch a, _ := s.faults.take(s.method); a {
+	case refuse:
+		return errCut
+	case silence:
+		s.silent.Store(true)
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *faultyStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if s.silent.Load() {
+		<-s.Context().Done()
+		return status.FromContextError(s.Context().Err()).Err()
+	}
+	return err
+}
+
+// letGo executes a delayed request, and waits until the server has answered.
+func (f *faults) letGo(r *rule) {
+	close(r.held)
+	f.late.Wait()
+}
+
+// newReply is an empty reply of the same type, for an answer that nobody hears.
+func newReply(reply any) any { return reflect.New(reflect.TypeOf(reply).Elem()).Interface() }

@@ -1,0 +1,100 @@
+package test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	etcdlock "github.com/relock-go/relock/etcd"
+	children "github.com/relock-go/relock/internal/faults"
+)
+
+func modeOf(opts []etcdlock.Option) string {
+	if isFair(opts) {
+		return "fair"
+	}
+	return "unfair"
+}
+
+// The lock of a process that is killed is free when its lease ends, not sooner than its belief, and for its waiters.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		child := children.Spawn(t, "hold", strings.Join(c.endpoints, ","), modeOf(opts))
+		child.Next("locked", 10*time.Second)
+		done := waiter(limited(t), newLocker(t, c.client(t), opts...), "key")
+		time.Sleep(ttl) // it is kept alive
+		child.Send("until")
+		until := child.Next("until", 5*time.Second).Int(0)
+		child.Kill()
+		killed := time.Now()
+		r := await(t, done)
+		require.NoError(t, r.err)
+		require.Greater(t, children.Stamp(r.at), until, "granted while the dead one would have believed")
+		require.Less(t, r.at.Sub(killed), ttl+1500*time.Millisecond)
+		unlock(t, r.hold)
+	})
+}
+
+// A process that is stopped for longer than its lease finds the loss when it goes on, and leaves the next holder alone.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		child := children.Spawn(t, "hold", strings.Join(c.endpoints, ","), modeOf(opts))
+		child.Next("locked", 10*time.Second)
+		child.Stop()
+		hold := lock(t, newLocker(t, c.client(t), opts...), "key")
+		went := children.Now()
+		child.Continue()
+		lost := child.Next("lost", 5*time.Second)
+		require.Less(t, time.Duration(lost.Int(0)-went), 200*time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, hold.Err())
+		require.Len(t, keysOf(t, c.client(t), "key"), 1)
+		unlock(t, hold)
+		child.End(5 * time.Second)
+	})
+}
+
+// holding is when a goroutine of a helper process had the lock.
+type holding struct{ from, to, token int64 }
+
+// Three processes with ten goroutines each take the lock for 20 ms: one after another, by rising tokens.
+func TestThreeProcesses(t *testing.T) {
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		var all []*children.Child
+		for range 3 {
+			all = append(all, children.Spawn(t, "workers", strings.Join(c.endpoints, ","), modeOf(opts), "20ms"))
+		}
+		var got []holding
+		for _, child := range all {
+			child.Next("done", time.Minute)
+			for _, e := range child.Events() {
+				require.NotEqual(t, "failed", e.Name, "%v", e.Values)
+				if e.Name == "held" {
+					got = append(got, holding{e.Int(0), e.Int(1), e.Int(2)})
+				}
+			}
+			child.End(5 * time.Second)
+		}
+		require.Len(t, got, 30)
+		slices.SortFunc(got, func(a, b holding) int { return cmp.Compare(a.from, b.from) })
+		var gaps []time.Duration
+		for i, h := range got[1:] {
+			before := got[i]
+			require.Greater(t, h.from, before.to, "two had the lock at once")
+			// The token of a fair lock is the place in the queue: its order is that of arrival, over all processes.
+			require.Greater(t, h.token, before.token, "out of order")
+			gaps = append(gaps, time.Duration(h.from-before.to))
+		}
+		slices.Sort(gaps)
+		t.Logf("gaps from one holder to the next: p50 %v, p90 %v, most %v", gaps[len(gaps)/2], gaps[len(gaps)*9/10], gaps[len(gaps)-1])
+	})
+}

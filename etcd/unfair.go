@@ -1,0 +1,57 @@
+package etcdlock
+
+import (
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+)
+
+// unfair takes one key that all use, as soon as it is free.
+func (w *wait) unfair(c *claim) (*level, error) {
+	r := c.unfairRequest()
+	for {
+		resp, err := c.ask(r)
+		if err != nil {
+			return nil, err
+		}
+		if resp.Succeeded {
+			return c.begin()
+		}
+		switch err := c.unfairRefused(resp); {
+		case err == nil:
+			return c.begin()
+		case !w.block || err != relock.ErrLockAcquiredByOthers: //nolint:errorlint // our own reason
+			return nil, err
+		}
+		w.note(relock.ErrLockAcquiredByOthers)
+		if err := w.awaitDeletion(w.ctx, resp.Header.Revision+1, c.key); err != nil {
+			return nil, err
+		}
+		if c.session.check() != nil {
+			return nil, errSession
+		}
+	}
+}
+
+func (c *claim) unfairRequest() request {
+	folder := c.key + "/"
+	return request{
+		unless: []clientv3.Cmp{absent(c.key), absent(folder).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))},
+		then:   []clientv3.Op{c.put()},
+		otherwise: []clientv3.Op{
+			clientv3.OpGet(c.key),
+			clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1)),
+		},
+	}
+}
+
+// unfairRefused says why the request has made no key; nil when an earlier copy of it has.
+func (c *claim) unfairRefused(resp *clientv3.TxnResponse) error {
+	switch {
+	case c.rev != 0:
+		return nil
+	case found(resp, 0) == nil && found(resp, 1) != nil:
+		return relock.ErrKeyConflict
+	}
+	return relock.ErrLockAcquiredByOthers
+}

@@ -1,0 +1,261 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/suspend"
+)
+
+// bed is a Locker on a machine that sleeps when the test says so, with a server that grants everything: what is tested is
+// what the Locker believes by its clocks, which a server cannot see.
+type bed struct {
+	clientv3.KV
+	clientv3.Lease
+	*Locker
+	slept    atomic.Int64
+	granted  atomic.Int64
+	revoked  atomic.Int64
+	revision atomic.Int64
+	during   func(request string) // runs before a request is answered
+}
+
+func newBed(t *testing.T, ttl time.Duration, opts ...Option) *bed {
+	t.Helper()
+	b := &bed{during: func(string) {}}
+	client := clientv3.NewCtxClient(context.Background())
+	client.KV, client.Lease = b, b
+	l, err := NewLocker(client, append(opts, WithTTL(ttl))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	l.slept = suspend.NewWatch(func() time.Duration { return time.Duration(b.slept.Load()) }, func() time.Duration { return 0 })
+	b.Locker = l
+	return b
+}
+
+// Close is the Locker's, not that of the server, which has none.
+func (b *bed) Close() error { return b.Locker.Close() }
+
+func (b *bed) sleep(d time.Duration) { b.slept.Add(int64(d)) }
+
+func (b *bed) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	b.during("grant")
+	return &clientv3.LeaseGrantResponse{ID: clientv3.LeaseID(b.granted.Add(1)), TTL: ttl}, nil
+}
+
+func (b *bed) KeepAliveOnce(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+	b.during("renewal")
+	return &clientv3.LeaseKeepAliveResponse{ID: id, TTL: int64(b.config.ttl / time.Second)}, nil
+}
+
+func (b *bed) TimeToLive(context.Context, clientv3.LeaseID, ...clientv3.LeaseOption) (*clientv3.LeaseTimeToLiveResponse, error) {
+	return nil, errors.New("not known")
+}
+
+func (b *bed) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	b.revoked.Add(1)
+	return &clientv3.LeaseRevokeResponse{}, nil
+}
+
+func (b *bed) Txn(context.Context) clientv3.Txn { return yes{b} }
+
+// yes is a transaction that succeeds.
+type yes struct{ b *bed }
+
+func (y yes) If(...clientv3.Cmp) clientv3.Txn  { return y }
+func (y yes) Then(...clientv3.Op) clientv3.Txn { return y }
+func (y yes) Else(...clientv3.Op) clientv3.Txn { return y }
+func (y yes) Commit() (*clientv3.TxnResponse, error) {
+	y.b.during("txn")
+	return &clientv3.TxnResponse{Succeeded: true, Header: &etcdserverpb.ResponseHeader{Revision: y.b.revision.Add(1)}}, nil
+}
+
+func (b *bed) get(t *testing.T, key string) *level {
+	t.Helper()
+	h, err := b.TryLock(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.(*level)
+}
+
+func isLost(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, relock.ErrLockLost) {
+		t.Errorf("%v is no loss", err)
+	}
+}
+
+// Whoever asks first after a sleep is told of the loss, and no one else is told otherwise later. A shorter one is none.
+func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
+	for name, ask := range map[string]func(h *level) error{
+		"Err": (*level).Err,
+		"ValidUntil": func(h *level) error {
+			if h.ValidUntil().IsZero() {
+				return relock.ErrLockLost
+			}
+			return nil
+		},
+		"Context":  func(h *level) error { return context.Cause(h.Context()) },
+		"Unlock":   func(h *level) error { return h.Unlock(context.Background()) },
+		"Extend":   func(h *level) error { return h.Extend(context.Background(), time.Second) },
+		"re-entry": func(h *level) error { _, err := h.grant.locker.reenterFor(h); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, time.Hour)
+			asked, other, long := b.get(t, "asked"), b.get(t, "other"), b.get(t, "long")
+			if err := long.Extend(context.Background(), 24*time.Hour); err != nil { // has a lease of its own
+				t.Fatal(err)
+			}
+			ends := other.Context().Done()
+			b.sleep(suspend.Most)
+			for _, h := range []*level{asked, other, long} {
+				if err := h.Err(); err != nil {
+					t.Fatalf("%v is no sleep: %v", suspend.Most, err)
+				}
+			}
+			b.sleep(1)
+			isLost(t, ask(asked))
+			b.mu.Lock() // nobody has looked for themselves
+			isLost(t, other.over)
+			isLost(t, long.over)
+			b.mu.Unlock()
+			select {
+			case <-ends:
+			default:
+				t.Error("the context goes on")
+			}
+			isLost(t, other.Unlock(context.Background()))
+			isLost(t, long.Err())
+
+			again := b.get(t, "asked")
+			if err := errors.Join(again.Err(), again.Unlock(context.Background())); err != nil {
+				t.Error(err)
+			}
+			awaitTrue(t, "both leases are given back", func() bool { return b.revoked.Load() == 2 })
+		})
+	}
+}
+
+// reenterFor is a call whose context carries h.
+func (l *Locker) reenterFor(h *level) (*level, error) {
+	ctx := h.ctx
+	if ctx == nil {
+		ctx = h.Context()
+	}
+	inner, _, err := l.reenter(context.WithoutCancel(ctx), h.grant.name)
+	return inner, err
+}
+
+func awaitTrue(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+// Nobody has to ask: a hold's context ends by itself. It is looked for as long as there are leases.
+func TestSuspendIsNoticedByItself(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, time.Hour)
+	for range 2 {
+		h := b.get(t, "key")
+		ctx := h.Context()
+		b.sleep(time.Hour)
+		select {
+		case <-ctx.Done():
+			isLost(t, context.Cause(ctx))
+		case <-time.After(10 * time.Second):
+			t.Fatal("was not noticed")
+		}
+		isLost(t, h.Unlock(context.Background()))
+		awaitTrue(t, "looks no more without a lease", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.vigil == nil
+		})
+	}
+}
+
+// A lease that was granted over a sleep is not believed in; nor is a lock, or a renewal.
+func TestAnswersOverASleep(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, time.Hour)
+	var sleepDuring atomic.Value
+	b.during = func(request string) {
+		if sleepDuring.CompareAndSwap(request, "") {
+			b.sleep(time.Minute)
+		}
+	}
+	sleepDuring.Store("grant")
+	if _, err := b.TryLock(context.Background(), "key"); !errors.Is(err, errLate) || !relock.IsRetryableErr(err) {
+		t.Errorf("a grant over a sleep: %v", err)
+	}
+	awaitTrue(t, "it is sent back", func() bool { return b.revoked.Load() == 1 })
+
+	sleepDuring.Store("txn")
+	h := b.get(t, "key") // tries once more, under another lease
+	if err := h.Err(); err != nil || h.grant.session.id != 3 {
+		t.Errorf("%v, lease %d", err, h.grant.session.id)
+	}
+
+	sleepDuring.Store("renewal")
+	isLost(t, h.Extend(context.Background(), time.Minute))
+	isLost(t, h.Err())
+}
+
+// A sleep while there was no lease is nobody's loss, and spoils no lease that is granted after it.
+func TestSleepBeforeTheFirstLease(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, time.Hour)
+	b.sleep(time.Hour)
+	if err := b.get(t, "key").Err(); err != nil || b.granted.Load() != 1 {
+		t.Errorf("%v after %d grants", err, b.granted.Load())
+	}
+}
+
+// Once one of many askers has heard of the loss, no other one hears that all is well.
+func TestSuspendIsLostForAllAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, time.Hour)
+	var heard atomic.Bool
+	var group sync.WaitGroup
+	ready := make(chan struct{}, 8)
+	for n := range 8 {
+		h := b.get(t, string(rune('a'+n)))
+		group.Go(func() {
+			for first := true; ; first = false {
+				before := heard.Load()
+				err := h.Err()
+				if first {
+					ready <- struct{}{}
+				}
+				if err != nil {
+					heard.Store(true)
+					return
+				}
+				if before {
+					t.Error("the hold goes on though another one is lost")
+				}
+			}
+		})
+	}
+	for range 8 {
+		<-ready
+	}
+	b.sleep(time.Minute)
+	group.Wait()
+}

@@ -1,0 +1,136 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/relock-go/relock"
+)
+
+// wait is one call that acquires.
+type wait struct {
+	locker *Locker
+	name   string
+	ctx    context.Context // the caller's
+	block  bool
+	owner  *owner // nil when ctx names none
+	last   error  // the last reason seen
+	pauses pauses // after the server's errors
+}
+
+func (l *Locker) acquire(ctx context.Context, name string, block bool) (*level, error) {
+	if err := l.ready(ctx, name); err != nil {
+		return nil, err
+	}
+	if h, ok, err := l.reenter(ctx, name); ok {
+		return h, err
+	}
+	o, err := l.ownerOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	w := &wait{locker: l, name: name, ctx: ctx, block: block, owner: o}
+	if o == nil {
+		return w.compete()
+	}
+	defer l.exit(o)
+	return w.asOwner()
+}
+
+// asOwner goes one level deeper where the owner has the lock. Its calls acquire one after another.
+func (w *wait) asOwner() (*level, error) {
+	l, o := w.locker, w.owner
+	switch {
+	case !w.block && !o.turn.try(), w.block && !o.turn.take(w.ctx, l.life):
+		w.note(relock.ErrLockAcquiredByOthers)
+		return nil, w.reason()
+	}
+	defer o.turn.give()
+	if h, ok, err := l.deeper(w.ctx, o); ok {
+		return h, err
+	}
+	return w.compete()
+}
+
+func (w *wait) compete() (*level, error) {
+	if w.locker.config.fair {
+		return w.attempts(w.fair)
+	}
+	if w.block {
+		one := w.locker.lineOf(w.name)
+		defer w.locker.leaveLine(w.name, one)
+		if !one.turn.take(w.ctx, w.locker.life) {
+			w.note(relock.ErrLockAcquiredByOthers)
+			return nil, w.reason()
+		}
+		defer one.turn.give()
+	}
+	return w.attempts(w.unfair)
+}
+
+// attempts makes claims, one under each session, until one is granted, one fails for good, or the wait ends.
+func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
+	for again := false; ; again = true {
+		h, err := w.attempt(attempt)
+		if err == nil {
+			return h, nil
+		}
+		w.note(err)
+		switch {
+		case errors.Is(err, errSession) && !again: // at once, under the next lease
+		case !w.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !w.pause():
+			return nil, w.reason()
+		}
+		if w.ctx.Err() != nil || w.locker.life.Err() != nil {
+			return nil, w.reason()
+		}
+	}
+}
+
+func (w *wait) attempt(attempt func(*claim) (*level, error)) (*level, error) {
+	s, err := w.locker.join(w.ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := newClaim(w, s)
+	h, err := attempt(c)
+	if err != nil {
+		c.abandon()
+	}
+	return h, err
+}
+
+// errSession is the end of a claim whose session is over. It says less than what was seen before.
+var errSession = fmt.Errorf("lease has ended: %w", errTimeout)
+
+// pause rests after an error. It says no when the wait is over.
+func (w *wait) pause() bool {
+	ctx, leave := both(w.ctx, w.locker.life)
+	defer leave()
+	return sleep(ctx, w.pauses.next())
+}
+
+// note keeps the reason of an attempt that failed. That a caller left, or a lease ended, says less than what was seen
+// before.
+func (w *wait) note(err error) {
+	switch {
+	case errors.Is(err, errLeft):
+	case w.last != nil && (errors.Is(err, errSession) || errors.Is(err, errLate)):
+	default:
+		w.last = err
+	}
+}
+
+// reason is why the wait ended without a grant.
+func (w *wait) reason() error {
+	switch {
+	case w.locker.life.Err() != nil:
+		return relock.ErrClosed
+	case w.ctx.Err() != nil:
+		return endOf(w.ctx, w.last)
+	case w.last == nil:
+		return errTimeout
+	}
+	return w.last
+}
