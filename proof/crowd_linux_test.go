@@ -73,7 +73,12 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 		}
 	}
 	queue := keyInRedis("crowd") + ":q"
-	for limit := time.Now().Add(patience); c.do("ZCARD", queue) != int64(len(c.clients)*c.waiters); time.Sleep(10 * time.Millisecond) {
+	all := len(c.clients) * c.waiters
+	if !c.fair() {
+		all = len(c.clients)               // for the others, who wait in the process
+		time.Sleep(300 * time.Millisecond) // until they do: nothing tells
+	}
+	for limit := time.Now().Add(patience); c.do("ZCARD", queue) != int64(all); time.Sleep(10 * time.Millisecond) {
 		require.True(c, time.Now().Before(limit), "they do not gather")
 	}
 	waits, err := redis.Strings(c.do("ZRANGE", queue, 0, -1), nil)
@@ -81,6 +86,8 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 	require.NoError(c, holder.Unlock(c.Context()))
 	return waits
 }
+
+func (c *crowd) fair() bool { return len(c.options) > 1 } // WithBlock is one
 
 // take takes the lock once, and notes under which hold.
 func (c *crowd) take(lock *relock.RedisLock) {
@@ -116,7 +123,7 @@ func (c *crowd) run() (queued []string) {
 	group.Wait()
 	c.cost = float64(c.commands()-before-(c.own-own)) / float64(len(c.clients)*c.waiters)
 	c.report(gathered.Sub(start), time.Since(gathered))
-	require.Len(c, c.got, len(queued))
+	require.Len(c, c.got, len(c.clients)*c.waiters)
 	return queued
 }
 
@@ -136,14 +143,15 @@ func (c *crowd) report(gathering, serving time.Duration) {
 	require.LessOrEqual(c, slow, 3+all/100, "commands of over 1 ms")
 }
 
-// A grant costs the server as much whether few wait or many. (What is done once, such as subscribing, is in both figures.)
+// A grant costs the server no more when many wait than when few do. It may cost less: what is done once, such as subscribing, is in both
+// figures, and an unfair lock that many goroutines of one process wait for is passed on in memory more often.
 func TestCostOfAGrant(t *testing.T) {
 	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(name, func(t *testing.T) {
 			few, many := newCrowd(t, 4, 60, options...), newCrowd(t, 4, 600, options...)
 			few.run()
 			many.run()
-			require.InDelta(t, few.cost, many.cost, 1)
+			require.LessOrEqual(t, many.cost, few.cost+1, "commands for each of many, and of few")
 		})
 	}
 }
@@ -163,10 +171,8 @@ func TestCrowd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCrowd(t, tt.clients, tt.waiters, tt.options...)
 			queued := c.run()
-			if tt.options != nil {
+			if c.fair() {
 				require.Equal(t, queued, c.got, "order")
-			} else {
-				require.ElementsMatch(t, queued, c.got)
 			}
 		})
 	}

@@ -86,6 +86,9 @@ func (v *verdict) judgeOverlaps(sections []section) {
 	})
 	last := 0 // the one whose belief goes on for longest
 	for i := 1; i < len(byStart); i++ {
+		if byStart[i].until <= byStart[i].from {
+			continue // stopped while Lock returned, it has never believed
+		}
 		if byStart[i].from < byStart[last].until {
 			v.violate("two holders at once for %s: %v; and %v", millis(byStart[last].until-byStart[i].from), &byStart[last], &byStart[i])
 		}
@@ -237,4 +240,6 @@ func TestTheCheckerFindsTwoHolders(t *testing.T) {
 	require.Empty(t, judgeSections(run, nil, 6).violations, "one after the other")
 	run[0].until = 460
 	require.Len(t, judgeSections(run, nil, 6).violations, 4, "under all later ones")
+	run = append(goodRun(), section{process: 9, from: goodRun()[2].from + 1})
+	require.Empty(t, judgeSections(run, nil, 6).violations, "one that has never believed")
 }

@@ -29,13 +29,13 @@ type contender struct {
 	self      *faults.Self
 	lock      processLock
 	nested    bool
-	shared    register
+	shared    *register
 	goroutine int
 }
 
 // contenderRole increments a register until the test wants it to end. Arguments: network, address, kind, register.
 func contenderRole(self *faults.Self) error {
-	shared, err := openRegister(self.Args[3])
+	shared, err := openShared[register](self.Args[3])
 	if err != nil {
 		return err
 	}

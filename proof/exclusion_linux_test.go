@@ -24,7 +24,7 @@ type contest struct {
 	server    *redistest.Server
 	kind      string
 	path      string
-	shared    register
+	shared    *register
 	began     time.Time
 	processes []*faults.Child // the ones of before included; the index is the process in the sections
 	running   []int
@@ -34,7 +34,7 @@ type contest struct {
 
 func newContest(t *testing.T, kind string) *contest {
 	c := &contest{T: t, server: redistest.Start(t), kind: kind, began: time.Now(), killedAt: map[int]int64{}}
-	c.path, c.shared = newRegister(t)
+	c.path, c.shared = newShared[register](t)
 	for range competing {
 		c.running = append(c.running, c.spawn())
 	}

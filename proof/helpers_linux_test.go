@@ -28,6 +28,7 @@ var roles = map[string]faults.Role{
 	"contender": contenderRole,
 	"losers":    losersRole,
 	"holder":    holderRole,
+	"fenced":    fencedRole,
 }
 
 const (
@@ -46,8 +47,13 @@ type processLock interface {
 }
 
 func newLockOf(kind, key string, client *relock.Client, opts ...relock.LockOption) processLock {
-	if kind == reentrant {
+	switch kind {
+	case reentrant:
 		return relock.NewReentrantLock(key, client, opts...)
+	case toWrite:
+		return relock.NewRWLock(key, client, opts...)
+	case toRead:
+		return reading{relock.NewRWLock(key, client, opts...)}
 	}
 	return relock.NewRedisLock(key, client, opts...)
 }
@@ -68,36 +74,37 @@ func newParentClient(tb testing.TB, s *redistest.Server) *relock.Client {
 	return client
 }
 
-// register is a number in a file that processes share without any protection.
-type register struct{ value *int64 }
-
-func newRegister(tb testing.TB) (path string, r register) {
+// newShared maps a new file that has room for one T, and is zero.
+func newShared[T any](tb testing.TB) (path string, shared *T) {
 	tb.Helper()
-	path = filepath.Join(tb.TempDir(), "register")
-	require.NoError(tb, os.WriteFile(path, make([]byte, 8), 0o600))
-	r, err := openRegister(path)
+	path = filepath.Join(tb.TempDir(), "shared")
+	require.NoError(tb, os.WriteFile(path, make([]byte, unsafe.Sizeof(*shared)), 0o600))
+	shared, err := openShared[T](path)
 	require.NoError(tb, err)
-	return path, r
+	return path, shared
 }
 
-// openRegister maps the file, so that what was written stays when the process is killed. It is never unmapped.
-func openRegister(path string) (register, error) {
+// openShared maps a file that processes share, so that what was written stays when one is killed. It is never unmapped.
+func openShared[T any](path string) (shared *T, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return register{}, err
+		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // the mapping stays
-	memory, err := syscall.Mmap(int(file.Fd()), 0, 8, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	memory, err := syscall.Mmap(int(file.Fd()), 0, int(unsafe.Sizeof(*shared)), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
-		return register{}, fmt.Errorf("map %s: %w", path, err)
+		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return register{(*int64)(unsafe.Pointer(&memory[0]))}, nil
+	return (*T)(unsafe.Pointer(&memory[0])), nil
 }
 
-func (r register) read() int64 { return atomic.LoadInt64(r.value) }
+// register is a number that processes share without any protection.
+type register struct{ value int64 }
+
+func (r *register) read() int64 { return atomic.LoadInt64(&r.value) }
 
 // write says what it has overwritten, which tells a lost update from others. Between read and write nothing protects the register.
-func (r register) write(n int64) (before int64) { return atomic.SwapInt64(r.value, n) }
+func (r *register) write(n int64) (before int64) { return atomic.SwapInt64(&r.value, n) }
 
 // loadScripts makes the server know relock's scripts, so that each of their calls is one request, and returns the digests by name.
 func loadScripts(tb testing.TB, s *redistest.Server) map[string]string {

@@ -108,7 +108,7 @@ func (m *machine) lateCopyCommand(t *machineT) {
 	case k.grant == g:
 		want = 1
 	}
-	args := append([]any{m.scripts[c.script], 1, machineKey(g.owner.lock)}, c.args...)
+	args := append([]any{m.scripts["reentrant_"+c.script], 1, machineKey(g.owner.lock)}, c.args...)
 	sent := time.Now()
 	got, err := redis.Int64(m.conn.Do("EVAL", args...))
 	require.NoError(t, err)

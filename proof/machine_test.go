@@ -32,27 +32,27 @@ func TestStateMachine(t *testing.T) {
 	for i := range 2 {
 		t.Run(fmt.Sprint("server ", i), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			// The file is written before an answer is sent; that it reaches the disk matters to a power cut only, and a busy disk takes seconds.
+			b := newBench(t, appendOnly("no")...)
 			defer b.report(t)
 			rapid.Check(t, b.run)
 		})
 	}
 }
 
-// setRapid sets a flag of rapid that is not on the command line, for this test.
+// setRapid sets a flag of rapid for this test, unless the command line has another value than the default. [flag.Visit] does not tell: it
+// shows what an earlier test has set, too.
 func setRapid(t *testing.T, name, value string) {
 	t.Helper()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if given {
+	before := flag.Lookup(name).Value.String()
+	if before != flag.Lookup(name).DefValue {
 		return
 	}
-	before := flag.Lookup(name).Value.String()
 	require.NoError(t, flag.Set(name, value))
 	t.Cleanup(func() { require.NoError(t, flag.Set(name, before)) })
 }
 
-// bench is what all runs of the machine share.
+// bench is what all runs of a machine share.
 type bench struct {
 	t       *testing.T
 	server  *redistest.Server
@@ -65,16 +65,11 @@ type bench struct {
 	firstFailedAt int // the step, counted over all runs
 }
 
-func newBench(t *testing.T) *bench {
-	b := &bench{t: t, steps: map[string]int{}, scripts: map[string]string{}}
-	// The file is written before an answer is sent; that it reaches the disk matters to a power cut only, and a busy disk takes seconds.
-	b.server, b.clock = redistest.StartWithClock(t, appendOnly("no")...)
+func newBench(t *testing.T, args ...string) *bench {
+	b := &bench{t: t, steps: map[string]int{}, scripts: scriptSources(t)}
+	b.server, b.clock = redistest.StartWithClock(t, args...)
 	b.connect()
 	t.Cleanup(func() { _ = b.conn.Close() })
-	sources := scriptSources(t)
-	for _, name := range []string{"acquire", "enter", "renew", "release"} {
-		b.scripts[name] = sources["reentrant_"+name]
-	}
 	return b
 }
 
@@ -110,7 +105,7 @@ func (t *machineT) Errorf(format string, args ...any) {
 	if t.m.isLate() {
 		t.t.Logf("held up for %v, then: %s", time.Since(t.m.begun), fmt.Sprintf(format, args...))
 		t.m.giveUp()
-		t.Skip()
+		t.Skip("the machine was held up for too long")
 	}
 	t.hopeless(format, args...)
 }
@@ -184,13 +179,13 @@ func (m *machine) begin(t *machineT) {
 	}
 }
 
-func (b *bench) newClient(t *machineT) *relock.Client {
+func (b *bench) newClient(t require.TestingT) *relock.Client {
 	c, err := relock.NewClient(b.server.Network, b.server.Address, "", relock.WithKeyPrefix(machinePrefix))
 	require.NoError(t, err)
 	return c
 }
 
-func (b *bench) do(t *machineT, command string, args ...any) any {
+func (b *bench) do(t require.TestingT, command string, args ...any) any {
 	reply, err := b.conn.Do(command, args...)
 	require.NoError(t, err, command)
 	return reply

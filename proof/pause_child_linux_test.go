@@ -16,14 +16,14 @@ import (
 type holder struct {
 	self   *faults.Self
 	lock   processLock
-	shared register
+	shared *register
 	hold   relock.Hold
 	read   int64
 }
 
 // holderRole obeys commands about a lock. Arguments: network, address, kind, key, lease in ms, register, "blocking" or "once".
 func holderRole(self *faults.Self) error {
-	shared, err := openRegister(self.Args[5])
+	shared, err := openShared[register](self.Args[5])
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type pauseBench struct {
 	digests  map[string]string
 	client   *relock.Client
 	path     string
-	register register
+	register *register
 	lease    time.Duration
 	waiting  sync.WaitGroup // goroutines of the test
 }
@@ -35,7 +35,7 @@ func newPauseBench(t *testing.T, lease time.Duration) *pauseBench {
 	t.Cleanup(b.waiting.Wait)
 	b.client = newParentClient(t, server)
 	b.proxy = faults.Start(t, server.Network, server.Address)
-	b.path, b.register = newRegister(t)
+	b.path, b.register = newShared[register](t)
 	return b
 }
 

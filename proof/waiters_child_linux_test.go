@@ -70,7 +70,7 @@ func waitersRole(self *faults.Self) error {
 // countersRole has eight goroutines that increment a register under the lock, as often as told, without asking whether they have it.
 // Arguments: network, address, kind, mode, key, register, increments of each goroutine.
 func countersRole(self *faults.Self) error {
-	shared, err := openRegister(self.Args[5])
+	shared, err := openShared[register](self.Args[5])
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func countersRole(self *faults.Self) error {
 	return errors.Join(append(errs, client.Close())...)
 }
 
-func increment(lock processLock, shared register) error {
+func increment(lock processLock, shared *register) error {
 	hold, err := lock.Acquire(context.Background())
 	if err != nil {
 		return fmt.Errorf("acquire: %w", err)

@@ -14,7 +14,7 @@ import (
 func TestExclusionOfWaiters(t *testing.T) {
 	eachWaitedLock(t, func(b *waitBench) {
 		times := pick(300, 15)
-		path, shared := newRegister(b)
+		path, shared := newShared[register](b)
 		var children []*faults.Child
 		start := time.Now()
 		for range competing {

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	tests := flag.String("run", "Script|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests to run")
+	tests := flag.String("run", "Script|Force|Inspect|Enqueue|Token|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests to run")
 	flag.Parse()
 	err := run(*tests)
 	switch {
@@ -70,7 +70,7 @@ func runTests(root, dir string, env []string, tests string) ([]condition, error)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "150s")
+	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.parallel", "4", "-test.timeout", "150s")
 	cmd.Dir, cmd.Env = root, env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests fail with instrumented scripts: %w\n%s", err, out)

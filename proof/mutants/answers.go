@@ -4,6 +4,34 @@ package main
 
 var answerFaults = []mutant{
 	{
+		name: "scripts: believe a replica that the lock is not ours",
+		file: "lua/absent.lua",
+		old:  "if type(write) == 'table' and string.find(write.err, 'READONLY', 1, true) then",
+		new:  "if not write then",
+		test: "TestOldMasterHasForgottenTheHold",
+	},
+	{
+		name: "claim: believes a replica that others have the lock",
+		file: "lua/claim.lua",
+		old:  "    redis.call('ZREM', KEYS[2], '') -- a replica refuses it: what it has may be old\n",
+		new:  "",
+		test: "TestScriptsOnAReplicaThatHasTheLock",
+	},
+	{
+		name: "Unlock: takes a replica's refusal for an earlier copy that did it",
+		file: "call.go",
+		old:  "	case isReadOnly(o.err): // nothing was done\n",
+		new:  "",
+		test: "TestNeitherMasterHasTheHold",
+	},
+	{
+		name: "wait: forgets that the key was taken",
+		file: "plain.go",
+		old:  "		w.note(ErrLockAcquiredByOthers) // until the queue says more\n",
+		new:  "",
+		test: "TestWaitEndsBeforeTheQueueAnswers",
+	},
+	{
 		name: "Unlock: refused under a context that has ended",
 		file: "lock.go",
 		old:  "\th := l.held\n",
@@ -13,7 +41,7 @@ var answerFaults = []mutant{
 	{
 		name: "Unlock: says nothing of a loss that the release finds",
 		file: "release.go",
-		old:  "return gone(ErrLockLost)",
+		old:  "return gone(why)",
 		new:  "return nil",
 		test: "TestDoReportsALoss",
 	},
@@ -48,8 +76,8 @@ var answerFaults = []mutant{
 	{
 		name: "wait: sleeps on after the end of its context",
 		file: "waiter.go",
-		old:  "case <-due:\n\t\treturn true\n\tcase <-w.ctx.Done():\n",
-		new:  "case <-due:\n\t\treturn true\n\tcase <-w.ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
+		old:  "case <-due:\n\t\tagain = true\n\tcase <-w.ctx.Done():\n",
+		new:  "case <-due:\n\t\tagain = true\n\tcase <-w.ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{

@@ -27,8 +27,8 @@ var watchdogFaults = []mutant{
 	{
 		name: "renewal: \"not ours\" is no loss",
 		file: "watchdog.go",
-		old:  "r.lease.lose(ErrLockLost)\n\t\treturn time.Time{}, false",
-		new:  "return r.lease.renewAt(o.sent), true",
+		old:  "case o.reply != int64(answerOurs):\n\t\tif",
+		new:  "case o.reply != int64(answerOurs):\n\t\treturn r.lease.renewAt(o.sent), true\n\t\tif",
 		test: "TestWatchdogFindsALoss",
 	},
 	{
@@ -71,19 +71,28 @@ var watchdogFaults = []mutant{
 		file: "hold.go",
 		old: `	h.end(ErrNotHeld)
 	l.live--
-	if l.live == 0 {
+	rest := l.live
+	var next *transfer
+	if rest == 0 {
+		left, ok := l.pass(h)
+		if ok {
+			l.mu.Unlock()
+			left.leave()
+			return nil
+		}
+		next, left = l.choose(h)
+		defer left.leave()
 		l.end(ErrNotHeld)
 	}
-	rest := l.live
 	l.mu.Unlock()
 	if rest == 0 {
 		l.leave()
 	}
-	err := l.giveBack(rest)
+	err = l.giveOn(rest, next, start)
 `,
 		new: `	rest := l.live - 1
 	l.mu.Unlock()
-	err := l.giveBack(rest)
+	err = l.giveOn(rest, nil, start)
 	l.mu.Lock()
 	h.end(ErrNotHeld)
 	l.live--

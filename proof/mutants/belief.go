@@ -53,6 +53,27 @@ var beliefFaults = []mutant{
 		test: "TestLateAnswerRevivesNothing",
 	},
 	{
+		name: "belief: one that was lengthened is not looked at again",
+		file: "lease.go",
+		old:  "case time.Until(l.until) > 0:\n\t\tl.client.beliefs.watch(l)\n",
+		new:  "case time.Until(l.until) > 0:\n",
+		test: "TestBeliefsEndInTheirOrder",
+	},
+	{
+		name: "belief: the timer waits for the first that came, not for the first that ends",
+		file: "belief.go",
+		old:  "if b.planned != 0 && b.planned <= first {",
+		new:  "if b.planned != 0 {",
+		test: "TestBeliefsEndInTheirOrder",
+	},
+	{
+		name: "belief: the timer is not set again",
+		file: "belief.go",
+		old:  "	b.planned = 0\n	b.plan()\n",
+		new:  "",
+		test: "TestBeliefsEndInTheirOrder",
+	},
+	{
 		name: "belief: Err goes by the timer alone",
 		file: "hold.go",
 		old:  "\t_ = h.lease.check() // ends",

@@ -118,15 +118,15 @@ var handOverFaults = []mutant{
 	{
 		name: "release: hands over to nobody",
 		file: "lua/release.lua",
-		old:  "if held == ARGV[1] and keep == 0 then\n  return give_back()",
-		new:  "if held == ARGV[1] and keep == 0 then\n  redis.call('DEL', KEYS[1])\n  return 1",
+		old:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  return give_back()",
+		new:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  redis.call('DEL', KEYS[1])\n  return 1",
 		test: "TestQueueScriptHandOver",
 	},
 	{
 		name: "reentrant release: hands over to nobody",
 		file: "lua/reentrant_release.lua",
-		old:  "if keep == 0 then\n  return give_back()",
-		new:  "if keep == 0 then\n  redis.call('DEL', KEYS[1])\n  return 1",
+		old:  "    redis.pcall('ZREM', KEYS[2], ARGV[6])\n  end\n  return give_back()",
+		new:  "    redis.pcall('ZREM', KEYS[2], ARGV[6])\n  end\n  redis.call('DEL', KEYS[1])\n  return 1",
 		test: "TestQueueScriptHandOver",
 	},
 	{

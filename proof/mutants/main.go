@@ -43,7 +43,7 @@ func run(only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	b, err := newBench(dir)
+	b, err := newBench(dir, mutants)
 	if err != nil {
 		return err
 	}

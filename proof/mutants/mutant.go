@@ -11,14 +11,15 @@ import (
 // mutant is a fault that is put into the code, and the test that must fail because of it.
 type mutant struct {
 	name     string // in plain words
-	file     string // from the root of the module
+	file     string // from the root of the project
 	old, new string // old must occur exactly once
-	test     string // of the root package: the name of a test, and perhaps those of subtests as -test.run takes them
+	in       string // the folder of the test, from the root of the project; "" is the root package
+	test     string // the name of a test, and perhaps those of subtests as -test.run takes them
 }
 
 // all are the mutants, as they are in the documentation.
 var all = slices.Concat(ownerFaults, reentrantFaults, beliefFaults, watchdogFaults, cleanUpFaults, answerFaults,
-	handOverFaults, waitFaults, clientFaults)
+	handOverFaults, waitFaults, clientFaults, passingFaults, transferFaults, fenceFaults, inspectionFaults, bundleFaults, rwFaults, observerFaults, etcdFaults)
 
 // apply returns the file, and the file with the fault in it.
 func (m mutant) apply(root string) (old, text string, err error) {

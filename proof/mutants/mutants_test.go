@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -30,7 +32,9 @@ func TestMutantsApply(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range all {
 		_, text, err := m.apply(root)
-		require.NoError(t, err, m.name)
+		if !assert.NoError(t, err, m.name) {
+			continue
+		}
 		if m.inScript() {
 			_, err := s.Try(t, "SCRIPT", "LOAD", text)
 			require.NoError(t, err, "%s: a script that does not load fails every test", m.name)
@@ -45,7 +49,7 @@ func TestMutantsApply(t *testing.T) {
 func TestMutantsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(rootOf(t), "docs", "guarantees.md"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), table(all), "put the output of go run -C proof ./mutants -doc into docs/guarantees.md")
+	require.True(t, strings.Contains(string(text), table(all)), "put the output of go run -C proof ./mutants -doc into docs/guarantees.md")
 }
 
 func TestOldTextMustOccurOnce(t *testing.T) {

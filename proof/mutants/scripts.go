@@ -4,6 +4,41 @@ package main
 
 var ownerFaults = []mutant{
 	{
+		name: "release of a lock alone: whoever has it",
+		file: "lua/release_alone.lua",
+		old:  "value == ARGV[1] and #value > 0",
+		new:  "#value > 0",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "release of a lock alone: though somebody waits",
+		file: "lua/release_alone.lua",
+		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
+		new:  "",
+		test: "TestQueueScriptHandOver",
+	},
+	{
+		name: "last release of a lock alone: whoever has it",
+		file: "lua/reentrant_release_alone.lua",
+		old:  "hold == ARGV[2] and #ARGV[1] > 0",
+		new:  "hold and #ARGV[1] > 0",
+		test: "TestLateCopiesOfScripts",
+	},
+	{
+		name: "last release of a lock alone: though somebody waits",
+		file: "lua/reentrant_release_alone.lua",
+		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
+		new:  "",
+		test: "TestQueueScriptHandOver",
+	},
+	{
+		name: "claim of what is reserved: for whomever",
+		file: "lua/claim_reserved.lua",
+		old:  "redis.pcall('GET', KEYS[1]) == 'relock/1|w|' .. ARGV[1]",
+		new:  "redis.pcall('GET', KEYS[1])",
+		test: "TestQueueScriptAnswers",
+	},
+	{
 		name: "release: gives back what others hold",
 		file: "lua/release.lua",
 		old:  "if held == ARGV[1] and keep == 0 then",
@@ -34,8 +69,8 @@ var ownerFaults = []mutant{
 	{
 		name: "renewal: shortens the lease",
 		file: "lua/renew.lua",
-		old:  "if redis.call('PTTL', KEYS[1]) < lease then",
-		new:  "if lease > 0 then",
+		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
+		new:  "lease",
 		test: "TestExtend",
 	},
 	{
@@ -107,8 +142,8 @@ var reentrantFaults = []mutant{
 	{
 		name: "re-entry: shortens the lease",
 		file: "lua/reentrant_enter.lua",
-		old:  "if redis.call('PTTL', KEYS[1]) < lease then",
-		new:  "if lease > 0 then",
+		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
+		new:  "lease",
 		test: "TestReentryDoesNotShorten",
 	},
 	{
@@ -128,7 +163,7 @@ var reentrantFaults = []mutant{
 	{
 		name: "reentrant release: hold id ignored",
 		file: "lua/reentrant_release.lua",
-		old:  "if hold ~= ARGV[2] then",
+		old:  "if hold ~= ARGV[2] and hold ~= ARGV[7] then",
 		new:  "if not hold then",
 		test: "TestLateCopiesOfScripts",
 	},

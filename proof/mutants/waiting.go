@@ -61,8 +61,8 @@ var clientFaults = []mutant{
 	},
 	{
 		name: "waiter: its owner's other goroutines sleep on",
-		file: "reentrant.go",
-		old:  "		a.owner.wakeOthers(a.queued)\n",
+		file: "owner.go",
+		old:  "		o.wakeOthers(w)\n",
 		new:  "",
 		test: "TestTwoGoroutinesOfOneOwnerWait",
 	},

@@ -23,7 +23,7 @@ func Root() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Build makes the test binary of a package of the root module ("." or "./internal/x") in the folder dir. Changed are sources, by their
+// Build makes the test binary of a package of the project ("." or "./internal/x", also of a nested module that is in go.work) in the folder dir. Changed are sources, by their
 // path from the root, that stand for the files of that name. It is built to be there soon, not to run fast. The output of a build that fails is in the error.
 func Build(ctx context.Context, root, pkg string, changed map[string]string, dir string) (binary string, err error) {
 	list, err := overlay(root, changed, dir)

@@ -1,0 +1,102 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+)
+
+func init() { roles["greedy"] = greedyRole }
+
+// ledger is kept by whoever holds the lock, in a file that processes share: for how long each process has had it. Time in which it goes on
+// from one goroutine to the next of the same process counts, time in which it goes to another process does not.
+type ledger struct {
+	owner  int64 // the process that had it last
+	until  int64 // then
+	held   [greedyProcesses]int64
+	grants [greedyProcesses]int64
+}
+
+const greedyProcesses = 4
+
+// begins and ends are called by the holder.
+func (l *ledger) begins(process int64) (now int64) {
+	now = faults.Now()
+	atomic.AddInt64(&l.grants[process], 1)
+	if atomic.LoadInt64(&l.owner) == process {
+		atomic.AddInt64(&l.held[process], now-atomic.LoadInt64(&l.until))
+	}
+	return now
+}
+
+func (l *ledger) ends(process, begun int64) {
+	now := faults.Now()
+	atomic.AddInt64(&l.held[process], now-begun)
+	atomic.StoreInt64(&l.owner, process)
+	atomic.StoreInt64(&l.until, now)
+}
+
+// greedyRole has goroutines that take one lock again and again, until the test ends it. Arguments: network, address, kind, ledger, number
+// of the process, number of goroutines, how long each holds the lock in us.
+func greedyRole(self *faults.Self) error {
+	all, err := openShared[ledger](self.Args[3])
+	if err != nil {
+		return err
+	}
+	client, err := newProcessClient(self.Args[0], self.Args[1])
+	if err != nil {
+		return err
+	}
+	process, _ := strconv.ParseInt(self.Args[4], 10, 64)
+	count, _ := strconv.Atoi(self.Args[5])
+	us, _ := strconv.Atoi(self.Args[6])
+	lock := newLockOf(self.Args[2], "greedy", client, relock.WithBlock())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	self.Emit("ready")
+	if _, ok := <-self.Commands; !ok {
+		return client.Close()
+	}
+	errs := make([]error, count)
+	var group sync.WaitGroup
+	for i := range count {
+		group.Go(func() { errs[i] = takeGreedily(ctx, lock, all, process, time.Duration(us)*time.Microsecond) })
+	}
+	for range self.Commands { // there are none
+	}
+	cancel()
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return client.Close()
+}
+
+func takeGreedily(ctx context.Context, lock processLock, all *ledger, process int64, work time.Duration) error {
+	for ctx.Err() == nil {
+		hold, err := lock.Acquire(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("acquire: %w", err)
+		}
+		begun := all.begins(process)
+		if work > 0 {
+			time.Sleep(work)
+		}
+		all.ends(process, begun)
+		if err := hold.Unlock(context.Background()); err != nil {
+			return fmt.Errorf("unlock: %w", err)
+		}
+	}
+	return nil
+}

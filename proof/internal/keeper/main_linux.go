@@ -1,0 +1,111 @@
+// Command keeper holds many locks for a while, and tells what that costs. Nothing else runs in its process, which the tests build without
+// the race detector.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/relock-go/relock"
+)
+
+// figures are what keeper prints, as JSON.
+type figures struct {
+	Lost       int           // holds that did not stay
+	Goroutines int           // more than before there was a client
+	Heap       int64         // bytes for each lock, with its name, its object and its hold
+	CPU        time.Duration // of the process while it holds them, renewals included
+	Held       time.Duration // for how long
+}
+
+// Arguments: network, address, number of locks, lease in ms, how long to hold them in ms.
+func main() {
+	f, err := keep(os.Args[1], os.Args[2], number(3), time.Duration(number(4))*time.Millisecond, time.Duration(number(5))*time.Millisecond)
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "keeper:", err)
+		os.Exit(1)
+	}
+}
+
+func number(i int) int {
+	n, err := strconv.Atoi(os.Args[i])
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func keep(network, address string, locks int, lease, length time.Duration) (f figures, err error) {
+	goroutines := runtime.NumGoroutine()
+	client, err := relock.NewClient(network, address, "", relock.WithWatchdog(lease))
+	if err != nil {
+		return f, err
+	}
+	if err := relock.NewRedisLock("first", client).Lock(context.Background()); err != nil { // what a client needs once
+		return f, err
+	}
+	holds := make([]relock.Hold, locks)
+	before := heap()
+	if err := acquire(client, holds); err != nil {
+		return f, err
+	}
+	f.Heap = (heap() - before) / int64(locks)
+	f.Goroutines = runtime.NumGoroutine() - goroutines
+	start, used := time.Now(), processTime()
+	time.Sleep(length)
+	f.Held, f.CPU = time.Since(start), processTime()-used
+	f.Goroutines = max(f.Goroutines, runtime.NumGoroutine()-goroutines)
+	for _, h := range holds {
+		if h.Err() != nil {
+			f.Lost++
+		}
+	}
+	return f, client.Close()
+}
+
+// acquire takes all locks, a few at a time.
+func acquire(client *relock.Client, holds []relock.Hold) error {
+	const goroutines = 32
+	errs := make([]error, goroutines)
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() {
+			for i := g; i < len(holds); i += goroutines {
+				if holds[i], errs[g] = relock.NewRedisLock("lock:"+strconv.Itoa(i), client).Acquire(context.Background()); errs[g] != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// heap is what is in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// processTime is what the process has used of its processors.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,41 @@
+package main
+
+// Faults in what observers are told, and in what Do tells.
+
+var observerFaults = []mutant{
+	{
+		name: "observer: is not told that a hold was lost",
+		file: "lease.go",
+		old:  "			defer s.report(wrap(\"hold\", l.key, why))\n",
+		new:  "			_ = s\n",
+		test: "TestObserverOfLosses",
+	},
+	{
+		name: "observer: is told of the loss, and of the Unlock after it",
+		file: "observed.go",
+		old:  "	first := !s.over\n",
+		new:  "	first := true\n",
+		test: "TestObserverOfLosses",
+	},
+	{
+		name: "observer: is told of an end before the grant",
+		file: "observed.go",
+		old:  "	if first && known {",
+		new:  "	if first && (known || s.known == known) {",
+		test: "TestObserverOfUnlockBeforeItIsTold",
+	},
+	{
+		name: "observer: is never told of a hold that ended before it was told of the grant",
+		file: "observed.go",
+		old:  "	if over {\n",
+		new:  "	if over && s.tell == nil {\n",
+		test: "TestObserverOfLossBeforeItIsTold",
+	},
+	{
+		name: "Do: does not tell of a loss that its function was told",
+		file: "hold.go",
+		old:  "		h.noteLoss(gone(h.over))\n",
+		new:  "",
+		test: "TestDoReportsALoss",
+	},
+}

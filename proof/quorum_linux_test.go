@@ -1,0 +1,291 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// quorumLease is the lease, and the largest one, of the locks here. A server counts when it has been up for 2s then.
+const (
+	quorumLease = time.Second
+	quorumUp    = 2
+	quorumKey   = "quorum"
+)
+
+// node is one server, and a proxy in front of it for each contender.
+type node struct {
+	server  *redistest.Server
+	proxies []*faults.Proxy
+}
+
+// newNodes starts five servers and waits until they have been up for so many seconds.
+func newNodes(t testing.TB, contenders, up int) (all []*node) {
+	t.Helper()
+	for range 5 {
+		n := &node{server: redistest.Start(t)}
+		for range contenders {
+			n.proxies = append(n.proxies, faults.Start(t, n.server.Network, n.server.Address))
+		}
+		all = append(all, n)
+	}
+	for _, n := range all {
+		n.server.AwaitUp(t, up)
+	}
+	return all
+}
+
+// newContender returns the clients of the n-th contender.
+func newContender(t testing.TB, nodes []*node, n int) (all []*relock.Client) {
+	t.Helper()
+	for _, one := range nodes {
+		p := one.proxies[n]
+		c, err := newProcessClient(p.Network, p.Address)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		all = append(all, c)
+	}
+	return all
+}
+
+// witness sees whether two believe in the lock at the same time.
+type witness struct {
+	mu      sync.Mutex
+	holds   []relock.Hold // by contender; nil while it has none
+	doubles int
+	grants  atomic.Int64
+}
+
+func (w *witness) set(n int, h relock.Hold) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holds[n] = h
+}
+
+// look asks everybody twice: who believes before and after somebody else does, believes at the same time.
+func (w *witness) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, a := range w.holds {
+		for _, b := range w.holds[i+1:] {
+			if a != nil && b != nil && a.Err() == nil && b.Err() == nil && a.Err() == nil {
+				w.doubles++
+			}
+		}
+	}
+}
+
+// compete takes the lock, keeps it for some time and gives it back, again and again.
+func (w *witness) compete(ctx context.Context, t testing.TB, n int, clients []*relock.Client) {
+	lock := relock.NewRedLock(quorumKey, clients, relock.WithBlock(), relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease),
+		relock.WithPollInterval(10*time.Millisecond))
+	for ctx.Err() == nil {
+		h, err := lock.Acquire(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Errorf("Acquire: %v", err)
+			}
+			continue
+		}
+		w.grants.Add(1)
+		w.set(n, h)
+		for end := time.Now().Add(rand.N(3 * quorumLease / 2)); time.Now().Before(end) && ctx.Err() == nil && h.Err() == nil; {
+			w.look()
+			time.Sleep(time.Millisecond)
+		}
+		w.look()
+		if err := h.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrUnconfirmed) {
+			t.Errorf("Unlock: %v", err)
+		}
+		w.set(n, nil)
+	}
+}
+
+// disturb does something to one node for a while, and returns when it is as good as before.
+func disturb(t testing.TB, one *node) {
+	pause := rand.N(2 * quorumLease)
+	p := one.proxies[rand.IntN(len(one.proxies))]
+	switch rand.IntN(6) {
+	case 0:
+		one.server.Pause(t)
+		time.Sleep(pause)
+		one.server.Resume(t)
+	case 1: // empty again, for longer than the largest lease
+		one.server.Kill(t)
+		time.Sleep(pause / 8)
+		one.server.Boot(t)
+		one.server.AwaitUp(t, quorumUp)
+	case 2:
+		p.Stall()
+		time.Sleep(pause)
+		p.Resume()
+	case 3:
+		p.Refuse()
+		time.Sleep(pause)
+		p.Accept()
+	case 4:
+		for range 20 {
+			p.On(faults.Any, 1+rand.IntN(20), faults.Delay(rand.N(quorumLease/2)))
+		}
+		time.Sleep(pause)
+	default:
+		for range 20 {
+			kinds := []faults.Action{faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double, faults.Hold}
+			p.On(faults.Any, 1+rand.IntN(20), kinds[rand.IntN(len(kinds))])
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Five servers, of which at most two at a time are paused, restarted empty, cut off, slow or lose messages: no two
+// contenders ever believe that they have the lock, and it goes round. With three down there is a clear error in time.
+func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	const contenders = 3
+	nodes := newNodes(t, contenders, quorumUp)
+	w := &witness{holds: make([]relock.Hold, contenders)}
+	ctx, cancel := context.WithTimeout(t.Context(), pick(90*time.Second, 8*time.Second))
+	defer cancel()
+	var group sync.WaitGroup
+	var all [][]*relock.Client
+	for n := range contenders {
+		clients := newContender(t, nodes, n)
+		all = append(all, clients)
+		group.Go(func() { w.compete(ctx, t, n, clients) })
+	}
+	free := make(chan *node, len(nodes)) // that nothing happens to
+	for _, n := range rand.Perm(len(nodes)) {
+		free <- nodes[n]
+	}
+	for range 2 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				one := <-free
+				disturb(t, one)
+				free <- one
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d grants", w.grants.Load())
+	require.Zero(t, w.doubles, "two believed in the lock at the same time")
+	require.GreaterOrEqual(t, w.grants.Load(), int64(5), "the lock did not go round")
+
+	for _, n := range nodes[:3] {
+		n.server.Kill(t)
+	}
+	start := time.Now()
+	err := relock.NewRedLock("another", all[0], relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease)).Lock(t.Context())
+	require.Less(t, time.Since(start), quorumLease)
+	require.ErrorIs(t, err, relock.ErrQuorum)
+	var which *relock.NodeError
+	require.ErrorAs(t, err, &which)
+}
+
+// A server that was restarted empty has forgotten its vote. It is not counted for as long as a lease lasts, so that the
+// holder's belief is over before another one has a quorum. The positive control is a contender that does not agree on the
+// largest lease, and counts the server too soon: it has the lock at the same time as the first one.
+func TestRedLockRestartGuard(t *testing.T) {
+	t.Parallel()
+	const lease = 6 * time.Second
+	for name, guarded := range map[string]bool{"guarded": true, "positive control": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := newNodes(t, 2, int(lease/time.Second)+1)
+			holder, other := newContender(t, nodes, 0), newContender(t, nodes, 1)
+			for _, n := range nodes[3:] {
+				n.proxies[0].Refuse() // the holder has the lock on three of five
+			}
+			h, err := relock.NewRedLock(quorumKey, holder, relock.WithMaxLease(lease), relock.WithExpiry(lease)).TryAcquire(t.Context())
+			require.NoError(t, err)
+			nodes[2].server.Kill(t)
+			nodes[2].server.Boot(t)
+			opts := []relock.LockOption{relock.WithBlock(), relock.WithPollInterval(5 * time.Millisecond)}
+			if guarded {
+				opts = append(opts, relock.WithMaxLease(lease), relock.WithWatchdog(lease))
+			} else {
+				opts = append(opts, relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease))
+			}
+			next, err := relock.NewRedLock(quorumKey, other, opts...).Acquire(t.Context())
+			require.NoError(t, err)
+			second, first := next.Err(), h.Err()
+			require.NoError(t, second)
+			if guarded {
+				require.ErrorIs(t, first, relock.ErrLockLost, "two have the lock")
+			} else {
+				require.NoError(t, first, "the test does not show what it is for")
+			}
+			require.NoError(t, next.Unlock(t.Context()))
+		})
+	}
+}
+
+// Twenty clients that lock random 3 of 6 keys get on in each second, no two have a key, and they leave nothing behind.
+func TestMultiLockProgress(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	limit := pick(30*time.Second, 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	seconds := make([]atomic.Int64, limit/time.Second+1)
+	var inside [6]atomic.Int32
+	start := time.Now()
+	var group sync.WaitGroup
+	for range 20 {
+		client := newParentClient(t, s)
+		group.Go(func() {
+			for ctx.Err() == nil {
+				chosen := rand.Perm(len(inside))[:3]
+				err := relock.NewMultiLock(namesOf(chosen), client, relock.WithBlock()).Do(ctx, func(context.Context) error {
+					for _, n := range chosen {
+						if inside[n].Add(1) != 1 {
+							t.Errorf("two have key %d", n)
+						}
+					}
+					time.Sleep(rand.N(2 * time.Millisecond))
+					for _, n := range chosen {
+						inside[n].Add(-1)
+					}
+					seconds[int(time.Since(start)/time.Second)].Add(1)
+					return nil
+				})
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("Do: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	var counts []int64
+	for n := range seconds[:limit/time.Second] {
+		counts = append(counts, seconds[n].Load())
+	}
+	t.Logf("in each second: %v", counts)
+	require.Positive(t, slices.Min(counts), "nobody gets on")
+	for n := range inside {
+		serverUntil(t, patience, func() bool {
+			key := keyInRedis(fmt.Sprint("multi:", n))
+			return s.Do(t, "EXISTS", key, key+":q") == int64(0)
+		}, "nothing is left")
+	}
+}
+
+func namesOf(keys []int) (all []string) {
+	for _, n := range keys {
+		all = append(all, fmt.Sprint("multi:", n))
+	}
+	return all
+}

@@ -1,0 +1,43 @@
+package proof
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// One watchdog keeps any number of locks: a few goroutines, a KiB for each lock, a tenth of a processor for 100,000 locks.
+func TestWatchdogKeepsManyLocks(t *testing.T) {
+	locks := pick(100_000, 5000)
+	lease := pick(30*time.Second, 3*time.Second)
+	length := 2 * lease
+	server := redistest.Start(t)
+	path := filepath.Join(t.TempDir(), "keeper")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./internal/keeper").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.CommandContext(t.Context(), path, server.Network, server.Address, strconv.Itoa(locks),
+		strconv.FormatInt(lease.Milliseconds(), 10), strconv.FormatInt(length.Milliseconds(), 10))
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	var f struct {
+		Lost, Goroutines int
+		Heap             int64
+		CPU, Held        time.Duration
+	}
+	require.NoError(t, json.Unmarshal(out, &f), "%s", out)
+	share := 100 * f.CPU.Seconds() / f.Held.Seconds()
+	t.Logf("%d locks for %v with a lease of %v: %d lost, %d goroutines, %d bytes each, %.1f %% of a processor",
+		locks, f.Held.Round(time.Millisecond), lease, f.Lost, f.Goroutines, f.Heap, share)
+	require.Zero(t, f.Lost)
+	require.LessOrEqual(t, f.Goroutines, 10)
+	require.LessOrEqual(t, f.Heap, int64(1024))
+	require.LessOrEqual(t, share, 10.0)
+	require.Equal(t, int64(locks+1), server.Do(t, "DBSIZE"))
+}
