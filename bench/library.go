@@ -3,130 +3,73 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/bsm/redislock"
-	"github.com/go-redsync/redsync/v4"
-	redsyncpool "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
-	"github.com/redis/rueidis/rueidislock"
-
-	"github.com/relock-go/relock"
 )
 
-// lease is long enough that nobody renews while a figure is taken. rueidislock keeps its default of 5s: a waiter that misses a message there waits for as long.
-const lease = 30 * time.Second
-
-// library is one way to lock: as its documentation shows it, with its own defaults where they exist.
+// library makes locks on one server, as its documentation shows it, with its own defaults where they exist.
 type library interface {
-	// lock waits until the lock is there, and returns what gives it back.
-	lock(ctx context.Context, key string) (unlock func() error, err error)
+	// mutex is the lock of a key for one goroutine, which uses it again and again.
+	mutex(key string) mutex
 	close()
 }
 
-// libraries are made for a server at an address.
-var libraries = map[string]func(address string) (library, error){
-	"relock":        func(address string) (library, error) { return newRelock(address) },
-	"relock fair":   func(address string) (library, error) { return newRelock(address, relock.WithFair()) },
-	"redsync":       newRedsync,
-	"bsm/redislock": newRedislock,
-	"rueidislock":   func(address string) (library, error) { return newRueidis(address, 1) },
-	"rueidislock 2": func(address string) (library, error) { return newRueidis(address, 2) },
+// mutex is what all can do. Lock waits.
+type mutex interface {
+	Lock(ctx context.Context) error
+	Unlock(ctx context.Context) error
 }
 
-// order is that of the tables.
-var order = []string{"relock", "relock fair", "redsync", "bsm/redislock", "rueidislock", "rueidislock 2"}
+const (
+	// lease is long enough that nobody renews while a figure is taken. rueidislock keeps its default of 5s: a waiter that misses a message
+	// there waits for as long.
+	lease = 30 * time.Second
 
-type relockLibrary struct{ client *relock.Client }
+	// answerTimeout limits each command, as relock and go-redis do by themselves. A redigo connection has no limit of its own.
+	answerTimeout = 3 * time.Second
+)
 
-func newRelock(address string, opts ...relock.ClientOption) (library, error) {
-	client, err := relock.NewClient("tcp", address, "", append([]relock.ClientOption{relock.WithBlock(), relock.WithMaxIdle(64)}, opts...)...)
-	return &relockLibrary{client}, err
+// The names of the libraries. The first is the one that the others are compared with.
+const (
+	ours           = "relock"
+	oursFair       = "relock fair"
+	oursReentrant  = "relock reentrant"
+	rawRedigo      = "raw redigo"
+	redsyncRedigo  = "redsync redigo"
+	redsyncGoRedis = "redsync go-redis"
+	bsmRedislock   = "bsm/redislock"
+	rueidisOneKey  = "rueidislock 1 key"
+	rueidisDefault = "rueidislock"
+)
+
+// libraries connect to the server at an address, for a number of goroutines.
+var libraries = map[string]func(address string, goroutines int) (library, error){
+	ours:           newRelock,
+	oursFair:       newRelockFair,
+	oursReentrant:  newRelockReentrant,
+	rawRedigo:      newRaw,
+	redsyncRedigo:  newRedsyncRedigo,
+	redsyncGoRedis: newRedsyncGoRedis,
+	bsmRedislock:   newRedislock,
+	rueidisOneKey:  newRueidisOneKey,
+	rueidisDefault: newRueidis,
 }
 
-func (l *relockLibrary) lock(ctx context.Context, key string) (func() error, error) {
-	hold, err := relock.NewRedisLock(key, l.client).Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return hold.Unlock(ctx) }, nil
+// peers are the libraries that every scenario has.
+var peers = []string{rawRedigo, redsyncRedigo, redsyncGoRedis, bsmRedislock, rueidisOneKey, rueidisDefault}
+
+var errNotHeld = errors.New("the lock was not held any more")
+
+// newPool is a redigo pool in which each goroutine finds a connection.
+func newPool(address string, goroutines int) *redis.Pool {
+	return &redis.Pool{MaxIdle: max(goroutines, 10), IdleTimeout: time.Minute, Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", address, redis.DialReadTimeout(answerTimeout), redis.DialWriteTimeout(answerTimeout))
+	}}
 }
 
-func (l *relockLibrary) close() { _ = l.client.Close() }
-
-type redsyncLibrary struct {
-	pool  *redis.Pool
-	locks *redsync.Redsync
+// newGoRedis is a go-redis client in which each goroutine finds a connection.
+func newGoRedis(address string, goroutines int) *goredis.Client {
+	return goredis.NewClient(&goredis.Options{Addr: address, PoolSize: max(goroutines, 10)})
 }
-
-func newRedsync(address string) (library, error) {
-	pool := &redis.Pool{MaxIdle: 64, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address) }}
-	return &redsyncLibrary{pool, redsync.New(redsyncpool.NewPool(pool))}, nil
-}
-
-func (l *redsyncLibrary) lock(ctx context.Context, key string) (func() error, error) {
-	m := l.locks.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(1<<30))
-	if err := m.LockContext(ctx); err != nil {
-		return nil, err
-	}
-	return func() error {
-		ok, err := m.UnlockContext(ctx)
-		if err == nil && !ok {
-			err = errors.New("redsync: not held")
-		}
-		return err
-	}, nil
-}
-
-func (l *redsyncLibrary) close() { _ = l.pool.Close() }
-
-type redislockLibrary struct {
-	client *goredis.Client
-	locks  *redislock.Client
-}
-
-func newRedislock(address string) (library, error) {
-	client := goredis.NewClient(&goredis.Options{Addr: address, PoolSize: 64})
-	return &redislockLibrary{client, redislock.New(client)}, nil
-}
-
-func (l *redislockLibrary) lock(ctx context.Context, key string) (func() error, error) {
-	// It ends the wait with the lease when ctx has no deadline.
-	ctx, cancel := context.WithTimeout(ctx, time.Hour)
-	held, err := l.locks.Obtain(ctx, key, lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
-	cancel()
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return held.Release(context.WithoutCancel(ctx)) }, nil
-}
-
-func (l *redislockLibrary) close() { _ = l.client.Close() }
-
-type rueidisLibrary struct{ locks rueidislock.Locker }
-
-func newRueidis(address string, majority int32) (library, error) {
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{address}}, KeyMajority: majority, NoLoopTracking: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("rueidislock: %w", err)
-	}
-	return &rueidisLibrary{locker}, nil
-}
-
-func (l *rueidisLibrary) lock(ctx context.Context, key string) (func() error, error) {
-	_, cancel, err := l.locks.WithContext(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		cancel()
-		return nil
-	}, nil
-}
-
-func (l *rueidisLibrary) close() { l.locks.Close() }

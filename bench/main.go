@@ -1,105 +1,109 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
-	"time"
 )
 
-// scenario is one load for all libraries.
-type scenario struct {
-	name string
-	load load
-}
-
-var scenarios = []scenario{
-	{"busy", load{Processes: 4, Goroutines: 4, Hold: time.Millisecond}},
-	{"think", load{Processes: 4, Goroutines: 4, Hold: time.Millisecond, Think: 5 * time.Millisecond}},
-	{"hand-off", load{Processes: 2, Goroutines: 1, Hold: 2 * time.Millisecond}},
-}
-
 func main() {
+	var err error
 	if text := os.Getenv(childVariable); text != "" {
-		exitOn(child(text))
-		return
+		err = child(text)
+	} else {
+		err = parse().run()
 	}
-	libs := flag.String("libs", strings.Join(order, ","), "libraries to compare")
-	runs := flag.Int("runs", 3, "runs, of which the median counts")
-	duration := flag.Duration("duration", 5*time.Second, "length of one run")
-	flag.Parse()
-	for _, s := range scenarios {
-		if flag.NArg() == 0 || slices.Contains(flag.Args(), s.name) {
-			s.load.Duration = *duration
-			exitOn(compare(s, strings.Split(*libs, ","), *runs))
-		}
-	}
-}
-
-func exitOn(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// compare runs a scenario with each library in turn, several times, and prints a table of the medians.
-func compare(s scenario, libs []string, runs int) error {
-	all := map[string][]figures{}
-	var trips []time.Duration
-	for range runs {
-		for _, lib := range libs {
-			f, trip, err := s.measure(lib)
-			if err != nil {
-				return err
-			}
-			all[lib], trips = append(all[lib], f), append(trips, trip)
-		}
+// settings are what the command line asks for.
+type settings struct {
+	libs      []string
+	scenarios []string // none: all
+	runs      int
+	smoke     bool
+	out       string
+	into      []string
+}
+
+func parse() settings {
+	libs := flag.String("libs", strings.Join(slices.Sorted(maps.Keys(libraries)), ","), "libraries to compare")
+	runs := flag.Int("runs", 3, "runs, of which the medians count")
+	smoke := flag.Bool("smoke", false, "run everything once and for a moment, to see that it runs")
+	out := flag.String("out", "", "folder for the tables, the plot and all figures")
+	into := flag.String("into", "", "files to put the main tables into, between their marks")
+	flag.Parse()
+	s := settings{libs: strings.Split(*libs, ","), scenarios: flag.Args(), runs: *runs, smoke: *smoke, out: *out}
+	if *into != "" {
+		s.into = strings.Split(*into, ",")
 	}
-	trip := percentile(trips, 50)
-	fmt.Printf("\n### %s: %d processes x %d goroutines, one key, hold %v, think %v, %d runs of %v, PING %v\n\n", s.name,
-		s.load.Processes, s.load.Goroutines, s.load.Hold, s.load.Think, runs, s.load.Duration, trip.Round(time.Microsecond))
-	fmt.Println("| | ops/s | wait p50 / p99 / max ms | grants | in use | commands | hand-off | x PING |")
-	fmt.Println("|---|---|---|---|---|---|---|---|")
-	for _, lib := range libs {
-		f := median(all[lib])
-		fmt.Printf("| %s | %.0f | %s / %s / %s | %d - %d | %.2f | %.1f | %v | %.1f |\n", lib, f.opsPerSecond, ms(f.p50), ms(f.p99), ms(f.max),
-			f.fewest, f.most, f.use, f.commands, f.handOff.Round(time.Microsecond), float64(f.handOff)/float64(trip))
+	return s
+}
+
+func (s settings) run() error {
+	chosen, err := s.chosen()
+	if err != nil {
+		return err
 	}
+	if s.smoke {
+		return smoke(chosen, s.libs)
+	}
+	r, err := compare(chosen, s.libs, s.runs)
+	if err != nil {
+		return err
+	}
+	fmt.Print(page(r, false))
+	return s.write(r)
+}
+
+// smoke runs everything once. Its figures mean nothing, but they have to be there, as in every run.
+func smoke(chosen []scenario, libs []string) error {
+	for i := range chosen {
+		chosen[i] = chosen[i].short()
+	}
+	r, err := compare(chosen, libs, 1)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d scenarios ran with all their libraries; %d bytes of tables, %d of plot\n", len(chosen), len(page(r, false)), len(plot(panels(tables, r))))
 	return nil
 }
 
-// measure runs a scenario once, on a server of its own.
-func (s scenario) measure(lib string) (figures, time.Duration, error) {
-	srv, err := startServer()
-	if err != nil {
-		return figures{}, 0, err
+// chosen are the scenarios to run, if all names are known.
+func (s settings) chosen() ([]scenario, error) {
+	for _, name := range s.libs {
+		if libraries[name] == nil {
+			return nil, fmt.Errorf("no library %q", name)
+		}
 	}
-	defer srv.stop()
-	trip, err := srv.roundTrip()
-	if err != nil {
-		return figures{}, 0, err
+	if len(s.scenarios) == 0 {
+		return slices.Clone(scenarios), nil
 	}
-	before, err := srv.commands()
-	if err != nil {
-		return figures{}, 0, err
+	var chosen []scenario
+	for _, name := range s.scenarios {
+		i := slices.IndexFunc(scenarios, func(known scenario) bool { return known.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no scenario %q", name)
+		}
+		chosen = append(chosen, scenarios[i])
 	}
-	l := s.load
-	l.Library, l.Address = lib, srv.address
-	results, err := run(l)
-	if err != nil {
-		return figures{}, 0, err
-	}
-	after, err := srv.commands()
-	return figuresOf(results, after-before), trip, err
+	return chosen, nil
 }
 
-// median takes each figure from the run in the middle.
-func median(all []figures) figures {
-	slices.SortFunc(all, func(a, b figures) int { return int(a.p99 - b.p99) })
-	return all[len(all)/2]
+// write keeps the results where that is asked for.
+func (s settings) write(r results) (err error) {
+	if s.out != "" {
+		err = save(s.out, r)
+	}
+	for _, path := range s.into {
+		err = errors.Join(err, insert(path, r))
+	}
+	return err
 }
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/float64(time.Millisecond)) }

@@ -20,27 +20,24 @@ type server struct {
 	admin   redis.Conn
 }
 
+// startServer returns when the server answers. It keeps nothing on disk, and has room for all who connect at once.
 func startServer() (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
-		return nil, err
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "relock-bench")
 	if err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(address)
-	s := &server{address: address, dir: dir}
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log")
+	s := &server{address: net.JoinHostPort("127.0.0.1", port), dir: dir}
+	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log", "--tcp-backlog", "4096")
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		_ = os.RemoveAll(dir)
+		return nil, fmt.Errorf("the package redis-server is needed: %w", err)
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if s.admin, err = redis.Dial("tcp", address); err == nil {
+		if s.admin, err = redis.Dial("tcp", s.address); err == nil {
 			return s, nil
 		}
 		if time.Now().After(end) {
@@ -50,7 +47,20 @@ func startServer() (*server, error) {
 	}
 }
 
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close() //nolint:errcheck // nobody has connected
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
 func (s *server) stop() {
+	if s.admin != nil {
+		_ = s.admin.Close()
+	}
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait() // it was killed
 	_ = os.RemoveAll(s.dir)
@@ -58,27 +68,43 @@ func (s *server) stop() {
 
 // commands is how many the server has run, those inside scripts included.
 func (s *server) commands() (int64, error) {
-	text, err := redis.String(s.admin.Do("INFO", "stats"))
+	n, err := s.info("stats", "total_commands_processed")
 	if err != nil {
 		return 0, err
 	}
+	return strconv.ParseInt(n, 10, 64)
+}
+
+func (s *server) info(section, field string) (string, error) {
+	text, err := redis.String(s.admin.Do("INFO", section))
+	if err != nil {
+		return "", err
+	}
+	if value := fieldOf(text, field); value != "" {
+		return value, nil
+	}
+	return "", fmt.Errorf("INFO has no %s", field)
+}
+
+// fieldOf finds "field : value" in a text of such lines.
+func fieldOf(text, field string) string {
 	for line := range strings.Lines(text) {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "total_commands_processed:"); ok {
-			return strconv.ParseInt(n, 10, 64)
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
+			return strings.TrimSpace(value)
 		}
 	}
-	return 0, fmt.Errorf("INFO has no total_commands_processed")
+	return ""
 }
 
 // roundTrip is the median time of a PING on a quiet server.
 func (s *server) roundTrip() (time.Duration, error) {
-	var times []time.Duration
-	for range 2000 {
+	var times []float64
+	for range 500 {
 		start := time.Now()
 		if _, err := s.admin.Do("PING"); err != nil {
 			return 0, err
 		}
-		times = append(times, time.Since(start))
+		times = append(times, time.Since(start).Seconds())
 	}
-	return percentile(times, 50), nil
+	return time.Duration(median(times) * float64(time.Second)), nil
 }

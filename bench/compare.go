@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// results are the medians of all figures, and what they were taken on.
+type results struct {
+	Machine machine
+	Runs    int
+	Figures map[string]map[string]figures // of a scenario, of a library
+}
+
+// of returns a figure, and whether there is one.
+func (r results) of(scenario, library, figure string) (float64, bool) {
+	value, ok := r.Figures[scenario][library][figure]
+	return value, ok
+}
+
+// compare runs each scenario several times. Libraries take turns within a scenario, so that a noisy moment does not hit all runs of one.
+func compare(all []scenario, libs []string, runs int) (results, error) {
+	m, err := describe()
+	r := results{Machine: m, Runs: runs, Figures: map[string]map[string]figures{}}
+	if err != nil {
+		return r, err
+	}
+	for _, s := range all {
+		start := time.Now()
+		if r.Figures[s.name], err = s.compare(libs, runs); err != nil {
+			return r, err
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", s.name, time.Since(start).Round(time.Second))
+	}
+	return r, nil
+}
+
+func (s scenario) compare(libs []string, runs int) (map[string]figures, error) {
+	all := map[string][]figures{}
+	for range runs {
+		for _, library := range s.libraries {
+			if !slices.Contains(libs, library) {
+				continue
+			}
+			f, err := s.measure(library)
+			if err != nil {
+				return nil, err
+			}
+			all[library] = append(all[library], f)
+		}
+	}
+	m := map[string]figures{}
+	for library, runs := range all {
+		m[library] = medians(runs)
+	}
+	return m, nil
+}

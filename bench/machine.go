@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// machine is what figures were taken on.
+type machine struct {
+	Date      string
+	CPU       string
+	Cores     int
+	Kernel    string
+	Go        string
+	Redis     string
+	Libraries []string // with their versions
+}
+
+// compared are the modules whose versions matter.
+var compared = []string{
+	"github.com/gomodule/redigo", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9",
+	"github.com/bsm/redislock", "github.com/redis/rueidis",
+}
+
+func describe() (machine, error) {
+	m := machine{
+		Date: time.Now().UTC().Format(time.DateOnly), CPU: cpu(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(),
+	}
+	srv, err := startServer()
+	if err != nil {
+		return m, err
+	}
+	defer srv.stop()
+	if m.Redis, err = srv.info("server", "redis_version"); err != nil {
+		return m, err
+	}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return m, errors.New("the binary does not know its modules")
+	}
+	m.Libraries = versions(build.Deps)
+	return m, nil
+}
+
+// cpu is the model's name where the system tells it.
+func cpu() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if name := fieldOf(string(text), "model name"); err == nil && name != "" {
+		return strings.Join(strings.Fields(name), " ")
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	name := runtime.GOOS
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		name += " " + strings.TrimSpace(string(release))
+	}
+	return name
+}
+
+func versions(modules []*debug.Module) []string {
+	var found []string
+	for _, path := range compared {
+		for _, m := range modules {
+			if m.Path == path {
+				found = append(found, path+" "+m.Version)
+			}
+		}
+	}
+	return found
+}
+
+func (m machine) String() string {
+	return fmt.Sprintf("%s, %d cores, %s, Redis %s on loopback, %s, %s", m.CPU, m.Cores, m.Kernel, m.Redis, m.Go, m.Date)
+}

@@ -1,0 +1,10 @@
+package main
+
+import "time"
+
+// oneKey is one process with many goroutines that want the same key, and hold it for no time.
+var oneKey = scenario{
+	name: "one key", libraries: withPeers(ours, oursFair),
+	load:    load{Work: "count", Processes: 1, Goroutines: 256, OneKey: true, Ramp: 200 * time.Millisecond, Duration: time.Second},
+	figures: countFigures,
+}

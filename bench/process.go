@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+const childVariable = "RELOCK_BENCH_LOAD"
+
+func processName() string { return strconv.Itoa(os.Getpid()) }
+
+// child is the life of a process that makes load: it connects, says so, waits for a line, works, and prints what it saw.
+func child(text string) error {
+	var l load
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return err
+	}
+	lib, err := libraries[l.Library](l.Address, l.Goroutines)
+	if err != nil {
+		return err
+	}
+	defer lib.close()
+	if err := pair(context.Background(), lib.mutex("connect-"+processName())); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	r, err := works[l.Work](l, lib)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// process is a child under way.
+type process struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startProcess returns when the process is ready. It is killed with ctx.
+func startProcess(ctx context.Context, l load) (*process, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.CommandContext(ctx, path)}
+	p.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	_, err = p.out.ReadString('\n')
+	return p, err
+}
+
+func (p *process) report() (r report, err error) {
+	err = json.NewDecoder(p.out).Decode(&r)
+	return r, err
+}
+
+// stop ends a process, which has ended by itself but for an error.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// run makes a load in all its processes and returns what each of them saw.
+func run(l load) ([]report, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.Ramp+l.Duration+l.Patience+30*time.Second)
+	defer cancel()
+	processes, err := startAll(ctx, l)
+	for _, p := range processes {
+		defer p.stop()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Library, err)
+	}
+	reports := make([]report, len(processes))
+	for i, p := range processes {
+		if reports[i], err = p.report(); err != nil {
+			return nil, fmt.Errorf("%s: a process gave no report: %w", l.Library, err)
+		}
+	}
+	return reports, nil
+}
+
+// startAll returns the processes that were started, with an error too.
+func startAll(ctx context.Context, l load) ([]*process, error) {
+	var all []*process
+	for range l.Processes {
+		p, err := startProcess(ctx, l)
+		if p != nil && p.cmd.Process != nil {
+			all = append(all, p)
+		}
+		if err != nil {
+			return all, fmt.Errorf("a process did not start: %w", err)
+		}
+	}
+	for _, p := range all {
+		if _, err := io.WriteString(p.in, "go\n"); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// percentile is NaN of nothing.
+func percentile(values []float64, p int) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
+}
+
+// median is NaN of nothing, and the mean of the two in the middle of an even number.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+func mean(values []float64) float64 { return sum(values) / float64(len(values)) }
+
+// medians takes the median of each figure, over the runs that have seen it.
+func medians(runs []figures) figures {
+	values := map[string][]float64{}
+	for _, f := range runs {
+		for name, value := range f {
+			values[name] = append(values[name], value)
+		}
+	}
+	m := figures{}
+	for name, all := range values {
+		m[name] = median(all)
+	}
+	return m
+}
+
+// advantage is how many times better base is than other: above 1 it is better.
+func advantage(base, other float64, lessIsBetter bool) float64 {
+	if lessIsBetter {
+		return other / base
+	}
+	return base / other
+}

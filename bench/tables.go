@@ -1,0 +1,50 @@
+package main
+
+var tables = []table{
+	{
+		title:     "A key for each goroutine",
+		text:      "in one process: lock and unlock pairs a second, and allocations of the process for a pair of one goroutine.",
+		libraries: withPeers(ours, oursReentrant),
+		columns: []column{
+			{heading: "1 goroutine", scenario: distinct1.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 1 goroutine"},
+			{heading: "64", scenario: distinct64.name, figure: perSecond, unit: count, main: true},
+			{heading: "256", scenario: distinct256.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 256 goroutines, a key each"},
+			{heading: "1,024", scenario: distinct1024.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 1,024 goroutines, a key each"},
+			{heading: "allocations", scenario: distinct1.name, figure: allocations, unit: count, less: true, main: true},
+		},
+	},
+	{
+		title: "One key for all:",
+		text: "(1) 256 goroutines of one process that hold it for no time: locks a second, and the slowest goroutine's share of the median one's. " +
+			"(2) 4 processes with 4 goroutines each that hold it for 1 ms, again and again: how long a lock takes, and grants of the goroutine that got " +
+			"the fewest by those of the one that got the most. (3) as 2, with 5 ms between two turns of a goroutine: share of the time in which somebody " +
+			"had the lock. (4) two processes: from the call of Unlock in one to the return of Lock in the other, median.",
+		libraries: withPeers(ours, oursFair),
+		columns: []column{
+			{heading: "(1) locks/s", scenario: oneKey.name, figure: perSecond, unit: count, main: true, plotted: "locks/s, one key, 256 goroutines"},
+			{heading: "slowest", scenario: oneKey.name, figure: slowest, unit: share, main: true},
+			{heading: "still waiting 3 s later", scenario: oneKey.name, figure: neverWoken, unit: count, less: true},
+			{heading: "(2) wait p50", scenario: busy.name, figure: waitP50, unit: duration, less: true},
+			{heading: "(2) wait p99", scenario: busy.name, figure: waitP99, unit: duration, less: true, main: true, plotted: "wait p99, 4 processes × 4, hold 1 ms"},
+			{heading: "wait max", scenario: busy.name, figure: waitMax, unit: duration, less: true},
+			{heading: "p99 by 16 × hold", scenario: busy.name, figure: turns, unit: share, less: true},
+			{heading: "fewest by most", scenario: busy.name, figure: evenness, unit: share, main: true},
+			{heading: "locks/s", scenario: busy.name, figure: perSecond, unit: count},
+			{heading: "still waiting 3 s later", scenario: busy.name, figure: neverWoken, unit: count, less: true},
+			{heading: "server commands a lock", scenario: busy.name, figure: perGrant, unit: one, less: true},
+			{heading: "(3) time in use", scenario: think.name, figure: inUse, unit: share, main: true},
+			{heading: "(4) hand-off", scenario: handOff.name, figure: handOffTime, unit: duration, less: true, main: true, plotted: "hand-off between two processes"},
+			{heading: "hand-off by PING", scenario: handOff.name, figure: handOffPings, unit: one, less: true},
+		},
+	},
+	{
+		title:     "Nested:",
+		text:      "a pair of lock and unlock by the owner of a reentrant lock, and what it takes beside a pair by somebody who is not. No other has these.",
+		libraries: []string{oursReentrant},
+		columns: []column{
+			{heading: "outer pair", scenario: nested.name, figure: outerPair, unit: duration, less: true, main: true},
+			{heading: "nested pair", scenario: nested.name, figure: nestedPair, unit: duration, less: true, main: true},
+			{heading: "nested by outer", scenario: nested.name, figure: nestedShare, unit: share, less: true, main: true},
+		},
+	},
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// unit writes a figure for people.
+type unit func(float64) string
+
+// count groups the digits of a whole number by thousands.
+func count(v float64) string {
+	text := strconv.FormatInt(int64(math.Round(v)), 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func share(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func one(v float64) string { return fmt.Sprintf("%.1f", v) }
+
+// duration is given in seconds.
+func duration(v float64) string {
+	switch {
+	case v < 1e-3:
+		return fmt.Sprintf("%.0f µs", v*1e6)
+	case v < 10e-3:
+		return fmt.Sprintf("%.2f ms", v*1e3)
+	case v < 100e-3:
+		return fmt.Sprintf("%.1f ms", v*1e3)
+	}
+	return fmt.Sprintf("%.0f ms", v*1e3)
+}
+
+// times writes a ratio, with as many digits as it is worth.
+func times(v float64) string {
+	switch {
+	case v > 999:
+		return ">999×"
+	case v >= 9.95:
+		return fmt.Sprintf("%.0f×", v)
+	case v >= 1.995:
+		return fmt.Sprintf("%.1f×", v)
+	}
+	return fmt.Sprintf("%.2f×", v)
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// page is the tables with what they were taken on. The short form has the main columns.
+func page(r results, short bool) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "Medians of %d runs on one machine: %s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "))
+	w.WriteString("In brackets: how many times better relock's figure is; below 1 it is worse. `-`: not seen, or the library has no such lock.\n\n")
+	for _, t := range tables {
+		t.write(&w, r, short)
+	}
+	return strings.TrimSpace(w.String()) + "\n"
+}
+
+// save writes results.md, results.svg and results.json.
+func save(dir string, r results) error {
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, content := range map[string]string{
+		"results.md":   "# relock and other lock libraries\n\n" + page(r, false) + "\n![plot](results.svg)\n",
+		"results.svg":  plot(panels(tables, r)),
+		"results.json": string(text) + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The marks between which a file's tables stand.
+const (
+	beginMark = "<!-- begin: written by make bench -->\n"
+	endMark   = "<!-- end: written by make bench -->\n"
+)
+
+// insert puts the tables between the marks of a file.
+func insert(path string, r results) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	changed, ok := betweenMarks(string(text), page(r, true))
+	if !ok {
+		return fmt.Errorf("%s has no place for tables, between %q and %q", path, beginMark, endMark)
+	}
+	return os.WriteFile(path, []byte(changed), 0o644)
+}
+
+// betweenMarks replaces what stands between the two marks.
+func betweenMarks(text, content string) (string, bool) {
+	before, rest, begins := strings.Cut(text, beginMark)
+	_, after, ends := strings.Cut(rest, endMark)
+	return before + beginMark + content + endMark + after, begins && ends
+}
