@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/examples/internal/embedded"
 )
 
 const (
@@ -51,12 +52,12 @@ func run(ctx context.Context, out io.Writer, url string, keep relock.LockOption)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooSlow)
 	defer cancel()
 	if url == "" {
-		server, err := startEmbedded()
+		server, err := embedded.Start()
 		if err != nil {
 			return err
 		}
-		defer server.stop()
-		url = server.url()
+		defer server.Stop()
+		url = server.URL()
 	}
 	s, err := newStage(out, url, keep)
 	if err != nil {

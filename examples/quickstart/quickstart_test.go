@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/examples/internal/embedded"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -98,10 +99,10 @@ func TestFailsWithoutWatchdog(t *testing.T) {
 func testStage(t *testing.T, url string, keep relock.LockOption) *stage {
 	t.Helper()
 	if url == "" {
-		server, err := startEmbedded()
+		server, err := embedded.Start()
 		require.NoError(t, err)
-		t.Cleanup(server.stop)
-		url = server.url()
+		t.Cleanup(server.Stop)
+		url = server.URL()
 	}
 	s, err := newStage(&bytes.Buffer{}, url, keep)
 	require.NoError(t, err)
@@ -129,10 +130,10 @@ func TestExpectations(t *testing.T) {
 
 func TestEmbeddedServerExpiresKeys(t *testing.T) {
 	t.Parallel()
-	server, err := startEmbedded()
+	server, err := embedded.Start()
 	require.NoError(t, err)
-	defer server.stop()
-	client, err := relock.NewClientURL(server.url())
+	defer server.Stop()
+	client, err := relock.NewClientURL(server.URL())
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, client.Close()) }()
 
@@ -141,8 +142,8 @@ func TestEmbeddedServerExpiresKeys(t *testing.T) {
 	took, err := client.SetNEX(t.Context(), "key", "value", expiry)
 	require.NoError(t, err)
 	require.True(t, took)
-	require.Eventually(t, func() bool { return !server.server.Exists("key") }, 5*time.Second, time.Millisecond)
-	assert.GreaterOrEqual(t, time.Since(start), expiry-maxStep)
+	require.Eventually(t, func() bool { return !server.Exists("key") }, 5*time.Second, time.Millisecond)
+	assert.GreaterOrEqual(t, time.Since(start), expiry-embedded.MaxStep)
 }
 
 func TestServerThatDoesNotAnswer(t *testing.T) {

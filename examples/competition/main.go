@@ -1,0 +1,53 @@
+// Competition shows who gets a lock when: three processes with ten goroutines each take the same lock once, and hold it for
+// a second, with an unfair lock and then with a fair one.
+//
+//	go run ./examples/competition [-hold 1s]
+//
+// It needs Go alone: it starts a server of its own inside the process. With REDIS_URL (redis://, rediss:// or unix://) it uses
+// the server named there. It fails when two had the lock at once, or when the fair lock was not granted in the order of arrival.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/relock-go/relock/examples/internal/embedded"
+	"github.com/relock-go/relock/internal/competition"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if role := os.Getenv(competition.Variable); role != "" {
+		exit(work(ctx, os.Stdin, os.Stdout, role))
+	}
+	hold := flag.Duration("hold", time.Second, "for how long each has the lock")
+	flag.Parse()
+	exit(run(ctx, os.Stdout, os.Getenv("REDIS_URL"), *hold))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "competition:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// run lets the processes compete for both sorts of locks, and checks what came of it.
+func run(ctx context.Context, out io.Writer, url string, hold time.Duration) error {
+	if url == "" {
+		server, err := embedded.Start()
+		if err != nil {
+			return err
+		}
+		defer server.Stop()
+		url = server.URL()
+	}
+	return competition.Run(out, "", func(mode string) ([]competition.Turn, error) { return compete(ctx, url, mode, hold) })
+}

@@ -1,0 +1,63 @@
+// Package embedded is a server inside the process, for examples that need Go alone.
+package embedded
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+const tick = 2 * time.Millisecond
+
+// MaxStep is the most by which the clock of a server moves, every tick. A step also takes time from a key that was set just
+// before it, so a long one would end that key too soon; after a pause the clock rather lags behind.
+const MaxStep = 2 * tick
+
+// Server is a server inside this process. The clock of the one below it stands still by itself, so that no key would ever expire; here it goes as real time does.
+type Server struct {
+	server *miniredis.Miniredis
+	clock  sync.WaitGroup
+	done   chan struct{}
+}
+
+// Start starts one, on a free port.
+func Start() (*Server, error) {
+	server, err := miniredis.Run()
+	if err != nil {
+		return nil, fmt.Errorf("embedded server: %w", err)
+	}
+	e := &Server{server: server, done: make(chan struct{})}
+	e.clock.Go(e.tick)
+	return e, nil
+}
+
+// URL is where it is, for relock.NewClientURL.
+func (e *Server) URL() string { return "redis://" + e.server.Addr() }
+
+// tick moves the clock by the time that has really gone by, until stop.
+func (e *Server) tick() {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ticker.C:
+			now := time.Now()
+			e.server.FastForward(min(now.Sub(last), MaxStep))
+			last = now
+		case <-e.done:
+			return
+		}
+	}
+}
+
+// Stop ends it.
+func (e *Server) Stop() {
+	close(e.done)
+	e.clock.Wait()
+	e.server.Close()
+}
+
+// Exists says whether a key is there.
+func (e *Server) Exists(key string) bool { return e.server.Exists(key) }
