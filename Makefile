@@ -6,10 +6,10 @@ TESTS ?= .
 COVERAGE ?= 85
 export COVERAGE
 
-.PHONY: help build lint test cover lua-cover mutants model test-long stress bench check
+.PHONY: help build lint test cover lua-cover mutants model test-long stress bench bench-smoke bench-go check
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build:  ## Build every module for this system, Windows and macOS
 	@scripts/build.sh
@@ -38,9 +38,15 @@ test-long:  ## Run the heavy tests at full length and print their figures; TESTS
 stress:  ## Test the root package ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on .
 
-bench:  ## Run the benchmarks of the root package; BENCH=regexp chooses some
+bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results and the tables of README.md
+	@scripts/with-redis.sh go run -C bench . -out results -into ../README.md
+
+bench-smoke:  ## Run each scenario of the comparison with each library for a moment, to see that it runs
+	@scripts/with-redis.sh go run -C bench . -smoke
+
+bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-check: build lint test cover lua-cover mutants model test-long  ## Everything that CI runs, in the same order
+check: build lint test cover lua-cover mutants model bench-smoke test-long  ## Everything that CI runs, in the same order; CI chooses some of test-long
 
 .NOTPARALLEL:
