@@ -123,7 +123,7 @@ func TestRedLockBelief(t *testing.T) {
 func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
 	t.Parallel()
 	servers := newRedServers(t, 3)
-	b := newRedBench(t, servers, WithCommandTimeout(150*time.Millisecond))
+	b := newRedBench(t, servers, WithCommandTimeout(300*time.Millisecond))
 	h, err := b.lock(b.clients).Acquire(t.Context())
 	require.NoError(t, err)
 	b.proxies[0].Stall()
