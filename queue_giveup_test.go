@@ -22,7 +22,7 @@ func TestWaiterGivesUpInTheQueue(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			opts := []LockOption{WithPollInterval(leisure)}
 			if n%2 == 1 {
-				opts = append(opts, WithBlockTimeout(100*time.Millisecond))
+				opts = append(opts, WithBlockTimeout(200*time.Millisecond))
 			}
 			first := q.wait(ctx, q.clients[1], opts...)
 			eventually(t, queuePatience, func() bool { return q.inQueue() == 1 || n%2 == 1 && first.isOver() }, "in the queue")
@@ -173,6 +173,6 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Script(enqueueScript.sha), faults.Every, faults.DropAnswer)
 	slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, c)
-	err := NewRedisLock("k", slow, WithBlockTimeout(100*time.Millisecond)).Lock(t.Context())
+	err := NewRedisLock("k", slow, WithBlockTimeout(300*time.Millisecond)).Lock(t.Context())
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 }

@@ -46,10 +46,10 @@ func together(t *testing.T, cells []cellRun) {
 	}
 }
 
-// awaitCalm keeps the next cell from starting while the machine is so busy that timers are late, for a moment: cells mostly wait, and
-// what they wait for has time limits.
+// awaitCalm keeps the next cell from starting at once, and while the machine is so busy that timers are late, for a moment: cells mostly
+// wait, and what they and the tests beside them wait for has time limits.
 func awaitCalm() {
-	const nap, late, limit = time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond
+	const nap, late, limit = 4 * time.Millisecond, 8 * time.Millisecond, 100 * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < limit; {
 		start := time.Now()
 		time.Sleep(nap)
