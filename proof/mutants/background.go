@@ -127,7 +127,7 @@ var cleanUpFaults = []mutant{
 		name: "clean-up after a reentrant acquire: ends with the caller's context",
 		file: "reentrant.go",
 		old:  "if !a.doubt.exists() {",
-		new:  "if !a.doubt.exists() || a.caller.Err() != nil {",
+		new:  "if !a.doubt.exists() || a.wait.caller.Err() != nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
