@@ -161,6 +161,22 @@ func waitForMany(b *privilegeBench, app, other []*Client) error {
 	return resultWithin(b, done, 10*time.Second)
 }
 
+// waitForNodes has a RedLock wait until it is told.
+func waitForNodes(b *privilegeBench, app, other []*Client) error {
+	held, err := redOf(other)[0].Acquire(b.Context())
+	require.NoError(b, err)
+	done := async(b, func() error {
+		h, err := redOf(app, WithBlockTimeout(10*time.Second))[0].Acquire(b.Context())
+		if err == nil {
+			err = h.Unlock(b.Context())
+		}
+		return err
+	})
+	eventually(b, 10*time.Second, func() bool { return app[0].queue.hearing() || len(done) > 0 }, "waits")
+	require.NoError(b, held.Unlock(b.Context()))
+	return resultWithin(b, done, 10*time.Second)
+}
+
 // waitFor begins something that waits for a lock, and returns when it stands in the queue, or has ended.
 func (b *privilegeBench) waitFor(c *Client, key string, f func() error) <-chan error {
 	b.Helper()

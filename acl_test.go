@@ -162,6 +162,7 @@ func TestPrivilegesTogether(t *testing.T) {
 	}{
 		"a MultiLock that waits": {[]string{toWait, "NewMultiLock"}, privilegeUse{use: waitForMany}},
 		"a MultiLock, fenced":    {[]string{"WithFencing", "NewMultiLock"}, privilegeUse{use: takeAll(multiOf, WithFencing())}},
+		"a RedLock that waits":   {[]string{toWait, "NewRedLock"}, privilegeUse{start: threeServers, use: waitForNodes}},
 		"a RedLock, fenced":      {[]string{"WithFencing", "NewRedLock"}, privilegeUse{start: threeServers, use: takeAll(redOf, WithFencing())}},
 		"an RWLock, fenced":      {[]string{"NewRWLock"}, privilegeUse{use: takeAll(rwOf, WithFencing())}},
 	} {

@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,9 @@ type bundle struct {
 	keys  []string // of a MultiLock, by the number of the part; nil where parts are nodes
 	need  int
 	limit time.Duration // the largest lease that is allowed; 0: none
+
+	// Of a RedLock: a quorum has granted it; its end, or that of a call that left, is told to those who wait.
+	won, tells atomic.Bool
 
 	// Guarded by whole.mu.
 	all  []part
@@ -147,12 +151,22 @@ func (b *bundle) lose(why error) {
 	}
 }
 
-// abandon ends a hold that was never granted. What joins it from now on is given back at once.
+// abandon ends a hold that was never granted, and waits for a moment until it is given back: the next round then finds its
+// nodes free. What joins it from now on is given back at once.
 func (b *bundle) abandon() {
 	b.whole.mu.Lock()
 	b.whole.end(ErrNotHeld)
 	b.whole.mu.Unlock()
-	b.each(maxAtOnce, (*level).unlock)
+	given, n := b.each(maxAtOnce, (*level).unlock)
+	end := time.NewTimer(straggle)
+	defer end.Stop()
+	for range n {
+		select {
+		case <-given:
+		case <-end.C:
+			return
+		}
+	}
 }
 
 // there returns the parts that have joined.

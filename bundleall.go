@@ -36,7 +36,8 @@ func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n in
 	return results, len(those)
 }
 
-// straggle is how long an Unlock waits for those that it does not need: what comes next then finds all nodes free.
+// straggle is how long an Unlock waits for those that it does not need, and a round that failed for what it gives back: what comes next then finds
+// all nodes free.
 const straggle = 10 * time.Millisecond
 
 // giveBack releases all parts. It returns when it knows whether as many as the hold needs were still ours, or a moment

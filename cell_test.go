@@ -56,7 +56,7 @@ func taught(t testing.TB, s *redistest.Server) *redistest.Server {
 		acquireScript, renewScript, releaseScript,
 		reentrantAcquireScript, reentrantEnterScript, reentrantRenewScript, reentrantReleaseScript,
 		reentrantTransferScript, tryScript, enqueueScript, claimScript, cancelScript, pollScript,
-		multiAcquireScript, redlockAcquireScript, fenceRaiseScript,
+		multiAcquireScript, redlockAcquireScript, redlockReleaseScript, redlockUnwaitScript, fenceRaiseScript,
 		rwTryScript, rwEnqueueScript, rwClaimScript, rwCancelScript, rwPollScript, rwEnterScript, rwRenewScript, rwReleaseScript,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", script.source)

@@ -74,6 +74,7 @@ func (f *feed) confirmed() {
 	f.up, f.told, f.heard = true, false, f.since
 	f.epoch++
 	f.queue.pollAll()
+	f.queue.knockAll()
 }
 
 // lost: nothing reaches us any more. It returns how long something did.
@@ -90,6 +91,7 @@ func (f *feed) lost(err error) time.Duration {
 	f.up = false
 	f.epoch++
 	f.queue.pollAll()
+	f.queue.knockAll()
 	return time.Since(f.since)
 }
 

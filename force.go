@@ -68,8 +68,9 @@ func (c *Client) forced(hold, redisKey string) {
 func (l *lease) stored() (redisKey, hold string) {
 	switch p := l.protocol.(type) {
 	case plainProtocol:
-		parts := strings.SplitN(p.value, "|", 4)
-		return p.redisKey, parts[2]
+		return p.redisKey, p.hold()
+	case redProtocol:
+		return p.redisKey, p.hold()
 	case reentrantProtocol:
 		return p.redisKey, p.hold
 	case rwProtocol:

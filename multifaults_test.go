@@ -19,12 +19,12 @@ type bundleOp struct {
 	lease    func(time.Duration) LockOption
 }
 
-func bundleOps(acquire *Script) (all []bundleOp) {
+func bundleOps(acquire *Script, releases faults.Match) (all []bundleOp) {
 	for name, lease := range map[string]func(time.Duration) LockOption{"watched": WithWatchdog, "fixed": WithExpiry} {
 		all = append(
 			all,
 			bundleOp{"acquire/" + name, faults.Script(acquire.sha), false, lease},
-			bundleOp{"release/" + name, faults.Script(releaseScript.sha), true, lease},
+			bundleOp{"release/" + name, releases, true, lease},
 		)
 	}
 	return all
@@ -114,7 +114,7 @@ func TestOneFaultInAMultiLock(t *testing.T) {
 	unix, tcp := newFaultServer(t), taught(t, redistest.StartTCP(t))
 	keys := []string{cellKey, "second", "third"}
 	var cells []cellRun
-	for _, op := range bundleOps(multiAcquireScript) {
+	for _, op := range bundleOps(multiAcquireScript, faults.Script(releaseScript.sha)) {
 		for _, f := range faultKinds {
 			if f.copy && !op.releases {
 				continue // see TestLateCopyOfAGrantedAcquire

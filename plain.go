@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/utils"
@@ -12,6 +13,9 @@ type plainProtocol struct {
 	redisKey, value string
 	minHold         bool // a release may have to keep the key
 }
+
+// hold is the id of the hold in the value.
+func (p plainProtocol) hold() string { return strings.SplitN(p.value, "|", 4)[2] }
 
 func (p plainProtocol) renew(lease time.Duration) scripted {
 	return scripted{renewScript, p.redisKey, []any{p.value, lease.Milliseconds()}}

@@ -19,10 +19,11 @@ type queue struct {
 	last  uint64             // number of the last wait
 	lines map[string]*line   // by the lock's key in Redis
 	waits map[string]*queued // by the hold that they take
+	calls map[string]*wait   // of RedLocks, by what their waits are called at this client's server
 }
 
 func newQueue(c *Client) *queue {
-	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}}
+	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*wait{}}
 	q.poller = newWorker(c.driver, c.tasks, c.life.Done())
 	q.feed = &feed{queue: q, link: c.driver.link(), channel: c.config.prefix + c.identity.id}
 	return q
@@ -164,6 +165,10 @@ func (q *queue) hear(name, redisKey string) {
 	hold, rest := cutHold(name)
 	if !strings.HasPrefix(hold, q.client.identity.id+":") || !strings.HasPrefix(redisKey, q.client.config.prefix+"{") {
 		return // not from a script of ours
+	}
+	if rest == redWait {
+		q.knock(name, redisKey)
+		return
 	}
 	q.mu.Lock()
 	w := q.waits[hold]

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -18,7 +17,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 	tcp := taught(t, redistest.StartTCP(t))
 	awaitUp(t, tcp)
 	var cells []cellRun
-	for _, op := range bundleOps(redlockAcquireScript) {
+	for _, op := range bundleOps(redlockAcquireScript, redReleases) {
 		for _, f := range faultKinds {
 			if f.copy && !op.releases || f.leaves {
 				continue // see TestLateCopyOfAGrantedAcquire and TestRedLockOutlivesItsCall
@@ -64,7 +63,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 				h := c.acquiredOfAll(next)
 				before := c.read()
 				c.proxy.Release() // what was held back finds nothing of its own
-				c.proxy.Await(faults.Script(releaseScript.sha), c.proxy.Count(faults.Script(releaseScript.sha))+1, answerLimit)
+				c.proxy.Await(redReleases, c.proxy.Count(redReleases)+1, answerLimit)
 				c.requireUntouched(before, c.read())
 				require.NoError(t, h.Unlock(t.Context()))
 				c.waitFor(cleanWithin, free, "a node is still held")

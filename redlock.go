@@ -24,7 +24,11 @@ import (
 //
 // Lock returns as soon as a quorum has granted it; what comes from the others later becomes part of the hold, or is given
 // back. A node is waited for until a fifth of the lease has gone, 50ms at least, and never for longer than its command
-// timeout. A call that waits asks again after the poll interval, and up to a fifth of that more.
+// timeout.
+//
+// A call that waits is told by the nodes when the lock is given back; the message of one of them is enough. Where none can
+// tell it asks again after the poll interval, and up to a fifth of that more; while others have nodes, but no hold has a
+// quorum, after the poll interval, give or take a half.
 //
 // It is neither reentrant nor fair. It may be shared by goroutines, as a RedisLock may.
 type RedLock struct {
@@ -160,7 +164,8 @@ func (l *RedLock) acquire(ctx context.Context, block bool) (*level, error) {
 }
 
 func (l *RedLock) compete(w *wait) (*level, error) {
-	a := &redAttempt{lock: l, caller: w.caller, asking: make([]atomic.Bool, len(l.clients))}
+	a := &redAttempt{lock: l, call: w, asking: make([]atomic.Bool, len(l.clients)), waits: newRedWaits(l, w)}
+	defer a.waits.end()
 	return w.acquire(a.try)
 }
 

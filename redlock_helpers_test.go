@@ -73,6 +73,11 @@ func (b *redBench) lock(clients []*Client, opts ...LockOption) *RedLock {
 	return NewRedLock("k", clients, append([]LockOption{WithMaxLease(redLease), WithWatchdog(redLease)}, opts...)...)
 }
 
+// redReleases are the releases of nodes: of a hold, and of a round that failed.
+func redReleases(args []string) bool {
+	return faults.Script(releaseScript.sha)(args) || faults.Script(redlockReleaseScript.sha)(args)
+}
+
 // holding are the nodes that have the lock's key.
 func (b *redBench) holding() (n int) {
 	b.Helper()

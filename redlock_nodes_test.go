@@ -61,7 +61,7 @@ func TestRedLockLateGrants(t *testing.T) {
 	h, err = l.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
-	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), 3, 2*time.Second), "given back")
+	require.True(t, b.proxies[2].Await(redReleases, 3, 2*time.Second), "given back")
 	b.requireFree(time.Second)
 }
 

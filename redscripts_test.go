@@ -13,7 +13,7 @@ import (
 // redAcquire returns what the script of a RedLock answers, without the name of the server, which it checks.
 func (b *scriptBench) redAcquire(value string, lease time.Duration, least int64) []int64 {
 	b.Helper()
-	values, err := redis.Values(b.try(scripted{script: redlockAcquireScript, args: []any{value, lease.Milliseconds(), least}}))
+	values, err := redis.Values(b.try(scripted{script: redlockAcquireScript, args: []any{value, lease.Milliseconds(), least, "", 0}}))
 	require.NoError(b, err)
 	server, err := redis.String(values[1], nil)
 	require.NoError(b, err)
@@ -70,7 +70,18 @@ func TestRedLockScript(t *testing.T) {
 func TestRedLockScriptRefusesBadArguments(t *testing.T) {
 	b := newScriptBench(t, redistest.Shared(t))
 	for i, bad := range [][]any{
-		{}, {plain1}, {plain1, 60_000}, {"", 60_000, 0}, {plain1, "x", 0}, {plain1, 9, 0}, {plain1, 60_000, "x"}, {plain1, 60_000, "1.5"},
+		{},
+		{plain1},
+		{plain1, 60_000},
+		{"", 60_000, 0, "", 0},
+		{plain1, "x", 0, "", 0},
+		{plain1, 9, 0, "", 0},
+		{plain1, 60_000, "x", "", 0},
+		{plain1, 60_000, "1.5", "", 0},
+		{plain1, 60_000, 0, "", "x"},
+		{plain1, 60_000, 0, "text", 0},
+		{plain1, 60_000, 0, ":1:q", 0},
+		{plain1, 60_000, 0, "c1:x:q", 0},
 	} {
 		_, err := b.try(scripted{script: redlockAcquireScript, args: bad})
 		var line redis.Error
@@ -86,7 +97,7 @@ func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 		b := newScriptBench(t, s)
 		b.do("ACL", "SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all", denied)
 		b.do("AUTH", "less", "any")
-		_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0}})
+		_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}})
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
 		require.True(t, isDenied(line), "%v", err)
@@ -94,7 +105,7 @@ func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 	}
 	b := newScriptBench(t, s)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0}})
+	_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}})
 	require.ErrorContains(t, err, "OOM")
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key))
 }

@@ -13,8 +13,9 @@ import (
 // redAttempt is one call for a RedLock: rounds, each of which asks all nodes at once.
 type redAttempt struct {
 	lock   *RedLock
-	caller context.Context
+	call   *wait
 	asking []atomic.Bool // by node: a request of the call is under way
+	waits  *redWaits
 }
 
 // round is one of them. A node's grant becomes part of its hold when it comes, and is given back when the round has
@@ -29,7 +30,7 @@ type round struct {
 	left     int            // votes that are still to come
 	ours     int            // nodes that have granted the lock
 	tokens   map[int]int64  // their fencing tokens
-	others   int            // nodes where others hold it
+	others   []vote         // of nodes where others hold it
 	failed   []vote         // the rest
 	servers  map[string]int // the nodes by what their servers are called
 }
@@ -37,6 +38,7 @@ type round struct {
 // try makes one round, under a value for each node that no other one uses: what is given back is not asked for again.
 func (a *redAttempt) try(ctx context.Context) (*level, error) {
 	l := a.lock
+	a.call.rest = 0
 	id, err := utils.NewID()
 	if err != nil {
 		return nil, err
@@ -49,14 +51,17 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 		r.start(node)
 	}
 	err = r.count(ctx)
+	r.hold.won.Store(err == nil)
+	r.hold.tells.Store(err == nil || errors.Is(err, errLeft))
 	if err == nil && l.part.fencing {
 		err = r.raise(ctx)
 	}
 	if err != nil {
 		r.hold.abandon()
+		a.call.rest = r.rest(err)
 		return nil, err
 	}
-	return r.hold.grant(a.caller, start, &l.whole)
+	return r.hold.grant(a.call.caller, start, &l.whole)
 }
 
 // meeting is how long a client whose server is not known yet is waited for when there is a quorum without it, once.
@@ -116,7 +121,7 @@ func (r *round) add(v vote) error {
 		r.ours++
 		r.tokens[v.node] = v.fence
 	case ErrLockAcquiredByOthers: //nolint:errorlint // our own sentinel, as it is
-		r.others++
+		r.others = append(r.others, v)
 	default:
 		r.failed = append(r.failed, v)
 	}
@@ -159,7 +164,7 @@ func (r *round) raise(ctx context.Context) error {
 			return nil
 		}
 	}
-	if r.caller.Err() != nil {
+	if r.call.caller.Err() != nil {
 		return errLeft
 	}
 	return r.tooFew()
@@ -183,9 +188,9 @@ func (r *round) verdict() (decided bool, err error) {
 		return true, nil
 	case r.ours+r.left >= need:
 		return false, nil
-	case r.ours+r.others >= need:
+	case r.ours+len(r.others) >= need:
 		return true, ErrLockAcquiredByOthers
-	case r.ours+r.others+r.left >= need:
+	case r.ours+len(r.others)+r.left >= need:
 		return false, nil
 	}
 	return true, r.tooFew()

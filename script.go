@@ -86,7 +86,7 @@ func (s scripted) after(err error) (request, bool) {
 	switch {
 	case isNoScript(err):
 		return s.bySource(), true
-	case needsAlone(err) && (s.script == releaseScript || s.script == reentrantReleaseScript || s.script == rwReleaseScript || s.script == rwRenewScript):
+	case needsAlone(err) && (s.script == releaseScript || s.script == redlockReleaseScript || s.script == reentrantReleaseScript || s.script == rwReleaseScript || s.script == rwRenewScript):
 		return s.script.bySource([]string{s.key}, s.args), true
 	}
 	return request{}, false
@@ -132,6 +132,9 @@ var (
 	forceScript            = luaScript("absent", "queue", "force").with(endOfNotice)
 	multiAcquireScript     = luaScript("number", "multi_acquire")
 	redlockAcquireScript   = luaScript("number", "fence", "redlock_acquire")
+	redlockWaitScript      = redlockAcquireScript.with(endOfPlaces)
+	redlockReleaseScript   = luaScript("wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(endOfPlaces)
+	redlockUnwaitScript    = luaScript("wake", "redlock_unwait").with(endOfPlaces)
 	fenceRaiseScript       = luaScript("fence_raise")
 
 	reentrantTransferScript = luaScript("absent", "number", "reentrant_transfer")
@@ -144,12 +147,16 @@ const (
 	endOfCounter = ":f"
 	endOfNotice  = ":x"
 	endOfHolders = ":h"
+	endOfPlaces  = ":w"
 )
 
 // with is the same script with one more key.
 func (s *Script) with(end string) *Script {
 	other := *s
 	other.beside = append(slices.Clone(s.beside), end)
+	if s.fenced != nil {
+		other.fenced = s.fenced.with(end)
+	}
 	return &other
 }
 

@@ -15,6 +15,11 @@ type vote struct {
 	err    error  // nil for a grant
 	fence  int64  // of a grant; 0 without fencing
 	young  bool   // it is not counted yet
+
+	// Of one that says that others hold the lock, to a call that waits.
+	left   time.Duration // of their lease
+	holder string        // what all nodes call the hold, if it is a RedLock's
+	tells  bool          // a message will come when it is given back
 }
 
 // start asks a node in the background: Lock does not wait for the slowest one. A node that owes an answer to a round
@@ -39,25 +44,46 @@ func (r *round) start(node int) {
 func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.clients[node]
 	value := c.identity.value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
-	p := plainProtocol{c.redisKey(l.key), value, l.part.minHold > 0}
-	limit := limits{connect: minConnect, answer: l.part.lease / 3}
-	args := []any{value, l.part.asked().Milliseconds(), l.leastUp()}
-	o, d := c.eval(context.Background(), limit, scripted{l.part.drawing(redlockAcquireScript), p.redisKey, args})
-	v := r.read(node, o)
+	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.minHold > 0}, r.hold}
+	epoch := c.queue.now()
+	o, d := r.request(node, p.redisKey, value)
+	v := r.read(node, o, epoch)
 	if v.err == nil {
 		one := newLease(c, l.key, p, o.sent, &l.part, d)
-		v.err = r.hold.begin(r.caller, node, one, o.sent, &l.part)
+		v.err = r.hold.begin(r.call.caller, node, one, o.sent, &l.part)
 		return v
 	}
 	if d.exists() {
-		release := p.release(0, 0, 0)
+		release := p.plainProtocol.release(0, 0, 0)
 		c.clean(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) scripted { return release }))
 	}
 	return v
 }
 
-// read takes the answer of a node in.
-func (r *round) read(node int, o outcome) vote {
+// request asks a node, which lists the call's wait when others hold the lock. Where a list may not be named, it asks for
+// the lock alone.
+func (r *round) request(node int, redisKey, value string) (outcome, doubt) {
+	l, c := r.lock, r.lock.clients[node]
+	limit := limits{connect: minConnect, answer: l.part.lease / 3}
+	ask := func(script *Script, wait string) (outcome, doubt) {
+		args := []any{value, l.part.asked().Milliseconds(), l.leastUp(), wait, l.part.period().Milliseconds()}
+		return c.eval(context.Background(), limit, scripted{l.part.drawing(script), redisKey, args})
+	}
+	var before doubt
+	if name := r.waits.name(node); name != "" {
+		o, d := ask(redlockWaitScript, name)
+		r.waits.note(node, o, d)
+		if !needsAlone(o.err) {
+			return o, d
+		}
+		before = d
+	}
+	o, d := ask(redlockAcquireScript, "")
+	return o, before.merge(d)
+}
+
+// read takes the answer of a node in, which was asked when the client's subscription was in this epoch.
+func (r *round) read(node int, o outcome, epoch int) vote {
 	v := vote{node: node, err: o.err}
 	if o.err != nil {
 		return v
@@ -77,6 +103,13 @@ func (r *round) read(node int, o outcome) vote {
 	v.err = reasonOf(code)
 	if code == answerOurs && len(values) == 3 {
 		v.fence, _ = redis.Int64(values[2], nil)
+	}
+	if code == answerOther && len(values) == 5 {
+		left, _ := redis.Int64(values[2], nil)
+		heard, _ := redis.Int64(values[3], nil)
+		v.holder, _ = redis.String(values[4], nil)
+		v.left = time.Duration(left) * time.Millisecond
+		v.tells = r.lock.clients[node].queue.listens(o.sent, heard, epoch)
 	}
 	return v
 }

@@ -24,6 +24,7 @@ type wait struct {
 	seat   *seat         // the first of its line, of an unfair lock; nil once another gives the lock to it
 	last   error         // the last reason seen
 	pause  time.Duration // after a server's error
+	rest   time.Duration // until the next attempt, where the last one has found out; else 0
 }
 
 func (c *Client) newWait(ctx context.Context, s *lockSettings, block bool) *wait {
@@ -75,7 +76,7 @@ func (w *wait) note(err error) {
 const maxPause = time.Second
 
 // sleep pauses before the next attempt, after one that failed with err: until the call is woken when it is in the
-// queue, else for a while, never less than the poll interval. It says no when the wait is over: by its end, or with the
+// queue, else for a while: see nextPause. It says no when the wait is over: by its end, or with the
 // hold that another call of the client has passed on; none yet when that is about to transfer one.
 func (w *wait) sleep(err error) (h *level, again bool) {
 	var wake <-chan struct{}
@@ -137,9 +138,13 @@ func (w *wait) passed(h *level) (*level, error) {
 	return h, nil
 }
 
-// nextPause grows while the server answers with errors or not at all.
+// nextPause is the poll interval and up to a fifth more, or what the last attempt has found out. It grows while the server answers with errors or not at all.
 func (w *wait) nextPause(err error) time.Duration {
 	poll := w.settings.poll
+	if w.rest > 0 {
+		w.pause = poll
+		return w.rest
+	}
 	if errors.Is(err, ErrLockAcquiredByOthers) {
 		w.pause = poll
 	} else {

@@ -111,8 +111,8 @@ var bundleFaults = []mutant{
 	{
 		name: "quorum: what was granted in a round that failed stays",
 		file: "bundle.go",
-		old:  "\tb.each(maxAtOnce, (*level).unlock)\n",
-		new:  "",
+		old:  "b.each(maxAtOnce, (*level).unlock)\n\tend :=",
+		new:  "b.each(maxAtOnce, func(*level) error { return nil })\n\tend :=",
 		test: "TestRedLockNodesThatRefuse",
 	},
 	{

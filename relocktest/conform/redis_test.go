@@ -56,7 +56,7 @@ func (s *server) waiting(t *testing.T, key string) int {
 // left leaves out the beats, which end by themselves.
 func (s *server) left(t *testing.T, key string) []string {
 	var left []string
-	for _, name := range []string{s.lock(key), s.lock(key) + ":q", s.lock(key) + ":h"} {
+	for _, name := range []string{s.lock(key), s.lock(key) + ":q", s.lock(key) + ":h", s.lock(key) + ":w"} {
 		if s.Do(t, "EXISTS", name) == int64(1) {
 			left = append(left, name)
 		}

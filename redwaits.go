@@ -1,0 +1,156 @@
+package relock
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A call that waits for a RedLock has a wait in the list of each node that has answered that others hold the lock there.
+// A node that gives the lock back tells the first of its list. The message of one is enough for the next round: should that
+// come before other nodes were given back as well, they tell the call too, which is in their lists. A wait promises
+// nothing, and no node depends on another: a message that is lost costs the time until the call asks by itself.
+//
+// Only a hold that had a quorum tells of its end, and a call that leaves: it may have been told in another's place. Rounds
+// that fail do not: they would wake each other without an end.
+
+// redWait is what the names of such waits end in.
+const redWait = "q"
+
+// redProtocol is how a node's part of a RedLock is released: with a message to those who wait, and after its minimum hold,
+// if the lock was had.
+type redProtocol struct {
+	plainProtocol
+	whole *bundle
+}
+
+func (p redProtocol) release(levels, seq int, keep time.Duration) scripted {
+	if !p.whole.won.Load() {
+		keep = 0
+	}
+	s := p.plainProtocol.release(levels, seq, keep)
+	if p.whole.tells.Load() {
+		s.script = redlockReleaseScript
+	}
+	return s
+}
+
+// redWaits is a call's waits, by node; none of a call that does not wait.
+type redWaits struct {
+	lock *RedLock
+
+	mu   sync.Mutex
+	all  []redPlace
+	over bool // the call has ended
+}
+
+// redPlace is what is known of one of them.
+type redPlace struct {
+	name    string
+	listed  bool // the node may have it in its list
+	refused bool // nothing but the lock may be named there
+}
+
+func newRedWaits(l *RedLock, w *wait) *redWaits {
+	s := &redWaits{lock: l}
+	if !w.block {
+		return s
+	}
+	if w.again == nil {
+		w.again = make(chan struct{}, 1)
+	}
+	for _, c := range l.clients {
+		s.all = append(s.all, redPlace{name: c.queue.listen(w)})
+	}
+	return s
+}
+
+// name is what to ask a node to list; "" for nothing.
+func (s *redWaits) name(node int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil || s.all[node].refused {
+		return ""
+	}
+	return s.all[node].name
+}
+
+// note takes in what became of a request that lists the wait. One that is answered after the call has ended is undone.
+func (s *redWaits) note(node int, o outcome, d doubt) {
+	if o.sent.IsZero() && !d.exists() {
+		return
+	}
+	code, _ := readGrant(o.reply)
+	s.mu.Lock()
+	place := &s.all[node]
+	place.refused = needsAlone(o.err)
+	place.listed = !place.refused && (o.err != nil || code == answerOther)
+	leave := s.over && place.listed
+	s.mu.Unlock()
+	if leave {
+		s.leave(node)
+	}
+}
+
+// end takes the waits out of the lists.
+func (s *redWaits) end() {
+	s.mu.Lock()
+	s.over = true
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for node, place := range all {
+		s.lock.clients[node].queue.deafen(place.name)
+		if place.listed {
+			s.leave(node)
+		}
+	}
+}
+
+func (s *redWaits) leave(node int) {
+	c := s.lock.clients[node]
+	c.unwait(s.all[node].name, c.redisKey(s.lock.key))
+}
+
+// unwait takes a wait out of a node's list, for a second at most. One that stays goes at a release, or with the list.
+func (c *Client) unwait(name, redisKey string) {
+	s := scripted{redlockUnwaitScript, redisKey, []any{name}}
+	c.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, func(time.Time) scripted { return s }))
+}
+
+// rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the
+// first of its leases ends, for a period at most, when a node will tell of it; else the poll interval, give or take a half,
+// so that calls that share the nodes out among them do not do so again. 0 leaves it at the poll interval.
+func (r *round) rest(err error) time.Duration {
+	s := &r.lock.part
+	if !errors.Is(err, ErrLockAcquiredByOthers) {
+		return 0
+	}
+	holder := r.holder()
+	if holder == "" {
+		return s.poll/2 + rand.N(s.poll)
+	}
+	left, tells := s.period(), false
+	for _, v := range r.others {
+		if v.holder == holder {
+			left, tells = min(left, v.left), tells || v.tells
+		}
+	}
+	if !tells {
+		return 0
+	}
+	return max(left, s.poll) + rand.N(s.poll/5+1)
+}
+
+// holder is the hold that has a quorum; "" when there is none, or the nodes do not say.
+func (r *round) holder() string {
+	nodes := map[string]int{}
+	for _, v := range r.others {
+		nodes[v.holder]++
+		if nodes[v.holder] >= r.lock.need {
+			return v.holder
+		}
+	}
+	return ""
+}

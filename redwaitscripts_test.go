@@ -1,0 +1,229 @@
+package relock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// The scripts with which a node of a RedLock tells those who wait, by themselves, on a real server.
+
+// redNode runs them on one lock.
+type redNode struct{ *queueScripts }
+
+func newRedNode(t testing.TB, s *redistest.Server) *redNode {
+	b := &redNode{newQueueScripts(t, s)}
+	b.do("DEL", b.places())
+	return b
+}
+
+func (b *redNode) places() string { return b.key + endOfPlaces }
+
+// redValue is what a hold stores at a node.
+func redValue(hold string, node int) string {
+	return fmt.Sprintf("relock/1|p|%s.%d|c1|host|1|label|1", hold, node)
+}
+
+// redPeriod is after which time waits ask again.
+const redPeriod = 400 * time.Millisecond
+
+// wants is the request of a call that waits.
+func wants(script *Script, value, wait string) scripted {
+	return scripted{script: script, args: []any{value, scriptLease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
+}
+
+// answer is what a call that waits is told, without the name of the server and what is left of a lease, which it checks.
+func (b *redNode) answer(s scripted) []string {
+	b.Helper()
+	all := b.ask(s)
+	require.Regexp(b, "^[0-9a-f]{40}$", all[1])
+	if len(all) < 5 {
+		return append(all[:1:1], all[2:]...)
+	}
+	left, err := time.ParseDuration(all[2] + "ms")
+	require.NoError(b, err)
+	requireExpiry(b, b.state().ttl+time.Second, left)
+	return append(all[:1:1], all[3:]...)
+}
+
+func (b *redNode) listed() []string {
+	b.Helper()
+	all, err := redis.Strings(b.do("ZRANGE", b.places(), 0, -1), nil)
+	require.NoError(b, err)
+	return all
+}
+
+func (b *redNode) told(wait string) string { return wait + " " + b.key }
+
+func (b *redNode) release(value string) string {
+	b.Helper()
+	return b.code(scripted{script: redlockReleaseScript, args: []any{value, 0, ""}})
+}
+
+func (b *redNode) unwait(wait string) {
+	b.Helper()
+	require.Equal(b, "1", b.code(scripted{script: redlockUnwaitScript, args: []any{wait}}))
+}
+
+// A call that waits is listed while others hold the lock, in the order of its first request, and no more once it has it.
+func TestRedLockScriptLists(t *testing.T) {
+	s := redistest.Shared(t)
+	for name, script := range map[string]*Script{"without a token": redlockWaitScript, "with a token": redlockWaitScript.fenced} {
+		t.Run(name, func(t *testing.T) {
+			b := newRedNode(t, s)
+			b.do("SET", b.key, redValue("theirs", 3), "PX", scriptLease.Milliseconds())
+			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(wants(script, plain1, "c1:1:q")))
+			l := b.listen(s, "c2")
+			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(script, plain2, "c2:1:q")))
+			require.Equal(t, []string{""}, l.heard(), "a sign of life")
+			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(wants(script, plain1, "c1:1:q")))
+			require.Equal(t, []string{"c1:1:q", "c2:1:q"}, b.listed())
+			ttl := time.Duration(b.do("PTTL", b.places()).(int64)) * time.Millisecond
+			requireExpiry(t, 12*time.Second, ttl)
+			b.do("PEXPIRE", b.places(), 50_000)
+			b.answer(wants(script, plain1, "c1:1:q"))
+			require.Greater(t, b.do("PTTL", b.places()), int64(40_000), "others want it for longer")
+			b.do("DEL", b.key)
+			require.Equal(t, "1", b.answer(wants(script, plain1, "c1:1:q"))[0])
+			require.Equal(t, []string{"c2:1:q"}, b.listed())
+			require.Equal(t, int64(0), b.do("EXISTS", b.places()+endOfCounter))
+		})
+	}
+	for what, value := range map[string]string{"kept": "relock/1|k|theirs.2|c1|host|1|label|1", "": plain3, "reserved": "relock/1|w|c6:1:pu:1250"} {
+		b := newRedNode(t, s)
+		b.do("SET", b.key, value, "PX", scriptLease.Milliseconds())
+		holder := map[bool]string{true: "theirs"}[what == "kept"]
+		require.Equal(t, []string{"0", "0", holder}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")), what)
+	}
+}
+
+// A call that asks rarely is remembered for longer.
+func TestRedLockScriptRemembersForTwelvePeriods(t *testing.T) {
+	b := newRedNode(t, redistest.Shared(t))
+	b.do("SET", b.key, plain3, "PX", scriptLease.Milliseconds())
+	s := wants(redlockWaitScript, plain1, "c1:1:q")
+	s.args[4] = 5000
+	b.answer(s)
+	requireExpiry(t, time.Minute, time.Duration(b.do("PTTL", b.places()).(int64))*time.Millisecond)
+}
+
+// What may not be done to list a wait leaves it unlisted: the call asks by itself then.
+func TestRedLockScriptListsWithoutPermission(t *testing.T) {
+	s := redistest.Start(t)
+	for _, denied := range []string{"-time", "-zadd", "-publish", "-pexpire"} {
+		b := newRedNode(t, s)
+		b.do("SET", b.key, redValue("theirs", 3), "PX", scriptLease.Milliseconds())
+		b.deny(s, denied)
+		heard, listed := "-2", []string{}
+		if denied == "-publish" {
+			heard, listed = "-1", []string{"c1:1:q"}
+		}
+		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")), denied)
+		require.Equal(t, listed, b.listed(), denied)
+	}
+	b := newRedNode(t, s)
+	b.do("SET", b.key, redValue("theirs", 3), "PX", scriptLease.Milliseconds())
+	b.do("SET", b.places(), "text", "PX", 20_000)
+	require.Equal(t, []string{"0", "-2", "theirs"}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")))
+	b.do("DEL", b.key)
+	require.Equal(t, []string{"1"}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")), "a list that is something else")
+}
+
+// A release tells the first whose client listens, once; those before it that are gone leave the list.
+func TestRedLockScriptTellsTheFirst(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, keep := range []int{0, 5000} {
+		b := newRedNode(t, s)
+		holder := redValue("h1", 1)
+		b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
+		l := b.listen(s, "c1")
+		b.do("ZADD", b.places(), 1, "gone:1:q", 2, "text", 3, "c1:7:q", 4, "c1:8:q")
+		b.do("PEXPIRE", b.places(), 20_000)
+		require.Equal(t, "0", b.release(redValue("h2", 1)), "not ours")
+		require.Empty(t, l.heard())
+		require.Equal(t, "1", b.code(scripted{script: redlockReleaseScript, args: []any{holder, keep, "relock/1|k"}}))
+		require.Equal(t, []string{b.told("c1:7:q")}, l.heard())
+		require.Equal(t, []string{"c1:8:q"}, b.listed())
+		require.Equal(t, int64(keep/5000), b.do("EXISTS", b.key))
+		if keep == 0 {
+			require.Equal(t, "0", b.release(holder), "a late copy")
+			require.Empty(t, l.heard())
+		}
+	}
+}
+
+// Nobody listens: the list is empty afterwards. No script looks at more than 128.
+func TestRedLockScriptTellsNobody(t *testing.T) {
+	b := newRedNode(t, redistest.Shared(t))
+	holder := redValue("h1", 1)
+	for _, left := range []int{2, 0, 0} {
+		if left > 0 {
+			for n := range 128 + left {
+				b.do("ZADD", b.places(), n, fmt.Sprintf("gone:%d:q", n))
+			}
+			b.do("PEXPIRE", b.places(), 20_000)
+		}
+		b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
+		require.Equal(t, "1", b.release(holder))
+		require.Empty(t, b.lock())
+		require.Len(t, b.listed(), left)
+	}
+}
+
+// A release is done whatever may not be done for those who wait.
+func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
+	s := redistest.Start(t)
+	for denied, left := range map[string][]string{
+		"-zrange": {"c1:1:q", "c1:2:q"}, "-publish": {"c1:1:q", "c1:2:q"}, "-zremrangebyrank": {"c1:1:q", "c1:2:q"}, "-time": {"c1:2:q"},
+	} {
+		b := newRedNode(t, s)
+		holder := redValue("h1", 1)
+		b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
+		b.listen(s, "c1")
+		b.do("ZADD", b.places(), 1, "c1:1:q", 2, "c1:2:q")
+		b.do("PEXPIRE", b.places(), 20_000)
+		b.deny(s, denied)
+		require.Equal(t, "1", b.release(holder), denied)
+		require.Empty(t, b.lock(), denied)
+		require.Equal(t, left, b.listed(), denied)
+	}
+	b := newRedNode(t, s)
+	holder := redValue("h1", 1)
+	b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
+	b.do("SET", b.places(), "text", "PX", 20_000)
+	require.Equal(t, "1", b.release(holder))
+	require.Empty(t, b.lock())
+	b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
+	alone := redlockReleaseScript.bySource([]string{b.key}, []any{holder, 0, ""})
+	require.Equal(t, int64(1), b.do(alone.cmd, alone.args...), "only the lock may be named")
+	require.Empty(t, b.lock())
+}
+
+// A wait that is over leaves the list, and passes on what it was told while the lock is free.
+func TestRedLockScriptUnwait(t *testing.T) {
+	s := redistest.Shared(t)
+	b := newRedNode(t, s)
+	l := b.listen(s, "c1")
+	b.do("ZADD", b.places(), 1, "c1:1:q", 2, "c1:2:q", 3, "c1:3:q")
+	b.do("PEXPIRE", b.places(), 20_000)
+	b.do("SET", b.key, plain3, "PX", scriptLease.Milliseconds())
+	b.unwait("c1:2:q")
+	b.unwait("c1:2:q")
+	require.Empty(t, l.heard())
+	require.Equal(t, []string{"c1:1:q", "c1:3:q"}, b.listed())
+	b.do("DEL", b.key)
+	b.unwait("c1:2:q")
+	require.Equal(t, []string{b.told("c1:1:q")}, l.heard())
+	b.unwait("c1:3:q")
+	require.Empty(t, l.heard())
+	require.Empty(t, b.listed())
+	for _, bad := range []string{"", "c1", "c1:1:pu:1250", ":1:q", "c1::q"} {
+		_, err := b.send(scripted{script: redlockUnwaitScript, args: []any{bad}})
+		require.ErrorContains(t, err, "bad arguments", bad)
+	}
+}
