@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,26 +119,27 @@ func requireRenewed(t testing.TB, limit time.Duration, holds ...relock.Hold) {
 }
 
 var (
-	joinedFiles = regexp.MustCompile(`luaScript\(("[^)]*")\)`)
+	joinedFiles = regexp.MustCompile(`(\w+)Script += luaScript\(("[^)]*")\)`)
 	fileName    = regexp.MustCompile(`"(\w+)"`)
+	capital     = regexp.MustCompile(`[A-Z]`)
 )
 
-// scriptSources returns relock's scripts as it sends them, each joined from files, by the name of the last one.
+// scriptSources returns relock's scripts as it sends them, each joined from files, by what script.go calls them: releaseScript is "release",
+// reentrantReleaseScript "reentrant_release".
 func scriptSources(tb testing.TB) map[string]string {
 	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "script.go"))
 	require.NoError(tb, err)
 	sources := map[string]string{}
 	for _, call := range joinedFiles.FindAllStringSubmatch(string(text), -1) {
-		name, source := "", ""
-		for _, file := range fileName.FindAllStringSubmatch(call[1], -1) {
-			name = file[1]
-			part, err := os.ReadFile(filepath.Join("..", "lua", name+".lua"))
+		name, source := capital.ReplaceAllStringFunc(call[1], func(c string) string { return "_" + strings.ToLower(c) }), ""
+		for _, file := range fileName.FindAllStringSubmatch(call[2], -1) {
+			part, err := os.ReadFile(filepath.Join("..", "lua", file[1]+".lua"))
 			require.NoError(tb, err)
 			source += string(part) + "\n"
 		}
 		sources[name] = source
 	}
-	require.GreaterOrEqual(tb, len(sources), 12, "script.go joins its scripts in another way now")
+	require.GreaterOrEqual(tb, len(sources), 30, "script.go joins its scripts in another way now")
 	return sources
 }
