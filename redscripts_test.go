@@ -105,7 +105,13 @@ func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 	}
 	b := newScriptBench(t, s)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}})
-	require.ErrorContains(t, err, "OOM")
-	require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key))
+	for _, request := range []scripted{
+		{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}},
+		{script: redlockWaitScript, args: []any{plain1, 60_000, 0, "c1:1:q", 400}},
+		{script: redlockWaitScript.fenced, args: []any{plain1, 60_000, 0, "c1:1:q", 400}},
+	} {
+		_, err := b.try(request)
+		require.ErrorContains(t, err, "OOM")
+		require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key))
+	}
 }

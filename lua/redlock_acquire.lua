@@ -38,14 +38,17 @@ end
 
 -- grant is the answer to one that has the lock.
 local function grant()
-  local answer = {1, server}
   if counter then
-    answer[3] = token(counter)
+    return {1, server, token(counter)}
   end
+  return {1, server}
+end
+
+-- unlist takes the wait out of the list. It comes after the write that full memory refuses: the first write lets the others pass.
+local function unlist()
   if places then
     redis.pcall('ZREM', places, ARGV[4])
   end
-  return answer
 end
 
 -- list puts the wait into the list, where it keeps its place, and says how many hear what is sent to its client, which also shows the client
@@ -96,6 +99,7 @@ end
 if held == ARGV[1] then
   -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  unlist()
   return grant()
 end
 if held then
@@ -112,4 +116,5 @@ end
 -- A token that is refused leaves no hold.
 local granted = grant()
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+unlist()
 return granted

@@ -61,7 +61,7 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a subscription that comes makes nobody look",
-		file: "redhear.go",
+		file: "queue.go",
 		old:  "	for _, w := range q.calls {\n		w.nudge()\n	}\n",
 		new:  "",
 		test: "TestRedLockSubscriptionMakesCallsLook",
@@ -76,9 +76,16 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a call keeps its place in the list when it has the lock",
 		file: "lua/redlock_acquire.lua",
-		old:  "    redis.pcall('ZREM', places, ARGV[4])\n",
-		new:  "",
+		old:  "    redis.pcall('ZREM', places, ARGV[4])\n  end\nend\n",
+		new:  "  end\nend\n",
 		test: "TestRedLockScriptLists",
+	},
+	{
+		name: "quorum: a call that waits takes the lock although memory is full",
+		file: "lua/redlock_acquire.lua",
+		old:  "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nunlist()\n",
+		new:  "unlist()\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n",
+		test: "TestRedLockScriptWithoutPermissionOrMemory",
 	},
 	{
 		name: "quorum: who asks again loses the place in the list",
@@ -180,9 +187,9 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a holder is not told that it was ended by force",
-		file: "force.go",
-		old:  "	case redProtocol:\n		return p.redisKey, p.hold()\n",
-		new:  "",
+		file: "plain.go",
+		old:  "	return p.redisKey, strings.SplitN(p.value, \"|\", 4)[2]\n",
+		new:  "	return p.redisKey, strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]\n",
 		test: "TestRedLockEndedByForce",
 	},
 }
