@@ -120,8 +120,9 @@ func (c *Client) clean(job *cleanup) {
 	c.cleaner.add(newJob(job), time.Now())
 }
 
-// cleanQuietly is clean for what mends itself, only later, should it be given up.
-func (c *Client) cleanQuietly(job *cleanup) {
+// sendQuietly sends what no lock depends on, until it is answered, for a second at most: it mends itself, only later, should it be given up.
+func (c *Client) sendQuietly(s func(time.Time) scripted) {
+	job := newCleanup("", time.Second, 0, doubt{}, s)
 	job.quiet = true
 	c.clean(job)
 }

@@ -73,8 +73,7 @@ func (f *feed) confirmed() {
 	f.since = time.Now()
 	f.up, f.told, f.heard = true, false, f.since
 	f.epoch++
-	f.queue.pollAll()
-	f.queue.knockAll()
+	f.queue.lookAll()
 }
 
 // lost: nothing reaches us any more. It returns how long something did.
@@ -90,8 +89,7 @@ func (f *feed) lost(err error) time.Duration {
 	}
 	f.up = false
 	f.epoch++
-	f.queue.pollAll()
-	f.queue.knockAll()
+	f.queue.lookAll()
 	return time.Since(f.since)
 }
 

@@ -64,19 +64,12 @@ func (c *Client) forced(hold, redisKey string) {
 	}
 }
 
-// stored is where the lease is in Redis, and the id of its hold there; empty for a kind that has none.
+// stored is where the lease is in Redis, and the id of its hold there; empty for one that is made of several.
 func (l *lease) stored() (redisKey, hold string) {
-	switch p := l.protocol.(type) {
-	case plainProtocol:
-		return p.redisKey, p.hold()
-	case redProtocol:
-		return p.redisKey, p.hold()
-	case reentrantProtocol:
-		return p.redisKey, p.hold
-	case rwProtocol:
-		return p.redisKey, p.hold
+	if l.protocol == nil {
+		return "", ""
 	}
-	return "", ""
+	return l.protocol.stored()
 }
 
 // noticeLimit is how long a holder that was refused may look for the reason.

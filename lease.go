@@ -13,6 +13,8 @@ type protocol interface {
 	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
 	// change.
 	release(levels, seq int, keep time.Duration) scripted
+	// stored is where the lock is in Redis, and the id of the hold there.
+	stored() (redisKey, hold string)
 }
 
 // lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has

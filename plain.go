@@ -14,8 +14,9 @@ type plainProtocol struct {
 	minHold         bool // a release may have to keep the key
 }
 
-// hold is the id of the hold in the value.
-func (p plainProtocol) hold() string { return strings.SplitN(p.value, "|", 4)[2] }
+func (p plainProtocol) stored() (redisKey, hold string) {
+	return p.redisKey, strings.SplitN(p.value, "|", 4)[2]
+}
 
 func (p plainProtocol) renew(lease time.Duration) scripted {
 	return scripted{renewScript, p.redisKey, []any{p.value, lease.Milliseconds()}}

@@ -149,13 +149,16 @@ func (q *queue) forget(w *queued) {
 	}
 }
 
-// pollAll polls for every lock that somebody waits for; mu is held.
-func (q *queue) pollAll() {
+// lookAll polls for every lock that somebody waits for, and makes calls for RedLocks look; mu is held.
+func (q *queue) lookAll() {
 	now := time.Now()
 	for _, l := range q.lines {
 		if l.poll != nil {
 			q.poller.add(l.poll, now)
 		}
+	}
+	for _, w := range q.calls {
+		w.nudge()
 	}
 }
 
@@ -188,7 +191,7 @@ func (q *queue) hear(name, redisKey string) {
 	case w != nil && w.line.redisKey == redisKey:
 		w.nudge()
 	case rest != "":
-		q.client.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, cancelOf(redisKey, name, false)))
+		q.client.sendQuietly(cancelOf(redisKey, name, false))
 	}
 }
 
@@ -223,5 +226,5 @@ func (c *Client) passOn(after scripted) {
 	if after.script.rw {
 		s.script = rwScripts.cancel
 	}
-	c.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, func(time.Time) scripted { return s }))
+	c.sendQuietly(func(time.Time) scripted { return s })
 }

@@ -30,13 +30,6 @@ func (q *queue) knock(name, redisKey string) {
 	w.nudge()
 }
 
-// knockAll makes all RedLocks' calls look again; mu is held.
-func (q *queue) knockAll() {
-	for _, w := range q.calls {
-		w.nudge()
-	}
-}
-
 // now is the epoch of the subscription.
 func (q *queue) now() int {
 	q.mu.Lock()

@@ -116,7 +116,7 @@ func (s *redWaits) leave(node int) {
 // unwait takes a wait out of a node's list, for a second at most. One that stays goes at a release, or with the list.
 func (c *Client) unwait(name, redisKey string) {
 	s := scripted{redlockUnwaitScript, redisKey, []any{name}}
-	c.cleanQuietly(newCleanup("", time.Second, 0, doubt{}, func(time.Time) scripted { return s }))
+	c.sendQuietly(func(time.Time) scripted { return s })
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the

@@ -199,6 +199,8 @@ func (p reentrantProtocol) renew(lease time.Duration) scripted {
 	return scripted{reentrantRenewScript, p.redisKey, []any{p.hold, lease.Milliseconds()}}
 }
 
+func (p reentrantProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
+
 func (p reentrantProtocol) release(levels, seq int, keep time.Duration) scripted {
 	return scripted{reentrantReleaseScript, p.redisKey, []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
 }

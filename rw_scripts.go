@@ -54,6 +54,8 @@ func (p rwProtocol) renew(lease time.Duration) scripted {
 	return scripted{rwRenewScript, p.redisKey, []any{p.hold, lease.Milliseconds()}}
 }
 
+func (p rwProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
+
 // release does not keep the key: a read/write lock has no minimum hold.
 func (p rwProtocol) release(levels, seq int, _ time.Duration) scripted {
 	writes := min(p.writes, levels)
