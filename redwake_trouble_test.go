@@ -1,0 +1,114 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A hold that is ended by force, on a quorum, is over at once, for that reason.
+func TestRedLockEndedByForce(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3))
+	h, err := b.lock(b.others()).Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all are there")
+	for _, c := range b.others()[:2] {
+		require.NoError(t, c.ForceUnlock(t.Context(), "k", "maintenance"))
+	}
+	err = endedWithin(t, h.Context(), redLease)
+	require.ErrorIs(t, err, ErrLockLost)
+	require.ErrorIs(t, err, ErrForced)
+	require.ErrorContains(t, err, "maintenance")
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	b.requireFree(time.Second)
+}
+
+// A user who may name nothing but the lock can wait all the same, and one who may not list or tell.
+func TestRedLockWaitsWithFewPermissions(t *testing.T) {
+	t.Parallel()
+	for name, rules := range map[string]func(prefix string) []any{
+		"the lock alone": func(prefix string) []any { return []any{"resetkeys", "~" + prefix + "{k}"} },
+		"no lists":       func(string) []any { return []any{"-zadd", "-time"} },
+		"the README's least": func(string) []any {
+			rules := []any{"resetchannels", "-@all", "+info"}
+			for _, rule := range plus(leastPrivilege) {
+				rules = append(rules, rule)
+			}
+			return rules
+		},
+		"no messages": func(string) []any { return []any{"-publish"} },
+		"no channels": func(string) []any { return []any{"resetchannels"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newRedBench(t, newRedServers(t, 3))
+			less := b.less(rules(b.prefix)...)
+			last, err := b.lock(b.clients).Acquire(t.Context())
+			require.NoError(t, err)
+			var took []time.Duration
+			for range 5 {
+				w := b.wait(t.Context(), less, WithPollInterval(20*time.Millisecond))
+				b.awaitAsked()
+				next, d := b.granted(w, last)
+				took = append(took, d)
+				w = b.wait(t.Context(), b.clients, WithPollInterval(20*time.Millisecond))
+				b.awaitListed(1, b.clients)
+				last, _ = b.granted(w, next)
+			}
+			require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(less).part.period())
+			require.NoError(t, last.Unlock(t.Context()))
+			b.requireFree(time.Second)
+		})
+	}
+}
+
+// Without a subscription, and where it breaks, a call that waits asks by itself.
+func TestRedLockWaiterWithoutSubscription(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3))
+	others := b.others()
+	var took []time.Duration
+	for range 5 {
+		h, err := b.lock(b.clients).Acquire(t.Context())
+		require.NoError(t, err)
+		eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
+		w := b.wait(t.Context(), others, WithPollInterval(20*time.Millisecond))
+		for _, s := range b.servers {
+			s.Do(t, "ACL", "SETUSER", "default", "-subscribe")
+			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		for node, c := range others {
+			eventually(t, queuePatience, func() bool { return len(b.list(node)) == 1 && !c.queue.hearing() }, "no subscription")
+		}
+		b.awaitAsked()
+		next, d := b.granted(w, h)
+		took = append(took, d)
+		require.NoError(t, next.Unlock(t.Context()))
+		b.requireFree(time.Second)
+	}
+	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).part.period())
+}
+
+// When a subscription comes, and when it goes, calls that wait look again: what happened before reached nobody.
+func TestRedLockSubscriptionMakesCallsLook(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Start(t))
+	w := &wait{again: make(chan struct{}, 1)}
+	defer c.queue.deafen(c.queue.listen(w))
+	looks := func(why string) {
+		t.Helper()
+		select {
+		case <-w.again:
+		case <-time.After(5 * time.Second):
+			require.FailNow(t, why)
+		}
+	}
+	c.queue.feed.confirmed()
+	looks("it came")
+	c.queue.feed.lost(errTimeout)
+	looks("it went")
+}
