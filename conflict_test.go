@@ -36,7 +36,7 @@ func TestKeyConflict(t *testing.T) {
 			if create != nil {
 				s.Do(t, create[0].(string), append([]any{keyOf(c, name)}, create[1:]...)...)
 			}
-			before := s.Do(t, "DUMP", keyOf(c, name))
+			before := s.Content(t, keyOf(c, name))
 			plain, reentrant := NewRedisLock(name, other), NewReentrantLock(name, other)
 			for kind, calls := range map[string]map[string]func(context.Context) error{"plain": firstCalls(plain), "reentrant": firstCalls(reentrant)} {
 				if kind+" lock" == name {
@@ -48,7 +48,7 @@ func TestKeyConflict(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, before, s.Do(t, "DUMP", keyOf(c, name)))
+			require.Equal(t, before, s.Content(t, keyOf(c, name)))
 			if create != nil {
 				require.Equal(t, time.Duration(-1), pttl(t, s, c, name), "it got an expiry")
 			}

@@ -24,7 +24,7 @@ func TestForgedMessages(t *testing.T) {
 		granted := c.identity.id + ":1:" + waitLetters(m) + ":1250"
 		second := q.waitNext(context.Background(), 0, c)
 		third := q.waitNext(context.Background(), 1, other)
-		before := q.server.Do(t, "DUMP", q.key)
+		before := q.server.Content(t, q.key)
 		live := c.identity.id + ":2:" + waitLetters(m) + ":1250"
 		for _, text := range []string{
 			"", " ", "  ", "garbage", "a b", "a b c", strings.Repeat("x", 1<<20), "\r\n*1\r\n", "\x00 \xff",
@@ -45,7 +45,7 @@ func TestForgedMessages(t *testing.T) {
 		require.NoError(t, h.Err())
 		require.False(t, second.isOver(), "granted while another one has it: %v", second.err)
 		require.False(t, third.isOver())
-		require.Equal(t, before, q.server.Do(t, "DUMP", q.key), "the hold was touched")
+		require.Equal(t, before, q.server.Content(t, q.key), "the hold was touched")
 		require.Equal(t, 2, q.inQueue(), "%s", q.snapshot())
 		require.True(t, feedIsUp(c))
 		h, _ = q.handOver(h, second)

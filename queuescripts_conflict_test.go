@@ -95,9 +95,9 @@ func TestQueueScriptOtherKeys(t *testing.T) {
 					b := newQueueScripts(t, s)
 					b.do(tt.command[0].(string), append([]any{b.key}, tt.command[1:]...)...)
 					b.do("PEXPIRE", b.key, 20_000)
-					before, dump := b.state(), b.do("DUMP", b.key)
+					before, dump := b.state(), b.content(b.key)
 					code := b.code(script)
-					require.Equal(t, dump, b.do("DUMP", b.key))
+					require.Equal(t, dump, b.content(b.key))
 					requireExpiry(t, before.ttl, b.state().ttl)
 					switch script.script {
 					case cancelScript:

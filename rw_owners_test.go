@@ -67,11 +67,11 @@ func TestRWLockConflict(t *testing.T) {
 	}
 	refused := func(what string, calls map[string]func(context.Context) error) {
 		t.Helper()
-		before := s.Do(t, "DUMP", keyOf(c, "k"))
+		before := s.Content(t, keyOf(c, "k"))
 		for name, call := range calls {
 			require.ErrorIs(t, requireAtOnce(t, call), ErrKeyConflict, "%s, %s", name, what)
 		}
-		require.Equal(t, before, s.Do(t, "DUMP", keyOf(c, "k")), what)
+		require.Equal(t, before, s.Content(t, keyOf(c, "k")), what)
 	}
 	for what, create := range map[string][]any{
 		"string": {"SET", "x"}, "hash": {"HSET", "f", "v"}, "list": {"RPUSH", "x"}, "sorted set": {"ZADD", 1, "x"}, "set": {"SADD", "x"},

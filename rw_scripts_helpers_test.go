@@ -202,9 +202,9 @@ func (b *rwBench) stand(ago time.Duration, waits ...rwWait) {
 // everything is all that the server has.
 func (b *rwBench) everything() string {
 	b.Helper()
-	var all []any
+	var all []string
 	for _, key := range []string{b.key, b.queue(), b.beats(), b.key + ":h"} {
-		all = append(all, b.do("DUMP", key))
+		all = append(all, b.content(key))
 	}
 	return fmt.Sprint(all)
 }

@@ -29,13 +29,13 @@ func TestRWScriptsConflict(t *testing.T) {
 				b := newRWBench(t, s)
 				b.do(create[0].(string), append([]any{b.key}, create[1:]...)...)
 				b.do("PEXPIRE", b.key, 20_000)
-				before := b.do("DUMP", b.key)
+				before := b.content(b.key)
 				want := "-1"
 				if name == "cancel" {
 					want = "1"
 				}
 				require.Equal(t, want, b.ask(script)[0])
-				require.Equal(t, before, b.do("DUMP", b.key))
+				require.Equal(t, before, b.content(b.key))
 			})
 		}
 	}

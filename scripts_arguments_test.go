@@ -46,11 +46,11 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 				t.Helper()
 				for _, steps := range [][]scripted{script.state, noKey} {
 					b.setUp(steps)
-					before, dump := b.state(), b.do("DUMP", b.key)
+					before, dump := b.state(), b.content(b.key)
 					_, err := b.try(scripted{script: script.call.script, args: args})
 					var line redis.Error
 					require.ErrorAs(t, err, &line, what)
-					require.Equal(t, dump, b.do("DUMP", b.key), what)
+					require.Equal(t, dump, b.content(b.key), what)
 					requireSame(t, before, b.state())
 				}
 			}
@@ -119,9 +119,9 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 				args := append([]any(nil), command[1:]...)
 				args[0] = b.key
 				b.do(command[0].(string), args...)
-				before, dump := b.state(), b.do("DUMP", b.key)
+				before, dump := b.state(), b.content(b.key)
 				answer, err := redis.Int64(b.try(call))
-				require.Equal(t, dump, b.do("DUMP", b.key))
+				require.Equal(t, dump, b.content(b.key))
 				requireSame(t, before, b.state())
 				if call.script == releaseScript && call.args[2] == "" && err != nil {
 					return // a release without a value to keep may be refused

@@ -32,6 +32,8 @@ func (b *scriptBench) do(command string, args ...any) any {
 	return reply
 }
 
+func (b *scriptBench) content(key string) string { return redistest.ContentOver(b, b.conn, key) }
+
 func (b *scriptBench) try(s scripted) (any, error) {
 	s.key = b.key
 	r := s.bySource()

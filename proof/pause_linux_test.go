@@ -61,7 +61,7 @@ func (b *pauseBench) expiry(key string) int64 {
 // content is all that the server has of the lock.
 func (b *pauseBench) content(key string) string {
 	b.Helper()
-	return fmt.Sprintf("%q until %d", b.server.Do(b, "DUMP", keyInRedis(key)), b.expiry(key))
+	return fmt.Sprintf("%s until %d", b.server.Content(b, keyInRedis(key)), b.expiry(key))
 }
 
 func (b *pauseBench) await(key string, there bool) {

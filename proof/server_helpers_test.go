@@ -79,9 +79,7 @@ func keyThere(t testing.TB, s *redistest.Server, key string) bool {
 // content is the key's value, without its expiry.
 func content(t testing.TB, s *redistest.Server, key string) string {
 	t.Helper()
-	dump, err := redis.String(s.Do(t, "DUMP", serverKey(key)), nil)
-	require.NoError(t, err)
-	return dump
+	return s.Content(t, serverKey(key))
 }
 
 // serverUntil waits for what another process or a timer does.
