@@ -16,18 +16,23 @@ type claim struct {
 	session *session
 	hold    string
 	key     string
+	slot    *slot // that names the key; nil when unfair
 	value   string
 	rev     int64 // create revision of the key, once it is known to be there
-	doubt   bool  // a request that makes the key was never answered
+	doubt   bool  // a request that makes the key was never answered, and may come late
+	perhaps bool  // a request that failed may have made the key
 	left    bool  // what is to be cleaned up, the request under way does
 }
 
 func newClaim(w *wait, s *session) *claim {
 	l := w.locker
-	hold := l.nextHold()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	hold := l.nextHoldLocked()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.lockKey(w.name)}
 	if l.config.fair {
-		c.key = l.folder(w.name) + hold
+		c.slot = l.takeSlotLocked(w.name)
+		c.key = l.slotKey(c.slot)
 	}
 	return c
 }
@@ -120,7 +125,7 @@ func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
 // settle notes what an answer, or none, says about the key. One that refuses begins with a read of the key, which is
 // there when an earlier copy of the request has made it.
 func (c *claim) settle(resp *clientv3.TxnResponse, err error) {
-	c.doubt = c.doubt || unanswered(err)
+	c.doubt, c.perhaps = c.doubt || unanswered(err), c.perhaps || perhapsExecuted(err)
 	switch {
 	case err != nil:
 	case resp.Succeeded:
@@ -149,7 +154,7 @@ func (c *claim) begin() (*level, error) {
 		return nil, errSession
 	}
 	g := &grant{
-		locker: l, name: w.name, key: c.key, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, doubt: c.doubt,
+		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, doubt: c.doubt,
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
@@ -169,10 +174,11 @@ func (c *claim) abandon() {
 
 // remove deletes in the background what the claim has left or may leave.
 func (c *claim) remove() {
-	if c.rev == 0 && !c.doubt {
+	if c.rev == 0 && !c.perhaps {
+		c.slot.leave(true)
 		return
 	}
-	r := &removal{locker: c.wait.locker, name: c.wait.name, key: c.key, origin: c.session, sessions: []*session{c.session}}
+	r := &removal{locker: c.wait.locker, name: c.wait.name, key: c.key, slot: c.slot, origin: c.session, sessions: []*session{c.session}}
 	r.owned = clientv3.Compare(clientv3.Value(c.key), "=", c.value)
 	if c.doubt {
 		r.cancel = c.wait.locker.cancelKey(c.hold)

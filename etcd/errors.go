@@ -107,6 +107,12 @@ func unanswered(err error) bool {
 	return true
 }
 
+// perhapsExecuted says that a request which failed with err may have been executed. Unlike one that is unanswered, it may
+// be over: etcd says that it has no space left also of the request that has filled it.
+func perhapsExecuted(err error) bool { return unanswered(err) || isNoSpace(err) }
+
+func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
+
 // endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason seen.
 func endOf(ctx context.Context, last error) error {
 	err := ctx.Err()

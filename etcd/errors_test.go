@@ -65,6 +65,9 @@ func TestExplain(t *testing.T) {
 	if !errors.As(explain(rpctypes.ErrNoLeader), &network) || network.Timeout() {
 		t.Error("is no error of a network")
 	}
+	if !perhapsExecuted(rpctypes.ErrNoSpace) || perhapsExecuted(rpctypes.ErrTooManyRequests) || !perhapsExecuted(rpctypes.ErrTimeout) || perhapsExecuted(nil) {
+		t.Error("of those that are over, the one that had no space left may have been executed")
+	}
 	if explain(nil) != nil || unanswered(nil) {
 		t.Error("nil is no error")
 	}

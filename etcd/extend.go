@@ -52,7 +52,7 @@ func (g *grant) move(ctx context.Context, from, to *session) error {
 	switch {
 	case err == nil:
 		g.settled(to, from, mod)
-	case !unanswered(err):
+	case !perhapsExecuted(err):
 		g.settled(from, to, g.mod)
 	}
 	return g.rewritten(err)

@@ -48,6 +48,8 @@ func (c *claim) tryFair() (*level, error) {
 		return c.begin()
 	case found(resp, 1) != nil:
 		return nil, relock.ErrKeyConflict
+	case found(resp, 0) != nil:
+		return nil, c.clear(found(resp, 0).CreateRevision)
 	}
 	return nil, relock.ErrLockAcquiredByOthers
 }
@@ -77,9 +79,25 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 		return c.find()
 	case found(resp, 1) != nil:
 		return "", 0, relock.ErrKeyConflict
+	case found(resp, 0) != nil:
+		return "", 0, c.clear(found(resp, 0).CreateRevision)
 	}
 	return "", 0, ErrPlaceLost
 }
+
+// clear removes a key of the claim's slot that is no claim's: a copy of an older request, which nobody knew to be under
+// way, has made it. The call goes on with another slot.
+func (c *claim) clear(rev int64) error {
+	c.slot.leave(false)
+	c.wait.locker.clean(&removal{
+		locker: c.wait.locker, name: c.wait.name, key: c.key, origin: c.session, sessions: []*session{c.session},
+		owned: clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev),
+	})
+	return errLateCopy
+}
+
+// errLateCopy is the end of a claim whose key is there already.
+var errLateCopy = passing{errors.New("a late request has made a key")}
 
 // find is the first look of a claim whose key is there, though no answer said what was before it.
 func (c *claim) find() (older string, at int64, err error) {

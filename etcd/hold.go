@@ -17,6 +17,7 @@ type grant struct {
 	locker *Locker
 	name   string // of the lock, as the caller named it
 	key    string // in etcd
+	slot   *slot  // that names the key; nil when unfair
 	hold   string
 	value  string
 	rev    int64    // create revision of the key

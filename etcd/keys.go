@@ -12,7 +12,7 @@ import (
 // The keys of a Locker. A name is escaped, so that no slash is left in it: then no two names share a key or a folder.
 //
 //	<prefix>lock/<name>          the hold of an unfair lock
-//	<prefix>lock/<name>/<hold>   a hold of a fair lock, or a wait for it
+//	<prefix>lock/<name>/<slot>   a hold of a fair lock, or a wait for it
 //	<prefix>cancel/<hold>        a claim that was given up while its request was not answered
 
 // lockKey is where an unfair lock is.
@@ -23,10 +23,13 @@ func (l *Locker) folder(name string) string { return l.lockKey(name) + "/" }
 
 func (l *Locker) cancelKey(hold string) string { return l.config.prefix + "cancel/" + hold }
 
-// nextHold names a hold as nothing was named before.
-func (l *Locker) nextHold() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// slotKey is the key of a fair claim. No two Lockers share one, and no two claims of a Locker at the same time.
+func (l *Locker) slotKey(s *slot) string {
+	return l.folder(s.name) + l.id + "-" + strconv.FormatUint(s.series, 10) + "-" + strconv.Itoa(s.number)
+}
+
+// nextHoldLocked names a hold as nothing was named before.
+func (l *Locker) nextHoldLocked() string {
 	l.count++
 	return l.id + "-" + strconv.FormatUint(l.count, 10)
 }

@@ -41,6 +41,8 @@ type Locker struct {
 	opening *opening              // of the next one; nil when it is not under way
 	owners  map[ownerKey]*owner
 	lines   map[string]*line
+	slots   map[string]*numbers // of fair claims, by the name of the lock
+	series  uint64              // of the keys of fair claims
 
 	streaming bool // see keepStream
 }
@@ -61,7 +63,7 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, wrap("new locker", "", err)
 	}
-	l := &Locker{client: client, config: c, id: id, process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}}
+	l := &Locker{client: client, config: c, id: id, process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
 	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Awake)
 	l.life, l.end = context.WithCancel(context.Background())
 	return l, nil

@@ -18,12 +18,13 @@ type removal struct {
 	locker   *Locker
 	name     string
 	key      string
+	slot     *slot // that names the key; nil when unfair
 	owned    clientv3.Cmp
 	sessions []*session // that the key may stand under; when all of them are over, it goes with their leases
 	origin   *session   // of the requests that make the key
 	cancel   string     // the key that keeps late ones of them out; "" when all were answered
 
-	unanswered bool // a copy was sent, and never answered
+	unanswered bool // a copy was sent, and perhaps executed, though no answer said so
 }
 
 // removal deletes the grant's key by its create revision.
@@ -31,7 +32,7 @@ func (g *grant) removal() *removal {
 	l := g.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &removal{locker: l, name: g.name, key: g.key, origin: g.origin, sessions: g.sessionsLocked()}
+	r := &removal{locker: l, name: g.name, key: g.key, slot: g.slot, origin: g.origin, sessions: g.sessionsLocked()}
 	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
 	if g.doubt {
 		r.cancel = l.cancelKey(g.hold)
@@ -61,7 +62,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 		r.origin.lose(relock.ErrLockLost)
 		return r.send(ctx, limit)
 	}
-	r.unanswered = r.unanswered || unanswered(err)
+	r.unanswered = r.unanswered || perhapsExecuted(err)
 	return false, explain(err)
 }
 
@@ -70,10 +71,12 @@ func (r *removal) isMoot() bool {
 	return r.locker.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
 }
 
-// finish ends what was there for the key alone.
-func (r *removal) finish() {
+// finish ends what was there for the key alone. Once a request was answered the key is gone, and late copies of others are
+// kept out.
+func (r *removal) finish(removed bool) {
 	r.locker.mu.Lock()
 	defer r.locker.mu.Unlock()
+	r.slot.leaveLocked(removed)
 	for _, s := range r.sessions {
 		s.retireLocked()
 	}
@@ -82,14 +85,15 @@ func (r *removal) finish() {
 // clean sends the removal in the background until it is answered.
 func (l *Locker) clean(r *removal) {
 	l.tasks.start(func() {
-		defer r.finish()
 		var p pauses
 		for !r.isMoot() {
 			if _, err := r.send(l.life, l.limit()); err == nil {
+				r.finish(true)
 				return
 			}
 			sleep(l.life, p.next())
 		}
+		r.finish(false)
 	})
 }
 
@@ -103,7 +107,7 @@ func (g *grant) release(ctx context.Context) error {
 	for {
 		found, err := r.send(ctx, l.limit()/3)
 		if err == nil {
-			defer r.finish() // which ends a lease of its own, and with it what the verdict goes by
+			defer r.finish(true) // which ends a lease of its own, and with it what the verdict goes by
 			return r.verdict(found)
 		}
 		if !sleep(ctx, p.next()) {
@@ -128,6 +132,7 @@ func (r *removal) verdict(found bool) error {
 func (r *removal) giveUp(err error) error {
 	l := r.locker
 	if l.life.Err() != nil || errors.Is(err, relock.ErrClosed) {
+		r.finish(false)
 		return relock.ErrClosed // the lease is being given back, and the key with it
 	}
 	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())

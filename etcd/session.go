@@ -129,6 +129,7 @@ func (s *session) loseLocked(why error) {
 func (s *session) endGrantsLocked(why error) (astray []*grant) {
 	for g := range s.grants {
 		g.endLocked(why)
+		g.slot.leaveLocked(false) // the key goes with the lease at the server, which is later
 		if g.also != nil {
 			astray = append(astray, g)
 		}

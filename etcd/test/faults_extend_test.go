@@ -64,6 +64,31 @@ func TestLateExtend(t *testing.T) {
 	unlock(t, hold)
 }
 
+// Nor does it touch the next hold, whose key may have the same name.
+func TestLateExtendLeavesTheNextHoldAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
+		hold := lock(t, l, "key")
+		late := f.on("Txn", 1, delay)
+		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		unlock(t, hold)
+		if isFair(opts) {
+			requireNumbersAreBack(t, l, admin, "key")
+		}
+		next := lock(t, l, "key")
+		before, err := admin.Get(limited(t), keyOfHold(t, admin, next))
+		require.NoError(t, err)
+		f.letGo(late)
+		after, err := admin.Get(limited(t), keyOfHold(t, admin, next))
+		require.NoError(t, err)
+		require.Equal(t, before.Kvs, after.Kvs)
+		unlock(t, next)
+	})
+}
+
 // While it is not known to which lease the key was moved, the end of either is the end of the hold, and the key goes.
 func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
 	t.Parallel()

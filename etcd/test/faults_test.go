@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -36,6 +37,7 @@ const (
 	doubleLate            // it is executed twice, and what the client is told is the answer to the second, once the faults are let go
 	delayForAWhile        // as delay, and it is let go by itself
 	answerLate            // it is executed; the client hears so once the faults are let go
+	noSpace               // it is executed; the client is told that there was no space left
 )
 
 type rule struct {
@@ -100,6 +102,9 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	case dropAnswer:
 		_ = invoke(ctx, method, req, reply, cc, opts...)
 		return errCut
+	case noSpace:
+		_ = invoke(ctx, method, req, reply, cc, opts...)
+		return rpctypes.ErrGRPCNoSpace
 	case silence:
 		_ = invoke(ctx, method, req, reply, cc, opts...)
 		<-ctx.Done()

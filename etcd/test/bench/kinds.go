@@ -27,8 +27,10 @@ var kinds = []struct {
 	name string
 	make func(*clientv3.Client) (locker, error)
 }{
-	{"etcdlock", func(c *clientv3.Client) (locker, error) { return newOurs(c) }},
-	{"etcdlock fair", func(c *clientv3.Client) (locker, error) { return newOurs(c, etcdlock.WithFair()) }},
+	{"etcdlock", func(c *clientv3.Client) (locker, error) { return newOurs(c, etcdlock.WithPrefix("ours/")) }},
+	{"etcdlock fair", func(c *clientv3.Client) (locker, error) {
+		return newOurs(c, etcdlock.WithPrefix("fair/"), etcdlock.WithFair())
+	}},
 	{mutexName, newTheirs},
 	{putsName, func(c *clientv3.Client) (locker, error) { return puts{c}, nil }},
 }

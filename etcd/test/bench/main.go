@@ -3,7 +3,8 @@
 //
 //	go run -C etcd/test ./bench [-seconds 2] [-rounds 5]
 //
-// The rounds of all that are compared alternate, so that a machine which is busy for a while is so for each of them.
+// The rounds of all that are compared alternate, so that a machine which is busy for a while is so for each of them, and
+// each is the first one at times. None uses a key of another one.
 package main
 
 import (
@@ -48,15 +49,15 @@ func run(round time.Duration, rounds int) error {
 func pairs(server string, round time.Duration, rounds, goroutines int) error {
 	fmt.Printf("\nlock and unlock, %d goroutines, a key each: pairs/s, median of %d rounds\n", goroutines, rounds)
 	rates := map[string][]float64{}
-	for range rounds {
-		for _, kind := range kinds {
-			n, err := inClients(server, 1, kind.make, func(ctx context.Context, all []locker) (int, error) {
+	for n := range rounds {
+		for _, kind := range turned(kinds, n) {
+			pairs, err := inClients(server, 1, kind.make, func(ctx context.Context, all []locker) (int, error) {
 				return countPairs(ctx, all[0], goroutines, round)
 			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", kind.name, err)
 			}
-			rates[kind.name] = append(rates[kind.name], float64(n)/round.Seconds())
+			rates[kind.name] = append(rates[kind.name], float64(pairs)/round.Seconds())
 		}
 	}
 	for _, kind := range kinds {
@@ -71,8 +72,8 @@ func pairs(server string, round time.Duration, rounds, goroutines int) error {
 func handOffs(server string, round time.Duration, rounds int) error {
 	fmt.Printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n", rounds)
 	gaps := map[string][]time.Duration{}
-	for range rounds {
-		for _, kind := range kinds {
+	for n := range rounds {
+		for _, kind := range turned(kinds, n) {
 			if kind.name == putsName {
 				continue
 			}
@@ -94,6 +95,12 @@ func handOffs(server string, round time.Duration, rounds int) error {
 		}
 	}
 	return nil
+}
+
+// turned begins with another one each time.
+func turned[T any](all []T, n int) []T {
+	n %= len(all)
+	return append(slices.Clone(all[n:]), all[:n]...)
 }
 
 func median(of []float64) float64 {
