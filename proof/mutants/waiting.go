@@ -27,8 +27,8 @@ var clientFaults = []mutant{
 	{
 		name: "waiter: is not woken by its message",
 		file: "queue.go",
-		old:  "		w.nudge()\n",
-		new:  "		_ = w\n",
+		old:  "w.line.redisKey == redisKey:\n		w.nudge()\n",
+		new:  "w.line.redisKey == redisKey:\n",
 		test: "TestWaiterIsWokenByTheRelease",
 	},
 	{
