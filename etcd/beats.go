@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // beats are the renewals of one lease, over one stream, each of which is answered before the next one is sent. What
@@ -20,7 +21,7 @@ type beats struct {
 }
 
 // beat renews the lease once, and returns its TTL. ctx ends the beat, life the stream; so does a beat that was not
-// answered.
+// answered. A stream whose token is no longer good costs a new one, no error.
 func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
 	conn := client.ActiveConnection()
 	if conn == nil { // it talks to a server in this process
@@ -30,13 +31,10 @@ func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clie
 		}
 		return time.Duration(resp.TTL) * time.Second, nil
 	}
-	if b.stream == nil {
-		life, b.cancel = context.WithCancel(life)
-	}
-	stop := context.AfterFunc(ctx, b.cancel)
-	resp, err := b.ask(life, etcdserverpb.NewLeaseClient(conn), id)
-	if !stop() || err != nil {
-		b.close()
+	old := b.stream != nil
+	resp, err := b.once(ctx, life, conn, id)
+	if old && isStaleToken(err) {
+		resp, err = b.once(ctx, life, conn, id)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil: // it cut the stream, which tells so as if the client had been closed
@@ -47,6 +45,18 @@ func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clie
 		return 0, rpctypes.ErrLeaseNotFound
 	}
 	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+func (b *beats) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	if b.stream == nil {
+		life, b.cancel = context.WithCancel(life)
+	}
+	stop := context.AfterFunc(ctx, b.cancel)
+	resp, err := b.ask(life, etcdserverpb.NewLeaseClient(conn), id)
+	if !stop() || err != nil {
+		b.close()
+	}
+	return resp, err
 }
 
 func (b *beats) ask(ctx context.Context, client etcdserverpb.LeaseClient, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {

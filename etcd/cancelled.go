@@ -18,6 +18,10 @@ const (
 	// hour, by the defaults of Linux.
 	cancelStay = 20 * time.Minute
 
+	// maxCancelled is how many of them a lease may have before claims go under another one: an overloaded server is asked which
+	// keys a lease has at each renewal. With the last hold and claim under it the lease is given back, and they go.
+	maxCancelled = 256
+
 	// forgetAtOnce is how many of them one request deletes; a transaction of etcd has 128 operations at most.
 	forgetAtOnce = 100
 )
@@ -26,6 +30,10 @@ func (s *session) noteCancelled(key string) {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
 	s.cancelled = append(s.cancelled, cancelled{key, time.Now()})
+	if len(s.cancelled) >= maxCancelled {
+		s.closing = true
+		s.retireLocked()
+	}
 }
 
 // forgetCancelled deletes keys that have stayed for long enough, in one request, since the next renewal waits for it. The

@@ -28,6 +28,7 @@ func newClaim(w *wait, s *session) *claim {
 	l := w.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.users++
 	hold := l.nextHoldLocked()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.lockKey(w.name)}
 	if l.config.fair {
@@ -158,6 +159,7 @@ func (c *claim) begin() (*level, error) {
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
+	c.session.users-- // it stands there as a grant from here on
 	if w.owner != nil {
 		w.owner.grant = g
 		w.owner.users++
@@ -174,14 +176,18 @@ func (c *claim) abandon() {
 
 // remove deletes in the background what the claim has left or may leave.
 func (c *claim) remove() {
+	l := c.wait.locker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer c.session.leaveLocked()
 	if c.rev == 0 && !c.perhaps {
-		c.slot.leave(true)
+		c.slot.leaveLocked(true)
 		return
 	}
-	r := &removal{locker: c.wait.locker, name: c.wait.name, key: c.key, slot: c.slot, origin: c.session, sessions: []*session{c.session}}
+	r := l.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)
 	r.owned = clientv3.Compare(clientv3.Value(c.key), "=", c.value)
 	if c.doubt {
-		r.cancel = c.wait.locker.cancelKey(c.hold)
+		r.cancel = l.cancelKey(c.hold)
 	}
-	c.wait.locker.clean(r)
+	l.clean(r)
 }

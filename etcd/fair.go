@@ -88,11 +88,13 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 // clear removes a key of the claim's slot that is no claim's: a copy of an older request, which nobody knew to be under
 // way, has made it. The call goes on with another slot.
 func (c *claim) clear(rev int64) error {
-	c.slot.leave(false)
-	c.wait.locker.clean(&removal{
-		locker: c.wait.locker, name: c.wait.name, key: c.key, origin: c.session, sessions: []*session{c.session},
-		owned: clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev),
-	})
+	l := c.wait.locker
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.slot.leaveLocked(false)
+	r := l.newRemovalLocked(c.wait.name, c.key, c.value, nil, c.session, c.session)
+	r.owned = clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev)
+	l.clean(r)
 	return errLateCopy
 }
 

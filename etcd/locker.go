@@ -44,7 +44,8 @@ type Locker struct {
 	slots   map[string]*numbers // of fair claims, by the name of the lock
 	series  uint64              // of the keys of fair claims
 
-	streaming bool // see keepStream
+	stream  *stream // nil while there is none
+	streams int     // that were opened so far
 }
 
 var _ relock.Locker = (*Locker)(nil)

@@ -36,8 +36,11 @@ func newConfig(opts []Option) config {
 			opt(&c)
 		}
 	}
-	if c.ttl < time.Second || c.ttl > maxTTL || c.ttl%time.Second != 0 {
+	switch {
+	case c.ttl < time.Second || c.ttl%time.Second != 0:
 		c.mistaken("WithTTL: %v is not a whole number of seconds, 1 or more", c.ttl)
+	case c.ttl > maxTTL:
+		c.mistaken("WithTTL: %v is more than %v", c.ttl, maxTTL)
 	}
 	if len(c.prefix) > maxPrefix {
 		c.mistaken("WithPrefix: longer than %d bytes", maxPrefix)
@@ -70,7 +73,8 @@ func WithFair() Option { return func(c *config) { c.fair = true } }
 // counts. The default is 10s.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
-// WithPrefix sets what all keys of the Locker begin with. The default is "relock/".
+// WithPrefix sets what all keys of the Locker begin with: 1,024 bytes at most, and no beginning of another prefix that is in
+// use. The default is "relock/".
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // WithLogger sets where events of the background go: lost leases, releases that are not confirmed, servers that are too

@@ -18,13 +18,23 @@ type removal struct {
 	locker   *Locker
 	name     string
 	key      string
-	slot     *slot // that names the key; nil when unfair
+	value    string // of the hold; no other has it
+	slot     *slot  // that names the key; nil when unfair
 	owned    clientv3.Cmp
 	sessions []*session // that the key may stand under; when all of them are over, it goes with their leases
 	origin   *session   // of the requests that make the key
 	cancel   string     // the key that keeps late ones of them out; "" when all were answered
 
+	deleted    bool // the key is gone, though late requests are not kept out yet
 	unanswered bool // a copy was sent, and perhaps executed, though no answer said so
+}
+
+// newRemovalLocked is a removal under way, which keeps the sessions until it is finished.
+func (l *Locker) newRemovalLocked(name, key, value string, s *slot, origin *session, sessions ...*session) *removal {
+	for _, under := range sessions {
+		under.users++
+	}
+	return &removal{locker: l, name: name, key: key, value: value, slot: s, origin: origin, sessions: sessions}
 }
 
 // removal deletes the grant's key by its create revision.
@@ -32,7 +42,7 @@ func (g *grant) removal() *removal {
 	l := g.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &removal{locker: l, name: g.name, key: g.key, slot: g.slot, origin: g.origin, sessions: g.sessionsLocked()}
+	r := l.newRemovalLocked(g.name, g.key, g.value, g.slot, g.origin, g.sessionsLocked()...)
 	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
 	if g.doubt {
 		r.cancel = l.cancelKey(g.hold)
@@ -63,7 +73,20 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 		return r.send(ctx, limit)
 	}
 	r.unanswered = r.unanswered || perhapsExecuted(err)
+	if isNoSpace(err) && r.cancel != "" {
+		r.deleteAlone(limited)
+	}
 	return false, explain(err)
+}
+
+// deleteAlone frees the lock while etcd has no space for the key that keeps late requests out, which is put later: it has
+// no space for those either.
+func (r *removal) deleteAlone(ctx context.Context) {
+	_, err := r.locker.client.Txn(ctx).If(r.owned).Then(clientv3.OpDelete(r.key)).Commit()
+	if err == nil {
+		r.deleted = true
+		r.owned = clientv3.Compare(clientv3.Value(r.key), "=", r.value) // also when a late request has made it again
+	}
 }
 
 // isMoot says that the key goes with its leases.
@@ -78,7 +101,7 @@ func (r *removal) finish(removed bool) {
 	defer r.locker.mu.Unlock()
 	r.slot.leaveLocked(removed)
 	for _, s := range r.sessions {
-		s.retireLocked()
+		s.leaveLocked()
 	}
 }
 
@@ -110,7 +133,12 @@ func (g *grant) release(ctx context.Context) error {
 			defer r.finish(true) // which ends a lease of its own, and with it what the verdict goes by
 			return r.verdict(found)
 		}
-		if !sleep(ctx, p.next()) {
+		if r.deleted {
+			err := r.verdict(false)
+			l.clean(r)
+			return err
+		}
+		if errors.Is(err, relock.ErrDenied) || !sleep(ctx, p.next()) {
 			return r.giveUp(err)
 		}
 	}

@@ -15,12 +15,11 @@ import (
 // answered, less the drift: etcd cannot give the locks away before. A timer enforces it without asking anybody. Once
 // over, a session stays over.
 type session struct {
-	locker  *Locker
-	id      clientv3.LeaseID
-	ttl     time.Duration   // as it was granted
-	ctx     context.Context // ends with the session
-	end     context.CancelCauseFunc
-	private bool // of one hold that was extended beyond the Locker's TTL
+	locker *Locker
+	id     clientv3.LeaseID
+	ttl    time.Duration   // as it was granted
+	ctx    context.Context // ends with the session
+	end    context.CancelCauseFunc
 
 	renewing turn
 	beats    beats // of whoever has the turn
@@ -29,6 +28,8 @@ type session struct {
 	until     time.Time
 	over      error // why it ended; nil while it is live
 	timer     *time.Timer
+	closing   bool // takes no claims any more: it was made for one hold, or is worn out
+	users     int  // claims that were neither granted nor given up yet, and removals of keys
 	grants    map[*grant]struct{}
 	cancelled []cancelled
 }
@@ -39,7 +40,7 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // adopt enters a lease that was granted for ttl by a request of sent. It fails when the Locker was closed, and when the
 // belief is over before it began.
 func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
-	s := &session{locker: l, id: id, ttl: ttl, private: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
+	s := &session{locker: l, id: id, ttl: ttl, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -147,11 +148,20 @@ func (s *session) overLocked(why error) {
 	s.end(why)
 }
 
-// retireLocked ends a session that was made for a single hold, once that has ended.
+// retireLocked ends a session that takes no claims any more, once nothing stands under it.
 func (s *session) retireLocked() {
-	if !s.private || s.over != nil || len(s.grants) > 0 {
+	if s.closing && s.locker.session == s {
+		s.locker.session = nil
+	}
+	if !s.closing || s.over != nil || len(s.grants) > 0 || s.users > 0 {
 		return
 	}
 	s.overLocked(relock.ErrNotHeld)
 	s.locker.tasks.start(func() { s.locker.revoke(s) })
+}
+
+// leaveLocked ends a use of the session.
+func (s *session) leaveLocked() {
+	s.users--
+	s.retireLocked()
 }

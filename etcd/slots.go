@@ -35,18 +35,9 @@ func (l *Locker) takeSlotLocked(name string) *slot {
 	return s
 }
 
-// leave gives the number to the next claim. Unless it is certain that the key is gone, and that no request makes it again,
-// claims get keys of a new series from here on. A slot is left once, no matter how often it is said. An unfair claim has
-// none.
-func (s *slot) leave(certain bool) {
-	if s == nil {
-		return
-	}
-	s.locker.mu.Lock()
-	defer s.locker.mu.Unlock()
-	s.leaveLocked(certain)
-}
-
+// leaveLocked gives the number to the next claim. Unless it is certain that the key is gone, and that no request makes it
+// again, claims get keys of a new series from here on. A slot is left once, no matter how often it is said. An unfair claim
+// has none.
 func (s *slot) leaveLocked(certain bool) {
 	if s == nil || s.left {
 		return

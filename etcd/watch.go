@@ -12,7 +12,7 @@ import (
 
 // recheck is after how long a wait looks for itself: a watch over a connection that is dead without knowing it tells
 // nothing. A long TTL is no reason to wait longer for a lock that is free.
-func (l *Locker) recheck() time.Duration { return min(2*l.config.ttl, maxRecheck) }
+func (l *Locker) recheck() time.Duration { return 2 * min(l.config.ttl, maxRecheck/2) }
 
 const maxRecheck = 30 * time.Second
 
@@ -23,7 +23,8 @@ func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) er
 	defer leave()
 	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
 	defer cancel()
-	heard := w.locker.watch(limited, from, keys)
+	shared := w.locker.openStream()
+	heard := w.locker.watch(limited, shared, from, keys)
 	select {
 	case err := <-heard:
 		if err == nil {
@@ -31,6 +32,9 @@ func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) er
 			break
 		}
 		w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", err.Error())
+		if isStaleToken(err) {
+			w.locker.leaveStream(shared)
+		}
 		sleep(limited, w.pauses.next())
 	case <-limited.Done():
 	}
@@ -44,11 +48,14 @@ func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) er
 }
 
 // watch tells once that one of the keys is deleted, or why it cannot.
-func (l *Locker) watch(ctx context.Context, from int64, keys []string) <-chan error {
-	l.keepStream()
+func (l *Locker) watch(ctx context.Context, shared *stream, from int64, keys []string) <-chan error {
 	heard := make(chan error, len(keys))
 	for _, key := range keys {
-		l.tasks.start(func() { heard <- l.watchOne(ctx, from, key) })
+		l.tasks.start(func() {
+			ctx, leave := both(shared.ctx, ctx)
+			defer leave()
+			heard <- l.watchOne(ctx, from, key)
+		})
 	}
 	return heard
 }
@@ -74,22 +81,4 @@ func (l *Locker) watchOne(ctx context.Context, from int64, key string) error {
 			return nil
 		}
 	}
-}
-
-// keepStream keeps the stream open that the watches of the Locker share. Package clientv3 closes it with the last watch
-// on it, and opens another with the next one, for which users with a password log in anew.
-func (l *Locker) keepStream() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.streaming {
-		return
-	}
-	l.streaming = l.tasks.start(func() {
-		for range l.client.Watch(clientv3.WithRequireLeader(l.life), l.config.prefix+"stream", clientv3.WithFilterPut()) {
-			continue
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.streaming = false
-	})
 }

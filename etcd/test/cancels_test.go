@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
@@ -52,6 +54,66 @@ func TestManyCancels(t *testing.T) {
 			return len(leases.Leases) == 0
 		})
 	})
+}
+
+// Claims that are given up without an answer leave a key each, for a while. A lease gets no more than some hundreds of them:
+// then others go under the next one, and it ends with the last hold under it.
+func TestManyClaimsInDoubt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin, f := c.client(t), newFaults()
+	l := newLocker(t, c.faulty(t, f), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+	hold := lock(t, l, "key")
+	claimInDoubt(t, l, f, 3*most+100)
+	leases := func() int {
+		resp, err := admin.Leases(limited(t))
+		require.NoError(t, err)
+		return len(resp.Leases)
+	}
+	soon(t, "the lease that has a hold is there, and the one that has none yet", func() bool { return leases() == 2 })
+	require.Less(t, countCancelled(t, admin), 2*most+10)
+	require.NoError(t, hold.Extend(limited(t), time.Second))
+	unlock(t, hold)
+	soon(t, "the first one is given back", func() bool { return leases() == 1 })
+	require.Less(t, countCancelled(t, admin), most)
+	require.Len(t, keys(t, admin), countCancelled(t, admin))
+	unlock(t, lock(t, l, "key"))
+}
+
+// most is how many such keys a lease has.
+const most = 256
+
+// claimInDoubt makes so many claims whose requests are executed and not answered.
+func claimInDoubt(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
+	t.Helper()
+	for n := range times {
+		sent := f.count("Txn")
+		f.on("Txn", 1, dropAnswer)
+		_, err := l.TryLock(t.Context(), fmt.Sprint(n))
+		require.True(t, err != nil && relock.IsRetryableErr(err), "%v", err)
+		soon(t, "it is given up", func() bool { return f.count("Txn") == sent+2 })
+		f.clear()
+	}
+}
+
+// A wait under a lease that others have worn out keeps its place, and what it gets.
+func TestWornOutLeaseEndsAfterItsClaims(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin, f := c.client(t), newFaults()
+	other := newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+	l := newLocker(t, c.faulty(t, f), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+	hold := lock(t, other, "key")
+	done := waiter(limited(t), l, "key")
+	soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
+	claimInDoubt(t, l, f, most+10)
+	unlock(t, hold)
+	r := await(t, done)
+	require.NoError(t, r.err)
+	require.NoError(t, r.hold.Err())
+	unlock(t, r.hold)
+	soon(t, "the worn out one is given back", func() bool { return countCancelled(t, admin) <= 10 })
+	unlock(t, lock(t, l, "key"))
 }
 
 func cancelled(t testing.TB, l *etcdlock.Locker, r *room, within time.Duration) {

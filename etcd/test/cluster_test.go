@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
@@ -187,110 +186,6 @@ func TestNoLeader(t *testing.T) {
 	_, err := l.TryLock(limited(t), "key")
 	require.Error(t, err)
 	require.True(t, relock.IsRetryableErr(err), "%v", err)
-}
-
-// A database without space is an outage; what is held is renewed, and unlocked.
-func TestNoSpace(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
-		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
-		hold := lock(t, l, "key")
-		alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
-		_, err := c.members[0].Server.Alarm(limited(t), alarm)
-		require.NoError(t, err)
-		_, err = l.TryLock(limited(t), "another")
-		require.Error(t, err)
-		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		time.Sleep(2 * ttl)
-		require.NoError(t, hold.Err())
-		unlock(t, hold)
-		done := waiter(limited(t), l, "another")
-		alarm.Action = etcdserverpb.AlarmRequest_DEACTIVATE
-		_, err = c.members[0].Server.Alarm(limited(t), alarm)
-		require.NoError(t, err)
-		r := await(t, done)
-		require.NoError(t, r.err)
-		unlock(t, r.hold)
-		require.Empty(t, keysOf(t, admin, "key"))
-	})
-}
-
-// A server that has no space left says so also of a request that it has executed: of the one that has filled it.
-func TestExecutedWithoutSpace(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 1)
-	admin := c.client(t)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
-		f := newFaults()
-		l := newLocker(t, c.faulty(t, f), opts...)
-		unlock(t, lock(t, l, "warm"))
-		t.Run("TryLock leaves nothing", func(t *testing.T) {
-			f.on("Txn", 1, noSpace)
-			_, err := l.TryLock(limited(t), "tried")
-			require.True(t, relock.IsRetryableErr(err), "%v", err)
-			noKeys(t, time.Second, admin, "tried")
-			f.clear()
-		})
-		t.Run("Lock has the lock", func(t *testing.T) {
-			f.on("Txn", 1, noSpace)
-			unlock(t, lock(t, l, "key"))
-			f.clear()
-		})
-		t.Run("Unlock has unlocked", func(t *testing.T) {
-			hold := lock(t, l, "key")
-			f.on("Txn", 1, noSpace)
-			unlock(t, hold)
-			f.clear()
-		})
-		t.Run("Extend leaves the hold as it is", func(t *testing.T) {
-			hold := lock(t, l, "key")
-			f.on("Txn", 1, noSpace)
-			require.Error(t, hold.Extend(limited(t), 3*ttl))
-			f.clear()
-			_, err := newLocker(t, c.client(t), opts...).TryLock(limited(t), "key")
-			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-			require.NoError(t, hold.Extend(limited(t), 3*ttl))
-			require.NoError(t, hold.Err())
-			unlock(t, hold)
-		})
-	})
-}
-
-// A user without permission is told, and does not wait. One who has it for the prefix alone can do everything.
-func TestPermissions(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 1)
-	admin := c.client(t)
-	ctx := limited(t)
-	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
-	must(admin.RoleAdd(ctx, "root"))
-	must(admin.UserAdd(ctx, "root", "pass"))
-	must(admin.UserGrantRole(ctx, "root", "root"))
-	must(admin.RoleAdd(ctx, "locks"))
-	must(admin.RoleGrantPermission(ctx, "locks", "relock/", clientv3.GetPrefixRangeEnd("relock/"), clientv3.PermissionType(clientv3.PermReadWrite)))
-	must(admin.UserAdd(ctx, "locker", "pass"))
-	must(admin.UserGrantRole(ctx, "locker", "locks"))
-	must(admin.UserAdd(ctx, "nobody", "pass"))
-	must(admin.AuthEnable(ctx))
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
-		allowed := c.clientWith(t, clientv3.Config{Username: "locker", Password: "pass"})
-		l := newLocker(t, allowed, opts...)
-		hold := lock(t, l, "key")
-		done := waiter(limited(t), newLocker(t, allowed, opts...), "key")
-		time.Sleep(2 * ttl)
-		require.NoError(t, hold.Err())
-		unlock(t, hold)
-		r := await(t, done)
-		require.NoError(t, r.err)
-		unlock(t, r.hold)
-		denied := newLocker(t, c.clientWith(t, clientv3.Config{Username: "nobody", Password: "pass"}), opts...)
-		began := time.Now()
-		_, err := denied.Lock(limited(t), "key")
-		require.ErrorIs(t, err, relock.ErrDenied)
-		require.Less(t, time.Since(began), 2*time.Second)
-		require.False(t, relock.IsRetryableErr(err))
-	})
 }
 
 // One unlock wakes one waiter of each process, not all.

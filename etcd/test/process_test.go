@@ -62,6 +62,31 @@ func TestStoppedHolder(t *testing.T) {
 	})
 }
 
+// Processes get a fair lock in the order in which they came, though one of them dies while it waits.
+func TestOrderOverProcesses(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	var all []*children.Child
+	for n := range 5 {
+		all = append(all, children.Spawn(t, "hold", strings.Join(c.endpoints, ","), "fair"))
+		soon(t, "it has its place", func() bool { return len(keysOf(t, admin, "key")) == n+1 })
+	}
+	const dead = 2
+	all[dead].Kill()
+	for n, child := range all {
+		if n == dead {
+			continue
+		}
+		child.Next("locked", 10*time.Second)
+		for _, later := range all[n+1:] {
+			require.Empty(t, later.Events(), "out of order")
+		}
+		child.End(5 * time.Second)
+	}
+	noKeys(t, time.Second, admin, "key")
+}
+
 // holding is when a goroutine of a helper process had the lock.
 type holding struct{ from, to, token int64 }
 

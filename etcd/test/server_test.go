@@ -33,7 +33,7 @@ const (
 )
 
 // newCluster starts n members, which are stopped when the test ends.
-func newCluster(t testing.TB, n int) *cluster {
+func newCluster(t testing.TB, n int, changes ...func(*embed.Config)) *cluster {
 	t.Helper()
 	c := &cluster{stopped: map[int]bool{}}
 	dir := t.TempDir()
@@ -41,6 +41,9 @@ func newCluster(t testing.TB, n int) *cluster {
 	var names []string
 	for i := range configs {
 		cfg := configOf(t, filepath.Join(dir, fmt.Sprint(i)), fmt.Sprintf("m%d", i))
+		for _, change := range changes {
+			change(cfg)
+		}
 		names = append(names, cfg.Name+"="+cfg.ListenPeerUrls[0].String())
 		configs[i] = cfg
 		c.endpoints = append(c.endpoints, cfg.ListenClientUrls[0].Host)

@@ -1,0 +1,126 @@
+package test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// enableAuth makes users: root, "locker" who may use the default prefix, and "nobody".
+func (c *cluster) enableAuth(t testing.TB) {
+	t.Helper()
+	ctx, admin := limited(t), c.client(t)
+	must := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	must(admin.RoleAdd(ctx, "root"))
+	must(admin.UserAdd(ctx, "root", "pass"))
+	must(admin.UserGrantRole(ctx, "root", "root"))
+	must(admin.RoleAdd(ctx, "locks"))
+	must(admin.RoleGrantPermission(ctx, "locks", "relock/", clientv3.GetPrefixRangeEnd("relock/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	must(admin.UserAdd(ctx, "locker", "pass"))
+	must(admin.UserGrantRole(ctx, "locker", "locks"))
+	must(admin.UserAdd(ctx, "nobody", "pass"))
+	must(admin.AuthEnable(ctx))
+}
+
+// as is a client of a user, whose requests go through the faults.
+func (c *cluster) as(t testing.TB, user string, f *faults) *clientv3.Client {
+	t.Helper()
+	return c.clientWith(t, clientv3.Config{Username: user, Password: "pass", DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream),
+	}})
+}
+
+// A user without permission is told, and does not wait. One who has it for the prefix alone can do everything.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.enableAuth(t)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		allowed := c.clientWith(t, clientv3.Config{Username: "locker", Password: "pass"})
+		l := newLocker(t, allowed, opts...)
+		hold := lock(t, l, "key")
+		done := waiter(limited(t), newLocker(t, allowed, opts...), "key")
+		time.Sleep(2 * ttl)
+		require.NoError(t, hold.Err())
+		unlock(t, hold)
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+		denied := newLocker(t, c.clientWith(t, clientv3.Config{Username: "nobody", Password: "pass"}), opts...)
+		began := time.Now()
+		_, err := denied.Lock(limited(t), "key")
+		require.ErrorIs(t, err, relock.ErrDenied)
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.False(t, relock.IsRetryableErr(err))
+		_, err = denied.TryLock(limited(t), "key")
+		require.ErrorIs(t, err, relock.ErrDenied)
+		require.NoError(t, denied.Close())
+		hold = lock(t, l, "key")
+		_, err = newLocker(t, allowed, opts...).TryLock(limited(t), "key")
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.NoError(t, hold.Extend(limited(t), 3*ttl))
+		unlock(t, hold)
+		require.NoError(t, l.Close())
+	})
+}
+
+// Tokens of users end before the streams that were opened with them. A wait that comes then is woken as soon as any other,
+// and is not denied; nor is an Extend.
+func TestTokensExpire(t *testing.T) {
+	t.Parallel()
+	const life = time.Second
+	c := newCluster(t, 1, func(cfg *embed.Config) { cfg.AuthTokenTTL = uint(life / time.Second) })
+	c.enableAuth(t)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		opts = append(opts, etcdlock.WithTTL(30*time.Second)) // renewals would keep the token alive
+		f, other := newFaults(), newLocker(t, c.as(t, "locker", newFaults()), opts...)
+		l := newLocker(t, c.as(t, "locker", f), opts...)
+		for range 2 {
+			hold := lock(t, other, "key")
+			done := waiter(limited(t), l, "key")
+			time.Sleep(life) // a watch that is refused is asked for again after ever longer pauses
+			asked := f.count("Txn")
+			time.Sleep(life)
+			require.Equal(t, asked, f.count("Txn"), "it asks instead of being told")
+			began := time.Now()
+			unlock(t, hold)
+			r := await(t, done)
+			require.NoError(t, r.err)
+			require.Less(t, r.at.Sub(began), 300*time.Millisecond)
+			require.NoError(t, r.hold.Extend(limited(t), time.Second))
+			unlock(t, r.hold)
+			time.Sleep(3 * life)
+		}
+		hold := lock(t, l, "key")
+		require.NoError(t, hold.Extend(limited(t), time.Second), "over the stream of a token that is no more")
+		unlock(t, hold)
+	})
+}
+
+// A release that is denied says so at once, and is made up for when it is allowed again.
+func TestUnlockIsDenied(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.enableAuth(t)
+	root := c.clientWith(t, clientv3.Config{Username: "root", Password: "pass"})
+	l := newLocker(t, c.as(t, "locker", newFaults()), etcdlock.WithTTL(30*time.Second))
+	hold := lock(t, l, "key")
+	_, err := root.UserRevokeRole(limited(t), "locker", "locks")
+	require.NoError(t, err)
+	began := time.Now()
+	err = hold.Unlock(context.Background())
+	require.ErrorIs(t, err, relock.ErrUnconfirmed)
+	require.ErrorIs(t, err, relock.ErrDenied)
+	require.Less(t, time.Since(began), time.Second)
+	_, err = root.UserGrantRole(limited(t), "locker", "locks")
+	require.NoError(t, err)
+	noKeys(t, 5*time.Second, root, "key")
+}

@@ -1,0 +1,111 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/relock-go/relock"
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// A database without space is an outage; what is held is renewed, and unlocked.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
+		hold := lock(t, l, "key")
+		alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
+		_, err := c.members[0].Server.Alarm(limited(t), alarm)
+		require.NoError(t, err)
+		_, err = l.TryLock(limited(t), "another")
+		require.Error(t, err)
+		require.True(t, relock.IsRetryableErr(err), "%v", err)
+		time.Sleep(2 * ttl)
+		require.NoError(t, hold.Err())
+		unlock(t, hold)
+		done := waiter(limited(t), l, "another")
+		alarm.Action = etcdserverpb.AlarmRequest_DEACTIVATE
+		_, err = c.members[0].Server.Alarm(limited(t), alarm)
+		require.NoError(t, err)
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+		require.Empty(t, keysOf(t, admin, "key"))
+	})
+}
+
+// A server that has no space left says so also of a request that it has executed: of the one that has filled it.
+func TestExecutedWithoutSpace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		unlock(t, lock(t, l, "warm"))
+		t.Run("TryLock leaves nothing", func(t *testing.T) {
+			f.on("Txn", 1, noSpace)
+			_, err := l.TryLock(limited(t), "tried")
+			require.True(t, relock.IsRetryableErr(err), "%v", err)
+			noKeys(t, time.Second, admin, "tried")
+			f.clear()
+		})
+		t.Run("Lock has the lock", func(t *testing.T) {
+			f.on("Txn", 1, noSpace)
+			unlock(t, lock(t, l, "key"))
+			f.clear()
+		})
+		t.Run("Unlock has unlocked", func(t *testing.T) {
+			hold := lock(t, l, "key")
+			f.on("Txn", 1, noSpace)
+			unlock(t, hold)
+			f.clear()
+		})
+		t.Run("Extend leaves the hold as it is", func(t *testing.T) {
+			hold := lock(t, l, "key")
+			f.on("Txn", 1, noSpace)
+			require.Error(t, hold.Extend(limited(t), 3*ttl))
+			f.clear()
+			_, err := newLocker(t, c.client(t), opts...).TryLock(limited(t), "key")
+			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+			require.NoError(t, hold.Extend(limited(t), 3*ttl))
+			require.NoError(t, hold.Err())
+			unlock(t, hold)
+		})
+	})
+}
+
+// A hold that had a request in doubt is unlocked all the same, and what comes late is cleaned up after once there is space
+// for the key that keeps it out.
+func TestUnlockInDoubtWithoutSpace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	alarm := &etcdserverpb.AlarmRequest{Alarm: etcdserverpb.AlarmType_NOSPACE}
+	sound := func(action etcdserverpb.AlarmRequest_AlarmAction) {
+		alarm.Action = action
+		_, err := c.members[0].Server.Alarm(limited(t), alarm)
+		require.NoError(t, err)
+	}
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(10*time.Second))...)
+		unlock(t, lock(t, l, "warm"))
+		late := f.on("Txn", 1, delay)
+		hold := lock(t, l, "key") // by a second copy
+		sound(etcdserverpb.AlarmRequest_ACTIVATE)
+		unlock(t, hold)
+		require.Empty(t, keysOf(t, admin, "key"))
+		f.on("Txn", 0, refuse)
+		sound(etcdserverpb.AlarmRequest_DEACTIVATE)
+		f.letGo(late)
+		require.Len(t, keysOf(t, admin, "key"), 1)
+		f.clear()
+		noKeys(t, 3*time.Second, admin, "key")
+		require.NoError(t, l.Close())
+	})
+}
