@@ -33,7 +33,7 @@ func TestForgetCancelledTakesOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{locker: l, ttl: time.Minute, ctx: context.Background(), users: 1}
+	s := &session{locker: l, ttl: time.Minute, ctx: context.Background()}
 	for n := range 250 {
 		s.noteCancelled(strconv.Itoa(n))
 		s.cancelled[n].at = time.Now().Add(-cancelStay)

@@ -24,10 +24,13 @@ type claim struct {
 	left    bool  // what is to be cleaned up, the request under way does
 }
 
-func newClaim(w *wait, s *session) *claim {
+func newClaim(w *wait, s *session) (*claim, error) {
 	l := w.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if s.checkLocked() != nil {
+		return nil, errSession
+	}
 	s.users++
 	hold := l.nextHoldLocked()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.lockKey(w.name)}
@@ -35,7 +38,7 @@ func newClaim(w *wait, s *session) *claim {
 		c.slot = l.takeSlotLocked(w.name)
 		c.key = l.slotKey(c.slot)
 	}
-	return c
+	return c, nil
 }
 
 // request is a Txn that makes the key.

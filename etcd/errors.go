@@ -113,17 +113,21 @@ func perhapsExecuted(err error) bool { return unanswered(err) || isNoSpace(err) 
 
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
 
-// isStaleToken says that the server does not know the token any more with which a stream was opened. A new one has a new
-// token. What ends a watch says so in its text alone.
+// isStaleToken says that the server does not know the token any more with which a stream was opened, or that it was opened
+// without one, before the server asked for it. A new one has a new token. What ends a watch says so in its text alone.
 func isStaleToken(err error) bool {
 	if err == nil {
 		return false
 	}
-	if known := rpctypes.Error(err); errors.Is(known, rpctypes.ErrInvalidAuthToken) || errors.Is(known, rpctypes.ErrAuthOldRevision) {
+	if known := rpctypes.Error(err); errors.Is(known, rpctypes.ErrInvalidAuthToken) || errors.Is(known, rpctypes.ErrAuthOldRevision) || errors.Is(known, rpctypes.ErrUserEmpty) {
 		return true
 	}
-	return strings.Contains(err.Error(), rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken)) ||
-		strings.Contains(err.Error(), rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision))
+	for _, known := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
+		if strings.Contains(err.Error(), rpctypes.ErrorDesc(known)) {
+			return true
+		}
+	}
+	return false
 }
 
 // endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason seen.

@@ -185,37 +185,38 @@ func (h *level) Unlock(ctx context.Context) error {
 	if err != nil {
 		return wrap("unlock", h.grant.name, err) // it was over before
 	}
-	if last {
-		err = wrap("unlock", h.grant.name, h.grant.release(ctx))
+	if last != nil {
+		err = wrap("unlock", h.grant.name, last.release(ctx))
 	}
 	h.tellEnd(began, err)
 	return err
 }
 
-func (h *level) leave() (last bool, err error) {
+func (h *level) leave() (last *removal, err error) {
 	h.grant.locker.mu.Lock()
 	defer h.grant.locker.mu.Unlock()
 	_ = h.grant.checkLocked() // the clock decides, not whether a timer has fired
 	return h.leaveLocked()
 }
 
-// leaveLocked ends the level here. It says whether it was the last one of a live grant, whose key is to be deleted.
-func (h *level) leaveLocked() (last bool, err error) {
+// leaveLocked ends the level here. It returns the removal of the key when it was the last one of a live grant.
+func (h *level) leaveLocked() (last *removal, err error) {
 	if h.unlocked {
-		return false, relock.ErrNotHeld
+		return nil, relock.ErrNotHeld
 	}
 	h.unlocked = true
 	h.grant.dropLocked(h)
 	if h.over != nil {
-		return false, gone(h.over)
+		return nil, gone(h.over)
 	}
 	h.endLocked(relock.ErrNotHeld)
 	h.grant.live--
 	if h.grant.live > 0 {
-		return false, nil
+		return nil, nil
 	}
+	last = h.grant.removalLocked() // before the grant ends: one of them keeps the session
 	h.grant.endLocked(relock.ErrNotHeld)
-	return true, nil
+	return last, nil
 }
 
 // dropLocked takes an unlocked level off. With the last one the owner is without a grant.

@@ -25,6 +25,7 @@ type removal struct {
 	origin   *session   // of the requests that make the key
 	cancel   string     // the key that keeps late ones of them out; "" when all were answered
 
+	found      bool // a copy that deletes alone has found the key
 	deleted    bool // the key is gone, though late requests are not kept out yet
 	unanswered bool // a copy was sent, and perhaps executed, though no answer said so
 }
@@ -37,11 +38,9 @@ func (l *Locker) newRemovalLocked(name, key, value string, s *slot, origin *sess
 	return &removal{locker: l, name: name, key: key, value: value, slot: s, origin: origin, sessions: sessions}
 }
 
-// removal deletes the grant's key by its create revision.
-func (g *grant) removal() *removal {
+// removalLocked deletes the grant's key by its create revision.
+func (g *grant) removalLocked() *removal {
 	l := g.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	r := l.newRemovalLocked(g.name, g.key, g.value, g.slot, g.origin, g.sessionsLocked()...)
 	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
 	if g.doubt {
@@ -82,9 +81,9 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 // deleteAlone frees the lock while etcd has no space for the key that keeps late requests out, which is put later: it has
 // no space for those either.
 func (r *removal) deleteAlone(ctx context.Context) {
-	_, err := r.locker.client.Txn(ctx).If(r.owned).Then(clientv3.OpDelete(r.key)).Commit()
+	resp, err := r.locker.client.Txn(ctx).If(r.owned).Then(clientv3.OpDelete(r.key)).Commit()
 	if err == nil {
-		r.deleted = true
+		r.deleted, r.found = true, r.found || resp.Succeeded
 		r.owned = clientv3.Compare(clientv3.Value(r.key), "=", r.value) // also when a late request has made it again
 	}
 }
@@ -120,10 +119,17 @@ func (l *Locker) clean(r *removal) {
 	})
 }
 
+// removal is removalLocked.
+func (g *grant) removal() *removal {
+	g.locker.mu.Lock()
+	defer g.locker.mu.Unlock()
+	return g.removalLocked()
+}
+
 // release deletes the key of a grant that was unlocked. It tries for as long as a request may take, and then goes on in
 // the background.
-func (g *grant) release(ctx context.Context) error {
-	l, r := g.locker, g.removal()
+func (r *removal) release(ctx context.Context) error {
+	l := r.locker
 	ctx, cancel := l.detached(ctx, l.limit())
 	defer cancel()
 	var p pauses
@@ -134,7 +140,7 @@ func (g *grant) release(ctx context.Context) error {
 			return r.verdict(found)
 		}
 		if r.deleted {
-			err := r.verdict(false)
+			err := r.verdict(r.found)
 			l.clean(r)
 			return err
 		}

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"strconv"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
@@ -15,7 +16,7 @@ import (
 // The server asks for the rights of each new watch by the token that the stream was opened with. When that is no longer
 // good, other watches go on, and new ones need another stream.
 type stream struct {
-	ctx context.Context // of the watches; with metadata of its own, by which package clientv3 tells streams apart
+	ctx context.Context // of the watches; with metadata of its own, by which package clientv3 tells the streams of a client apart
 	end context.CancelFunc
 }
 
@@ -45,12 +46,13 @@ func (l *Locker) keepStream(ctx context.Context, s *stream) {
 	l.leaveStream(s)
 }
 
-// leaveStream has the next watch open another one. This one is closed with the last watch on it.
+// leaveStream has the next watch open another one. This one is closed with the last watch on it, after a while: package
+// clientv3 waits for ever, or leaves the stream open, when the last watch ends while another one is being refused.
 func (l *Locker) leaveStream(s *stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stream == s {
 		l.stream = nil
+		time.AfterFunc(l.limit(), s.end) // with Close at the latest
 	}
-	s.end()
 }

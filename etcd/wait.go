@@ -93,7 +93,10 @@ func (w *wait) attempt(attempt func(*claim) (*level, error)) (*level, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newClaim(w, s)
+	c, err := newClaim(w, s)
+	if err != nil {
+		return nil, err
+	}
 	h, err := attempt(c)
 	if err != nil {
 		c.abandon()

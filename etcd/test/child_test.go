@@ -16,19 +16,25 @@ import (
 )
 
 // newChildLocker makes a Locker in a helper process from its arguments: endpoints, mode.
-func newChildLocker(self *children.Self) (*etcdlock.Locker, func(), error) {
+func newChildLocker(self *children.Self, more ...etcdlock.Option) (*etcdlock.Locker, func(), error) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(self.Args[0], ","), Logger: zap.NewNop()})
 	if err != nil {
 		return nil, nil, err
 	}
 	opts := append([]etcdlock.Option{etcdlock.WithTTL(ttl)}, modes[self.Args[1]]...)
+	opts = append(opts, more...)
 	l, err := etcdlock.NewLocker(client, opts...)
 	return l, func() { _ = l.Close(); _ = client.Close() }, err
 }
 
 // holdRole takes a lock and keeps it until the test says otherwise.
-func holdRole(self *children.Self) error {
-	l, closeAll, err := newChildLocker(self)
+func holdRole(self *children.Self) error { return holdWith(self) }
+
+// patientRole is holdRole that keeps its place over a pause.
+func patientRole(self *children.Self) error { return holdWith(self, etcdlock.WithTTL(5*time.Second)) }
+
+func holdWith(self *children.Self, opts ...etcdlock.Option) error {
+	l, closeAll, err := newChildLocker(self, opts...)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	children.RunChild(map[string]children.Role{"hold": holdRole, "workers": workersRole})
+	children.RunChild(map[string]children.Role{"hold": holdRole, "patient": patientRole, "workers": workersRole})
 	redistest.Overlap()
 	code := m.Run()
 	stopExampleServer()

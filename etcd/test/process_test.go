@@ -69,7 +69,7 @@ func TestOrderOverProcesses(t *testing.T) {
 	admin := c.client(t)
 	var all []*children.Child
 	for n := range 5 {
-		all = append(all, children.Spawn(t, "hold", strings.Join(c.endpoints, ","), "fair"))
+		all = append(all, children.Spawn(t, "patient", strings.Join(c.endpoints, ","), "fair"))
 		soon(t, "it has its place", func() bool { return len(keysOf(t, admin, "key")) == n+1 })
 	}
 	const dead = 2

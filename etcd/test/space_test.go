@@ -101,6 +101,8 @@ func TestUnlockInDoubtWithoutSpace(t *testing.T) {
 		unlock(t, hold)
 		require.Empty(t, keysOf(t, admin, "key"))
 		f.on("Txn", 0, refuse)
+		sent := f.count("Txn")
+		soon(t, "none of before is under way", func() bool { return f.count("Txn") > sent })
 		sound(etcdserverpb.AlarmRequest_DEACTIVATE)
 		f.letGo(late)
 		require.Len(t, keysOf(t, admin, "key"), 1)
