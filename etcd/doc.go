@@ -26,8 +26,8 @@
 // once, on Linux. Servers older than 3.5.13 let a leader that was deposed answer renewals; a warning is logged.
 //
 // Fence is the create revision of the hold's key: it rises from hold to hold of a lock, and with unfair locks over all of the
-// cluster (the key of a fair one is made when the call begins to wait).
-// A snapshot that is restored without --bump-revision takes it back. Writes to the same etcd need no token: put [Cmp] into their transaction.
+// cluster (the key of a fair one is made when the call begins to wait). A snapshot that is restored without --bump-revision
+// takes revisions back, and tokens with them. Writes to the same etcd need no token: put [Cmp] into their transaction.
 //
 // # Re-entry
 //

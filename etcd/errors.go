@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -116,18 +117,9 @@ func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.
 // isStaleToken says that the server does not know the token any more with which a stream was opened, or that it was opened
 // without one, before the server asked for it. A new one has a new token. What ends a watch says so in its text alone.
 func isStaleToken(err error) bool {
-	if err == nil {
-		return false
-	}
-	if known := rpctypes.Error(err); errors.Is(known, rpctypes.ErrInvalidAuthToken) || errors.Is(known, rpctypes.ErrAuthOldRevision) || errors.Is(known, rpctypes.ErrUserEmpty) {
-		return true
-	}
-	for _, known := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
-		if strings.Contains(err.Error(), rpctypes.ErrorDesc(known)) {
-			return true
-		}
-	}
-	return false
+	return err != nil && slices.ContainsFunc([]error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrUserEmpty}, func(known error) bool {
+		return strings.Contains(err.Error(), known.Error())
+	})
 }
 
 // endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason seen.

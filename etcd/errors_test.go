@@ -68,6 +68,17 @@ func TestExplain(t *testing.T) {
 	if !perhapsExecuted(rpctypes.ErrNoSpace) || perhapsExecuted(rpctypes.ErrTooManyRequests) || !perhapsExecuted(rpctypes.ErrTimeout) || perhapsExecuted(nil) {
 		t.Error("of those that are over, the one that had no space left may have been executed")
 	}
+	for _, stale := range []error{
+		rpctypes.ErrInvalidAuthToken, rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrGRPCUserEmpty,
+		errors.New(rpctypes.ErrGRPCInvalidAuthToken.Error()), // as a watch says it
+	} {
+		if !isStaleToken(stale) {
+			t.Errorf("another stream would have another token: %v", stale)
+		}
+	}
+	if isStaleToken(nil) || isStaleToken(rpctypes.ErrPermissionDenied) || isStaleToken(rpctypes.ErrNoLeader) {
+		t.Error("another stream does not help")
+	}
 	if explain(nil) != nil || unanswered(nil) {
 		t.Error("nil is no error")
 	}

@@ -104,13 +104,15 @@ func (g *grant) sessionsLocked() []*session {
 func (g *grant) lose(why error) {
 	l := g.locker
 	l.mu.Lock()
-	over := g.over
-	g.endLocked(why)
-	l.mu.Unlock()
-	if over == nil {
-		l.logger.Warn("relock: lock lost", "key", g.name, "reason", why.Error())
-		l.clean(g.removal())
+	if g.over != nil {
+		l.mu.Unlock()
+		return
 	}
+	g.endLocked(why)
+	r := g.removalLocked()
+	l.mu.Unlock()
+	l.logger.Warn("relock: lock lost", "key", g.name, "reason", why.Error())
+	l.clean(r)
 }
 
 func (h *level) endLocked(why error) {

@@ -119,13 +119,6 @@ func (l *Locker) clean(r *removal) {
 	})
 }
 
-// removal is removalLocked.
-func (g *grant) removal() *removal {
-	g.locker.mu.Lock()
-	defer g.locker.mu.Unlock()
-	return g.removalLocked()
-}
-
 // release deletes the key of a grant that was unlocked. It tries for as long as a request may take, and then goes on in
 // the background.
 func (r *removal) release(ctx context.Context) error {

@@ -118,21 +118,21 @@ func (s *session) loseLocked(why error) {
 	}
 	s.locker.tasks.start(func() {
 		s.locker.logger.Warn("relock: lease lost", "holds", holds, "reason", why.Error())
-		for _, g := range astray {
-			s.locker.clean(g.removal())
+		for _, r := range astray {
+			s.locker.clean(r)
 		}
 		s.locker.revoke(s)
 	})
 }
 
-// endGrantsLocked ends what stands under the session. It returns those whose keys may stand under another lease: they do
-// not go with this one.
-func (s *session) endGrantsLocked(why error) (astray []*grant) {
+// endGrantsLocked ends what stands under the session. It returns the removals of keys that may stand under another lease:
+// they do not go with this one.
+func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	for g := range s.grants {
 		g.endLocked(why)
 		g.slot.leaveLocked(false) // the key goes with the lease at the server, which is later
 		if g.also != nil {
-			astray = append(astray, g)
+			astray = append(astray, g.removalLocked())
 		}
 	}
 	return astray

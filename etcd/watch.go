@@ -19,12 +19,12 @@ const maxRecheck = 30 * time.Second
 // awaitDeletion waits until one of the keys is deleted, counting from a revision. It also returns, nil, when there is a
 // reason to look for oneself: the watch is cut, what it would tell was compacted away, or it was silent for long.
 func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) error {
-	ctx, leave := both(ctx, w.locker.life)
+	shared := w.locker.openStream()
+	ctx, leave := both(shared.ctx, ctx) // ends with the Locker too
 	defer leave()
 	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
 	defer cancel()
-	shared := w.locker.openStream()
-	heard := w.locker.watch(limited, shared, from, keys)
+	heard := w.locker.watch(limited, from, keys)
 	select {
 	case err := <-heard:
 		if err == nil {
@@ -48,14 +48,10 @@ func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) er
 }
 
 // watch tells once that one of the keys is deleted, or why it cannot.
-func (l *Locker) watch(ctx context.Context, shared *stream, from int64, keys []string) <-chan error {
+func (l *Locker) watch(ctx context.Context, from int64, keys []string) <-chan error {
 	heard := make(chan error, len(keys))
 	for _, key := range keys {
-		l.tasks.start(func() {
-			ctx, leave := both(shared.ctx, ctx)
-			defer leave()
-			heard <- l.watchOne(ctx, from, key)
-		})
+		l.tasks.start(func() { heard <- l.watchOne(ctx, from, key) })
 	}
 	return heard
 }

@@ -50,6 +50,11 @@ type rule struct {
 
 func newFaults() *faults { return &faults{seen: map[string]int{}} }
 
+// dial has the requests of a client go through the faults.
+func (f *faults) dial() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream)}
+}
+
 // on sets what becomes of the n-th request of a method from now on, or of each with n = 0.
 func (f *faults) on(method string, n int, a action) *rule {
 	f.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"google.golang.org/grpc"
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
@@ -33,9 +32,7 @@ func (c *cluster) enableAuth(t testing.TB) {
 // as is a client of a user, whose requests go through the faults.
 func (c *cluster) as(t testing.TB, user string, f *faults) *clientv3.Client {
 	t.Helper()
-	return c.clientWith(t, clientv3.Config{Username: user, Password: "pass", DialOptions: []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream),
-	}})
+	return c.clientWith(t, clientv3.Config{Username: user, Password: "pass", DialOptions: f.dial()})
 }
 
 // A user without permission is told, and does not wait. One who has it for the prefix alone can do everything.

@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
@@ -133,9 +132,7 @@ func (c *cluster) clientWith(t testing.TB, cfg clientv3.Config) *clientv3.Client
 // faulty is a client whose requests go through the faults.
 func (c *cluster) faulty(t testing.TB, f *faults) *clientv3.Client {
 	t.Helper()
-	return c.clientWith(t, clientv3.Config{DialOptions: []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream),
-	}})
+	return c.clientWith(t, clientv3.Config{DialOptions: f.dial()})
 }
 
 // locker is closed when the test ends. Its TTL is a second, unless an option says otherwise.
