@@ -94,7 +94,7 @@ func (b *bench) report(t *testing.T) {
 }
 
 // machineT keeps the first failure, which rapid forgets when it cannot repeat it. It gives up a run that the machine has held up for so long
-// that the model cannot follow; report counts them.
+// that the model cannot follow; report counts them, and fails when they are many. Skip is rapid's: it gives up the run, not the test.
 type machineT struct {
 	*rapid.T
 	*bench
@@ -105,7 +105,7 @@ func (t *machineT) Errorf(format string, args ...any) {
 	if t.m.isLate() {
 		t.t.Logf("held up for %v, then: %s", time.Since(t.m.begun), fmt.Sprintf(format, args...))
 		t.m.giveUp()
-		t.Skip("the machine was held up for too long")
+		t.Skip("this run was not judged: the machine was held up for too long")
 	}
 	t.hopeless(format, args...)
 }

@@ -60,7 +60,8 @@ func (b *bench) runRW(r *rapid.T) {
 // isLate says that the run has taken so long that leases may end or be renewed by themselves.
 func (m *rwMachine) isLate() bool { return time.Since(m.begun) > machineTime }
 
-// giveUp counts the run as one that was too slow.
+// giveUp counts the run as one that was too slow; too many fail the test. The Skip that follows is rapid's: it gives up the run, not
+// the test.
 func (m *rwMachine) giveUp() {
 	if !m.slow {
 		m.slow = true
@@ -71,7 +72,7 @@ func (m *rwMachine) giveUp() {
 func (m *rwMachine) step(r *rapid.T) {
 	if m.isLate() {
 		m.giveUp()
-		r.Skip("the machine was held up for too long")
+		r.Skip("this run was not judged: the machine was held up for too long")
 	}
 	m.T = r
 	commands := map[string]func(){
