@@ -43,6 +43,7 @@ bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results
 
 bench-smoke:  ## Run each scenario of the comparison with each library for a moment, to see that it runs
 	@scripts/with-redis.sh go run -C bench . -smoke
+	@go run -C etcd/test ./bench -seconds 0.1 -rounds 1
 
 bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
