@@ -2,13 +2,14 @@ package relock
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 // unbounded is a context that cannot end.
@@ -66,8 +67,5 @@ func connections(t testing.TB, conn redis.Conn) map[string]bool {
 // closedPort is an address where nobody listens.
 func closedPort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	return "127.0.0.1:" + redistest.FreePort(t)
 }

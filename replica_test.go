@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -13,9 +12,7 @@ import (
 // demote makes a server a replica whose master cannot be reached.
 func demote(t testing.TB, s *redistest.Server) {
 	t.Helper()
-	_, port, err := net.SplitHostPort(closedPort(t))
-	require.NoError(t, err)
-	s.Do(t, "REPLICAOF", "127.0.0.1", port)
+	s.Do(t, "REPLICAOF", "127.0.0.1", redistest.FreePort(t))
 }
 
 // That a replica does not have a hold says nothing: no script says so.

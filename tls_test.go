@@ -80,12 +80,10 @@ func (a *authority) startTLS(t testing.TB, clients string) (*redistest.Server, s
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
-	address := closedPort(t)
-	_, port, err := net.SplitHostPort(address)
-	require.NoError(t, err)
+	port := redistest.FreePort(t)
 	s := redistest.Start(t, "--bind", "127.0.0.1", "--tls-port", port, "--tls-auth-clients", clients,
 		"--tls-cert-file", a.path("server.crt"), "--tls-key-file", a.path("server.key"), "--tls-ca-cert-file", a.path("ca.crt"))
-	return s, address
+	return s, "127.0.0.1:" + port
 }
 
 func TestTLS(t *testing.T) {
@@ -141,11 +139,11 @@ func TestTLS(t *testing.T) {
 	t.Run("renewals are encrypted too", func(t *testing.T) {
 		c, err := NewClient("tcp", address, "", WithTLS(config))
 		require.NoError(t, err)
-		h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+		h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
 		require.NoError(t, err)
 		select {
 		case <-h.Context().Done():
-		case <-time.After(400 * time.Millisecond):
+		case <-time.After(1200 * time.Millisecond):
 		}
 		require.NoError(t, h.Err())
 		s.Pause(t)

@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -73,9 +72,7 @@ func TestServerInTrouble(t *testing.T) {
 // A Cluster without slots is down.
 func TestClusterDown(t *testing.T) {
 	t.Parallel()
-	_, bus, err := net.SplitHostPort(closedPort(t))
-	require.NoError(t, err)
-	s := redistest.StartTCP(t, "--cluster-enabled", "yes", "--cluster-port", bus)
+	s := redistest.StartTCP(t, "--cluster-enabled", "yes", "--cluster-port", redistest.FreePort(t))
 	c := newTestClient(t, s)
 	for _, l := range []Mutex{NewRedisLock("k", c), NewReentrantLock("k", c)} {
 		err := l.TryLock(t.Context())

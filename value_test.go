@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -183,9 +182,7 @@ func FuzzKey(f *testing.F) {
 // The slots that the fuzz target computes are those of a server.
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	_, bus, err := net.SplitHostPort(closedPort(t))
-	require.NoError(t, err)
-	s := redistest.StartTCP(t, "--cluster-enabled", "yes", "--cluster-port", bus)
+	s := redistest.StartTCP(t, "--cluster-enabled", "yes", "--cluster-port", redistest.FreePort(t))
 	conn := s.Dial(t)
 	defer conn.Close() //nolint:errcheck // nothing is pending
 	c := unconnected(t)
@@ -219,9 +216,9 @@ func TestNamesStayOnOneLine(t *testing.T) {
 			}
 			c := newTestClient(t, s, WithLogger(slog.New(handler)))
 			other := sibling(t, s, c)
-			h, err := NewRedisLock(name, c, WithExpiry(150*time.Millisecond)).Acquire(t.Context())
+			h, err := NewRedisLock(name, c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			require.ErrorIs(t, endedWithin(t, h.Context(), time.Second), ErrLockLost)
+			require.ErrorIs(t, endedWithin(t, h.Context(), 1400*time.Millisecond), ErrLockLost)
 			eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
 			eventually(t, time.Second, func() bool { return pttl(t, s, c, name) == -2 }, "the lost lock is still there")
 

@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/ports"
 )
 
 // Server is a redis-server of the test's own, or the one that RELOCK_TEST_REDIS names.
@@ -73,7 +74,7 @@ func Start(tb testing.TB, args ...string) *Server {
 // StartTCP runs a server on a free port of 127.0.0.1 until the test ends.
 func StartTCP(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	port := freePort(tb)
+	port := FreePort(tb)
 	s := &Server{Network: "tcp", Address: "127.0.0.1:" + port, dir: tempDir(tb)}
 	s.args = append([]string{"--port", port, "--bind", "127.0.0.1"}, args...)
 	s.run(tb)
@@ -106,14 +107,14 @@ func tempDir(tb testing.TB) string {
 	return dir
 }
 
-func freePort(tb testing.TB) string {
+// FreePort is a port of 127.0.0.1 on which nobody listens.
+func FreePort(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Free()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was accepted
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return port
 }
 
 func (s *Server) run(tb testing.TB) {

@@ -2,12 +2,13 @@
 package embedded
 
 import (
-	"net"
 	"net/url"
 	"os"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/relock-go/relock/internal/ports"
 )
 
 // Start runs a server with the default clocks on free ports, with its data in a folder that goes with it. It returns when
@@ -55,12 +56,11 @@ func Config(dir string) (*embed.Config, error) {
 	cfg.Dir = dir
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	for _, urls := range []*[]url.URL{&cfg.ListenClientUrls, &cfg.ListenPeerUrls} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := ports.Free()
 		if err != nil {
 			return nil, err
 		}
-		*urls = []url.URL{{Scheme: "http", Host: l.Addr().String()}}
-		_ = l.Close()
+		*urls = []url.URL{{Scheme: "http", Host: "127.0.0.1:" + port}}
 	}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = cfg.ListenClientUrls, cfg.ListenPeerUrls
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
