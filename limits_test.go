@@ -252,7 +252,7 @@ func TestPanicInUserDial(t *testing.T) {
 	panics.Store(true)
 	require.ErrorContains(t, c.Ping(t.Context()), "panicked")
 	panics.Store(false)
-	h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	panics.Store(true)
 	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)

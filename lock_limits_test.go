@@ -36,7 +36,7 @@ func TestMinHoldLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithExpiry(200*time.Millisecond), WithMinHold(5*time.Second))
+	l := NewRedisLock("k", c, WithExpiry(time.Second), WithMinHold(5*time.Second))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
@@ -52,7 +52,7 @@ func TestMinHoldOutlivesTheLease(t *testing.T) {
 			c := newTestClient(t, s)
 			other := sibling(t, s, c)
 			start := time.Now()
-			require.NoError(t, newLock("k", c, WithExpiry(100*time.Millisecond), WithMinHold(time.Second)).Lock(t.Context()))
+			require.NoError(t, newLock("k", c, WithExpiry(600*time.Millisecond), WithMinHold(time.Second)).Lock(t.Context()))
 			require.NoError(t, c.Close()) // as a crash: nothing is released
 			require.NoError(t, newLock("k", other, WithBlock()).Lock(t.Context()))
 			require.GreaterOrEqual(t, time.Since(start), time.Second)

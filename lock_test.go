@@ -288,7 +288,7 @@ func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(200*time.Millisecond))
+			l := newLock("k", c, WithExpiry(600*time.Millisecond))
 			require.NoError(t, l.Lock(t.Context()))
 			next := newLock("k", sibling(t, s, c), WithBlock(), WithOwner("next"))
 			require.NoError(t, next.Lock(t.Context()))
@@ -321,7 +321,7 @@ func TestBlockingLockUnderItsOwnHold(t *testing.T) {
 func TestBlockingLockUnderItsLostHold(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
-	l := NewRedisLock("k", c, WithBlock(), WithExpiry(50*time.Millisecond))
+	l := NewRedisLock("k", c, WithBlock(), WithExpiry(300*time.Millisecond))
 	result := async(t, func() error {
 		return l.Do(t.Context(), func(ctx context.Context) error {
 			<-ctx.Done()

@@ -130,7 +130,7 @@ func TestMultiLockExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(200*time.Millisecond)).Acquire(t.Context())
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	until := h.ValidUntil()
 	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)

@@ -19,7 +19,7 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.proxies[0].Refuse()
 	b.proxies[3].Stall()
 	fastest := time.Hour
-	for range 3 { // a busy machine may hold one of them up
+	for range 10 { // a busy machine may hold some of them up
 		start := time.Now()
 		require.NoError(t, l.Lock(t.Context()))
 		fastest = min(fastest, time.Since(start))

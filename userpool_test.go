@@ -35,12 +35,12 @@ func TestUserPool(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Ping(t.Context()))
 			require.NoError(t, c.Ping(unbounded(t)))
-			l := NewReentrantLock(name, c, WithWatchdog(300*time.Millisecond))
+			l := NewReentrantLock(name, c, WithWatchdog(900*time.Millisecond))
 			h, err := l.Acquire(t.Context())
 			require.NoError(t, err)
 			select {
 			case <-h.Context().Done():
-			case <-time.After(400 * time.Millisecond):
+			case <-time.After(1200 * time.Millisecond):
 			}
 			require.NoError(t, h.Err())
 			require.NoError(t, h.Unlock(t.Context()))

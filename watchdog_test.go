@@ -19,9 +19,9 @@ func TestWatchdogOutlivesItsLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			h, err := newLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+			h, err := newLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			staysHeld(t, s, c, h, 4*300*time.Millisecond)
+			staysHeld(t, s, c, h, 4*900*time.Millisecond)
 			require.NoError(t, h.Unlock(t.Context()))
 			requireFree(t, s, c, "k")
 		})
@@ -35,9 +35,9 @@ func TestFixedLeaseIsNotRenewed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			h, err := newLock("k", c, WithExpiry(200*time.Millisecond)).Acquire(t.Context())
+			h, err := newLock("k", c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			require.ErrorIs(t, endedWithin(t, h.Context(), time.Second), ErrLockLost)
+			require.ErrorIs(t, endedWithin(t, h.Context(), 1400*time.Millisecond), ErrLockLost)
 			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
 		})
 	}
@@ -48,11 +48,11 @@ func TestWatchdogOutlivesTheAcquiringContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	h, err := NewRedisLock("k", c, WithWatchdog(300*time.Millisecond)).Acquire(ctx)
+	h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(ctx)
 	require.NoError(t, err)
-	staysHeld(t, s, c, h, 900*time.Millisecond)
+	staysHeld(t, s, c, h, 2700*time.Millisecond)
 	require.NoError(t, h.Unlock(ctx))
 }
 
@@ -182,7 +182,7 @@ func TestWatchdogForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			l := newLock("k", c, WithWatchdog(200*time.Millisecond), WithMaxHold(time.Hour))
+			l := newLock("k", c, WithWatchdog(900*time.Millisecond), WithMaxHold(time.Hour))
 			for range 200 {
 				require.NoError(t, l.Lock(t.Context()))
 				require.NoError(t, l.Unlock(t.Context()))
