@@ -33,7 +33,7 @@ func newClaim(w *wait, s *session) (*claim, error) {
 	}
 	s.users++
 	hold := l.nextHoldLocked()
-	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.lockKey(w.name)}
+	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.folder(w.name)}
 	if l.config.fair {
 		c.slot = l.takeSlotLocked(w.name)
 		c.key = l.slotKey(c.slot)

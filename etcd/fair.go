@@ -35,11 +35,11 @@ func (w *wait) fair(c *claim) (*level, error) {
 // tryFair takes the lock if nobody has it or waits for it.
 func (c *claim) tryFair() (*level, error) {
 	l := c.wait.locker
-	plain := l.lockKey(c.wait.name)
+	folder := l.folder(c.wait.name)
 	resp, err := c.ask(request{
-		unless:    []clientv3.Cmp{absent(plain + "/").WithPrefix(), absent(plain), absent(l.cancelKey(c.hold))},
+		unless:    []clientv3.Cmp{absent(folder).WithPrefix(), absent(l.cancelKey(c.hold))},
 		then:      []clientv3.Op{c.put()},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(plain, clientv3.WithKeysOnly())},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithKeysOnly())},
 	})
 	switch {
 	case err != nil:
@@ -58,11 +58,11 @@ func (c *claim) tryFair() (*level, error) {
 // so.
 func (c *claim) enqueue() (older string, at int64, err error) {
 	l := c.wait.locker
-	plain := l.lockKey(c.wait.name)
+	folder := l.folder(c.wait.name)
 	resp, err := c.ask(request{
-		unless:    []clientv3.Cmp{absent(c.key), absent(plain), absent(l.cancelKey(c.hold))},
-		then:      []clientv3.Op{c.put(), clientv3.OpGet(plain+"/", append(newest(2), clientv3.WithPrefix())...)},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(plain, clientv3.WithKeysOnly())},
+		unless:    []clientv3.Cmp{absent(c.key), absent(folder), absent(l.cancelKey(c.hold))},
+		then:      []clientv3.Op{c.put(), clientv3.OpGet(folder, append(newest(2), clientv3.WithPrefix())...)},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key)},
 	})
 	if err != nil {
 		return "", 0, err
@@ -77,12 +77,10 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 	switch {
 	case c.rev != 0: // an earlier copy of the request has made it
 		return c.find()
-	case found(resp, 1) != nil:
-		return "", 0, relock.ErrKeyConflict
 	case found(resp, 0) != nil:
 		return "", 0, c.clear(found(resp, 0).CreateRevision)
 	}
-	return "", 0, ErrPlaceLost
+	return "", 0, relock.ErrKeyConflict // the unfair key is there: a claim that is not given up has no cancel key
 }
 
 // clear removes a key of the claim's slot that is no claim's: a copy of an older request, which nobody knew to be under

@@ -13,7 +13,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/utils"
 )
 
 // Locker gives locks in etcd by name. It has one lease, granted with its first lock and kept alive until [Locker.Close],
@@ -21,20 +20,20 @@ import (
 type Locker struct {
 	client  *clientv3.Client
 	config  config
-	id      string // a UUID, with which the names of its holds begin
+	id      string // with which the names of its holds begin
 	process string // where it runs, as values say it
 	logger  *slog.Logger
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	tasks   tasks
 	old     sync.Once // says that a server is too old
+	closing sync.Once
 
 	// mu guards what follows, and what the sessions, grants and levels of the Locker have to guard. It is never held
 	// while something is sent.
 	mu      sync.Mutex
 	slept   *suspend.Watch
-	vigil   *time.Timer // looks for a sleep; nil while there are no leases
-	closed  bool
+	vigil   *time.Timer           // looks for a sleep; nil while there are no leases
 	count   uint64                // of claims; each is named by it
 	session *session              // that new claims go under; nil while there is none
 	leases  map[*session]struct{} // those that were not given back yet
@@ -60,11 +59,7 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
 	}
-	id, err := utils.NewID()
-	if err != nil {
-		return nil, wrap("new locker", "", err)
-	}
-	l := &Locker{client: client, config: c, id: id, process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
+	l := &Locker{client: client, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
 	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Awake)
 	l.life, l.end = context.WithCancel(context.Background())
 	return l, nil
@@ -95,17 +90,19 @@ func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold,
 
 // Close ends waits and holds with [relock.ErrClosed], and gives the lease back, and with it all locks. It waits for the
 // server at most a second; when that does not answer, the error matches [relock.ErrUnconfirmed], and the locks are free
-// when the lease has ended. A second Close does nothing.
+// when the lease has ended. A second Close does nothing, but waits for the first.
+// A hook of an observer, or a log handler, must not call it: Close waits for those too.
 func (l *Locker) Close() error {
 	if l == nil || l.client == nil {
 		return wrap("close", "", errNotMade)
 	}
+	var err error
+	l.closing.Do(func() { err = l.close() })
+	return wrap("close", "", err)
+}
+
+func (l *Locker) close() error {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
-	}
-	l.closed = true
 	l.end() // before the sessions, so that who waits finds the Locker closed and not its place lost
 	leases := slices.Collect(maps.Keys(l.leases))
 	for _, s := range leases {
@@ -116,7 +113,7 @@ func (l *Locker) Close() error {
 	}
 	l.mu.Unlock()
 	l.tasks.wait()
-	return wrap("close", "", l.revokeAll(leases))
+	return l.revokeAll(leases)
 }
 
 // String names it.
@@ -149,9 +146,26 @@ func (l *Locker) limit() time.Duration { return min(maxLimit, l.config.ttl/3) }
 
 // detached is a context with the values of ctx that ends with the Locker or after limit.
 func (l *Locker) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, leave := both(context.WithoutCancel(ctx), l.life)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	return ctx, func() { cancel(); leave() }
+	ends, cancel := context.WithTimeout(l.life, limit)
+	return detached{ends, ctx}, cancel
+}
+
+// detached ends as its Context does, and has the values of another one.
+type detached struct {
+	context.Context
+	values context.Context
+}
+
+// Deadline says that there is none. gRPC tells the server of one, with a header that differs each time and a timer there; it
+// is here that the request ends in time, and that of the server with it.
+func (detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Value asks the Context first, by which contexts that are made from this one find what ends them.
+func (d detached) Value(key any) any {
+	if value := d.Context.Value(key); value != nil {
+		return value
+	}
+	return d.values.Value(key)
 }
 
 // both is ctx, ended by other too.

@@ -11,7 +11,9 @@ import (
 
 // All Lockers are closed when the tests have run, and have left no goroutine.
 func TestMain(m *testing.M) {
+	examples.skipWhereDownloaded()
 	code := m.Run()
+	examples.stop()
 	left := leaked()
 	for end := time.Now().Add(5 * time.Second); left != "" && time.Now().Before(end); left = leaked() {
 		time.Sleep(10 * time.Millisecond)

@@ -49,10 +49,10 @@ func (g *grant) removalLocked() *removal {
 	return r
 }
 
-// send sends one copy. It says whether the key was there.
+// send sends one copy, with the values of ctx. It says whether the key was there.
 func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, err error) {
-	l := r.locker
-	limited, cancel := context.WithTimeout(ctx, limit)
+	l, began := r.locker, time.Now()
+	limited, cancel := l.detached(ctx, limit)
 	defer cancel()
 	then, otherwise := []clientv3.Op{clientv3.OpDelete(r.key)}, []clientv3.Op(nil)
 	if r.cancel != "" {
@@ -69,7 +69,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	case isNoLease(err) && r.cancel != "": // then a late request makes no key either
 		r.cancel = ""
 		r.origin.lose(relock.ErrLockLost)
-		return r.send(ctx, limit)
+		return r.send(ctx, limit-time.Since(began))
 	}
 	r.unanswered = r.unanswered || perhapsExecuted(err)
 	if isNoSpace(err) && r.cancel != "" {
@@ -122,12 +122,10 @@ func (l *Locker) clean(r *removal) {
 // release deletes the key of a grant that was unlocked. It tries for as long as a request may take, and then goes on in
 // the background.
 func (r *removal) release(ctx context.Context) error {
-	l := r.locker
-	ctx, cancel := l.detached(ctx, l.limit())
-	defer cancel()
+	l, end := r.locker, time.Now().Add(r.locker.limit())
 	var p pauses
 	for {
-		found, err := r.send(ctx, l.limit()/3)
+		found, err := r.send(ctx, min(l.limit()/3, time.Until(end)))
 		if err == nil {
 			defer r.finish(true) // which ends a lease of its own, and with it what the verdict goes by
 			return r.verdict(found)
@@ -137,7 +135,8 @@ func (r *removal) release(ctx context.Context) error {
 			l.clean(r)
 			return err
 		}
-		if errors.Is(err, relock.ErrDenied) || !sleep(ctx, p.next()) {
+		pause := p.next()
+		if errors.Is(err, relock.ErrDenied) || time.Until(end) < pause || !sleep(l.life, pause) {
 			return r.giveUp(err)
 		}
 	}

@@ -43,7 +43,7 @@ func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, p
 	s := &session{locker: l, id: id, ttl: ttl, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.life.Err() != nil {
 		return nil, relock.ErrClosed
 	}
 	if time.Until(s.until) <= 0 || l.sleptSinceLocked(sent) {

@@ -34,24 +34,21 @@ func (w *wait) unfair(c *claim) (*level, error) {
 }
 
 func (c *claim) unfairRequest() request {
-	folder := c.key + "/"
 	return request{
-		unless: []clientv3.Cmp{absent(c.key), absent(folder).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))},
-		then:   []clientv3.Op{c.put()},
-		otherwise: []clientv3.Op{
-			clientv3.OpGet(c.key),
-			clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1)),
-		},
+		unless:    []clientv3.Cmp{absent(c.key).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))},
+		then:      []clientv3.Op{c.put()},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key, clientv3.WithPrefix(), clientv3.WithLimit(1))}, // the key is the first of its folder
 	}
 }
 
 // unfairRefused says why the request has made no key; nil when an earlier copy of it has.
 func (c *claim) unfairRefused(resp *clientv3.TxnResponse) error {
+	read := found(resp, 0)
 	switch {
 	case c.rev != 0:
 		return nil
-	case found(resp, 0) == nil && found(resp, 1) != nil:
-		return relock.ErrKeyConflict
+	case read != nil && (string(read.Key) != c.key || holdOf(read.Value) == ""):
+		return relock.ErrKeyConflict // a fair lock, or nothing of ours
 	}
 	return relock.ErrLockAcquiredByOthers
 }

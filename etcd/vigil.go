@@ -46,7 +46,7 @@ func (l *Locker) startVigilLocked() {
 func (l *Locker) keepVigil() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || len(l.leases) == 0 {
+	if l.life.Err() != nil || len(l.leases) == 0 {
 		l.vigil = nil
 		return
 	}

@@ -83,12 +83,32 @@ func TestModesDoNotMix(t *testing.T) {
 	unlock(t, lock(t, unfair, "key"))
 }
 
+// A key that relock has not made is nobody's hold. It stays as it is.
+func TestKeyOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l := newLocker(t, c.client(t), opts...)
+		_, err := admin.Put(limited(t), "relock/lock/key/", "what another program has put")
+		require.NoError(t, err)
+		for _, call := range []func(context.Context, string) (relock.Hold, error){l.TryLock, l.Lock} {
+			_, err := call(limited(t), "key")
+			require.ErrorIs(t, err, relock.ErrKeyConflict)
+		}
+		require.Len(t, keys(t, admin), 1)
+		_, err = admin.Delete(limited(t), "relock/lock/key/")
+		require.NoError(t, err)
+		unlock(t, lock(t, l, "key"))
+	})
+}
+
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	a, b := newLocker(t, c.client(t), etcdlock.WithPrefix("a/")), newLocker(t, c.client(t), etcdlock.WithPrefix("b/"))
 	one, other := lock(t, a, "key"), lock(t, b, "key")
-	resp, err := c.client(t).Get(limited(t), "a/lock/key")
+	resp, err := c.client(t).Get(limited(t), "a/lock/key/")
 	require.NoError(t, err)
 	require.Len(t, resp.Kvs, 1)
 	unlock(t, one)
@@ -222,6 +242,29 @@ func TestClose(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, leases.Leases)
 	})
+}
+
+// A Close that finds another one under way returns when that is done.
+func TestCloseByTwo(t *testing.T) {
+	t.Parallel()
+	f := newFaults()
+	l := newLocker(t, newCluster(t, 1).faulty(t, f))
+	lock(t, l, "key")
+	revoke := f.on("LeaseRevoke", 1, answerLate)
+	closed := make(chan error, 2)
+	go func() { closed <- l.Close() }()
+	soon(t, "the first is under way", func() bool { return f.count("LeaseRevoke") == 1 })
+	go func() { closed <- l.Close() }()
+	select {
+	case err := <-closed:
+		t.Error("the second has returned before the first was done")
+		closed <- err
+	case <-time.After(50 * time.Millisecond): // the second has time to fail
+	}
+	close(revoke.held)
+	for range 2 {
+		require.NoError(t, <-closed)
+	}
 }
 
 // A server that does not answer does not keep Close.

@@ -186,6 +186,13 @@ func TestNoLeader(t *testing.T) {
 	_, err := l.TryLock(limited(t), "key")
 	require.Error(t, err)
 	require.True(t, relock.IsRetryableErr(err), "%v", err)
+
+	got := waiter(limited(t), l, "key")
+	c.restart(t, 1)
+	r := await(t, got)
+	require.NoError(t, r.err, "a Lock rides out what passes")
+	require.Greater(t, r.hold.Fence(), hold.Fence())
+	unlock(t, r.hold)
 }
 
 // One unlock wakes one waiter of each process, not all.

@@ -17,25 +17,34 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		t.Parallel()
-		c := newCluster(t, 1)
-		admin := c.client(t)
-		b := conform.Backend{
-			New:    func(t *testing.T) relock.Locker { return newLocker(t, c.client(t), opts...) },
-			Lease:  ttl,
-			Fair:   isFair(opts),
-			Fenced: true,
-			Faulty: func(t *testing.T) relock.Locker { return newLocker(t, c.faulty(t, stormy(t)), opts...) },
-			Break: func(t *testing.T, key string) {
-				_, err := admin.Delete(limited(t), "relock/lock/"+key, clientv3.WithPrefix())
-				require.NoError(t, err)
-			},
-			Left: func(t *testing.T, key string) []string { return keysOf(t, admin, key) },
-		}
-		if b.Fair {
-			b.Waiting = func(t *testing.T, key string) int { return max(0, len(keysOf(t, admin, key))-1) }
-		}
-		conform.Run(t, b)
+		conformance(t, 1, opts...)
 	})
+	t.Run("three members", func(t *testing.T) {
+		t.Parallel()
+		conformance(t, 3, etcdlock.WithFair())
+	})
+}
+
+func conformance(t *testing.T, members int, opts ...etcdlock.Option) {
+	t.Helper()
+	c := newCluster(t, members)
+	admin := c.client(t)
+	b := conform.Backend{
+		New:    func(t *testing.T) relock.Locker { return newLocker(t, c.client(t), opts...) },
+		Lease:  ttl,
+		Fair:   isFair(opts),
+		Fenced: true,
+		Faulty: func(t *testing.T) relock.Locker { return newLocker(t, c.faulty(t, stormy(t)), opts...) },
+		Break: func(t *testing.T, key string) {
+			_, err := admin.Delete(limited(t), "relock/lock/"+key+"/", clientv3.WithPrefix())
+			require.NoError(t, err)
+		},
+		Left: func(t *testing.T, key string) []string { return keysOf(t, admin, key) },
+	}
+	if b.Fair {
+		b.Waiting = func(t *testing.T, key string) int { return max(0, len(keysOf(t, admin, key))-1) }
+	}
+	conform.Run(t, b)
 }
 
 // stormy are faults that lose, delay and double one Txn in ten.

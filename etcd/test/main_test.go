@@ -5,11 +5,9 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock/etcd/test/internal/embedded"
 	children "github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -18,7 +16,6 @@ func TestMain(m *testing.M) {
 	children.RunChild(map[string]children.Role{"hold": holdRole, "patient": patientRole, "workers": workersRole})
 	redistest.Overlap()
 	code := m.Run()
-	stopExampleServer()
 	if left := leaked(); left != "" && code == 0 {
 		fmt.Fprintln(os.Stderr, "goroutines of a Locker are left:\n"+left)
 		code = 1
@@ -43,23 +40,4 @@ func leaked() string {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return strings.Join(left, "\n\n")
-}
-
-var examples struct {
-	once    sync.Once
-	address string
-	stop    func()
-	err     error
-}
-
-// exampleServer is started by the first example.
-func exampleServer() (address string, err error) {
-	examples.once.Do(func() { examples.address, examples.stop, examples.err = embedded.Start() })
-	return examples.address, examples.err
-}
-
-func stopExampleServer() {
-	if examples.stop != nil {
-		examples.stop()
-	}
 }

@@ -125,7 +125,7 @@ func TestRoomFindsMixUps(t *testing.T) {
 	require.NotEmpty(t, r.wrong(nil))
 
 	older := r.inside
-	_, err = admin.Delete(limited(t), "relock/lock/key")
+	_, err = admin.Delete(limited(t), "relock/lock/key/")
 	require.NoError(t, err)
 	enter()
 	r.enter(older)

@@ -72,6 +72,15 @@ func (c *cluster) stop(i int) {
 	}
 }
 
+// restart starts a member that was stopped, with the data that it had.
+func (c *cluster) restart(t testing.TB, i int) {
+	t.Helper()
+	cfg := c.members[i].Config()
+	member, err := embed.StartEtcd(&cfg)
+	require.NoError(t, err)
+	c.members[i], c.stopped[i] = member, false
+}
+
 // newSlowCluster is one member with the default clocks.
 func newSlowCluster(t testing.TB) *cluster {
 	t.Helper()
@@ -196,7 +205,7 @@ func keysOf(t testing.TB, client *clientv3.Client, name string) []string {
 	t.Helper()
 	var of []string
 	for _, key := range keys(t, client) {
-		if key == "relock/lock/"+name || strings.HasPrefix(key, "relock/lock/"+name+"/") {
+		if strings.HasPrefix(key, "relock/lock/"+name+"/") {
 			of = append(of, key)
 		}
 	}

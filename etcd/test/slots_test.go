@@ -18,7 +18,7 @@ import (
 // keyOfHold is where etcd has a hold.
 func keyOfHold(t testing.TB, client *clientv3.Client, hold relock.Hold) string {
 	t.Helper()
-	resp, err := client.Get(limited(t), "relock/lock/"+hold.Key(), clientv3.WithPrefix(), clientv3.WithMinCreateRev(hold.Fence()), clientv3.WithMaxCreateRev(hold.Fence()))
+	resp, err := client.Get(limited(t), "relock/lock/"+hold.Key()+"/", clientv3.WithPrefix(), clientv3.WithMinCreateRev(hold.Fence()), clientv3.WithMaxCreateRev(hold.Fence()))
 	require.NoError(t, err)
 	require.Len(t, resp.Kvs, 1)
 	return string(resp.Kvs[0].Key)

@@ -47,7 +47,7 @@ func run(round time.Duration, rounds int) error {
 
 // pairs prints how often a lock that nobody else wants is taken and given back in a second.
 func pairs(server string, round time.Duration, rounds, goroutines int) error {
-	fmt.Printf("\nlock and unlock, %d goroutines, a key each: pairs/s, median of %d rounds\n", goroutines, rounds)
+	fmt.Printf("\nlock and unlock, %d goroutines, a key each: pairs/s and ratios, medians of %d rounds\n", goroutines, rounds)
 	rates := map[string][]float64{}
 	for n := range rounds {
 		for _, kind := range turned(kinds, n) {
@@ -61,8 +61,8 @@ func pairs(server string, round time.Duration, rounds, goroutines int) error {
 		}
 	}
 	for _, kind := range kinds {
-		rate := median(rates[kind.name])
-		fmt.Printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n", kind.name, rate, rate/median(rates[mutexName]), rate/median(rates[putsName]))
+		of := rates[kind.name]
+		fmt.Printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n", kind.name, median(of), ratio(of, rates[mutexName]), ratio(of, rates[putsName]))
 	}
 	return nil
 }
@@ -104,8 +104,17 @@ func turned[T any](all []T, n int) []T {
 }
 
 func median(of []float64) float64 {
-	slices.Sort(of)
-	return of[len(of)/2]
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}
+
+// ratio is the median of the ratios round by round: a machine that gets slower does so for both.
+func ratio(of, to []float64) float64 {
+	ratios := make([]float64, len(of))
+	for n := range of {
+		ratios[n] = of[n] / to[n]
+	}
+	return median(ratios)
 }
 
 func at(of []time.Duration, percent int) time.Duration { return of[(len(of)-1)*percent/100] }

@@ -1,4 +1,4 @@
-package test
+package etcdlock_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
@@ -17,11 +16,7 @@ import (
 
 // exampleClient is one of a server that the examples share.
 func exampleClient() *clientv3.Client {
-	address, err := exampleServer()
-	if err != nil {
-		panic(err)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcdlock.ServerAddress()}})
 	if err != nil {
 		panic(err)
 	}
@@ -39,12 +34,12 @@ func Example() {
 	}
 	defer locker.Close()
 	err = relock.Do(context.Background(), locker, "orders/42", func(ctx context.Context) error {
-		fmt.Println("alone, until", ctx.Err() == nil)
+		fmt.Println("alone:", ctx.Err() == nil)
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// alone, until true
+	// alone: true
 	// <nil>
 }
 

@@ -1,0 +1,52 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type valueKey struct{}
+
+// A request has the values of its caller, such as gRPC metadata, but not its end: it ends with its limit or the Locker.
+func TestDetachedContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Locker{}
+		l.life, l.end = context.WithCancel(context.Background())
+		caller, leave := context.WithTimeout(context.WithValue(context.Background(), valueKey{}, "value"), time.Second)
+		defer leave()
+		ctx, cancel := l.detached(caller, 3*time.Second)
+		defer cancel()
+		child, stop := context.WithCancel(ctx)
+		defer stop()
+		time.Sleep(2 * time.Second)
+		if _, told := ctx.Deadline(); told || ctx.Value(valueKey{}) != "value" || child.Err() != nil {
+			t.Errorf("deadline told: %v, value %v, %v", told, ctx.Value(valueKey{}), child.Err())
+		}
+		<-child.Done()
+		if !errors.Is(child.Err(), context.DeadlineExceeded) {
+			t.Errorf("after its limit: %v", child.Err())
+		}
+		next, done := l.detached(caller, time.Hour)
+		defer done()
+		l.end()
+		<-next.Done()
+		if !errors.Is(next.Err(), context.Canceled) {
+			t.Errorf("after Close: %v", next.Err())
+		}
+	})
+}
+
+func TestLockersHaveShortNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 1000 {
+		id := newID()
+		if len(id) != 16 || seen[id] {
+			t.Fatalf("%q", id)
+		}
+		seen[id] = true
+	}
+}
