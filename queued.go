@@ -101,7 +101,7 @@ func (w *queued) send(ctx context.Context) outcome {
 	if gated {
 		<-w.line.gate
 	}
-	w.doubt, w.sent = w.doubt.merge(d), w.sent || !o.sent.IsZero()
+	w.doubt, w.sent = w.doubt.merge(d), w.sent || !o.sent.IsZero() || d.exists() // the second attempt may find no server
 	w.known = w.known && o.err == nil
 	q.mu.Lock()
 	w.sending = false

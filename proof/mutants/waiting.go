@@ -53,6 +53,13 @@ var clientFaults = []mutant{
 		test: "TestWaiterGivesUpInTheQueue",
 	},
 	{
+		name: "waiter: forgets the first attempt where the second finds no server",
+		file: "queued.go",
+		old:  "w.sent || !o.sent.IsZero() || d.exists()",
+		new:  "w.sent || !o.sent.IsZero()",
+		test: "TestServerGoesAwayBeforeItAnswers",
+	},
+	{
 		name: "waiter: all that are woken together send together",
 		file: "poll.go",
 		old:  "		w.crowd = true\n",
