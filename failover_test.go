@@ -128,6 +128,7 @@ func TestHoldSurvivesFailoverBehindOneAddress(t *testing.T) {
 		require.NoError(t, h.Err(), "lost, though the new master has the key")
 		return h.ValidUntil().After(moved.Add(2 * lease))
 	}, "not renewed")
+	require.NoError(t, NewRedisLock("another", c).TryLock(t.Context()), "the watchdog has seen it: no call need meet the old master")
 	require.NoError(t, h.Unlock(t.Context()))
 }
 

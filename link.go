@@ -58,6 +58,7 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 	}
 	if slices.ContainsFunc(outcomes, func(o outcome) bool { return isReadOnly(o.err) }) {
 		l.drop(conn)
+		l.driver.noteBreak() // so that no call meets the old master, too
 	}
 	return outcomes
 }

@@ -18,6 +18,13 @@ var answerFaults = []mutant{
 		test: "TestScriptsOnAReplicaThatHasTheLock",
 	},
 	{
+		name: "driver: a worker that meets the old master does not tell the pool",
+		file: "link.go",
+		old:  "		l.driver.noteBreak() // so that no call meets the old master, too\n",
+		new:  "",
+		test: "TestHoldSurvivesFailoverBehindOneAddress",
+	},
+	{
 		name: "Unlock: takes a replica's refusal for an earlier copy that did it",
 		file: "call.go",
 		old:  "	case isReadOnly(o.err): // nothing was done\n",
