@@ -145,6 +145,8 @@ func (m *machine) granted(t *machineT, o modelOwner, hold relock.Hold, at span, 
 // lengthen is what a request that sets an expiry does to the key.
 func (m *machine) lengthen(k *modelKey, at span, lease time.Duration) {
 	offset := m.clock.Offset()
+	// Where the expiry is later already, the script sets what is left of it anew: later by what it takes meanwhile, and by what is rounded.
+	k.ends.last = k.ends.last.Add(at.last.Sub(at.first) + time.Millisecond)
 	k.ends = k.ends.extended(at.add(offset + lease))
 }
 
