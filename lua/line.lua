@@ -32,12 +32,15 @@ local function line_up(client, period, now)
     redis.call('ZREM', KEYS[2], ARGV[1])
     stay(KEYS[2], period)
   end
-  if shows(stored[1], stored[2], now) == 'stale' then
+  local stale = shows(stored[1], stored[2], now) == 'stale'
+  if stale then
     beat(client, period)
-    stay(KEYS[3], period)
   end
   if not newest or tonumber(ticket) > newest then
     redis.call('HSET', KEYS[3], 't', ticket)
+  end
+  if stale then
+    stay(KEYS[3], period)
   end
   return ticket
 end

@@ -36,6 +36,8 @@ end
 put_back(missing)
 if stay(KEYS[2], period) == 0 and state ~= 'reserved' then
   redis.call('DEL', KEYS[3]) -- nobody is queued: this poll has crossed the end of the last wait, or its grant
+else
+  stay(KEYS[3], period)
 end
 
 local code, name = 1, ''

@@ -31,7 +31,8 @@ end
 
 local info = redis.call('INFO', 'server')
 local server = string.match(info, 'run_id:(%x+)')
-local up = tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) -- a server that does not say makes this an error
+-- A server that does not say makes this an error; where the clock was set back to before its start, it has just started.
+local up = math.max(0, tonumber(string.match(info, 'uptime_in_seconds:(%-?%d+)')))
 if up < least then
   return {6, server, up}
 end

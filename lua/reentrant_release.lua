@@ -50,7 +50,7 @@ if keep == 0 then
   end
   return give_back()
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[1], 'hold', 'kept:' .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[5]) -- last, see queue.lua
 return 1

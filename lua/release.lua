@@ -38,5 +38,5 @@ if held ~= ARGV[1] then
 end
 -- PEXPIRE is never refused for want of memory, and lets the SET after it pass.
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
 return 1

@@ -18,6 +18,7 @@ if state == 'error' then
 end
 local heard = pulse(period)
 if state == 'alien' then
+  stay(KEYS[3], period)
   return {-1, '', redis.call('PTTL', KEYS[1]), heard}
 end
 
@@ -64,6 +65,8 @@ end
 put_back(missing)
 if stay(KEYS[2], period) == 0 then
   redis.call('DEL', KEYS[3]) -- nobody is queued
+else
+  stay(KEYS[3], period)
 end
 
 together = 16 -- a poll has enough to do; the others come along with the claims

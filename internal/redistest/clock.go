@@ -21,7 +21,7 @@ var clockSource []byte
 // Clock is the wall clock of one server, which the test can move. It runs as fast as any other, and keeps its offset over Kill and Boot.
 type Clock struct {
 	server *Server
-	path   string // of the offset, which the server has mapped
+	path   string // of what the server has mapped
 	offset time.Duration
 }
 
@@ -86,6 +86,25 @@ func (c *Clock) Advance(tb testing.TB, d time.Duration) {
 	}
 }
 
+// AdvanceAtReading moves the clock by d when the server reads it for the n-th time from now: the way to move it while a script runs.
+func (c *Clock) AdvanceAtReading(tb testing.TB, n int, d time.Duration) {
+	tb.Helper()
+	c.put(tb, c.offset, time.Duration(n), d)
+}
+
+// Settle ends what AdvanceAtReading has begun. It says whether the clock was moved.
+func (c *Clock) Settle(tb testing.TB) (moved bool) {
+	tb.Helper()
+	all, err := os.ReadFile(c.path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	before := c.offset
+	c.offset = time.Duration(binary.NativeEndian.Uint64(all))
+	c.write(tb)
+	return c.offset != before
+}
+
 // Offset is how far the server's clock is ahead of that of the machine.
 func (c *Clock) Offset() time.Duration { return c.offset }
 
@@ -94,12 +113,22 @@ func (c *Clock) Now() time.Time { return time.Now().Round(0).Add(c.offset) }
 
 func (c *Clock) write(tb testing.TB) {
 	tb.Helper()
+	c.put(tb, c.offset, 0, 0)
+}
+
+// put fills the file, see preload/clock.c.
+func (c *Clock) put(tb testing.TB, numbers ...time.Duration) {
+	tb.Helper()
+	var all []byte
+	for _, n := range numbers {
+		all = binary.NativeEndian.AppendUint64(all, uint64(n))
+	}
 	file, err := os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE, 0o600) // the same file, since the server has it mapped
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer file.Close() //nolint:errcheck // WriteAt has reported what matters
-	if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(c.offset)), 0); err != nil {
+	if _, err := file.WriteAt(all, 0); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -102,10 +102,24 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptsNoPermissionForAnExpiry",
 	},
 	{
+		name: "enqueue: beats without an expiry, where the server's clock is set back meanwhile",
+		file: "lua/line.lua",
+		old:  "    beat(client, period)\n",
+		new:  "    beat(client, period)\n    stay(KEYS[3], period)\n    stale = false\n",
+		test: "TestClockIsSetBackWithinAScript",
+	},
+	{
+		name: "poll: beats without an expiry, where the server's clock is set back meanwhile",
+		file: "lua/poll.lua",
+		old:  "else\n  stay(KEYS[3], period)\nend\n",
+		new:  "end\n",
+		test: "TestClockIsSetBackWithinAScript",
+	},
+	{
 		name: "enqueue: does not show that its client lives",
 		file: "lua/line.lua",
-		old:  "if shows(stored[1], stored[2], now) == 'stale' then",
-		new:  "if not now then",
+		old:  "local stale = shows(stored[1], stored[2], now) == 'stale'",
+		new:  "local stale = not now",
 		test: "TestQueueScriptPulse",
 	},
 	{

@@ -161,6 +161,20 @@ var reentrantFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
+		name: "release after a minimum hold: kept for ever, where the server's clock is set back meanwhile",
+		file: "lua/release.lua",
+		old:  "ARGV[3], 'PX', ARGV[2])",
+		new:  "ARGV[3], 'KEEPTTL')",
+		test: "TestClockIsSetBackWithinAScript",
+	},
+	{
+		name: "reentrant release after a minimum hold: kept for ever, where the server's clock is set back meanwhile",
+		file: "lua/reentrant_release.lua",
+		old:  "redis.call('HDEL', KEYS[1], ARGV[1])\nredis.call('HSET', KEYS[1], 'hold', 'kept:' .. ARGV[2])\nredis.call('PEXPIRE', KEYS[1], ARGV[5]) -- last, see queue.lua\n",
+		new:  "redis.call('PEXPIRE', KEYS[1], ARGV[5])\nredis.call('HDEL', KEYS[1], ARGV[1])\nredis.call('HSET', KEYS[1], 'hold', 'kept:' .. ARGV[2])\n",
+		test: "TestClockIsSetBackWithinAScript",
+	},
+	{
 		name: "reentrant release: hold id ignored",
 		file: "lua/reentrant_release.lua",
 		old:  "if hold ~= ARGV[2] and hold ~= ARGV[7] then",

@@ -1,0 +1,95 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A clock that is set back while a script runs, at any of its readings, leaves no key without an expiry. Redis before 7.2 takes
+// one that was set after the jump for over: what the script writes to the key then makes it anew.
+func TestClockIsSetBackWithinAScript(t *testing.T) {
+	t.Parallel()
+	s, clock := redistest.StartWithClock(t)
+	b := newScriptBench(t, s)
+	var jumps int
+	for name, scripts := range scriptsWithExpiry() {
+		jumps += b.setBackWithin(clock, name, scripts)
+	}
+	require.Greater(t, jumps, 500)
+}
+
+// setBackWithin runs the last of the scripts again and again, and sets the clock back at one more reading each time. It returns how often
+// that was.
+func (b *scriptBench) setBackWithin(clock *redistest.Clock, name string, scripts []scripted) (jumps int) {
+	const jump = 10 * time.Minute
+	last := len(scripts) - 1
+	for reading, past := 1, 0; past < 3; reading++ { // what the server reads beside the script differs by a few
+		b.do("FLUSHALL")
+		for _, s := range scripts[:last] {
+			_, err := b.try(s)
+			require.NoError(b, err, name)
+		}
+		clock.AdvanceAtReading(b, reading, -jump)
+		_, err := b.try(scripts[last])
+		require.NoError(b, err, name)
+		if !clock.Settle(b) {
+			past++
+			continue
+		}
+		jumps++
+		b.requireExpiries(name, reading)
+		clock.Advance(b, jump)
+	}
+	return jumps
+}
+
+func (b *scriptBench) requireExpiries(name string, reading int) {
+	b.Helper()
+	keys, err := redis.Strings(b.do("KEYS", "*"), nil)
+	require.NoError(b, err)
+	for _, key := range keys {
+		require.NotEqual(b, int64(-1), b.do("PTTL", key), "%s, set back at reading %d: %s %s stays for ever", name, reading, key, b.content(key))
+	}
+}
+
+// scriptsWithExpiry are scripts that set an expiry, each the last of its list, behind what makes its case.
+func scriptsWithExpiry() map[string][]scripted {
+	all := map[string][]scripted{
+		"acquire":           {{script: acquireScript.fenced, args: []any{plain1, "", 60_000}}},
+		"reentrant acquire": {{script: reentrantAcquireScript.fenced, args: []any{"o", "h", 60_000, "info"}}},
+		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.enter(2, 2, time.Hour)},
+		"reentrant renew":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.renew(time.Hour)},
+		"redlock, taken":    {{script: acquireScript, args: []any{plain2, "", 60_000}}, {script: redlockWaitScript, args: []any{plain1, 60_000, 0, "c1:1:q", 400}}},
+	}
+	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
+		first, w, next := waitNamed("c9", 1, letters), waitNamed("c1", 1, letters), waitNamed("c1", 2, letters)
+		kept := scripted{script: releaseScript, args: []any{first.body(), 1000, "relock/1|k|kept"}}
+		if letters[0] == 'r' {
+			kept = scripted{script: reentrantReleaseScript, args: []any{first.body(), first.hold(), 0, 2, 1000}}
+		}
+		all[letters+" try"] = []scripted{first.try()}
+		all[letters+" kept"] = []scripted{first.try(), kept}
+		all[letters+" enqueue"] = []scripted{first.try(), w.enqueue()}
+		all[letters+" enqueue another"] = []scripted{first.try(), w.enqueue(), next.enqueue()}
+		all[letters+" poll"] = []scripted{first.try(), w.enqueue(), pollAs("c1")}
+		all[letters+" poll, put back"] = []scripted{first.try(), pollAs("c1", string(w), "1000")}
+		all[letters+" release"] = []scripted{first.try(), w.enqueue(), pollAs("c1"), first.release()}
+	}
+	for _, letters := range []string{"su", "sf", "wu", "wf"} {
+		first, w := rwWaitNamed("c9", 1, "w"+letters[1:]), rwWaitNamed("c1", 1, letters)
+		all[letters+" try"] = []scripted{first.try()}
+		all[letters+" enter"] = []scripted{first.try(), first.enter(1, 1, 2, time.Hour)}
+		all[letters+" renew"] = []scripted{first.try(), first.renew(time.Hour)}
+		all[letters+" downgrade"] = []scripted{first.try(), first.enter(1, 1, 2, time.Hour), w.enqueue(), first.leave(1, 0, 3)}
+		all[letters+" enqueue"] = []scripted{first.try(), w.enqueue()}
+		all[letters+" poll"] = []scripted{first.try(), w.enqueue(), rwPollAs("c1")}
+		all[letters+" poll, put back"] = []scripted{first.try(), rwPollAs("c1", string(w.scriptWait), "1000")}
+		all[letters+" release"] = []scripted{first.try(), w.enqueue(), rwPollAs("c1"), first.release()}
+	}
+	return all
+}
