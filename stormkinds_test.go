@@ -52,7 +52,7 @@ func TestStormAtTheServer(t *testing.T) {
 		func() {
 			s.Kill(t)
 			time.Sleep(rand.N(300 * time.Millisecond))
-			s.Boot(t)
+			s.BootAndLoad(t)
 		},
 		func() {
 			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
