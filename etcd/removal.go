@@ -93,6 +93,12 @@ func (r *removal) isMoot() bool {
 	return r.locker.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
 }
 
+// isDone says that nothing is left to be sent: the key goes with its leases, and so does the one under which late requests
+// would make it again.
+func (r *removal) isDone() bool {
+	return r.isMoot() && (r.cancel == "" || r.locker.life.Err() != nil || r.origin.check() != nil)
+}
+
 // finish ends what was there for the key alone. Once a request was answered the key is gone, and late copies of others are
 // kept out.
 func (r *removal) finish(removed bool) {
@@ -108,7 +114,7 @@ func (r *removal) finish(removed bool) {
 func (l *Locker) clean(r *removal) {
 	l.tasks.start(func() {
 		var p pauses
-		for !r.isMoot() {
+		for !r.isDone() {
 			if _, err := r.send(l.life, l.limit()); err == nil {
 				r.finish(true)
 				return

@@ -125,13 +125,13 @@ func (s *session) loseLocked(why error) {
 	})
 }
 
-// endGrantsLocked ends what stands under the session. It returns the removals of keys that may stand under another lease:
-// they do not go with this one.
+// endGrantsLocked ends what stands under the session. It returns the removals of keys that may stand under another lease,
+// or be made there by a late request: they do not go with this one.
 func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	for g := range s.grants {
 		g.endLocked(why)
 		g.slot.leaveLocked(false) // the key goes with the lease at the server, which is later
-		if g.also != nil {
+		if g.also != nil || g.doubt && g.origin != s {
 			astray = append(astray, g.removalLocked())
 		}
 	}

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -169,4 +170,51 @@ func revokeEmpty(t testing.TB, client *clientv3.Client) {
 			require.NoError(t, err)
 		}
 	}
+}
+
+// A request that makes the key and comes late finds itself kept out, though the hold that it was for has moved to a lease of its own and
+// was lost with it.
+func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		admin, f := c.client(t), newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		unlock(t, lock(t, l, "warm"))
+		for name, end := range map[string]func(private clientv3.LeaseID){
+			"lease revoked": func(private clientv3.LeaseID) {
+				_, err := admin.Revoke(limited(t), private)
+				require.NoError(t, err)
+			},
+			"key deleted": func(clientv3.LeaseID) {
+				_, err := admin.Delete(limited(t), "relock/lock/key/", clientv3.WithPrefix())
+				require.NoError(t, err)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				shared := leases(t, admin)
+				late := f.on("Txn", 1, delay)
+				hold := lock(t, l, "key") // by a second copy
+				require.NoError(t, hold.Extend(limited(t), 3*ttl))
+				private := slices.DeleteFunc(leases(t, admin), func(id clientv3.LeaseID) bool { return slices.Contains(shared, id) })
+				require.Len(t, private, 1)
+				cancelled := countCancelled(t, admin)
+				end(private[0])
+				<-hold.Context().Done()
+				soon(t, "late requests are kept out", func() bool { return countCancelled(t, admin) > cancelled })
+				f.letGo(late)
+				require.Empty(t, keysOf(t, admin, "key"))
+			})
+		}
+	})
+}
+
+func leases(t testing.TB, client *clientv3.Client) (ids []clientv3.LeaseID) {
+	t.Helper()
+	resp, err := client.Leases(limited(t))
+	require.NoError(t, err)
+	for _, lease := range resp.Leases {
+		ids = append(ids, lease.ID)
+	}
+	return ids
 }

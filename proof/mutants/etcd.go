@@ -272,4 +272,20 @@ var etcdFaults = []mutant{
 		in:   inEtcd,
 		test: "TestSuspendedMachineHasLostItsHolds",
 	},
+	{
+		name: "etcd: a late request makes the key of a hold again that was lost with the lease it had moved to",
+		file: "etcd/session.go",
+		old:  " || g.doubt && g.origin != s",
+		new:  "",
+		in:   onRealEtcd,
+		test: "TestLateRequestAfterTheLossOfAMovedHold",
+	},
+	{
+		name: "etcd: keeps late requests out only while the lease is there that the key has moved to",
+		file: "etcd/removal.go",
+		old:  "return r.isMoot() && (r.cancel == \"\" || r.locker.life.Err() != nil || r.origin.check() != nil)",
+		new:  "return r.isMoot()",
+		in:   onRealEtcd,
+		test: "TestLateRequestAfterTheLossOfAMovedHold",
+	},
 }
