@@ -54,7 +54,7 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	}
 	t.seat.comeBack()
 	if answered && o.reply != int64(answerOurs) {
-		err = l.judge(o, 0, !d.exists())
+		err = l.judge(o, 0, true) // had an earlier copy done it, this one would have found the next hold
 		l.takeSpared().goneWith(ErrLockLost)
 		return true, err
 	}

@@ -154,6 +154,23 @@ func TestTransferFindsTheLoss(t *testing.T) {
 	q.requireForgotten()
 }
 
+// So it does where the connection breaks under the first request: had the lock gone to the next call by that, the second one would say so.
+func TestTransferFindsTheLossBehindABreak(t *testing.T) {
+	t.Parallel()
+	q, proxy := newTransferBenchBehind(t)
+	h := q.take(q.clients[0])
+	w := q.sits(t.Context(), 0)
+	q.server.Do(t, "DEL", q.key)
+	fresh(h)
+	proxy.On(transferOnly, 1, faults.CutBefore)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+	require.Equal(t, 2, proxy.Count(transferOnly))
+	q.unlock(w.granted())
+	q.requireNothingLeft()
+	q.requireNoLines()
+	q.requireForgotten()
+}
+
 // The owner of the call may have a hold that was lost and is not unlocked: the call is told so, and the lock is free.
 func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	t.Parallel()

@@ -143,4 +143,11 @@ var transferFaults = []mutant{
 		new:  "redis.pcall('ZSCORE', KEYS[2], ARGV[6])",
 		test: "TestQueueScriptReleaseTakesAWaitOut",
 	},
+	{
+		name: "transfer: takes a lock that is gone for one that an earlier copy has passed on",
+		file: "transfer.go",
+		old:  "err = l.judge(o, 0, true)",
+		new:  "err = l.judge(o, 0, !d.exists())",
+		test: "TestTransferFindsTheLossBehindABreak",
+	},
 }
