@@ -214,6 +214,17 @@ func releaseTakesAWaitOut(t *testing.T, letters string) {
 			b.requireHandedTo(tt.chosen, nil)
 		})
 	}
+	if letters[0] == 'r' { // no plain lock is passed on that is to be kept
+		t.Run("kept", func(t *testing.T) {
+			b := newQueueScripts(t, s)
+			require.Equal(t, "1", b.code(holder.try()))
+			b.line(time.Minute, spared)
+			script := release()
+			script.args[4] = 1000
+			require.Equal(t, "1", b.code(script))
+			require.Empty(t, b.waits())
+		})
+	}
 	t.Run("others' lock", func(t *testing.T) {
 		b := newQueueScripts(t, s)
 		require.Equal(t, "1", b.code(next.try()))

@@ -44,10 +44,10 @@ if count > 0 then
   end
   return 1
 end
+if ARGV[6] and #KEYS == 3 then
+  redis.pcall('ZREM', KEYS[2], ARGV[6])
+end
 if keep == 0 then
-  if ARGV[6] and #KEYS == 3 then
-    redis.pcall('ZREM', KEYS[2], ARGV[6])
-  end
   return give_back()
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
