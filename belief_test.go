@@ -89,16 +89,16 @@ func TestBeliefsEndInTheirOrder(t *testing.T) {
 		require.NoError(t, err)
 		return h
 	}
-	long, short, extended, unlocked := take("long", 2*time.Second), take("short", 500*time.Millisecond), take("extended", 400*time.Millisecond), take("unlocked", 300*time.Millisecond)
-	require.NoError(t, extended.Extend(t.Context(), time.Second))
-	require.NoError(t, unlocked.Unlock(t.Context()))
 	start := time.Now()
+	long, short, extended, unlocked := take("long", 2*time.Second), take("short", 700*time.Millisecond), take("extended", 900*time.Millisecond), take("unlocked", 900*time.Millisecond)
+	require.NoError(t, extended.Extend(t.Context(), 1300*time.Millisecond))
+	require.NoError(t, unlocked.Unlock(t.Context()))
 	for _, tt := range []struct {
 		hold  Hold
 		after time.Duration
-	}{{short, 500 * time.Millisecond}, {extended, time.Second}, {long, 2 * time.Second}} {
+	}{{short, 700 * time.Millisecond}, {extended, 1300 * time.Millisecond}, {long, 2 * time.Second}} {
 		require.ErrorIs(t, endedWithin(t, tt.hold.Context(), 5*time.Second), ErrLockLost)
-		require.Greater(t, time.Since(start), tt.after*7/10, tt.hold.Key())
+		require.Greater(t, time.Since(start), tt.after-drift(tt.after), tt.hold.Key())
 		require.Less(t, time.Since(start), tt.after+time.Second, tt.hold.Key())
 	}
 	require.ErrorIs(t, context.Cause(unlocked.Context()), ErrNotHeld)

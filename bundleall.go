@@ -41,42 +41,56 @@ func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n in
 const straggle = 10 * time.Millisecond
 
 // giveBack releases all parts. It returns when it knows whether as many as the hold needs were still ours, or a moment
-// later; the others go on.
+// later; the others go on. A hold of several keys waits for all of them, also when one was lost: they are on one server,
+// and what comes next finds them free.
 func (b *bundle) giveBack(start time.Time) error {
 	results, left := b.each(maxAtOnce, func(h *level) error { return h.unlockInTurn(start) })
-	ours, open := 0, left
-	var lost, failed []error
+	t := tally{need: b.need, open: left}
 	var enough <-chan time.Time
 	for ; left > 0; left-- {
-		var r result
 		select {
-		case r = <-results:
+		case r := <-results:
+			t.count(r, b.name)
 		case <-enough:
-			return nil
+			return t.verdict()
 		}
-		switch {
-		case r.err == nil:
-			ours++
-		case errors.Is(r.err, ErrLockLost), errors.Is(r.err, ErrNotHeld):
-			open--
-			lost = append(lost, b.name(r))
-		default:
-			failed = append(failed, b.name(r))
-		}
-		if ours >= b.need && enough == nil {
+		if enough == nil && b.keys == nil && t.isDecided() {
 			enough = time.After(straggle)
 		}
-		if open < b.need {
-			return joined(gone(ErrLockLost), lost)
-		}
 	}
-	if ours >= b.need {
+	return t.verdict()
+}
+
+// tally is what is known of parts that are given back.
+type tally struct {
+	need, open, ours int // open are those that may still be ours
+	lost, failed     []error
+}
+
+func (t *tally) count(r result, name func(result) error) {
+	switch {
+	case r.err == nil:
+		t.ours++
+	case errors.Is(r.err, ErrLockLost), errors.Is(r.err, ErrNotHeld):
+		t.open--
+		t.lost = append(t.lost, name(r))
+	default:
+		t.failed = append(t.failed, name(r))
+	}
+}
+
+func (t *tally) isDecided() bool { return t.ours >= t.need || t.open < t.need }
+
+func (t *tally) verdict() error {
+	switch {
+	case t.ours >= t.need:
 		return nil
-	}
-	if !slices.ContainsFunc(failed, func(err error) bool { return !errors.Is(err, ErrClosed) }) {
+	case t.open < t.need:
+		return joined(gone(ErrLockLost), t.lost)
+	case !slices.ContainsFunc(t.failed, func(err error) bool { return !errors.Is(err, ErrClosed) }):
 		return ErrClosed
 	}
-	return joined(ErrUnconfirmed, failed)
+	return joined(ErrUnconfirmed, t.failed)
 }
 
 // extend lengthens the leases of all parts, and returns as soon as enough of them are.

@@ -138,7 +138,7 @@ func TestMultiLockFencing(t *testing.T) {
 func TestRedLockFencing(t *testing.T) {
 	t.Parallel()
 	servers := newRedServers(t, 5)
-	b := newRedBench(t, servers, WithCommandTimeout(200*time.Millisecond))
+	b := newRedBench(t, servers, WithCommandTimeout(600*time.Millisecond))
 	l := b.lock(b.clients, WithFencing())
 	require.NoError(t, l.Do(t.Context(), nothing)) // they have met
 	b.requireFree(time.Second)

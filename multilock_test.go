@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -243,7 +245,7 @@ func TestMultiLockIsShared(t *testing.T) {
 func TestMultiLockOutcomes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s, WithCommandTimeout(200*time.Millisecond))
+	c := newTestClient(t, s, WithCommandTimeout(500*time.Millisecond))
 	keys := []string{"a", "b"}
 	l := NewMultiLock(keys, c)
 	require.NoError(t, l.Lock(t.Context()))
@@ -271,6 +273,20 @@ func TestMultiLockOutcomes(t *testing.T) {
 	err = l.Lock(t.Context())
 	require.Error(t, err)
 	require.True(t, IsRetryableErr(err), "%v", err)
+}
+
+// An Unlock that finds one key lost returns when the others are free.
+func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	l := NewMultiLock([]string{"a", "b"}, c)
+	require.NoError(t, l.Lock(t.Context()))
+	s.Do(t, "DEL", keyOf(c, "b"))
+	proxy.On(func(args []string) bool { return slices.Contains(args, keyOf(c, "a")) }, 1, faults.DelayRequest(200*time.Millisecond))
+	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "a")))
 }
 
 // To unlock many keys takes no longer than one command may, also when the server is silent.
