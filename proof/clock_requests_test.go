@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -27,15 +28,19 @@ func TestNoRequestDependsOnTheClientsClock(t *testing.T) {
 	c := serverClient(t, p.Network, p.Address)
 	begun := time.Now()
 	useEverything(t, s, c)
+	tickets := waitForEverything(t, s, p, c)
 	seen := p.Seen()
 	words, informal := 0, 0
 	for _, r := range seen {
-		require.Contains(t, []string{"SET", "EVAL", "EVALSHA"}, r.Name)
+		require.Contains(t, []string{"SET", "EVAL", "EVALSHA", "SUBSCRIBE"}, r.Name)
 		for _, arg := range r.Args[1:] {
 			words++
 			if m := since.FindStringSubmatch(arg); m != nil {
 				informal++
 				arg = m[1]
+			}
+			if tickets[arg] {
+				continue // by which the server's clock has ordered the wait
 			}
 			require.False(t, isWallTime(arg, begun), "%s carries the time of day: %q", r.Name, arg)
 			for _, absolute := range []string{"PXAT", "EXAT", "EXPIREAT"} {
@@ -69,6 +74,56 @@ func useEverything(t *testing.T, s *redistest.Server, c *relock.Client) {
 		s.Do(t, "SCRIPT", "FLUSH") // the next release is sent in full
 		require.NoError(t, next.Unlock(t.Context()))
 	}
+}
+
+// waitForEverything makes every kind of request of a wait: one that is given up, and one that is granted. It returns the tickets that the
+// server has given out.
+func waitForEverything(t *testing.T, s *redistest.Server, p *faults.Proxy, c *relock.Client) map[string]bool {
+	t.Helper()
+	holder, tickets := clientOf(t, s), map[string]bool{}
+	scripts := map[string]faults.Match{}
+	for _, name := range []string{"enqueue", "poll", "claim", "cancel"} {
+		digest, err := redis.String(s.Do(t, "SCRIPT", "LOAD", scriptSources(t)[name]), nil)
+		require.NoError(t, err)
+		scripts[name] = faults.Script(digest)
+	}
+	for _, kind := range serverKinds {
+		for _, mode := range [][]relock.LockOption{nil, {relock.WithFair()}} {
+			held, err := kind.lock("contended", holder, mode...).TryAcquire(t.Context())
+			require.NoError(t, err)
+			wait := kind.lock("contended", c, append(mode, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond))...)
+			for _, giveUp := range []bool{true, false} {
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					hold, err := wait.Acquire(ctx)
+					if err == nil {
+						err = hold.Unlock(t.Context())
+					}
+					ended <- err
+				}()
+				require.True(t, p.Await(scripts["poll"], p.Count(scripts["poll"])+1, patience), "one that waits polls")
+				waits, err := redis.StringMap(s.Do(t, "ZRANGE", serverKey("contended")+":q", 0, -1, "WITHSCORES"), nil)
+				require.NoError(t, err)
+				require.Len(t, waits, 1)
+				for _, ticket := range waits {
+					tickets[ticket] = true
+				}
+				if giveUp {
+					cancel()
+					require.ErrorIs(t, <-ended, context.Canceled)
+				} else {
+					require.NoError(t, held.Unlock(t.Context()))
+					require.NoError(t, <-ended)
+				}
+				cancel()
+			}
+		}
+	}
+	for name, match := range scripts {
+		require.True(t, p.Await(match, 1, patience), name)
+	}
+	return tickets
 }
 
 // isWallTime says whether a word has a number in it that is about now, in any unit from seconds to nanoseconds.

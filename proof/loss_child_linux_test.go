@@ -70,7 +70,7 @@ func (l *losers) acquire(count int) error {
 		group.Go(func() {
 			client, err := newProcessClient(l.self.Args[0], l.self.Args[1])
 			if err == nil {
-				lock := newLockOf(kindsOfLocks[i/lossFaults%2], lossKey(i), client, relock.WithWatchdog(l.lease))
+				lock := newLockOf(lossKind(i), lossKey(i), client, relock.WithWatchdog(l.lease))
 				l.holds[i], err = lock.Acquire(context.Background())
 			}
 			l.clients[i], errs[i] = client, err
@@ -98,7 +98,7 @@ func (l *losers) see(contexts []context.Context) {
 	}
 }
 
-// watch waits for all the ends. Err is asked of every other hold only, since it ends the context itself when the time has come.
+// watch waits for all the ends.
 func (l *losers) watch(contexts []context.Context) {
 	var group sync.WaitGroup
 	for i := range l.holds {
@@ -107,7 +107,7 @@ func (l *losers) watch(contexts []context.Context) {
 			l.ended[i].CompareAndSwap(0, faults.Now())
 			l.self.Emit("context", i, l.ended[i].Load(), errors.Is(context.Cause(contexts[i]), relock.ErrLockLost))
 		})
-		if i%2 == 0 {
+		if asksErr(i) {
 			group.Go(func() {
 				for l.ask(i) {
 					time.Sleep(time.Millisecond)

@@ -15,13 +15,22 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// lossFaults is the number of faults that end a hold. From a moment on that is drawn for each hold:
+// lossFaults end holds, one each in turn. From a moment on that is drawn for each hold:
 //
 //   - 0: its requests are lost,
 //   - 1: its renewals are executed, and their answers are lost,
-//   - 2: the answer to one renewal comes late, and later requests are lost,
+//   - 2: the answer to the last renewal comes late, and later requests are lost,
 //   - 3: the answer to the acquire comes late, and later requests are lost.
-const lossFaults = 4
+var lossFaults = [8]int{0, 1, 2, 3, 2, 2, 2, 2}
+
+func lossFault(i int) int { return lossFaults[i%len(lossFaults)] }
+
+// lossKind is the kind of the i-th lock.
+func lossKind(i int) string { return kindsOfLocks[i/len(lossFaults)%2] }
+
+// asksErr says whether Err is asked of the i-th hold: of every other one, since it ends the context itself when the time has come; of each
+// kind of lock under each fault.
+func asksErr(i int) bool { return (i+i/(2*len(lossFaults)))%2 == 0 }
 
 // loser is a process whose holds are lost.
 type loser struct {
@@ -48,13 +57,13 @@ func (r *loserRun) breakConnections(digests map[string]string, random *rand.Rand
 		held := ofKey(lossKey(i))
 		moment := time.Duration(random.Int64N(int64(r.lease)))
 		late := faults.Delay(r.lease / 10) // much more than the drift, and less than a command may take
-		if i%lossFaults == 3 {
+		if lossFault(i) == 3 {
 			moment = 0
 			r.proxy.On(held, 1, late)
 		}
 		r.proxy.On(bothMatch(held, release), faults.Every, faults.DropRequest)
 		broken := afterMoment(held, moment)
-		switch i % lossFaults {
+		switch lossFault(i) {
 		case 1:
 			r.proxy.On(bothMatch(broken, renewal), faults.Every, faults.DropAnswer)
 		case 2:
@@ -152,7 +161,7 @@ func (r *loserRun) run(random *rand.Rand) []loss {
 	child.Next("over", patience)
 	losses := make([]loss, r.count)
 	for i := range losses {
-		losses[i] = loss{name: fmt.Sprintf("hold %d, fault %d, %d spinners", i, i%lossFaults, r.spinners), gone: ends[i], starved: r.spinners > 0}
+		losses[i] = loss{name: fmt.Sprintf("hold %d, fault %d, %d spinners", i, lossFault(i), r.spinners), gone: ends[i], starved: r.spinners > 0}
 	}
 	r.read(child.Events(), losses)
 	renewals := r.proxy.Count(eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"])))
@@ -193,10 +202,10 @@ func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 	lease := pick(3*time.Second, 2*time.Second)
 	var losses []loss
 	if *long { // one after the other, as they disturb each other
-		losses = loseTogether(t, random, []loser{{lease, 50, 0}, {lease, 50, 0}, {lease, 50, 0}})
-		losses = append(losses, loseTogether(t, random, []loser{{lease, 50, 200}})...)
+		losses = loseTogether(t, random, []loser{{lease, 80, 0}, {lease, 80, 0}, {lease, 80, 0}})
+		losses = append(losses, loseTogether(t, random, []loser{{lease, 80, 200}})...)
 	} else {
-		losses = loseTogether(t, random, []loser{{lease, 12, 0}, {lease, 8, 20}})
+		losses = loseTogether(t, random, []loser{{lease, 16, 0}, {lease, 8, 20}})
 	}
 	v := judgeLosses(losses, lossDrift(lease))
 	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s; for the context %d "+
@@ -206,7 +215,8 @@ func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 		t.Log(text)
 	}
 	require.Empty(t, v.violations)
-	require.Equal(t, pick(100, 10), v.asked)
+	require.Equal(t, v.runs/2, v.asked)
+	require.GreaterOrEqual(t, v.runs-v.excluded-v.starved, pick(40, 0), "too few contexts were judged")
 }
 
 // loseTogether runs the processes at the same time.

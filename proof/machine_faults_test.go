@@ -48,6 +48,9 @@ func (m *machine) expiry(k *modelKey) time.Duration {
 // forgetScriptsCommand makes the server ask for the sources again.
 func (m *machine) forgetScriptsCommand(t *machineT) { m.do(t, "SCRIPT", "FLUSH") }
 
+// cutSubscriptionsCommand leaves waiters to their polls for a while.
+func (m *machine) cutSubscriptionsCommand(t *machineT) { m.do(t, "CLIENT", "KILL", "TYPE", "pubsub") }
+
 // deleteCommand is an operator who deletes a key. Its holder is not told.
 func (m *machine) deleteCommand(t *machineT) {
 	lock := rapid.SampledFrom(machineLocks).Draw(t.T, "lock")

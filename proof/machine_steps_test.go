@@ -28,6 +28,7 @@ func (m *machine) commands() []command {
 		{"operator deletes the key", 2, true, m.deleteCommand},
 		{"another program takes the key", 1, true, m.overwriteCommand},
 		{"scripts are forgotten", 1, true, m.forgetScriptsCommand},
+		{"subscriptions are cut", 1, true, m.cutSubscriptionsCommand},
 		{"client crashes", 1, true, m.crashClientCommand},
 		{"server is killed and restarts", 1, true, m.restartServerCommand},
 		{"mistake", 1, true, m.mistakeCommand},
