@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -19,11 +18,7 @@ import (
 
 // Contexts that end right when a lock is granted leave neither a key nor a goroutine behind.
 func TestContextsThatEndAtTheGrant(t *testing.T) {
-	const goroutines = 3
-	rounds := 1000
-	if os.Getenv("RELOCK_TEST_LONG") != "" {
-		rounds = 20_000
-	}
+	const goroutines, rounds = 3, 3400
 	before := goleak.IgnoreCurrent()
 	t.Run("rounds", func(t *testing.T) {
 		s := newFaultServer(t)
