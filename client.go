@@ -32,6 +32,7 @@ type Client struct {
 
 	apart atomic.Bool // the server takes one key at a time, see MultiLock
 	met   atomic.Bool // by a RedLock, which knows what server it is
+	seen  atomic.Bool // whether the server evicts keys
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -176,12 +177,16 @@ func plain(reply any) any {
 	return reply
 }
 
-// Ping asks the server for a sign of life.
+// Ping asks the server for a sign of life. The first one also looks, by INFO, whether the server evicts keys when its memory
+// is full, and warns of it in the log: a lock that is evicted is lost.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
 	}
 	o := c.driver.call(ctx, limits{}, request{cmd: "PING"})
+	if o.err == nil {
+		c.warnOfEviction(ctx)
+	}
 	return wrap("ping", "", ended(ctx, o.err))
 }
 
