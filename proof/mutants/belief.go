@@ -129,4 +129,32 @@ var beliefFaults = []mutant{
 		new:  "strconv.FormatInt(0*utils.GoroutineID(), 10)",
 		test: "TestAnotherGoroutineIsAnotherOwner",
 	},
+	{
+		name: "suspend: nobody looks for it unless asked",
+		file: "vigil.go",
+		old:  "		case <-ticker.C:\n			v.look()\n",
+		new:  "		case <-ticker.C:\n",
+		test: "TestSuspendIsNoticedByItself",
+	},
+	{
+		name: "suspend: a grant that was asked for before is believed in",
+		file: "lease.go",
+		old:  "if err == nil && l.client.vigil.since(sent) {",
+		new:  "if err == nil && sent.IsZero() {",
+		test: "TestGrantOverASleep",
+	},
+	{
+		name: "suspend: the nodes of a RedLock do not look",
+		file: "vigil.go",
+		old:  "		one.hold.lease.client.vigil.look()\n",
+		new:  "		_ = one\n",
+		test: "TestSuspendedRedLockIsLostAtOnce",
+	},
+	{
+		name: "suspend: holds go on",
+		file: "vigil.go",
+		old:  "return endAll(v.client.allLeases(), (*lease).markLost)",
+		new:  "return endAll([]*lease{}, (*lease).markLost)",
+		test: "TestSuspendedMachineHasLostItsHolds",
+	},
 }
