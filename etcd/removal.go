@@ -57,7 +57,9 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	then, otherwise := []clientv3.Op{clientv3.OpDelete(r.key)}, []clientv3.Op(nil)
 	if r.cancel != "" {
 		put := clientv3.OpPut(r.cancel, "", clientv3.WithLease(r.origin.id))
-		then, otherwise = append(then, put), append(otherwise, put)
+		// Where the key is gone, a late request may have made it again.
+		again := clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.Value(r.key), "=", r.value)}, []clientv3.Op{clientv3.OpDelete(r.key)}, nil)
+		then, otherwise = append(then, put), append(otherwise, again, put)
 	}
 	resp, err := l.client.Txn(limited).If(r.owned).Then(then...).Else(otherwise...).Commit()
 	switch {

@@ -1,11 +1,11 @@
 package test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
@@ -172,8 +172,8 @@ func revokeEmpty(t testing.TB, client *clientv3.Client) {
 	}
 }
 
-// A request that makes the key and comes late finds itself kept out, though the hold that it was for has moved to a lease of its own and
-// was lost with it.
+// A request that makes the key and comes late finds itself kept out, or what it has made is deleted, though the hold that it was for has
+// moved to a lease of its own and was lost with it.
 func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -181,27 +181,34 @@ func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 		admin, f := c.client(t), newFaults()
 		l := newLocker(t, c.faulty(t, f), opts...)
 		unlock(t, lock(t, l, "warm"))
-		for name, end := range map[string]func(private clientv3.LeaseID){
-			"lease revoked": func(private clientv3.LeaseID) {
+		remove := func(key *mvccpb.KeyValue) {
+			_, err := admin.Delete(limited(t), string(key.Key))
+			require.NoError(t, err)
+		}
+		for name, end := range map[string]func(private clientv3.LeaseID, key *mvccpb.KeyValue){
+			"lease revoked": func(private clientv3.LeaseID, _ *mvccpb.KeyValue) {
 				_, err := admin.Revoke(limited(t), private)
 				require.NoError(t, err)
 			},
-			"key deleted": func(clientv3.LeaseID) {
-				_, err := admin.Delete(limited(t), "relock/lock/key/", clientv3.WithPrefix())
+			"key deleted": func(_ clientv3.LeaseID, key *mvccpb.KeyValue) { remove(key) },
+			"key deleted, and made again": func(_ clientv3.LeaseID, key *mvccpb.KeyValue) {
+				remove(key)
+				_, err := admin.Put(limited(t), string(key.Key), string(key.Value), clientv3.WithLease(clientv3.LeaseID(key.Lease))) // as the late request would
 				require.NoError(t, err)
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
-				shared := leases(t, admin)
 				late := f.on("Txn", 1, delay)
 				hold := lock(t, l, "key") // by a second copy
+				key := onlyKey(t, admin)
 				require.NoError(t, hold.Extend(limited(t), 3*ttl))
-				private := slices.DeleteFunc(leases(t, admin), func(id clientv3.LeaseID) bool { return slices.Contains(shared, id) })
-				require.Len(t, private, 1)
+				private := clientv3.LeaseID(onlyKey(t, admin).Lease)
+				require.NotEqual(t, clientv3.LeaseID(key.Lease), private)
 				cancelled := countCancelled(t, admin)
-				end(private[0])
+				end(private, key)
 				<-hold.Context().Done()
 				soon(t, "late requests are kept out", func() bool { return countCancelled(t, admin) > cancelled })
+				require.Empty(t, keysOf(t, admin, "key"))
 				f.letGo(late)
 				require.Empty(t, keysOf(t, admin, "key"))
 			})
@@ -209,12 +216,10 @@ func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 	})
 }
 
-func leases(t testing.TB, client *clientv3.Client) (ids []clientv3.LeaseID) {
+func onlyKey(t testing.TB, client *clientv3.Client) *mvccpb.KeyValue {
 	t.Helper()
-	resp, err := client.Leases(limited(t))
+	resp, err := client.Get(limited(t), "relock/lock/key/", clientv3.WithPrefix())
 	require.NoError(t, err)
-	for _, lease := range resp.Leases {
-		ids = append(ids, lease.ID)
-	}
-	return ids
+	require.Len(t, resp.Kvs, 1)
+	return resp.Kvs[0]
 }

@@ -288,4 +288,12 @@ var etcdFaults = []mutant{
 		in:   onRealEtcd,
 		test: "TestLateRequestAfterTheLossOfAMovedHold",
 	},
+	{
+		name: "etcd: leaves what a late request has made before it is kept out",
+		file: "etcd/removal.go",
+		old:  "append(otherwise, again, put)",
+		new:  "append(otherwise, append([]clientv3.Op{again}[:0], put)...)",
+		in:   onRealEtcd,
+		test: "TestLateRequestAfterTheLossOfAMovedHold",
+	},
 }
