@@ -50,7 +50,9 @@ end
 if keep == 0 then
   return give_back()
 end
+-- First, since nothing is to be changed where it is denied, and it lets what follows pass when memory is full; and last, see queue.lua.
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[1], 'hold', 'kept:' .. ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[5]) -- last, see queue.lua
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 1
