@@ -41,8 +41,8 @@ func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n in
 const straggle = 10 * time.Millisecond
 
 // giveBack releases all parts. It returns when it knows whether as many as the hold needs were still ours, or a moment
-// later; the others go on. A hold of several keys waits for all of them, also when one was lost: they are on one server,
-// and what comes next finds them free.
+// later; the others go on. A hold of several keys waits for all of them, also when one was lost: what comes next finds
+// them free.
 func (b *bundle) giveBack(start time.Time) error {
 	results, left := b.each(maxAtOnce, func(h *level) error { return h.unlockInTurn(start) })
 	t := tally{need: b.need, open: left}

@@ -32,7 +32,7 @@ type Client struct {
 
 	apart atomic.Bool // the server takes one key at a time, see MultiLock
 	met   atomic.Bool // by a RedLock, which knows what server it is
-	seen  atomic.Bool // whether the server evicts keys
+	seen  atomic.Bool // INFO was answered, see warnOfEviction
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -177,8 +177,8 @@ func plain(reply any) any {
 	return reply
 }
 
-// Ping asks the server for a sign of life. The first one also looks, by INFO, whether the server evicts keys when its memory
-// is full, and warns of it in the log: a lock that is evicted is lost.
+// Ping asks the server for a sign of life. Until that was answered once it also looks, by INFO, whether the server evicts keys
+// when its memory is full, and warns of it in the log: a lock that is evicted is lost.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)

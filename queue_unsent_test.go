@@ -34,7 +34,7 @@ func serverGoesAway(t testing.TB, lock func(*Client) anyLock, take func(anyLock,
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // time for the second attempt
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	executed := proxy.On(func([]string) bool { return true }, 1, faults.DropAnswer)
@@ -50,6 +50,7 @@ func serverGoesAway(t testing.TB, lock func(*Client) anyLock, take func(anyLock,
 	key := keyOf(c, queueKey)
 	eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(1) }, "it is taken")
 	proxy.Refuse()
+	defer time.AfterFunc(500*time.Millisecond, cancel).Stop() // time for the second attempt
 	require.Error(t, <-ended)
 	proxy.Accept()
 	eventually(t, 4*time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it is given back")
