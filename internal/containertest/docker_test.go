@@ -3,7 +3,6 @@ package containertest
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,17 +47,16 @@ func start(t *testing.T, args ...string) *container {
 	return c
 }
 
-// connect returns Docker. Without it the test is skipped, except under CI, where it fails: a green run must mean that the tests ran.
+// connect returns Docker. Without it the test is skipped, except under CI, where it fails.
 func connect(t *testing.T) *dockertest.Pool {
 	t.Helper()
 	pool, err := dockertest.NewPool("")
 	if err == nil {
 		err = pool.Client.Ping()
 	}
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skipf("Docker does not answer: %v", err)
+	if err != nil {
+		redistest.Lacks(t, "Docker does not answer: "+err.Error())
 	}
-	require.NoError(t, err, "Docker does not answer")
 	return pool
 }
 
