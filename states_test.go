@@ -63,15 +63,17 @@ func troubles(t testing.TB) []trouble {
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
 		},
 		{
-			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"},
+			// It loads for 20 seconds, unless it is told to make haste.
+			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
 			start: func(t testing.TB, s *redistest.Server) {
-				s.Do(t, "EVAL", "for i = 1, 2000 do redis.call('SET', 'ballast:' .. i, string.rep('x', i), 'PX', 60000) end", 0)
+				s.Do(t, "EVAL", "for i = 1, 2000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 60000) end", 0)
 				s.Do(t, "SAVE")
 				s.Kill(t)
 				s.Boot(t)
 				requireLine(t, s, "LOADING")
 			},
 			end: func(t testing.TB, s *redistest.Server) {
+				s.Do(t, "CONFIG", "SET", "key-load-delay", "0")
 				eventually(t, 10*time.Second, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
 			},
 		},
