@@ -19,11 +19,14 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.proxies[0].Refuse()
 	b.proxies[3].Stall()
 	fastest := time.Hour
-	for range 10 { // a busy machine may hold some of them up
+	for range 200 { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
 		start := time.Now()
 		require.NoError(t, l.Lock(t.Context()))
 		fastest = min(fastest, time.Since(start))
 		require.NoError(t, l.Unlock(t.Context()))
+		if fastest < 90*time.Millisecond {
+			break
+		}
 	}
 	require.Less(t, fastest, 90*time.Millisecond)
 	h, err := l.Acquire(t.Context())
