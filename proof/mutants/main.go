@@ -23,7 +23,7 @@ func main() {
 		fmt.Print(table(all))
 		return
 	}
-	err := run(*only)
+	err := tryChosen(*only)
 	switch {
 	case errors.Is(err, testbinary.ErrNoServer) && os.Getenv("CI") == "":
 		fmt.Fprintln(os.Stderr, "skipped:", err)
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-func run(only string) error {
+func tryChosen(only string) error {
 	mutants, err := chosen(only)
 	if err != nil {
 		return err
@@ -70,10 +70,10 @@ func chosen(only string) ([]mutant, error) {
 	return mutants, nil
 }
 
-// tryAll tries one mutant more at a time than there are processors, as tests wait a lot. The results come in the order of the mutants.
+// tryAll tries some mutants more at a time than there are processors, as tests wait a lot. The results come in the order of the mutants.
 func tryAll(b bench, mutants []mutant) []result {
 	results := make([]result, len(mutants))
-	slots := make(chan struct{}, runtime.NumCPU()+1)
+	slots := make(chan struct{}, 3*runtime.NumCPU())
 	var group sync.WaitGroup
 	for i, m := range mutants {
 		slots <- struct{}{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,8 @@ type result struct {
 type bench struct {
 	root     string
 	env      []string
-	binaries map[string]string // the tests of the code as it is, by their folder
+	binaries map[string]string // the tests by their folder, of the code as it is while no fault is chosen
+	merged   map[string]bool   // the faults that are in one of them
 }
 
 func newBench(dir string, mutants []mutant) (b bench, err error) {
@@ -46,17 +48,33 @@ func newBench(dir string, mutants []mutant) (b bench, err error) {
 	if b.root, err = testbinary.Root(); err != nil {
 		return b, err
 	}
-	b.binaries = map[string]string{}
+	b.binaries, b.merged = map[string]string{}, map[string]bool{}
 	for _, in := range folders(mutants) {
-		own, err := os.MkdirTemp(dir, "tests")
-		if err != nil {
-			return b, err
-		}
-		if b.binaries[in], err = b.build(in, nil, own); err != nil {
+		if err := b.prepare(in, inFolder(mutants, in), dir); err != nil {
 			return b, err
 		}
 	}
 	return b, nil
+}
+
+// prepare builds the tests of a folder, with all faults that can be merged.
+func (b bench) prepare(in string, mutants []mutant, dir string) error {
+	own, err := os.MkdirTemp(dir, "tests")
+	if err != nil {
+		return err
+	}
+	changed, merged, err := merge(b.root, mutants)
+	if err != nil {
+		return err
+	}
+	maps.Copy(b.merged, merged)
+	b.binaries[in], err = b.build(in, changed, own)
+	return err
+}
+
+// inFolder are the mutants that the tests of a folder catch.
+func inFolder(mutants []mutant, in string) []mutant {
+	return slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return m.in != in })
 }
 
 // folders are those of the tests that the mutants name, each once.
@@ -79,8 +97,7 @@ const (
 // unchanged runs all named tests as the code is. Were one of them to fail without a fault, or not to run, its failing would say nothing.
 func (b bench) unchanged(mutants []mutant) error {
 	for _, in := range folders(mutants) {
-		elsewhere := func(m mutant) bool { return m.in != in }
-		if err := b.unchangedIn(in, functions(slices.DeleteFunc(slices.Clone(mutants), elsewhere))); err != nil {
+		if err := b.unchangedIn(in, functions(inFolder(mutants, in))); err != nil {
 			return err
 		}
 	}
@@ -88,7 +105,7 @@ func (b bench) unchanged(mutants []mutant) error {
 }
 
 func (b bench) unchangedIn(in string, names []string) error {
-	out, err := b.test(in, b.binaries[in], "^("+strings.Join(names, "|")+")$", allLimit, "-test.v")
+	out, err := b.test(run{in: in, binary: b.binaries[in], pattern: "^(" + strings.Join(names, "|") + ")$", limit: allLimit, flag: "-test.v"})
 	if err != nil {
 		return fmt.Errorf("the tests fail without a fault: %w\n%s", err, out)
 	}
@@ -132,7 +149,7 @@ func (b bench) verdict(m mutant) (verdict, output string) {
 		return doesNotBuild, err.Error()
 	}
 	for range runs {
-		out, err := b.test(m.in, binary, m.pattern(), testLimit, "-test.failfast")
+		out, err := b.test(run{m.in, binary, m.pattern(), m.name, testLimit, "-test.failfast"})
 		verdict, output = judge(m.function(), out, err), fmt.Sprintf("%s\n%v", out, err)
 		if verdict == caught {
 			break
@@ -144,13 +161,16 @@ func (b bench) verdict(m mutant) (verdict, output string) {
 // runs is how often a test may run: a fault that shows in one race of two survives some.
 const runs = 3
 
-// mutated makes the test binary with the fault in it.
+// mutated is the test binary that has the fault, or lets it be chosen.
 func (b bench) mutated(m mutant, old, text, dir string) (binary string, err error) {
-	if !m.inScript() {
-		return b.build(m.in, map[string]string{m.file: text}, dir)
+	switch {
+	case m.inScript():
+		binary = filepath.Join(dir, "relock.test")
+		return binary, testbinary.PatchScript(b.binaries[m.in], old, text, binary)
+	case b.merged[m.name]:
+		return b.binaries[m.in], nil
 	}
-	binary = filepath.Join(dir, "relock.test")
-	return binary, testbinary.PatchScript(b.binaries[m.in], old, text, binary)
+	return b.build(m.in, map[string]string{m.file: text}, dir)
 }
 
 var panicked = regexp.MustCompile(`(?m)^panic: `)
@@ -175,11 +195,18 @@ func (b bench) build(in string, changed map[string]string, dir string) (string, 
 	return testbinary.Build(ctx, b.root, "./"+in, changed, dir)
 }
 
-func (b bench) test(in, binary, pattern string, limit time.Duration, flag string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
+// run is one of a test binary.
+type run struct {
+	in, binary, pattern, fault string
+	limit                      time.Duration
+	flag                       string
+}
+
+func (b bench) test(r run) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.limit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.run", pattern, "-test.timeout", limit.String(), flag)
-	cmd.Dir, cmd.Env = filepath.Join(b.root, in), b.env
+	cmd := exec.CommandContext(ctx, r.binary, "-test.run", r.pattern, "-test.timeout", r.limit.String(), r.flag)
+	cmd.Dir, cmd.Env = filepath.Join(b.root, r.in), append(slices.Clone(b.env), faultVariable+"="+r.fault)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
