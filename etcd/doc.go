@@ -19,7 +19,7 @@
 //
 // # Belief
 //
-// All holds of a Locker stand under one lease, which it renews each third of its TTL. A hold is believed in until the time
+// All holds of a Locker stand under one lease, which it renews each third of the TTL. A hold is believed in until the time
 // before the last renewal that was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away before. A
 // timer enforces that without asking anybody; [relock.Hold.Err] and the hold's context tell. Leases that end at the
 // server, and keys that somebody deletes, are found by the next renewal. A machine that was suspended has lost its holds at

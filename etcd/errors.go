@@ -88,19 +88,29 @@ func isDenied(err error) bool {
 func isNoLease(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
 
 func codeOf(err error) codes.Code {
-	var e rpctypes.EtcdError
-	if errors.As(err, &e) {
+	if e, ok := said(err); ok {
 		return e.Code()
 	}
 	return status.Code(err)
 }
 
-// unanswered says that a request which failed with err may have been executed, or may be later.
+// said is what etcd itself has said; false when err is of the connection, or of somebody between.
+func said(err error) (e rpctypes.EtcdError, ok bool) {
+	ok = errors.As(err, &e) || errors.As(rpctypes.Error(err), &e)
+	return e, ok
+}
+
+// unanswered says that a request which failed with err may have been executed, or may be later. Of others than etcd the code
+// says nothing: a stream that is reset behind the execution has that of a server which refuses.
 func unanswered(err error) bool {
 	if err == nil {
 		return false
 	}
-	switch codeOf(err) {
+	e, ok := said(err)
+	if !ok {
+		return true
+	}
+	switch e.Code() {
 	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition,
 		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
 		return false

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -90,9 +91,9 @@ func (l *Locker) sendBack(id clientv3.LeaseID) {
 	}
 }
 
-// keep renews the lease each third of its TTL until it is over.
+// keep renews the lease each period until it is over.
 func (s *session) keep() {
-	pause := s.ttl / 3
+	pause := s.period
 	defer s.hangUp()
 	for sleep(s.ctx, pause) {
 		sent := time.Now()
@@ -103,7 +104,7 @@ func (s *session) keep() {
 		}
 		s.audit(s.ctx)
 		s.forgetCancelled()
-		pause = max(0, s.ttl/3-time.Since(sent))
+		pause = max(0, s.period-time.Since(sent))
 	}
 }
 
@@ -171,15 +172,37 @@ func (l *Locker) revoke(s *session) {
 	}
 }
 
-// revokeAll is revoke for Close.
+// revokeAll is revoke for Close, of all leases at once.
 func (l *Locker) revokeAll(sessions []*session) error {
-	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, l.limit()))
+	limit := min(revokeLimit, l.limit())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	var failed error
-	for _, s := range sessions {
-		if _, err := l.client.Revoke(ctx, s.id); err != nil && !isNoLease(err) {
-			failed = fmt.Errorf("%w: %w", relock.ErrUnconfirmed, explain(err))
+	errs := make([]error, len(sessions))
+	var group sync.WaitGroup
+	for i, s := range sessions {
+		group.Go(func() { errs[i] = s.revokeIn(ctx, limit/3) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 		}
 	}
-	return failed
+	return nil
+}
+
+// revokeIn tries for as long as ctx lasts, each time for try: the next one may meet a member that answers.
+func (s *session) revokeIn(ctx context.Context, try time.Duration) error {
+	var p pauses
+	for {
+		limited, cancel := context.WithTimeout(ctx, try)
+		_, err := s.locker.client.Revoke(limited, s.id)
+		cancel()
+		if err == nil || isNoLease(err) {
+			return nil
+		}
+		if err = explain(err); !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
+			return err
+		}
+	}
 }

@@ -18,6 +18,7 @@ type session struct {
 	locker *Locker
 	id     clientv3.LeaseID
 	ttl    time.Duration   // as it was granted
+	period time.Duration   // between renewals
 	ctx    context.Context // ends with the session
 	end    context.CancelCauseFunc
 
@@ -40,7 +41,7 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // adopt enters a lease that was granted for ttl by a request of sent. It fails when the Locker was closed, and when the
 // belief is over before it began.
 func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
-	s := &session{locker: l, id: id, ttl: ttl, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
+	s := &session{locker: l, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.life.Err() != nil {

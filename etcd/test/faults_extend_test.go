@@ -133,6 +133,56 @@ func TestDeletedKeyIsFoundLostWhileAMoveIsInDoubt(t *testing.T) {
 	})
 }
 
+// A hold of a long lease misses its key as soon as any other does.
+func TestDeletedKeyAfterALongExtendIsFoundLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
+		hold := lock(t, l, "key")
+		for _, d := range []time.Duration{time.Hour, 2 * time.Hour} {
+			require.NoError(t, hold.Extend(limited(t), d))
+		}
+		_, err := admin.Delete(limited(t), keysOf(t, admin, "key")[0])
+		require.NoError(t, err)
+		select {
+		case <-hold.Context().Done():
+		case <-time.After(3 * ttl):
+			t.Fatal("the loss was not found")
+		}
+		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+	})
+}
+
+// Close gives all leases back, though the server is silent, or fails, when it is asked for the first time.
+func TestCloseGivesAllLeasesBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	for _, a := range []action{refuse, dropAnswer, silence} {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), etcdlock.WithTTL(10*time.Second))
+		for _, key := range []string{"a", "b", "c"} {
+			require.NoError(t, lock(t, l, key).Extend(limited(t), time.Hour))
+		}
+		f.on("LeaseRevoke", 1, a)
+		require.NoError(t, l.Close())
+		require.Empty(t, keys(t, admin))
+		require.Zero(t, countLeases(t, admin))
+	}
+}
+
+// A hold that is unlocked without a context ends all the same.
+func TestUnlockWithoutAContext(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	l := newLocker(t, c.client(t))
+	hold := lock(t, l, "key")
+	require.NoError(t, hold.Unlock(nil)) //nolint:staticcheck // the mistake is meant
+	require.ErrorIs(t, hold.Err(), relock.ErrNotHeld)
+	require.Empty(t, keys(t, c.client(t)))
+}
+
 // A lease that is granted while the Locker is closed is given back, though it is not that of any hold.
 func TestCloseDuringALongExtend(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,7 @@ const (
 	delayForAWhile        // as delay, and it is let go by itself
 	answerLate            // it is executed; the client hears so once the faults are let go
 	noSpace               // it is executed; the client is told that there was no space left
+	calmed                // it is executed; the client is told that somebody between has ended its stream
 )
 
 type rule struct {
@@ -97,7 +98,10 @@ func (f *faults) take(method string) (action, *rule) {
 	return pass, nil
 }
 
-var errCut = status.Error(codes.Unavailable, "connection was cut")
+var (
+	errCut    = status.Error(codes.Unavailable, "connection was cut")
+	errCalmed = status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
+)
 
 func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	a, r := f.take(path.Base(method))
@@ -110,6 +114,9 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	case noSpace:
 		_ = invoke(ctx, method, req, reply, cc, opts...)
 		return rpctypes.ErrGRPCNoSpace
+	case calmed:
+		_ = invoke(ctx, method, req, reply, cc, opts...)
+		return errCalmed
 	case silence:
 		_ = invoke(ctx, method, req, reply, cc, opts...)
 		<-ctx.Done()

@@ -38,44 +38,50 @@ func TestNoSpace(t *testing.T) {
 	})
 }
 
-// A server that has no space left says so also of a request that it has executed: of the one that has filled it.
-func TestExecutedWithoutSpace(t *testing.T) {
+// A server that has no space left says so also of a request that it has executed: of the one that has filled it. What stands
+// between may refuse to go on, with the code of a server that refuses, behind the execution.
+func TestExecutedThoughRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	admin := c.client(t)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
-		f := newFaults()
-		l := newLocker(t, c.faulty(t, f), opts...)
-		unlock(t, lock(t, l, "warm"))
-		t.Run("TryLock leaves nothing", func(t *testing.T) {
-			f.on("Txn", 1, noSpace)
-			_, err := l.TryLock(limited(t), "tried")
-			require.True(t, relock.IsRetryableErr(err), "%v", err)
-			noKeys(t, time.Second, admin, "tried")
-			f.clear()
+	for name, refused := range map[string]action{"no space": noSpace, "stream calmed down": calmed} {
+		t.Run(name, func(t *testing.T) {
+			inModes(t, func(t *testing.T, opts ...etcdlock.Option) { executedThoughRefused(t, c, refused, opts) })
 		})
-		t.Run("Lock has the lock", func(t *testing.T) {
-			f.on("Txn", 1, noSpace)
-			unlock(t, lock(t, l, "key"))
-			f.clear()
-		})
-		t.Run("Unlock has unlocked", func(t *testing.T) {
-			hold := lock(t, l, "key")
-			f.on("Txn", 1, noSpace)
-			unlock(t, hold)
-			f.clear()
-		})
-		t.Run("Extend leaves the hold as it is", func(t *testing.T) {
-			hold := lock(t, l, "key")
-			f.on("Txn", 1, noSpace)
-			require.Error(t, hold.Extend(limited(t), 3*ttl))
-			f.clear()
-			_, err := newLocker(t, c.client(t), opts...).TryLock(limited(t), "key")
-			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-			require.NoError(t, hold.Extend(limited(t), 3*ttl))
-			require.NoError(t, hold.Err())
-			unlock(t, hold)
-		})
+	}
+}
+
+func executedThoughRefused(t *testing.T, c *cluster, refused action, opts []etcdlock.Option) {
+	admin, f := c.client(t), newFaults()
+	l := newLocker(t, c.faulty(t, f), opts...)
+	unlock(t, lock(t, l, "warm"))
+	t.Run("TryLock leaves nothing", func(t *testing.T) {
+		f.on("Txn", 1, refused)
+		_, err := l.TryLock(limited(t), "tried")
+		require.True(t, relock.IsRetryableErr(err), "%v", err)
+		noKeys(t, time.Second, admin, "tried")
+		f.clear()
+	})
+	t.Run("Lock has the lock", func(t *testing.T) {
+		f.on("Txn", 1, refused)
+		unlock(t, lock(t, l, "key"))
+		f.clear()
+	})
+	t.Run("Unlock has unlocked", func(t *testing.T) {
+		hold := lock(t, l, "key")
+		f.on("Txn", 1, refused)
+		unlock(t, hold)
+		f.clear()
+	})
+	t.Run("Extend leaves the hold as it is", func(t *testing.T) {
+		hold := lock(t, l, "key")
+		f.on("Txn", 1, refused)
+		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		f.clear()
+		_, err := newLocker(t, c.client(t), opts...).TryLock(limited(t), "key")
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.NoError(t, hold.Extend(limited(t), 3*ttl))
+		require.NoError(t, hold.Err())
+		unlock(t, hold)
 	})
 }
 

@@ -142,7 +142,23 @@ var etcdFaults = []mutant{
 		old:  "if c.rev == 0 && !c.perhaps {",
 		new:  "if c.rev == 0 && !c.doubt {",
 		in:   onRealEtcd,
-		test: "TestExecutedWithoutSpace",
+		test: "TestExecutedThoughRefused",
+	},
+	{
+		name: "etcd: the code of a stream that was reset counts as etcd's own",
+		file: "etcd/errors.go",
+		old:  "e, ok := said(err)\n\tif !ok {\n\t\treturn true\n\t}\n\tswitch e.Code() {",
+		new:  "switch codeOf(err) {",
+		in:   onRealEtcd,
+		test: "TestExecutedThoughRefused",
+	},
+	{
+		name: "etcd: the lease of a long Extend is renewed each third of its own length",
+		file: "etcd/extend.go",
+		old:  "to.period = s.period",
+		new:  "to.period = to.ttl / 3",
+		in:   onRealEtcd,
+		test: "TestDeletedKeyAfterALongExtendIsFoundLost",
 	},
 	{
 		name: "etcd: a move that has filled the server has not come about",
@@ -150,7 +166,7 @@ var etcdFaults = []mutant{
 		old:  "case !perhapsExecuted(err):",
 		new:  "case !unanswered(err):",
 		in:   onRealEtcd,
-		test: "TestExecutedWithoutSpace",
+		test: "TestExecutedThoughRefused",
 	},
 	{
 		name: "etcd: each fair hold has a key that was never there",
