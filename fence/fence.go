@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/relock-go/relock"
 )
 
@@ -28,7 +30,7 @@ const keep = 30 * 24 * time.Hour
 
 // Eval runs a Lua script like [relock.Client.Eval], if the guard has seen no token above this one, and else returns
 // [ErrStale]. The guard is a key of its own, the same for all writers of the data; in a Cluster it has the slot of the
-// script's keys. It is kept for 30 days after the last write. The token is that of the hold, see [relock.WithFencing], and
+// script's keys. It is kept for 30 days after the last write, unless Redis may evict it: then a late write passes. The token is that of the hold, see [relock.WithFencing], and
 // above 0. The script sees its own keys and arguments alone, and may run more than once for one token.
 func Eval(ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any) (any, error) {
 	switch {
@@ -39,10 +41,16 @@ func Eval(ctx context.Context, c *relock.Client, guard string, token int64, scri
 	}
 	all := append([]any{token, keep.Milliseconds()}, args...)
 	reply, err := c.Eval(ctx, relock.NewScript(guardSource+script), append([]string{guard}, keys...), all...)
-	if err != nil && strings.Contains(err.Error(), "STALETOKEN") {
+	if isStale(err) {
 		return nil, fmt.Errorf("fence: %w: %d, guard %q", ErrStale, token, guard)
 	}
 	return reply, err
+}
+
+// isStale says that the guard has refused.
+func isStale(err error) bool {
+	var line redis.Error
+	return errors.As(err, &line) && strings.HasPrefix(string(line), "STALETOKEN ")
 }
 
 // Set sets key to value, for expiry or, when that is 0, for good; or returns [ErrStale] when it was written under a higher

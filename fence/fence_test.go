@@ -56,6 +56,19 @@ func get(t *testing.T, key string) string {
 	return value
 }
 
+// An error that is not the guard's is not taken for one of its, whatever the key is called.
+func TestOtherErrorsAreNotStale(t *testing.T) {
+	c := newClient(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := fence.Set(ctx, c, "STALETOKEN a higher one was seen", "x", 10, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, fence.ErrStale)
+	_, err = fence.Eval(t.Context(), c, "guard", 10, "return redis.error_reply('ERR not STALETOKEN')", nil)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, fence.ErrStale)
+}
+
 // A write under a lower token is refused, one under the same or a higher one is not.
 func TestSet(t *testing.T) {
 	c := newClient(t)
