@@ -25,13 +25,24 @@ func newBeliefs() *beliefs { return &beliefs{start: time.Now()} }
 func (b *beliefs) watch(l *lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	due := dueBelief{l.until.Sub(b.start), l}
-	if l.due >= 0 {
-		b.leases[l.due] = due
-	} else {
+	if l.due < 0 {
 		l.due = int32(len(b.leases))
-		b.leases = append(b.leases, due)
+		b.leases = append(b.leases, dueBelief{})
 	}
+	b.move(l)
+}
+
+// again looks at the lease at the end of its belief, which has changed, unless it is being looked at; lease.mu is held.
+func (b *beliefs) again(l *lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l.due >= 0 {
+		b.move(l)
+	}
+}
+
+func (b *beliefs) move(l *lease) {
+	b.leases[l.due] = dueBelief{l.until.Sub(b.start), l}
 	heap.Fix(&b.leases, int(l.due))
 	b.plan()
 }

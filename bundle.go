@@ -19,8 +19,8 @@ type bundle struct {
 	need  int
 	limit time.Duration // the largest lease that is allowed; 0: none
 
-	// Of a RedLock: a quorum has granted it; its end, or that of a call that left, is told to those who wait.
-	won, tells atomic.Bool
+	won   atomic.Bool // somebody got the hold
+	tells atomic.Bool // of a RedLock: its end, or that of a call that left, is told to those who wait
 
 	// Guarded by whole.mu.
 	all  []part
@@ -86,9 +86,10 @@ func (b *bundle) grant(ctx context.Context, start time.Time, s *lockSettings) (*
 	l.until = b.until()
 	l.mu.Unlock()
 	h, err := l.push(ctx, start, s)
-	if err != nil || l.check() != nil {
-		return nil, l.tooLate()
+	if err != nil {
+		return nil, tooLate(err)
 	}
+	b.won.Store(true)
 	return h, nil
 }
 

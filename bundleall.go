@@ -102,12 +102,12 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 	done := 0
 	var failed []error
 	for ; left > 0 && done < b.need; left-- {
-		r := <-results
-		if r.err == nil {
+		switch r := <-results; {
+		case r.err == nil:
 			done++
-			continue
+		case r.err != errNotBegun: //nolint:errorlint // our own sentinel, as it is
+			failed = append(failed, b.name(r))
 		}
-		failed = append(failed, b.name(r))
 	}
 	switch over := h.state(); {
 	case over != nil || done >= b.need:
@@ -132,23 +132,26 @@ func (b *bundle) atOnce(h *level) int {
 // untilOneFails is f, which is not begun any more when it has failed for a part and all are needed.
 func (b *bundle) untilOneFails(f func(*level) error) func(*level) error {
 	var mu sync.Mutex
-	var failed error
+	var failed bool
 	return func(h *level) error {
 		mu.Lock()
-		why := failed
+		skip := failed
 		mu.Unlock()
-		if why != nil {
-			return why
+		if skip {
+			return errNotBegun
 		}
 		err := f(h)
 		if err != nil && b.keys != nil {
 			mu.Lock()
-			failed = err
+			failed = true
 			mu.Unlock()
 		}
 		return err
 	}
 }
+
+// errNotBegun is what became of a part when another one had failed.
+var errNotBegun = errors.New("not begun")
 
 // name says which part has failed.
 func (b *bundle) name(r result) error {

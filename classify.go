@@ -22,7 +22,7 @@ import (
 //	false  a context that has ended is anywhere in the chain, whatever else is
 //	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, other server errors
 //
-// A blocking Lock goes on waiting exactly while this is true.
+// A blocking Lock goes on waiting while this is true, unless the queue is full: then it ends at once.
 func IsRetryableErr(err error) bool {
 	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
 		return false

@@ -18,17 +18,16 @@ import (
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
-	config     *clientConfig
-	identity   identity
-	driver     driver
-	watchdog   *worker
-	replicator *worker // the same for locks that wait for replicas
-	cleaner    *worker
-	queue      *queue
-	beliefs    *beliefs
-	vigil      *vigil
-	logger     *slog.Logger
-	tasks      *tasks
+	config   *clientConfig
+	identity identity
+	driver   driver
+	watchdog *worker
+	cleaner  *worker
+	queue    *queue
+	beliefs  *beliefs
+	vigil    *vigil
+	logger   *slog.Logger
+	tasks    *tasks
 
 	apart atomic.Bool // the server takes one key at a time, see MultiLock
 	met   atomic.Bool // by a RedLock, which knows what server it is
@@ -42,6 +41,8 @@ type Client struct {
 	closed bool
 	leases map[*lease]struct{}
 	owners map[ownerOf]*owner
+
+	replicators map[confirmation]*worker // the watchdogs of locks that wait for replicas
 }
 
 // NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix".
@@ -114,10 +115,10 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	client := &Client{
 		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks{},
 		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
+		replicators: map[confirmation]*worker{},
 	}
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = newWorker(d, client.tasks, client.life.Done())
-	client.replicator = newWorker(d, client.tasks, client.life.Done())
 	client.watchdog.ahead = renewAhead
 	client.cleaner = newWorker(d, client.tasks, client.life.Done())
 	client.queue = newQueue(client)
@@ -294,7 +295,9 @@ func (c *Client) close() error {
 	}
 	c.beliefs.close()
 	c.watchdog.link.close()
-	c.replicator.link.close()
+	for _, w := range c.allReplicators() {
+		w.link.close()
+	}
 	c.cleaner.link.close()
 	c.queue.close()
 	err := c.driver.close()

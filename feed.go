@@ -78,19 +78,26 @@ func (f *feed) confirmed() {
 
 // lost: nothing reaches us any more. It returns how long something did.
 func (f *feed) lost(err error) time.Duration {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
-	if !f.told {
-		f.told = true
+	lasted, news := f.down()
+	if news {
 		f.queue.client.logger.Warn("relock: no subscription, waiters poll until there is one", "reason", err.Error())
 	}
+	return lasted
+}
+
+// down says how long something reached us, and whether that it does no more is news. What logs must not hold queue.mu: a
+// handler that blocks would keep all calls of the client up.
+func (f *feed) down() (lasted time.Duration, news bool) {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	news, f.told = !f.told, true
 	if !f.up {
-		return 0
+		return 0, news
 	}
 	f.up = false
 	f.epoch++
 	f.queue.lookAll()
-	return time.Since(f.since)
+	return time.Since(f.since), news
 }
 
 // reaches says that a message would; queue.mu is held.
@@ -115,18 +122,25 @@ func (f *feed) message(text string) {
 // pulse takes what a poll that was sent at sent says of its sign of life. A subscription that has heard nothing for
 // long, though it should have, is on a connection that died without a word.
 func (f *feed) pulse(sent time.Time, receivers int64) {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
-	if f.mute = receivers < 0; f.mute && f.up && !f.toldMute {
-		f.toldMute = true
+	if f.beat(sent, receivers) {
 		f.queue.client.logger.Warn("relock: no permission to publish, waiters poll")
 	}
+}
+
+// beat says whether it is news that the scripts may not publish.
+func (f *feed) beat(sent time.Time, receivers int64) (news bool) {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	f.mute = receivers < 0
+	news = f.mute && f.up && !f.toldMute
+	f.toldMute = f.toldMute || news
 	if f.asked.Before(f.heard) {
 		f.asked = sent
 	}
 	if f.up && !f.mute && sent.Sub(f.asked) > maxSilence {
 		f.link.cut()
 	}
+	return news
 }
 
 // maxSilence is how long a subscription may be silent while polls are answered.

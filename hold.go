@@ -63,7 +63,7 @@ type maxHold struct {
 	end time.Time
 }
 
-// push adds a level for a request that was granted. mu is not held.
+// push adds a level for a request that was granted, unless it is over already. mu is not held.
 func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
 	l.mu.Lock()
 	if l.over != nil {
@@ -75,7 +75,35 @@ func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*lev
 	if s.watched {
 		l.renewer().add(l.job, l.renewAt(sent))
 	}
+	return h.given(sent)
+}
+
+// given is the level for its caller, unless it is over already. Only what somebody gets is kept for its minimum hold.
+func (h *level) given(sent time.Time) (*level, error) {
+	h.tick()
+	l := h.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.over != nil {
+		if len(l.levels) > 1 {
+			l.drop(h)
+		}
+		return nil, h.over
+	}
+	if h.settings.minHold > 0 {
+		l.keep = later(l.keep, sent.Add(h.settings.minHold))
+	}
 	return h, nil
+}
+
+// unused says that the caller had no use for what it got: it is not kept.
+func (l *lease) unused() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep = time.Time{}
+	if l.parts != nil {
+		l.parts.won.Store(false)
+	}
 }
 
 // add is push with mu held, of a lease that is renewed already.
@@ -83,9 +111,6 @@ func (l *lease) add(ctx context.Context, sent time.Time, s *lockSettings) *level
 	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, seen: l.client.sighting(ctx, l.key, s.kind)}
 	if l.fence > 0 {
 		h.fence = l.fence + int64(l.passes)
-	}
-	if s.minHold > 0 {
-		l.keep = later(l.keep, sent.Add(s.minHold))
 	}
 	l.levels = append(l.levels, h)
 	l.live++
@@ -149,13 +174,18 @@ func (h *level) Err() error { return wrap("hold", h.Key(), h.state()) }
 // state is why the hold is over by the clock of now, or nil.
 func (h *level) state() error {
 	h.lease.look()
-	_ = h.lease.check() // ends the levels when the time has come
-	if h.maxHold != nil && time.Until(h.maxHold.end) <= 0 {
-		h.expire()
-	}
+	h.tick()
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.over
+}
+
+// tick ends the level, or its lease, when the time has come.
+func (h *level) tick() {
+	_ = h.lease.check()
+	if h.maxHold != nil && time.Until(h.maxHold.end) <= 0 {
+		h.expire()
+	}
 }
 
 func (h *level) ValidUntil() time.Time {

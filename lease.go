@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -75,7 +76,7 @@ func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings
 }
 
 // begin enters a new lease in the client's books and returns its first level. It fails when the client was
-// closed, and when the belief is over before it began; then the key is released.
+// closed, and when the belief or the maximum hold is over before it began; then the key is released.
 func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
 	if err := l.client.adopt(l); err != nil {
 		l.client.logger.Warn("relock: closed before a lock was released", "key", l.key)
@@ -86,20 +87,17 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*le
 		l.client.beliefs.watch(l)
 	}
 	l.mu.Unlock()
-	h, err := l.push(ctx, sent, s)
-	if err == nil && l.client.vigil.since(sent) {
+	if l.client.vigil.since(sent) {
 		l.lose(ErrLockLost)
 	}
-	if err != nil || l.check() != nil {
-		return nil, l.tooLate()
-	}
-	return h, nil
+	h, err := l.push(ctx, sent, s)
+	return h, tooLate(err)
 }
 
-// tooLate is why the first level is over already.
-func (l *lease) tooLate() error {
-	if l.check() == ErrClosed { //nolint:errorlint // our own sentinel
-		return ErrClosed
+// tooLate is why a first level that is over already, for this reason, is not granted; nil stays nil.
+func tooLate(over error) error {
+	if over == nil || over == ErrClosed || errors.Is(over, ErrMaxHold) { //nolint:errorlint // our own sentinel
+		return over
 	}
 	return errLate
 }
@@ -209,12 +207,15 @@ func (l *lease) lengthen(length time.Duration) {
 
 // release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
 func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) scripted {
-	ending, p := l.ending, l.protocol
+	ending, p, whole := l.ending, l.protocol, l.whole
 	if rw, ok := p.(rwProtocol); ok {
 		p = rw.writing(int(l.writes))
 	}
 	return func(now time.Time) scripted {
 		left := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
+		if whole != nil && !whole.won.Load() {
+			left = 0 // nobody got the hold that it was to be a part of
+		}
 		s := p.release(levels, seq, left)
 		if ending != nil {
 			s.args = append(s.args, ending.spared)
@@ -279,9 +280,7 @@ func (l *lease) endWithin(d time.Duration) {
 	l.suspect = true
 	if until := time.Now().Add(d); l.over == nil && until.Before(l.until) {
 		l.until = until
-		if l.due >= 0 { // else it is being looked at
-			l.client.beliefs.watch(l)
-		}
+		l.client.beliefs.again(l)
 	}
 	l.mu.Unlock()
 	if l.whole != nil {

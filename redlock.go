@@ -174,7 +174,7 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if block && l.waitsForItself(l.client.held(ctx, l.key, plainKind)) {
+	if block && l.waitsForItself(l.carried(ctx)) {
 		return nil, errSelfWait
 	}
 	life, end := l.life()
@@ -186,6 +186,19 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 	}
 	return w, nil
 }
+
+// carried is the hold of this key that ctx carries, also one of another object that has the clients in another order.
+func (l *RedLock) carried(ctx context.Context) *level {
+	for _, c := range l.clients {
+		if h := c.held(ctx, l.key, plainKind); h != nil && (c == l.client || h.isQuorum()) {
+			return h
+		}
+	}
+	return nil
+}
+
+// isQuorum says that it is a RedLock's.
+func (h *level) isQuorum() bool { return h.lease.parts != nil && h.lease.parts.keys == nil }
 
 // ready says why a call cannot begin.
 func (l *RedLock) ready(ctx context.Context) error {

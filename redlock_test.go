@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,6 +125,8 @@ func TestRedLockWaits(t *testing.T) {
 	require.NoError(t, resultWithin(t, waiting, 5*time.Second))
 	t.Logf("granted %v after the Unlock", time.Since(start))
 	require.ErrorIs(t, l.Lock(l.held.Context()), ErrInvalid, "would wait for itself")
+	turned := append(slices.Clone(b.clients[1:]), b.clients[0])
+	require.ErrorIs(t, b.lock(turned, WithBlock()).Lock(l.held.Context()), ErrInvalid, "so would one with the clients in another order")
 	require.NoError(t, l.Unlock(t.Context()))
 	b.requireFree(time.Second)
 }

@@ -19,17 +19,13 @@ import (
 // redWait is what the names of such waits end in.
 const redWait = "q"
 
-// redProtocol is how a node's part of a RedLock is released: with a message to those who wait, and after its minimum hold,
-// if the lock was had.
+// redProtocol is how a node's part of a RedLock is released: with a message to those who wait, if the lock was had.
 type redProtocol struct {
 	plainProtocol
 	whole *bundle
 }
 
 func (p redProtocol) release(levels, seq int, keep time.Duration) scripted {
-	if !p.whole.won.Load() {
-		keep = 0
-	}
 	s := p.plainProtocol.release(levels, seq, keep)
 	if p.whole.tells.Load() {
 		s.script = redlockReleaseScript

@@ -3,6 +3,8 @@ package relock
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -69,47 +71,47 @@ func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (o
 	return c.evalConfirmed(ctx, ofLease(settings.lease), s, settings.confirmation())
 }
 
-// confirming is a task whose request waits for replicas.
-type confirming interface{ confirmation() *confirmation }
-
-func (r *renewal) confirmation() *confirmation { return r.lease.confirm }
-
-// most is the confirmation that a batch waits for: that of the task which wants the most.
-func most(batch []*job) (all *confirmation) {
-	for _, j := range batch {
-		t, ok := j.task.(confirming)
-		if !ok || t.confirmation() == nil {
-			continue
-		}
-		if all == nil {
-			all = &confirmation{}
-		}
-		c := t.confirmation()
-		all.replicas, all.timeout = max(all.replicas, c.replicas), max(all.timeout, c.timeout)
-	}
-	return all
-}
-
 // confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
-func confirmed(batch []*job, outcomes []outcome) {
-	for i, j := range batch {
-		t, ok := j.task.(confirming)
-		if !ok || t.confirmation() == nil || !isOurs(outcomes[i].reply) {
-			continue
-		}
+func (c *confirmation) confirmed(outcomes []outcome) {
+	if c == nil {
+		return
+	}
+	for i := range outcomes {
 		switch o := &outcomes[i]; {
+		case !isOurs(o.reply):
 		case o.unacked != nil:
 			o.err = o.unacked
-		case o.acks < int64(t.confirmation().replicas):
+		case o.acks < int64(c.replicas):
 			o.err = errTooFewReplicas{o.acks}
 		}
 	}
 }
 
-// renewer is the worker that renews the lease. Those that wait for replicas have one of their own: it waits too.
+// renewer is the worker that renews the lease.
 func (l *lease) renewer() *worker {
 	if l.confirm != nil {
-		return l.client.replicator
+		return l.client.replicator(*l.confirm)
 	}
 	return l.client.watchdog
+}
+
+// replicator renews leases that wait for the same number of replicas as long. It waits too, and so others have another one:
+// replicas that do not come would make it late.
+func (c *Client) replicator(k confirmation) *worker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.replicators[k]
+	if w == nil {
+		w = newWorker(c.driver, c.tasks, c.life.Done())
+		w.confirm = &k
+		c.replicators[k] = w
+	}
+	return w
+}
+
+// allReplicators are those that there are.
+func (c *Client) allReplicators() []*worker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.replicators))
 }

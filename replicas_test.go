@@ -165,6 +165,28 @@ func TestRenewalNeedsReplicas(t *testing.T) {
 	}
 }
 
+// A lock whose replicas do not come delays no renewal of one that waits for others.
+func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	second := redistest.StartTCP(t)
+	replicate(t, second, r.master)
+	c := newTestClient(t, r.master)
+	var both Hold
+	eventually(t, 20*time.Second, func() (ok bool) {
+		h, err := NewRedisLock("both", c, WithWatchdog(8*time.Second), WithReplicas(2, 2*time.Second)).Acquire(t.Context())
+		both = h
+		return err == nil
+	}, "both replicas follow")
+	one, err := NewRedisLock("one", c, WithWatchdog(2*time.Second), WithReplicas(1, 200*time.Millisecond)).Acquire(t.Context())
+	require.NoError(t, err)
+	second.Pause(t)
+	defer second.Resume(t)
+	require.ErrorIs(t, endedWithin(t, both.Context(), 12*time.Second), ErrLockLost)
+	require.NoError(t, one.Err())
+	require.NoError(t, one.Unlock(t.Context()))
+}
+
 // A renewal whose WAIT is refused says why, not that replicas are missing.
 func TestRenewalTellsWhyWaitFailed(t *testing.T) {
 	t.Parallel()
@@ -176,7 +198,7 @@ func TestRenewalTellsWhyWaitFailed(t *testing.T) {
 	require.NoError(t, err)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
 	l := h.(*level).lease
-	c.replicator.add(l.job, time.Now())
+	l.renewer().add(l.job, time.Now())
 	eventually(t, queuePatience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), ErrDenied.Error())
 	require.NotContains(t, log.String(), ErrReplicas.Error())

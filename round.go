@@ -51,7 +51,6 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 		r.start(node)
 	}
 	err = r.count(ctx)
-	r.hold.won.Store(err == nil)
 	r.hold.tells.Store(err == nil || errors.Is(err, errLeft))
 	if err == nil && l.part.fencing {
 		err = r.raise(ctx)
@@ -129,45 +128,65 @@ func (r *round) add(v vote) error {
 }
 
 // raise makes the highest token that of the hold: a quorum of the nodes has to know it, so that a later hold, which shares a
-// node with that, has a higher one.
+// node with that, has a higher one. A node that grants the lock meanwhile may stand in for one that fails here.
 func (r *round) raise(ctx context.Context) error {
-	l := r.lock
+	l, known := r.lock, 0
 	for _, fence := range r.tokens {
 		r.hold.whole.fence = max(r.hold.whole.fence, fence)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
-	raised := make(chan vote, len(r.tokens))
-	for node := range r.tokens {
-		c := l.clients[node]
-		one := func() {
-			raised <- vote{node: node, err: c.raise(ctx, &l.part, c.redisKey(l.key), r.hold.whole.fence)}
-		}
-		if r.tokens[node] == r.hold.whole.fence {
-			raised <- vote{node: node}
-		} else if !c.tasks.start(one) {
-			raised <- vote{node: node, err: ErrClosed}
-		}
+	raised, over := make(chan vote, len(l.clients)), ctx.Done()
+	for node, fence := range r.tokens {
+		r.raiseOne(ctx, node, fence, raised)
 	}
-	r.failed = nil
-	known := 0
-	for range r.tokens {
-		v := <-raised
-		if v.err != nil {
-			if errors.Is(v.err, errLeft) {
-				v.err = errTimeout
+	for asked := len(r.tokens); known < l.need && asked+r.left > 0; {
+		select {
+		case v := <-raised:
+			if asked--; v.err != nil {
+				r.failed = append(r.failed, v)
+				continue
 			}
-			r.failed = append(r.failed, v)
-			continue
-		}
-		if known++; known == l.need {
-			return nil
+			known++
+		case v := <-r.votes:
+			if err := r.add(v); err != nil {
+				return err
+			}
+			if v.err == nil {
+				asked++
+				r.raiseOne(ctx, v.node, v.fence, raised)
+			}
+		case <-over:
+			over = nil
+			r.giveUp()
 		}
 	}
-	if r.call.caller.Err() != nil {
+	switch {
+	case known >= l.need:
+		return nil
+	case r.call.caller.Err() != nil:
 		return errLeft
 	}
 	return r.tooFew()
+}
+
+// raiseOne has a node know the token of the hold, which it does already when its own is no lower.
+func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan<- vote) {
+	l, c, token := r.lock, r.lock.clients[node], r.hold.whole.fence
+	if fence >= token {
+		raised <- vote{node: node}
+		return
+	}
+	started := c.tasks.start(func() {
+		err := c.raise(ctx, &l.part, c.redisKey(l.key), token)
+		if errors.Is(err, errLeft) {
+			err = errTimeout
+		}
+		raised <- vote{node: node, err: err}
+	})
+	if !started {
+		raised <- vote{node: node, err: ErrClosed}
+	}
 }
 
 // giveUp counts the nodes that have not answered as failed.

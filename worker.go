@@ -43,6 +43,8 @@ type worker struct {
 	done  <-chan struct{} // of the client
 	ahead time.Duration   // jobs may go along so much too early
 
+	confirm *confirmation // that all jobs wait for; nil when they wait for none
+
 	mu      sync.Mutex
 	jobs    jobHeap
 	limits  map[time.Duration]int // of the jobs that are not done
@@ -222,8 +224,8 @@ func (w *worker) send(batch []*job) {
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	outcomes := exchange(w.link, w.patience(), requests, most(sending))
-	confirmed(sending, outcomes)
+	outcomes := exchange(w.link, w.patience(), requests, w.confirm)
+	w.confirm.confirmed(outcomes)
 	w.silent = timeouts(w.silent, outcomes)
 	for i, o := range outcomes {
 		w.answered(sending[i], o)

@@ -4,6 +4,13 @@ package main
 
 var watchdogFaults = []mutant{
 	{
+		name: "renewal: all that wait for replicas wait for those of each other",
+		file: "replicas.go",
+		old:  "l.client.replicator(*l.confirm)",
+		new:  "l.client.replicator(confirmation{2, 2 * time.Second})",
+		test: "TestReplicasThatDoNotComeDelayNoOtherRenewal",
+	},
+	{
 		name: "renewal: the first error is the loss",
 		file: "watchdog.go",
 		old:  "r.report(o.err)\n",

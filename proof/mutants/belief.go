@@ -76,16 +76,37 @@ var beliefFaults = []mutant{
 	{
 		name: "belief: Err goes by the timer alone",
 		file: "hold.go",
-		old:  "\t_ = h.lease.check() // ends",
-		new:  "\t// ends",
+		old:  "\t_ = h.lease.check()\n\tif h.maxHold",
+		new:  "\tif h.maxHold",
 		test: "TestErrDoesNotNeedTheTimer",
 	},
 	{
 		name: "grant: believed although it came after its lease",
-		file: "lease.go",
-		old:  "if err != nil || l.check() != nil {",
-		new:  "if err != nil {",
+		file: "hold.go",
+		old:  "\th.tick()\n\tl := h.lease",
+		new:  "\tl := h.lease",
 		test: "TestGrantAfterItsLease",
+	},
+	{
+		name: "grant that nobody got: kept for its minimum hold",
+		file: "hold.go",
+		old:  "\th.tick()\n\tl := h.lease\n",
+		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.minHold)\n\tl.mu.Unlock()\n\th.tick()\n",
+		test: "TestGrantAfterItsLeaseIsNotKept",
+	},
+	{
+		name: "grant that its object cannot take: kept for its minimum hold",
+		file: "shared.go",
+		old:  "\t\th.lease.unused()\n",
+		new:  "",
+		test: "TestGrantThatTheObjectCannotTakeIsNotKept",
+	},
+	{
+		name: "grant: believed although it came after its maximum hold",
+		file: "hold.go",
+		old:  "if h.maxHold != nil && time.Until(h.maxHold.end) <= 0 {",
+		new:  "if false {",
+		test: "TestGrantAfterItsMaximumHold",
 	},
 	{
 		name: "grant that came too late: its value is used again",
@@ -139,8 +160,8 @@ var beliefFaults = []mutant{
 	{
 		name: "suspend: a grant that was asked for before is believed in",
 		file: "lease.go",
-		old:  "if err == nil && l.client.vigil.since(sent) {",
-		new:  "if err == nil && sent.IsZero() {",
+		old:  "if l.client.vigil.since(sent) {",
+		new:  "if sent.IsZero() {",
 		test: "TestGrantOverASleep",
 	},
 	{

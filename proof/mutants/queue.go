@@ -4,6 +4,13 @@ package main
 
 var waitFaults = []mutant{
 	{
+		name: "subscription: logs while nobody else can wait or unlock",
+		file: "feed.go",
+		old:  "\tif news {\n",
+		new:  "\tif news {\n\t\tf.queue.mu.Lock()\n\t\tdefer f.queue.mu.Unlock()\n",
+		test: "TestLogHandlerThatBlocks",
+	},
+	{
 		name: "cancel: ignores a reservation",
 		file: "lua/cancel.lua",
 		old:  "or (state == 'reserved' and detail == ARGV[1]) ",

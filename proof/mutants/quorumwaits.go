@@ -159,10 +159,17 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a round that failed keeps its nodes for the minimum hold",
-		file: "redwaits.go",
-		old:  "		keep = 0\n",
-		new:  "",
+		file: "lease.go",
+		old:  "left = 0 // nobody",
+		new:  "_ = 0 // nobody",
 		test: "TestRedLockRoundsThatFailKeepNothing",
+	},
+	{
+		name: "quorum: a node that comes later stands in for none that does not learn the token",
+		file: "round.go",
+		old:  "asked+r.left > 0",
+		new:  "asked > 0",
+		test: "TestRedLockTokenOfANodeThatFails",
 	},
 	{
 		name: "quorum: waits for a message where no hold has a quorum",

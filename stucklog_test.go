@@ -1,0 +1,66 @@
+package relock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A log handler that blocks keeps nobody up but who logs: calls end, and holds are renewed.
+func TestLogHandlerThatBlocks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	stuck := newStuckLog(t)
+	defer stuck.free()
+	c := newTestClient(t, s, stuck.option(), WithWatchdog(3*time.Second))
+	one, err := NewRedisLock("one", c).Acquire(t.Context())
+	require.NoError(t, err)
+	other, err := NewRedisLock("other", c).Acquire(t.Context())
+	require.NoError(t, err)
+	theirs, err := NewRedisLock("theirs", sibling(t, s, c)).Acquire(t.Context())
+	require.NoError(t, err)
+	waiting := async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
+	eventually(t, queuePatience, c.queue.hearing, "the subscription is there")
+
+	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	stuck.await(t)
+	require.NoError(t, resultWithin(t, async(t, func() error { return other.Unlock(t.Context()) }), queuePatience))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	left := async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(ctx) })
+	require.ErrorIs(t, resultWithin(t, left, queuePatience), context.DeadlineExceeded)
+	until := one.ValidUntil()
+	eventually(t, queuePatience, func() bool { return one.ValidUntil().After(until) }, "is renewed")
+	require.NoError(t, theirs.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, waiting, queuePatience), "it polls")
+	require.NoError(t, one.Unlock(t.Context()))
+}
+
+// The belief in a hold that the server has refused ends sooner while other calls begin and end theirs: a test for the race detector.
+func TestRefusedHoldBesideOthers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, key := range []string{"a", "b", "c", "d"} {
+		l := NewRedisLock(key, c)
+		async(t, func() error {
+			for ctx.Err() == nil {
+				_ = l.Do(ctx, nothing)
+			}
+			return nil
+		})
+	}
+	h, err := NewRedisLock("k", c, WithExpiry(time.Hour)).Acquire(t.Context())
+	require.NoError(t, err)
+	for n := range 5000 { // the pauses let the others change places with it
+		h.(*level).lease.endWithin(time.Hour/2 - time.Duration(n)*time.Millisecond)
+		time.Sleep(10 * time.Microsecond)
+	}
+	require.NoError(t, h.Unlock(t.Context()))
+}

@@ -1,0 +1,167 @@
+package relock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// What was granted to nobody is not kept for its minimum hold.
+func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
+	t.Parallel()
+	long := WithMinHold(3 * time.Hour) // the grant looks as if it had taken one
+	for name, newLock := range map[string]func(*Client) anyLock{
+		"RedisLock":            func(c *Client) anyLock { return NewRedisLock(cellKey, c, long) },
+		"RedisLock, fair":      func(c *Client) anyLock { return NewRedisLock(cellKey, c, long, WithFair()) },
+		"ReentrantLock":        func(c *Client) anyLock { return NewReentrantLock(cellKey, c, long) },
+		"MultiLock":            func(c *Client) anyLock { return NewMultiLock([]string{cellKey, "b"}, c, long) },
+		"MultiLock, on by one": func(c *Client) anyLock { c.apart.Store(true); return NewMultiLock([]string{cellKey, "b"}, c, long) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCell(t, newFaultServer(t))
+			lock := newLock(c.client)
+			c.lateAnswers(1)
+			require.ErrorIs(t, lock.TryLock(t.Context()), errLate)
+			eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is kept for nobody")
+			require.NoError(t, lock.TryLock(t.Context()))
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.Greater(t, pttl(t, c.server, c.client, cellKey), 2*time.Hour, "what was had is kept")
+		})
+	}
+}
+
+// So is what an object gets while a hold of its was lost and not unlocked.
+func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range map[string]func(*Client) (anyLock, *shared){
+		"RedisLock": func(c *Client) (anyLock, *shared) {
+			l := NewRedisLock("k", c, WithBlock(), WithMinHold(time.Minute))
+			return l, &l.shared
+		},
+		"MultiLock": func(c *Client) (anyLock, *shared) {
+			l := NewMultiLock([]string{"k", "l"}, c, WithBlock(), WithMinHold(time.Minute))
+			return l, &l.shared
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestClient(t, s)
+			lock, object := newLock(c)
+			require.NoError(t, lock.Lock(t.Context()))
+			for _, l := range c.allLeases() {
+				l.lose(ErrLockLost)
+			}
+			s.Do(t, "DEL", keyOf(c, "k"), keyOf(c, "l"))
+			waiting := async(t, func() error { return lock.Lock(t.Context()) })
+			eventually(t, queuePatience, func() bool {
+				object.mu.Lock()
+				defer object.mu.Unlock()
+				return object.freed != nil
+			}, "it has got the key, and cannot take it")
+			eventually(t, cleanWithin, func() bool { return pttl(t, s, c, "k") == absent }, "it is given back")
+			require.ErrorIs(t, lock.Unlock(t.Context()), ErrLockLost)
+			require.NoError(t, resultWithin(t, waiting, queuePatience))
+			require.NoError(t, lock.Unlock(t.Context()))
+		})
+	}
+}
+
+// A hold whose maximum is over when the answer comes is granted to nobody.
+func TestGrantAfterItsMaximumHold(t *testing.T) {
+	t.Parallel()
+	short := WithMaxHold(50 * time.Millisecond)
+	for name, newLock := range map[string]func(*Client) anyLock{
+		"RedisLock":           func(c *Client) anyLock { return NewRedisLock(cellKey, c, short) },
+		"RedisLock, fair":     func(c *Client) anyLock { return NewRedisLock(cellKey, c, short, WithFair()) },
+		"RedisLock, blocking": func(c *Client) anyLock { return NewRedisLock(cellKey, c, short, WithBlock()) },
+		"ReentrantLock":       func(c *Client) anyLock { return NewReentrantLock(cellKey, c, short) },
+		"RWLock":              func(c *Client) anyLock { return NewRWLock(cellKey, c, short) },
+		"MultiLock":           func(c *Client) anyLock { return NewMultiLock([]string{cellKey, "b"}, c, short) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCell(t, newFaultServer(t))
+			c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
+			err := newLock(c.client).Lock(t.Context())
+			require.ErrorIs(t, err, ErrMaxHold)
+			require.False(t, IsRetryableErr(err))
+			eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is given back")
+		})
+	}
+}
+
+// A level of which that is true leaves those around it as they are.
+func TestLevelAfterItsMaximumHold(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, newFaultServer(t))
+	outer := NewReentrantLock(cellKey, c.client, WithOwner("me"))
+	require.NoError(t, outer.Lock(t.Context()))
+	c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
+	inner := NewReentrantLock(cellKey, c.client, WithOwner("me"), WithMaxHold(50*time.Millisecond))
+	require.ErrorIs(t, inner.Lock(t.Context()), ErrMaxHold)
+	require.Equal(t, 1, outer.HoldCount(t.Context()))
+	eventually(t, cleanWithin, func() bool { return c.levels() == 1 }, "the server has one level")
+	require.NoError(t, outer.Unlock(t.Context()))
+	require.ErrorIs(t, outer.Unlock(t.Context()), ErrNotHeld)
+}
+
+// The token of a RedLock may be learnt by a node that grants the lock later, in place of one that fails after its grant. When
+// too few learn it, no node is kept for the minimum hold.
+func TestRedLockTokenOfANodeThatFails(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		third faults.Action
+		err   error
+	}{
+		"the third one comes later": {faults.Delay(100 * time.Millisecond), nil},
+		"the third one fails":       {faults.DropRequest, ErrQuorum},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newRedBench(t, newRedServers(t, 3))
+			l := b.lock(b.clients, WithFencing(), WithMinHold(redLease))
+			require.NoError(t, b.lock(b.clients).Do(t.Context(), nothing)) // they have met
+			b.requireFree(time.Second)
+			for _, p := range b.proxies[:2] {
+				p.On(faults.Script(fenceRaiseScript.sha), faults.Every, faults.ErrorLine("ERR no"))
+			}
+			b.proxies[2].On(faults.Script(redlockAcquireScript.fenced.sha), faults.Every, tt.third)
+			err := l.TryLock(t.Context())
+			if tt.err == nil {
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(t.Context()))
+				return
+			}
+			require.ErrorIs(t, err, tt.err)
+			b.requireFree(redLease / 2)
+		})
+	}
+}
+
+// Extend says which key has failed, also when others were left out because of it.
+func TestMultiLockExtendNamesTheKey(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, newFaultServer(t))
+	var keys []string
+	for n := range 100 {
+		keys = append(keys, string(rune('a'+n%26))+time.Duration(n).String())
+	}
+	h, err := NewMultiLock(keys, c.client).Acquire(t.Context())
+	require.NoError(t, err)
+	bad := keyOf(c.client, keys[40])
+	c.proxy.On(func(args []string) bool { return faults.Script(renewScript.sha)(args) && args[3] == bad }, faults.Every, faults.ErrorLine("LOADING soon"))
+	for range 10 {
+		err := h.Extend(t.Context(), time.Minute)
+		require.ErrorContains(t, err, "LOADING")
+		require.ErrorContains(t, err, `"`+keys[40]+`"`)
+		require.False(t, errors.Is(err, errNotBegun))
+	}
+	require.NoError(t, h.Unlock(t.Context()))
+}
