@@ -86,11 +86,7 @@ func (b *bundle) grant(ctx context.Context, start time.Time, s *lockSettings) (*
 	l.until = b.until()
 	l.mu.Unlock()
 	h, err := l.push(ctx, start, s)
-	if err != nil {
-		return nil, tooLate(err)
-	}
-	b.won.Store(true)
-	return h, nil
+	return h, tooLate(err)
 }
 
 // until is when the belief in the hold ends: as many parts as it needs are believed in until then. whole.mu is held.

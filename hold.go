@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -88,7 +89,13 @@ func (h *level) given(sent time.Time) (*level, error) {
 		if len(l.levels) > 1 {
 			l.drop(h)
 		}
+		if errors.Is(h.over, ErrMaxHold) {
+			return nil, errLate
+		}
 		return nil, h.over
+	}
+	if l.parts != nil {
+		l.parts.won.Store(true)
 	}
 	if h.settings.minHold > 0 {
 		l.keep = later(l.keep, sent.Add(h.settings.minHold))

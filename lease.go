@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -96,7 +95,7 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*le
 
 // tooLate is why a first level that is over already, for this reason, is not granted; nil stays nil.
 func tooLate(over error) error {
-	if over == nil || over == ErrClosed || errors.Is(over, ErrMaxHold) { //nolint:errorlint // our own sentinel
+	if over == nil || over == ErrClosed { //nolint:errorlint // our own sentinel
 		return over
 	}
 	return errLate

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/relock-go/relock/internal/carried"
 )
 
 // RedLock is a lock on several servers that know nothing of each other, its nodes: who has it on more than half of them
@@ -174,7 +176,7 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if block && l.waitsForItself(l.carried(ctx)) {
+	if block && l.waitsForItself(l.inTheWay(ctx)) {
 		return nil, errSelfWait
 	}
 	life, end := l.life()
@@ -187,18 +189,34 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 	return w, nil
 }
 
-// carried is the hold of this key that ctx carries, also one of another object that has the clients in another order.
-func (l *RedLock) carried(ctx context.Context) *level {
-	for _, c := range l.clients {
-		if h := c.held(ctx, l.key, plainKind); h != nil && (c == l.client || h.isQuorum()) {
+// inTheWay is a hold of this key that ctx carries and that the call would wait for: one of the first client's, or a RedLock's
+// that leaves no quorum of the clients.
+func (l *RedLock) inTheWay(ctx context.Context) *level {
+	for one := carried.By(ctx); one != nil; one = one.Next {
+		h, ok := one.Hold.(*level)
+		if !ok || !h.lease.covers(l.key) || h.lease.kind() != plainKind || h.isUnlocked() {
+			continue
+		}
+		if h.isQuorum() && l.free(h.lease.parts) < l.need || !h.isQuorum() && h.lease.client == l.client {
 			return h
 		}
 	}
 	return nil
 }
 
-// isQuorum says that it is a RedLock's.
+// isQuorum says that the hold is a RedLock's.
 func (h *level) isQuorum() bool { return h.lease.parts != nil && h.lease.parts.keys == nil }
+
+// free is how many of the clients have no part of another hold.
+func (l *RedLock) free(other *bundle) int {
+	n := len(l.clients)
+	for _, one := range other.there() {
+		if slices.Contains(l.clients, one.hold.lease.client) {
+			n--
+		}
+	}
+	return n
+}
 
 // ready says why a call cannot begin.
 func (l *RedLock) ready(ctx context.Context) error {

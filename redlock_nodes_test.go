@@ -19,7 +19,7 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.proxies[0].Refuse()
 	b.proxies[3].Stall()
 	fastest := time.Hour
-	for range 200 { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
+	for range 50 { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
 		start := time.Now()
 		require.NoError(t, l.Lock(t.Context()))
 		fastest = min(fastest, time.Since(start))

@@ -127,6 +127,13 @@ func TestRedLockWaits(t *testing.T) {
 	require.ErrorIs(t, l.Lock(l.held.Context()), ErrInvalid, "would wait for itself")
 	turned := append(slices.Clone(b.clients[1:]), b.clients[0])
 	require.ErrorIs(t, b.lock(turned, WithBlock()).Lock(l.held.Context()), ErrInvalid, "so would one with the clients in another order")
+	eventually(t, time.Second, func() bool { return len(l.held.lease.parts.there()) == 3 }, "all are there")
+	more := []*Client{b.clients[0]}
+	for range 2 {
+		more = append(more, b.client(taught(t, redistest.Start(t))))
+	}
+	require.Nil(t, b.lock(more, WithBlock()).inTheWay(l.held.Context()), "nor is one in the way that leaves a quorum")
+	require.NotNil(t, b.lock(append(more, b.clients[1]), WithBlock()).inTheWay(l.held.Context()), "two of four are no quorum")
 	require.NoError(t, l.Unlock(t.Context()))
 	b.requireFree(time.Second)
 }

@@ -25,6 +25,7 @@ type round struct {
 	id    string
 	hold  *bundle
 	votes chan vote
+	until time.Time // nodes are waited for until then
 
 	answered []bool         // by node
 	left     int            // votes that are still to come
@@ -47,6 +48,7 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 	r := &round{redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n), left: n, servers: map[string]int{}, tokens: map[int]int64{}}
 	r.hold = newBundle(l.client, l.key, nil, l.need, &l.whole)
 	start := time.Now()
+	r.until = start.Add(l.patience())
 	for node := range l.clients {
 		r.start(node)
 	}
@@ -68,7 +70,7 @@ const meeting = 50 * time.Millisecond
 
 // count takes votes in until the round is decided. No error is a quorum.
 func (r *round) count(ctx context.Context) error {
-	patience := time.NewTimer(r.lock.patience())
+	patience := time.NewTimer(time.Until(r.until))
 	defer patience.Stop()
 	var met <-chan time.Time
 	for {
@@ -136,11 +138,16 @@ func (r *round) raise(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
-	raised, over := make(chan vote, len(l.clients)), ctx.Done()
+	patience := time.NewTimer(time.Until(r.until))
+	defer patience.Stop()
+	raised, votes := make(chan vote, len(l.clients)), r.votes
+	if r.left == 0 {
+		votes = nil // those that come yet were counted as failed
+	}
 	for node, fence := range r.tokens {
 		r.raiseOne(ctx, node, fence, raised)
 	}
-	for asked := len(r.tokens); known < l.need && asked+r.left > 0; {
+	for asked := len(r.tokens); known < l.need && known+asked+r.left >= l.need; {
 		select {
 		case v := <-raised:
 			if asked--; v.err != nil {
@@ -148,7 +155,7 @@ func (r *round) raise(ctx context.Context) error {
 				continue
 			}
 			known++
-		case v := <-r.votes:
+		case v := <-votes:
 			if err := r.add(v); err != nil {
 				return err
 			}
@@ -156,8 +163,8 @@ func (r *round) raise(ctx context.Context) error {
 				asked++
 				r.raiseOne(ctx, v.node, v.fence, raised)
 			}
-		case <-over:
-			over = nil
+		case <-patience.C:
+			votes = nil
 			r.giveUp()
 		}
 	}

@@ -78,20 +78,19 @@ func TestGrantAfterItsMaximumHold(t *testing.T) {
 	t.Parallel()
 	short := WithMaxHold(50 * time.Millisecond)
 	for name, newLock := range map[string]func(*Client) anyLock{
-		"RedisLock":           func(c *Client) anyLock { return NewRedisLock(cellKey, c, short) },
-		"RedisLock, fair":     func(c *Client) anyLock { return NewRedisLock(cellKey, c, short, WithFair()) },
-		"RedisLock, blocking": func(c *Client) anyLock { return NewRedisLock(cellKey, c, short, WithBlock()) },
-		"ReentrantLock":       func(c *Client) anyLock { return NewReentrantLock(cellKey, c, short) },
-		"RWLock":              func(c *Client) anyLock { return NewRWLock(cellKey, c, short) },
-		"MultiLock":           func(c *Client) anyLock { return NewMultiLock([]string{cellKey, "b"}, c, short) },
+		"RedisLock":       func(c *Client) anyLock { return NewRedisLock(cellKey, c, short) },
+		"RedisLock, fair": func(c *Client) anyLock { return NewRedisLock(cellKey, c, short, WithFair()) },
+		"ReentrantLock":   func(c *Client) anyLock { return NewReentrantLock(cellKey, c, short) },
+		"RWLock":          func(c *Client) anyLock { return NewRWLock(cellKey, c, short) },
+		"MultiLock":       func(c *Client) anyLock { return NewMultiLock([]string{cellKey, "b"}, c, short) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCell(t, newFaultServer(t))
 			c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-			err := newLock(c.client).Lock(t.Context())
-			require.ErrorIs(t, err, ErrMaxHold)
-			require.False(t, IsRetryableErr(err))
+			err := newLock(c.client).TryLock(t.Context())
+			require.ErrorIs(t, err, errLate)
+			require.True(t, IsRetryableErr(err))
 			eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is given back")
 		})
 	}
@@ -105,7 +104,9 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 	require.NoError(t, outer.Lock(t.Context()))
 	c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
 	inner := NewReentrantLock(cellKey, c.client, WithOwner("me"), WithMaxHold(50*time.Millisecond))
-	require.ErrorIs(t, inner.Lock(t.Context()), ErrMaxHold)
+	err := inner.Lock(t.Context())
+	require.ErrorIs(t, err, errLate)
+	require.NotErrorIs(t, err, ErrLockLost, "the outer level is not")
 	require.Equal(t, 1, outer.HoldCount(t.Context()))
 	eventually(t, cleanWithin, func() bool { return c.levels() == 1 }, "the server has one level")
 	require.NoError(t, outer.Unlock(t.Context()))

@@ -166,8 +166,8 @@ func (w *wait) reason() error {
 	return w.last
 }
 
-// errLate is an acquire that was granted after the lease that it grants had ended.
-var errLate = both(errors.New("the grant came after its lease had ended"), errTimeout)
+// errLate is an acquire that was granted after the lease or the maximum hold that it grants had ended.
+var errLate = both(errors.New("the grant came when its lease or its maximum hold had ended"), errTimeout)
 
 // endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason
 // seen.

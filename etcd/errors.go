@@ -100,17 +100,16 @@ func said(err error) (e rpctypes.EtcdError, ok bool) {
 	return e, ok
 }
 
-// unanswered says that a request which failed with err may have been executed, or may be later. Of others than etcd the code
-// says nothing: a stream that is reset behind the execution has that of a server which refuses.
+// unanswered says that a request which failed with err may have been executed, or may be later. A stream that is reset has
+// codes of a server which refuses, though it may have been behind the execution, and so has an answer that is too large.
 func unanswered(err error) bool {
 	if err == nil {
 		return false
 	}
-	e, ok := said(err)
-	if !ok {
+	if _, ok := said(err); !ok && (status.Code(err) == codes.ResourceExhausted || strings.Contains(err.Error(), "RST_STREAM")) {
 		return true
 	}
-	switch e.Code() {
+	switch codeOf(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition,
 		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
 		return false

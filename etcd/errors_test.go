@@ -40,6 +40,8 @@ func TestExplain(t *testing.T) {
 		"stream reset":            {status.Error(codes.Internal, "stream terminated by RST_STREAM"), nil, true, true},
 		"stream calmed down":      {status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM"), nil, true, true},
 		"stream refused":          {status.Error(codes.PermissionDenied, "stream terminated by RST_STREAM with error code: INADEQUATE_SECURITY"), relock.ErrDenied, false, true},
+		"refused by a gateway":    {status.Error(codes.PermissionDenied, "no"), relock.ErrDenied, false, false},
+		"too large an answer":     {status.Error(codes.ResourceExhausted, "grpc: received message larger than max"), nil, true, true},
 		"etcd's own, not decoded": {rpctypes.ErrGRPCPermissionDenied, relock.ErrDenied, false, false},
 		"proposal dropped":        {status.Error(codes.Unknown, "raft proposal dropped"), nil, true, true},
 		"our own limit":           {context.DeadlineExceeded, nil, true, true},

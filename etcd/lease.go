@@ -191,13 +191,14 @@ func (l *Locker) revokeAll(sessions []*session) error {
 	return nil
 }
 
-// revokeIn tries for as long as ctx lasts, each time for try: the next one may meet a member that answers.
+// revokeIn tries for as long as ctx lasts, the first time for try: the next one may meet a member that answers, and has all that is left.
 func (s *session) revokeIn(ctx context.Context, try time.Duration) error {
 	var p pauses
 	for {
 		limited, cancel := context.WithTimeout(ctx, try)
 		_, err := s.locker.client.Revoke(limited, s.id)
 		cancel()
+		try = revokeLimit
 		if err == nil || isNoLease(err) {
 			return nil
 		}

@@ -3,7 +3,6 @@ package main
 // Faults in locks that are made of several: of many keys, and on a quorum of servers.
 
 var bundleFaults = []mutant{
-
 	{
 		name: "keys: takes them although the last one is held",
 		file: "lua/multi_acquire.lua",

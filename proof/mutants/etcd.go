@@ -147,8 +147,8 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: the code of a stream that was reset counts as etcd's own",
 		file: "etcd/errors.go",
-		old:  "e, ok := said(err)\n\tif !ok {\n\t\treturn true\n\t}\n\tswitch e.Code() {",
-		new:  "switch codeOf(err) {",
+		old:  "!ok && (status.Code(err)",
+		new:  "!ok && err == nil && (status.Code(err)",
 		in:   onRealEtcd,
 		test: "TestExecutedThoughRefused",
 	},

@@ -153,10 +153,10 @@ func (s source) with(bodies []body) string {
 	return out.String() + s.text[done:]
 }
 
-// end keeps a function that returns nothing from going on with its next body. Any other ends with a return.
+// end keeps a function from going on with its next body. One that returns something ends by itself, or would not build.
 func end(f *ast.FuncDecl) string {
 	if f.Type.Results == nil {
 		return "return\n"
 	}
-	return ""
+	return "panic(\"a fault without a return\")\n"
 }

@@ -167,8 +167,8 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a node that comes later stands in for none that does not learn the token",
 		file: "round.go",
-		old:  "asked+r.left > 0",
-		new:  "asked > 0",
+		old:  "known+asked+r.left >= l.need",
+		new:  "known+asked >= l.need",
 		test: "TestRedLockTokenOfANodeThatFails",
 	},
 	{
