@@ -81,9 +81,9 @@ func TestMaxHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			h, err := newLock("k", c, WithMaxHold(300*time.Millisecond)).Acquire(t.Context())
+			h, err := newLock("k", c, WithMaxHold(time.Second)).Acquire(t.Context())
 			require.NoError(t, err)
-			cause := endedWithin(t, h.Context(), time.Second)
+			cause := endedWithin(t, h.Context(), 5*time.Second)
 			require.ErrorIs(t, cause, ErrMaxHold)
 			require.ErrorIs(t, cause, ErrLockLost)
 			require.ErrorIs(t, h.Err(), ErrMaxHold)

@@ -143,7 +143,7 @@ func TestMultiLockLimitsOfAHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	h, err := NewMultiLock([]string{"a", "b"}, c, WithMaxHold(150*time.Millisecond), WithLabel("nightly")).Acquire(t.Context())
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithMaxHold(time.Second), WithLabel("nightly")).Acquire(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, string(s.Do(t, "GET", keyOf(c, "a")).([]byte)), "|nightly|")
 	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)

@@ -20,7 +20,7 @@ func TestObserverOfLosses(t *testing.T) {
 		why  error
 	}{
 		"fixed lease": {opts: []LockOption{WithExpiry(300 * time.Millisecond)}, why: ErrLockLost},
-		"max hold":    {opts: []LockOption{WithMaxHold(300 * time.Millisecond)}, why: ErrMaxHold},
+		"max hold":    {opts: []LockOption{WithMaxHold(time.Second)}, why: ErrMaxHold},
 		"refused": {opts: []LockOption{WithWatchdog(time.Second)}, why: ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *Client) {
 			s.Do(t, "DEL", c.redisKey("k"), c.redisKey("l"))
 		}},
@@ -66,7 +66,7 @@ func TestObserverOfLevelThatEnds(t *testing.T) {
 	w := newWitness(t)
 	c := newTestClient(t, redistest.Shared(t), WithObserver(w.observer()))
 	require.NoError(t, NewReentrantLock("k", c).Lock(t.Context()))
-	require.NoError(t, NewReentrantLock("k", c, WithMaxHold(30*time.Millisecond)).Lock(t.Context()))
+	require.NoError(t, NewReentrantLock("k", c, WithMaxHold(time.Second)).Lock(t.Context()))
 	eventually(t, 5*time.Second, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()

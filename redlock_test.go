@@ -169,7 +169,7 @@ func TestRedLockLimitsOfAHold(t *testing.T) {
 	t.Parallel()
 	servers := newRedServers(t, 3)
 	b := newRedBench(t, servers)
-	h, err := b.lock(b.clients, WithMaxHold(150*time.Millisecond), WithLabel("nightly")).Acquire(t.Context())
+	h, err := b.lock(b.clients, WithMaxHold(time.Second), WithLabel("nightly")).Acquire(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, string(servers[0].Do(t, "GET", b.prefix+"{k}").([]byte)), "|nightly|")
 	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)

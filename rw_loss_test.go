@@ -58,7 +58,7 @@ func TestRWLockMaxHold(t *testing.T) {
 	l, other := NewRWLock("k", c), NewRWLock("k", sibling(t, s, c))
 	me := as(t, "me")
 	require.NoError(t, l.RLock(me))
-	w, err := NewRWLock("k", c, WithMaxHold(200*time.Millisecond)).Acquire(me)
+	w, err := NewRWLock("k", c, WithMaxHold(time.Second)).Acquire(me)
 	require.NoError(t, err)
 	require.ErrorIs(t, other.TryRLock(t.Context()), ErrLockAcquiredByOthers)
 	require.ErrorIs(t, endedWithin(t, w.Context(), 10*time.Second), ErrMaxHold)
