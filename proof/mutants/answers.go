@@ -54,7 +54,7 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "Unlock: says nothing of a loss before it",
-		file: "hold.go",
+		file: "unlock.go",
 		old:  "return gone(h.over)",
 		new:  "return nil",
 		test: "TestUnlockAfterExpiryWhileAnotherHolds",

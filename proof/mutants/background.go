@@ -68,14 +68,14 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "Unlock: inner one stops the renewal",
-		file: "hold.go",
+		file: "unlock.go",
 		old:  "if rest == 0 {\n\t\tl.leave()\n\t}",
 		new:  "l.leave()",
 		test: "TestInnerUnlockLeavesTheOuterRenewed",
 	},
 	{
 		name: "Unlock: sends the release before the renewal is stopped",
-		file: "hold.go",
+		file: "unlock.go",
 		old: `	h.end(ErrNotHeld)
 	l.live--
 	rest := l.live

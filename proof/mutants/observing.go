@@ -33,7 +33,7 @@ var observerFaults = []mutant{
 	},
 	{
 		name: "Do: does not tell of a loss that its function was told",
-		file: "hold.go",
+		file: "unlock.go",
 		old:  "		h.noteLoss(gone(h.over))\n",
 		new:  "",
 		test: "TestDoReportsALoss",

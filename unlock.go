@@ -1,0 +1,134 @@
+package relock
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// What Unlock does: the level ends here first, and then at the server, or goes to the next call of the client.
+
+func (h *level) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.unlock()) }
+
+// unlock ends the level here, and then at the server.
+func (h *level) unlock() error {
+	h.lease.turn.take()
+	defer h.lease.turn.give()
+	return h.unlockInTurn(time.Now())
+}
+
+// unlockInTurn is unlock in the owner's turn. It takes no longer than one command may, counted from start.
+func (h *level) unlockInTurn(start time.Time) (err error) {
+	l := h.lease
+	_ = h.state() // the clock decides, not whether a timer has fired
+	l.mu.Lock()
+	if h.unlocked {
+		l.mu.Unlock()
+		return ErrNotHeld
+	}
+	h.unlocked = true
+	defer func() { h.seen.report(wrap("unlock", l.key, err)) }()
+	l.drop(h)
+	if h.over != nil {
+		defer l.mu.Unlock()
+		h.noteLoss(gone(h.over))
+		return gone(h.over)
+	}
+	h.end(ErrNotHeld)
+	l.live--
+	rest := l.live
+	var next *transfer
+	if rest == 0 {
+		left, ok := l.pass(h)
+		if ok {
+			l.mu.Unlock()
+			left.leave()
+			return nil
+		}
+		next, left = l.choose(h)
+		defer left.leave()
+		l.end(ErrNotHeld)
+	}
+	l.mu.Unlock()
+	if rest == 0 {
+		l.leave()
+	}
+	err = l.giveOn(rest, next, start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.noteLoss(err)
+	return err
+}
+
+// noteLoss keeps the answer to Unlock, for Do, when it is not what it should be; mu is held.
+func (h *level) noteLoss(err error) {
+	if isLoss(err) {
+		h.lost = err
+	}
+}
+
+// giveOn gives the lock to the next call of the client, if there is one to which it can be transferred, or else back. It
+// keeps the levels that are left.
+func (l *lease) giveOn(levels int, next *transfer, start time.Time) error {
+	if done, err := l.transfer(next, start); done {
+		return err
+	}
+	var spared *queued
+	if levels == 0 {
+		spared = l.takeSpared()
+	}
+	err := l.giveBack(levels, start)
+	spared.goneWith(err)
+	return err
+}
+
+// foundLost is the answer to the Unlock that found the hold lost, or the client closed; nil when none did.
+func (h *level) foundLost() error {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.lost
+}
+
+// gone is the error of an Unlock that finds its hold over.
+func gone(why error) error {
+	if why == ErrClosed || why == ErrNotHeld { //nolint:errorlint // our own sentinels
+		return why
+	}
+	return both(why, ErrNotHeld)
+}
+
+func (h *level) isUnlocked() bool {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	return h.unlocked
+}
+
+// drop takes an unlocked level off; mu is held. With the last one the owner is without a lease.
+func (l *lease) drop(h *level) {
+	for i, other := range slices.Backward(l.levels) {
+		if other == h {
+			l.levels = slices.Delete(l.levels, i, i+1)
+			break
+		}
+	}
+	if len(l.levels) == 0 && l.owner != nil {
+		l.owner.lease = nil
+		l.client.exit(l.owner)
+	}
+}
+
+// newest is the level that an Unlock by owner ends, or nil.
+func (l *lease) newest() *level {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.levels) == 0 {
+		return nil
+	}
+	return l.levels[len(l.levels)-1]
+}
+
+// String keeps ids out of whatever prints a hold.
+func (h *level) String() string { return "hold of " + quote(h.Key()) }
+
+// GoString is String, for %#v.
+func (h *level) GoString() string { return h.String() }
