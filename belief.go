@@ -93,7 +93,7 @@ func endAll(leases []*lease, end func(*lease) (follow func())) []func() {
 		}
 		follows = append(follows, follow)
 		if l.whole != nil {
-			follows = append(follows, l.whole.settle(ErrLockLost))
+			follows = append(follows, l.whole.settle())
 		}
 	}
 	return follows

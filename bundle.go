@@ -19,8 +19,9 @@ type bundle struct {
 	need  int
 	limit time.Duration // the largest lease that is allowed; 0: none
 
-	won   atomic.Bool // somebody got the hold
-	tells atomic.Bool // of a RedLock: its end, or that of a call that left, is told to those who wait
+	why   atomic.Pointer[error] // of the part that ended last; whoever finds the hold's end has it from here
+	won   atomic.Bool           // somebody got the hold
+	tells atomic.Bool           // of a RedLock: its end, or that of a call that left, is told to those who wait
 
 	// Guarded by whole.mu.
 	all  []part
@@ -73,7 +74,7 @@ func (b *bundle) join(one part) bool {
 		b.all = append(b.all, one)
 	}
 	l.mu.Unlock()
-	b.reckon(ErrLockLost)
+	b.reckon()
 	return joined
 }
 
@@ -104,11 +105,11 @@ func (b *bundle) until() time.Time {
 	return ends[b.need-1]
 }
 
-// reckon goes by what the parts are believed in now. Too few of them end the hold, for the reason given.
-func (b *bundle) reckon(why error) { b.settle(why)() }
+// reckon goes by what the parts are believed in now. Too few of them end the hold.
+func (b *bundle) reckon() { b.settle()() }
 
 // settle is reckon, and returns what is to be done about the hold's end.
-func (b *bundle) settle(why error) (follow func()) {
+func (b *bundle) settle() (follow func()) {
 	l := b.whole
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,12 +120,15 @@ func (b *bundle) settle(why error) (follow func()) {
 		l.until = until
 		return func() {}
 	}
-	return l.loseLocked(why)
+	if why := b.why.Load(); why != nil {
+		return l.loseLocked(*why)
+	}
+	return l.loseLocked(ErrLockLost)
 }
 
 // lost tells of the end of a part before the hold's.
 func (b *bundle) lost(l *lease, why error) {
-	b.reckon(why)
+	b.reckon()
 	b.whole.mu.Lock()
 	goesOn := b.open && b.whole.over == nil
 	b.whole.mu.Unlock()

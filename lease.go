@@ -138,6 +138,9 @@ func (l *lease) loseLocked(why error) (follow func()) {
 		return func() {}
 	}
 	l.end(why)
+	if l.whole != nil {
+		l.whole.why.Store(&why)
+	}
 	var seen []*sighting
 	for _, h := range l.levels {
 		if h.over == nil && h.seen != nil {
@@ -256,7 +259,7 @@ func (l *lease) check() error {
 func (l *lease) believe(sent time.Time, length time.Duration) error {
 	err := l.move(sent, length)
 	if l.whole != nil {
-		l.whole.reckon(ErrLockLost)
+		l.whole.reckon()
 	}
 	return err
 }
@@ -283,7 +286,7 @@ func (l *lease) endWithin(d time.Duration) {
 	}
 	l.mu.Unlock()
 	if l.whole != nil {
-		l.whole.reckon(ErrLockLost)
+		l.whole.reckon()
 	}
 }
 

@@ -27,6 +27,31 @@ func TestRedLockEndedByForce(t *testing.T) {
 	b.requireFree(time.Second)
 }
 
+// A part that goes on may find the end of the hold before the parts that were ended by force have told of it.
+func TestRedLockEndedByForceIsFoundByAnotherPart(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3))
+	h, err := b.lock(b.clients).Acquire(t.Context())
+	require.NoError(t, err)
+	bundle := h.(*level).lease.parts
+	eventually(t, time.Second, func() bool { return len(bundle.there()) == 3 }, "all are there")
+	var follows []func()
+	for _, one := range bundle.there()[:2] {
+		l := one.hold.lease
+		l.mu.Lock()
+		follows = append(follows, l.loseLocked(&forcedError{"maintenance"}))
+		l.mu.Unlock()
+	}
+	require.NoError(t, bundle.there()[2].hold.lease.believe(time.Now(), redLease))
+	require.ErrorContains(t, h.Err(), "maintenance")
+	require.ErrorIs(t, h.Err(), ErrForced)
+	for _, follow := range follows {
+		follow()
+	}
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrForced)
+	b.requireFree(time.Second)
+}
+
 // A user who may name nothing but the lock can wait all the same, and one who may not list or tell.
 func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 	t.Parallel()

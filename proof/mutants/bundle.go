@@ -81,6 +81,13 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockBelief",
 	},
 	{
+		name: "parts: the reason of the end is that of whoever finds it",
+		file: "bundle.go",
+		old:  "return l.loseLocked(*why)",
+		new:  "return l.loseLocked(ErrLockLost)",
+		test: "TestRedLockEndedByForceIsFoundByAnotherPart",
+	},
+	{
 		name: "parts: what comes after the end stays",
 		file: "bundle.go",
 		old:  "\t_ = h.unlock() // one that fails is repeated\n",
