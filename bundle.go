@@ -139,9 +139,6 @@ func (b *bundle) lost(l *lease, why error) {
 
 // lose ends what is left of a hold that was lost: each part is given back in the background.
 func (b *bundle) lose(why error) {
-	if why != ErrClosed { //nolint:errorlint // our own sentinel
-		b.whole.client.logger.Warn("relock: lock lost", "key", b.whole.key, "reason", why.Error())
-	}
 	for _, one := range b.there() {
 		l := one.hold.lease
 		if why == ErrClosed && l.client.life.Err() == nil { //nolint:errorlint // our own sentinel
@@ -149,6 +146,9 @@ func (b *bundle) lose(why error) {
 			continue
 		}
 		l.lose(why)
+	}
+	if why != ErrClosed { //nolint:errorlint // our own sentinel
+		b.whole.client.logger.Warn("relock: lock lost", "key", b.whole.key, "reason", why.Error())
 	}
 }
 

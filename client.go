@@ -291,7 +291,7 @@ func (c *Client) close() error {
 		l.lose(ErrClosed)
 	}
 	if c.config.releaseOnClose {
-		c.giveAllBack(held)
+		c.giveAllBack(append(held, c.queue.stranded()...))
 	}
 	c.beliefs.close()
 	c.watchdog.link.close()

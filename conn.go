@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,7 +18,24 @@ import (
 // the answer is still to come, and somebody else can take it.
 type conn struct {
 	redis.Conn
-	socket *socket
+	socket  *socket
+	answers *answers
+	quiet   bool // nothing comes unasked, as it may with TLS
+
+	asked   atomic.Int64 // requests
+	listens atomic.Bool  // to a channel
+}
+
+// Send writes a request, once there is enough to write.
+func (c *conn) Send(command string, args ...any) error {
+	c.asks(command)
+	return c.Conn.Send(command, args...)
+}
+
+// Do runs a command.
+func (c *conn) Do(command string, args ...any) (any, error) {
+	c.asks(command)
+	return c.judge(c.Conn.Do(command, args...))
 }
 
 // callContext gives DoContext, which has only a context to say it with, the time limit of one command.
@@ -34,7 +52,8 @@ var errInterrupted = errors.New("interrupted")
 func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
 	call, ok := ctx.(callContext)
 	if !ok {
-		return redis.DoContext(c.Conn, ctx, command, args...)
+		c.asks(command)
+		return c.judge(redis.DoContext(c.Conn, ctx, command, args...))
 	}
 	deadline := time.Now().Add(call.timeout)
 	guard := c.socket.guard(ctx)
@@ -53,17 +72,18 @@ func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any,
 
 // ReceiveContext is not used; redigo wants it beside DoContext.
 func (c *conn) ReceiveContext(ctx context.Context) (any, error) {
-	return redis.ReceiveContext(c.Conn, ctx)
+	return c.judge(redis.ReceiveContext(c.Conn, ctx))
 }
 
 // DoWithTimeout and ReceiveWithTimeout pass on what embedding hides.
 func (c *conn) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
-	return redis.DoWithTimeout(c.Conn, timeout, command, args...)
+	c.asks(command)
+	return c.judge(redis.DoWithTimeout(c.Conn, timeout, command, args...))
 }
 
 // ReceiveWithTimeout takes one answer in.
 func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	return redis.ReceiveWithTimeout(c.Conn, timeout)
+	return c.judge(redis.ReceiveWithTimeout(c.Conn, timeout))
 }
 
 // guard wakes whoever writes to a socket, or waits on it, when a context ends.

@@ -56,7 +56,7 @@ func TestContextsThatEndAtTheGrant(t *testing.T) {
 
 // roundWithEndingContext takes a lock with a context that ends at a random moment, gives it back, and says what came of it.
 func (c *cell) roundWithEndingContext(name int) string {
-	lock := Mutex(NewRedisLock(fmt.Sprint("plain", name), c.client, WithBlock(), WithPollInterval(10*time.Millisecond)))
+	lock := anyLock(NewRedisLock(fmt.Sprint("plain", name), c.client, WithBlock(), WithPollInterval(10*time.Millisecond)))
 	if rand.IntN(2) == 0 {
 		lock = NewReentrantLock(fmt.Sprint("reentrant", name), c.client)
 	}
@@ -67,14 +67,16 @@ func (c *cell) roundWithEndingContext(name int) string {
 		defer time.AfterFunc(delay, cancel).Stop()
 	}
 	defer cancel()
-	take := lock.Lock
+	take := lock.Acquire
 	if rand.IntN(2) == 0 {
-		take = lock.TryLock
+		take = lock.TryAcquire
 	}
-	err := take(ctx)
+	hold, err := take(ctx)
 	switch {
+	case (hold == nil) == (err == nil):
+		return fmt.Sprintf("hold %v, error %v", hold, err)
 	case err == nil:
-		if err := lock.Unlock(ctx); err != nil {
+		if err := hold.Unlock(ctx); err != nil {
 			return "unlock: " + err.Error()
 		}
 		return "granted"

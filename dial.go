@@ -18,16 +18,20 @@ type dialer struct {
 	tls              *tls.Config // nil: not encrypted
 	sockets          *sockets
 	options          []redis.DialOption
+	greetings        int64 // requests that redigo makes of a new connection: AUTH
+	database         int
 }
 
 func newDialer(c *clientConfig, s *sockets) *dialer {
-	d := &dialer{network: c.network, address: c.address, timeout: c.dialTimeout, sockets: s, tls: tlsConfig(c)}
+	d := &dialer{network: c.network, address: c.address, timeout: c.dialTimeout, sockets: s, tls: tlsConfig(c), database: c.database}
 	d.options = []redis.DialOption{
 		redis.DialReadTimeout(c.commandTimeout),
 		redis.DialWriteTimeout(c.commandTimeout),
 		redis.DialUsername(c.username),
 		redis.DialPassword(c.password),
-		redis.DialDatabase(c.database),
+	}
+	if c.password != "" {
+		d.greetings++
 	}
 	return d
 }
@@ -50,18 +54,39 @@ func tlsConfig(c *clientConfig) *tls.Config {
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	var s *socket
-	open := func(ctx context.Context, network, address string) (_ net.Conn, err error) {
-		if s, err = d.open(ctx, network, address); err != nil {
+	opened := &conn{quiet: d.interruptible()}
+	open := func(ctx context.Context, network, address string) (net.Conn, error) {
+		s, err := d.open(ctx, network, address)
+		if err != nil {
 			return nil, err
 		}
-		return d.encrypt(ctx, s)
+		plain, err := d.encrypt(ctx, s)
+		opened.socket, opened.answers = s, &answers{Conn: plain}
+		return opened.answers, err
 	}
 	c, err := redis.DialContext(ctx, d.network, d.address, append(d.options[:len(d.options):len(d.options)], redis.DialContextFunc(open))...)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, socket: s}, nil
+	opened.Conn = c
+	opened.asked.Store(d.greetings)
+	if err := d.choose(ctx, opened); err != nil {
+		_ = c.Close() // not used yet
+		return nil, err
+	}
+	return opened, nil
+}
+
+// choose goes to the database. redigo would not see that the answer before it came twice.
+func (d *dialer) choose(ctx context.Context, opened *conn) error {
+	switch {
+	case opened.hasMore():
+		return errUnasked
+	case d.database == 0:
+		return nil
+	}
+	_, err := opened.DoContext(ctx, "SELECT", d.database)
+	return err
 }
 
 func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {

@@ -127,13 +127,13 @@ func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
 	return d
 }
 
-// check refuses an idle connection that was last used before some other one broke: the server was probably
-// restarted. It asks the server nothing.
-func (d *poolDriver) check(_ redis.Conn, lastUsed time.Time) error {
+// check refuses an idle connection that was last used before some other one broke, as the server was probably restarted, and one on
+// which there is something to read. It asks the server nothing.
+func (d *poolDriver) check(idle redis.Conn, lastUsed time.Time) error {
 	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
 		return errStale
 	}
-	return nil
+	return atRest(idle)
 }
 
 var errStale = errors.New("idle connection is older than a break")

@@ -95,6 +95,23 @@ func TestForceUnlockAndReentry(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 }
 
+// The release of an inner level may be the first to find it, in the background.
+func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	outer, err := NewReentrantLock("k", c, WithOwner("me")).Acquire(t.Context())
+	require.NoError(t, err)
+	inner, err := NewReentrantLock("k", c, WithOwner("me"), WithMaxHold(time.Hour)).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
+	inner.(*level).expire()
+	require.ErrorIs(t, inner.Err(), ErrMaxHold)
+	require.ErrorIs(t, endedWithin(t, outer.Context(), defaultLease/6), ErrForced, "before a renewal")
+	require.ErrorContains(t, outer.Err(), "why")
+	require.ErrorIs(t, outer.Unlock(t.Context()), ErrForced)
+}
+
 // What there is nothing to force, and what is not a lock.
 func TestForceUnlockRefused(t *testing.T) {
 	t.Parallel()
@@ -238,6 +255,25 @@ func TestReleaseOnClose(t *testing.T) {
 			require.NoError(t, resultWithin(t, waits, queuePatience))
 		})
 	}
+}
+
+// A lock that one call has given to another, which has not come to take it, is given back as well.
+func TestReleaseOnCloseOfATransfer(t *testing.T) {
+	t.Parallel()
+	q := newTransferBench(t, WithReleaseOnClose())
+	c := q.clients[0]
+	h := q.take(c)
+	first := q.sits(context.Background(), 0)
+	c.queue.mu.Lock()
+	turn := c.queue.lines[q.key].seats[0].wait.reentrant.owner.turn
+	c.queue.mu.Unlock()
+	turn.take()
+	fresh(h)
+	q.unlock(h)
+	require.NoError(t, c.Close())
+	require.Equal(t, int64(0), q.server.Do(t, "EXISTS", q.key))
+	turn.give()
+	require.ErrorIs(t, first.end(), ErrClosed)
 }
 
 func listedNames(t testing.TB, c *Client, prefix string) (names []string) {

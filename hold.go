@@ -224,7 +224,9 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	if l.parts != nil {
 		return l.parts.extend(ctx, h, d)
 	}
-	l.lengthen(d)
+	if err := h.lengthen(d); err != nil {
+		return err
+	}
 	o, _ := l.client.ask(ctx, h.settings, l.protocol.renew(d))
 	if o.err != nil {
 		return ended(ctx, o.err)

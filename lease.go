@@ -93,6 +93,13 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*le
 	return h, tooLate(err)
 }
 
+// isAdopted says that the client's books had the lease when it began, so that Close ends it.
+func (l *lease) isAdopted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over != nil || l.live > 0
+}
+
 // tooLate is why a first level that is over already, for this reason, is not granted; nil stays nil.
 func tooLate(over error) error {
 	if over == nil || over == ErrClosed { //nolint:errorlint // our own sentinel
@@ -165,10 +172,11 @@ func (l *lease) loseLocked(why error) (follow func()) {
 		if why == ErrClosed { //nolint:errorlint // our own sentinel
 			return // the connections are being cut
 		}
+		// First, as a log handler may take long.
+		l.client.clean(l.cleanup(l.doubt))
 		if l.whole == nil {
 			l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		}
-		l.client.clean(l.cleanup(l.doubt))
 	}
 }
 
@@ -179,9 +187,16 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	l.seq++
 	job := l.newCleanup(d, l.release(l.live, l.seq, l.keep))
 	if l.live > 0 {
-		job.lost = func() { l.lose(ErrLockLost) }
+		job.lost = l.foundLost
 	}
 	return job
+}
+
+// foundLost is what follows when a release in the background finds that the lease is not ours: as soon as it was asked whether
+// somebody has ended it by force, it is over.
+func (l *lease) foundLost() {
+	l.endWithin(noticeLimit)
+	l.client.tasks.start(func() { l.lose(l.refused()) })
 }
 
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
@@ -200,11 +215,15 @@ func (l *lease) newCleanup(d doubt, release func(time.Time) scripted) *cleanup {
 }
 
 // lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on,
-// whether it is answered or not.
-func (l *lease) lengthen(length time.Duration) {
+// whether it is answered or not, and is not passed on. It says no when the level is over: the lease may be somebody else's.
+func (h *level) lengthen(length time.Duration) error {
+	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.length = max(l.length, length)
+	if h.over == nil {
+		l.length = max(l.length, length)
+	}
+	return h.over
 }
 
 // release is the request that leaves levels behind; with none the key is kept until keep; mu is held.

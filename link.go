@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -52,7 +53,11 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 		outcomes[i] = l.receive(conn, sent, deadline)
 		if outcomes[i].unanswered() {
 			l.drop(conn)
-			fill(outcomes[i:], outcomes[i])
+			from := i
+			if errors.Is(outcomes[i].err, errUnasked) {
+				from = 0 // any of them may be the one too many
+			}
+			fill(outcomes[from:], outcomes[i])
 			return outcomes
 		}
 	}
@@ -104,8 +109,11 @@ func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
-	if conn != nil {
+	if conn != nil && atRest(conn) == nil {
 		return conn, nil
+	}
+	if conn != nil {
+		l.drop(conn)
 	}
 	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, minConnect)))
 	defer cancel()

@@ -41,6 +41,7 @@ var faultKinds = []fault{
 	{name: "answer after the command timeout", late: faults.Delay, silent: true},
 	{name: "request after the command timeout", late: faults.DelayRequest, silent: true, same: true},
 	{name: "doubled", action: faults.Double, granted: true},
+	{name: "answer doubled", action: faults.DoubleAnswer, granted: true},
 	{name: "error line", action: faults.ErrorLine("LOADING Redis is loading the dataset in memory")},
 	{name: "executed, error line", action: faults.ExecuteThenError("LOADING Redis is loading the dataset in memory")},
 	{name: "late", action: faults.HoldOnly, silent: true, early: true},

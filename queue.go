@@ -20,10 +20,12 @@ type queue struct {
 	lines map[string]*line   // by the lock's key in Redis
 	waits map[string]*queued // by the hold that they take
 	calls map[string]*wait   // of RedLocks, by what their waits are called at this client's server
+	// Those that a call was told of, and has neither made a lease of nor given back.
+	underway map[*transfer]struct{}
 }
 
 func newQueue(c *Client) *queue {
-	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*wait{}}
+	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*wait{}, underway: map[*transfer]struct{}{}}
 	q.poller = newWorker(c.driver, c.tasks, c.life.Done())
 	q.feed = &feed{queue: q, link: c.driver.link(), channel: c.config.prefix + c.identity.id}
 	return q

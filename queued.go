@@ -23,6 +23,7 @@ type queued struct {
 	earlier    string // hold of a SET NX of the same call
 	known      bool   // the server has said that the wait is in the queue
 	sent       bool   // a request of the wait
+	woken      bool   // and has not asked since
 	fence      int64  // of the grant; 0 without fencing
 	doubt      doubt
 
@@ -42,6 +43,13 @@ func (w *queued) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will anyway
+	}
+}
+
+// wakeNext passes a wake-up on to whoever has the place next, which the call before has not come to use.
+func (w *queued) wakeNext() {
+	if w.woken {
+		w.nudge()
 	}
 }
 
@@ -97,6 +105,7 @@ func (w *queued) send(ctx context.Context) outcome {
 	w.sending, w.epoch = true, q.feed.epoch
 	s := w.request()
 	q.mu.Unlock()
+	w.woken = false
 	o, d := c.ask(ctx, w.settings, s)
 	if gated {
 		<-w.line.gate

@@ -137,6 +137,21 @@ func TestExtendDuringAPass(t *testing.T) {
 	q.requireNothingLeft()
 }
 
+// Neither does one that comes when the lock was passed on.
+func TestExtendAfterAPass(t *testing.T) {
+	t.Parallel()
+	q := newSeatBench(t)
+	h := q.take(q.clients[0])
+	w := q.sits(t.Context(), 0)
+	fresh(h)
+	next, _ := q.handOver(h, w)
+	require.Same(t, leaseOf(h), leaseOf(next))
+	require.Equal(t, ErrNotHeld, h.(*level).lengthen(time.Hour), "it has looked before")
+	require.Equal(t, defaultLease, leaseOf(next).length)
+	q.unlock(next)
+	q.requireNothingLeft()
+}
+
 // The key stays for no longer than the next holder asks for.
 func TestExtendAndPass(t *testing.T) {
 	t.Parallel()

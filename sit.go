@@ -94,6 +94,7 @@ func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err e
 	}
 	done = w.seat != nil || !w.settings.reentrant
 	if w.seat != nil {
+		w.queued.wakeNext()
 		s.leave(w.queued)
 	}
 	w.seat, w.queued = nil, nil

@@ -181,7 +181,7 @@ func (s *stream) read() (calls []*call, err error) {
 		case isRefusal(o.err):
 			return calls, o.err
 		case len(calls) == 0:
-			return nil, errBadMessage // an answer that nobody asked for
+			return nil, errUnasked
 		}
 		o.sent = calls[0].sent
 		s.heard(isReadOnly(o.err))

@@ -40,6 +40,23 @@ func TestLogHandlerThatBlocks(t *testing.T) {
 	require.NoError(t, one.Unlock(t.Context()))
 }
 
+// What was lost is given back before anything is logged.
+func TestLossIsLoggedLast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	stuck := newStuckLog(t)
+	defer stuck.free()
+	c := newTestClient(t, s, stuck.option())
+	for _, l := range []anyLock{NewRedisLock("one", c, WithMaxHold(time.Hour)), NewMultiLock([]string{"a", "b"}, c, WithMaxHold(time.Hour))} {
+		h, err := l.Acquire(t.Context())
+		require.NoError(t, err)
+		go h.(*level).expire() // Close waits for its clean-up, the test for its end by freeing the log
+		require.ErrorIs(t, endedWithin(t, h.Context(), queuePatience), ErrMaxHold)
+		stuck.await(t)
+		eventually(t, queuePatience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
+	}
+}
+
 // The belief in a hold that the server has refused ends sooner while other calls begin and end theirs: a test for the race detector.
 func TestRefusedHoldBesideOthers(t *testing.T) {
 	t.Parallel()

@@ -64,15 +64,15 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	return false, nil
 }
 
-// deliver tells the call that it has the lock. It says no when that has left.
+// deliver tells the call that it has the lock. It says no when that has left, or the client is closing.
 func (t *transfer) deliver(sent time.Time) bool {
 	q := t.seat.line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t.seat.left {
+	if t.seat.left || q.client.life.Err() != nil {
 		return false
 	}
-	t.sent = sent
+	t.sent, q.underway[t] = sent, struct{}{}
 	t.seat.turn <- offer{transfer: t}
 	return true
 }
@@ -91,19 +91,40 @@ func (s *seat) comeBack() {
 	left.leave()
 }
 
+// arrived says that the lock is in the client's books, or was given back.
+func (t *transfer) arrived() {
+	q := t.seat.line.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.underway, t)
+}
+
+// stranded are the leases of locks whose calls will not take them any more, as the client is closed.
+func (q *queue) stranded() (leases []*lease) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for t := range q.underway {
+		leases = append(leases, t.seat.wait.reentrant.inherit(t))
+	}
+	return leases
+}
+
 // accept makes the hold that was transferred the owner's. Neither a hold nor an error: the owner has one already.
 func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, error) {
 	l := a.inherit(t)
 	if !a.owner.turn.takeUntil(ctx) {
-		l.giveUp()
+		a.giveUp(l, t)
 		return nil, errLeft
 	}
 	defer a.owner.turn.give()
 	if a.owner.lease != nil {
-		l.giveUp()
+		a.giveUp(l, t)
 		return nil, nil
 	}
 	h, err := a.wait.beginFor(a.owner, l, t.sent)
+	if l.isAdopted() { // else Close sees to it
+		t.arrived()
+	}
 	if err != nil {
 		l.takeSpared().goneWith(err)
 	}
@@ -111,7 +132,7 @@ func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, err
 }
 
 // refuse gives back what was transferred to a call that has no use for it.
-func (a *reentrantAttempt) refuse(t *transfer) { a.inherit(t).giveUp() }
+func (a *reentrantAttempt) refuse(t *transfer) { a.giveUp(a.inherit(t), t) }
 
 // inherit makes the lease of a transfer. The request leaves nothing in doubt.
 func (a *reentrantAttempt) inherit(t *transfer) *lease {
@@ -122,11 +143,12 @@ func (a *reentrantAttempt) inherit(t *transfer) *lease {
 	return l
 }
 
-// giveUp releases a lease that was never begun, in the background.
-func (l *lease) giveUp() {
+// giveUp releases the lease of a transfer that was never begun, in the background.
+func (a *reentrantAttempt) giveUp(l *lease, t *transfer) {
 	l.mu.Lock()
 	l.end(ErrNotHeld)
 	l.mu.Unlock()
 	l.takeSpared().goneWith(ErrNotHeld)
 	l.client.clean(l.cleanup(l.doubt))
+	t.arrived()
 }

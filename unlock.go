@@ -38,18 +38,19 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 	l.live--
 	rest := l.live
 	var next *transfer
+	var left *queued // a place in the queue that is nobody's now
+	passed := false
 	if rest == 0 {
-		left, ok := l.pass(h)
-		if ok {
-			l.mu.Unlock()
-			left.leave()
-			return nil
+		if left, passed = l.pass(h); !passed {
+			next, left = l.choose(h)
+			l.end(ErrNotHeld)
 		}
-		next, left = l.choose(h)
-		defer left.leave()
-		l.end(ErrNotHeld)
 	}
 	l.mu.Unlock()
+	left.leave()
+	if passed {
+		return nil
+	}
 	if rest == 0 {
 		l.leave()
 	}

@@ -94,7 +94,7 @@ func TestUserClosesThePool(t *testing.T) {
 			c, err := NewClientPool(pool, WithKeyPrefix("test:"))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			const lease = 200 * time.Millisecond
+			const lease = 900 * time.Millisecond
 			h, err := NewRedisLock("k", c, WithWatchdog(lease)).Acquire(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, pool.Close())

@@ -119,6 +119,9 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 		}
 		return h, false
 	}
+	if woken {
+		w.queued.woken = true
+	}
 	again = again || woken || told
 	if !again && w.queued != nil {
 		w.note(w.queued.line.lastTrouble())

@@ -9,6 +9,7 @@ type Action struct {
 	requestDelay time.Duration
 	answerDelay  time.Duration
 	answer       string // an error line, in place of the server's answer
+	again        bool   // the answer comes twice
 	swallow      bool   // no answer, to later requests of the connection neither
 	cut          bool   // the client's connection is closed in place of an answer
 	reset        bool   // by a TCP reset, where it is TCP
@@ -37,6 +38,8 @@ var (
 	ResetInAnswer = Action{copies: 1, halfAnswer: true, cut: true, reset: true}
 	// Double sends the request to the server twice and swallows the second answer.
 	Double = Action{copies: 2}
+	// DoubleAnswer gives the client the answer twice, at once.
+	DoubleAnswer = Action{copies: 1, again: true}
 	// Hold forwards and answers the request, and keeps a copy back until Release.
 	Hold = Action{copies: 1, hold: true}
 	// HoldOnly keeps the request back until Release. It gets no answer, and the connection is silent from then on.

@@ -75,6 +75,15 @@ func (p *Proxy) write(to net.Conn, raw []byte, d time.Duration) error {
 	return nil
 }
 
+// Say sends all clients the text, which they have not asked for. No request may be under way.
+func (p *Proxy) Say(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		_, _ = c.client.Write([]byte(text)) // one that has gone does not want it
+	}
+}
+
 // Refuse cuts all connections and refuses new ones until Accept.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()

@@ -3,6 +3,7 @@ package faults
 import (
 	"bufio"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -143,6 +144,8 @@ func (a Action) given(raw []byte) []byte {
 		return raw[:len(raw)/2]
 	case a.cut:
 		return nil
+	case a.again:
+		return slices.Concat(raw, raw)
 	}
 	return raw
 }

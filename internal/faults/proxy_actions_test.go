@@ -102,6 +102,30 @@ func TestDouble(t *testing.T) {
 	require.Equal(t, 3, n, "an answer too many")
 }
 
+func TestDoubleAnswer(t *testing.T) {
+	b := newBench(t)
+	done := b.proxy.On(Command("INCR"), 1, DoubleAnswer)
+	for _, want := range []int{1, 1, 2} {
+		n, err := b.incr()
+		require.NoError(t, err)
+		require.Equal(t, want, n, "always one behind")
+	}
+	wait(t, done)
+	b.requireN(3)
+}
+
+func TestSay(t *testing.T) {
+	b := newBench(t)
+	n, err := b.incr()
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	b.proxy.Say(":7\r\n")
+	n, err = b.incr()
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+	b.requireN(2)
+}
+
 func TestHold(t *testing.T) {
 	b := newBench(t)
 	done := b.proxy.On(Command("INCR"), 1, Hold)

@@ -80,18 +80,19 @@ var watchdogFaults = []mutant{
 	l.live--
 	rest := l.live
 	var next *transfer
+	var left *queued // a place in the queue that is nobody's now
+	passed := false
 	if rest == 0 {
-		left, ok := l.pass(h)
-		if ok {
-			l.mu.Unlock()
-			left.leave()
-			return nil
+		if left, passed = l.pass(h); !passed {
+			next, left = l.choose(h)
+			l.end(ErrNotHeld)
 		}
-		next, left = l.choose(h)
-		defer left.leave()
-		l.end(ErrNotHeld)
 	}
 	l.mu.Unlock()
+	left.leave()
+	if passed {
+		return nil
+	}
 	if rest == 0 {
 		l.leave()
 	}
@@ -116,6 +117,13 @@ var watchdogFaults = []mutant{
 }
 
 var cleanUpFaults = []mutant{
+	{
+		name: "loss: is logged before it is given back",
+		file: "lease.go",
+		old:  "\t\tl.client.clean(l.cleanup(l.doubt))\n",
+		new:  "\t\tdefer l.client.clean(l.cleanup(l.doubt))\n",
+		test: "TestLossIsLoggedLast",
+	},
 	{
 		name: "clean-up after a SET: ends with the caller's context",
 		file: "plain.go",

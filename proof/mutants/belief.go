@@ -141,7 +141,7 @@ var beliefFaults = []mutant{
 		file: "client.go",
 		old:  "if o.broke() && ctx.Err() == nil {",
 		new:  "if o.broke() && ctx.Err() != nil {",
-		test: "TestRestartCostsNoError",
+		test: "TestRetriedLevelsCountOnce",
 	},
 	{
 		name: "owner: all goroutines are the same one",

@@ -117,6 +117,13 @@ var fenceFaults = []mutant{
 
 var inspectionFaults = []mutant{
 	{
+		name: "ForceUnlock: a release that finds it does not ask why",
+		file: "lease.go",
+		old:  "l.client.tasks.start(func() { l.lose(l.refused()) })",
+		new:  "l.lose(ErrLockLost)",
+		test: "TestForceUnlockIsFoundByAnInnerLevel",
+	},
+	{
 		name: "force: the notice of any hold is taken for our own",
 		file: "force.go",
 		old:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) {",

@@ -4,6 +4,20 @@ package main
 
 var passingFaults = []mutant{
 	{
+		name: "pass: Extend lengthens what was passed on",
+		file: "lease.go",
+		old:  "\tif h.over == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
+		new:  "\tl.length = max(l.length, length)\n",
+		test: "TestExtendAfterAPass",
+	},
+	{
+		name: "line: a wake-up ends with the call that it came to",
+		file: "sit.go",
+		old:  "\t\tw.queued.wakeNext()\n",
+		new:  "",
+		test: "TestWakeUpOfACallThatLeaves",
+	},
+	{
 		name: "pass: of a hold that is over when the call has it",
 		file: "sit.go",
 		old:  "h == nil || err != nil || h.state() == nil",

@@ -4,6 +4,13 @@ package main
 
 var transferFaults = []mutant{
 	{
+		name: "Close: leaves a lock that is being transferred",
+		file: "client.go",
+		old:  "append(held, c.queue.stranded()...)",
+		new:  "held",
+		test: "TestReleaseOnCloseOfATransfer",
+	},
+	{
 		name: "transfer: with a request in doubt, whose clean-up ends the next hold",
 		file: "transfer.go",
 		old:  "l.doubt.exists() || l.tokensSpent()",
@@ -41,8 +48,8 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: a call that has left is given the lock, and nobody gives it back",
 		file: "transfer.go",
-		old:  "	if t.seat.left {\n		return false\n	}\n",
-		new:  "",
+		old:  "	if t.seat.left || q.client.life.Err() != nil {\n",
+		new:  "	if q.client.life.Err() != nil {\n",
 		test: "TestTransferToACallThatLeaves",
 	},
 	{
