@@ -22,23 +22,23 @@ func rawConn(conn net.Conn) syscall.RawConn {
 // canRead says that a read would not block: what waitReadable waits for has come.
 func canRead(raw syscall.RawConn) bool {
 	can := true
-	_ = raw.Control(func(fd uintptr) { can = peek(fd) != syscall.EAGAIN }) // one that was closed can be read, which says so
+	_ = raw.Control(func(fd uintptr) { can = !blocks(fd) }) // one that was closed can be read, which says so
 	return can
 }
 
 // waitReadable returns when a read would not block: an answer, the end of the connection, or its failure. It
 // consumes nothing. Its error is that of the read deadline, or of a socket that was closed.
 func waitReadable(raw syscall.RawConn) error {
-	return raw.Read(func(fd uintptr) bool { return peek(fd) != syscall.EAGAIN })
+	return raw.Read(func(fd uintptr) bool { return !blocks(fd) })
 }
 
-// peek looks at what can be read of a socket that does not block.
-func peek(fd uintptr) error {
+// blocks says that a read would.
+func blocks(fd uintptr) bool {
 	var one [1]byte
 	for {
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
 		if err != syscall.EINTR {
-			return err
+			return err == syscall.EAGAIN
 		}
 	}
 }

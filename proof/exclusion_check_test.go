@@ -107,6 +107,9 @@ func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*sectio
 			v.unknown++
 		case s.done:
 			v.increments++
+			if s.checked >= s.valid && !haltedIn(halts, s) {
+				v.violate("Err said nothing %s after the end of the belief: %v", millis(s.checked-s.valid), s)
+			}
 			if s.before != s.read {
 				wrong = append(wrong, s)
 			}
@@ -229,6 +232,18 @@ func TestTheCheckerKnowsStaleWrites(t *testing.T) {
 	}
 	run[1].valid = 600
 	require.NotEmpty(t, judgeSections(run, explained, 6).violations, "the register does not fit the losses")
+}
+
+// A process that goes on after a stall must be told by Err: that nobody wrote meanwhile is no excuse.
+func TestTheCheckerFindsAnErrThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	run := goodRun()
+	run[2].valid = run[2].checked + 1
+	require.Empty(t, judgeSections(run, nil, 6).violations)
+	run[2].valid = run[2].checked
+	require.Len(t, judgeSections(run, nil, 6).violations, 1)
+	stopped := []halt{{run[2].process, run[2].checked, run[2].wrote}}
+	require.Empty(t, judgeSections(run, stopped, 6).violations, "it was stopped between both")
 }
 
 func TestTheCheckerFindsTwoHolders(t *testing.T) {

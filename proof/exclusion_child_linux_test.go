@@ -101,6 +101,7 @@ func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n in
 		defer inner.Unlock(ctx) //nolint:errcheck // what the outer level says counts
 	}
 	time.Sleep(workTime)
+	s.believe(hold)
 	s.checked = faults.Now()
 	if hold.Err() != nil {
 		s.ends(s.checked)

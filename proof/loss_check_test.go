@@ -23,6 +23,7 @@ type lossVerdict struct {
 	runs, asked, excluded   int
 	starved                 int   // contexts that ended too late in a process that starves, though its timers were seen to be in time
 	leastErr, leastContext  int64 // how long before the key's end, at least
+	leastByTimer, byTimer   int64 // the context where Err was not asked, which would end it, and how many of those there were
 	leastExcluded, mostLate int64
 	violations              []string
 }
@@ -30,7 +31,7 @@ type lossVerdict struct {
 // judgeLosses checks that each hold was over before its key: by Err always, by its context where timers fire within a
 // quarter of the drift and goroutines run.
 func judgeLosses(losses []loss, drift time.Duration) *lossVerdict {
-	v := &lossVerdict{leastErr: math.MaxInt64, leastContext: math.MaxInt64, leastExcluded: math.MaxInt64}
+	v := &lossVerdict{leastErr: math.MaxInt64, leastContext: math.MaxInt64, leastByTimer: math.MaxInt64, leastExcluded: math.MaxInt64}
 	for _, l := range losses {
 		v.runs++
 		if l.err > 0 {
@@ -51,6 +52,10 @@ func judgeLosses(losses []loss, drift time.Duration) *lossVerdict {
 			continue
 		}
 		v.leastContext = min(v.leastContext, l.gone-l.context)
+		if l.err == 0 {
+			v.byTimer++
+			v.leastByTimer = min(v.leastByTimer, l.gone-l.context)
+		}
 		if l.gone < l.context {
 			v.violations = append(v.violations, l.name+": the context ended "+millis(l.context-l.gone)+" after the key had gone")
 		}
@@ -70,6 +75,9 @@ func TestTheCheckerFindsLateLosses(t *testing.T) {
 	require.Empty(t, v.violations)
 	require.Equal(t, []int64{3, 3, 1, 1, 1, 10}, []int64{int64(v.runs), int64(v.asked), int64(v.excluded), int64(v.starved), v.leastErr, v.leastContext})
 	require.Equal(t, int64(-1), v.leastExcluded)
+	require.Zero(t, v.byTimer)
+	v = judgeLosses([]loss{good, {name: "by the timer", gone: 1000, context: 995}}, 50)
+	require.Equal(t, []int64{1, 5, 5}, []int64{v.byTimer, v.leastByTimer, v.leastContext})
 	require.Len(t, judgeLosses([]loss{good, lateContext}, 50).violations, 1)
 	require.Len(t, judgeLosses([]loss{good, lateErr}, 50).violations, 1, "Err has no excuse")
 }

@@ -44,6 +44,7 @@ type loserRun struct {
 	loser
 	server *redistest.Server
 	proxy  *faults.Proxy
+	late   []<-chan struct{} // closed when the answer to a last renewal was held back and has come
 }
 
 // lossDrift is how much sooner than its key a hold is documented to end.
@@ -67,7 +68,7 @@ func (r *loserRun) breakConnections(digests map[string]string, random *rand.Rand
 		case 1:
 			r.proxy.On(bothMatch(broken, renewal), faults.Every, faults.DropAnswer)
 		case 2:
-			r.proxy.On(bothMatch(broken, renewal), 1, late)
+			r.late = append(r.late, r.proxy.On(bothMatch(broken, renewal), 1, late))
 		}
 		r.proxy.On(broken, faults.Every, faults.DropRequest)
 	}
@@ -165,8 +166,19 @@ func (r *loserRun) run(random *rand.Rand) []loss {
 	}
 	r.read(child.Events(), losses)
 	renewals := r.proxy.Count(eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"])))
-	r.Logf("%d holds sent %d renewals", r.count, renewals)
+	came := 0
+	for _, late := range r.late {
+		select {
+		case <-late:
+			came++
+		default:
+		}
+	}
+	r.Logf("%d holds sent %d renewals; of %d the answer to the last one came late", r.count, renewals, came)
 	require.Positive(r, renewals)
+	if r.spinners == 0 {
+		require.GreaterOrEqual(r, 4*came, 3*len(r.late), "the fault has not happened")
+	}
 	return losses
 }
 
@@ -208,9 +220,9 @@ func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 		losses = loseTogether(t, random, []loser{{lease, 16, 0}, {lease, 8, 20}})
 	}
 	v := judgeLosses(losses, lossDrift(lease))
-	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s; for the context %d "+
+	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s (%s in %d runs in which Err was not asked); for the context %d "+
 		"runs were excluded, since timers in their process were late by up to %s: there it was %s; of the others %d were late where spinning goroutines starve the rest",
-		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext), v.excluded, millis(v.mostLate), millis(v.leastExcluded), v.starved)
+		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext), millis(v.leastByTimer), v.byTimer, v.excluded, millis(v.mostLate), millis(v.leastExcluded), v.starved)
 	for _, text := range v.violations {
 		t.Log(text)
 	}

@@ -35,6 +35,15 @@ func (m *machine) settleReservation(t *machineT, lock string) {
 	}
 }
 
+// endless looks for a key that would stay for ever.
+const endless = `
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then
+    return key
+  end
+end
+return ''`
+
 func (m *machine) stored(t *machineT, lock string) stored {
 	m.settleReservation(t, lock)
 	s := stored{before: time.Now()}
@@ -67,6 +76,7 @@ func (m *machine) check(t *machineT) {
 	for _, l := range m.past {
 		checkOver(t, l)
 	}
+	require.Empty(t, m.do(t, "EVAL", endless, 0), "without an expiry")
 }
 
 func (m *machine) checkKey(t *machineT, lock string, k *modelKey) {

@@ -14,8 +14,12 @@ if [ "${1:-}" = long ]; then
 	exec go test $race -timeout 30m -v -run "${2:-.}" . -long
 fi
 
+# Most tests of the root package wait for most of the time.
+parallel=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+[ "$parallel" -ge 8 ] || parallel=8
+
 rm -f coverage.out
-go test $race -shuffle=on -coverprofile=coverage.out . || {
+go test $race -shuffle=on -parallel "$parallel" -coverprofile=coverage.out . || {
 	rm -f coverage.out
 	exit 1
 }
