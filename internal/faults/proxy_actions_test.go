@@ -111,7 +111,7 @@ func TestDoubleAnswer(t *testing.T) {
 		require.Equal(t, want, n, "always one behind")
 	}
 	wait(t, done)
-	b.requireN(3)
+	b.awaitN(3)
 }
 
 func TestSay(t *testing.T) {
@@ -123,7 +123,7 @@ func TestSay(t *testing.T) {
 	n, err = b.incr()
 	require.NoError(t, err)
 	require.Equal(t, 7, n)
-	b.requireN(2)
+	b.awaitN(2)
 }
 
 func TestHold(t *testing.T) {
