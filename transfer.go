@@ -2,6 +2,8 @@ package relock
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -102,9 +104,12 @@ func (t *transfer) arrived() {
 // stranded are the leases of locks whose calls will not take them any more, as the client is closed.
 func (q *queue) stranded() (leases []*lease) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	for t := range q.underway {
-		leases = append(leases, t.seat.wait.reentrant.inherit(t))
+	underway := slices.Collect(maps.Keys(q.underway))
+	q.mu.Unlock()
+	for _, t := range underway {
+		l := t.seat.wait.reentrant.inherit(t)
+		l.takeSpared().goneWith(ErrClosed) // else the lock would be reserved for it
+		leases = append(leases, l)
 	}
 	return leases
 }
