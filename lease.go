@@ -187,14 +187,14 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	l.seq++
 	job := l.newCleanup(d, l.release(l.live, l.seq, l.keep))
 	if l.live > 0 {
-		job.lost = l.foundLost
+		job.lost = l.endWithNotice
 	}
 	return job
 }
 
-// foundLost is what follows when a release in the background finds that the lease is not ours: as soon as it was asked whether
+// endWithNotice is what follows when a release in the background finds that the lease is not ours: as soon as it was asked whether
 // somebody has ended it by force, it is over.
-func (l *lease) foundLost() {
+func (l *lease) endWithNotice() {
 	l.endWithin(noticeLimit)
 	l.client.tasks.start(func() { l.lose(l.refused()) })
 }

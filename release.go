@@ -56,7 +56,7 @@ func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanu
 	}
 	job := l.newCleanup(d, release)
 	if levels > 0 {
-		job.lost = l.foundLost
+		job.lost = l.endWithNotice
 	}
 	return job
 }
