@@ -158,8 +158,10 @@ func TestTransferFindsTheLoss(t *testing.T) {
 func TestTransferFindsTheLossBehindABreak(t *testing.T) {
 	t.Parallel()
 	q, proxy := newTransferBenchBehind(t)
-	h := q.take(q.clients[0])
-	w := q.sits(t.Context(), 0)
+	patient := WithPollInterval(5 * time.Second) // a poll would find the lock free, and wake the call
+	h := q.take(q.clients[0], patient)
+	w := q.sits(t.Context(), 0, patient)
+	q.awaitHeard(q.clients[0]) // by the poll that follows the subscription
 	q.server.Do(t, "DEL", q.key)
 	fresh(h)
 	proxy.On(transferOnly, 1, faults.CutBefore)
