@@ -116,8 +116,16 @@ func (c *conn) judge(reply any, err error) (any, error) {
 // rest is what is wrong with a connection that waits for nothing: there was more than one answer to a request, or there is something to
 // read, which may be the server's end. It asks the server nothing.
 func (c *conn) rest() error {
-	if int64(c.answers.whole) != c.asked.Load() || !c.answers.between() || c.quiet && canRead(c.socket.raw) {
+	if int64(c.answers.whole) != c.asked.Load() || !c.answers.between() || c.quiet && c.socket.canRead() {
 		return errNotAtRest
+	}
+	return nil
+}
+
+// greeted is what is wrong with a new connection. What the server says before it was asked anything is for the first call.
+func (c *conn) greeted() error {
+	if c.asked.Load() > 0 && c.rest() != nil {
+		return errUnasked
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
@@ -53,7 +54,10 @@ type textConn struct {
 	text io.Reader
 }
 
-func (c textConn) Read(p []byte) (int, error) { return c.text.Read(p) }
+func (c textConn) Read(p []byte) (int, error)    { return c.text.Read(p) }
+func (textConn) Write(p []byte) (int, error)     { return len(p), nil }
+func (textConn) SetReadDeadline(time.Time) error { return nil }
+func (textConn) Close() error                    { return nil }
 
 // An answer that comes twice is never taken for the next command's: neither for a grant of a lock that somebody else has, nor for anything
 // else.
@@ -127,6 +131,23 @@ func TestGreetingWithTwoAnswers(t *testing.T) {
 	}
 }
 
+// What comes after the answer to the log-in is seen before the connection is used.
+func TestGreetingIsLookedAt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "pw")
+	proxy := faults.Start(t, s.Network, s.Address)
+	c, err := NewClient(proxy.Network, proxy.Address, "pw", WithDatabase(1))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	opened, err := c.driver.(*poolDriver).dialer.dial(t.Context())
+	require.NoError(t, err)
+	defer opened.Close() //nolint:errcheck // the server is not asked anything
+	require.NoError(t, opened.(*conn).greeted())
+	proxy.Say("+OK\r\n")
+	eventually(t, queuePatience, func() bool { return opened.(*conn).greeted() != nil }, "an answer that nobody asked for")
+	require.ErrorIs(t, opened.(*conn).greeted(), errUnasked)
+}
+
 // Of answers that come together, one more than there were requests, none is believed.
 func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
@@ -134,6 +155,19 @@ func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	c := newTestClient(t, s)
 	link := c.driver.link()
 	defer link.close()
+	for _, o := range link.pipeline(queuePatience, []request{echo("x"), echo("y")}) {
+		require.ErrorIs(t, o.err, errUnasked)
+		require.True(t, o.unanswered())
+	}
+}
+
+// Nor is what was taken in before it came.
+func TestBatchWithALaterAnswerTooMany(t *testing.T) {
+	t.Parallel()
+	link := newTestClient(t, redistest.Start(t)).driver.link().(*poolLink)
+	defer link.close()
+	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
+	link.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
 	for _, o := range link.pipeline(queuePatience, []request{echo("x"), echo("y")}) {
 		require.ErrorIs(t, o.err, errUnasked)
 		require.True(t, o.unanswered())

@@ -56,11 +56,11 @@ func NewClient(network, address, password string, opts ...ClientOption) (*Client
 
 // NewClientURL returns a client of the server that a URL names:
 //
-//	redis://[user:password@]host[:port][/database]
+//	redis://[user:password@][host][:port][/database, or ?db=database]
 //	rediss://...            the same, encrypted
 //	unix://[user:password@]/path/to/socket[?db=database]
 //
-// Options come on top of what the URL says. It makes no network call. No error repeats the URL, as it may
+// A host that is missing is localhost, a port 6379. Options come on top of what the URL says. It makes no network call. No error repeats the URL, as it may
 // have a password in it.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m mistakes
@@ -263,8 +263,8 @@ func (c *Client) forget(l *lease) {
 }
 
 // Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
-// goroutines have ended. Locks that are still held stay in Redis until their leases end, but see [WithReleaseOnClose];
-// releases that were not confirmed are given up and logged. A pool that was given stays open. Calling it again does
+// goroutines have ended; code of yours in which one is, a Dial or a log handler, is not waited for. Locks that are still held stay in Redis until their leases end, but see [WithReleaseOnClose];
+// releases that were not confirmed are given up and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
 // nothing.
 func (c *Client) Close() error {
 	if c == nil || c.driver == nil {
@@ -280,6 +280,10 @@ func (c *Client) close() error {
 	c.closed = true
 	c.mu.Unlock()
 	leases := c.allLeases()
+	var waits []scripted
+	if c.config.releaseOnClose {
+		waits = c.queue.cancels() // before they leave
+	}
 	c.end()
 	var held []*lease
 	for _, l := range leases {
@@ -291,7 +295,7 @@ func (c *Client) close() error {
 		l.lose(ErrClosed)
 	}
 	if c.config.releaseOnClose {
-		c.giveAllBack(append(held, c.queue.stranded()...))
+		c.giveAllBack(waits, held)
 	}
 	c.beliefs.close()
 	c.watchdog.link.close()

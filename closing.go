@@ -5,30 +5,75 @@ import (
 	"time"
 )
 
-// giveAllBack releases leases that Close has ended, pipelined over a connection of its own, for as long as one command may
-// take. What is not answered by then stays until its lease ends.
-func (c *Client) giveAllBack(leases []*lease) {
+// giveAllBack takes the waits out of their queues, sends what the cleaner has not, and releases leases that Close has ended: over a
+// connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
+// until its lease ends.
+func (c *Client) giveAllBack(waits []scripted, leases []*lease) {
+	leases = append(leases, c.queue.stranded()...)
+	jobs := c.cleaner.pending() // after stranded, from which a transfer goes to the cleaner
 	end := time.Now().Add(c.config.commandTimeout)
+	half := time.Now().Add(c.config.commandTimeout / 2)
 	link := c.driver.link()
 	defer time.AfterFunc(time.Until(end), link.close).Stop() // a dial may take longer, and each batch would dial anew
 	defer link.close()
-	for batch := range slices.Chunk(leases, maxBatch) {
-		requests := make([]scripted, len(batch))
-		for i, l := range batch {
-			requests[i] = l.lastRelease()
-		}
-		for i, o := range exchange(link, max(time.Until(end), time.Millisecond), requests, nil) {
-			if o.err != nil || !isOurs(o.reply) {
-				c.logger.Warn("relock: closed before a lock was released", "key", batch[i].key)
-			}
+	sendUntil(half, link, waits) // first, so that nothing is handed over to calls that are over
+	for i, o := range sendUntil(half, link, lastOf(jobs)) {
+		jobs[i].(*cleanup).tookLast(o)
+	}
+	for i, o := range sendUntil(end, link, lastReleases(leases)) {
+		if o.err != nil || !isOurs(o.reply) {
+			c.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}
 	}
 }
 
-// lastRelease gives all levels back.
-func (l *lease) lastRelease() scripted {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seq++
-	return l.release(0, l.seq, l.keep)(time.Now())
+// sendUntil runs scripts over a link, in batches, as many as it comes to.
+func sendUntil(end time.Time, link link, all []scripted) (outcomes []outcome) {
+	for batch := range slices.Chunk(all, maxBatch) {
+		left := time.Until(end)
+		if left <= 0 {
+			outcomes = append(outcomes, slices.Repeat([]outcome{{err: errTimeout}}, len(batch))...)
+			continue
+		}
+		outcomes = append(outcomes, exchange(link, left, batch, nil)...)
+	}
+	return outcomes
+}
+
+// lastOf is what is sent of the cleaner's jobs for the last time.
+func lastOf(jobs []task) (all []scripted) {
+	for _, t := range jobs {
+		all = append(all, t.(*cleanup).release(time.Now()))
+	}
+	return all
+}
+
+// tookLast takes the answer to it: a release that is done is not told of.
+func (c *cleanup) tookLast(o outcome) {
+	if o.err == nil && (c.doubt.settled() || !o.sent.Before(c.until)) {
+		c.quiet = true
+	}
+}
+
+// lastReleases give all levels back.
+func lastReleases(leases []*lease) (all []scripted) {
+	for _, l := range leases {
+		l.mu.Lock()
+		l.seq++
+		all = append(all, l.release(0, l.seq, l.keep)(time.Now()))
+		l.mu.Unlock()
+	}
+	return all
+}
+
+// cancels take the waits that are in a queue out of it, and give back what they are granted meanwhile.
+func (q *queue) cancels() (all []scripted) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.lines {
+		for _, w := range l.waits {
+			all = append(all, cancelOf(l.redisKey, w.name, true)(time.Now()))
+		}
+	}
+	return all
 }

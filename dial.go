@@ -79,14 +79,13 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 
 // choose goes to the database. redigo would not see that the answer before it came twice.
 func (d *dialer) choose(ctx context.Context, opened *conn) error {
-	switch {
-	case opened.hasMore():
-		return errUnasked
-	case d.database == 0:
-		return nil
+	if err := opened.greeted(); err != nil || d.database == 0 {
+		return err
 	}
-	_, err := opened.DoContext(ctx, "SELECT", d.database)
-	return err
+	if _, err := opened.DoContext(ctx, "SELECT", d.database); err != nil {
+		return err
+	}
+	return opened.greeted()
 }
 
 func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {
@@ -125,6 +124,10 @@ type socket struct {
 	net.Conn
 	raw syscall.RawConn // to wait on
 	all *sockets
+
+	// Of canRead, which whoever has the connection calls.
+	peek   func(fd uintptr)
+	speaks bool
 }
 
 func newSockets() *sockets { return &sockets{open: map[*socket]struct{}{}} }

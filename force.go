@@ -12,7 +12,7 @@ import (
 const maxReason = 256
 
 // ForceUnlock ends the hold of the lock of this name, whoever has it, and hands it over to the next that waits: for a person
-// who knows that the holder hangs. [ErrNotHeld] when nobody has it. The holder is told: its hold is lost, at once when its
+// who knows that the holder hangs. [ErrNotHeld] when nobody has it, [ErrKeyConflict] when the key is something else. The holder is told: its hold is lost, at once when its
 // client waits for any lock, else at its next renewal, call or Unlock, with an error that matches [ErrForced] and
 // [ErrLockLost], and has the reason: at most 256 bytes. Of those who read together the first 64 are told so, the others find
 // a loss. Until then it goes on: what it does to others is safe with fencing tokens alone, see [WithFencing].
@@ -112,10 +112,14 @@ func (e *forcedError) Error() string {
 // Unwrap returns what it matches.
 func (e *forcedError) Unwrap() []error { return []error{ErrForced, ErrLockLost} }
 
-// refused is why a request found that the lease is not ours any more.
+// refused ends a lease of which a request has found that it is not ours any more, as soon as it was asked whether somebody has ended
+// it by force, and returns why.
 func (l *lease) refused() error {
-	if err := l.notice(); err != nil {
-		return err
+	l.endWithin(noticeLimit)
+	why := l.notice()
+	if why == nil {
+		why = ErrLockLost
 	}
-	return ErrLockLost
+	l.lose(why)
+	return why
 }

@@ -29,13 +29,13 @@ type Hold interface {
 	ValidUntil() time.Time
 
 	// Extend makes the lease last at least d from now, and never shortens it. d is whole milliseconds, 10ms
-	// or more, else [ErrInvalid]. An error that is not [ErrLockLost] or [ErrNotHeld] leaves the hold as it
-	// was.
+	// to 10 years, else [ErrInvalid]. An error that is not [ErrLockLost], [ErrNotHeld] or [ErrClosed] leaves
+	// the hold as it was; of a [MultiLock] or [RedLock] some of its parts may be longer then.
 	Extend(ctx context.Context, d time.Duration) error
 
 	// Unlock ends the hold, whatever it returns: nil, [ErrLockLost] (with [ErrNotHeld]) when it was lost
-	// before, [ErrNotHeld] when it was unlocked before, [ErrUnconfirmed] when the server did not answer. ctx
-	// gives values only; that it has ended does not matter.
+	// before, [ErrNotHeld] when it was unlocked before, [ErrUnconfirmed] when the server did not answer or
+	// refused, [ErrClosed] when the client was closed before. ctx gives values only; that it has ended does not matter.
 	Unlock(ctx context.Context) error
 }
 
@@ -220,21 +220,27 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	if err := h.state(); err != nil {
 		return err
 	}
-	l := h.lease
-	if l.parts != nil {
-		return l.parts.extend(ctx, h, d)
+	if parts := h.lease.parts; parts != nil {
+		return parts.extend(ctx, h, d)
 	}
+	return h.renew(ctx, d)
+}
+
+// renew asks the server for a lease of d from now on.
+func (h *level) renew(ctx context.Context, d time.Duration) error {
 	if err := h.lengthen(d); err != nil {
 		return err
 	}
+	l := h.lease
 	o, _ := l.client.ask(ctx, h.settings, l.protocol.renew(d))
-	if o.err != nil {
-		return ended(ctx, o.err)
-	}
-	if o.reply != int64(answerOurs) {
-		l.endWithin(noticeLimit)
-		l.lose(l.refused())
-		return h.state()
+	o.err = ended(ctx, o.err)
+	defer l.tellRenewal(o) // what follows from the answer comes first
+	switch {
+	case o.err != nil:
+		return o.err
+	case o.reply != int64(answerOurs):
+		_ = l.refused()
+		return h.state() // the level may have ended before
 	}
 	if err := l.believe(o.sent, d); err != nil {
 		return err

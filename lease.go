@@ -192,11 +192,10 @@ func (l *lease) cleanup(d doubt) *cleanup {
 	return job
 }
 
-// endWithNotice is what follows when a release in the background finds that the lease is not ours: as soon as it was asked whether
-// somebody has ended it by force, it is over.
+// endWithNotice is what follows when a release in the background finds that the lease is not ours.
 func (l *lease) endWithNotice() {
-	l.endWithin(noticeLimit)
-	l.client.tasks.start(func() { l.lose(l.refused()) })
+	l.endWithin(noticeLimit) // whatever the task waits for
+	l.client.tasks.start(func() { _ = l.refused() })
 }
 
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put

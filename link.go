@@ -109,10 +109,10 @@ func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
-	if conn != nil && atRest(conn) == nil {
-		return conn, nil
-	}
 	if conn != nil {
+		if atRest(conn) == nil {
+			return conn, nil
+		}
 		l.drop(conn)
 	}
 	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, minConnect)))

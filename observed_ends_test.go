@@ -164,3 +164,31 @@ func TestObserverOfRenewals(t *testing.T) {
 	require.ErrorIs(t, w.ended().Err, ErrLockLost)
 	require.Error(t, h.Unlock(t.Context()))
 }
+
+// Extend is told as a renewal is, of a hold of several keys for each of them.
+func TestObserverOfExtend(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t)
+	s := redistest.Shared(t)
+	c := newTestClient(t, s, WithObserver(w.observer()))
+	start := time.Now()
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(time.Minute)).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
+	told := map[string]error{}
+	for _, e := range w.renewals() {
+		require.True(t, e.Sent.After(start))
+		told[e.Key] = e.Err
+	}
+	require.Equal(t, map[string]error{"a": nil, "b": nil}, told)
+	require.NoError(t, h.Unlock(t.Context()))
+
+	h, err = NewRedisLock("a", c, WithExpiry(time.Minute)).Acquire(t.Context())
+	require.NoError(t, err)
+	s.Do(t, "DEL", keyOf(c, "a"))
+	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrLockLost)
+	all := w.renewals()
+	require.Len(t, all, 3)
+	require.ErrorIs(t, all[2].Err, ErrLockLost)
+	w.ended()
+}

@@ -23,7 +23,8 @@ type Observer struct {
 	// as it was lost before that. ctx has the values of the one that the lock was acquired with, but not its end.
 	HoldDone func(ctx context.Context, e HoldDone)
 
-	// RenewDone is called after each attempt to renew a lease that is still held then.
+	// RenewDone is called after each attempt to renew a lease that is still held then, and after each Extend; of several keys
+	// or nodes, for each.
 	RenewDone func(e RenewDone)
 }
 
@@ -57,8 +58,8 @@ type HoldDone struct {
 // RenewDone is an attempt to renew a lease.
 type RenewDone struct {
 	Key  string    // of the one key that is renewed; empty in etcd, where one lease is for all locks of a Locker
-	Sent time.Time // when the request was sent
-	Err  error     // nil: the server has set the lease anew. ErrLockLost: it is not ours any more. Others are followed by another attempt while it is held
+	Sent time.Time // when the request was sent; zero when none was
+	Err  error     // nil: the server has set the lease anew. ErrLockLost: it is not ours any more. Others are followed by another attempt while it is held, but those of an Extend
 }
 
 // And returns an observer that tells o and then other.

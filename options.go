@@ -84,13 +84,14 @@ func WithMaxIdle(n int) ClientOption {
 
 // WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit. Not counted are
 // the connections of the watchdog, of clean-up, of waiters (two), and the one that commands of locks share while
-// more than four of them are under way: at most five, six with [WithReplicas], and one for Close with [WithReleaseOnClose].
+// more than four of them are under way: at most five, one more for each setting of [WithReplicas], and one for
+// Close with [WithReleaseOnClose].
 func WithMaxActive(n int) ClientOption {
 	return ownPool("WithMaxActive", func(c *clientConfig) { c.maxActive = n })
 }
 
 // WithIdleTimeout sets after how long an idle connection is closed. Keep it below the server's own timeout.
-// The default is 60s.
+// It must be above 0. The default is 60s.
 func WithIdleTimeout(d time.Duration) ClientOption {
 	return ownPool("WithIdleTimeout", func(c *clientConfig) { c.idleTimeout = d })
 }
@@ -102,8 +103,8 @@ func WithWaitMode() ClientOption {
 	return ownPool("WithWaitMode", func(c *clientConfig) { c.wait = true })
 }
 
-// WithUsername sets the ACL user to log in as, with the password given to [NewClient]. The default is the
-// server's default user.
+// WithUsername sets the ACL user to log in as, with the password given to [NewClient], which must not be empty then.
+// The default is the server's default user.
 func WithUsername(name string) ClientOption {
 	return ownPool("WithUsername", func(c *clientConfig) { c.username = name })
 }
@@ -119,19 +120,19 @@ func WithTLS(config *tls.Config) ClientOption {
 	return ownPool("WithTLS", func(c *clientConfig) { c.tls, c.useTLS = config, true })
 }
 
-// WithDialTimeout limits connecting, TLS and log-in included. The default is 5s.
+// WithDialTimeout limits connecting, TLS and log-in included. It must be above 0. The default is 5s.
 func WithDialTimeout(d time.Duration) ClientOption {
 	return ownPool("WithDialTimeout", func(c *clientConfig) { c.dialTimeout = d })
 }
 
-// WithCommandTimeout limits the wait for an answer of the server. The default is 3s. The commands of a lock
-// have at most a third of its lease.
+// WithCommandTimeout limits the wait for an answer of the server. It must be above 0. The default is 3s. The
+// commands of a lock have at most a third of its lease.
 func WithCommandTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *clientConfig) { c.commandTimeout = d })
 }
 
-// WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It must
-// not contain braces, which would decide the slot in a Cluster.
+// WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It has
+// at most 1024 bytes and no braces, which would decide the slot in a Cluster.
 func WithKeyPrefix(prefix string) ClientOption {
 	return clientOption(func(c *clientConfig) { c.prefix = prefix })
 }
@@ -149,9 +150,10 @@ func WithObserver(o Observer) ClientOption {
 	return clientOption(func(c *clientConfig) { c.observer = c.observer.And(o) })
 }
 
-// WithReleaseOnClose makes [Client.Close] give all locks back that are still held, for as long as one command may take. By
-// default they stay in Redis until their leases end, which is safer: what still runs under a hold, and does not look at its
-// context, is not alone any more once the lock is given back.
+// WithReleaseOnClose makes [Client.Close] give all locks back that are still held, for as long as one command may take: to whoever
+// waits in other clients, as it takes its own calls out of the queues before. What is being acquired meanwhile may stay until its lease
+// ends. By default the locks stay in Redis until their leases end, which is safer: what still runs under a hold, and does not look at
+// its context, is not alone any more once the lock is given back.
 func WithReleaseOnClose() ClientOption {
 	return clientOption(func(c *clientConfig) { c.releaseOnClose = true })
 }

@@ -130,6 +130,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	case o.reply == nil:
 		return nil, true, nil
 	case o.reply != "OK":
+		a.client.clean(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
 	h, err = a.grant(value, o.sent, 0, doubt{})

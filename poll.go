@@ -53,8 +53,11 @@ func (p *poll) took(o outcome) (time.Time, bool) {
 	interval := l.note(o.err)
 	if o.err != nil {
 		p.pause = max(interval, min(2*p.pause, maxPause))
-		if !IsRetryableErr(o.err) {
+		switch {
+		case !IsRetryableErr(o.err):
 			l.wakeAll() // to see for themselves
+		case o.sent.IsZero():
+			l.wakeFirst() // calls have more time to connect, and the pool
 		}
 		return time.Now().Add(p.pause + rand.N(p.pause/5+1)), true
 	}
@@ -141,6 +144,14 @@ func (l *line) wakeAll() {
 	for _, w := range l.waits {
 		w.crowd = true
 		w.nudge()
+	}
+}
+
+func (l *line) wakeFirst() {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	if len(l.waits) > 0 {
+		l.waits[0].nudge()
 	}
 }
 

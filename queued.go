@@ -96,6 +96,9 @@ func (w *queued) attempt(ctx context.Context) (time.Time, error) {
 // send sends the next request, unless the context ends before it is the call's turn.
 func (w *queued) send(ctx context.Context) outcome {
 	c, q := w.line.queue.client, w.line.queue
+	if c.life.Err() != nil { // Close may have taken the wait out of the queue
+		return outcome{err: errLeft}
+	}
 	gated := w.inCrowd()
 	if gated && !w.enterGate(ctx) {
 		return outcome{err: errLeft}

@@ -14,6 +14,6 @@ const canWait = false
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
 // canRead says that here no socket can be looked at.
-func canRead(syscall.RawConn) bool { return false }
+func (*socket) canRead() bool { return false }
 
 func waitReadable(syscall.RawConn) error { return errors.ErrUnsupported }

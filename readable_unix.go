@@ -19,11 +19,14 @@ func rawConn(conn net.Conn) syscall.RawConn {
 	return nil
 }
 
-// canRead says that a read would not block: what waitReadable waits for has come.
-func canRead(raw syscall.RawConn) bool {
-	can := true
-	_ = raw.Control(func(fd uintptr) { can = !blocks(fd) }) // one that was closed can be read, which says so
-	return can
+// canRead says that a read would not block: what waitReadable waits for has come. One that was closed can be read, which says so.
+func (s *socket) canRead() bool {
+	if s.peek == nil { // kept, as each command on a pooled connection asks
+		s.peek = func(fd uintptr) { s.speaks = !blocks(fd) }
+	}
+	s.speaks = true
+	_ = s.raw.Control(s.peek) // its error is that of a closed one
+	return s.speaks
 }
 
 // waitReadable returns when a read would not block: an answer, the end of the connection, or its failure. It

@@ -316,9 +316,7 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 		}
 		return nil, o.err
 	case o.reply != int64(answerOurs):
-		why := l.refused()
-		l.lose(why)
-		return nil, why
+		return nil, l.refused()
 	}
 	if err := l.believe(o.sent, s.lease); err != nil {
 		return nil, lostLevel(err)

@@ -75,7 +75,5 @@ func (l *lease) judge(o outcome, levels int, first bool) error {
 	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}
-	why := l.refused()
-	l.lose(why) // the levels that are left, if any
-	return gone(why)
+	return gone(l.refused()) // and with it the levels that are left, if any
 }

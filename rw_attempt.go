@@ -88,9 +88,7 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	case o.reply == int64(answerShared):
 		return nil, ErrUpgrade
 	case o.reply != int64(answerOurs):
-		why := l.refused()
-		l.lose(why)
-		return nil, why
+		return nil, l.refused()
 	}
 	if err := l.believe(o.sent, s.lease); err != nil {
 		return nil, lostLevel(err)

@@ -46,6 +46,9 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 			return h, nil
 		}
 		w.note(err)
+		if errors.Is(err, errLeft) && w.queued != nil {
+			w.note(w.queued.line.lastTrouble()) // as where the end comes while it sleeps
+		}
 		if !w.block || !IsRetryableErr(err) || errors.Is(err, ErrQueueFull) {
 			return nil, w.reason()
 		}
@@ -122,7 +125,7 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 	if woken {
 		w.queued.woken = true
 	}
-	again = again || woken || told
+	again = (again || woken || told) && w.client.life.Err() == nil
 	if !again && w.queued != nil {
 		w.note(w.queued.line.lastTrouble())
 	}

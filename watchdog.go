@@ -44,7 +44,7 @@ func (r *renewal) limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) took(o outcome) (time.Time, bool) {
 	if !r.refused {
-		defer r.tell(o) // what follows from the answer comes first
+		defer r.lease.tellRenewal(o) // what follows from the answer comes first
 	}
 	switch {
 	case r.refused:
@@ -76,16 +76,16 @@ func (r *renewal) lose(why error) {
 	r.lease.lose(why)
 }
 
-// tell tells the observer of an attempt.
-func (r *renewal) tell(o outcome) {
-	hook, err := r.lease.client.config.observer.RenewDone, o.err
+// tellRenewal tells the observer of an attempt.
+func (l *lease) tellRenewal(o outcome) {
+	hook, err := l.client.config.observer.RenewDone, o.err
 	if hook == nil {
 		return
 	}
 	if err == nil && o.reply != int64(answerOurs) {
 		err = ErrLockLost
 	}
-	hook(RenewDone{r.lease.key, o.sent, wrap("renew", r.lease.key, err)})
+	hook(RenewDone{l.key, o.sent, wrap("renew", l.key, err)})
 }
 
 func (r *renewal) report(err error) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,9 +83,15 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 func TestWildAnswerToSetIsNoGrant(t *testing.T) {
 	for _, reply := range []string{"+QUEUED\r\n", ":0\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+PONG\r\n"} {
 		t.Run(strings.TrimSpace(reply), func(t *testing.T) {
+			var value atomic.Pointer[string]
+			var cleaned atomic.Bool
 			c, err := NewClient("tcp", startWildServer(t, func(args []string) string {
 				if args[0] == "SET" {
+					value.Store(&args[2])
 					return reply
+				}
+				if v := value.Load(); v != nil && slices.Contains(args, *v) {
+					cleaned.Store(true)
 				}
 				return ":0\r\n"
 			}), "")
@@ -91,6 +99,7 @@ func TestWildAnswerToSetIsNoGrant(t *testing.T) {
 			defer c.Close() //nolint:errcheck // a second Close does nothing
 			_, err = NewRedisLock("lock", c).TryAcquire(t.Context())
 			require.ErrorIs(t, err, ErrKeyConflict)
+			eventually(t, queuePatience, cleaned.Load, "a release of what it may have taken")
 			ok, err := c.SetNEX(t.Context(), "key", "value", time.Second)
 			require.False(t, ok)
 			require.NoError(t, err)

@@ -119,7 +119,7 @@ var inspectionFaults = []mutant{
 	{
 		name: "ForceUnlock: a release that finds it does not ask why",
 		file: "lease.go",
-		old:  "l.client.tasks.start(func() { l.lose(l.refused()) })",
+		old:  "l.client.tasks.start(func() { _ = l.refused() })",
 		new:  "l.lose(ErrLockLost)",
 		test: "TestForceUnlockIsFoundByAnInnerLevel",
 	},
@@ -154,8 +154,8 @@ var inspectionFaults = []mutant{
 	{
 		name: "Close: gives back what it was not asked to",
 		file: "client.go",
-		old:  "if c.config.releaseOnClose {",
-		new:  "if true {",
+		old:  "if c.config.releaseOnClose {\n\t\tc.giveAllBack",
+		new:  "if true {\n\t\tc.giveAllBack",
 		test: "TestReleaseOnClose",
 	},
 }

@@ -32,6 +32,13 @@ var observerFaults = []mutant{
 		test: "TestObserverOfLossBeforeItIsTold",
 	},
 	{
+		name: "observer: is not told of Extend",
+		file: "hold.go",
+		old:  "	defer l.tellRenewal(o) // what follows from the answer comes first\n",
+		new:  "",
+		test: "TestObserverOfExtend",
+	},
+	{
 		name: "Do: does not tell of a loss that its function was told",
 		file: "unlock.go",
 		old:  "		h.noteLoss(gone(h.over))\n",

@@ -5,9 +5,9 @@ package main
 var transferFaults = []mutant{
 	{
 		name: "Close: leaves a lock that is being transferred",
-		file: "client.go",
-		old:  "append(held, c.queue.stranded()...)",
-		new:  "held",
+		file: "closing.go",
+		old:  "append(leases, c.queue.stranded()...)",
+		new:  "slices.Clone(leases)",
 		test: "TestReleaseOnCloseOfATransfer",
 	},
 	{

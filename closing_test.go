@@ -1,0 +1,69 @@
+package relock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Close takes its own calls out of the queue before it gives the lock back: it goes to whoever is behind them.
+func TestReleaseOnCloseBesideWaitsOfItsOwn(t *testing.T) {
+	eachMode(t, func(t testing.TB, m queueMode) {
+		q := newQueueBench(t, m, 1)
+		closing := sibling(t, q.server, q.clients[0], WithReleaseOnClose())
+		q.take(closing)
+		const poll = 5 * time.Second // what is reserved for it would stay reserved for four times as long
+		own := q.waitNext(context.Background(), 0, closing, WithPollInterval(poll))
+		q.awaitHeard(closing)
+		next := q.waitNext(context.Background(), 1, q.clients[0])
+		q.awaitHeard(q.clients[0])
+		start := time.Now()
+		require.NoError(t, closing.Close())
+		require.ErrorIs(t, own.end(), ErrClosed)
+		h := next.granted()
+		require.Less(t, next.at.Sub(start), poll)
+		q.unlock(h)
+		q.requireNothingLeft()
+	})
+}
+
+// What the cleaner has not sent yet, Close sends.
+func TestReleaseOnCloseOfACleanUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	log := new(logBuffer)
+	c := newTestClient(t, s, WithReleaseOnClose(), log.option())
+	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	l := leaseOf(h)
+	l.leave()
+	c.cleaner.add(newJob(l.cleanup(doubt{})), time.Now().Add(time.Hour))
+	require.NoError(t, c.Close())
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "k")))
+	require.Empty(t, log.String(), "told of as not confirmed")
+}
+
+// Nothing more is asked for a lock when the client is closing, whatever wakes the call.
+func TestNothingIsAskedDuringClose(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	l := NewRedisLock("k", c, WithBlock())
+	w := c.newWait(t.Context(), &l.settings, true)
+	place := newQueued(c.queue.enter("k", c.redisKey("k")), 'p', &l.settings, false,
+		func(hold string) (string, string) { return c.identity.value(hold, &l.settings), "" })
+	defer place.line.exit()
+	c.end()
+	w.queued = place
+	for range 100 {
+		place.nudge()
+		_, again := w.sleep(ErrLockAcquiredByOthers)
+		require.False(t, again)
+		_, err := place.attempt(t.Context())
+		require.ErrorIs(t, err, errLeft)
+	}
+	require.False(t, place.sent)
+}
