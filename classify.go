@@ -15,12 +15,12 @@ import (
 
 // IsRetryableErr says whether the same call may succeed later without anybody changing anything.
 //
-//	true   held by others, too few nodes or replicas, queue full
+//	true   held by others, too few replicas, queue full; too few nodes, unless so many fail for good that the others are no quorum
 //	true   network: cannot connect, connection cut, no answer in time, no free connection in the pool
 //	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, CLUSTERDOWN, TRYAGAIN
 //	true   server has no connection free: max number of clients reached
 //	false  a context that has ended is anywhere in the chain, whatever else is
-//	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, other server errors
+//	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, upgrade, other server errors
 //
 // A blocking Lock goes on waiting while this is true, unless the queue is full: then it ends at once.
 func IsRetryableErr(err error) bool {

@@ -51,6 +51,8 @@ func TestIsRetryableErr(t *testing.T) {
 		{"NOREPLICAS", line("NOREPLICAS Not enough good replicas to write."), true},
 		{"CLUSTERDOWN", line("CLUSTERDOWN The cluster is down"), true},
 		{"TRYAGAIN", line("TRYAGAIN Multiple keys request during rehashing of slot"), true},
+		{"MASTERDOWN", line("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), true},
+		{"full server", line("ERR max number of clients reached"), true},
 		{"code alone", line("LOADING"), true},
 
 		{"canceled", context.Canceled, false},

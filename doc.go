@@ -59,7 +59,7 @@
 //	  ctx.Err(), context.Cause(ctx)      ctx ended first; the error also matches the last reason seen. If it had ended before, nothing was sent
 //	  a network or server error          at the one attempt, or the last one until WithBlockTimeout was over
 //	  ErrDenied                          wrong password or missing permission; at once, also with WithBlock
-//	  ErrKeyConflict                     the key is something else; at once, also with WithBlock
+//	  ErrKeyConflict                     the key is something else, or of the other mode (WithFair); at once, also with WithBlock
 //	  ErrLockLost                        re-entry into a hold that was lost
 //	  ErrUpgrade                         an owner that reads asks to write while others read; at once
 //	  ErrQuorum and *NodeErrors          too few nodes of a RedLock answered, or their servers were started too short a time ago
@@ -68,12 +68,13 @@
 //	  ErrInvalid                         a mistake in key, options or call; nothing was locked
 //	  ErrClosed                          the client was closed before or meanwhile
 //
-//	Unlock (the hold is over, whatever is returned)
+//	Unlock (the hold is over, whatever is returned but ErrInvalid)
 //	  nil                                released
 //	  ErrNotHeld                         nothing to unlock: never locked, or unlocked before
 //	  ErrLockLost and ErrNotHeld         it was lost before; with ErrMaxHold or ErrForced when that was why
-//	  ErrUnconfirmed and the reason      no answer; the release goes on in the background until the lease has ended
-//	  ErrClosed                          the client was closed; the key stays until its lease has ended
+//	  ErrUnconfirmed and the reason      no answer, or the server refused; the release goes on in the background until the lease has ended
+//	  ErrClosed                          the client was closed; the key stays until its lease has ended, but see WithReleaseOnClose
+//	  ErrInvalid                         a nil context, or a mistake in settings or owner: only then the hold goes on
 //
 //	Do, TryDo after fn has run
 //	  fn's own error, as it is           held to the end; also when the release was not confirmed, which is logged

@@ -11,12 +11,12 @@ var (
 	// does not wait, or for as long as a call waited.
 	ErrLockAcquiredByOthers = errors.New("lock is held by others")
 
-	// ErrNotHeld reports that there is nothing to unlock or extend: never locked, already unlocked, or lost.
+	// ErrNotHeld reports that there is nothing to unlock, extend or end by force: never locked, already unlocked, or lost.
 	// It is also the cause of a hold's context after Unlock.
 	ErrNotHeld = errors.New("not held")
 
 	// ErrLockLost reports that a hold ended before its Unlock: it could not be renewed in time, a fixed lease
-	// ran out, or the server no longer has it.
+	// ran out, the server no longer has it, [WithMaxHold] or an operator ended it, or the machine was suspended.
 	ErrLockLost = errors.New("lock lost")
 
 	// ErrInvalid reports a mistake in a setting, a key or a call. Nothing was sent to the server, except by a
@@ -26,11 +26,11 @@ var (
 	// ErrClosed reports that the [Client] was closed.
 	ErrClosed = errors.New("client closed")
 
-	// ErrQuorum reports that too few nodes of a RedLock answered.
+	// ErrQuorum reports that too few nodes of a RedLock answered, or that their servers were started too short a time ago.
 	ErrQuorum = errors.New("no quorum")
 
-	// ErrKeyConflict reports that the key in Redis is not a lock of this kind: another kind of lock or
-	// another program uses it.
+	// ErrKeyConflict reports that the key in Redis is not a lock of this kind: another kind of lock, one
+	// of the other mode (fair or not), or another program uses it.
 	ErrKeyConflict = errors.New("key is used by something else")
 
 	// ErrUpgrade reports that a read lock cannot become a write lock, since there are other readers.
@@ -52,7 +52,7 @@ var (
 	// not help.
 	ErrDenied = errors.New("permission denied by the server")
 
-	// ErrUnconfirmed reports that an Unlock got no answer. The hold is over for its holder, and the release
+	// ErrUnconfirmed reports that an Unlock got no answer, or was refused by the server. The hold is over for its holder, and the release
 	// is sent again in the background until the lease has ended. Of a ForceUnlock, which is not sent again: it
 	// may have been done, or may still be.
 	ErrUnconfirmed = errors.New("release not confirmed")

@@ -38,7 +38,8 @@ type Info struct {
 	// Fence is the fencing token that Redis drew last; 0 when it never did. A lock that was passed on within a process has
 	// one of the 63 after it.
 	Fence int64
-	// Waiting is how many wait in Redis. The goroutines of a process that wait for an unfair lock count as one.
+	// Waiting is how many wait in Redis. The goroutines of a process that wait for an unfair lock count as one. Calls that wait
+	// for a [RedLock] are not among them.
 	Waiting int
 	// Waiters are the first of them, at most 128, in the order of arrival.
 	Waiters []Waiter

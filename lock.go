@@ -12,7 +12,7 @@ type Mutex interface {
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error
-	// Unlock ends what Lock or TryLock got, whatever it returns.
+	// Unlock ends what Lock or TryLock got, whatever it returns but [ErrInvalid].
 	Unlock(ctx context.Context) error
 	// Do runs fn between Lock and Unlock.
 	Do(ctx context.Context, fn func(context.Context) error) error

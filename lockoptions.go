@@ -125,13 +125,13 @@ func WithPollInterval(d time.Duration) LockOption {
 }
 
 // WithExpiry gives the hold a fixed lease that is never renewed: after d it is lost. It must be whole
-// milliseconds, 10ms or more. By default the lease is kept alive, see [WithWatchdog].
+// milliseconds, 10ms to 10 years, and excludes [WithWatchdog]. By default the lease is kept alive, see [WithWatchdog].
 func WithExpiry(d time.Duration) LockOption {
 	return lockOption{optExpiry, func(c *lockConfig) { c.expiry = d }}
 }
 
 // WithWatchdog sets the lease that the client's watchdog keeps alive: it is renewed every third of it, and
-// when the process dies the lock is free after at most d. It must be whole milliseconds, 10ms or more. The
+// when the process dies the lock is free after at most d. It must be whole milliseconds, 10ms to 10 years. The
 // default is 30s.
 func WithWatchdog(d time.Duration) LockOption {
 	return lockOption{optWatchdog, func(c *lockConfig) { c.watchdog = d }}
@@ -144,15 +144,15 @@ func WithMaxHold(d time.Duration) LockOption {
 }
 
 // WithMinHold keeps the key for at least d after it was locked, even when Unlock comes sooner: Unlock returns
-// at once, and others get the lock when d is over. It must be whole milliseconds, 10ms or more. It is for
-// jobs that are so short that clocks of several machines would run them twice. With a minimum above the lease
-// the key is taken for d at once, so that neither a crash nor an outage cuts it short. By default there is no
-// minimum.
+// at once, and others get the lock when d is over. It must be whole milliseconds, 10ms to 10 years, and
+// no more than [WithMaxHold]. It is for jobs that are so short that clocks of several machines would run them
+// twice. With a minimum above the lease the key is taken for d at once, so that neither a crash nor an outage
+// cuts it short. By default there is no minimum.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{optMinHold, func(c *lockConfig) { c.minHold = d }}
 }
 
-// WithOwner names the owner of a reentrant lock, 1 to 256 bytes: calls with the same owner on the same client
+// WithOwner names the owner of a reentrant or read/write lock, 1 to 256 bytes: calls with the same owner on the same client
 // share the hold. By default the goroutine is the owner. See [ContextWithOwner].
 func WithOwner(id string) LockOption {
 	return lockOption{optOwner, func(c *lockConfig) { c.owner = id }}
@@ -177,19 +177,20 @@ func WithQueueLimit(n int) LockOption {
 	return lockOption{optQueueLimit, func(c *lockConfig) { c.queueLimit = n }}
 }
 
-// WithReplicas makes a lock wait until n replicas of the server have it, for at most timeout: an acquire or renewal that too
-// few confirm in time fails with [ErrReplicas], and the lock is given back. So a failover to any replica that has all that n
-// of them have confirmed keeps the lock. It makes a loss in a failover less likely, and does not rule it out: Redis does not
-// say which replica will be chosen. timeout is whole milliseconds, 10ms to a quarter of the lease. A lock that is passed on
+// WithReplicas makes a lock wait until n replicas of the server have it, for at most timeout: an acquire that too few
+// confirm in time fails with [ErrReplicas], and is given back. A renewal that too few confirm does not lengthen the hold, and is
+// tried again until that ends; an Extend fails with [ErrReplicas] and leaves the hold as it was. So a failover to any replica that
+// has all that n of them have confirmed keeps the lock. It makes a loss in a failover less likely, and does not rule it out: Redis
+// does not say which replica will be chosen. timeout is whole milliseconds, 10ms to a quarter of the lease. A lock that is passed on
 // within a process was confirmed before. By default no replica is waited for.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return lockOption{optReplicas, func(c *lockConfig) { c.replicas, c.replicaTime = n, timeout }}
 }
 
 // WithMaxLease sets the largest lease that any user of a [RedLock] may ask for, with [WithExpiry], [WithWatchdog],
-// [WithMinHold] or [Hold.Extend]; a larger one is [ErrInvalid]. A node whose server was started less than that ago is
-// not counted: it may have forgotten a lock. All users of a key have to agree on it. It must be whole milliseconds, 10ms
-// or more. The default is 30s. It is for RedLock alone.
+// [WithMinHold] or [Hold.Extend]; a larger one is [ErrInvalid]. A node whose server was started less than that and a
+// second or two ago is not counted: it may have forgotten a lock. All users of a key have to agree on it. It must be whole milliseconds, 10ms
+// to 10 years. The default is 30s. It is for RedLock alone.
 func WithMaxLease(d time.Duration) LockOption {
 	return lockOption{optMaxLease, func(c *lockConfig) { c.maxLease = d }}
 }

@@ -13,8 +13,8 @@ import (
 // One attempt is one script, which takes the keys when all are free, and else nothing. A call that waits stands in the
 // queue of the first key, in alphabetical order, that others hold, and of no other; when it is handed that key it
 // tries all again, and gives it back at once when another one is held. So nobody waits while holding, and no two can wait
-// for each other; but a call for many keys that others lock one by one may wait for long. A server that takes one key at a
-// time, such as a Cluster, is asked for one after another, in alphabetical order.
+// for each other; but a call for many keys that others lock one by one may wait for long. A server that refuses keys of
+// several slots at once, such as a node of a Cluster, is asked for one after another, in alphabetical order.
 //
 // The hold is that of all keys: its context ends when any of them is lost, and it is valid until the first of them ends.
 // Renewal, Extend and Unlock are for each key by itself. Its fencing token is higher than those of all holds of any of the
