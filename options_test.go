@@ -92,10 +92,11 @@ func TestDocumentedDefaults(t *testing.T) {
 	stated := regexp.MustCompile(`The\s+default\s+is\s+([^\s,]+?)[.,]?(\s|$)`)
 	got := map[string]string{}
 	limits := map[string][]string{
-		"WithExpiry":       {"10ms or more"},
-		"WithWatchdog":     {"10ms or more"},
-		"WithMinHold":      {"10ms or more"},
-		"WithMaxLease":     {"10ms or more"},
+		"WithExpiry":       {"10ms to 10 years"},
+		"WithWatchdog":     {"10ms to 10 years"},
+		"WithMinHold":      {"10ms to 10 years"},
+		"WithMaxLease":     {"10ms to 10 years"},
+		"WithKeyPrefix":    {"at most 1024 bytes"},
 		"WithOwner":        {"1 to 256 bytes"},
 		"ContextWithOwner": {"1 to 256 bytes"},
 		"WithLabel":        {"at most 256 bytes"},
