@@ -125,19 +125,22 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 				c.proxy.On(op.match, 1, faults.HoldOnly)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
+				begun := time.Now() // no later than the sending, from which the clean-up counts
 				result := async(t, func() error { return op.lock(c.client, lease).Lock(ctx) })
 				require.True(t, c.proxy.Await(op.match, 1, cellPatience))
-				sent := time.Now()
 				cancel()
 				require.ErrorIs(t, resultWithin(t, result, cellPatience), context.Canceled)
 				require.True(t, c.proxy.Await(op.giveBack(), 1, cellPatience), "no clean-up")
 				requireFree(t, s, c.client, cellKey)
 
-				time.Sleep(late - time.Since(sent)) // the lateness is what is tested
+				time.Sleep(late - time.Since(begun)) // the lateness is what is tested
 				answers := c.proxy.Release()
+				inTime := time.Since(begun) < lease // else nothing is promised
 				require.Len(t, answers, 1)
 				require.Contains(t, []string{"+OK", ":1"}, answers[0], "the late request did not take the key")
-				c.requireLevels(0)
+				if inTime {
+					c.requireLevels(0)
+				}
 			}})
 		}
 	}

@@ -86,12 +86,9 @@ func TestDatabase(t *testing.T) {
 			c, err := newClient()
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
+			h, err := NewRedisLock("k", c, WithWatchdog(3*time.Second)).Acquire(t.Context())
 			require.NoError(t, err)
-			select { // the watchdog's connection is in that database too
-			case <-h.Context().Done():
-			case <-time.After(1200 * time.Millisecond):
-			}
+			awaitRenewal(t, h, 5*time.Second) // the watchdog's connection is in that database too
 			require.NoError(t, h.Err())
 			conn := s.Dial(t, redis.DialDatabase(3))
 			defer conn.Close() //nolint:errcheck // nothing is pending

@@ -57,6 +57,7 @@ func taught(t testing.TB, s *redistest.Server) *redistest.Server {
 		reentrantAcquireScript, reentrantEnterScript, reentrantRenewScript, reentrantReleaseScript,
 		reentrantTransferScript, tryScript, enqueueScript, claimScript, cancelScript, pollScript,
 		multiAcquireScript, redlockAcquireScript, redlockReleaseScript, redlockUnwaitScript, fenceRaiseScript,
+		forceScript, rwForceScript, noticeScript,
 		rwTryScript, rwEnqueueScript, rwClaimScript, rwCancelScript, rwPollScript, rwEnterScript, rwRenewScript, rwReleaseScript,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", script.source)

@@ -164,7 +164,7 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
-	held, err := NewReentrantLock("held", c, WithWatchdog(time.Second)).Acquire(t.Context())
+	held, err := NewReentrantLock("held", c, WithWatchdog(2*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 
 	stop := make(chan struct{})
@@ -196,9 +196,8 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []any{strconv.Itoa(i)}, got)
 	}
-	select {
-	case <-held.Context().Done():
-	case <-time.After(3 * time.Second): // three leases
+	for range 9 { // three leases
+		awaitRenewal(t, held, 5*time.Second)
 	}
 	require.NoError(t, held.Err())
 	close(stop)

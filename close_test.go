@@ -159,6 +159,9 @@ func TestClose(t *testing.T) {
 // blockDials makes the user's dials block, and takes the idle connections away until all who want one dial.
 func blockDials(t *testing.T, b *closing) {
 	b.blocks.Store(true)
+	for b.pool.IdleCount() > 0 { // while nobody else wants one: a Get that came too late would dial, and never return
+		b.taken = append(b.taken, b.pool.Get())
+	}
 	for range 4 {
 		async(t, func() error {
 			for b.c.Ping(t.Context()) == nil { // until it finds no connection that is idle
@@ -168,9 +171,6 @@ func blockDials(t *testing.T, b *closing) {
 	}
 	b.endAtCleanup(t)
 	eventually(t, 2*time.Second, func() bool {
-		for b.pool.IdleCount() > 0 {
-			b.taken = append(b.taken, b.pool.Get())
-		}
 		dialling := b.pool.ActiveCount() - len(b.taken)
 		return dialling >= 4 && int(b.stuck.Load()) >= dialling
 	}, "dials do not block")
@@ -292,7 +292,7 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var log logBuffer
-	c := newTestClient(t, s, log.option(), WithCommandTimeout(50*time.Millisecond))
+	c := newTestClient(t, s, log.option(), WithCommandTimeout(time.Second))
 	l := NewRedisLock("my key", c)
 	require.NoError(t, l.Lock(t.Context()))
 	s.Pause(t)

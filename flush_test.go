@@ -16,7 +16,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 	const goroutines, rounds = 4, 100
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
-	held, err := NewRedisLock("held", c, WithWatchdog(600*time.Millisecond)).Acquire(t.Context())
+	held, err := NewRedisLock("held", c, WithWatchdog(3*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	over := make(chan struct{})
 	flushes := 0
@@ -40,6 +40,9 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 		group.Go(func() { useWhileFlushed(t, c, rounds) })
 	}
 	group.Wait()
+	for range 3 {
+		awaitRenewal(t, held, cellPatience)
+	}
 	close(over)
 	require.NoError(t, resultWithin(t, flushed, cellPatience))
 	t.Logf("%d flushes", flushes)

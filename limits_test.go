@@ -144,7 +144,7 @@ func TestNoPermissionForAnExpiry(t *testing.T) {
 	for _, missing := range [][]any{{"-pexpire"}, {"-pexpire", "-del"}} {
 		c := newTestClient(t, s)
 		s.Do(t, "ACL", append([]any{"SETUSER", "default", "+@all"}, missing...)...)
-		require.ErrorIs(t, NewReentrantLock("k", c, WithExpiry(300*time.Millisecond)).Lock(t.Context()), ErrDenied)
+		require.ErrorIs(t, NewReentrantLock("k", c, WithExpiry(3*time.Second)).Lock(t.Context()), ErrDenied)
 		require.NotEqual(t, time.Duration(-1), pttl(t, s, c, "k"), "%v", missing)
 	}
 }
@@ -153,12 +153,12 @@ func TestGivenUpReleaseIsLogged(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var log logBuffer
-	c := newTestClient(t, s, WithCommandTimeout(100*time.Millisecond), log.option())
-	h, err := NewRedisLock("k", c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
+	c := newTestClient(t, s, WithCommandTimeout(500*time.Millisecond), log.option())
+	h, err := NewRedisLock("k", c, WithExpiry(2*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	s.Pause(t)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrUnconfirmed)
-	eventually(t, 5*time.Second, func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
+	eventually(t, queuePatience, func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
 	s.Resume(t)
 }
 

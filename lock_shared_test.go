@@ -19,7 +19,7 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewRedisLock("k", c, WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 	defer cancel()
 	var waits []<-chan error
 	for range 50 {

@@ -124,6 +124,7 @@ var kinds = map[string]func(key string, c *Client, opts ...LockOption) anyLock{
 
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
+	const limit = time.Second
 	cause := errors.New("my cause")
 	for name, newLock := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -134,15 +135,15 @@ func TestWaitEnds(t *testing.T) {
 
 			t.Run("block timeout", func(t *testing.T) {
 				start := time.Now()
-				err := newLock("k", c, WithBlockTimeout(150*time.Millisecond)).Lock(t.Context())
+				err := newLock("k", c, WithBlockTimeout(limit)).Lock(t.Context())
 				require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 				require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
 				require.True(t, IsRetryableErr(err))
-				require.GreaterOrEqual(t, time.Since(start), 150*time.Millisecond)
-				require.Less(t, time.Since(start), 400*time.Millisecond)
+				require.GreaterOrEqual(t, time.Since(start), limit)
+				require.Less(t, time.Since(start), 2*limit)
 			})
 			t.Run("deadline", func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
 				defer cancel()
 				err := newLock("k", c, WithBlock()).Lock(ctx)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -196,11 +197,11 @@ func TestPollIsNeverFaster(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, deaf.Close()) }()
 	s.Do(t, "CONFIG", "RESETSTAT")
-	err = NewRedisLock("k", deaf, WithBlockTimeout(400*time.Millisecond)).Lock(t.Context())
+	err = NewRedisLock("k", deaf, WithBlockTimeout(2*time.Second)).Lock(t.Context())
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 	polls := calls(t, s, "evalsha")
-	require.LessOrEqual(t, polls, 11)
-	require.GreaterOrEqual(t, polls, 4)
+	require.LessOrEqual(t, polls, 51)
+	require.GreaterOrEqual(t, polls, 20)
 }
 
 func TestUnlockOfNothing(t *testing.T) {

@@ -69,8 +69,8 @@ func TestMultiLockWaitEnds(t *testing.T) {
 	h, err := NewRedisLock("b", sibling(t, s, c)).Acquire(t.Context())
 	require.NoError(t, err)
 	keys := []string{"a", "b"}
-	require.ErrorIs(t, NewMultiLock(keys, c, WithBlockTimeout(300*time.Millisecond)).Lock(t.Context()), ErrLockAcquiredByOthers)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errMine)
+	require.ErrorIs(t, NewMultiLock(keys, c, WithBlockTimeout(2*time.Second)).Lock(t.Context()), ErrLockAcquiredByOthers)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errMine)
 	defer cancel()
 	err = NewMultiLock(keys, c, WithBlock()).Lock(ctx)
 	for _, want := range []error{context.DeadlineExceeded, errMine, ErrLockAcquiredByOthers} {

@@ -232,7 +232,7 @@ func hundredKeys(t *testing.T, opts ...LockOption) {
 	for n := range maxKeys {
 		keys = append(keys, fmt.Sprintf("account:%03d", n))
 	}
-	l := NewMultiLock(keys, c, append(opts, WithWatchdog(600*time.Millisecond))...)
+	l := NewMultiLock(keys, c, append(opts, WithWatchdog(3*time.Second))...)
 	require.NoError(t, l.Do(t.Context(), nothing)) // the server knows the scripts now
 	s.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", 0, "slowlog-max-len", 100_000)
 	var best []time.Duration

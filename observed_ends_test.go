@@ -19,7 +19,7 @@ func TestObserverOfLosses(t *testing.T) {
 		lose func(t *testing.T, s *redistest.Server, c *Client)
 		why  error
 	}{
-		"fixed lease": {opts: []LockOption{WithExpiry(300 * time.Millisecond)}, why: ErrLockLost},
+		"fixed lease": {opts: []LockOption{WithExpiry(2400 * time.Millisecond)}, why: ErrLockLost},
 		"max hold":    {opts: []LockOption{WithMaxHold(time.Second)}, why: ErrMaxHold},
 		"refused": {opts: []LockOption{WithWatchdog(time.Second)}, why: ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *Client) {
 			s.Do(t, "DEL", c.redisKey("k"), c.redisKey("l"))
@@ -37,7 +37,7 @@ func TestObserverOfLosses(t *testing.T) {
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				s, w := redistest.Shared(t), newWitness(t)
+				s, w := taught(t, redistest.Shared(t)), newWitness(t)
 				c := newTestClient(t, s, WithObserver(w.observer()))
 				l := newLock(c, one.opts...)
 				require.NoError(t, l.Lock(marked(t)))
@@ -82,9 +82,9 @@ func TestObserverOfLevelThatEnds(t *testing.T) {
 func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t)
-	slow := Observer{LockDone: func(context.Context, LockDone) { time.Sleep(320 * time.Millisecond) }}
+	slow := Observer{LockDone: func(context.Context, LockDone) { time.Sleep(1600 * time.Millisecond) }}
 	c := newTestClient(t, redistest.Shared(t), WithObserver(slow), WithObserver(w.observer()))
-	h, err := NewRedisLock("k", c, WithExpiry(300*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("k", c, WithExpiry(1500*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.Error(t, h.Err())
 	require.ErrorIs(t, w.ended().Err, ErrLockLost)
@@ -136,9 +136,9 @@ func TestObserverOfRenewals(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t)
 	s := redistest.Start(t)
-	c := newTestClient(t, s, WithObserver(w.observer()), WithCommandTimeout(100*time.Millisecond))
+	c := newTestClient(t, s, WithObserver(w.observer()), WithCommandTimeout(500*time.Millisecond))
 	start := time.Now()
-	h, err := NewRedisLock("k", c, WithWatchdog(time.Second)).Acquire(t.Context())
+	h, err := NewRedisLock("k", c, WithWatchdog(3*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	renewed := func(as func(error) bool) func() bool {
 		return func() bool {

@@ -155,7 +155,7 @@ func TestOutcomes(t *testing.T) {
 				t.Run(group+"/"+row.name+"/"+kind, func(t *testing.T) {
 					t.Parallel()
 					s := redistest.Start(t)
-					c := newTestClient(t, s, WithCommandTimeout(200*time.Millisecond))
+					c := newTestClient(t, s, WithCommandTimeout(2*time.Second))
 					if kind == "ReentrantLock" {
 						s.Do(t, "SET", c.config.prefix+"kind", kind)
 					}

@@ -78,7 +78,7 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 // The password changes while a lock is held, and the connections are cut.
 func TestPasswordRotation(t *testing.T) {
 	t.Parallel()
-	const lease = 1200 * time.Millisecond
+	const lease = 2400 * time.Millisecond
 	start := func(t *testing.T) (*redistest.Server, []Hold) {
 		s := redistest.Start(t)
 		s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")

@@ -50,27 +50,29 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 	for name, action := range map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newSharedBench(t, WithCommandTimeout(500*time.Millisecond))
+			b := newSharedBench(t, WithCommandTimeout(2*time.Second))
 			b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
 			b.proxy.On(faults.Command("ECHO"), 1, action)
-			b.proxy.On(faults.Command("SET"), 1, faults.Delay(100*time.Millisecond))
+			b.server.Pause(t)
 			first := async(t, func() error {
 				return b.client.driver.send(t.Context(), limits{}, request{cmd: "SET", args: []any{"k", "v"}}).err
 			})
-			require.True(t, b.proxy.Await(faults.Command("SET"), 1, 2*time.Second))
+			require.True(t, b.proxy.Await(faults.Command("SET"), 1, queuePatience))
 			readOnly := async(t, func() error {
 				return b.client.driver.send(t.Context(), limits{}, request{cmd: "GET", args: []any{"k"}}).err
 			})
-			require.True(t, b.proxy.Await(faults.Command("GET"), 1, 2*time.Second))
+			require.True(t, b.proxy.Await(faults.Command("GET"), 1, queuePatience))
 			last := async(t, func() error { return b.send(t.Context(), limits{}, "last").err })
+			require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, queuePatience))
+			b.server.Resume(t)
 			require.NoError(t, resultWithin(t, first, 2*time.Second))
 			require.ErrorContains(t, resultWithin(t, readOnly, 2*time.Second), "READONLY")
 			b.requireAnswer("next")
 			require.Equal(t, 2, b.dials())
-			if err := resultWithin(t, last, 2*time.Second); name == "answered" {
+			if err := resultWithin(t, last, 5*time.Second); name == "answered" {
 				require.NoError(t, err)
 			}
-			eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+			eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
 		})
 	}
 }

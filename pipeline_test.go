@@ -61,10 +61,22 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 func TestLeavingASharedConnection(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
-	b.proxy.On(faults.Command("ECHO"), 1, faults.Delay(200*time.Millisecond))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	b.proxy.On(faults.Command("ECHO"), 2, faults.Delay(time.Second))
+	b.server.Pause(t)
+	before := async(t, func() error { return b.send(context.Background(), limits{}, "before").err })
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, queuePatience))
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o := b.send(ctx, limits{}, "left")
+	gone := make(chan outcome, 1)
+	async(t, func() error {
+		gone <- b.send(ctx, limits{}, "left")
+		return nil
+	})
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, queuePatience))
+	b.server.Resume(t)
+	require.NoError(t, resultWithin(t, before, queuePatience)) // the connection is not silent
+	cancel()
+	o := <-gone
 	require.ErrorIs(t, o.err, errLeft)
 	require.True(t, o.unanswered())
 	require.False(t, o.left.settled())
@@ -82,17 +94,27 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	s.mu.Lock()
 	s.writing = true // as if a write were under way
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	waiting := func(n int) func() bool {
+		return func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.waiting) == n
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o := b.send(ctx, limits{}, "left")
+	gone := make(chan outcome, 1)
+	async(t, func() error {
+		gone <- b.send(ctx, limits{}, "left")
+		return nil
+	})
+	eventually(t, queuePatience, waiting(1), "waits to be written")
+	cancel()
+	o := <-gone
 	require.ErrorIs(t, o.err, errLeft)
 	require.False(t, o.unanswered())
 	later := async(t, func() error { return b.send(context.Background(), limits{}, "later").err })
-	eventually(t, 2*time.Second, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.waiting) == 2
-	}, "waits to be written")
+	eventually(t, queuePatience, waiting(2), "waits to be written")
 	s.more <- struct{}{}
 	require.NoError(t, resultWithin(t, later, 2*time.Second))
 	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
@@ -134,9 +156,17 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	b := newSharedBench(t)
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), faults.Every, faults.Delay(10*time.Millisecond))
+	var patient []<-chan error
+	for n := range 100 { // their answers come one after the other, ahead of those that the impatient ones wait for
+		patient = append(patient, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint("patient ", n)).err }))
+	}
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 101, queuePatience))
 	for n := range 20 {
 		o := b.send(t.Context(), limits{answer: 3 * time.Millisecond}, fmt.Sprint(n))
 		require.ErrorIs(t, o.err, errTimeout)
+	}
+	for _, one := range patient {
+		require.NoError(t, resultWithin(t, one, queuePatience))
 	}
 	b.requireAnswer("patient")
 	require.LessOrEqual(t, b.dials(), 3, "a machine that stalls looks like a silent connection")
@@ -146,7 +176,7 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 func TestSharedDialIsForAll(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t, WithDatabase(1))
-	b.proxy.On(faults.Command("SELECT"), 1, faults.Delay(300*time.Millisecond))
+	b.proxy.Stall()
 	o := b.send(t.Context(), limits{connect: 10 * time.Millisecond}, "impatient")
 	require.ErrorIs(t, o.err, errDialTimeout)
 	require.True(t, o.sent.IsZero())
@@ -154,6 +184,7 @@ func TestSharedDialIsForAll(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, b.send(ctx, limits{}, "leaves").err, errLeft)
+	b.proxy.Resume()
 	b.requireAnswer("patient")
 	require.Equal(t, 1, b.dials())
 }

@@ -22,7 +22,7 @@ func TestWaiterGivesUpInTheQueue(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			opts := []LockOption{WithPollInterval(leisure)}
 			if n%2 == 1 {
-				opts = append(opts, WithBlockTimeout(200*time.Millisecond))
+				opts = append(opts, WithBlockTimeout(600*time.Millisecond))
 			}
 			first := q.wait(ctx, q.clients[1], opts...)
 			eventually(t, queuePatience, func() bool { return q.inQueue() == 1 || n%2 == 1 && first.isOver() }, "in the queue")
@@ -69,7 +69,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 		for range 6 {
 			h := q.take(q.clients[0])
 			ctx, cancel := context.WithCancel(t.Context())
-			first := q.waitNext(ctx, 0, slow, WithPollInterval(20*time.Millisecond), WithWatchdog(1200*time.Millisecond))
+			first := q.waitNext(ctx, 0, slow, WithPollInterval(20*time.Millisecond), WithWatchdog(3*time.Second))
 			second := q.waitNext(t.Context(), 1, q.clients[1], WithPollInterval(leisure))
 			q.awaitHeard(q.clients[1])
 			time.Sleep(12 * time.Millisecond) // no longer young
@@ -146,7 +146,7 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		q := newQueueBench(t, m, 2)
 		taught(t, q.server)
 		proxy := faults.Start(t, q.server.Network, q.server.Address)
-		polled := proxy.On(faults.Script(pollScript.sha), 1, faults.DelayRequest(200*time.Millisecond))
+		polled := proxy.On(faults.Script(pollScript.sha), 1, faults.DelayRequest(350*time.Millisecond))
 		c := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
 		h := q.take(q.clients[0])
 		stays := q.waitNext(t.Context(), 0, q.clients[1])
@@ -173,6 +173,6 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Script(enqueueScript.sha), faults.Every, faults.DropAnswer)
 	slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, c)
-	err := NewRedisLock("k", slow, WithBlockTimeout(300*time.Millisecond)).Lock(t.Context())
+	err := NewRedisLock("k", slow, WithBlockTimeout(time.Second)).Lock(t.Context())
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 }

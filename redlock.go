@@ -40,6 +40,7 @@ type RedLock struct {
 	clients     []*Client
 	need        int
 	whole, part lockSettings
+	meeting     time.Duration // see shortMeeting
 }
 
 const redOptions = commonOptions | optMaxLease
@@ -56,7 +57,7 @@ const minNodes = 3
 // By default Lock makes one attempt, and a hold is renewed until Unlock. [WithFair],
 // [WithQueueLimit] and [WithOwner] are for other kinds.
 func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
-	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1}
+	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1, meeting: shortMeeting}
 	var m mistakes
 	checkKey(&m, key)
 	checkNodes(&m, clients)

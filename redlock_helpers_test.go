@@ -73,6 +73,13 @@ func (b *redBench) lock(clients []*Client, opts ...LockOption) *RedLock {
 	return NewRedLock("k", clients, append([]LockOption{WithMaxLease(redLease), WithWatchdog(redLease)}, opts...)...)
 }
 
+// patient is a lock whose nodes are waited for longer.
+func (b *redBench) patient() *RedLock {
+	l := NewRedLock("k", b.clients, WithMaxLease(cellLease), WithWatchdog(cellLease))
+	l.settings.maxLease = redLease // the servers are new, and remember all
+	return l
+}
+
 // redReleases are the releases of nodes: of a hold, and of a round that failed.
 func redReleases(args []string) bool {
 	return faults.Script(releaseScript.sha)(args) || faults.Script(redlockReleaseScript.sha)(args)

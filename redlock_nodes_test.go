@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/faults"
 )
 
 // A minority of the nodes may be down, silent or held by others: the lock works, and Lock does not wait for them.
@@ -47,24 +45,27 @@ func TestRedLockLateGrants(t *testing.T) {
 	t.Parallel()
 	servers := newRedServers(t, 3)
 	b := newRedBench(t, servers)
-	l := b.lock(b.clients)
+	l := b.patient()
 	require.NoError(t, l.Do(t.Context(), nothing))
-	acquire := faults.Script(redlockAcquireScript.sha)
-	b.proxies[2].On(acquire, 1, faults.DelayRequest(200*time.Millisecond))
+	require.True(t, b.proxies[2].Await(redReleases, 1, queuePatience), "the first one is over there")
+	b.requireFree(time.Second)
+	b.proxies[2].Stall()
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
 	bundle := h.(*level).lease.parts
 	require.Len(t, bundle.there(), 2)
-	eventually(t, 2*time.Second, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
+	b.proxies[2].Resume()
+	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
 	require.Equal(t, 3, b.holding())
 	require.NoError(t, h.Unlock(t.Context()))
 	b.requireFree(time.Second)
 
-	b.proxies[2].On(acquire, 1, faults.DelayRequest(200*time.Millisecond))
+	b.proxies[2].Stall()
 	h, err = l.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
-	require.True(t, b.proxies[2].Await(redReleases, 3, 2*time.Second), "given back")
+	b.proxies[2].Resume()
+	require.True(t, b.proxies[2].Await(redReleases, 3, queuePatience), "given back")
 	b.requireFree(time.Second)
 }
 
@@ -90,6 +91,7 @@ func TestRedLockLosesNodes(t *testing.T) {
 	require.ErrorIs(t, endedWithin(t, h.Context(), 2*redLease), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 	b.requireFree(time.Second)
+	eventually(t, queuePatience, func() bool { return log.count("relock: lock lost") > 0 }, "said")
 	require.Equal(t, 1, log.count("relock: lock lost"))
 }
 

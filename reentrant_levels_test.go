@@ -39,15 +39,15 @@ func TestReentryDoesNotShorten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithExpiry(5*time.Second)).Acquire(t.Context())
+	outer, err := NewReentrantLock("k", c, WithExpiry(30*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	until := outer.ValidUntil()
-	inner, err := NewReentrantLock("k", c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
+	inner, err := NewReentrantLock("k", c, WithExpiry(3*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
+	require.Greater(t, pttl(t, s, c, "k"), 25*time.Second)
 	require.Equal(t, until, outer.ValidUntil())
 	require.NoError(t, inner.Unlock(t.Context()))
-	require.Greater(t, pttl(t, s, c, "k"), 4*time.Second)
+	require.Greater(t, pttl(t, s, c, "k"), 25*time.Second)
 	require.NoError(t, outer.Err())
 }
 
@@ -55,11 +55,11 @@ func TestReentryWithALongerLeaseLengthens(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithExpiry(time.Second)).Acquire(t.Context())
+	outer, err := NewReentrantLock("k", c, WithExpiry(3*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, NewReentrantLock("k", c, WithExpiry(10*time.Second)).Lock(t.Context()))
-	require.Greater(t, pttl(t, s, c, "k"), 9*time.Second)
-	require.Greater(t, time.Until(outer.ValidUntil()), 9*time.Second)
+	require.NoError(t, NewReentrantLock("k", c, WithExpiry(30*time.Second)).Lock(t.Context()))
+	require.Greater(t, pttl(t, s, c, "k"), 27*time.Second)
+	require.Greater(t, time.Until(outer.ValidUntil()), 27*time.Second)
 }
 
 // An inner Unlock neither frees nor shortens nor stops the renewal of the outer level.
@@ -67,12 +67,13 @@ func TestInnerUnlockLeavesTheOuterRenewed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewReentrantLock("k", c, WithWatchdog(900*time.Millisecond))
+	const lease = 2400 * time.Millisecond
+	l := NewReentrantLock("k", c, WithWatchdog(lease))
 	outer, err := l.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
-	staysHeld(t, s, c, outer, 4*900*time.Millisecond)
+	staysHeld(t, s, c, outer, 3*lease)
 	require.NoError(t, outer.Unlock(t.Context()))
 	requireFree(t, s, c, "k")
 }
@@ -82,13 +83,14 @@ func TestRenewalEndsWithTheLastWatchedLevel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithExpiry(900*time.Millisecond)).Acquire(t.Context())
+	const lease = 2400 * time.Millisecond
+	outer, err := NewReentrantLock("k", c, WithExpiry(lease)).Acquire(t.Context())
 	require.NoError(t, err)
-	inner, err := NewReentrantLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
+	inner, err := NewReentrantLock("k", c, WithWatchdog(lease)).Acquire(t.Context())
 	require.NoError(t, err)
-	staysHeld(t, s, c, outer, 2700*time.Millisecond)
+	staysHeld(t, s, c, outer, 3*lease)
 	require.NoError(t, inner.Unlock(t.Context()))
-	require.ErrorIs(t, endedWithin(t, outer.Context(), 1600*time.Millisecond), ErrLockLost)
+	require.ErrorIs(t, endedWithin(t, outer.Context(), lease*7/4), ErrLockLost)
 	require.ErrorIs(t, outer.Unlock(t.Context()), ErrLockLost)
 }
 
@@ -97,12 +99,12 @@ func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	outer, err := NewReentrantLock("k", c, WithWatchdog(3600*time.Millisecond)).Acquire(t.Context())
+	outer, err := NewReentrantLock("k", c, WithWatchdog(9*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	short := NewReentrantLock("k", c, WithWatchdog(1200*time.Millisecond))
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+	short := NewReentrantLock("k", c, WithWatchdog(3*time.Second))
+	for end := time.Now().Add(12500 * time.Millisecond); time.Now().Before(end); {
 		require.NoError(t, short.Do(t.Context(), nothing))
-		require.Greater(t, time.Until(outer.ValidUntil()), 800*time.Millisecond)
+		require.Greater(t, time.Until(outer.ValidUntil()), 2*time.Second)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
 }

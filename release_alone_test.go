@@ -18,7 +18,7 @@ func TestReleaseWhileTheSlotMoves(t *testing.T) {
 	for kind, r := range requestsOf {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, s)
+			c := newCell(t, s, WithCommandTimeout(4*answerLimit))
 			c.proxy.On(r.release, 1, faults.ErrorLine(tryAgain))
 			h := c.take(kind)
 			require.NoError(t, h.Unlock(t.Context()))
@@ -27,7 +27,7 @@ func TestReleaseWhileTheSlotMoves(t *testing.T) {
 		})
 		t.Run(kind+", in the background", func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, s)
+			c := newCell(t, s, WithCommandTimeout(4*answerLimit))
 			h := c.take(kind)
 			c.proxy.On(r.release, 1, faults.DropRequest)
 			c.proxy.On(r.release, 2, faults.ErrorLine(tryAgain))

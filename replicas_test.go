@@ -82,7 +82,7 @@ func TestFailoverLosesWhatNoReplicaHas(t *testing.T) {
 			_, err := lock(c, oneReplica).Acquire(t.Context())
 			require.ErrorIs(t, err, ErrReplicas)
 			require.True(t, IsRetryableErr(err))
-			eventually(t, 5*time.Second, func() bool { return r.master.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "is given back")
+			eventually(t, 5*time.Second, func() bool { return r.master.Do(t, "EXISTS", keyOf(c, "k"), keyOf(c, "l")) == int64(0) }, "is given back")
 
 			first, err := lock(c).Acquire(t.Context())
 			require.NoError(t, err)
@@ -241,22 +241,23 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newReplicated(t)
+			taught(t, r.master)
 			w := newWitness(t)
-			opts := []ClientOption{WithCommandTimeout(150 * time.Millisecond), WithObserver(w.observer())}
+			opts := []ClientOption{WithCommandTimeout(600 * time.Millisecond), WithObserver(w.observer())}
 			c := newTestClient(t, r.master, opts...)
 			if name == "user's pool" {
 				c = newPoolClient(t, r.master, opts...)
 			}
 			r.replica.Pause(t)
-			resumed := time.AfterFunc(600*time.Millisecond, func() { r.replica.Resume(t) })
+			resumed := time.AfterFunc(1200*time.Millisecond, func() { r.replica.Resume(t) })
 			defer resumed.Stop()
 			start := time.Now()
-			h, err := NewRedisLock("k", c, WithWatchdog(6*time.Second), WithReplicas(1, 1500*time.Millisecond)).Acquire(t.Context())
+			h, err := NewRedisLock("k", c, WithWatchdog(10*time.Second), WithReplicas(1, 2500*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			require.Greater(t, time.Since(start), 500*time.Millisecond)
+			require.Greater(t, time.Since(start), time.Second)
 			for len(w.renewals()) < 2 { // the replica is away as each begins
 				r.replica.Pause(t)
-				time.Sleep(600 * time.Millisecond)
+				time.Sleep(1200 * time.Millisecond)
 				r.replica.Resume(t)
 				time.Sleep(100 * time.Millisecond)
 			}

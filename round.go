@@ -65,8 +65,8 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 	return r.hold.grant(a.call.caller, start, &l.whole)
 }
 
-// meeting is how long a client whose server is not known yet is waited for when there is a quorum without it, once.
-const meeting = 50 * time.Millisecond
+// shortMeeting is how long a client whose server is not known yet is waited for when there is a quorum without it, once.
+const shortMeeting = 50 * time.Millisecond
 
 // count takes votes in until the round is decided. No error is a quorum.
 func (r *round) count(ctx context.Context) error {
@@ -79,7 +79,7 @@ func (r *round) count(ctx context.Context) error {
 			return err
 		}
 		if decided && met == nil {
-			met = time.After(meeting)
+			met = time.After(r.lock.meeting)
 		}
 		select {
 		case v := <-r.votes:

@@ -3,9 +3,11 @@ package relock
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -40,6 +42,10 @@ func TestInspectRWLock(t *testing.T) {
 			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			w := inspect(t, c, key).Waiters[0]
 			require.Equal(t, Waiter{other.identity.id, w.Age, "read/write", mode == "fair"}, w)
+			eventually(t, queuePatience, func() bool {
+				beat, _ := redis.String(s.Do(t, "HGET", keyOf(c, key)+":b", other.identity.id), nil)
+				return strings.HasSuffix(beat, ":1")
+			}, "the poll that follows its subscription is over: a late one would put the wait back")
 			cancel()
 			require.ErrorIs(t, resultWithin(t, waits, queuePatience), context.Canceled)
 			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 0 }, "nobody waits")
@@ -71,7 +77,7 @@ func listed2(t testing.TB, c *Client, pattern string) (names []string) {
 // ForceUnlock ends all holds of a read/write lock; each of their holders is told why, and who waits has it.
 func TestForceUnlockRWLock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
+	s := taught(t, redistest.Shared(t))
 	c := newTestClient(t, s)
 	other := sibling(t, s, c)
 	for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}} {

@@ -16,9 +16,9 @@ import (
 // The lock that is lost is lost for all levels, and another hold is not touched by the Unlocks that follow.
 func TestRWLockLoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
+	s := taught(t, redistest.Shared(t))
 	c := newTestClient(t, s)
-	l, other := NewRWLock("k", c, WithExpiry(300*time.Millisecond)), NewRWLock("k", sibling(t, s, c), WithBlock())
+	l, other := NewRWLock("k", c, WithExpiry(2*time.Second)), NewRWLock("k", sibling(t, s, c), WithBlock())
 	me := as(t, "me")
 	w, err := l.Acquire(me)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestRWLockRenewals(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewRWLock("k", c, WithWatchdog(time.Second))
+	l := NewRWLock("k", c, WithWatchdog(3*time.Second))
 	var holds []Hold
 	for i := range 20 {
 		h, err := l.RAcquire(as(t, fmt.Sprint(i)))
@@ -88,7 +88,7 @@ func TestRWLockRenewals(t *testing.T) {
 		until := h.ValidUntil()
 		eventually(t, 10*time.Second, func() bool { return h.ValidUntil().After(until) }, "renewed")
 	}
-	eventually(t, 10*time.Second, func() bool { return time.Since(begin) > 1500*time.Millisecond }, "a lease and a half")
+	eventually(t, 10*time.Second, func() bool { return time.Since(begin) > 4500*time.Millisecond }, "a lease and a half")
 	require.NoError(t, holds[7].Extend(t.Context(), time.Minute))
 	require.Greater(t, pttl(t, s, c, "k"), 50*time.Second)
 	for _, h := range holds {

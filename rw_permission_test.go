@@ -35,7 +35,7 @@ func TestRWLockLeastPrivilege(t *testing.T) {
 	c := dial("test:rw:")
 	q := &rwLine{&queueBench{TB: t, queueMode: queueMode{"RWLock", true}, server: s, clients: []*Client{c, dial("test:rw:")}, key: keyOf(c, queueKey)}}
 	me := as(t, "me")
-	l := q.rw(c, WithWatchdog(900*time.Millisecond))
+	l := q.rw(c, WithWatchdog(3*time.Second))
 	h, err := l.RAcquire(me)
 	require.NoError(t, err)
 	require.NoError(t, l.Lock(me))

@@ -190,6 +190,7 @@ func TestOthersAreForgotten(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		remote := q.wait(ctx, q.clients[1])
 		q.awaitQueued(1)
+		q.awaitHeard(q.clients[1]) // its first poll is over, which would put the wait back
 		w := q.sits(t.Context(), 0)
 		line := q.clients[0].queue.lines[q.key]
 		require.True(t, line.remote)
@@ -222,7 +223,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	t.Parallel()
 	q := newSeatBench(t)
 	c := q.clients[0]
-	over, err := NewRedisLock("first", c, WithExpiry(minLimit)).Acquire(t.Context())
+	over, err := NewRedisLock("first", c, WithExpiry(time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	valid, err := NewRedisLock("second", c).Acquire(t.Context())
 	require.NoError(t, err)

@@ -95,6 +95,7 @@ func TestSparedPlaceThatIsHandedOverTo(t *testing.T) {
 		w := q.sits(t.Context(), 0)
 		other := q.wait(t.Context(), q.clients[1])
 		q.awaitQueued(2)
+		q.awaitHeard(q.clients[0])        // nobody polls for a place that is spared
 		time.Sleep(20 * time.Millisecond) // it is reserved for the place then
 		fresh(h)
 		q.unlock(h)
@@ -158,9 +159,9 @@ func TestSparedPlaceThatIsGone(t *testing.T) {
 		q.server.Do(t, "DEL", q.key+":q", q.key+":b")
 		w = q.sits(t.Context(), 0)
 		eventually(t, 500*time.Millisecond, func() bool { return q.inQueue() == 1 }, "back in the queue")
-		_, d := q.handOver(h, w)
-		require.Less(t, d, pushLimit)
-		q.unlock(w.hold)
+		next, _ := q.handOver(h, w)
+		require.Equal(t, 2, leaseOf(next).passes, "given on by the place that it took")
+		q.unlock(next)
 		q.requireNothingLeft()
 	})
 }

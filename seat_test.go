@@ -156,7 +156,7 @@ func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 	for name, after := range map[string]bool{"while the next one has it": false, "after its Unlock": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, proxy := newSeatBenchBehind(t, WithCommandTimeout(300*time.Millisecond))
+			q, proxy := newSeatBenchBehind(t, WithCommandTimeout(time.Second))
 			h := q.take(q.clients[0])
 			w := q.sits(t.Context(), 0)
 			proxy.On(faults.Script(renewScript.sha), 1, faults.HoldOnly)

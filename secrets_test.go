@@ -25,7 +25,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 			s := redistest.Start(t, "--rename-command", gone, "")
 			s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
 			var log logBuffer
-			c, err := NewClient(s.Network, s.Address, secret, WithUsername("app"), WithCommandTimeout(60*time.Millisecond), log.option(),
+			c, err := NewClient(s.Network, s.Address, secret, WithUsername("app"), WithCommandTimeout(500*time.Millisecond), log.option(),
 				WithLabel(secret))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()

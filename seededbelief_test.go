@@ -73,7 +73,7 @@ func (c *cell) requireBelief(h Hold, match faults.Match, lease time.Duration) {
 // An answer that comes when the belief is over, though no timer has fired, revives nothing.
 func TestLateAnswerRevivesNothing(t *testing.T) {
 	t.Parallel()
-	h, err := NewRedisLock("k", newTestClient(t, redistest.Shared(t)), WithExpiry(600*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("k", newTestClient(t, redistest.Shared(t)), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	l := h.(*level).lease
 	l.mu.Lock()

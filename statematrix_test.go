@@ -36,8 +36,8 @@ type stateOperation struct {
 
 const (
 	// The short one ends while the server is in trouble. The long one does not, and is renewed when a test says so.
-	shortTroubledLease = 300 * time.Millisecond
-	longTroubledLease  = 12 * time.Second
+	shortTroubledLease = 1500 * time.Millisecond
+	longTroubledLease  = time.Minute
 	// recovery is for the background's next try, which comes within a second.
 	recovery = 3 * cleanWithin / 2
 )
@@ -106,10 +106,10 @@ func newTroubled(t testing.TB, state trouble, s *redistest.Server, op stateOpera
 	case lease == 0:
 		lease = longTroubledLease
 	case state.renews:
-		lease *= 10 // it goes on, whatever else the machine does
+		lease *= 3 // it goes on, whatever else the machine does
 	}
 	c := &troubled{TB: t, state: state, op: op, server: s}
-	c.client = newTestClient(t, s, WithCommandTimeout(answerLimit), WithWatchdog(lease), c.log.option())
+	c.client = newTestClient(t, s, WithCommandTimeout(4*answerLimit), WithWatchdog(lease), c.log.option())
 	if c.lock = NewRedisLock(cellKey, c.client); op.reentrant {
 		c.lock = NewReentrantLock(cellKey, c.client, WithOwner("me")) // the phases have goroutines of their own
 	}

@@ -139,11 +139,11 @@ func TestTLS(t *testing.T) {
 	t.Run("renewals are encrypted too", func(t *testing.T) {
 		c, err := NewClient("tcp", address, "", WithTLS(config))
 		require.NoError(t, err)
-		h, err := NewRedisLock("k", c, WithWatchdog(900*time.Millisecond)).Acquire(t.Context())
+		h, err := NewRedisLock("k", c, WithWatchdog(2400*time.Millisecond)).Acquire(t.Context())
 		require.NoError(t, err)
 		select {
 		case <-h.Context().Done():
-		case <-time.After(1200 * time.Millisecond):
+		case <-time.After(3200 * time.Millisecond):
 		}
 		require.NoError(t, h.Err())
 		s.Pause(t)

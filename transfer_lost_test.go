@@ -25,7 +25,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			for n := range more {
 				others = append(others, q.sits(t.Context(), n+1))
 			}
-			const late = 400 * time.Millisecond
+			const late = time.Second
 			proxy.On(transferOnly, 1, faults.Delay(late))
 			fresh(h)
 			unlocked := async(t, func() error { return h.Unlock(context.Background()) })
@@ -74,7 +74,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 // until the server does. Nothing comes to be left.
 func TestTransferToASilentServer(t *testing.T) {
 	t.Parallel()
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	q := newTransferBench(t, WithCommandTimeout(timeout))
 	h := q.take(q.clients[0])
 	first, second := q.sits(t.Context(), 0), q.sits(t.Context(), 1)

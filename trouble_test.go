@@ -16,7 +16,7 @@ func TestServerInTrouble(t *testing.T) {
 		t.Run(tt.code, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, tt.args...)
-			c := newTestClient(t, s, WithCommandTimeout(answerLimit))
+			c := newTestClient(t, s, WithCommandTimeout(4*answerLimit))
 			require.NoError(t, c.Ping(t.Context()))
 			held := NewRedisLock("held", c)
 			require.NoError(t, held.Lock(t.Context()))

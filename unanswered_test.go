@@ -18,7 +18,7 @@ func TestRenewalAfterUnlock(t *testing.T) {
 	for _, op := range renewers() {
 		cells = append(cells, cellRun{op.name, func(t testing.TB) {
 			c := newCell(t, s, WithCommandTimeout(cellPatience))
-			lock := op.lock(c.client, 300*time.Millisecond)
+			lock := op.lock(c.client, 2400*time.Millisecond)
 			for range op.levels {
 				require.NoError(t, lock.Lock(t.Context()))
 			}
@@ -37,7 +37,7 @@ func TestRenewalAfterUnlock(t *testing.T) {
 
 // Renewals that are executed but never answered do not lengthen the belief, although the key lives on.
 func TestUnansweredRenewalsEndInLoss(t *testing.T) {
-	const lease = 600 * time.Millisecond
+	const lease = 1800 * time.Millisecond
 	s := newFaultServer(t)
 	var cells []cellRun
 	for _, op := range renewers() {

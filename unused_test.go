@@ -149,7 +149,7 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 // Extend says which key has failed, also when others were left out because of it.
 func TestMultiLockExtendNamesTheKey(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, newFaultServer(t))
+	c := newCell(t, newFaultServer(t), WithCommandTimeout(cellPatience))
 	var keys []string
 	for n := range 100 {
 		keys = append(keys, string(rune('a'+n%26))+time.Duration(n).String())

@@ -35,12 +35,12 @@ func TestUserPool(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Ping(t.Context()))
 			require.NoError(t, c.Ping(unbounded(t)))
-			l := NewReentrantLock(name, c, WithWatchdog(900*time.Millisecond))
+			l := NewReentrantLock(name, c, WithWatchdog(2400*time.Millisecond))
 			h, err := l.Acquire(t.Context())
 			require.NoError(t, err)
 			select {
 			case <-h.Context().Done():
-			case <-time.After(1200 * time.Millisecond):
+			case <-time.After(3200 * time.Millisecond):
 			}
 			require.NoError(t, h.Err())
 			require.NoError(t, h.Unlock(t.Context()))
@@ -68,7 +68,7 @@ func TestUserDialThatBlocks(t *testing.T) {
 			defer func() { require.NoError(t, b.pool.Close()) }()
 			defer func() { require.NoError(t, b.c.Close()) }()
 			defer close(b.block)
-			const lease = 300 * time.Millisecond
+			const lease = 3 * time.Second
 			l := NewRedisLock(name, b.c, WithWatchdog(lease))
 			require.NoError(t, l.Lock(t.Context()))
 			b.blocks.Store(true)
@@ -94,7 +94,7 @@ func TestUserClosesThePool(t *testing.T) {
 			c, err := NewClientPool(pool, WithKeyPrefix("test:"))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			const lease = 900 * time.Millisecond
+			const lease = 2400 * time.Millisecond
 			h, err := NewRedisLock("k", c, WithWatchdog(lease)).Acquire(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, pool.Close())
@@ -133,7 +133,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			c := newTestClient(t, s, opts...)
-			const lease = 600 * time.Millisecond // an Unlock has a third of it, on a loaded machine too
+			const lease = 2400 * time.Millisecond // an Unlock has a third of it, on a loaded machine too
 			plain, err := NewRedisLock("p", c, WithWatchdog(lease)).Acquire(t.Context())
 			require.NoError(t, err)
 			reentrant, err := NewReentrantLock("r", c, WithWatchdog(lease)).Acquire(t.Context())
