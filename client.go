@@ -60,8 +60,8 @@ func NewClient(network, address, password string, opts ...ClientOption) (*Client
 //	rediss://...            the same, encrypted
 //	unix://[user:password@]/path/to/socket[?db=database]
 //
-// A host that is missing is localhost, a port 6379. Options come on top of what the URL says. It makes no network call. No error repeats the URL, as it may
-// have a password in it.
+// A host that is missing is localhost, a port 6379. Options come on top of what the URL says. It makes no network
+// call. No error repeats the URL, as it may have a password in it.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m mistakes
 	c := newClientConfig(nil)
@@ -263,8 +263,9 @@ func (c *Client) forget(l *lease) {
 }
 
 // Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
-// goroutines have ended; code of yours in which one is, a Dial or a log handler, is not waited for. Locks that are still held stay in Redis until their leases end, but see [WithReleaseOnClose];
-// releases that were not confirmed are given up and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
+// goroutines have ended; code of yours in which one is, a Dial or a log handler, is not waited for. Locks that are still
+// held stay in Redis until their leases end, but see [WithReleaseOnClose]; releases that were not confirmed are given up
+// and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
 // nothing.
 func (c *Client) Close() error {
 	if c == nil || c.driver == nil {

@@ -11,8 +11,8 @@ import (
 func (c *Client) giveAllBack(waits []scripted, leases []*lease) {
 	leases = append(leases, c.queue.stranded()...)
 	jobs := c.cleaner.pending() // after stranded, from which a transfer goes to the cleaner
-	end := time.Now().Add(c.config.commandTimeout)
 	half := time.Now().Add(c.config.commandTimeout / 2)
+	end := half.Add(c.config.commandTimeout / 2)
 	link := c.driver.link()
 	defer time.AfterFunc(time.Until(end), link.close).Stop() // a dial may take longer, and each batch would dial anew
 	defer link.close()

@@ -52,9 +52,9 @@ var (
 	// not help.
 	ErrDenied = errors.New("permission denied by the server")
 
-	// ErrUnconfirmed reports that an Unlock got no answer, or was refused by the server. The hold is over for its holder, and the release
-	// is sent again in the background until the lease has ended. Of a ForceUnlock, which is not sent again: it
-	// may have been done, or may still be.
+	// ErrUnconfirmed reports that an Unlock got no answer, or was refused by the server. The hold is over for
+	// its holder, and the release is sent again in the background until the lease has ended. Of a ForceUnlock,
+	// which is not sent again: it may have been done, or may still be.
 	ErrUnconfirmed = errors.New("release not confirmed")
 )
 

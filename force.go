@@ -12,8 +12,8 @@ import (
 const maxReason = 256
 
 // ForceUnlock ends the hold of the lock of this name, whoever has it, and hands it over to the next that waits: for a person
-// who knows that the holder hangs. [ErrNotHeld] when nobody has it, [ErrKeyConflict] when the key is something else. The holder is told: its hold is lost, at once when its
-// client waits for any lock, else at its next renewal, call or Unlock, with an error that matches [ErrForced] and
+// who knows that the holder hangs. [ErrNotHeld] when nobody has it, [ErrKeyConflict] when the key is something else. The
+// holder is told: its hold is lost, at once when its client waits for any lock, else at its next renewal, call or Unlock, with an error that matches [ErrForced] and
 // [ErrLockLost], and has the reason: at most 256 bytes. Of those who read together the first 64 are told so, the others find
 // a loss. Until then it goes on: what it does to others is safe with fencing tokens alone, see [WithFencing].
 //

@@ -176,3 +176,21 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	err := NewRedisLock("k", slow, WithBlockTimeout(time.Second)).Lock(t.Context())
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 }
+
+// A call that leaves in the middle of a request tells what its client's last poll has met, as one that sleeps does.
+func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	l := NewRedisLock("k", c, WithBlock())
+	place := newQueued(c.queue.enter("k", c.redisKey("k")), 'p', &l.settings, false, nil)
+	defer place.line.exit()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := c.newWait(ctx, &l.settings, true)
+	w.queued = place
+	w.note(ErrLockAcquiredByOthers)
+	place.line.note(errTimeout)
+	_, err := w.acquire(func(context.Context) (*level, error) { return nil, errLeft })
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errTimeout)
+}

@@ -120,8 +120,13 @@ func (q *queueBench) awaitQueued(n int) {
 // awaitHeard waits until the server has noted, at a poll, that it sees the client's subscription.
 func (q *queueBench) awaitHeard(c *Client) {
 	q.Helper()
-	eventually(q, queuePatience, func() bool {
-		beat, _ := redis.String(q.server.Do(q, "HGET", q.key+":b", c.identity.id), nil)
+	awaitHeard(q, q.server, q.key, c)
+}
+
+func awaitHeard(t testing.TB, s *redistest.Server, key string, c *Client) {
+	t.Helper()
+	eventually(t, queuePatience, func() bool {
+		beat, _ := redis.String(s.Do(t, "HGET", key+":b", c.identity.id), nil)
 		return strings.HasSuffix(beat, ":1")
 	}, "a subscription that the server has noted")
 }

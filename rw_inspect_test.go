@@ -3,11 +3,9 @@ package relock
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -42,10 +40,7 @@ func TestInspectRWLock(t *testing.T) {
 			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			w := inspect(t, c, key).Waiters[0]
 			require.Equal(t, Waiter{other.identity.id, w.Age, "read/write", mode == "fair"}, w)
-			eventually(t, queuePatience, func() bool {
-				beat, _ := redis.String(s.Do(t, "HGET", keyOf(c, key)+":b", other.identity.id), nil)
-				return strings.HasSuffix(beat, ":1")
-			}, "the poll that follows its subscription is over: a late one would put the wait back")
+			awaitHeard(t, s, keyOf(c, key), other) // by the poll that follows its subscription: a late one would put the wait back
 			cancel()
 			require.ErrorIs(t, resultWithin(t, waits, queuePatience), context.Canceled)
 			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 0 }, "nobody waits")

@@ -165,6 +165,13 @@ var answerFaults = []mutant{
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
+		name: "wait: forgets the trouble of the last poll when it leaves in the middle of a request",
+		file: "waiter.go",
+		old:  "if errors.Is(err, errLeft) && w.queued != nil {",
+		new:  "if false {",
+		test: "TestLeavingTellsTheTroubleOfThePoll",
+	},
+	{
 		name: "wait: sleeps on after Close",
 		file: "waiter.go",
 		old:  "case <-w.ctx.Done():\n\tcase <-w.client.life.Done():\n",
