@@ -120,7 +120,9 @@ func multiOf(c []*Client, opts ...LockOption) []acquirer {
 }
 
 func redOf(c []*Client, opts ...LockOption) []acquirer {
-	return []acquirer{NewRedLock("q", c, append(opts, WithMaxLease(redLease), WithWatchdog(redLease))...)}
+	l := NewRedLock("q", c, append(opts, WithMaxLease(cellLease), WithWatchdog(cellLease))...)
+	l.settings.maxLease = redLease // the servers are new, and remember all
+	return []acquirer{l}
 }
 
 // takeAll takes each lock, lengthens its lease and gives it back.

@@ -90,13 +90,13 @@ func TestBeliefsEndInTheirOrder(t *testing.T) {
 		return h
 	}
 	start := time.Now()
-	long, short, extended, unlocked := take("long", 2*time.Second), take("short", 700*time.Millisecond), take("extended", 900*time.Millisecond), take("unlocked", 900*time.Millisecond)
-	require.NoError(t, extended.Extend(t.Context(), 1300*time.Millisecond))
+	long, short, extended, unlocked := take("long", 6*time.Second), take("short", 2100*time.Millisecond), take("extended", 2700*time.Millisecond), take("unlocked", 2700*time.Millisecond)
+	require.NoError(t, extended.Extend(t.Context(), 3900*time.Millisecond))
 	require.NoError(t, unlocked.Unlock(t.Context()))
 	for _, tt := range []struct {
 		hold  Hold
 		after time.Duration
-	}{{short, 700 * time.Millisecond}, {extended, 1300 * time.Millisecond}, {long, 2 * time.Second}} {
+	}{{short, 2100 * time.Millisecond}, {extended, 3900 * time.Millisecond}, {long, 6 * time.Second}} {
 		require.ErrorIs(t, endedWithin(t, tt.hold.Context(), 5*time.Second), ErrLockLost)
 		require.Greater(t, time.Since(start), tt.after-drift(tt.after), tt.hold.Key())
 		require.Less(t, time.Since(start), tt.after+time.Second, tt.hold.Key())

@@ -139,9 +139,8 @@ func TestRedLockFencing(t *testing.T) {
 	t.Parallel()
 	servers := newRedServers(t, 5)
 	b := newRedBench(t, servers, WithCommandTimeout(600*time.Millisecond))
-	l := b.lock(b.clients, WithFencing())
-	require.NoError(t, l.Do(t.Context(), nothing)) // they have met
-	b.requireFree(time.Second)
+	l := b.patient(WithFencing())
+	b.meet(l)
 	servers[0].Do(t, "SET", b.prefix+"{k}"+endOfCounter, time.Now().Add(time.Hour).UnixMicro())
 	var last int64
 	for n, away := range [][2]int{{3, 4}, {0, 1}, {1, 2}, {0, 4}, {0, 2}} {

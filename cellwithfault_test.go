@@ -37,17 +37,19 @@ func (c *cellWithFault) setUp() {
 // meetFault runs the operation, and sees that the server comes to the count that the client was told.
 func (c *cellWithFault) meetFault() {
 	c.op.loseSET(c.cell)
-	done := c.proxy.On(c.op.match, 1, c.action())
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
+	match := c.op.match
 	if c.fault.leaves {
-		n := c.proxy.Count(c.op.match) + 1
-		async(c, func() error {
-			c.proxy.Await(c.op.match, n, cellPatience)
-			cancel()
-			return nil
-		})
+		match = func(args []string) bool {
+			matches := c.op.match(args)
+			if matches {
+				cancel()
+			}
+			return matches
+		}
 	}
+	done := c.proxy.On(match, 1, c.action())
 	c.op.run(ctx, c)
 	c.await(done, "the fault did not happen")
 	if c.fault.early {

@@ -43,6 +43,8 @@ type Client struct {
 	owners map[ownerOf]*owner
 
 	replicators map[confirmation]*worker // the watchdogs of locks that wait for replicas
+
+	reasonLimit time.Duration // see noticeLimit
 }
 
 // NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix".
@@ -115,7 +117,7 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	client := &Client{
 		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks{},
 		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
-		replicators: map[confirmation]*worker{},
+		replicators: map[confirmation]*worker{}, reasonLimit: noticeLimit,
 	}
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = newWorker(d, client.tasks, client.life.Done())
@@ -307,7 +309,7 @@ func (c *Client) close() error {
 	c.queue.close()
 	err := c.driver.close()
 	c.tasks.wait()
-	for _, t := range c.cleaner.pending() {
+	for _, t := range c.cleaner.unfinished() {
 		if job := t.(*cleanup); !job.quiet {
 			c.logger.Warn("relock: closed before a release was confirmed", "key", job.key)
 		}

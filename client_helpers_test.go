@@ -12,6 +12,12 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
+// patient is a client whose holders have longer to learn why they were refused.
+func patient(c *Client) *Client {
+	c.reasonLimit = queuePatience
+	return c
+}
+
 // unbounded is a context that cannot end.
 func unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
 

@@ -178,10 +178,12 @@ func blockDials(t *testing.T, b *closing) {
 
 // blockEngine makes the watchdog dial too.
 func blockEngine(t *testing.T, b *closing) {
-	_, err := NewRedisLock("renewed", b.c, WithWatchdog(300*time.Millisecond)).Acquire(t.Context())
+	h, err := NewRedisLock("renewed", b.c).Acquire(t.Context())
 	require.NoError(t, err)
 	blockDials(t, b)
 	stuck := b.stuck.Load()
+	b.c.watchdog.link.cut() // it may have dialled before
+	b.c.watchdog.add(leaseOf(h).job, time.Now())
 	eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
 }
 
@@ -194,13 +196,17 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 	shared := NewRedisLock("shared", c, WithBlock())
 	require.NoError(t, shared.Lock(t.Context()))
 	ctx, forever := t.Context(), unbounded(t)
-	waits := []<-chan error{
-		async(t, func() error { return NewRedisLock("held", c, WithBlock()).Lock(ctx) }),
-		async(t, func() error { return NewRedisLock("held", c, WithBlock()).Lock(forever) }),
-		async(t, func() error { return shared.Lock(ctx) }),
-		async(t, func() error { return shared.Lock(forever) }),
-		async(t, func() error { return NewReentrantLock("nested", c, WithBlock()).Lock(ctx) }),
-		async(t, func() error { _, err := NewReentrantLock("nested", c, WithBlock()).Acquire(forever); return err }),
+	waits := []*timed{
+		begin(t, func() error { return NewRedisLock("held", c, WithBlock()).Lock(ctx) }),
+		begin(t, func() error { return NewRedisLock("held", c, WithBlock()).Lock(forever) }),
+		begin(t, func() error { return shared.Lock(ctx) }),
+		begin(t, func() error { return shared.Lock(forever) }),
+		begin(t, func() error { return NewReentrantLock("nested", c, WithBlock()).Lock(ctx) }),
+		begin(t, func() error { _, err := NewReentrantLock("nested", c, WithBlock()).Acquire(forever); return err }),
+	}
+	over := []*timed{
+		begin(t, func() error { return whyOver(ctx, h) }),
+		begin(t, func() error { return whyOver(ctx, nested) }),
 	}
 	b.endAtCleanup(t)
 	eventually(t, 5*time.Second, func() bool {
@@ -209,42 +215,77 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 		return sat == len(waits) && calls(t, b.s, "zadd") >= 3 && calls(t, b.s, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
-	var inFlight []<-chan error
+	var inFlight []*timed
 	for _, ctx := range []context.Context{ctx, forever} {
 		inFlight = append(inFlight,
-			async(t, func() error { return c.Ping(ctx) }),
-			async(t, func() error { _, err := c.SetNEX(ctx, uuid.NewString(), "v", time.Second); return err }),
-			async(t, func() error { return NewRedisLock(uuid.NewString(), c).Lock(ctx) }),
-			async(t, func() error { return nested.Extend(ctx, 30*time.Second) }))
+			begin(t, func() error { return c.Ping(ctx) }),
+			begin(t, func() error { _, err := c.SetNEX(ctx, uuid.NewString(), "v", time.Second); return err }),
+			begin(t, func() error { return NewRedisLock(uuid.NewString(), c).Lock(ctx) }),
+			begin(t, func() error { return nested.Extend(ctx, 30*time.Second) }))
 	}
 	b.endAtCleanup(t)
 	time.Sleep(20 * time.Millisecond) // so that the calls are under way: nothing tells
 
-	start := time.Now()
-	closed := []<-chan error{async(t, c.Close), async(t, c.Close), async(t, c.Close)}
-	for i, result := range closed {
-		require.NoError(t, resultWithin(t, result, time.Until(start.Add(5*time.Second))), "Close %d", i)
+	half := setAlarm(t, time.Now().Add(closeLimit/2)) // as late as whatever is to end by then
+	closed := []*timed{begin(t, c.Close), begin(t, c.Close), begin(t, c.Close)}
+	for i, one := range closed {
+		require.NoError(t, one.end(half), "Close %d", i)
 	}
-	require.Less(t, time.Since(start), closeLimit, "Close")
-	for i, result := range waits {
-		require.ErrorIs(t, resultWithin(t, result, time.Until(start.Add(closeLimit))), ErrClosed, "wait %d", i)
+	for i, one := range waits {
+		require.ErrorIs(t, one.end(half), ErrClosed, "wait %d", i)
 	}
-	for i, result := range inFlight {
-		err := resultWithin(t, result, time.Until(start.Add(closeLimit)))
-		if !alive {
+	for i, one := range inFlight {
+		if err := one.end(half); !alive {
 			require.ErrorIs(t, err, ErrClosed, "call %d", i)
 		}
 	}
+	for _, one := range over {
+		require.ErrorIs(t, one.end(half), ErrClosed)
+	}
+	start := time.Now()
 	for _, h := range []Hold{h, nested} {
-		require.ErrorIs(t, endedWithin(t, h.Context(), time.Until(start.Add(closeLimit))), ErrClosed)
 		require.ErrorIs(t, h.Err(), ErrClosed)
 		require.Zero(t, h.ValidUntil())
 		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrClosed)
 		require.ErrorIs(t, h.Unlock(t.Context()), ErrClosed)
 	}
 	require.ErrorIs(t, shared.Unlock(t.Context()), ErrClosed)
-	require.Less(t, time.Since(start), closeLimit+50*time.Millisecond)
+	require.Less(t, time.Since(start), closeLimit/2)
 	requireClosed(t, c)
+}
+
+// timed is a call, and when it has ended.
+type timed struct {
+	testing.TB
+	result <-chan error
+	at     time.Time
+}
+
+func begin(t testing.TB, f func() error) *timed {
+	c := &timed{TB: t}
+	c.result = async(t, func() error {
+		defer func() { c.at = time.Now() }()
+		return f()
+	})
+	return c
+}
+
+// whyOver waits for the end of a hold, for as long as the test runs, and returns the cause.
+func whyOver(ctx context.Context, h Hold) error {
+	select {
+	case <-h.Context().Done():
+		return context.Cause(h.Context())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end returns what came of it, and sees that it ended as long after an alarm as that was set to at most.
+func (c *timed) end(half *alarm) error {
+	c.Helper()
+	err := resultWithin(c, c.result, 5*time.Second)
+	require.Less(c, c.at.Sub(half.ring()), closeLimit/2)
+	return err
 }
 
 // requireClosed checks that every call of a closed client fails.
@@ -299,5 +340,46 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrUnconfirmed)
 	require.NoError(t, c.Close())
 	s.Resume(t)
+	require.Contains(t, log.String(), `key="my key"`)
+}
+
+// stubborn is a connection of the user's that sends when it is unblocked, also when it was closed before.
+type stubborn struct {
+	redis.Conn
+	*closing
+}
+
+func (c stubborn) Flush() error {
+	if c.blocks.Load() {
+		c.stuck.Add(1)
+		<-c.block
+	}
+	return c.Conn.Flush()
+}
+
+// So is one that is under way where nobody can cut it.
+func TestCloseLogsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var log logBuffer
+	b := &closing{s: s, block: make(chan struct{})}
+	b.pool = &redis.Pool{Dial: func() (redis.Conn, error) {
+		conn, err := b.dial()
+		return stubborn{conn, b}, err
+	}}
+	c, err := NewClientPool(b.pool, log.option())
+	require.NoError(t, err)
+	b.c = c
+	b.endAtCleanup(t)
+	h, err := NewRedisLock("my key", c).Acquire(t.Context())
+	require.NoError(t, err)
+	_, err = c.cleaner.link.(*poolLink).connect(time.Minute)
+	require.NoError(t, err)
+	b.blocks.Store(true)
+	l := leaseOf(h)
+	l.leave()
+	c.cleaner.add(newJob(l.cleanup(doubt{})), time.Now())
+	eventually(t, queuePatience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
+	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)
 }

@@ -27,7 +27,7 @@ func TestReleaseOnCloseBesideWaitsOfItsOwn(t *testing.T) {
 		h := next.granted()
 		require.Less(t, next.at.Sub(start), poll)
 		q.unlock(h)
-		q.requireNothingLeft()
+		q.requireNothingLeft(poll)
 	})
 }
 

@@ -92,16 +92,16 @@ func TestDoReportsALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(600*time.Millisecond))
+			l := newLock("k", c, WithExpiry(1800*time.Millisecond))
 			err := l.Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, endedWithin(t, ctx, 1400*time.Millisecond), ErrLockLost)
+				require.ErrorIs(t, endedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
 				return mine
 			})
 			require.ErrorIs(t, err, mine)
 			require.ErrorIs(t, err, ErrLockLost)
 
-			err = newLock("k4", c, WithExpiry(600*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, endedWithin(t, ctx, 1400*time.Millisecond), ErrLockLost)
+			err = newLock("k4", c, WithExpiry(1800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
+				require.ErrorIs(t, endedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
 				h, _ := HoldFromContext(ctx, "k4")
 				require.ErrorIs(t, h.Unlock(ctx), ErrLockLost) // what is told here is not lost to Do
 				return nil

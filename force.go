@@ -98,7 +98,8 @@ func (l *lease) notice() error {
 	if !ok {
 		return nil
 	}
-	o, _ := l.client.eval(context.Background(), limits{noticeLimit, noticeLimit, time.Now().Add(noticeLimit)}, ask)
+	limit := l.client.reasonLimit
+	o, _ := l.client.eval(context.Background(), limits{limit, limit, time.Now().Add(limit)}, ask)
 	return l.readNotice(o)
 }
 
@@ -115,7 +116,7 @@ func (e *forcedError) Unwrap() []error { return []error{ErrForced, ErrLockLost} 
 // refused ends a lease of which a request has found that it is not ours any more, as soon as it was asked whether somebody has ended
 // it by force, and returns why.
 func (l *lease) refused() error {
-	l.endWithin(noticeLimit)
+	l.endWithin(l.client.reasonLimit)
 	why := l.notice()
 	if why == nil {
 		why = ErrLockLost

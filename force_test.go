@@ -54,8 +54,8 @@ func TestForceUnlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachMode(t, func(t testing.TB, m queueMode) {
-				q := newQueueBenchOn(t, taught(t, redistest.Start(t)), m, 3) // a holder has noticeLimit to ask why: for one request, not for two
-				h := q.take(q.clients[0])
+				q := newQueueBenchOn(t, taught(t, redistest.Start(t)), m, 3)
+				h := q.take(patient(q.clients[0]))
 				if name == "by a message" {
 					other := q.take2(t)
 					defer func() { require.NoError(t, other.Unlock(t.Context())) }()
@@ -71,7 +71,7 @@ func TestForceUnlock(t *testing.T) {
 				require.ErrorIs(t, h.Unlock(t.Context()), ErrNotHeld)
 				require.NoError(t, next.Err())
 				q.unlock(next)
-				q.requireNothingLeft()
+				q.requireNothingLeft(poll)
 			})
 		})
 	}
@@ -87,7 +87,7 @@ func (q *queueBench) take2(t testing.TB) Hold {
 // A re-entry into a hold that was ended by force says so.
 func TestForceUnlockAndReentry(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, taught(t, redistest.Shared(t)))
+	c := patient(newTestClient(t, redistest.Shared(t)))
 	l := NewReentrantLock("k", c, WithOwner("me"))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
@@ -100,8 +100,8 @@ func TestForceUnlockAndReentry(t *testing.T) {
 // The release of an inner level may be the first to find it, in the background.
 func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	t.Parallel()
-	s := taught(t, redistest.Shared(t))
-	c := newTestClient(t, s)
+	s := redistest.Shared(t)
+	c := patient(newTestClient(t, s))
 	outer, err := NewReentrantLock("k", c, WithOwner("me")).Acquire(t.Context())
 	require.NoError(t, err)
 	inner, err := NewReentrantLock("k", c, WithOwner("me"), WithMaxHold(time.Hour)).Acquire(t.Context())
@@ -137,7 +137,7 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 			t.Parallel()
 			proxy := faults.Start(t, s.Network, s.Address)
 			c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			first, next := sibling(t, s, c), sibling(t, s, c)
+			first, next := patient(sibling(t, s, c)), sibling(t, s, c)
 			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), ErrNotHeld)
 			h, err := NewRedisLock("k", first).Acquire(t.Context())
 			require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 func TestForgedForceMessage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
+	c := patient(newTestClient(t, s))
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	at, hold := h.(*level).lease.stored()
@@ -291,9 +291,10 @@ func listedNames(t testing.TB, c *Client, prefix string) (names []string) {
 func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := NewClient(s.Network, s.Address, "", WithReleaseOnClose(), WithCommandTimeout(200*time.Millisecond))
+	c, err := NewClient(s.Network, s.Address, "", WithReleaseOnClose())
 	require.NoError(t, err)
 	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
+	c.config.commandTimeout = 200 * time.Millisecond // of Close; the call before it has more
 	s.Pause(t)
 	defer s.Resume(t)
 	start := time.Now()
@@ -323,7 +324,7 @@ func TestHoldCount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewReentrantLock("k", c, WithOwner("me"), WithWatchdog(time.Second))
+	l := NewReentrantLock("k", c, WithOwner("me"), WithWatchdog(3*time.Second))
 	require.Zero(t, l.HoldCount(t.Context()))
 	for n := range 3 {
 		require.NoError(t, l.Lock(t.Context()))

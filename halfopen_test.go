@@ -18,14 +18,24 @@ const promptness = 100 * time.Millisecond
 // alarm notes when a timer fires.
 type alarm struct {
 	at   time.Time
-	rang chan time.Time
+	rang chan struct{} // closed by then
+	when time.Time     // that was
 }
 
 func setAlarm(t testing.TB, at time.Time) *alarm {
-	a := &alarm{at: at, rang: make(chan time.Time, 1)}
-	timer := time.AfterFunc(time.Until(at), func() { a.rang <- time.Now() })
+	a := &alarm{at: at, rang: make(chan struct{})}
+	timer := time.AfterFunc(time.Until(at), func() {
+		a.when = time.Now()
+		close(a.rang)
+	})
 	t.Cleanup(func() { timer.Stop() })
 	return a
+}
+
+// ring waits for it, and returns when it was.
+func (a *alarm) ring() time.Time {
+	<-a.rang
+	return a.when
 }
 
 // prompt says what is wrong with something that ended now and was due at the alarm.
@@ -34,7 +44,7 @@ func (a *alarm) prompt() error {
 	if early := a.at.Sub(ended); early > 0 {
 		return fmt.Errorf("%v too early", early)
 	}
-	if late := ended.Sub(<-a.rang); late > promptness {
+	if late := ended.Sub(a.ring()); late > promptness {
 		return fmt.Errorf("%v too late", late)
 	}
 	return nil

@@ -194,7 +194,7 @@ func (l *lease) cleanup(d doubt) *cleanup {
 
 // endWithNotice is what follows when a release in the background finds that the lease is not ours.
 func (l *lease) endWithNotice() {
-	l.endWithin(noticeLimit) // whatever the task waits for
+	l.endWithin(l.client.reasonLimit) // whatever the task waits for
 	l.client.tasks.start(func() { _ = l.refused() })
 }
 

@@ -81,10 +81,10 @@ func TestSharedObjectAfterALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewRedisLock("k", c, WithBlock(), WithExpiry(600*time.Millisecond))
+	l := NewRedisLock("k", c, WithBlock(), WithExpiry(1800*time.Millisecond))
 	require.NoError(t, l.Lock(t.Context()))
 	second := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, 1400*time.Millisecond, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
+	eventually(t, 4200*time.Millisecond, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
 	select {
 	case err := <-second:
 		require.FailNow(t, "granted before the Unlock of the lost hold", "%v", err)

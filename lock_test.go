@@ -289,7 +289,7 @@ func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(600*time.Millisecond))
+			l := newLock("k", c, WithExpiry(1800*time.Millisecond))
 			require.NoError(t, l.Lock(t.Context()))
 			next := newLock("k", sibling(t, s, c), WithBlock(), WithOwner("next"))
 			require.NoError(t, next.Lock(t.Context()))

@@ -110,12 +110,13 @@ func TestMultiLockBelief(t *testing.T) {
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
 	start := time.Now()
-	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(time.Second)).Acquire(t.Context())
+	const lease = 10 * time.Second
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(lease)).Acquire(t.Context())
 	require.NoError(t, err)
 	end := time.Now()
 	until := h.ValidUntil()
-	require.False(t, until.Before(start.Add(time.Second-drift(time.Second))))
-	require.False(t, until.After(end.Add(time.Second-drift(time.Second))))
+	require.False(t, until.Before(start.Add(lease-drift(lease))))
+	require.False(t, until.After(end.Add(lease-drift(lease))))
 
 	// One key is extended, the other is not: the hold is valid until the first one ends.
 	one := h.(*level).lease.parts.all[0].hold
@@ -133,7 +134,7 @@ func TestMultiLockExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	until := h.ValidUntil()
 	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
@@ -151,7 +152,7 @@ func TestMultiLockLimitsOfAHold(t *testing.T) {
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrMaxHold)
 	eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "b")) == int64(0) }, "given back")
 
-	h, err = NewMultiLock([]string{"a", "b"}, c, WithMinHold(500*time.Millisecond)).Acquire(t.Context())
+	h, err = NewMultiLock([]string{"a", "b"}, c, WithMinHold(2*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.ErrorIs(t, h.Err(), ErrNotHeld)
@@ -246,7 +247,7 @@ func TestMultiLockIsShared(t *testing.T) {
 func TestMultiLockOutcomes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s, WithCommandTimeout(500*time.Millisecond))
+	c := newTestClient(t, s, WithCommandTimeout(2*time.Second))
 	keys := []string{"a", "b"}
 	l := NewMultiLock(keys, c)
 	require.NoError(t, l.Lock(t.Context()))
@@ -315,8 +316,8 @@ func TestMultiLockUnlocksInTime(t *testing.T) {
 // An operator's end of one key is the end of the hold, which is told so.
 func TestMultiLockForced(t *testing.T) {
 	t.Parallel()
-	s := taught(t, redistest.Shared(t))
-	c := newTestClient(t, s)
+	s := redistest.Shared(t)
+	c := patient(newTestClient(t, s))
 	keys := []string{"a", "b"}
 	l := NewMultiLock(keys, c)
 	require.NoError(t, l.Lock(t.Context()))

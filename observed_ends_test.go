@@ -21,10 +21,10 @@ func TestObserverOfLosses(t *testing.T) {
 	}{
 		"fixed lease": {opts: []LockOption{WithExpiry(2400 * time.Millisecond)}, why: ErrLockLost},
 		"max hold":    {opts: []LockOption{WithMaxHold(time.Second)}, why: ErrMaxHold},
-		"refused": {opts: []LockOption{WithWatchdog(time.Second)}, why: ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *Client) {
+		"refused": {opts: []LockOption{WithWatchdog(3 * time.Second)}, why: ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *Client) {
 			s.Do(t, "DEL", c.redisKey("k"), c.redisKey("l"))
 		}},
-		"forced": {opts: []LockOption{WithWatchdog(time.Second)}, why: ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *Client) {
+		"forced": {opts: []LockOption{WithWatchdog(3 * time.Second)}, why: ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "test"))
 		}},
 		"closed": {why: ErrClosed, lose: func(t *testing.T, _ *redistest.Server, c *Client) { require.NoError(t, c.Close()) }},
@@ -37,8 +37,8 @@ func TestObserverOfLosses(t *testing.T) {
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				s, w := taught(t, redistest.Shared(t)), newWitness(t)
-				c := newTestClient(t, s, WithObserver(w.observer()))
+				s, w := redistest.Shared(t), newWitness(t)
+				c := patient(newTestClient(t, s, WithObserver(w.observer())))
 				l := newLock(c, one.opts...)
 				require.NoError(t, l.Lock(marked(t)))
 				if one.lose != nil {

@@ -22,7 +22,7 @@ func TestObserverOfEachKind(t *testing.T) {
 	rw := NewRWLock("k", c)
 	for kind, lock := range map[string]Mutex{
 		"plain": NewRedisLock("k", c), "reentrant": NewReentrantLock("k", c), "write": rw, "read": rw.RLocker(),
-		"multi": NewMultiLock([]string{"k", "l"}, c), "quorum": b.lock(b.clients),
+		"multi": NewMultiLock([]string{"k", "l"}, c), "quorum": b.patient(),
 	} {
 		key := map[bool]string{true: "k,l", false: "k"}[kind == "multi"]
 		want := []string{

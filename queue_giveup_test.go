@@ -18,7 +18,7 @@ func TestWaiterGivesUpInTheQueue(t *testing.T) {
 		q := newQueueBench(t, m, 3)
 		var took []time.Duration
 		for n := range 10 {
-			h := q.take(q.clients[0])
+			h := q.wait(t.Context(), q.clients[0]).granted() // a wait that was given up may still be taken out
 			ctx, cancel := context.WithCancel(t.Context())
 			opts := []LockOption{WithPollInterval(leisure)}
 			if n%2 == 1 {
@@ -67,7 +67,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 		claim := faults.Script(claimScript.sha)
 		var took []time.Duration
 		for range 6 {
-			h := q.take(q.clients[0])
+			h := q.wait(t.Context(), q.clients[0]).granted() // as above
 			ctx, cancel := context.WithCancel(t.Context())
 			first := q.waitNext(ctx, 0, slow, WithPollInterval(20*time.Millisecond), WithWatchdog(3*time.Second))
 			second := q.waitNext(t.Context(), 1, q.clients[1], WithPollInterval(leisure))
@@ -151,13 +151,16 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		h := q.take(q.clients[0])
 		stays := q.waitNext(t.Context(), 0, q.clients[1])
 		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now() // no later than the poll is sent
 		w := q.waitNext(ctx, 1, c)
 		require.True(t, proxy.Await(faults.Script(pollScript.sha), 1, queuePatience))
 		cancel()
 		require.ErrorIs(t, w.end(), context.Canceled)
 		q.awaitQueued(1)
 		<-polled
-		eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(cancelScript.sha)) == 2 }, "taken out again")
+		if time.Since(begun) < cleanLimit { // else the answer came too late, and nothing is promised
+			eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(cancelScript.sha)) == 2 }, "taken out again")
+		}
 		next, _ := q.handOver(h, stays)
 		q.unlock(next)
 		q.requireNothingLeft()

@@ -225,14 +225,16 @@ func (q *queueBench) snapshot() string {
 	return strings.Join(all, "; ")
 }
 
-// requireNothingLeft sees that lock and queue go, and that the beats do too, or end by themselves: a last poll may have crossed the end.
-func (q *queueBench) requireNothingLeft() {
+// requireNothingLeft sees that lock and queue go, and that the beats do too, or end by themselves: a last poll may have crossed the end. They
+// stay for 12 periods; intervals above a second are named.
+func (q *queueBench) requireNothingLeft(intervals ...time.Duration) {
 	q.Helper()
+	period := slices.Max(append(intervals, time.Second))
 	eventually(q, queuePatience, func() bool { return q.server.Do(q, "EXISTS", q.key, q.key+":q") == int64(0) }, "nothing left of lock and queue")
 	ms, err := redis.Int64(q.server.Do(q, "PTTL", q.key+":b"), nil)
 	require.NoError(q, err)
 	require.NotEqual(q, int64(-1), ms, "beats without an expiry")
-	require.LessOrEqual(q, ms, int64(12*time.Second/time.Millisecond))
+	require.LessOrEqual(q, ms, (12 * period).Milliseconds())
 }
 
 // middle is the median, the upper one of the two where the number is even.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
@@ -74,10 +75,20 @@ func (b *redBench) lock(clients []*Client, opts ...LockOption) *RedLock {
 }
 
 // patient is a lock whose nodes are waited for longer.
-func (b *redBench) patient() *RedLock {
-	l := NewRedLock("k", b.clients, WithMaxLease(cellLease), WithWatchdog(cellLease))
+func (b *redBench) patient(opts ...LockOption) *RedLock {
+	l := NewRedLock("k", b.clients, append([]LockOption{WithMaxLease(cellLease), WithWatchdog(cellLease)}, opts...)...)
 	l.settings.maxLease = redLease // the servers are new, and remember all
 	return l
+}
+
+// meet makes the clients know their servers, and leaves no node that is yet to be granted or given back.
+func (b *redBench) meet(l *RedLock) {
+	b.Helper()
+	require.NoError(b, l.Do(b.Context(), nothing))
+	for _, p := range b.proxies {
+		require.True(b, p.Await(redReleases, 1, queuePatience), "the first hold is over")
+	}
+	b.requireFree(queuePatience)
 }
 
 // redReleases are the releases of nodes: of a hold, and of a round that failed.

@@ -13,7 +13,7 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	servers := newRedServers(t, 5)
 	b := newRedBench(t, servers)
 	l := b.lock(b.clients)
-	require.NoError(t, l.Do(t.Context(), nothing)) // they have met
+	b.meet(l)
 	b.proxies[0].Refuse()
 	b.proxies[3].Stall()
 	fastest := time.Hour
@@ -46,9 +46,7 @@ func TestRedLockLateGrants(t *testing.T) {
 	servers := newRedServers(t, 3)
 	b := newRedBench(t, servers)
 	l := b.patient()
-	require.NoError(t, l.Do(t.Context(), nothing))
-	require.True(t, b.proxies[2].Await(redReleases, 1, queuePatience), "the first one is over there")
-	b.requireFree(time.Second)
+	b.meet(l)
 	b.proxies[2].Stall()
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)

@@ -129,15 +129,26 @@ func TestRedLockWaits(t *testing.T) {
 	require.ErrorIs(t, l.Lock(l.held.Context()), ErrInvalid, "would wait for itself")
 	turned := append(slices.Clone(b.clients[1:]), b.clients[0])
 	require.ErrorIs(t, b.lock(turned, WithBlock()).Lock(l.held.Context()), ErrInvalid, "so would one with the clients in another order")
-	eventually(t, time.Second, func() bool { return len(l.held.lease.parts.there()) == 3 }, "all are there")
+	require.NoError(t, l.Unlock(t.Context()))
+	b.requireFree(queuePatience)
+}
+
+// A RedLock's hold is in the way of another one's call where it leaves no quorum of that one's clients.
+func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3))
+	h, err := b.patient().Acquire(t.Context())
+	require.NoError(t, err)
+	bundle := h.(*level).lease.parts
+	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "all are there")
 	more := []*Client{b.clients[0]}
 	for range 2 {
 		more = append(more, b.client(taught(t, redistest.Start(t))))
 	}
-	require.Nil(t, b.lock(more, WithBlock()).inTheWay(l.held.Context()), "nor is one in the way that leaves a quorum")
-	require.NotNil(t, b.lock(append(more, b.clients[1]), WithBlock()).inTheWay(l.held.Context()), "two of four are no quorum")
-	require.NoError(t, l.Unlock(t.Context()))
-	b.requireFree(time.Second)
+	require.Nil(t, b.lock(more, WithBlock()).inTheWay(h.Context()), "two of three are left")
+	require.NotNil(t, b.lock(append(more, b.clients[1]), WithBlock()).inTheWay(h.Context()), "two of four are no quorum")
+	require.NoError(t, h.Unlock(t.Context()))
+	b.requireFree(queuePatience)
 }
 
 // The context of a call that has ended ends the call, not what it has got.

@@ -13,7 +13,11 @@ import (
 func TestRedLockEndedByForce(t *testing.T) {
 	t.Parallel()
 	b := newRedBench(t, newRedServers(t, 3))
-	h, err := b.lock(b.others()).Acquire(t.Context())
+	others := b.others()
+	for _, c := range others {
+		patient(c)
+	}
+	h, err := b.lock(others).Acquire(t.Context())
 	require.NoError(t, err)
 	eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all are there")
 	for _, c := range b.others()[:2] {
@@ -31,10 +35,10 @@ func TestRedLockEndedByForce(t *testing.T) {
 func TestRedLockEndedByForceIsFoundByAnotherPart(t *testing.T) {
 	t.Parallel()
 	b := newRedBench(t, newRedServers(t, 3))
-	h, err := b.lock(b.clients).Acquire(t.Context())
+	h, err := b.patient().Acquire(t.Context())
 	require.NoError(t, err)
 	bundle := h.(*level).lease.parts
-	eventually(t, time.Second, func() bool { return len(bundle.there()) == 3 }, "all are there")
+	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "all are there")
 	var follows []func()
 	for _, one := range bundle.there()[:2] {
 		l := one.hold.lease
@@ -42,7 +46,7 @@ func TestRedLockEndedByForceIsFoundByAnotherPart(t *testing.T) {
 		follows = append(follows, l.loseLocked(&forcedError{"maintenance"}))
 		l.mu.Unlock()
 	}
-	require.NoError(t, bundle.there()[2].hold.lease.believe(time.Now(), redLease))
+	require.NoError(t, bundle.there()[2].hold.lease.believe(time.Now(), cellLease))
 	require.ErrorContains(t, h.Err(), "maintenance")
 	require.ErrorIs(t, h.Err(), ErrForced)
 	for _, follow := range follows {

@@ -136,7 +136,7 @@ func rolling(t *testing.T, q *queueBench, polls bool) {
 	for i, c := range q.clients {
 		for range max(1, 2-i) {
 			group.Go(func() {
-				lock := q.lock(c, WithWatchdog(2*time.Second))
+				lock := q.lock(c, WithWatchdog(10*time.Second)) // a third of it is for an Unlock
 				acquire := lock.Acquire
 				if i > 0 && polls {
 					acquire = func(ctx context.Context) (Hold, error) { return tryUntil(ctx, lock) }

@@ -72,8 +72,8 @@ func listed2(t testing.TB, c *Client, pattern string) (names []string) {
 // ForceUnlock ends all holds of a read/write lock; each of their holders is told why, and who waits has it.
 func TestForceUnlockRWLock(t *testing.T) {
 	t.Parallel()
-	s := taught(t, redistest.Shared(t))
-	c := newTestClient(t, s)
+	s := redistest.Shared(t)
+	c := patient(newTestClient(t, s))
 	other := sibling(t, s, c)
 	for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}} {
 		t.Run(mode, func(t *testing.T) {

@@ -31,5 +31,5 @@ func TestWakeUpOfACallThatLeaves(t *testing.T) {
 	next := second.granted()
 	require.Less(t, time.Since(start), poll/3)
 	q.unlock(next)
-	q.requireNothingLeft()
+	q.requireNothingLeft(poll)
 }

@@ -63,10 +63,10 @@ func troubles(t testing.TB) []trouble {
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
 		},
 		{
-			// It loads for 20 seconds, unless it is told to make haste.
+			// It loads for a minute, unless it is told to make haste.
 			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
 			start: func(t testing.TB, s *redistest.Server) {
-				s.Do(t, "EVAL", "for i = 1, 2000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 60000) end", 0)
+				s.Do(t, "EVAL", "for i = 1, 6000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 180000) end", 0)
 				s.Do(t, "SAVE")
 				s.Kill(t)
 				s.Boot(t)

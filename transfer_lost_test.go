@@ -158,9 +158,9 @@ func TestTransferFindsTheLoss(t *testing.T) {
 func TestTransferFindsTheLossBehindABreak(t *testing.T) {
 	t.Parallel()
 	q, proxy := newTransferBenchBehind(t)
-	patient := WithPollInterval(5 * time.Second) // a poll would find the lock free, and wake the call
-	h := q.take(q.clients[0], patient)
-	w := q.sits(t.Context(), 0, patient)
+	const poll = 5 * time.Second // a poll would find the lock free, and wake the call
+	h := q.take(q.clients[0], WithPollInterval(poll))
+	w := q.sits(t.Context(), 0, WithPollInterval(poll))
 	q.awaitHeard(q.clients[0]) // by the poll that follows the subscription
 	q.server.Do(t, "DEL", q.key)
 	fresh(h)
@@ -168,7 +168,7 @@ func TestTransferFindsTheLossBehindABreak(t *testing.T) {
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 	require.Equal(t, 2, proxy.Count(transferOnly))
 	q.unlock(w.granted())
-	q.requireNothingLeft()
+	q.requireNothingLeft(poll)
 	q.requireNoLines()
 	q.requireForgotten()
 }

@@ -24,7 +24,7 @@ func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, newFaultServer(t))
+			c := newCell(t, newFaultServer(t), WithCommandTimeout(cellPatience))
 			lock := newLock(c.client)
 			c.lateAnswers(1)
 			require.ErrorIs(t, lock.TryLock(t.Context()), errLate)
@@ -86,7 +86,7 @@ func TestGrantAfterItsMaximumHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, newFaultServer(t))
+			c := newCell(t, newFaultServer(t), WithCommandTimeout(cellPatience))
 			c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
 			err := newLock(c.client).TryLock(t.Context())
 			require.ErrorIs(t, err, errLate)
@@ -99,7 +99,7 @@ func TestGrantAfterItsMaximumHold(t *testing.T) {
 // A level of which that is true leaves those around it as they are.
 func TestLevelAfterItsMaximumHold(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, newFaultServer(t))
+	c := newCell(t, newFaultServer(t), WithCommandTimeout(cellPatience))
 	outer := NewReentrantLock(cellKey, c.client, WithOwner("me"))
 	require.NoError(t, outer.Lock(t.Context()))
 	c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
@@ -121,15 +121,14 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 		third faults.Action
 		err   error
 	}{
-		"the third one comes later": {faults.Delay(100 * time.Millisecond), nil},
+		"the third one comes later": {faults.Delay(time.Second), nil},
 		"the third one fails":       {faults.DropRequest, ErrQuorum},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newRedBench(t, newRedServers(t, 3))
-			l := b.lock(b.clients, WithFencing(), WithMinHold(redLease))
-			require.NoError(t, b.lock(b.clients).Do(t.Context(), nothing)) // they have met
-			b.requireFree(time.Second)
+			l := b.patient(WithFencing(), WithMinHold(redLease))
+			b.meet(b.lock(b.clients))
 			for _, p := range b.proxies[:2] {
 				p.On(faults.Script(fenceRaiseScript.sha), faults.Every, faults.ErrorLine("ERR no"))
 			}
@@ -154,12 +153,12 @@ func TestMultiLockExtendNamesTheKey(t *testing.T) {
 	for n := range 100 {
 		keys = append(keys, string(rune('a'+n%26))+time.Duration(n).String())
 	}
-	h, err := NewMultiLock(keys, c.client).Acquire(t.Context())
+	h, err := NewMultiLock(keys, c.client, WithWatchdog(time.Minute)).Acquire(t.Context()) // one key is not renewed
 	require.NoError(t, err)
 	bad := keyOf(c.client, keys[40])
 	c.proxy.On(func(args []string) bool { return faults.Script(renewScript.sha)(args) && args[3] == bad }, faults.Every, faults.ErrorLine("LOADING soon"))
 	for range 10 {
-		err := h.Extend(t.Context(), time.Minute)
+		err := h.Extend(t.Context(), 2*time.Minute)
 		require.ErrorContains(t, err, "LOADING")
 		require.ErrorContains(t, err, `"`+keys[40]+`"`)
 		require.False(t, errors.Is(err, errNotBegun))

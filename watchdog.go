@@ -55,7 +55,7 @@ func (r *renewal) took(o outcome) (time.Time, bool) {
 		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
 	case o.reply != int64(answerOurs):
 		if _, r.refused = r.lease.askNotice(); r.refused {
-			r.lease.endWithin(noticeLimit)
+			r.lease.endWithin(r.lease.client.reasonLimit)
 			return time.Now(), true
 		}
 		r.lose(nil)

@@ -202,7 +202,7 @@ func TestWatchdogForgets(t *testing.T) {
 // All holds of a client are renewed over one connection.
 func TestManyHoldsOneConnection(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second // of which a third is for 500 renewals, however busy the machine is
+	const lease = 9 * time.Second // of which a third is for 500 renewals, however busy the machine is
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
 	var holds []Hold

@@ -47,6 +47,7 @@ type worker struct {
 
 	mu      sync.Mutex
 	jobs    jobHeap
+	batch   []*job                // taken out of them to be sent
 	limits  map[time.Duration]int // of the jobs that are not done
 	started bool
 	until   time.Time // when the worker wakes by itself
@@ -151,13 +152,29 @@ func (w *worker) nudge() {
 	}
 }
 
-// pending returns the tasks that are left.
+// pending returns the tasks that are left, but those that are under way.
 func (w *worker) pending() []task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var left []task
 	for _, j := range w.jobs {
 		left = append(left, j.task)
+	}
+	return left
+}
+
+// unfinished returns the tasks that are left, with those that are under way.
+func (w *worker) unfinished() []task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var left []task
+	for _, j := range w.jobs {
+		left = append(left, j.task)
+	}
+	for _, j := range w.batch {
+		if j.index < 0 && j.limit > 0 { // neither put back nor done
+			left = append(left, j.task)
+		}
 	}
 	return left
 }
@@ -195,6 +212,7 @@ func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 		batch = append(batch, heap.Pop(&w.jobs).(*job))
 		until = now.Add(w.ahead)
 	}
+	w.batch = batch
 	w.until = w.wakeAt(now)
 	return batch, w.until.Sub(now)
 }

@@ -60,6 +60,13 @@ var answerFaults = []mutant{
 		test: "TestReleaseOnCloseOfACleanUp",
 	},
 	{
+		name: "Close: forgets the release that is under way",
+		file: "client.go",
+		old:  "c.cleaner.unfinished()",
+		new:  "c.cleaner.pending()",
+		test: "TestCloseLogsWhatIsUnderWay",
+	},
+	{
 		name: "Close: calls ask once more",
 		file: "queued.go",
 		old:  "if c.life.Err() != nil { // Close may have",
