@@ -58,6 +58,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 			}
 			require.ErrorIs(t, endedWithin(t, h.Context(), cellPatience), ErrLockLost)
 			require.GreaterOrEqual(t, time.Since(start), lease-drift(lease))
+			require.Positive(t, c.proxy.Count(op.match), "no renewal was sent")
 			require.ErrorIs(t, h.Err(), ErrLockLost)
 			c.requireLevels(0) // lost, so given back
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)

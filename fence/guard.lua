@@ -6,8 +6,8 @@
 -- An error that begins with STALETOKEN when it refuses; else what the script answers.
 
 local guard, token, keep = table.remove(KEYS, 1), table.remove(ARGV, 1), table.remove(ARGV, 1)
-local seen = redis.call('GET', guard)
-if seen and tonumber(seen) > tonumber(token) then
+local highest = redis.call('GET', guard)
+if highest and tonumber(highest) > tonumber(token) then
   return redis.error_reply('STALETOKEN a higher one was seen')
 end
 redis.call('SET', guard, token, 'PX', keep)

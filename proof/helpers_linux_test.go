@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/gomodule/redigo/redis"
@@ -35,8 +34,6 @@ const (
 	plain     = "RedisLock"
 	reentrant = "ReentrantLock"
 	prefix    = "proof:"
-	// patience is for what happens at once; a machine under load may need much longer.
-	patience = 60 * time.Second
 )
 
 var kindsOfLocks = []string{plain, reentrant}
@@ -132,12 +129,4 @@ func newSeededRandom(tb testing.TB) *rand.Rand {
 	}
 	tb.Logf("RELOCK_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
-}
-
-// pick returns the size of a test: of the long version or the small one.
-func pick[T any](full, small T) T {
-	if *long {
-		return full
-	}
-	return small
 }

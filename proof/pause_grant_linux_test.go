@@ -57,7 +57,7 @@ func TestStoppedWhileTheGrantIsOnItsWay(t *testing.T) {
 		}
 		g.child.Kill()
 	}
-	require.Positive(t, shown)
+	require.GreaterOrEqual(t, 2*shown, len(grants), "hardly any process was stopped in time")
 }
 
 // begin stops the process when the server has granted the lock and the proxy keeps the answer.

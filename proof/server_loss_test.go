@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// forgottenLease is so long that a loss that is found at the next renewal, within 1.5s of the grant, can be told from one at the end of the
-	// belief, after 4.4s, on a busy machine too.
-	forgottenLease = 4500 * time.Millisecond
-	// forgottenFound is within what time it must be found, and forgottenSlack what a busy machine may add.
+	// forgottenLease is so long that a loss that is found at the next renewal, within 3s of the grant, can be told from one at the renewal after
+	// it, after 6s, on a busy machine too.
+	forgottenLease = 9 * time.Second
+	// forgottenFound is within what time it must be found, and forgottenSlack what a busy machine may add: less than another third.
 	forgottenFound = forgottenLease/3 + 100*time.Millisecond
 	forgottenSlack = 2400 * time.Millisecond
 )

@@ -32,6 +32,7 @@ type waitBench struct {
 	server     *redistest.Server
 	client     *relock.Client // of the test
 	waits      int            // that were started
+	program    faults.Program // of the processes that it starts
 }
 
 // eachWaitedLock runs a test with both kinds of lock in both modes.
@@ -74,7 +75,7 @@ func (b *waitBench) process(lease time.Duration, waiters int) *faults.Child {
 
 func (b *waitBench) start(lease time.Duration, waiters int) *faults.Child {
 	b.Helper()
-	return faults.Spawn(b, "waiters", b.server.Network, b.server.Address, b.kind, b.mode, waitedKey,
+	return b.program.Spawn(b, "waiters", b.server.Network, b.server.Address, b.kind, b.mode, waitedKey,
 		strconv.FormatInt(lease.Milliseconds(), 10), strconv.Itoa(waiters))
 }
 

@@ -29,17 +29,31 @@ type Child struct {
 	killed  bool
 }
 
+// Program is what a helper process runs. The zero value is the test binary.
+type Program struct {
+	Path string   // of another test binary of the package
+	Env  []string // beside that of the test
+}
+
 // Spawn starts a helper process in one of the roles that the package's TestMain gives to RunChild. What it writes to stderr goes to the
 // test's log. A child that fails by itself fails the test.
 func Spawn(tb testing.TB, role string, args ...string) *Child {
 	tb.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		tb.Fatal(err)
+	return Program{}.Spawn(tb, role, args...)
+}
+
+// Spawn starts a helper process that runs the program.
+func (p Program) Spawn(tb testing.TB, role string, args ...string) *Child {
+	tb.Helper()
+	var err error
+	if p.Path == "" {
+		if p.Path, err = os.Executable(); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	c := &Child{tb: tb, role: role, done: make(chan struct{}), changed: make(chan struct{})}
-	c.cmd = exec.Command(path, append([]string{"--"}, args...)...)
-	c.cmd.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a second at each end, else
+	c.cmd = exec.Command(p.Path, append([]string{"--"}, args...)...)
+	c.cmd.Env = append(append(os.Environ(), p.Env...), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a second at each end, else
 	c.cmd.Stderr = testLog{tb, role}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {

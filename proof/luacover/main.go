@@ -1,7 +1,7 @@
 // Command luacover says which conditions of the Lua scripts the tests have seen both true and false, and fails when one is left.
 //
-// It builds the root package's tests with scripts that log the value of each condition, runs those that look at what the scripts do,
-// and reads the logs of the servers.
+// It builds the tests of the packages that have scripts with ones that log the value of each condition, runs those that look at what the
+// scripts do, and reads the logs of the servers.
 package main
 
 import (
@@ -20,10 +20,21 @@ import (
 	"github.com/relock-go/relock/proof/internal/testbinary"
 )
 
+// suite is a package whose tests are run.
+type suite struct {
+	pkg   string // from the root
+	lua   string // the folder of its scripts
+	tests string // that look at them
+}
+
+func suites(tests string) []suite {
+	return []suite{{".", "lua", tests}, {"./fence", "fence", "."}}
+}
+
 func main() {
-	tests := flag.String("run", "Script|Force|Inspect|Enqueue|Token|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests to run")
+	tests := flag.String("run", "Script|Force|Inspect|Enqueue|Token|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests of the root package to run")
 	flag.Parse()
-	err := run(*tests)
+	err := run(suites(*tests))
 	switch {
 	case errors.Is(err, testbinary.ErrNoServer) && os.Getenv("CI") == "":
 		fmt.Fprintln(os.Stderr, "skipped:", err)
@@ -33,7 +44,7 @@ func main() {
 	}
 }
 
-func run(tests string) error {
+func run(suites []suite) error {
 	dir, err := os.MkdirTemp("", "luacover")
 	if err != nil {
 		return err
@@ -47,9 +58,13 @@ func run(tests string) error {
 	if err != nil {
 		return err
 	}
-	all, err := runTests(root, dir, env, tests)
-	if err != nil {
-		return err
+	var all []condition
+	for _, s := range suites {
+		found, err := s.run(root, dir, env)
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
 	}
 	values, err := readLogs(dir)
 	if err != nil {
@@ -58,31 +73,38 @@ func run(tests string) error {
 	return report(all, values)
 }
 
-// runTests runs the tests with instrumented scripts, whose conditions it returns.
-func runTests(root, dir string, env []string, tests string) ([]condition, error) {
+// run runs the tests with instrumented scripts, whose conditions it returns.
+func (s suite) run(root, dir string, env []string) ([]condition, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	changed, all, err := instrumentAll(root)
+	changed, all, err := instrumentAll(root, s.lua)
 	if err != nil {
 		return nil, err
 	}
-	binary, err := testbinary.Build(ctx, root, ".", changed, dir)
+	own, err := os.MkdirTemp(dir, "suite")
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.parallel", "4", "-test.timeout", "150s")
-	cmd.Dir, cmd.Env = root, env
+	binary, err := testbinary.Build(ctx, root, s.pkg, changed, own)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, binary, "-test.run", s.tests, "-test.parallel", "4", "-test.timeout", "150s")
+	cmd.Dir, cmd.Env = filepath.Join(root, s.pkg), env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests fail with instrumented scripts: %w\n%s", err, out)
 	}
 	return all, nil
 }
 
-// instrumentAll instruments the scripts, by their path from the root.
-func instrumentAll(root string) (changed map[string]string, all []condition, err error) {
-	paths, err := filepath.Glob(filepath.Join(root, "lua", "*.lua"))
-	if err != nil || len(paths) == 0 {
-		return nil, nil, fmt.Errorf("no scripts in %s: %w", root, err)
+// instrumentAll instruments the scripts in a folder, by their path from the root.
+func instrumentAll(root, folder string) (changed map[string]string, all []condition, err error) {
+	paths, err := filepath.Glob(filepath.Join(root, folder, "*.lua"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(paths) == 0 {
+		return nil, nil, fmt.Errorf("no scripts in %s of %s", folder, root)
 	}
 	changed = map[string]string{}
 	for _, path := range paths {
@@ -95,7 +117,7 @@ func instrumentAll(root string) (changed map[string]string, all []condition, err
 		if err != nil {
 			return nil, nil, err
 		}
-		changed[filepath.Join("lua", name)] = text
+		changed[filepath.Join(folder, name)] = text
 		all = append(all, found...)
 	}
 	return changed, all, nil

@@ -24,7 +24,7 @@ func Root() (string, error) {
 }
 
 // Build makes the test binary of a package of the project ("." or "./internal/x", also of a nested module that is in go.work) in the folder dir. Changed are sources, by their
-// path from the root, that stand for the files of that name. It is built to be there soon, not to run fast. The output of a build that fails is in the error.
+// path from the root or, in the standard library, by their whole path, that stand for the files of that name. It is built to be there soon, not to run fast. The output of a build that fails is in the error.
 func Build(ctx context.Context, root, pkg string, changed map[string]string, dir string) (binary string, err error) {
 	list, err := overlay(root, changed, dir)
 	if err != nil {
@@ -47,7 +47,10 @@ func overlay(root string, changed map[string]string, dir string) (list string, e
 		if err := os.WriteFile(stand, []byte(source), 0o600); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(root, name)] = stand
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(root, name)
+		}
+		replace[name] = stand
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

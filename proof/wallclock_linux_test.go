@@ -1,0 +1,120 @@
+package proof
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/proof/internal/testbinary"
+)
+
+func init() { roles["clock"] = clockRole }
+
+// clockRole tells the time of day.
+func clockRole(self *faults.Self) error {
+	self.Emit("clock", time.Now().Unix())
+	return nil
+}
+
+// wrongClock is the environment variable that says by how many seconds a program of [wrongClocks] takes the time of day wrong.
+const wrongClock = "RELOCK_PROOF_WRONG_CLOCK"
+
+// wrongClocks builds these tests with a standard library whose time of day is wrong, as on a machine whose clock is. The monotonic clock
+// is right. Go asks the kernel without the C library, so that nothing else can stand between.
+func wrongClocks(t *testing.T) (path string) {
+	t.Helper()
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	file := filepath.Join(strings.TrimSpace(string(goroot)), "src", "time", "time.go")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	source := string(text)
+	for _, change := range [][2]string{
+		{"import (\n", "import (\n\t\"syscall\"\n"},
+		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += relockWrong\n"},
+	} {
+		require.Equal(t, 1, strings.Count(source, change[0]), "this Go does not have what is to be changed: %q", change[0])
+		source = strings.Replace(source, change[0], change[1], 1)
+	}
+	source += `
+var relockWrong = func() int64 {
+	text, _ := syscall.Getenv("` + wrongClock + `")
+	seconds, _ := atoi(text)
+	return int64(seconds)
+}()
+`
+	root, err := testbinary.Root()
+	require.NoError(t, err)
+	path, err = testbinary.Build(t.Context(), root, "./proof", map[string]string{file: source}, t.TempDir())
+	require.NoError(t, err)
+	return path
+}
+
+// Clients whose clocks are an hour ahead or behind wait in line with others: neither the order nor the exclusion changes, and each holds for
+// as long as it wants to. Only its two parts run at once: the build keeps the machine busy.
+func TestClientsWithWrongClocks(t *testing.T) {
+	path := wrongClocks(t)
+	var programs []faults.Program
+	for _, seconds := range []int{0, 3600, 0, -3600, 0} {
+		p := faults.Program{Path: path, Env: []string{wrongClock + "=" + strconv.Itoa(seconds)}}
+		told := p.Spawn(t, "clock").Next("clock", patience).Int(0)
+		require.InDelta(t, time.Now().Unix()+int64(seconds), told, 300, "the clock is not wrong by %d seconds", seconds)
+		programs = append(programs, p)
+	}
+	for _, kind := range kindsOfLocks {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			b := &waitBench{T: t, kind: kind, mode: fairMode, server: server, client: newParentClient(t, server)}
+			b.takeTurns(programs)
+			b.countTogether(programs)
+		})
+	}
+}
+
+// takeTurns has a process of each program wait, and sees that they get the lock in their order, and keep it beyond a lease.
+func (b *waitBench) takeTurns(programs []faults.Program) {
+	b.Helper()
+	const lease = 2 * time.Second
+	h := b.hold()
+	var children []*faults.Child
+	for _, p := range programs {
+		b.program = p
+		children = append(children, b.process(lease, 1))
+	}
+	require.NoError(b, h.Unlock(b.Context()))
+	for i, child := range children {
+		child.Next("granted", patience)
+		time.Sleep(lease * 5 / 4)
+		for _, later := range children[i+1:] {
+			require.Empty(b, eventsNamed(later.Events(), "granted"), "before its turn, which comes after the %d-th", i+1)
+		}
+		child.Send("unlock")
+		require.Equal(b, "<nil>", child.Next("unlocked", patience).Values[1], "the %d-th has lost it", i+1)
+		child.End(patience)
+	}
+}
+
+// countTogether has a process of each program increment a number that nothing else protects.
+func (b *waitBench) countTogether(programs []faults.Program) {
+	b.Helper()
+	times := pick(100, 10)
+	path, shared := newShared[register](b)
+	var children []*faults.Child
+	for _, p := range programs {
+		children = append(children, p.Spawn(b, "counters", b.server.Network, b.server.Address, b.kind, b.mode, "counted", path, strconv.Itoa(times)))
+	}
+	for _, child := range children {
+		require.Equal(b, "true", child.Next("counted", 5*patience).Values[0])
+		child.End(patience)
+	}
+	require.Equal(b, int64(len(programs)*contenders*times), shared.read())
+}
