@@ -112,24 +112,40 @@ func requireCount(t testing.TB, s *redistest.Server, c *Client, key string, want
 	require.Equal(t, want, got, "levels at the server")
 }
 
+// limitParts is into how many parts the limit of a wait is cut. While this process does not run, one of them passes at most: a machine that
+// stands still for a moment, or is slow, is given as much longer.
+const limitParts = 20
+
 // eventually waits until ok, and fails after limit. It is for what another process or a timer does.
 func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(end), "not within %v: %s", limit, what)
+	left := limit
+	for last := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		require.Positive(t, left, "not within %v: %s", limit, what)
+		now := time.Now()
+		left -= min(now.Sub(last), limit/limitParts)
+		last = now
 	}
+}
+
+// await waits for a value within limit.
+func await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
+	for range limitParts {
+		select {
+		case value = <-from:
+			return value, true
+		case <-time.After(limit / limitParts):
+		}
+	}
+	return value, false
 }
 
 // endedWithin waits for a context to end and returns its cause.
 func endedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
 	t.Helper()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(limit):
-		require.FailNow(t, "the context did not end", "within %v", limit)
-		return nil
-	}
+	_, ok := await(ctx.Done(), limit)
+	require.True(t, ok, "the context did not end within %v", limit)
+	return context.Cause(ctx)
 }
 
 // awaitRenewal waits until a hold has been renewed once more.
@@ -152,13 +168,9 @@ func async(t testing.TB, f func() error) <-chan error {
 // resultWithin waits for what async returns.
 func resultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
 	t.Helper()
-	select {
-	case err := <-result:
-		return err
-	case <-time.After(limit):
-		require.FailNow(t, "no result", "within %v", limit)
-		return nil
-	}
+	err, ok := await(result, limit)
+	require.True(t, ok, "no result within %v", limit)
+	return err
 }
 
 // logBuffer collects what a client logs.
