@@ -3,7 +3,9 @@ package relock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -74,5 +76,15 @@ func (b *sharedBench) taken() int {
 	var n int
 	_, err = fmt.Sscanf(text, "# Stats\r\ntotal_connections_received:%d", &n)
 	require.NoError(b, err)
+	return n
+}
+
+// silences is how many connections may have been silent for minLimit, as far as their callers can tell: where nothing runs for a moment,
+// they seem to be.
+func silences(answers []time.Time) (n int) {
+	slices.SortFunc(answers, time.Time.Compare)
+	for i := range answers[1:] {
+		n += int(answers[i+1].Sub(answers[i]) / (minLimit / 2))
+	}
 	return n
 }
