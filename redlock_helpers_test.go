@@ -75,8 +75,10 @@ func (b *redBench) lock(clients []*Client, opts ...LockOption) *RedLock {
 }
 
 // patient is a lock whose nodes are waited for longer.
-func (b *redBench) patient(opts ...LockOption) *RedLock {
-	l := NewRedLock("k", b.clients, append([]LockOption{WithMaxLease(cellLease), WithWatchdog(cellLease)}, opts...)...)
+func (b *redBench) patient(opts ...LockOption) *RedLock { return b.patientBy(b.clients, opts...) }
+
+func (b *redBench) patientBy(clients []*Client, opts ...LockOption) *RedLock {
+	l := NewRedLock("k", clients, append([]LockOption{WithMaxLease(cellLease), WithWatchdog(cellLease)}, opts...)...)
 	l.settings.maxLease = redLease // the servers are new, and remember all
 	return l
 }

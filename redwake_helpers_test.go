@@ -13,6 +13,9 @@ import (
 // redLeisure is the longest poll interval: who is not woken waits for half of that, on average.
 const redLeisure = redLease / 4
 
+// cellLeisure is that of patient calls. Whether they were woken shows on a machine that is busy, too.
+const cellLeisure = cellLease / 4
+
 // redCall is a call that waits.
 type redCall struct {
 	ended chan struct{}
@@ -22,8 +25,16 @@ type redCall struct {
 }
 
 func (b *redBench) wait(ctx context.Context, clients []*Client, opts ...LockOption) *redCall {
+	return b.begin(ctx, b.lock(clients, append([]LockOption{WithBlock(), WithPollInterval(redLeisure)}, opts...)...))
+}
+
+// waitPatiently is wait where the next poll is far away.
+func (b *redBench) waitPatiently(ctx context.Context, clients []*Client, opts ...LockOption) *redCall {
+	return b.begin(ctx, b.patientBy(clients, append([]LockOption{WithBlock(), WithPollInterval(cellLeisure)}, opts...)...))
+}
+
+func (b *redBench) begin(ctx context.Context, l *RedLock) *redCall {
 	w := &redCall{ended: make(chan struct{})}
-	l := b.lock(clients, append([]LockOption{WithBlock(), WithPollInterval(redLeisure)}, opts...)...)
 	async(b, func() error {
 		defer close(w.ended)
 		w.hold, w.err = l.Acquire(ctx)

@@ -58,9 +58,9 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 				require.NoError(t, err)
 				gone := b.others()
 				ctx, cancel := context.WithCancel(t.Context())
-				first := b.wait(ctx, gone)
+				first := b.waitPatiently(ctx, gone)
 				b.awaitListed(1, gone)
-				second := b.wait(t.Context(), others)
+				second := b.waitPatiently(t.Context(), others)
 				b.awaitListed(2, others)
 				leave(b, gone, cancel, first)
 				cancel()
@@ -70,7 +70,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 				b.requireFree(time.Second)
 			}
 			b.requireNobodyListed(others)
-			require.Less(t, middle(took), redLeisure/5)
+			require.Less(t, middle(took), cellLeisure/5)
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The nodes that give the lock back tell a call that waits: polls would take it a quarter of a second.
+// The nodes that give the lock back tell a call that waits: polls would take it more than a second.
 func TestRedLockWaiterIsWoken(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]LockOption{"plain": nil, "fenced": {WithFencing()}} {
@@ -20,7 +20,7 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			for range 10 {
 				h, err := b.lock(b.clients, opts...).Acquire(t.Context())
 				require.NoError(t, err)
-				w := b.wait(t.Context(), others, opts...)
+				w := b.waitPatiently(t.Context(), others, opts...)
 				b.awaitListed(1, others)
 				next, d := b.granted(w, h)
 				took = append(took, d)
@@ -29,7 +29,7 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			}
 			b.requireNobodyListed(others)
 			t.Logf("median %v, longest %v", middle(took), took[len(took)-1])
-			require.Less(t, middle(took), redLeisure/5)
+			require.Less(t, middle(took), cellLeisure/5)
 		})
 	}
 }
@@ -47,14 +47,14 @@ func TestRedLockIsWokenByOneNode(t *testing.T) {
 		h, err := b.lock(b.clients).Acquire(t.Context())
 		require.NoError(t, err)
 		eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
-		w := b.wait(t.Context(), others)
+		w := b.waitPatiently(t.Context(), others)
 		eventually(t, queuePatience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
 		next, d := b.granted(w, h)
 		took = append(took, d)
 		require.NoError(t, next.Unlock(t.Context()))
 		b.requireFree(time.Second)
 	}
-	require.Less(t, middle(took), redLeisure/5)
+	require.Less(t, middle(took), cellLeisure/5)
 }
 
 // While others hold the lock, and will tell, a call that waits asks rarely, whatever its poll interval is.
