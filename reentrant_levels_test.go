@@ -102,16 +102,17 @@ func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 	outer, err := NewReentrantLock("k", c, WithWatchdog(12*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	short := NewReentrantLock("k", c, WithWatchdog(4500*time.Millisecond)) // believed in for less than is asked for below
-	for end := time.Now().Add(12500 * time.Millisecond); time.Now().Before(end); {
+	for end := time.Now().Add(12500 * time.Millisecond); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		require.NoError(t, short.Do(t.Context(), nothing))
 		require.Greater(t, time.Until(outer.ValidUntil()), 5*time.Second)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
 }
 
+// staysHeld looks every few milliseconds, and leaves the machine to the other tests between: a hold that was lost stays lost.
 func staysHeld(t *testing.T, s *redistest.Server, c *Client, h Hold, d time.Duration) {
 	t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		require.NoError(t, h.Err())
 		requireHeld(t, s, c, h.Key())
 	}
