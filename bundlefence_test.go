@@ -138,7 +138,7 @@ func TestMultiLockFencing(t *testing.T) {
 func TestRedLockFencing(t *testing.T) {
 	t.Parallel()
 	servers := newRedServers(t, 5)
-	b := newRedBench(t, servers, WithCommandTimeout(600*time.Millisecond))
+	b := newRedBench(t, servers)
 	l := b.patient(WithFencing())
 	b.meet(l)
 	servers[0].Do(t, "SET", b.prefix+"{k}"+endOfCounter, time.Now().Add(time.Hour).UnixMicro())

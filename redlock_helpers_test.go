@@ -13,7 +13,7 @@ import (
 )
 
 // redLease is the largest lease of most tests, so that new servers are counted soon.
-const redLease = 2 * time.Second
+const redLease = 3 * time.Second
 
 // redBench is a set of servers, which count already, and clients of them that share a prefix.
 type redBench struct {
@@ -40,7 +40,7 @@ func newRedServers(t testing.TB, n int) []*redistest.Server {
 // awaitUp waits until the server is counted where no lease is above redLease.
 func awaitUp(t testing.TB, s *redistest.Server) {
 	t.Helper()
-	s.AwaitUp(t, 3)
+	s.AwaitUp(t, int(redLease/time.Second)+1)
 }
 
 // newRedBench has a client of each server, behind a proxy.
