@@ -202,7 +202,7 @@ func TestPollIsNeverFaster(t *testing.T) {
 	start := time.Now()
 	waits := async(t, func() error { return NewRedisLock("k", deaf, WithBlock()).Lock(ctx) })
 	polls := 0
-	eventually(t, 10*time.Second, func() bool {
+	eventually(t, 4*time.Second, func() bool {
 		polls = calls(t, s, "evalsha")
 		return polls >= 40
 	}, "polls")
