@@ -78,6 +78,12 @@ func newQueueBenchOn(t testing.TB, s *redistest.Server, m queueMode, clients int
 func eachMode(t *testing.T, run func(t testing.TB, m queueMode)) {
 	t.Helper()
 	t.Parallel()
+	eachModeAlone(t, run)
+}
+
+// eachModeAlone is eachMode with no other test beside it.
+func eachModeAlone(t *testing.T, run func(t testing.TB, m queueMode)) {
+	t.Helper()
 	var cells []cellRun
 	for _, m := range queueModes() {
 		cells = append(cells, cellRun{m.name(), func(t testing.TB) { run(t, m) }})

@@ -12,9 +12,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// The subscriptions are cut again and again while the lock goes round: nobody sleeps for ever.
+// The subscriptions are cut again and again while the lock goes round: nobody sleeps for ever. Most hand-overs wait for a poll here, and
+// 200 of them are timed: no other test runs beside this one.
 func TestSubscriptionsAreCutDuringHandOvers(t *testing.T) {
-	eachMode(t, func(t testing.TB, m queueMode) {
+	eachModeAlone(t, func(t testing.TB, m queueMode) {
 		q := newQueueBench(t, m, 4)
 		done := make(chan struct{})
 		var killer, group sync.WaitGroup
