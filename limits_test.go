@@ -240,6 +240,30 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 	}, "not renewed")
 }
 
+// A long lease whose renewal is answered too slowly for a short one gets more time in its next try, though the short one was answered at once
+// meanwhile, again and again.
+func TestShortLeaseBesideASlowLongOne(t *testing.T) {
+	t.Parallel()
+	const short, long = 1200 * time.Millisecond, 6 * time.Second // an answer may take 400 ms and 2 s
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(500*time.Millisecond))
+	tried := make(chan error, 100)
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithObserver(Observer{RenewDone: func(r RenewDone) {
+		if r.Key == "long" {
+			tried <- r.Err
+		}
+	}}))
+	h, err := NewRedisLock("long", c, WithWatchdog(long)).Acquire(t.Context())
+	require.NoError(t, err)
+	other, err := NewReentrantLock("short", c, WithWatchdog(short)).Acquire(t.Context()) // renewed by another script
+	require.NoError(t, err)
+	require.Error(t, resultWithin(t, tried, long))
+	require.NoError(t, resultWithin(t, tried, long))
+	require.NoError(t, h.Err())
+	require.NoError(t, other.Err())
+}
+
 // A panic in the user's Dial is an error of the call, and of a renewal.
 func TestPanicInUserDial(t *testing.T) {
 	t.Parallel()

@@ -4,30 +4,7 @@ import (
 	"container/heap"
 	"sync"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
-
-// task is something that a worker sends to the server, again and again until it is done.
-type task interface {
-	// next returns what to send now; false when nothing is to be sent any more.
-	next(now time.Time) (scripted, bool)
-	// limit is how long an answer may take before another connection has to be tried.
-	limit() time.Duration
-	// took says what came of it, and returns when to send again; false when the task is done.
-	took(o outcome) (again time.Time, ok bool)
-}
-
-// job is a task's place in a worker. Its fields belong to the worker.
-type job struct {
-	task    task
-	at      time.Time
-	limit   time.Duration // as counted in worker.limits; 0 while it is not
-	index   int           // in the heap, -1 while it is not there
-	removed bool          // by remove; a job under way is then not put back
-}
-
-func newJob(t task) *job { return &job{task: t, index: -1} }
 
 // maxBatch is how many jobs share a pipeline.
 const maxBatch = 100
@@ -52,8 +29,6 @@ type worker struct {
 	started bool
 	until   time.Time // when the worker wakes by itself
 	wake    chan struct{}
-
-	silent int // pipelines in a row that were not answered in time; of the worker's goroutine
 }
 
 func newWorker(d driver, t *tasks, done <-chan struct{}) *worker {
@@ -242,29 +217,24 @@ func (w *worker) send(batch []*job) {
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	outcomes := exchange(w.link, w.patience(), requests, w.confirm)
+	outcomes := exchange(w.link, w.patience(sending), requests, w.confirm)
 	w.confirm.confirmed(outcomes)
-	w.silent = timeouts(w.silent, outcomes)
 	for i, o := range outcomes {
+		sending[i].heard(o)
 		w.answered(sending[i], o)
 	}
 }
 
-// patience is the shortest limit, doubled for each pipeline in a row that was cut by it, up to the longest: a
-// server that is too slow for one short lease is not too slow for all others.
-func (w *worker) patience() time.Duration {
-	shortest, longest := w.bounds()
-	return min(shortest<<min(w.silent, 10), longest)
-}
-
-// timeouts counts the pipelines in a row that were not answered in time.
-func timeouts(before int, outcomes []outcome) int {
-	for _, o := range outcomes {
-		if o.unanswered() && !o.broke() {
-			return before + 1
-		}
+// patience is the shortest limit, doubled for each answer in a row that one of the jobs has missed, up to the longest: a
+// server that is too slow for one short lease is not too slow for all others. Each job counts for itself, since answers
+// to the others say nothing of its own: a short lease that gets every second one would take them all from a long one.
+func (w *worker) patience(batch []*job) time.Duration {
+	missed := 0
+	for _, j := range batch {
+		missed = max(missed, j.missed)
 	}
-	return 0
+	shortest, longest := w.bounds()
+	return min(shortest<<min(missed, 10), longest)
 }
 
 func (w *worker) answered(j *job, o outcome) {
@@ -298,68 +268,4 @@ func (w *worker) finish(j *job) {
 	if j.index < 0 {
 		w.count(j, 0)
 	}
-}
-
-// exchange runs scripts over a link: by digest, and otherwise where the server refuses that.
-func exchange(l link, limit time.Duration, scripts []scripted, confirm *confirmation) []outcome {
-	if len(scripts) == 0 {
-		return nil
-	}
-	requests := make([]request, len(scripts))
-	for i, s := range scripts {
-		requests[i] = s.bySHA()
-	}
-	outcomes := pipelineConfirmed(l, limit, requests, confirm)
-	var again []int
-	requests = requests[:0]
-	for i, o := range outcomes {
-		if next, ok := scripts[i].after(o.err); ok {
-			again, requests = append(again, i), append(requests, next)
-		}
-	}
-	if len(again) > 0 {
-		for k, o := range pipelineConfirmed(l, limit, requests, confirm) {
-			outcomes[again[k]] = o
-		}
-	}
-	return outcomes
-}
-
-// pipelineConfirmed asks behind the requests how many replicas have them.
-func pipelineConfirmed(l link, limit time.Duration, requests []request, confirm *confirmation) []outcome {
-	if confirm == nil {
-		return l.pipeline(limit, requests)
-	}
-	outcomes := l.pipeline(limit, append(requests, confirm.request()))
-	last := len(outcomes) - 1
-	acks, err := redis.Int64(outcomes[last].reply, outcomes[last].err)
-	for i := range outcomes {
-		outcomes[i].acks, outcomes[i].unacked = acks, err
-	}
-	return outcomes[:last]
-}
-
-// jobHeap orders jobs by their time.
-type jobHeap []*job
-
-func (h jobHeap) Len() int           { return len(h) }
-func (h jobHeap) Less(a, b int) bool { return h[a].at.Before(h[b].at) }
-func (h jobHeap) Swap(a, b int) {
-	h[a], h[b] = h[b], h[a]
-	h[a].index, h[b].index = a, b
-}
-
-func (h *jobHeap) Push(x any) {
-	j := x.(*job)
-	j.index = len(*h)
-	*h = append(*h, j)
-}
-
-func (h *jobHeap) Pop() any {
-	old := *h
-	j := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	j.index = -1
-	return j
 }

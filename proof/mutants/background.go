@@ -54,10 +54,17 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "renewal: script that the server has forgotten is an error",
-		file: "worker.go",
+		file: "exchange.go",
 		old:  "after(o.err); ok {",
 		new:  "after(o.err); ok && !isNoScript(o.err) {",
 		test: "TestScriptFlushCostsNoError",
+	},
+	{
+		name: "renewal: a late answer gets no more time",
+		file: "job.go",
+		old:  "j.missed++",
+		new:  "j.missed = 0",
+		test: "TestShortLeaseBesideASlowLongOne",
 	},
 	{
 		name: "Lock: script that the server has forgotten is an error",

@@ -1,0 +1,59 @@
+package relock
+
+import "time"
+
+// task is something that a worker sends to the server, again and again until it is done.
+type task interface {
+	// next returns what to send now; false when nothing is to be sent any more.
+	next(now time.Time) (scripted, bool)
+	// limit is how long an answer may take before another connection has to be tried.
+	limit() time.Duration
+	// took says what came of it, and returns when to send again; false when the task is done.
+	took(o outcome) (again time.Time, ok bool)
+}
+
+// job is a task's place in a worker. Its fields belong to the worker.
+type job struct {
+	task    task
+	at      time.Time
+	limit   time.Duration // as counted in worker.limits; 0 while it is not
+	index   int           // in the heap, -1 while it is not there
+	removed bool          // by remove; a job under way is then not put back
+	missed  int           // answers in a row that did not come in time; of the worker's goroutine
+}
+
+func newJob(t task) *job { return &job{task: t, index: -1} }
+
+// heard counts the answers in a row that did not come in time.
+func (j *job) heard(o outcome) {
+	if !o.unanswered() || o.broke() {
+		j.missed = 0
+		return
+	}
+	j.missed++
+}
+
+// jobHeap orders jobs by their time.
+type jobHeap []*job
+
+func (h jobHeap) Len() int           { return len(h) }
+func (h jobHeap) Less(a, b int) bool { return h[a].at.Before(h[b].at) }
+func (h jobHeap) Swap(a, b int) {
+	h[a], h[b] = h[b], h[a]
+	h[a].index, h[b].index = a, b
+}
+
+func (h *jobHeap) Push(x any) {
+	j := x.(*job)
+	j.index = len(*h)
+	*h = append(*h, j)
+}
+
+func (h *jobHeap) Pop() any {
+	old := *h
+	j := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	j.index = -1
+	return j
+}
