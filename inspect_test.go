@@ -227,7 +227,7 @@ func TestList(t *testing.T) {
 		locks++
 	}
 	require.Equal(t, [2]int{1, 1}, [2]int{conflicts, locks})
-	for _, err := range c.List(t.Context(), "*") {
+	for _, err := range c.List(t.Context(), "job:*") { // which the alien is not: it may be the first of all
 		require.NoError(t, err)
 		break // ends it
 	}
