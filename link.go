@@ -43,10 +43,11 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 		deadline = deadline.Add(r.waits)
 	}
 	// A connection of the user's may know no deadlines.
-	defer time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() }).Stop()
+	closer := time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() })
+	defer closer.Stop()
 	if err := sendAll(conn, requests); err != nil {
 		l.drop(conn)
-		fill(outcomes, l.failed(sent, err))
+		fill(outcomes, orLate(l.failed(sent, err), closer))
 		return outcomes
 	}
 	for i := range outcomes {
@@ -57,7 +58,7 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 			if errors.Is(outcomes[i].err, errUnasked) {
 				from = 0 // any of them may be the one too many
 			}
-			fill(outcomes[from:], outcomes[i])
+			fill(outcomes[from:], orLate(outcomes[i], closer))
 			return outcomes
 		}
 	}
@@ -66,6 +67,14 @@ func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
 		l.driver.noteBreak() // so that no call meets the old master, too
 	}
 	return outcomes
+}
+
+// orLate is o, or no answer in time where it was the closer that ended the connection: the server has not broken it.
+func orLate(o outcome, closer *time.Timer) outcome {
+	if o.broke() && !closer.Stop() {
+		o.err = errTimeout
+	}
+	return o
 }
 
 func fill(outcomes []outcome, o outcome) {

@@ -67,6 +67,13 @@ var watchdogFaults = []mutant{
 		test: "TestShortLeaseBesideASlowLongOne",
 	},
 	{
+		name: "renewal: a connection that was closed for a late answer counts as broken",
+		file: "link.go",
+		old:  "o.broke() && !closer.Stop()",
+		new:  "o.broke() && closer == nil",
+		test: "TestShortLeaseBesideASlowLongOne",
+	},
+	{
 		name: "Lock: script that the server has forgotten is an error",
 		file: "client.go",
 		old:  "next, ok := s.after(o.err)\n\t\tif !ok {",
