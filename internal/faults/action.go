@@ -11,6 +11,7 @@ type Action struct {
 	answer       string // an error line, in place of the server's answer
 	again        bool   // the answer comes twice
 	swallow      bool   // no answer, to later requests of the connection neither
+	last         bool   // nothing comes after the answer
 	cut          bool   // the client's connection is closed in place of an answer
 	reset        bool   // by a TCP reset, where it is TCP
 
@@ -26,6 +27,8 @@ var (
 	DropRequest = Action{swallow: true}
 	// DropAnswer lets the server execute the request and swallows the answer. The connection stays, and is silent from then on.
 	DropAnswer = Action{copies: 1, swallow: true}
+	// ThenSilent forwards and answers the request. The connection stays, and is silent from then on.
+	ThenSilent = Action{copies: 1, last: true}
 	// CutBefore closes the connection and forwards nothing.
 	CutBefore = Action{cut: true}
 	// CutAfter closes the connection when the server has executed the request, without the answer.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -15,13 +16,14 @@ type pipe struct {
 	replies        chan []byte   // what the server sends
 	gone           chan struct{} // closed when the server has ended
 	over           chan struct{} // closed when the client gets nothing more
-	silent         bool          // an answer was swallowed; of answerAll's goroutine
+	silent         bool          // the client gets no more answers; of answerAll's goroutine
 }
 
 // answer is what becomes of the server's replies to one request.
 type answer struct {
-	action Action
-	rule   *rule
+	action     Action
+	rule       *rule
+	subscribes bool // what follows is messages
 }
 
 // backlog is how many requests may be under way on a connection before the client has to wait.
@@ -60,7 +62,7 @@ func (c *pipe) forwardRequests() {
 			return
 		}
 		action, rule := c.proxy.take(raw, args)
-		if !c.forward(raw, answer{action, rule}) {
+		if !c.forward(raw, answer{action, rule, strings.EqualFold(args[0], "SUBSCRIBE")}) {
 			return
 		}
 	}
@@ -110,6 +112,29 @@ func (c *pipe) answerAll() {
 			if !ok || !c.answer(a) {
 				return
 			}
+			if a.subscribes && a.action.copies > 0 {
+				c.forwardMessages()
+				return
+			}
+		case <-c.gone:
+			return
+		}
+	}
+}
+
+// forwardMessages gives a client that has subscribed what the server sends, until either ends. The answer to a later request counts as a
+// message.
+func (c *pipe) forwardMessages() {
+	for {
+		select {
+		case raw := <-c.replies:
+			if c.proxy.pass() && !c.silent {
+				_ = c.proxy.write(c.client, raw, 0) // a client that has gone does not want it
+			}
+		case _, ok := <-c.pending:
+			if !ok {
+				return
+			}
 		case <-c.gone:
 			return
 		}
@@ -130,6 +155,7 @@ func (c *pipe) answer(a answer) bool {
 	if !c.silent {
 		_ = c.proxy.write(c.client, a.action.given(raw), a.action.answerTime) // a client that has gone does not want it
 	}
+	c.silent = c.silent || a.action.last
 	if a.action.cut {
 		c.closeClient(a.action.reset)
 	}

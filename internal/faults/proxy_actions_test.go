@@ -197,3 +197,43 @@ func TestErrorLineKeepsTheOrderOfAPipeline(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 }
+
+func (b *bench) subscribe() redis.PubSubConn {
+	b.Helper()
+	sub := redis.PubSubConn{Conn: b.dial()}
+	require.NoError(b, sub.Subscribe("news"))
+	require.IsType(b, redis.Subscription{}, sub.ReceiveWithTimeout(limit))
+	return sub
+}
+
+func TestMessages(t *testing.T) {
+	b := newBench(t)
+	sub := b.subscribe()
+	for _, text := range []string{"a", "b"} {
+		b.server.Do(t, "PUBLISH", "news", text)
+		got, ok := sub.ReceiveWithTimeout(limit).(redis.Message)
+		require.True(t, ok)
+		require.Equal(t, text, string(got.Data))
+	}
+	b.proxy.Stall()
+	b.server.Do(t, "PUBLISH", "news", "late")
+	err, _ := sub.ReceiveWithTimeout(patience).(error)
+	b.requireSilence(err)
+}
+
+func TestThenSilent(t *testing.T) {
+	b := newBench(t)
+	done := b.proxy.On(Command("SUBSCRIBE"), 1, ThenSilent)
+	sub := b.subscribe()
+	wait(t, done)
+	require.Equal(t, int64(1), b.server.Do(t, "PUBLISH", "news", "a"))
+	err, _ := sub.ReceiveWithTimeout(patience).(error)
+	b.requireSilence(err)
+	done = b.proxy.On(Command("INCR"), 1, ThenSilent)
+	n, err := b.incr()
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	wait(t, done)
+	b.incrInVain()
+	b.requireN(2)
+}
