@@ -16,6 +16,14 @@ type result struct {
 	err error
 }
 
+// notItsOwn keeps the loss of a node, which the whole may outlive, from being taken for that of the whole.
+func (b *bundle) notItsOwn(r result) result {
+	if b.keys == nil && (isLoss(r.err) || errors.Is(r.err, ErrNotHeld)) {
+		r.err = errors.New(r.err.Error())
+	}
+	return r
+}
+
 // maxAtOnce is how many parts ask their server at once.
 const maxAtOnce = 32
 
@@ -106,7 +114,7 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 		case r.err == nil:
 			done++
 		case r.err != errNotBegun: //nolint:errorlint // our own sentinel, as it is
-			failed = append(failed, b.name(r))
+			failed = append(failed, b.name(b.notItsOwn(r)))
 		}
 	}
 	switch over := h.state(); {

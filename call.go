@@ -121,7 +121,7 @@ func (c *call) settled() bool { return c.isDone() && c.outcome.answered }
 type doubt struct {
 	last  time.Time // sending of the last unanswered one; zero when there is none
 	left  *call     // the only one, when its answer may still come
-	error bool      // an error line came, which may have come instead of an answer
+	error bool      // something else came, perhaps instead of an answer: an error line, or what no script says
 }
 
 func (d doubt) exists() bool { return d.error || !d.last.IsZero() }
@@ -134,6 +134,18 @@ func (d doubt) add(o outcome) doubt {
 	case isReadOnly(o.err): // nothing was done
 	case o.answered && o.err != nil:
 		return d.merge(doubt{error: true})
+	}
+	return d
+}
+
+// orUnread takes an answer into account that no script gives: whatever was executed, it was not this that has answered.
+func (d doubt) orUnread(o outcome) doubt {
+	reply := o.reply
+	if values, ok := reply.([]any); ok && len(values) > 0 {
+		reply = values[0]
+	}
+	if _, read := reply.(int64); o.err == nil && !read {
+		d.error = true
 	}
 	return d
 }

@@ -225,7 +225,7 @@ func (c *Client) evalConfirmed(ctx context.Context, limit limits, s scripted, co
 		o = c.evalOnce(ctx, limit, s, confirm)
 		d = d.add(o)
 	}
-	return o, d
+	return o, d.orUnread(o)
 }
 
 func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted, confirm *confirmation) outcome {
@@ -265,7 +265,7 @@ func (c *Client) forget(l *lease) {
 }
 
 // Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
-// goroutines have ended; code of yours in which one is, a Dial or a log handler, is not waited for. Locks that are still
+// goroutines have ended; code of yours in which one is, a Dial or a log handler, is waited for only for a moment. Locks that are still
 // held stay in Redis until their leases end, but see [WithReleaseOnClose]; releases that were not confirmed are given up
 // and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
 // nothing.

@@ -65,7 +65,7 @@ type Error struct {
 	Err error  // the reason
 }
 
-// Error returns op, quoted key and reason. It contains no password and no token.
+// Error returns op, quoted key and reason. It contains no password and no hold's id.
 func (e *Error) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("relock: %s: %v", e.Op, e.Err)

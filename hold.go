@@ -11,7 +11,7 @@ type Hold interface {
 	// Key returns the name of the lock; of a [MultiLock] those of all its keys, with commas between them.
 	Key() string
 
-	// Fence returns the fencing token, fixed for life and readable after Unlock; 0 without [WithFencing].
+	// Fence returns the fencing token, fixed for life and readable after Unlock; in Redis 0 where the hold was taken without [WithFencing].
 	Fence() int64
 
 	// Context returns a context with the values of the one that the lock was acquired with, but not its end.
@@ -220,6 +220,9 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	if err := h.state(); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return endOf(ctx, nil)
+	}
 	if parts := h.lease.parts; parts != nil {
 		return parts.extend(ctx, h, d)
 	}
@@ -232,7 +235,7 @@ func (h *level) renew(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	l := h.lease
-	o, _ := l.client.ask(ctx, h.settings, l.protocol.renew(d))
+	o, _ := l.ask(ctx, h.settings, l.protocol.renew(d))
 	o.err = ended(ctx, o.err)
 	defer l.tellRenewal(o) // what follows from the answer comes first
 	switch {

@@ -118,6 +118,7 @@ func TestExtend(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
 			require.NoError(t, h.Err(), "an error leaves the hold as it was")
+			require.Equal(t, 10*time.Second, leaseOf(h).length, "nothing was asked for")
 
 			s.Do(t, "DEL", keyOf(c, "k"))
 			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrLockLost)

@@ -48,6 +48,7 @@ type lease struct {
 	watchers int32
 	due      int32         // its place with the client's beliefs, which guard it; -1 when it has none
 	writes   int32         // of the live levels, the ones that write, of a read/write lock
+	fair     bool          // its lock; never changed
 	suspect  bool          // the server has said that it is not ours; why is being asked
 	length   time.Duration // the longest lease that was asked for
 	since    time.Duration // when Redis granted it, after the client's start
@@ -68,7 +69,7 @@ func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millis
 
 // newLease starts the belief in a grant whose request was sent at sent.
 func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d doubt) *lease {
-	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.lease, due: -1, seq: 1, length: s.asked(), since: sent.Sub(c.beliefs.start), confirm: s.confirmation()}
+	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.lease, due: -1, seq: 1, length: s.asked(), since: sent.Sub(c.beliefs.start), confirm: s.confirmation(), fair: s.fair}
 	l.job = newJob(&renewal{lease: l})
 	l.until = sent.Add(s.lease - drift(s.lease))
 	return l

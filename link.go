@@ -135,12 +135,15 @@ func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 
 func (l *poolLink) keep(conn redis.Conn) (redis.Conn, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		_ = conn.Close()
+	closed := l.closed
+	if !closed {
+		l.conn = conn
+	}
+	l.mu.Unlock()
+	if closed {
+		l.drop(conn)
 		return nil, ErrClosed
 	}
-	l.conn = conn
 	return conn, nil
 }
 
@@ -185,21 +188,23 @@ func (l *poolLink) cut() {
 	}
 }
 
+// drop closes a connection, on a goroutine: the Close of one of the user's may block, and whoever drops it has others to serve.
 func (l *poolLink) drop(conn redis.Conn) {
-	_ = conn.Close()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.conn == conn {
 		l.conn = nil
+	}
+	l.mu.Unlock()
+	cut := func() { _ = conn.Close() }
+	if !l.driver.tasks.start(cut) {
+		cut()
 	}
 }
 
 func (l *poolLink) close() {
 	l.end() // ends a dial
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.closed = true
-	if l.conn != nil {
-		_ = l.conn.Close() // ends a pipeline that waits for an answer
-	}
+	l.mu.Unlock()
+	l.cut() // ends a pipeline that waits for an answer
 }

@@ -7,9 +7,13 @@ import (
 )
 
 // Locker gives locks by name, the same way for every backend: [NewLocker] makes one for Redis, package etcdlock one
-// for etcd. Code that takes a Locker does not need to know which of them it uses. See [Do] for the usual way to use it.
+// for etcd. Code that takes a Locker does not need to know which of them it uses, as long as it does not lock a name
+// again under its own hold's context: on etcd that is one level more, in Redis a Lock is [ErrInvalid] and a TryLock
+// [ErrLockAcquiredByOthers]. See [Do] for the usual way to
+// use it.
 type Locker interface {
-	// Lock waits until it gets the lock or ctx ends.
+	// Lock waits until it gets the lock or ctx ends. It ends sooner with what waiting does not mend, see [IsRetryableErr],
+	// and where no more may wait ([WithQueueLimit]).
 	Lock(ctx context.Context, key string) (Hold, error)
 	// TryLock makes one attempt; the error matches [ErrLockAcquiredByOthers] when somebody else has the lock.
 	TryLock(ctx context.Context, key string) (Hold, error)
@@ -78,7 +82,7 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 // asLockError is the error of a Locker, also of one that is not ours.
 func asLockError(key string, err error) error {
 	var own *Error
-	if errors.As(err, &own) {
+	if errors.As(err, &own) && own.Op == "lock" {
 		return err
 	}
 	return wrap("lock", key, err)

@@ -129,6 +129,7 @@ func TestDoWithAnyLocker(t *testing.T) {
 		"lost, and unlocked by function":   {locker: strange{hold: &strangeHold{ctx: t.Context(), err: ErrNotHeld, over: ErrLockLost}}, is: []error{ErrLockLost}},
 		"closed, and unlocked by function": {locker: strange{hold: &strangeHold{ctx: t.Context(), err: ErrNotHeld, over: ErrClosed}}, fn: own, is: []error{own, ErrClosed}},
 		"not locked":                       {locker: strange{err: own}, is: []error{own}, op: "lock"},
+		"not locked, as another Op":        {locker: strange{err: wrap("take", "another", own)}, is: []error{own}, op: "lock"},
 		"not locked, as ours":              {locker: strange{err: wrap("lock", "key", ErrClosed)}, is: []error{ErrClosed}, op: "lock"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -167,7 +167,8 @@ func WithLabel(s string) LockOption {
 // WithFencing gives each hold a fencing token, see [Hold]: a number that is higher than those of all holds before it,
 // whatever becomes of them. A store that refuses a write with a token below the highest that it has seen is safe from a
 // holder that was paused beyond its lease, and does not know it yet. Tokens are the server's time in microseconds, or a
-// bit more; they do not go back when Redis loses its data, as long as its clock does not. By default there is none.
+// bit more; they do not go back when Redis loses its data, as long as its clock does not. A level of a reentrant hold has
+// that of the hold, and is [ErrInvalid] where that has none. By default there is none.
 func WithFencing() LockOption { return lockOption{name: optFencing} }
 
 // WithQueueLimit lets a call fail at once with [ErrQueueFull] when n others wait for the lock: in Redis, and, as the calls
@@ -182,7 +183,8 @@ func WithQueueLimit(n int) LockOption {
 // tried again until that ends; an Extend fails with [ErrReplicas] and leaves the hold as it was. So a failover to any replica that
 // has all that n of them have confirmed keeps the lock. It makes a loss in a failover less likely, and does not rule it out: Redis
 // does not say which replica will be chosen. timeout is whole milliseconds, 10ms to a quarter of the lease. A lock that is passed on
-// within a process was confirmed before. By default no replica is waited for.
+// within a process was confirmed before. A level of a reentrant hold waits for the replicas of the hold, and is [ErrInvalid] when it
+// asks for more. By default no replica is waited for.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return lockOption{optReplicas, func(c *lockConfig) { c.replicas, c.replicaTime = n, timeout }}
 }

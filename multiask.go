@@ -139,7 +139,7 @@ func (c *Client) evalKeys(ctx context.Context, settings *lockSettings, s *Script
 		o = once()
 		d = d.add(o)
 	}
-	return o, d
+	return o, d.orUnread(o)
 }
 
 // isCrossSlot says that a Cluster has refused keys of several slots together.

@@ -23,7 +23,7 @@ type Observer struct {
 	// as it was lost before that. ctx has the values of the one that the lock was acquired with, but not its end.
 	HoldDone func(ctx context.Context, e HoldDone)
 
-	// RenewDone is called after each attempt to renew a lease that is still held then, and after each Extend; of several keys
+	// RenewDone is called after each attempt to renew a lease that is still held then, and after each Extend that is sent; of several keys
 	// or nodes, for each.
 	RenewDone func(e RenewDone)
 }

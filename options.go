@@ -138,7 +138,7 @@ func WithKeyPrefix(prefix string) ClientOption {
 }
 
 // WithLogger sets where events of the background go: lost locks, releases that are not confirmed, clean-up
-// that was given up. By default nothing is logged. Errors that are returned are not logged as well. Its handler should
+// that was given up. By default nothing is logged. Errors that are returned are not logged as well, but a loss is. Its handler should
 // return soon, as the goroutines that renew and wake call it, and must not use locks of the client.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption(func(c *clientConfig) { c.logger = logger })

@@ -72,6 +72,7 @@ func TestURLMistakesHideThePassword(t *testing.T) {
 			}
 		}
 	}
+	urls = append(urls, "hunter2:@127.0.0.1:1", "hunter2://127.0.0.1:1") // what comes before the first colon is the scheme
 	for _, rawURL := range urls {
 		c, err := NewClientURL(rawURL, WithDialTimeout(time.Second))
 		if err == nil {

@@ -26,7 +26,7 @@ import (
 //
 // Lock returns as soon as a quorum has granted it; what comes from the others later becomes part of the hold, or is given
 // back. A node is waited for until a fifth of the lease has gone, 50ms at least, and never for longer than its command
-// timeout.
+// timeout and a second to connect.
 //
 // A call that waits is told by the nodes when the lock is given back; the message of one of them is enough. Where none can
 // tell it asks again after the poll interval, and up to a fifth of that more; while others have nodes, but no hold has a

@@ -1,6 +1,7 @@
 package relock
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -142,6 +143,38 @@ func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
 	b.proxies[0].Resume()
 	b.proxies[1].Resume()
 	b.requireFree(2 * redLease)
+}
+
+// A part that was lost is not the hold: an Extend that fails for want of a quorum does not say that the hold is over, and may be tried again.
+func TestRedLockExtendBesideALostPart(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 3)
+	for name, lose := range map[string]func(*redBench){
+		"lost":   func(b *redBench) { servers[2].Do(b, "DEL", b.prefix+"{k}") },
+		"closed": func(b *redBench) { _ = b.clients[2].Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRedBench(t, servers, WithCommandTimeout(redLease/4))
+			h, err := b.lock(b.clients).Acquire(t.Context())
+			require.NoError(t, err)
+			eventually(t, queuePatience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
+			lose(b)
+			there := func(one part) bool { return one.n == 2 && !one.hold.lease.ends().IsZero() }
+			eventually(t, queuePatience, func() bool { return !slices.ContainsFunc(leaseOf(h).parts.there(), there) }, "the loss is found")
+			b.proxies[1].Stall()
+			err = h.Extend(t.Context(), redLease)
+			require.ErrorIs(t, err, ErrQuorum)
+			require.ErrorContains(t, err, "node 2: ")
+			for _, loss := range []error{ErrLockLost, ErrNotHeld, ErrClosed} {
+				require.NotErrorIs(t, err, loss)
+			}
+			require.True(t, IsRetryableErr(err))
+			require.NoError(t, h.Err())
+			b.proxies[1].Resume()
+			_ = h.Unlock(t.Context()) // of the two nodes that are left, one may have been silent for too long
+			b.requireFree(2 * redLease)
+		})
+	}
 }
 
 // With a majority away there is a clear error in time, which names the nodes.

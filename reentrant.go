@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/utils"
@@ -299,16 +300,16 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 // reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the
 // background.
 func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
-	if err := l.check(); err != nil {
-		return nil, lostLevel(err)
-	}
 	c, s := a.lock.client, &a.lock.settings
+	if err := l.allows(s); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	l.seq++
 	want, seq := l.live+1, l.seq
 	l.length = max(l.length, s.asked()) // whether it is answered or not
 	l.mu.Unlock()
-	o, d := c.ask(ctx, s, l.protocol.(reentrantProtocol).enter(want, seq, s.asked()))
+	o, d := l.ask(ctx, s, l.protocol.(reentrantProtocol).enter(want, seq, s.asked()))
 	switch {
 	case o.err != nil:
 		if d.exists() {
@@ -322,6 +323,26 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 		return nil, lostLevel(err)
 	}
 	return l.push(a.wait.caller, o.sent, s)
+}
+
+// allows says why the hold cannot have one level more with these settings, nil when it can: it was lost, or does not have what they ask for.
+func (l *lease) allows(s *lockSettings) error {
+	if err := l.check(); err != nil {
+		return lostLevel(err)
+	}
+	had := 0
+	if l.confirm != nil {
+		had = l.confirm.replicas
+	}
+	switch {
+	case s.fair != l.fair:
+		return ErrKeyConflict
+	case s.fencing && l.fence == 0:
+		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
+	case s.replicas > had:
+		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.replicas, had)
+	}
+	return nil
 }
 
 // lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.

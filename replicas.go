@@ -71,6 +71,12 @@ func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (o
 	return c.evalConfirmed(ctx, ofLease(settings.lease), s, settings.confirmation())
 }
 
+// ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
+// belief moves for all levels.
+func (l *lease) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
+	return l.client.evalConfirmed(ctx, ofLease(settings.lease), s, l.confirm)
+}
+
 // confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
 func (c *confirmation) confirmed(outcomes []outcome) {
 	if c == nil {

@@ -200,6 +200,7 @@ func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan
 func (r *round) giveUp() {
 	for node, answered := range r.answered {
 		if !answered {
+			r.answered[node] = true // though it has not: it is counted once
 			r.failed = append(r.failed, vote{node: node, err: errTimeout})
 		}
 	}

@@ -74,11 +74,11 @@ func (a *rwAttempt) first(ctx context.Context) (*level, error) {
 // reenter goes one level deeper, without queueing. When it cannot know whether the server did, the levels are put right
 // in the background.
 func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
-	if err := l.check(); err != nil {
-		return nil, lostLevel(err)
-	}
 	c, s := a.lock.client, a.wait.settings
-	o, d := c.ask(ctx, s, a.deeper(l))
+	if err := l.allows(s); err != nil {
+		return nil, err
+	}
+	o, d := l.ask(ctx, s, a.deeper(l))
 	switch {
 	case o.err != nil:
 		if d.exists() { // also for want of replicas: else one who reads could keep others out like one who writes

@@ -21,7 +21,7 @@ func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
 	case "unix":
 		c.fromUnix(u, m)
 	default:
-		m.check(false, "URL: scheme %q is not redis, rediss or unix", u.Scheme)
+		m.check(false, "URL: its scheme is not redis, rediss or unix") // which may be a password, where there is none
 		return
 	}
 	m.check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")

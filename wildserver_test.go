@@ -107,6 +107,42 @@ func TestWildAnswerToSetIsNoGrant(t *testing.T) {
 	}
 }
 
+// An answer that no script gives is none, and what was executed in its place is cleaned up after.
+func TestWildAnswerToAScriptIsNoGrant(t *testing.T) {
+	for name, lock := range map[string]func(c *Client) anyLock{
+		"RedisLock":           func(c *Client) anyLock { return NewRedisLock("k", c, WithFencing()) },
+		"RedisLock, fair":     func(c *Client) anyLock { return NewRedisLock("k", c, WithFair()) },
+		"ReentrantLock":       func(c *Client) anyLock { return NewReentrantLock("k", c) },
+		"ReentrantLock, fair": func(c *Client) anyLock { return NewReentrantLock("k", c, WithFair()) },
+		"RWLock":              func(c *Client) anyLock { return NewRWLock("k", c) },
+		"MultiLock":           func(c *Client) anyLock { return NewMultiLock([]string{"k", "l"}, c) },
+	} {
+		for _, reply := range []string{"+PONG\r\n", "*0\r\n", "$-1\r\n"} {
+			t.Run(name+"/"+strings.TrimSpace(reply), func(t *testing.T) {
+				var acquire atomic.Pointer[[]string]
+				var cleaned atomic.Bool
+				c, err := NewClient("tcp", startWildServer(t, func(args []string) string {
+					if acquire.CompareAndSwap(nil, &args) {
+						return reply
+					}
+					// It names the same hold, value or wait; keys and numbers are shorter.
+					asked := *acquire.Load()
+					names := func(arg string) bool { return len(arg) > 30 && slices.Contains(asked[3:], arg) }
+					if args[1] != asked[1] && slices.ContainsFunc(args[3:], names) {
+						cleaned.Store(true)
+					}
+					return ":0\r\n"
+				}), "")
+				require.NoError(t, err)
+				defer c.Close() //nolint:errcheck // a second Close does nothing
+				_, err = lock(c).TryAcquire(t.Context())
+				require.ErrorIs(t, err, ErrKeyConflict)
+				eventually(t, queuePatience, cleaned.Load, "a release of what it may have taken")
+			})
+		}
+	}
+}
+
 // Answers that no script gives neither panic nor hang, and end no call with a hold.
 func TestWildAnswersToScripts(t *testing.T) {
 	t.Parallel()

@@ -234,7 +234,11 @@ func (w *worker) patience(batch []*job) time.Duration {
 		missed = max(missed, j.missed)
 	}
 	shortest, longest := w.bounds()
-	return min(shortest<<min(missed, 10), longest)
+	limit := shortest
+	for ; missed > 0 && limit < longest; missed-- {
+		limit = min(2*limit, longest)
+	}
+	return limit
 }
 
 func (w *worker) answered(j *job, o outcome) {

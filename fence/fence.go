@@ -30,21 +30,33 @@ const keep = 30 * 24 * time.Hour
 
 // Eval runs a Lua script like [relock.Client.Eval], if the guard has seen no token above this one, and else returns
 // [ErrStale]. The guard is a key of its own, the same for all writers of the data; in a Cluster it has the slot of the
-// script's keys. It is kept for 30 days after the last write, unless Redis may evict it: then a late write passes. The token is that of the hold, see [relock.WithFencing], and
-// above 0. The script sees its own keys and arguments alone, and may run more than once for one token.
+// script's keys. It is kept for 30 days after the last write, unless Redis may evict it: then a late write passes. The token
+// is that of the hold, see [relock.WithFencing], and above 0; else, and where the guard has no name, the error matches
+// [relock.ErrInvalid]. The script sees its own keys and arguments alone, and may run more than once for one token. Errors are
+// a [*relock.Error].
 func Eval(ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any) (any, error) {
+	return eval(ctx, c, guard, guard, token, script, keys, args)
+}
+
+// eval is Eval, whose errors name the key that its caller knows.
+func eval(ctx context.Context, c *relock.Client, named, guard string, token int64, script string, keys []string, args []any) (any, error) {
 	switch {
 	case guard == "":
-		return nil, fmt.Errorf("fence: %w: guard: is empty", relock.ErrInvalid)
+		return nil, because("", "%w: guard: is empty", relock.ErrInvalid)
 	case token <= 0:
-		return nil, fmt.Errorf("fence: %w: token: %d is not above 0; was the lock made WithFencing?", relock.ErrInvalid, token)
+		return nil, because(named, "%w: token: %d is not above 0; was the lock made WithFencing?", relock.ErrInvalid, token)
 	}
 	all := append([]any{token, keep.Milliseconds()}, args...)
 	reply, err := c.Eval(ctx, relock.NewScript(guardSource+script), append([]string{guard}, keys...), all...)
 	if isStale(err) {
-		return nil, fmt.Errorf("fence: %w: %d, guard %q", ErrStale, token, guard)
+		return nil, because(named, "%w: %d", ErrStale, token)
 	}
 	return reply, err
+}
+
+// because is an error that concerns a key.
+func because(key, format string, args ...any) error {
+	return &relock.Error{Op: "fence", Key: key, Err: fmt.Errorf(format, args...)}
 }
 
 // isStale says that the guard has refused.
@@ -57,13 +69,13 @@ func isStale(err error) bool {
 // token. The guard is the key that [GuardOf] says.
 func Set(ctx context.Context, c *relock.Client, key, value string, token int64, expiry time.Duration) error {
 	if expiry < 0 || expiry%time.Millisecond != 0 {
-		return fmt.Errorf("fence: %w: expiry: %v is not whole milliseconds from 0 on", relock.ErrInvalid, expiry)
+		return because(key, "%w: expiry: %v is not whole milliseconds from 0 on", relock.ErrInvalid, expiry)
 	}
 	script, args := "return redis.call('SET', KEYS[1], ARGV[1])", []any{value}
 	if expiry > 0 {
 		script, args = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])", []any{value, expiry.Milliseconds()}
 	}
-	_, err := Eval(ctx, c, GuardOf(key), token, script, []string{key}, args...)
+	_, err := eval(ctx, c, key, GuardOf(key), token, script, []string{key}, args)
 	return err
 }
 

@@ -39,6 +39,20 @@ var answerFaults = []mutant{
 		test: "TestGreetingWithTwoAnswers",
 	},
 	{
+		name: "scripts: an answer that none gives is one",
+		file: "client.go",
+		old:  "return o, d.orUnread(o)",
+		new:  "return o, d",
+		test: "TestWildAnswerToAScriptIsNoGrant",
+	},
+	{
+		name: "driver: whoever gives a connection up waits for its Close",
+		file: "link.go",
+		old:  "if !l.driver.tasks.start(cut) {",
+		new:  "if l != nil {",
+		test: "TestCloseOfAConnectionThatBlocks",
+	},
+	{
 		name: "poll: that cannot be sent wakes nobody",
 		file: "poll.go",
 		old:  "		case o.sent.IsZero():\n			l.wakeFirst()",

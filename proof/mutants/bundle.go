@@ -164,4 +164,11 @@ var bundleFaults = []mutant{
 		new:  "for _, fence := range r.tokens {\n\t\tr.hold.whole.fence = max(r.hold.whole.fence, fence)\n\t}\n\tif false {",
 		test: "TestRedLockFencing",
 	},
+	{
+		name: "quorum: an Extend that fails tells of the loss of a part as of its own",
+		file: "bundleall.go",
+		old:  "b.name(b.notItsOwn(r))",
+		new:  "b.name(r)",
+		test: "TestRedLockExtendBesideALostPart",
+	},
 }

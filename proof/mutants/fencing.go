@@ -81,9 +81,37 @@ var fenceFaults = []mutant{
 	{
 		name: "replicas: one who reads may write without any",
 		file: "rw_attempt.go",
-		old:  "c.ask(ctx, s, a.deeper(l))",
+		old:  "l.ask(ctx, s, a.deeper(l))",
 		new:  "c.eval(ctx, ofLease(s.lease), a.deeper(l))",
 		test: "TestUpgradeWaitsForReplicas",
+	},
+	{
+		name: "replicas: a level waits for its own alone, and moves the belief of its hold",
+		file: "replicas.go",
+		old:  "ofLease(settings.lease), s, l.confirm)",
+		new:  "ofLease(settings.lease), s, settings.confirmation())",
+		test: "TestLevelThatAsksForLessThanTheHold",
+	},
+	{
+		name: "replicas: a level asks for more than its hold renews with",
+		file: "reentrant.go",
+		old:  "case s.replicas > had:",
+		new:  "case s.replicas > 1<<20+had:",
+		test: "TestLevelThatAsksForMoreThanTheHold",
+	},
+	{
+		name: "levels: of the other mode are of the hold",
+		file: "reentrant.go",
+		old:  "case s.fair != l.fair:",
+		new:  "case s.fair != l.fair && l.live < 0:",
+		test: "TestLevelThatAsksForMoreThanTheHold",
+	},
+	{
+		name: "fencing: a level is granted without the token that it asks for",
+		file: "reentrant.go",
+		old:  "case s.fencing && l.fence == 0:",
+		new:  "case s.fencing && l.fence < 0:",
+		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
 		name: "queue limit: more may wait",

@@ -1,0 +1,68 @@
+package relock
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+)
+
+// stuckClose is a connection of the user's whose Close blocks, once it has subscribed.
+type stuckClose struct {
+	redis.Conn
+	subscribed    atomic.Bool
+	called, freed chan struct{}
+	once          *sync.Once
+}
+
+func (c *stuckClose) Send(command string, args ...any) error {
+	if command == "SUBSCRIBE" {
+		c.subscribed.Store(true)
+	}
+	return c.Conn.Send(command, args...)
+}
+
+func (c *stuckClose) Close() error {
+	if c.subscribed.Load() {
+		c.once.Do(func() { close(c.called) })
+		<-c.freed
+	}
+	return c.Conn.Close()
+}
+
+// A subscription that is silent is cut. A Close of the user's that blocks then keeps up neither the client's calls, which learn by polls what
+// they are not told, nor its own Close.
+func TestCloseOfAConnectionThatBlocks(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
+	called, freed, once := make(chan struct{}), make(chan struct{}), &sync.Once{}
+	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+		conn, err := redis.Dial(proxy.Network, proxy.Address)
+		return &stuckClose{Conn: conn, called: called, freed: freed, once: once}, err
+	}}
+	defer func() { require.NoError(t, pool.Close()) }()
+	other := newTestClient(t, s)
+	c, err := NewClientPool(pool, WithKeyPrefix(other.config.prefix))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	defer close(freed)
+	theirs := NewRedisLock("theirs", other)
+	require.NoError(t, theirs.Lock(t.Context()))
+	waiting := async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
+	_, ok := await(called, queuePatience)
+	require.True(t, ok, "the subscription is not cut")
+	more := async(t, func() error {
+		return NewRedisLock("theirs", c, WithBlockTimeout(50*time.Millisecond)).Lock(t.Context())
+	})
+	require.ErrorIs(t, resultWithin(t, more, queuePatience), ErrLockAcquiredByOthers)
+	require.NoError(t, theirs.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, waiting, queuePatience))
+	require.NoError(t, resultWithin(t, async(t, c.Close), queuePatience))
+}

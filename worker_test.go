@@ -1,0 +1,35 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each answer that was missed doubles the time for the next, from the shortest limit to the longest one, and to no more: leases may be years.
+func TestPatienceOfAWorker(t *testing.T) {
+	t.Parallel()
+	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
+	for _, tt := range []struct {
+		limits []time.Duration
+		missed []int
+		want   time.Duration
+	}{
+		{[]time.Duration{time.Second, time.Minute}, []int{0, 0}, time.Second},
+		{[]time.Duration{time.Second, time.Minute}, []int{0, 3}, 8 * time.Second},
+		{[]time.Duration{time.Second, time.Minute}, []int{20, 3}, time.Minute},
+		{[]time.Duration{day, years}, []int{12}, years},
+		{[]time.Duration{years}, []int{10}, years},
+		{nil, []int{1}, 0},
+	} {
+		w, batch := &worker{limits: map[time.Duration]int{}}, []*job{}
+		for _, limit := range tt.limits {
+			w.limits[limit]++
+		}
+		for _, n := range tt.missed {
+			batch = append(batch, &job{missed: n})
+		}
+		require.Equal(t, tt.want, w.patience(batch), tt)
+	}
+}
