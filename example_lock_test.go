@@ -60,23 +60,36 @@ func ExampleWithFair() {
 	client := newClient()
 	defer client.Close()
 
-	sold := 0
+	ctx := context.Background()
+
+	phones := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(10*time.Second))
+	if err := phones.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
 	var buyers sync.WaitGroup
-	for range 3 {
+	for n := range 3 {
 		buyers.Go(func() {
 			lock := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(10*time.Second))
-			err := lock.Do(context.Background(), func(context.Context) error {
-				sold++
-				return nil
-			})
-			if err != nil {
+			if err := lock.Do(ctx, func(context.Context) error { fmt.Println("buyer", n+1); return nil }); err != nil {
 				log.Print(err)
 			}
 		})
+		for waiting := 0; waiting <= n; { // until this buyer stands in the queue
+			info, err := client.Inspect(ctx, "last-phones")
+			if err != nil {
+				log.Fatal(err)
+			}
+			waiting = info.Waiting
+		}
+	}
+	if err := phones.Unlock(ctx); err != nil {
+		log.Fatal(err)
 	}
 	buyers.Wait()
-	fmt.Println("sold:", sold)
-	// Output: sold: 3
+	// Output:
+	// buyer 1
+	// buyer 2
+	// buyer 3
 }
 
 func ExampleRedisLock_TryLock() {

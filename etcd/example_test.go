@@ -103,3 +103,27 @@ func ExampleCmp() {
 	// while it is held: true
 	// afterwards: false
 }
+
+// Hooks as for the locks of Redis, for metrics and traces.
+func ExampleWithObserver() {
+	client := exampleClient()
+	defer client.Close()
+	told := relock.Observer{LockDone: func(_ context.Context, e relock.LockDone) {
+		fmt.Println(e.Kind, "lock", e.Key, "error:", e.Err)
+	}}
+	locker, err := etcdlock.NewLocker(client, etcdlock.WithObserver(told))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locker.Close()
+	hold, err := locker.TryLock(context.Background(), "invoices")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(hold.Unlock(context.Background()))
+	// Output:
+	// etcd lock invoices error: <nil>
+	// <nil>
+}

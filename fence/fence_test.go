@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -77,6 +78,9 @@ func TestSet(t *testing.T) {
 		require.NoError(t, fence.Set(t.Context(), c, key, "again", 10, 0))
 		err := fence.Set(t.Context(), c, key, "late", 9, 0)
 		require.ErrorIs(t, err, fence.ErrStale)
+		var told *relock.Error
+		require.ErrorAs(t, err, &told)
+		require.Equal(t, key, told.Key)
 		require.Equal(t, "again", get(t, key))
 		require.NoError(t, fence.Set(t.Context(), c, key, "second", 1795292944255000, time.Minute))
 		require.Equal(t, "second", get(t, key))
@@ -161,9 +165,29 @@ func ExampleSet() {
 	}
 	fmt.Println("second:", fence.Set(ctx, client, "phones", "9", second.Fence(), 0))
 	err = fence.Set(ctx, client, "phones", "10", first.Fence(), 0)
-	fmt.Println("first is refused:", err != nil)
+	fmt.Println("first is refused:", errors.Is(err, fence.ErrStale))
 	_ = second.Unlock(ctx)
 	// Output:
 	// second: <nil>
 	// first is refused: true
+}
+
+// A script of one's own, under the guard of the key that it changes.
+func ExampleEval() {
+	client, err := relock.NewClient(server.Network, server.Address, "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // the example ends
+	ctx := context.Background()
+
+	sell := func(token int64) (any, error) {
+		return fence.Eval(ctx, client, fence.GuardOf("tickets"), token, "return redis.call('INCR', KEYS[1])", []string{"tickets"})
+	}
+	fmt.Println(sell(17))
+	_, err = sell(16)
+	fmt.Println(errors.Is(err, fence.ErrStale))
+	// Output:
+	// 1 <nil>
+	// true
 }
