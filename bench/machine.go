@@ -56,10 +56,12 @@ func cpu() string {
 	return runtime.GOARCH
 }
 
+// kernel is its version, without what whoever built it has added.
 func kernel() string {
 	name := runtime.GOOS
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		name += " " + strings.TrimSpace(string(release))
+		version, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-")
+		name += " " + version
 	}
 	return name
 }
