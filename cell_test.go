@@ -39,6 +39,7 @@ func newCell(t testing.TB, s *redistest.Server, opts ...ClientOption) *cell {
 	behind := &redistest.Server{Network: c.proxy.Network, Address: c.proxy.Address}
 	c.client = newTestClient(t, behind, append([]ClientOption{WithCommandTimeout(answerLimit), WithWatchdog(cellLease)}, opts...)...)
 	if rand.N(2) == 0 {
+		t.Log("over the shared connection")
 		sharing(c.client)
 	}
 	c.other = sibling(t, s, c.client)

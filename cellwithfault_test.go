@@ -191,7 +191,9 @@ func (c *cellWithFault) next() {
 	lock := op.lock(client, cellLease)
 	require.NoError(c, lock.Lock(c.Context()))
 	before := c.read()
-	for _, answer := range c.proxy.Release() {
+	answers := c.proxy.Release()
+	require.Equal(c, c.fault.next, len(answers) == 1, answers)
+	for _, answer := range answers {
 		if op.rw == "" || answer != "*1" { // of an acquire, see what it has touched
 			require.Contains(c, []string{":0", "$-1"}, answer, "the late copy found something of its own")
 		}

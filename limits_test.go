@@ -213,7 +213,7 @@ func TestUnlockKeepsItsLimit(t *testing.T) {
 // A server that answers too slowly for a short lease is not too slow for a long one of the same client.
 func TestShortLeaseBesideALongOne(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 9 * time.Second // time for five tries
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})

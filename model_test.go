@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,74 +19,123 @@ type modelOwner struct {
 	name   string
 }
 
-// counted is what the model knows of a key.
+// counted is what the model knows of a lock.
 type counted struct {
-	owner  modelOwner
-	levels int
+	key   string
+	plain bool
+	owner modelOwner
+	holds []Hold // the levels that owner has
+	token int64  // of the last hold
 }
+
+// modelDepth is how deep an owner goes into a reentrant lock.
+const modelDepth = 4
 
 // Every script is executed twice, in a long random run of several owners of several keys: each call says, and the server has, what a
 // model without any fault says.
 func TestDoubledRequestsAgainstAModel(t *testing.T) {
 	t.Parallel()
-	const steps, keys, depth = 5000, 3, 4
+	const requests = 5000
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	proxy.On(faults.Command("EVALSHA"), faults.Every, faults.Double)
+	scripts := faults.Command("EVALSHA")
+	proxy.On(scripts, faults.Every, faults.Double)
 	behind := &redistest.Server{Network: proxy.Network, Address: proxy.Address}
 	first := newTestClient(t, behind)
 	second := sibling(t, behind, first)
 	owners := []modelOwner{{first, "a"}, {first, "b"}, {second, "a"}}
+	model := []*counted{{key: "one"}, {key: "two"}, {key: "three"}, {key: "plain", plain: true}}
 	bench := newScriptBench(t, s)
 
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	model := make([]counted, keys)
-	for step := range steps {
-		n, who := random.IntN(keys), owners[random.IntN(len(owners))]
-		key, held := fmt.Sprint(n), &model[n]
-		lock := NewReentrantLock(key, who.client, WithOwner(who.name))
-		ours := held.levels > 0 && held.owner == who
-		if random.IntN(2) == 0 {
-			err := lock.Unlock(t.Context())
-			if ours {
-				require.NoError(t, err, step)
-				held.levels--
-			} else {
-				require.ErrorIs(t, err, ErrNotHeld, step)
-			}
-		} else if !ours || held.levels < depth {
-			err := lock.TryLock(t.Context())
-			if ours || held.levels == 0 {
-				require.NoError(t, err, step)
-				held.owner = who
-				held.levels++
-			} else {
-				require.ErrorIs(t, err, ErrLockAcquiredByOthers, step)
-			}
+	for step := 0; step%100 != 0 || proxy.Count(scripts) < requests; step++ {
+		m, who := model[random.IntN(len(model))], owners[random.IntN(len(owners))]
+		switch random.IntN(5) {
+		case 0, 1:
+			m.unlock(t, who)
+		case 2:
+			m.extend(t, who)
+		default:
+			m.acquire(t, who)
 		}
-		bench.key = keyOf(first, key)
-		require.Equal(t, held.atServer(), ownersOf(bench.state()), "step %d", step)
+		bench.key = keyOf(first, m.key)
+		require.Equal(t, m.atServer(), storedIn(bench.state()), "step %d", step)
 	}
 }
 
-// atServer is what the server has to have.
-func (c counted) atServer() map[string]string {
-	if c.levels == 0 {
+// lock is a new object each time. A plain one draws a token, so that a script takes it.
+func (m *counted) lock(who modelOwner) anyLock {
+	if m.plain {
+		return NewRedisLock(m.key, who.client, WithFencing())
+	}
+	return NewReentrantLock(m.key, who.client, WithOwner(who.name))
+}
+
+func (m *counted) heldBy(who modelOwner) bool { return len(m.holds) > 0 && m.owner == who }
+
+func (m *counted) acquire(t *testing.T, who modelOwner) {
+	t.Helper()
+	if m.heldBy(who) && !m.plain && len(m.holds) == modelDepth {
+		return
+	}
+	h, err := m.lock(who).TryAcquire(t.Context())
+	if len(m.holds) > 0 && (m.plain || !m.heldBy(who)) {
+		require.ErrorIs(t, err, ErrLockAcquiredByOthers)
+		return
+	}
+	require.NoError(t, err)
+	if m.plain {
+		require.Greater(t, h.Fence(), m.token)
+	}
+	m.owner, m.holds, m.token = who, append(m.holds, h), h.Fence()
+}
+
+// extend asks for more than is left, which is a renewal.
+func (m *counted) extend(t *testing.T, who modelOwner) {
+	t.Helper()
+	if m.heldBy(who) {
+		newest := m.holds[len(m.holds)-1]
+		require.NoError(t, newest.Extend(t.Context(), time.Minute))
+		require.Greater(t, time.Until(newest.ValidUntil()), defaultLease)
+	}
+}
+
+func (m *counted) unlock(t *testing.T, who modelOwner) {
+	t.Helper()
+	if !m.heldBy(who) {
+		require.ErrorIs(t, m.lock(who).Unlock(t.Context()), ErrNotHeld)
+		return
+	}
+	newest := len(m.holds) - 1
+	require.NoError(t, m.holds[newest].Unlock(t.Context()))
+	m.holds = m.holds[:newest]
+}
+
+// atServer is what the server has to have: the owner's levels, or that a plain lock is held.
+func (m *counted) atServer() map[string]string {
+	switch {
+	case len(m.holds) == 0:
 		return map[string]string{}
+	case m.plain:
+		return map[string]string{"plain": "held"}
 	}
-	return map[string]string{c.owner.client.identity.named(c.owner.name): fmt.Sprint(c.levels)}
+	return map[string]string{m.owner.client.identity.named(m.owner.name): fmt.Sprint(len(m.holds))}
 }
 
-// ownersOf are the counts in a hash.
-func ownersOf(s keyState) map[string]string {
-	owners := map[string]string{}
-	fields, _ := s.content.(map[string]string)
-	for field, value := range fields {
-		if strings.Contains(field, ":") {
-			owners[field] = value
+// storedIn are the counts in a hash, or that a plain lock is held.
+func storedIn(s keyState) map[string]string {
+	stored := map[string]string{}
+	switch content := s.content.(type) {
+	case string:
+		stored["plain"] = "held"
+	case map[string]string:
+		for field, value := range content {
+			if strings.Contains(field, ":") {
+				stored[field] = value
+			}
 		}
 	}
-	return owners
+	return stored
 }

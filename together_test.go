@@ -39,6 +39,9 @@ func together(t *testing.T, cells []cellRun) {
 	for i, cell := range cells {
 		t.Run(cell.name, func(t *testing.T) {
 			<-results[i].done
+			for _, note := range results[i].notes {
+				t.Log(note)
+			}
 			for _, failure := range results[i].failures {
 				t.Error(failure)
 			}
@@ -66,6 +69,7 @@ type cellT struct {
 	done chan struct{}
 
 	mu       sync.Mutex
+	notes    []string
 	failures []string
 	cleanups []func()
 }
@@ -97,10 +101,18 @@ func (t *cellT) Errorf(format string, args ...any) {
 	t.failures = append(t.failures, fmt.Sprintf(format, args...))
 }
 
+func (t *cellT) Log(args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notes = append(t.notes, fmt.Sprint(args...))
+}
+
 func (t *cellT) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	t.FailNow()
 }
+
+func (t *cellT) Logf(format string, args ...any) { t.Log(fmt.Sprintf(format, args...)) }
 
 func (t *cellT) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
 func (t *cellT) FailNow()          { runtime.Goexit() }

@@ -101,13 +101,12 @@ func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n in
 		defer inner.Unlock(ctx) //nolint:errcheck // what the outer level says counts
 	}
 	time.Sleep(workTime)
-	s.believe(hold)
 	s.checked = faults.Now()
+	s.valid = s.believe(hold)
 	if hold.Err() != nil {
 		s.ends(s.checked)
 		return
 	}
-	s.valid = s.believe(hold)
 	c.self.Emit("write", c.goroutine, s.from, s.until, s.read)
 	time.Sleep(workTime)
 	s.before = c.shared.write(s.value())

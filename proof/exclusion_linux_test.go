@@ -150,6 +150,7 @@ func TestExclusionWhileProcessesAreStopped(t *testing.T) {
 			v := c.finish()
 			v.show(t)
 			require.Empty(t, v.violations)
+			require.LessOrEqual(t, v.stalled, v.mostStalled())
 			require.GreaterOrEqual(t, int64(v.increments), increments)
 		})
 	}
@@ -176,6 +177,7 @@ func TestExclusionWhileProcessesAreRestarted(t *testing.T) {
 			v := c.finish()
 			v.show(t)
 			require.Empty(t, v.violations)
+			require.LessOrEqual(t, v.stalled, v.mostStalled())
 			require.Len(t, c.processes, competing*(1+restarts))
 			require.GreaterOrEqual(t, v.increments+v.unknown, pick(20_000, 60))
 		})

@@ -129,10 +129,13 @@ func (l *losers) ask(i int) bool {
 	return true
 }
 
+// timerPeriod is how often a timer of a process is looked at.
+const timerPeriod = 5 * time.Millisecond
+
 // watchTimers reports timers that are late, by the same way as a lease's: a timer, a context, a goroutine that waits for it.
 func watchTimers(over *atomic.Bool, report func(due time.Time)) {
 	for !over.Load() {
-		due := time.Now().Add(5 * time.Millisecond)
+		due := time.Now().Add(timerPeriod)
 		ctx, cancel := context.WithDeadline(context.Background(), due)
 		<-ctx.Done()
 		cancel()

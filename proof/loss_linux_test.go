@@ -45,6 +45,7 @@ type loserRun struct {
 	server *redistest.Server
 	proxy  *faults.Proxy
 	late   []<-chan struct{} // closed when the answer to a last renewal was held back and has come
+	came   int               // how many of those
 }
 
 // lossDrift is how much sooner than its key a hold is documented to end.
@@ -166,19 +167,15 @@ func (r *loserRun) run(random *rand.Rand) []loss {
 	}
 	r.read(child.Events(), losses)
 	renewals := r.proxy.Count(eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"])))
-	came := 0
 	for _, late := range r.late {
 		select {
 		case <-late:
-			came++
+			r.came++
 		default:
 		}
 	}
-	r.Logf("%d holds sent %d renewals; of %d the answer to the last one came late", r.count, renewals, came)
+	r.Logf("%d holds sent %d renewals; of %d the answer to the last one came late", r.count, renewals, r.came)
 	require.Positive(r, renewals)
-	if r.spinners == 0 {
-		require.GreaterOrEqual(r, 4*came, 3*len(r.late), "the fault has not happened")
-	}
 	return losses
 }
 
@@ -199,7 +196,7 @@ func (r *loserRun) read(events []faults.Event, losses []loss) {
 	for _, e := range events {
 		for i := range losses {
 			l := &losses[i]
-			if e.Name == "late" && e.Int(0) < l.context && e.Int(1) > l.gone-int64(200*time.Millisecond) {
+			if e.Name == "late" && e.Int(0) < l.gone+timerPeriod.Nanoseconds() && e.Int(1) > l.gone-int64(200*time.Millisecond) {
 				l.late = max(l.late, e.Int(1)-e.Int(0))
 			}
 		}
@@ -213,36 +210,46 @@ func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 	random := newSeededRandom(t)
 	lease := pick(3*time.Second, 2*time.Second)
 	var losses []loss
+	var late int
 	if *long { // one after the other, as they disturb each other
-		losses = loseTogether(t, random, []loser{{lease, 80, 0}, {lease, 80, 0}, {lease, 80, 0}})
-		losses = append(losses, loseTogether(t, random, []loser{{lease, 80, 200}})...)
+		losses, late = loseTogether(t, random, []loser{{lease, 112, 0}, {lease, 112, 0}, {lease, 112, 0}})
+		starved, more := loseTogether(t, random, []loser{{lease, 112, 200}})
+		losses, late = append(losses, starved...), late+more
 	} else {
-		losses = loseTogether(t, random, []loser{{lease, 16, 0}, {lease, 8, 20}})
+		losses, late = loseTogether(t, random, []loser{{lease, 16, 0}, {lease, 8, 20}})
 	}
 	v := judgeLosses(losses, lossDrift(lease))
-	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s (%s in %d runs in which Err was not asked); for the context %d "+
-		"runs were excluded, since timers in their process were late by up to %s: there it was %s; of the others %d were late where spinning goroutines starve the rest",
-		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext), millis(v.leastByTimer), v.byTimer, v.excluded, millis(v.mostLate), millis(v.leastExcluded), v.starved)
+	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s (%s in %d runs in which Err was not asked); in %d "+
+		"runs timers in their process were late by up to %s: there it was %s; %d were late where spinning goroutines starve the rest",
+		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext), millis(v.leastByTimer), v.byTimer, v.held, millis(v.mostLate), millis(v.leastHeld), v.starved)
 	for _, text := range v.violations {
 		t.Log(text)
 	}
 	require.Empty(t, v.violations)
 	require.Equal(t, v.runs/2, v.asked)
-	require.GreaterOrEqual(t, v.runs-v.excluded-v.starved, pick(40, 0), "too few contexts were judged")
+	require.GreaterOrEqual(t, late, pick(200, 5), "the answer to the last renewal was not late often enough")
+	require.GreaterOrEqual(t, v.byTimer, pick[int64](20, 0), "too few contexts ended by their timer alone, in time")
 }
 
-// loseTogether runs the processes at the same time.
-func loseTogether(t *testing.T, random *rand.Rand, processes []loser) []loss {
+// loseTogether runs the processes at the same time. It says of how many holds the answer to the last renewal came late.
+func loseTogether(t *testing.T, random *rand.Rand, processes []loser) (losses []loss, late int) {
 	t.Helper()
-	results := make([][]loss, len(processes))
+	runs, results := make([]*loserRun, len(processes)), make([][]loss, len(processes))
+	for n, l := range processes {
+		runs[n] = &loserRun{server: redistest.Start(t), loser: l}
+	}
 	t.Run("together", func(t *testing.T) {
-		for n, l := range processes {
+		for n := range processes {
 			own := rand.New(rand.NewPCG(random.Uint64(), 0))
 			t.Run(fmt.Sprintf("process %d", n), func(t *testing.T) {
 				t.Parallel()
-				results[n] = (&loserRun{T: t, server: redistest.Start(t), loser: l}).run(own)
+				runs[n].T = t
+				results[n] = runs[n].run(own)
 			})
 		}
 	})
-	return slices.Concat(results...)
+	for _, r := range runs {
+		late += r.came
+	}
+	return slices.Concat(results...), late
 }

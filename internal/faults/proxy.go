@@ -89,7 +89,8 @@ func tempDir(tb testing.TB) string {
 
 // On applies an action to the n-th request from now on that matches, counted over all connections, or to Every one. Where several rules
 // apply, the oldest does; all of them count. The channel is closed when the action was first carried out: the server has executed what it
-// was to execute, and the client has the answer if it gets one.
+// was to execute, and the client has the answer if it gets one. On a connection that has subscribed, answers are messages like others: what an
+// action does to the answer is not done there, and its channel stays open.
 func (p *Proxy) On(match func(args []string) bool, n int, action Action) <-chan struct{} {
 	r := &rule{match: match, n: n, action: action, done: make(chan struct{})}
 	p.mu.Lock()

@@ -70,20 +70,25 @@ func chosen(only string) ([]mutant, error) {
 	return mutants, nil
 }
 
-// tryAll tries some mutants more at a time than there are processors, as tests wait a lot. The results come in the order of the mutants.
+// tryAll returns the results in the order of the mutants.
 func tryAll(b bench, mutants []mutant) []result {
 	results := make([]result, len(mutants))
+	together(len(mutants), func(i int) { results[i] = b.try(mutants[i]) })
+	return results
+}
+
+// together runs f for each number below n, for some more at a time than there are processors, as tests wait a lot.
+func together(n int, f func(i int)) {
 	slots := make(chan struct{}, 3*runtime.NumCPU())
 	var group sync.WaitGroup
-	for i, m := range mutants {
+	for i := range n {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			results[i] = b.try(m)
+			f(i)
 		})
 	}
 	group.Wait()
-	return results
 }
 
 // report prints the results, and fails when a mutant was not caught.

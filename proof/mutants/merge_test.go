@@ -74,6 +74,7 @@ func TestMergedFaultsAreChosen(t *testing.T) {
 	mutants := slices.Concat(merged, alone, []mutant{harmless})
 	require.NoError(t, b.prepare("", mutants, t.TempDir()))
 	require.NoError(t, b.unchanged(mutants))
+	require.ErrorContains(t, b.unchanged([]mutant{{test: "TestNone"}}), "TestNone did not run")
 	for _, m := range slices.Concat(merged, alone) {
 		r := b.try(m)
 		require.Equal(t, caught, r.verdict, "%s\n%s", m.name, r.output)

@@ -91,5 +91,10 @@ func TestOnlyAFailureOfTheTestCatches(t *testing.T) {
 func TestPattern(t *testing.T) {
 	require.Equal(t, "^TestA$", mutant{test: "TestA"}.pattern())
 	require.Equal(t, "^TestA$/b", mutant{test: "TestA/b"}.pattern())
-	require.Equal(t, []string{"TestA", "TestB"}, functions([]mutant{{test: "TestB"}, {test: "TestA/b"}, {test: "TestA"}}))
+}
+
+// Without a fault each test runs once, however many mutants name it.
+func TestDistinct(t *testing.T) {
+	got := distinct([]mutant{{name: "1", test: "TestB"}, {name: "2", test: "TestA/b"}, {name: "3", test: "TestB"}, {name: "4", test: "TestB", in: "etcd"}})
+	require.Equal(t, []mutant{{name: "1", test: "TestB"}, {name: "2", test: "TestA/b"}, {name: "4", test: "TestB", in: "etcd"}}, got)
 }

@@ -87,44 +87,47 @@ func folders(mutants []mutant) []string {
 	return slices.Compact(all)
 }
 
-// testLimit is the time that the test of one mutant may take, allLimit that of all named tests, and buildLimit that of a build.
+// testLimit is the time that the test of one mutant may take, and buildLimit that of a build.
 const (
 	testLimit  = 60 * time.Second
-	allLimit   = 5 * time.Minute
 	buildLimit = 10 * time.Minute // of a server of etcd that was never built before
 )
 
-// unchanged runs all named tests as the code is. Were one of them to fail without a fault, or not to run, its failing would say nothing.
+// unchanged runs the tests as the code is, each beside others, as those of the mutants run. Were one of them to fail without a fault, or not
+// to run, its failing would say nothing.
 func (b bench) unchanged(mutants []mutant) error {
-	for _, in := range folders(mutants) {
-		if err := b.unchangedIn(in, functions(inFolder(mutants, in))); err != nil {
-			return err
-		}
-	}
-	return nil
+	tests := distinct(mutants)
+	errs := make([]error, len(tests))
+	together(len(tests), func(i int) { errs[i] = b.passes(tests[i]) })
+	return errors.Join(errs...)
 }
 
-func (b bench) unchangedIn(in string, names []string) error {
-	out, err := b.test(run{in: in, binary: b.binaries[in], pattern: "^(" + strings.Join(names, "|") + ")$", limit: allLimit, flag: "-test.v"})
-	if err != nil {
-		return fmt.Errorf("the tests fail without a fault: %w\n%s", err, out)
-	}
-	for _, name := range names {
-		if !strings.Contains(out, "--- PASS: "+name+" (") {
-			return fmt.Errorf("%s did not run", name)
-		}
-	}
-	return nil
+// distinct are mutants of which each has another test.
+func distinct(mutants []mutant) []mutant {
+	seen := map[mutant]bool{}
+	return slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool {
+		test := mutant{in: m.in, test: m.test}
+		found := seen[test]
+		seen[test] = true
+		return found
+	})
 }
 
-// functions are the tests that the mutants name, each once.
-func functions(mutants []mutant) []string {
-	var names []string
-	for _, m := range mutants {
-		names = append(names, m.function())
+// passes says what is wrong with a test that does not pass. One that fails once was held up; one that fails twice would catch any fault.
+func (b bench) passes(m mutant) (err error) {
+	for range 2 {
+		var out string
+		out, err = b.test(run{in: m.in, binary: b.binaries[m.in], pattern: m.pattern(), limit: testLimit, flag: "-test.v"})
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%s fails without a fault: %w\n%s", m.test, err, tail(out))
+		case !strings.Contains(out, "--- PASS: "+m.function()+" ("):
+			return fmt.Errorf("%s did not run", m.test)
+		default:
+			return nil
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return err
 }
 
 // try runs the mutant's test with the fault in the code.
