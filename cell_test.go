@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	answerLimit  = 500 * time.Millisecond // WithCommandTimeout
+	answerLimit  = 500 * time.Millisecond // WithCommandTimeout, where an answer is waited for in vain
 	cleanWithin  = time.Second            // a message that is lost or late leaves nothing behind for longer
 	cellLease    = 10 * time.Second       // long enough that none ends and none is renewed within a cell
 	cellPatience = 5 * time.Second        // for what must happen, at some time
@@ -37,7 +37,7 @@ type cell struct {
 func newCell(t testing.TB, s *redistest.Server, opts ...ClientOption) *cell {
 	c := &cell{TB: t, server: s, proxy: faults.Start(t, s.Network, s.Address)}
 	behind := &redistest.Server{Network: c.proxy.Network, Address: c.proxy.Address}
-	c.client = newTestClient(t, behind, append([]ClientOption{WithCommandTimeout(answerLimit), WithWatchdog(cellLease)}, opts...)...)
+	c.client = newTestClient(t, behind, append([]ClientOption{WithCommandTimeout(cellPatience), WithWatchdog(cellLease)}, opts...)...)
 	if rand.N(2) == 0 {
 		t.Log("over the shared connection")
 		sharing(c.client)

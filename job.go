@@ -17,9 +17,9 @@ type job struct {
 	task    task
 	at      time.Time
 	limit   time.Duration // as counted in worker.limits; 0 while it is not
-	index   int           // in the heap, -1 while it is not there
+	index   int32         // in the heap, -1 while it is not there
+	missed  int32         // answers in a row that did not come in time; of the worker's goroutine
 	removed bool          // by remove; a job under way is then not put back
-	missed  int           // answers in a row that did not come in time; of the worker's goroutine
 }
 
 func newJob(t task) *job { return &job{task: t, index: -1} }
@@ -40,12 +40,12 @@ func (h jobHeap) Len() int           { return len(h) }
 func (h jobHeap) Less(a, b int) bool { return h[a].at.Before(h[b].at) }
 func (h jobHeap) Swap(a, b int) {
 	h[a], h[b] = h[b], h[a]
-	h[a].index, h[b].index = a, b
+	h[a].index, h[b].index = int32(a), int32(b)
 }
 
 func (h *jobHeap) Push(x any) {
 	j := x.(*job)
-	j.index = len(*h)
+	j.index = int32(len(*h))
 	*h = append(*h, j)
 }
 

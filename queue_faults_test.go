@@ -81,7 +81,7 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 }
 
 func newCellWithWaiter(t testing.TB, s *redistest.Server, m queueMode, f queueFault, match faults.Match) *cellWithWaiter {
-	c := &cellWithWaiter{cell: newCell(t, s), fault: f, match: match, scripts: mutexScripts}
+	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(answerLimit)), fault: f, match: match, scripts: mutexScripts}
 	c.queue = &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{c.client, c.other}, key: keyOf(c.client, queueKey)}
 	return c
 }

@@ -63,7 +63,7 @@ func (w *worker) put(j *job, at time.Time) {
 	switch j.at = at; {
 	case j.removed:
 	case j.index >= 0:
-		heap.Fix(&w.jobs, j.index)
+		heap.Fix(&w.jobs, int(j.index))
 	default:
 		heap.Push(&w.jobs, j)
 	}
@@ -106,7 +106,7 @@ func (w *worker) remove(j *job) {
 	j.removed = true
 	w.count(j, 0)
 	if j.index >= 0 {
-		heap.Remove(&w.jobs, j.index)
+		heap.Remove(&w.jobs, int(j.index))
 	}
 }
 
@@ -115,7 +115,7 @@ func (w *worker) drop(j *job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.index >= 0 {
-		heap.Remove(&w.jobs, j.index)
+		heap.Remove(&w.jobs, int(j.index))
 		w.count(j, 0)
 	}
 }
@@ -229,7 +229,7 @@ func (w *worker) send(batch []*job) {
 // server that is too slow for one short lease is not too slow for all others. Each job counts for itself, since answers
 // to the others say nothing of its own: a short lease that gets every second one would take them all from a long one.
 func (w *worker) patience(batch []*job) time.Duration {
-	missed := 0
+	missed := int32(0)
 	for _, j := range batch {
 		missed = max(missed, j.missed)
 	}

@@ -13,15 +13,15 @@ func TestPatienceOfAWorker(t *testing.T) {
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
 	for _, tt := range []struct {
 		limits []time.Duration
-		missed []int
+		missed []int32
 		want   time.Duration
 	}{
-		{[]time.Duration{time.Second, time.Minute}, []int{0, 0}, time.Second},
-		{[]time.Duration{time.Second, time.Minute}, []int{0, 3}, 8 * time.Second},
-		{[]time.Duration{time.Second, time.Minute}, []int{20, 3}, time.Minute},
-		{[]time.Duration{day, years}, []int{12}, years},
-		{[]time.Duration{years}, []int{10}, years},
-		{nil, []int{1}, 0},
+		{[]time.Duration{time.Second, time.Minute}, []int32{0, 0}, time.Second},
+		{[]time.Duration{time.Second, time.Minute}, []int32{0, 3}, 8 * time.Second},
+		{[]time.Duration{time.Second, time.Minute}, []int32{20, 3}, time.Minute},
+		{[]time.Duration{day, years}, []int32{12}, years},
+		{[]time.Duration{years}, []int32{10}, years},
+		{nil, []int32{1}, 0},
 	} {
 		w, batch := &worker{limits: map[time.Duration]int{}}, []*job{}
 		for _, limit := range tt.limits {
