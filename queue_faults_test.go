@@ -12,6 +12,9 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
+// waiterLimit is the command timeout of a client that waits behind a proxy: below the delays that are too late.
+const waiterLimit = time.Second
+
 // queueFault is what happens to a request of a waiter.
 type queueFault struct {
 	name   string
@@ -81,7 +84,7 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 }
 
 func newCellWithWaiter(t testing.TB, s *redistest.Server, m queueMode, f queueFault, match faults.Match) *cellWithWaiter {
-	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(answerLimit)), fault: f, match: match, scripts: mutexScripts}
+	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(waiterLimit)), fault: f, match: match, scripts: mutexScripts}
 	c.queue = &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{c.client, c.other}, key: keyOf(c.client, queueKey)}
 	return c
 }
