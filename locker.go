@@ -9,8 +9,7 @@ import (
 // Locker gives locks by name, the same way for every backend: [NewLocker] makes one for Redis, package etcdlock one
 // for etcd. Code that takes a Locker does not need to know which of them it uses, as long as it does not lock a name
 // again under its own hold's context: on etcd that is one level more, in Redis a Lock is [ErrInvalid] and a TryLock
-// [ErrLockAcquiredByOthers]. See [Do] for the usual way to
-// use it.
+// [ErrLockAcquiredByOthers]. See [Do] for the usual way to use it.
 type Locker interface {
 	// Lock waits until it gets the lock or ctx ends. It ends sooner with what waiting does not mend, see [IsRetryableErr],
 	// and where no more may wait ([WithQueueLimit]).

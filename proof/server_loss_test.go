@@ -19,9 +19,10 @@ const (
 	// it, after 6s, on a busy machine too.
 	forgottenLease = 9 * time.Second
 	// forgottenFound is within what time it must be found. forgottenSlack is what may come on top of that, and of what a timer of the same time
-	// was late: a renewal that met a server that was killed is sent again within 500ms.
+	// was late: a renewal that met a server that was killed is sent again within 500ms. forgottenMost is what may come on top in any case.
 	forgottenFound = forgottenLease/3 + 100*time.Millisecond
 	forgottenSlack = 1500 * time.Millisecond
+	forgottenMost  = 2400 * time.Millisecond
 )
 
 // dataLosses are the ways in which a server comes to forget its locks. Each starts a server and calls acquire before that.
@@ -193,9 +194,10 @@ func (f *forgotten) found(t *testing.T) bool {
 	case at := <-f.over:
 		f.took = at.Sub(f.start)
 	default:
-		require.Less(t, time.Since(f.start), patience, "%s: the loss of %s is not found", f.how, f.key())
+		require.Less(t, time.Since(f.start), forgottenFound+forgottenMost, "%s: the loss of %s is not found", f.how, f.key())
 		return false
 	}
+	require.Less(t, f.took, forgottenFound+forgottenMost, "%s: the loss of %s is found too late", f.how, f.key())
 	if f.took > forgottenFound {
 		require.Less(t, f.start.Add(f.took).Sub(<-f.due), forgottenSlack, "%s: the loss of %s is found too late", f.how, f.key())
 	}
