@@ -65,7 +65,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 		proxy := faults.Start(t, q.server.Network, q.server.Address)
 		slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
 		claim := faults.Script(claimScript.sha)
-		var took []time.Duration
+		var took, claimed []time.Duration
 		for range 6 {
 			h := q.wait(t.Context(), q.clients[0]).granted() // as above
 			ctx, cancel := context.WithCancel(t.Context())
@@ -75,9 +75,11 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 			time.Sleep(12 * time.Millisecond) // no longer young
 			n := proxy.Count(claim)
 			proxy.On(claim, 1, faults.DropRequest)
+			start := time.Now()
 			q.unlock(h)
 			require.True(t, proxy.Await(claim, n+1, queuePatience), "the first one claims")
-			start := time.Now()
+			claimed = append(claimed, time.Since(start))
+			start = time.Now()
 			cancel()
 			require.ErrorIs(t, first.end(), context.Canceled)
 			next := second.granted()
@@ -85,8 +87,8 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 			q.unlock(next)
 		}
 		q.requireNothingLeft()
-		t.Logf("median %v, longest %v", middle(took), took[len(took)-1])
-		require.Less(t, middle(took), pushLimit)
+		t.Logf("median %v, longest %v, until the first one claims %v", middle(took), took[len(took)-1], middle(claimed))
+		require.Less(t, middle(took), pushLimit+middle(claimed), "as many messages as from the unlock to the claim, on the same busy machine")
 	})
 }
 
