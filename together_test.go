@@ -52,7 +52,7 @@ func together(t *testing.T, cells []cellRun) {
 // awaitCalm keeps the next cell from starting at once, and while the machine is so busy that timers are late, for a moment: cells mostly
 // wait, and what they and the tests beside them wait for has time limits.
 func awaitCalm() {
-	const nap, late, limit = 4 * time.Millisecond, 8 * time.Millisecond, 100 * time.Millisecond
+	const nap, late, limit = 4 * time.Millisecond, 6 * time.Millisecond, 250 * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < limit; {
 		start := time.Now()
 		time.Sleep(nap)
