@@ -102,7 +102,8 @@ func isFull(line redis.Error) bool {
 func isDenied(line redis.Error) bool {
 	text := string(line)
 	return slices.Contains(deniedCodes, code(line)) ||
-		strings.Contains(text, "The user executing the script can't") ||
+		strings.Contains(text, "The user executing the script can't") || // Redis 6.2 and 7.0
+		strings.HasPrefix(text, "ERR ACL failure in script: ") || // since Redis 7.2
 		strings.HasPrefix(text, "ERR invalid password") ||
 		strings.HasPrefix(text, "ERR Client sent AUTH") ||
 		strings.HasPrefix(text, "ERR AUTH <password> called") ||

@@ -152,7 +152,7 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 }
 
 // Servers before 7.0 put the error of a command in a script behind the name of the script, once or twice.
-func TestErrorLinesOfOlderServers(t *testing.T) {
+func TestErrorLinesOfEachServer(t *testing.T) {
 	t.Parallel()
 	const (
 		call  = "ERR Error running script (call to f_1028a5dba704e1d8a01fd96efeba25bb78f62df2): "
@@ -182,7 +182,10 @@ func TestErrorLinesOfOlderServers(t *testing.T) {
 		{line: "ERR The user executing the script can't run this command or subcommand" + sha, code: "ERR", denied: true},
 		{line: "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + sha, code: "ERR", denied: true},
 		{line: "ERR The user executing the script can't publish to the channel mentioned in the command" + sha, code: "ERR", denied: true},
-		{line: "NOPERM User app has no permissions to run the 'pexpire' command" + sha, code: "NOPERM", denied: true},
+		{line: "ERR ACL failure in script: User app has no permissions to run the 'pexpire' command" + sha, code: "ERR", denied: true},
+		{line: "ERR ACL failure in script: No permissions to access a key" + sha, code: "ERR", denied: true},
+		{line: "ERR ACL failure in script: No permissions to access a channel" + sha, code: "ERR", denied: true},
+		{line: "NOPERM User app has no permissions to run the 'evalsha' command", code: "NOPERM", denied: true},
 		{line: "ERR invalid password", code: "ERR", denied: true},
 		{line: "ERR Client sent AUTH, but no password is set", code: "ERR", denied: true},
 		{

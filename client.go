@@ -77,7 +77,7 @@ func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 }
 
 func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
-	if c.network != "" || len(m) == 0 { // else the URL has told nothing
+	if len(m) == 0 { // what a URL with a mistake tells as its address may be part of a password
 		checkAddress(&m, c.network, c.address)
 	}
 	c.checkConnection(&m)

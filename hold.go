@@ -78,8 +78,10 @@ func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*lev
 	return h.given(sent)
 }
 
-// given is the level for its caller, unless it is over already. Only what somebody gets is kept for its minimum hold.
+// given is the level for its caller, unless it is over already, by a sleep of the machine too. Only what somebody gets is kept for its minimum
+// hold.
 func (h *level) given(sent time.Time) (*level, error) {
+	h.lease.look()
 	h.tick()
 	l := h.lease
 	l.mu.Lock()

@@ -111,7 +111,7 @@ func WithBlockTimeout(d time.Duration) LockOption {
 // client that is gone costs its successors next to nothing, one that hangs the time that a waiter has to take what
 // was handed to it, see [WithPollInterval]. All users of a key have to agree on it: whoever meets a lock of the
 // other mode gets [ErrKeyConflict]. By default a newcomer may take a lock that has just become free; but a waiter
-// that has been there for over 10ms is the next for certain.
+// that has been there for over 10ms is the next for certain when the lock is given back, not when it ends by itself.
 func WithFair() LockOption { return lockOption{name: optFair} }
 
 // WithPollInterval sets how often a waiter looks at the lock by itself while no message can wake it, and how soon it
@@ -172,8 +172,8 @@ func WithLabel(s string) LockOption {
 func WithFencing() LockOption { return lockOption{name: optFencing} }
 
 // WithQueueLimit lets a call fail at once with [ErrQueueFull] when n others wait for the lock: in Redis, and, as the calls
-// of one client for an unfair lock share one place there, in this client. It may be 1 to a million. By default there
-// is no limit.
+// of one client for an unfair lock share one place there, in this client. Those whose process is gone count until the lock
+// is given back and their turn comes. It may be 1 to a million. By default there is no limit.
 func WithQueueLimit(n int) LockOption {
 	return lockOption{optQueueLimit, func(c *lockConfig) { c.queueLimit = n }}
 }

@@ -56,8 +56,8 @@ func (p *poll) took(o outcome) (time.Time, bool) {
 		switch {
 		case !IsRetryableErr(o.err):
 			l.wakeAll() // to see for themselves
-		case o.sent.IsZero():
-			l.wakeFirst() // calls have more time to connect, and the pool
+		case o.sent.IsZero() || o.unanswered():
+			l.wakeFirst() // calls have more time, to connect and for an answer, and the pool
 		}
 		return time.Now().Add(p.pause + rand.N(p.pause/5+1)), true
 	}

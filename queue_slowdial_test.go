@@ -1,6 +1,8 @@
 package relock
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,4 +26,54 @@ func TestWaiterWhoseClientConnectsSlowly(t *testing.T) {
 	eventually(t, queuePatience, func() bool { return inspect(t, holder, "k").Waiting == 1 }, "waits")
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, resultWithin(t, waits, queuePatience))
+}
+
+// Where no message comes, and polls are answered later than they wait for, a waiter asks by itself: it has the whole command timeout.
+func TestWaiterWhosePollsAreAnsweredLate(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
+	proxy.On(faults.Script(pollScript.sha), faults.Every, faults.Delay(cleanLimit+200*time.Millisecond))
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	holder := sibling(t, s, c)
+	h, err := NewRedisLock("k", holder, WithFair()).Acquire(t.Context())
+	require.NoError(t, err)
+	waits := async(t, func() error { return NewRedisLock("k", c, WithFair(), WithBlock()).Lock(t.Context()) })
+	eventually(t, queuePatience, func() bool { return inspect(t, holder, "k").Waiting == 1 }, "waits")
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, waits, queuePatience))
+}
+
+// A line is polled for as its calls ask, not as one did that has left.
+func TestPollForgetsAHastyCall(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	h, err := NewRedisLock("k", sibling(t, s, c), WithFair()).Acquire(t.Context())
+	require.NoError(t, err)
+	intervals := func() (all []time.Duration) {
+		c.queue.mu.Lock()
+		defer c.queue.mu.Unlock()
+		for _, l := range c.queue.lines {
+			all = append(all, l.interval)
+		}
+		return all
+	}
+	wait := func(interval time.Duration) (over <-chan error, leave func()) {
+		ctx, leave := context.WithCancel(t.Context())
+		over = async(t, func() error {
+			return NewRedisLock("k", c, WithFair(), WithBlock(), WithPollInterval(interval)).Lock(ctx)
+		})
+		eventually(t, queuePatience, func() bool { return slices.Equal(intervals(), []time.Duration{interval}) }, "comes as often")
+		return over, leave
+	}
+	patient, leave := wait(100 * time.Millisecond)
+	defer leave()
+	hasty, leaveHasty := wait(time.Millisecond)
+	leaveHasty()
+	require.ErrorIs(t, resultWithin(t, hasty, queuePatience), context.Canceled)
+	require.Equal(t, []time.Duration{100 * time.Millisecond}, intervals())
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, patient, queuePatience))
 }

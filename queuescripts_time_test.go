@@ -187,6 +187,20 @@ func TestQueueScriptStay(t *testing.T) {
 			})
 		}
 	}
+	t.Run("one that comes more often takes nothing from another", func(t *testing.T) {
+		b := newQueueScripts(t, s)
+		b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
+		rare, often := w.enqueue(), waitNamed("c2", 1, "pf").enqueue()
+		rare.args[1] = (20 * time.Second).Milliseconds()
+		b.ask(rare)
+		b.ask(often)
+		b.ask(pollAs("c2", string(waitNamed("c2", 1, "pf")), "77"))
+		for _, key := range []string{b.queue(), b.beats()} {
+			ms, err := redis.Int64(b.do("PTTL", key), nil)
+			require.NoError(t, err)
+			requireExpiry(t, 4*time.Minute, time.Duration(ms)*time.Millisecond)
+		}
+	})
 	t.Run("a fresh beat is left", func(t *testing.T) {
 		b := newQueueScripts(t, s)
 		b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)

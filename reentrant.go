@@ -304,12 +304,11 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	if err := l.allows(s); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	l.seq++
-	want, seq := l.live+1, l.seq
-	l.length = max(l.length, s.asked()) // whether it is answered or not
-	l.mu.Unlock()
-	o, d := l.ask(ctx, s, l.protocol.(reentrantProtocol).enter(want, seq, s.asked()))
+	deeper, err := l.deeper(s)
+	if err != nil {
+		return nil, err
+	}
+	o, d := l.ask(ctx, s, deeper)
 	switch {
 	case o.err != nil:
 		if d.exists() {
@@ -323,6 +322,18 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 		return nil, lostLevel(err)
 	}
 	return l.push(a.wait.caller, o.sent, s)
+}
+
+// deeper is the request for one level more of a reentrant lock. It fails when the hold has ended meanwhile.
+func (l *lease) deeper(s *lockSettings) (scripted, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return scripted{}, lostLevel(l.over)
+	}
+	l.seq++
+	l.length = max(l.length, s.asked()) // whether it is answered or not
+	return l.protocol.(reentrantProtocol).enter(l.live+1, l.seq, s.asked()), nil
 }
 
 // allows says why the hold cannot have one level more with these settings, nil when it can: it was lost, or does not have what they ask for.

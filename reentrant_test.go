@@ -202,3 +202,23 @@ func TestNestedDo(t *testing.T) {
 	require.Equal(t, mine, err) //nolint:testifylint // identity is meant
 	requireFree(t, s, c, "k")
 }
+
+// A hold that ends between the look at it and the request for one level more asks for none.
+func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	one, err := NewReentrantLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	l := one.(*level).lease
+	l.lose(ErrForced)
+	_, err = l.deeper(one.(*level).settings)
+	require.ErrorIs(t, err, ErrForced)
+
+	rw := NewRWLock("rw", c)
+	two, err := rw.Acquire(t.Context())
+	require.NoError(t, err)
+	l = two.(*level).lease
+	l.lose(ErrLockLost)
+	_, err = (&rwAttempt{wait: &wait{settings: two.(*level).settings}}).deeper(l)
+	require.ErrorIs(t, err, ErrLockLost)
+}

@@ -1,15 +1,21 @@
 package relock
 
 import (
+	"io"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-const tryAgain = "TRYAGAIN Multiple keys request during rehashing of slot"
+const (
+	tryAgain = "TRYAGAIN Multiple keys request during rehashing of slot"
+	noKeys70 = "NOPERM this user has no permissions to access one of the keys used as arguments" // Redis 6.2 and 7.0
+	noKeys72 = "NOPERM No permissions to access a key"                                           // and newer
+)
 
 // A Cluster that moves the slot of a lock refuses scripts that name three keys of it.
 func TestReleaseWhileTheSlotMoves(t *testing.T) {
@@ -52,5 +58,40 @@ func TestReleaseWithTheLocksKeyAlone(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()), name)
 		requireFree(t, s, c, "k")
 		require.ErrorIs(t, newLock("other", c).Lock(t.Context()), ErrDenied)
+	}
+}
+
+// Which refusals name the keys of a script, as each server says it. A command in a script is refused in other words.
+func TestNeedsAlone(t *testing.T) {
+	t.Parallel()
+	for line, needs := range map[string]bool{
+		tryAgain:                          true,
+		noKeys70:                          true,
+		noKeys72:                          true,
+		"NOAUTH Authentication required.": false,
+		"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand":                         false,
+		"NOPERM User app has no permissions to run the 'evalsha' command":                                            false,
+		"ERR ACL failure in script: No permissions to access a key script: 1b2c, on @user_script:3.":                 false,
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": false,
+	} {
+		require.Equal(t, needs, needsAlone(explain(redis.Error(line))), line)
+	}
+	require.False(t, needsAlone(io.EOF))
+}
+
+// Newer servers say in other words that only the lock's key is permitted.
+func TestReleaseWithTheLocksKeyAloneOnNewerServers(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	for kind, r := range requestsOf {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := newCell(t, s, WithCommandTimeout(4*answerLimit))
+			c.proxy.On(r.release, 1, faults.ErrorLine(noKeys72))
+			h := c.take(kind)
+			require.NoError(t, h.Unlock(t.Context()))
+			requireFree(t, s, c.client, cellKey)
+			require.Equal(t, 2, c.proxy.Count(r.release), "the second for the lock alone")
+		})
 	}
 }

@@ -78,7 +78,11 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	if err := l.allows(s); err != nil {
 		return nil, err
 	}
-	o, d := l.ask(ctx, s, a.deeper(l))
+	deeper, err := a.deeper(l)
+	if err != nil {
+		return nil, err
+	}
+	o, d := l.ask(ctx, s, deeper)
 	switch {
 	case o.err != nil:
 		if d.exists() { // also for want of replicas: else one who reads could keep others out like one who writes
@@ -96,10 +100,13 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	return l.push(a.wait.caller, o.sent, s)
 }
 
-// deeper is the request for one level more.
-func (a *rwAttempt) deeper(l *lease) scripted {
+// deeper is the request for one level more. It fails when the hold has ended meanwhile.
+func (a *rwAttempt) deeper(l *lease) (scripted, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.over != nil {
+		return scripted{}, lostLevel(l.over)
+	}
 	l.seq++
 	l.length = max(l.length, a.wait.settings.asked()) // whether it is answered or not
 	writes := int(l.writes)
@@ -109,7 +116,7 @@ func (a *rwAttempt) deeper(l *lease) scripted {
 	} else {
 		reads++
 	}
-	return l.protocol.(rwProtocol).enter(reads, writes, l.seq, a.wait.settings.asked())
+	return l.protocol.(rwProtocol).enter(reads, writes, l.seq, a.wait.settings.asked()), nil
 }
 
 // newestThat picks the newest level that writes, or that reads; nil when there is none.

@@ -24,7 +24,7 @@ func newVigil(c *Client, all, awake func() time.Duration) *vigil {
 // the user's logger.
 func (v *vigil) look() {
 	follows := v.notice()
-	if follows == nil {
+	if len(follows) == 0 {
 		return
 	}
 	v.client.logger.Warn("relock: the machine was suspended, all holds are lost")
@@ -54,7 +54,8 @@ func (l *lease) look() {
 	}
 }
 
-// since says whether the machine has slept since then.
+// since says whether the machine has slept since then, when a request was sent. Who sends one looks before: a sleep counts from when it was
+// noticed, and one that was over by then takes no grant away.
 func (v *vigil) since(then time.Time) bool {
 	v.look()
 	v.mu.Lock()

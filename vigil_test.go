@@ -1,6 +1,7 @@
 package relock
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,6 +137,72 @@ func TestGrantOverASleep(t *testing.T) {
 	c.vigil.look()
 	require.ErrorIs(t, resultWithin(t, result, queuePatience), errLate)
 	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
+}
+
+// A sleep that was over before the request was sent takes no grant away, though nobody has noticed it before.
+func TestGrantAfterASleep(t *testing.T) {
+	t.Parallel()
+	servers := newRedServers(t, 3)
+	for name, newLock := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, sleep := sleepy(t, servers[0])
+			c.vigil.once.Do(func() {}) // nobody looks but who asks
+			for range 2 {
+				sleep(time.Hour)
+				h, err := newLock(name, c).TryAcquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, h.Err())
+				require.NoError(t, h.Unlock(t.Context()))
+			}
+		})
+	}
+	t.Run("RWLock", func(t *testing.T) {
+		t.Parallel()
+		c, sleep := sleepy(t, servers[0])
+		sleep(time.Hour)
+		require.NoError(t, NewRWLock("rw", c).TryRLock(t.Context()))
+	})
+	t.Run("MultiLock", func(t *testing.T) {
+		t.Parallel()
+		c, sleep := sleepy(t, servers[0])
+		sleep(time.Hour)
+		require.NoError(t, NewMultiLock([]string{"a", "b"}, c).TryLock(t.Context()))
+	})
+	t.Run("RedLock", func(t *testing.T) {
+		t.Parallel()
+		var clients []*Client
+		for _, s := range servers {
+			c, sleep := sleepy(t, s)
+			clients = append(clients, c)
+			sleep(time.Hour)
+		}
+		require.NoError(t, NewRedLock("red", clients, WithMaxLease(redLease), WithWatchdog(redLease)).TryLock(t.Context()))
+	})
+}
+
+// Nor is a level whose request was sent before the sleep.
+func TestLevelOverASleep(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	for script, newLock := range map[*Script]func(c *Client) anyLock{
+		reentrantEnterScript: func(c *Client) anyLock { return NewReentrantLock("k", c, WithOwner("me")) },
+		rwEnterScript:        func(c *Client) anyLock { return NewRWLock("k", c, WithOwner("me")) },
+	} {
+		t.Run(fmt.Sprintf("%T", newLock(nil)), func(t *testing.T) {
+			t.Parallel()
+			proxy := faults.Start(t, s.Network, s.Address)
+			c, sleep := sleepy(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+			c.vigil.once.Do(func() {}) // nobody looks but who asks
+			l := newLock(c)
+			require.NoError(t, l.Lock(t.Context()))
+			proxy.On(faults.Script(script.sha), 1, faults.Delay(100*time.Millisecond))
+			result := async(t, func() error { return l.Lock(t.Context()) })
+			require.True(t, proxy.Await(faults.Script(script.sha), 1, queuePatience))
+			sleep(time.Hour)
+			require.ErrorIs(t, resultWithin(t, result, queuePatience), ErrLockLost)
+		})
+	}
 }
 
 // The machine's own clocks show no sleep where there was none.

@@ -1,4 +1,5 @@
--- Go one level deeper into a read/write lock that is ours. Who reads may write only while nobody else reads. Never makes a hold.
+-- Go one level deeper into a read/write lock that is ours. Who reads may write only while nobody else reads; who wants no level that writes
+-- goes on as one that reads. Never makes a hold.
 --
 -- KEYS    see rw.lua
 -- ARGV[1] hold id   ARGV[2], ARGV[3] levels wanted that read and that write   ARGV[4] number of this change   ARGV[5] lease in ms
@@ -31,6 +32,11 @@ if seq > known then
     redis.call('ZADD', KEYS[1], text(at), 'w:' .. ARGV[1])
     redis.call('ZREM', KEYS[1], 'r:' .. ARGV[1])
     redis.call('ZREMRANGEBYSCORE', KEYS[1], 1, text(now))
+  elseif writes == 0 and entry == 'w' then
+    -- The release of the last level that wrote was overtaken. Who waits to read finds out by the next poll.
+    entry = 'r'
+    redis.call('ZADD', KEYS[1], text(at), 'r:' .. ARGV[1])
+    redis.call('ZREM', KEYS[1], 'w:' .. ARGV[1])
   end
 end
 if writes > 0 and entry == 'r' then

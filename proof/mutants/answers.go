@@ -55,8 +55,8 @@ var answerFaults = []mutant{
 	{
 		name: "poll: that cannot be sent wakes nobody",
 		file: "poll.go",
-		old:  "		case o.sent.IsZero():\n			l.wakeFirst()",
-		new:  "		case o.sent.IsZero():",
+		old:  "		case o.sent.IsZero() || o.unanswered():\n			l.wakeFirst()",
+		new:  "		case o.sent.IsZero() || o.unanswered():",
 		test: "TestWaiterWhoseClientConnectsSlowly",
 	},
 	{
@@ -212,5 +212,19 @@ var answerFaults = []mutant{
 		old:  "l.lose(ErrClosed)",
 		new:  "_ = l",
 		test: "TestClose",
+	},
+	{
+		name: "release: the words of newer servers for keys without permission are not known",
+		file: "script.go",
+		old:  "strings.HasPrefix(string(line), \"NOPERM No permissions to access a key\")",
+		new:  "false",
+		test: "TestNeedsAlone",
+	},
+	{
+		name: "denied: the words of newer servers for a command in a script are not known",
+		file: "classify.go",
+		old:  "		strings.HasPrefix(text, \"ERR ACL failure in script: \") || // since Redis 7.2\n",
+		new:  "",
+		test: "TestErrorLinesOfEachServer",
 	},
 }

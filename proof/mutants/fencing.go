@@ -81,8 +81,8 @@ var fenceFaults = []mutant{
 	{
 		name: "replicas: one who reads may write without any",
 		file: "rw_attempt.go",
-		old:  "l.ask(ctx, s, a.deeper(l))",
-		new:  "c.eval(ctx, ofLease(s.lease), a.deeper(l))",
+		old:  "l.ask(ctx, s, deeper)",
+		new:  "c.eval(ctx, ofLease(s.lease), deeper)",
 		test: "TestUpgradeWaitsForReplicas",
 	},
 	{

@@ -241,4 +241,11 @@ var waitFaults = []mutant{
 		new:  "  local counted = ':1'\n  heard = 1\n",
 		test: "TestQueueScriptPulse",
 	},
+	{
+		name: "queue: one that comes more often shortens the queue of another",
+		file: "lua/queue.lua",
+		old:  "math.max(12 * period / 1000, 12000, redis.call('PTTL', key))",
+		new:  "math.max(12 * period / 1000, 12000)",
+		test: "TestQueueScriptStay",
+	},
 }

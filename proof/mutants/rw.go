@@ -164,4 +164,11 @@ var rwFaults = []mutant{
 		new:  "",
 		test: "TestRWLockOwners",
 	},
+	{
+		name: "read/write: one more level that reads leaves a hold that wrote as it is",
+		file: "lua/rw_enter.lua",
+		old:  "elseif writes == 0 and entry == 'w' then",
+		new:  "elseif writes < 0 then",
+		test: "TestRWScriptCopiesOfChanges",
+	},
 }

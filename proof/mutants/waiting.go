@@ -80,4 +80,18 @@ var clientFaults = []mutant{
 		new:  "o.reply == int64(answerOther) //",
 		test: "TestReleaseIsSentTwice",
 	},
+	{
+		name: "poll: answers that come too late wake nobody",
+		file: "poll.go",
+		old:  "case o.sent.IsZero() || o.unanswered():",
+		new:  "case o.sent.IsZero():",
+		test: "TestWaiterWhosePollsAreAnsweredLate",
+	},
+	{
+		name: "poll: comes as often as a call wanted it that has left",
+		file: "queue.go",
+		old:  "		w.line.pace()\n",
+		new:  "",
+		test: "TestPollForgetsAHastyCall",
+	},
 }
