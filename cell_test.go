@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	answerLimit  = 500 * time.Millisecond // WithCommandTimeout, where an answer is waited for in vain
+	answerLimit  = 800 * time.Millisecond // WithCommandTimeout, where an answer is waited for in vain
 	cleanWithin  = time.Second            // a message that is lost or late leaves nothing behind for longer
 	cellLease    = 10 * time.Second       // long enough that none ends and none is renewed within a cell
 	cellPatience = 5 * time.Second        // for what must happen, at some time

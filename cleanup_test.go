@@ -13,7 +13,7 @@ import (
 // A late copy of an acquire takes the key for the lease that it asks for, so the clean-up after it does not last as long as an Extend.
 func TestExtendDoesNotProlongTheCleanUp(t *testing.T) {
 	t.Parallel()
-	const lease = 1500 * time.Millisecond
+	const lease = 3 * time.Second
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})

@@ -31,6 +31,7 @@ func (p *poll) next(time.Time) (scripted, bool) {
 	if len(l.waits) == 0 {
 		return scripted{}, false
 	}
+	l.pace()
 	args := []any{q.client.identity.id, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
 	scripts := l.waits[0].scripts()

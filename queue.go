@@ -120,15 +120,15 @@ func (q *queue) add(w *queued, ticket string, left time.Duration, others int64) 
 	defer q.mu.Unlock()
 	q.feed.start()
 	w.line.remote, w.line.held = others > 0, true
-	l := w.line
+	l, s := w.line, w.settings
 	if w.ticket == "" {
 		l.waits = append(l.waits, w)
 	}
 	w.ticket = ticket
 	if l.poll == nil {
-		l.poll = newJob(&poll{line: l})
+		l.poll, l.interval, l.period = newJob(&poll{line: l}), s.poll, s.period()
 	}
-	l.pace()
+	l.interval, l.period = min(l.interval, s.poll), min(l.period, s.period())
 	at := time.Now()
 	if w.epoch == q.feed.epoch {
 		at = at.Add(l.nextPoll(left))
@@ -148,11 +148,11 @@ func (q *queue) forget(w *queued) {
 	delete(q.waits, w.hold)
 	if i := slices.Index(w.line.waits, w); i >= 0 {
 		w.line.waits = slices.Delete(w.line.waits, i, i+1)
-		w.line.pace()
 	}
 }
 
-// pace has the line's poll come as often as the call needs it that needs it most; mu is held. Without one it goes on as before.
+// pace has the line's polls come as often as the call needs them that needs them most, of those that it has; mu is held. It is for the poll
+// that is about to be sent: the server expects the next one after the period that it is told.
 func (l *line) pace() {
 	for i, w := range l.waits {
 		s := w.settings

@@ -202,7 +202,6 @@ func (l *line) restore(s *lockSettings) (place, left *queued) {
 	}
 	l.queue.waits[place.hold] = place
 	l.waits = slices.Insert(l.waits, 0, place)
-	l.pace()
 	at := time.Now()
 	if at.Sub(l.spared) < l.interval {
 		at = at.Add(l.nextPoll(-1))

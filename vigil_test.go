@@ -196,7 +196,7 @@ func TestLevelOverASleep(t *testing.T) {
 			c.vigil.once.Do(func() {}) // nobody looks but who asks
 			l := newLock(c)
 			require.NoError(t, l.Lock(t.Context()))
-			proxy.On(faults.Script(script.sha), 1, faults.Delay(100*time.Millisecond))
+			proxy.On(faults.Script(script.sha), 1, faults.Delay(time.Second))
 			result := async(t, func() error { return l.Lock(t.Context()) })
 			require.True(t, proxy.Await(faults.Script(script.sha), 1, queuePatience))
 			sleep(time.Hour)

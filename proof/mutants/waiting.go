@@ -89,8 +89,8 @@ var clientFaults = []mutant{
 	},
 	{
 		name: "poll: comes as often as a call wanted it that has left",
-		file: "queue.go",
-		old:  "		w.line.pace()\n",
+		file: "poll.go",
+		old:  "	l.pace()\n",
 		new:  "",
 		test: "TestPollForgetsAHastyCall",
 	},
