@@ -64,7 +64,7 @@ func TestCutOffHolderBelievesNoLonger(t *testing.T) {
 	group.Wait()
 	t.Logf("%d of %d holds overlapped, %d of %d sessions did", overlaps, cutOffs, controls, sessions)
 	assert.Zero(t, overlaps, "by %v", worst)
-	assert.GreaterOrEqual(t, cutOffs, 50)
+	assert.GreaterOrEqual(t, cutOffs, sessions, "fewer than of the control: the machine hardly runs")
 	assert.Positive(t, controls, "the control does not overlap: this test could not fail")
 }
 
