@@ -151,15 +151,12 @@ func (q *queue) forget(w *queued) {
 	}
 }
 
-// pace has the line's polls come as often as the call needs them that needs them most, of those that it has; mu is held. It is for the poll
+// pace has the line's polls come as often as the call needs them that needs them most, of those that it has, which are one at least; mu is held. It is for the poll
 // that is about to be sent: the server expects the next one after the period that it is told.
 func (l *line) pace() {
-	for i, w := range l.waits {
-		s := w.settings
-		if i == 0 {
-			l.interval, l.period = s.poll, s.period()
-		}
-		l.interval, l.period = min(l.interval, s.poll), min(l.period, s.period())
+	l.interval, l.period = l.waits[0].settings.poll, l.waits[0].settings.period()
+	for _, w := range l.waits[1:] {
+		l.interval, l.period = min(l.interval, w.settings.poll), min(l.period, w.settings.period())
 	}
 }
 

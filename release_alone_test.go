@@ -17,20 +17,22 @@ const (
 	noKeys72 = "NOPERM No permissions to access a key"                                           // and newer
 )
 
-// A Cluster that moves the slot of a lock refuses scripts that name three keys of it.
+// A Cluster that moves the slot of a lock refuses scripts that name three keys of it, as does a server that permits the lock's alone.
 func TestReleaseWhileTheSlotMoves(t *testing.T) {
 	t.Parallel()
 	s := newFaultServer(t)
 	for kind, r := range requestsOf {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			c := newCell(t, s, WithCommandTimeout(4*answerLimit))
-			c.proxy.On(r.release, 1, faults.ErrorLine(tryAgain))
-			h := c.take(kind)
-			require.NoError(t, h.Unlock(t.Context()))
-			requireFree(t, s, c.client, cellKey)
-			require.Equal(t, 2, c.proxy.Count(r.release), "the second for the lock alone")
-		})
+		for _, refusal := range []string{tryAgain, noKeys70, noKeys72} {
+			t.Run(kind+", "+refusal, func(t *testing.T) {
+				t.Parallel()
+				c := newCell(t, s, WithCommandTimeout(4*answerLimit))
+				c.proxy.On(r.release, 1, faults.ErrorLine(refusal))
+				h := c.take(kind)
+				require.NoError(t, h.Unlock(t.Context()))
+				requireFree(t, s, c.client, cellKey)
+				require.Equal(t, 2, c.proxy.Count(r.release), "the second for the lock alone")
+			})
+		}
 		t.Run(kind+", in the background", func(t *testing.T) {
 			t.Parallel()
 			c := newCell(t, s, WithCommandTimeout(4*answerLimit))
@@ -77,21 +79,4 @@ func TestNeedsAlone(t *testing.T) {
 		require.Equal(t, needs, needsAlone(explain(redis.Error(line))), line)
 	}
 	require.False(t, needsAlone(io.EOF))
-}
-
-// Newer servers say in other words that only the lock's key is permitted.
-func TestReleaseWithTheLocksKeyAloneOnNewerServers(t *testing.T) {
-	t.Parallel()
-	s := newFaultServer(t)
-	for kind, r := range requestsOf {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			c := newCell(t, s, WithCommandTimeout(4*answerLimit))
-			c.proxy.On(r.release, 1, faults.ErrorLine(noKeys72))
-			h := c.take(kind)
-			require.NoError(t, h.Unlock(t.Context()))
-			requireFree(t, s, c.client, cellKey)
-			require.Equal(t, 2, c.proxy.Count(r.release), "the second for the lock alone")
-		})
-	}
 }

@@ -96,11 +96,9 @@ func (s scripted) after(err error) (request, bool) {
 // Redis 6.2 and 7.0, or of 7.2 and newer. A command in a script is refused in others.
 func needsAlone(err error) bool {
 	line, ok := errorLine(err)
-	if !ok {
-		return false
-	}
-	return code(line) == "TRYAGAIN" || strings.HasPrefix(string(line), "NOPERM ") &&
-		(strings.Contains(string(line), "the keys used as arguments") || strings.HasPrefix(string(line), "NOPERM No permissions to access a key"))
+	return ok && (code(line) == "TRYAGAIN" ||
+		isDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
+		strings.HasPrefix(string(line), "NOPERM No permissions to access a key"))
 }
 
 // The scripts of the locks, and what they share. What each does, and its keys, arguments and answers, stand at the

@@ -181,7 +181,7 @@ func TestGrantAfterASleep(t *testing.T) {
 	})
 }
 
-// Nor is a level whose request was sent before the sleep.
+// A level whose request was sent before the sleep is not believed either.
 func TestLevelOverASleep(t *testing.T) {
 	t.Parallel()
 	s := newFaultServer(t)

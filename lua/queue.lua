@@ -95,8 +95,9 @@ local function beat(client, period)
   return heard
 end
 
--- stay keeps queue and beats for a while after the last beat, and for as long as one who comes more rarely needs them. It comes after what is written to the key: where the server's clock is set
--- back while a script runs, Redis before 7.2 takes an expiry that was set meanwhile for over, and makes anew, without one, what is written to.
+-- stay keeps queue and beats for a while after the last beat, and for as long as one who comes more rarely needs them. It comes after what is
+-- written to the key: where the server's clock is set back while a script runs, Redis before 7.2 takes an expiry that was set meanwhile for
+-- over, and makes anew, without one, what is written to.
 local function stay(key, period)
   return redis.call('PEXPIRE', key, text(math.max(12 * period / 1000, 12000, redis.call('PTTL', key))))
 end
