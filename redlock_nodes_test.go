@@ -1,6 +1,7 @@
 package relock
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -18,18 +19,14 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.proxies[0].Refuse()
 	b.proxies[3].Stall()
 	fastest := time.Hour
-	for range 50 { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
+	for i := 0; i < 50 && fastest >= 90*time.Millisecond; i++ { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
 		start := time.Now()
-		require.NoError(t, l.Lock(t.Context()))
+		h := acquireWithQuorum(t, l)
 		fastest = min(fastest, time.Since(start))
-		require.NoError(t, l.Unlock(t.Context()))
-		if fastest < 90*time.Millisecond {
-			break
-		}
+		require.NoError(t, h.Unlock(t.Context()))
 	}
 	require.Less(t, fastest, 90*time.Millisecond)
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquireWithQuorum(t, l)
 	time.Sleep(3 * redLease / 2)
 	require.NoError(t, h.Err(), "a quorum is renewed")
 	require.NoError(t, h.Extend(t.Context(), redLease))
@@ -39,6 +36,18 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.proxies[0].Accept()
 	b.proxies[3].Resume()
 	b.requireFree(2 * redLease)
+}
+
+// acquireWithQuorum tries again where a node more than the absent ones was too busy to answer in time.
+func acquireWithQuorum(t *testing.T, l *RedLock) (h Hold) {
+	t.Helper()
+	err := ErrQuorum
+	eventually(t, queuePatience, func() bool {
+		h, err = l.Acquire(t.Context())
+		return !errors.Is(err, ErrQuorum)
+	}, "a quorum")
+	require.NoError(t, err)
+	return h
 }
 
 // What a node grants later than the others becomes part of the hold, or is given back when that is over.

@@ -28,7 +28,7 @@ type variant struct {
 
 const (
 	// silence is the command timeout where there is no answer, which a cell has to wait for.
-	silence = time.Second
+	silence = 2 * time.Second
 	// extension is longer than the lease.
 	extension = 12 * time.Second
 )
@@ -115,7 +115,7 @@ func (op variant) patience(f fault) time.Duration {
 	case !f.silent:
 		return cellPatience
 	case op.releases:
-		return 3 * silence
+		return 3 * silence / 2
 	}
 	return silence
 }
