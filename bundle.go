@@ -116,7 +116,8 @@ func (b *bundle) settle() (follow func()) {
 	if !b.open || l.over != nil {
 		return func() {}
 	}
-	if until := b.until(); !until.IsZero() {
+	// A grant or a renewal that comes after the end revives nothing, though no timer has told of it yet: others had the lock, maybe.
+	if until := b.until(); !until.IsZero() && time.Until(l.until) > 0 {
 		l.until = until
 		return func() {}
 	}

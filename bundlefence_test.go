@@ -47,6 +47,16 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 	require.Equal(t, before, b.do("GET", counters[0]))
 }
 
+// A counter that is something else makes no hold, and is left as it is.
+func TestMultiScriptNoHoldWithoutItsToken(t *testing.T) {
+	b := newMultiScripts(t, redistest.Shared(t), 6)
+	b.do("LPUSH", b.keys[4], "something else")
+	_, err := b.try(b.keys, plain1, 60_000, 0, "", 3)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, int64(1), b.do("EXISTS", redis.Args{}.AddFlat(b.keys)...))
+	require.Equal(t, int64(1), b.do("LLEN", b.keys[4]))
+}
+
 // Inspect tells the token of a hold of several keys as that of any other.
 func TestInspectTellsTheTokenOfAMultiLock(t *testing.T) {
 	t.Parallel()

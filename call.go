@@ -45,6 +45,11 @@ func errorLine(err error) (redis.Error, bool) {
 
 func (o outcome) unanswered() bool { return !o.sent.IsZero() && !o.answered }
 
+// unconnected says that it was not sent because connecting took too long.
+func (o outcome) unconnected() bool {
+	return o.sent.IsZero() && (errors.Is(o.err, errTimeout) || isTimeout(o.err))
+}
+
 // broke says that the connection was cut under the command: another one may do.
 func (o outcome) broke() bool {
 	return o.unanswered() && o.left == nil && !errors.Is(o.err, errTimeout) && !isTimeout(o.err) && isNetwork(o.err)

@@ -94,9 +94,9 @@ func code(line redis.Error) string {
 	return word
 }
 
-// isFull says that the server has no connection free.
+// isFull says that the server has no connection free: "reached", or "+ cluster connections reached" where it is part of a cluster.
 func isFull(line redis.Error) bool {
-	return strings.HasPrefix(string(line), "ERR max number of clients reached")
+	return strings.HasPrefix(string(line), "ERR max number of clients ")
 }
 
 func isDenied(line redis.Error) bool {

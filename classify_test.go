@@ -53,6 +53,7 @@ func TestIsRetryableErr(t *testing.T) {
 		{"TRYAGAIN", line("TRYAGAIN Multiple keys request during rehashing of slot"), true},
 		{"MASTERDOWN", line("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), true},
 		{"full server", line("ERR max number of clients reached"), true},
+		{"full server of a cluster", line("ERR max number of clients + cluster connections reached"), true},
 		{"code alone", line("LOADING"), true},
 
 		{"canceled", context.Canceled, false},

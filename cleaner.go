@@ -29,9 +29,10 @@ type cleanup struct {
 	gap     time.Duration // the next pause, from sending to sending
 
 	// Of the cleaner's goroutine.
-	settled bool     // the doubt was settled before the sending under way
-	sending scripted // that
-	tries   int      // that were sent, and may have been executed
+	settled bool          // the doubt was settled before the sending under way
+	sending scripted      // that
+	tries   int           // that were sent, and may have been executed
+	connect time.Duration // what connecting may take where that takes longer than an answer may; 0 where it does not
 
 	answer   outcome       // the first answer
 	first    bool          // it answered the first sending
@@ -50,7 +51,16 @@ func newCleanup(key string, lease, late time.Duration, d doubt, release func(tim
 	return c
 }
 
-func (c *cleanup) limit() time.Duration { return cleanLimit }
+func (c *cleanup) limit() time.Duration { return max(cleanLimit, c.connect) }
+
+// allow gives connecting twice as long after each time that it took too long: without a connection nothing is ever released.
+func (c *cleanup) allow(o outcome) {
+	if !o.unconnected() {
+		c.connect = 0
+		return
+	}
+	c.connect = min(2*max(c.connect, minConnect), c.client.config.dialTimeout)
+}
 
 func (c *cleanup) next(now time.Time) (scripted, bool) {
 	if now.After(c.giveUp) {
@@ -65,6 +75,7 @@ func (c *cleanup) next(now time.Time) (scripted, bool) {
 // took keeps the first answer and says when to send again. Only the answer to a release that was sent after
 // the doubt had settled ends the job early: one that was sent before may have overtaken the request in doubt.
 func (c *cleanup) took(o outcome) (time.Time, bool) {
+	c.allow(o)
 	if !o.sent.IsZero() && !isReadOnly(o.err) {
 		c.tries++
 	}

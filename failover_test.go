@@ -99,7 +99,11 @@ func replicate(t testing.TB, replica, master *redistest.Server) {
 
 // info is a field of INFO replication.
 func info(t testing.TB, s *redistest.Server, field string) string {
-	text, err := redis.String(s.Do(t, "INFO", "replication"), nil)
+	return infoOf(t, s, "replication", field)
+}
+
+func infoOf(t testing.TB, s *redistest.Server, section, field string) string {
+	text, err := redis.String(s.Do(t, "INFO", section), nil)
 	require.NoError(t, err)
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {

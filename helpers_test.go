@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.skip", "^Example")
 	}
 	code := m.Run()
+	redCellar.close()
 	stop()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "goroutines are left:", err)

@@ -18,15 +18,15 @@ type job struct {
 	at      time.Time
 	limit   time.Duration // as counted in worker.limits; 0 while it is not
 	index   int32         // in the heap, -1 while it is not there
-	missed  int32         // answers in a row that did not come in time; of the worker's goroutine
+	missed  int32         // answers or connections in a row that did not come in time; of the worker's goroutine
 	removed bool          // by remove; a job under way is then not put back
 }
 
 func newJob(t task) *job { return &job{task: t, index: -1} }
 
-// heard counts the answers in a row that did not come in time.
+// heard counts the answers in a row that did not come in time, and the connections.
 func (j *job) heard(o outcome) {
-	if !o.unanswered() || o.broke() {
+	if late := o.unanswered() && !o.broke() || o.unconnected(); !late {
 		j.missed = 0
 		return
 	}

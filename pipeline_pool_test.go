@@ -95,8 +95,9 @@ func serveText(t testing.TB, text string, requests int) *redistest.Server {
 func TestRefusedSharedConnection(t *testing.T) {
 	t.Parallel()
 	for text, retryable := range map[string]bool{
-		"DENIED Redis is running in protected mode": false,
-		"ERR max number of clients reached":         true,
+		"DENIED Redis is running in protected mode":               false,
+		"ERR max number of clients reached":                       true,
+		"ERR max number of clients + cluster connections reached": true,
 	} {
 		c := sharing(newTestClient(t, serveText(t, "-"+text+"\r\n", 0)))
 		var group sync.WaitGroup

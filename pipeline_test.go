@@ -128,6 +128,55 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
 }
 
+// A connection that has rested for longer than an answer may take owes none: it is as good for the second of a burst, who comes before the
+// first has written, as for the first.
+func TestBurstAfterARest(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	s := b.client.driver.(*poolDriver).shared.stream
+	s.mu.Lock()
+	s.writing = true // as if the first of them were about to
+	s.quiet = s.quiet.Add(-2 * defaultCommandTimeout)
+	s.mu.Unlock()
+	var burst []<-chan error
+	for n := range 3 {
+		burst = append(burst, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
+	}
+	eventually(t, queuePatience, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting) == len(burst)
+	}, "wait to be written")
+	s.more <- struct{}{}
+	for _, sent := range burst {
+		require.NoError(t, resultWithin(t, sent, queuePatience))
+	}
+	require.Equal(t, 1, b.dials())
+}
+
+// One that grows too old meanwhile has the whole time for the answers to what it took.
+func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	s := b.client.driver.(*poolDriver).shared.stream
+	s.mu.Lock()
+	s.writing = true // as if somebody were about to
+	s.quiet = s.quiet.Add(-2 * defaultCommandTimeout)
+	s.mu.Unlock()
+	sent := async(t, func() error { return b.send(context.Background(), limits{}, "taken").err })
+	eventually(t, queuePatience, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting) == 1
+	}, "waits to be written")
+	require.False(t, s.usable(0, time.Nanosecond), "too old")
+	time.Sleep(50 * time.Millisecond) // nothing is to happen
+	s.more <- struct{}{}
+	require.NoError(t, resultWithin(t, sent, queuePatience))
+}
+
 // Belief counts from before the request is on its way, whoever writes it.
 func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 	t.Parallel()

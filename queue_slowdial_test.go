@@ -28,6 +28,24 @@ func TestWaiterWhoseClientConnectsSlowly(t *testing.T) {
 	require.NoError(t, resultWithin(t, waits, queuePatience))
 }
 
+// Where connecting takes longer than the cleaner waits for an answer, it takes the time that it needs: what was not answered is given back.
+func TestCleanerConnectsSlowly(t *testing.T) {
+	t.Parallel()
+	s := newFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithDatabase(1))
+	lock := NewRedisLock("k", c)
+	require.NoError(t, lock.Lock(t.Context()))
+	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(minConnect+700*time.Millisecond))
+	proxy.On(faults.Script(releaseScript.sha), 1, faults.CutBefore)
+	start := time.Now()
+	require.ErrorIs(t, lock.Unlock(t.Context()), ErrUnconfirmed)
+	other := NewRedisLock("k", sibling(t, s, c, WithDatabase(1)), WithBlock())
+	require.NoError(t, other.Lock(t.Context()))
+	require.Less(t, time.Since(start), defaultLease/2, "it waited for the end of the lease")
+	require.NoError(t, other.Unlock(t.Context()))
+}
+
 // Where no message comes, and polls are answered later than they wait for, a waiter asks by itself: it has the whole command timeout.
 func TestWaiterWhosePollsAreAnsweredLate(t *testing.T) {
 	t.Parallel()

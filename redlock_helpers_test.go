@@ -24,13 +24,10 @@ type redBench struct {
 	prefix  string
 }
 
-// newRedServers starts n servers and waits until they have been up for longer than redLease.
+// newRedServers are n servers that have been up for longer than redLease.
 func newRedServers(t testing.TB, n int) []*redistest.Server {
 	t.Helper()
-	var all []*redistest.Server
-	for range n {
-		all = append(all, taught(t, redistest.Start(t)))
-	}
+	all := redCellar.take(t, n)
 	for _, s := range all {
 		awaitUp(t, s)
 	}

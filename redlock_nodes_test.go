@@ -77,6 +77,31 @@ func TestRedLockLateGrants(t *testing.T) {
 	b.requireFree(time.Second)
 }
 
+// A node that grants after the belief in the hold has ended revives nothing, though the timer of the part that ended it is late: meanwhile
+// others had the lock, maybe.
+func TestRedLockGrantAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3))
+	l := b.patient()
+	b.meet(l)
+	b.proxies[2].Stall()
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	bundle := h.(*level).lease.parts
+	first := bundle.there()[0].hold.lease
+	first.mu.Lock()
+	first.until = time.Now().Add(50 * time.Millisecond) // its timer comes much later
+	first.mu.Unlock()
+	bundle.reckon()
+	require.NoError(t, h.Err())
+	time.Sleep(time.Until(h.ValidUntil()) + time.Millisecond)
+	b.proxies[2].Resume()
+	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "the late grant")
+	require.ErrorIs(t, h.Err(), ErrLockLost)
+	require.Error(t, h.Context().Err())
+	b.requireFree(queuePatience)
+}
+
 // A node that is lost leaves the hold as it is while there is a quorum. It does not come back to it.
 func TestRedLockLosesNodes(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -49,12 +50,24 @@ func (c *confirmation) longest() time.Duration {
 func (c *confirmation) judge(reply any, err error) error {
 	got, err := redis.Int64(reply, err)
 	switch {
+	case isDemoted(err):
+		return errDemoted
 	case err != nil:
 		return err
 	case got < int64(c.replicas):
 		return errTooFewReplicas{got}
 	}
 	return nil
+}
+
+// errDemoted is a lock that nobody knows the replicas of.
+var errDemoted = fmt.Errorf("%w: the server has become a replica itself", ErrReplicas)
+
+// isDemoted says that the server has become a replica since it has answered the request. It is no READONLY, which has done nothing: what was
+// taken has to be given back.
+func isDemoted(err error) bool {
+	line, ok := errorLine(err)
+	return ok && (code(line) == "UNBLOCKED" || strings.HasPrefix(string(line), "ERR WAIT cannot be used with replica"))
 }
 
 // confirm follows a request that was answered on the connection. What took nothing needs no replica.

@@ -335,3 +335,34 @@ func TestUpgradeWaitsForReplicas(t *testing.T) {
 	require.NoError(t, l.RUnlock(t.Context()))
 	require.NoError(t, l.RUnlock(t.Context()))
 }
+
+// A master that becomes a replica while a call waits for replicas ends that wait: the call goes on at the new master.
+func TestMasterIsDemotedDuringTheWait(t *testing.T) {
+	t.Parallel()
+	v, master, replica := newPair(t)
+	replica.Do(t, "REPLICAOF", "NO", "ONE")
+	c, err := NewClient("tcp", v.address, "")
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	lock := NewRedisLock("k", c, WithBlock(), WithReplicas(1, 2*time.Second))
+	waits := async(t, func() error { return lock.Lock(t.Context()) })
+	eventually(t, queuePatience, func() bool { return infoOf(t, master, "clients", "blocked_clients") == "1" }, "no WAIT")
+	v.current.Store(replica)
+	replicate(t, master, replica)
+	require.NoError(t, resultWithin(t, waits, queuePatience))
+	require.Equal(t, int64(1), replica.Do(t, "EXISTS", keyOf(c, "k")))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// What has become a replica before it is asked for its own says so in other words. What it took is given back.
+func TestMasterIsDemotedBeforeTheWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Command("WAIT"), 1, faults.ErrorLine("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated."))
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	err := NewRedisLock("k", c, WithReplicas(1, time.Second)).Lock(t.Context())
+	require.ErrorIs(t, err, ErrReplicas)
+	require.True(t, IsRetryableErr(err))
+	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
+}

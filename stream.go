@@ -227,7 +227,10 @@ func (s *stream) heard(readOnly bool) {
 func (s *stream) retire() {
 	s.over = true
 	if s.end == nil {
-		left := s.driver.commandTimeout - time.Since(s.quiet)
+		left := s.driver.commandTimeout
+		if s.flight > 0 {
+			left -= time.Since(s.quiet)
+		}
 		s.end = time.AfterFunc(max(0, left), func() { s.cut(errTimeout) })
 	}
 }
@@ -250,8 +253,9 @@ func (s *stream) retireIfSilent(c *call, start time.Time) {
 // answer for longer than any call waits. 0 is no limit.
 func (s *stream) usable(idle, age time.Duration) bool {
 	s.mu.Lock()
-	quiet, busy := time.Since(s.quiet), s.flight > 0 || s.writing
-	if busy && quiet > s.driver.commandTimeout || !busy && idle > 0 && quiet > idle || age > 0 && time.Since(s.born) > age {
+	quiet, owes := time.Since(s.quiet), s.flight > 0
+	unused := !owes && !s.writing // who is about to write after a long rest has not noted it yet
+	if owes && quiet > s.driver.commandTimeout || unused && idle > 0 && quiet > idle || age > 0 && time.Since(s.born) > age {
 		s.retire()
 	}
 	served, usable := s.isServed(), !s.over

@@ -66,16 +66,23 @@ func explain(err error) error {
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted, codes.Internal:
 		return passing{err}
 	case codes.Canceled:
+		if strings.Contains(err.Error(), "RST_STREAM") {
+			return passing{err} // somebody between has ended its stream
+		}
 		return fmt.Errorf("%w: %w", relock.ErrClosed, err) // the caller's client
 	}
-	if isDropped(err) {
+	if isPassing(err) {
 		return passing{err}
 	}
 	return err
 }
 
-// isDropped says that the leader took no proposals, since it was handing over: an error that etcd has no code for.
-func isDropped(err error) bool { return strings.Contains(err.Error(), "raft proposal dropped") }
+// isPassing says that a member took nothing, as it was stopping, or handing over, or is no leader any more: errors that etcd has no code for.
+func isPassing(err error) bool {
+	return slices.ContainsFunc([]string{"raft proposal dropped", "raft: stopped", "not a primary lessor"}, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	})
+}
 
 func isDenied(err error) bool {
 	switch codeOf(err) {

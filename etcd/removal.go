@@ -165,9 +165,13 @@ func (r *removal) verdict(found bool) error {
 // giveUp ends an Unlock that was not answered.
 func (r *removal) giveUp(err error) error {
 	l := r.locker
-	if l.life.Err() != nil || errors.Is(err, relock.ErrClosed) {
+	if l.life.Err() != nil {
 		r.finish(false)
 		return relock.ErrClosed // the lease is being given back, and the key with it
+	}
+	if errors.Is(err, relock.ErrClosed) { // the caller's client, as it says: should it live, the key must not stay
+		l.clean(r)
+		return relock.ErrClosed
 	}
 	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())
 	l.clean(r)

@@ -46,7 +46,15 @@ local granted = {1}
 if #KEYS > locks then
   local t = redis.call('TIME')
   local drawn = t[1] * 1000000 + t[2]
-  local lasts = redis.call('MGET', unpack(KEYS, locks + 1))
+  local lasts, counters = redis.call('MGET', unpack(KEYS, locks + 1)), 0
+  for i = 1, locks do
+    if lasts[i] then
+      counters = counters + 1
+    end
+  end
+  if redis.call('EXISTS', unpack(KEYS, locks + 1)) > counters then
+    return redis.error_reply('WRONGTYPE relock: multi_acquire: the counter of fencing tokens of a lock is something else')
+  end
   for i = 1, locks do
     local last = tonumber(lasts[i])
     if last and last >= drawn then

@@ -201,6 +201,28 @@ func TestUnlockUnconfirmed(t *testing.T) {
 	})
 }
 
+// Who ends streams between the client and the server closes no client: an Unlock goes on in the background, and a Lock goes on. So it does
+// where a member is stopping.
+func TestStreamsAreCancelled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.clientWith(t, clientv3.Config{DialOptions: f.dial(), MaxUnaryRetries: 1}), opts...)
+		hold := lock(t, l, "key")
+		f.on("Txn", 0, cancelStream)
+		require.ErrorIs(t, hold.Unlock(limited(t)), relock.ErrUnconfirmed)
+		f.clear()
+		noKeys(t, 2*time.Second, c.client(t), "key")
+		require.NoError(t, newestOf(t, l).Err())
+		for _, a := range []action{cancelStream, stopping} {
+			f.on("Txn", 1, a)
+			unlock(t, lock(t, l, "key"))
+			f.clear()
+		}
+	})
+}
+
 func newestOf(t testing.TB, l *etcdlock.Locker) relock.Hold {
 	t.Helper()
 	return lock(t, l, "another")

@@ -39,6 +39,8 @@ const (
 	answerLate            // it is executed; the client hears so once the faults are let go
 	noSpace               // it is executed; the client is told that there was no space left
 	calmed                // it is executed; the client is told that somebody between has ended its stream
+	cancelStream          // it does not reach the server; the client is told that somebody between has cancelled its stream
+	stopping              // it is not executed; the client is told that the member was stopping
 )
 
 type rule struct {
@@ -99,8 +101,10 @@ func (f *faults) take(method string) (action, *rule) {
 }
 
 var (
-	errCut    = status.Error(codes.Unavailable, "connection was cut")
-	errCalmed = status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
+	errCut       = status.Error(codes.Unavailable, "connection was cut")
+	errCancelled = status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
+	errStopping  = status.Error(codes.Unknown, "raft: stopped")
+	errCalmed    = status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
 )
 
 func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -108,6 +112,10 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	switch a {
 	case refuse:
 		return errCut
+	case cancelStream:
+		return errCancelled
+	case stopping:
+		return errStopping
 	case dropAnswer:
 		_ = invoke(ctx, method, req, reply, cc, opts...)
 		return errCut

@@ -208,4 +208,18 @@ var cleanUpFaults = []mutant{
 		new:  "",
 		test: "TestMaxHold",
 	},
+	{
+		name: "cleaner: connecting has no more time than an answer",
+		file: "cleaner.go",
+		old:  "	c.connect = min(2*max(c.connect, minConnect), c.client.config.dialTimeout)\n",
+		new:  "	c.connect = 0\n",
+		test: "TestCleanerConnectsSlowly",
+	},
+	{
+		name: "replicas: a master that becomes a replica ends the call",
+		file: "replicas.go",
+		old:  "	case isDemoted(err):\n		return errDemoted\n",
+		new:  "",
+		test: "TestMasterIsDemotedDuringTheWait",
+	},
 }

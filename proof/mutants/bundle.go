@@ -171,4 +171,11 @@ var bundleFaults = []mutant{
 		new:  "b.name(r)",
 		test: "TestRedLockExtendBesideALostPart",
 	},
+	{
+		name: "bundle: a late grant revives a hold that has ended",
+		file: "bundle.go",
+		old:  "!until.IsZero() && time.Until(l.until) > 0 {",
+		new:  "!until.IsZero() {",
+		test: "TestRedLockGrantAfterTheEnd",
+	},
 }

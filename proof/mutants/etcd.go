@@ -312,4 +312,20 @@ var etcdFaults = []mutant{
 		in:   onRealEtcd,
 		test: "TestLateRequestAfterTheLossOfAMovedHold",
 	},
+	{
+		name: "etcd: a stream that somebody ends is a client that was closed",
+		file: "etcd/errors.go",
+		old:  "strings.Contains(err.Error(), \"RST_STREAM\") {\n			return passing",
+		new:  "strings.Contains(err.Error(), \"RST_STREAMS\") {\n			return passing",
+		in:   onRealEtcd,
+		test: "TestStreamsAreCancelled",
+	},
+	{
+		name: "etcd: a member that stops ends a Lock",
+		file: "etcd/errors.go",
+		old:  "\"raft: stopped\", ",
+		new:  "",
+		in:   onRealEtcd,
+		test: "TestStreamsAreCancelled",
+	},
 }

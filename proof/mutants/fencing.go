@@ -186,4 +186,11 @@ var inspectionFaults = []mutant{
 		new:  "if true {\n\t\tc.giveAllBack",
 		test: "TestReleaseOnClose",
 	},
+	{
+		name: "several locks: a counter that is something else is overwritten",
+		file: "lua/multi_acquire.lua",
+		old:  "unpack(KEYS, locks + 1)) > counters then",
+		new:  "unpack(KEYS, locks + 1)) < 0 then",
+		test: "TestMultiScriptNoHoldWithoutItsToken",
+	},
 }

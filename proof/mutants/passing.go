@@ -143,4 +143,18 @@ var passingFaults = []mutant{
 		new:  "context.WithTimeout(p.driver.life, 10*time.Millisecond)",
 		test: "TestSharedDialIsForAll",
 	},
+	{
+		name: "shared connection: a rest before a burst is an answer that is missing",
+		file: "stream.go",
+		old:  "if owes && quiet > s.driver.commandTimeout",
+		new:  "if (owes || s.writing) && quiet > s.driver.commandTimeout",
+		test: "TestBurstAfterARest",
+	},
+	{
+		name: "shared connection: one that grows old before a write is cut at once",
+		file: "stream.go",
+		old:  "		if s.flight > 0 {\n			left -= time.Since(s.quiet)\n		}\n",
+		new:  "		left -= time.Since(s.quiet)\n",
+		test: "TestSharedConnectionGrowsOldBeforeAWrite",
+	},
 }
