@@ -175,6 +175,7 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // nothing is to happen
 	s.more <- struct{}{}
 	require.NoError(t, resultWithin(t, sent, queuePatience))
+	require.Equal(t, 1, b.dials(), "cut under what it took")
 }
 
 // Belief counts from before the request is on its way, whoever writes it.
