@@ -47,12 +47,12 @@ func (o outcome) unanswered() bool { return !o.sent.IsZero() && !o.answered }
 
 // unconnected says that it was not sent because connecting took too long.
 func (o outcome) unconnected() bool {
-	return o.sent.IsZero() && (errors.Is(o.err, errTimeout) || isTimeout(o.err))
+	return o.sent.IsZero() && isTimeout(o.err)
 }
 
 // broke says that the connection was cut under the command: another one may do.
 func (o outcome) broke() bool {
-	return o.unanswered() && o.left == nil && !errors.Is(o.err, errTimeout) && !isTimeout(o.err) && isNetwork(o.err)
+	return o.unanswered() && o.left == nil && !isTimeout(o.err) && isNetwork(o.err)
 }
 
 func isTimeout(err error) bool {

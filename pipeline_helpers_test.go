@@ -56,6 +56,27 @@ func (b *sharedBench) requireAnswer(text string) {
 	require.NoError(b, b.send(context.Background(), limits{}, text).err)
 }
 
+// aboutToWrite is the stream, as if somebody were about to write after so long a rest: s.more lets it go on.
+func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
+	s := b.client.driver.(*poolDriver).shared.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = true
+	s.quiet = s.quiet.Add(-rest)
+	return s
+}
+
+// awaitUnwritten waits until so many requests wait to be written.
+func (b *sharedBench) awaitUnwritten(n int) {
+	b.Helper()
+	s := b.client.driver.(*poolDriver).shared.stream
+	eventually(b, queuePatience, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting) == n
+	}, "wait to be written")
+}
+
 // open is how many connections the client has.
 func (b *sharedBench) open() int {
 	b.Helper()

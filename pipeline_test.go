@@ -98,17 +98,7 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	s := b.client.driver.(*poolDriver).shared.stream
-	s.mu.Lock()
-	s.writing = true // as if a write were under way
-	s.mu.Unlock()
-	waiting := func(n int) func() bool {
-		return func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return len(s.waiting) == n
-		}
-	}
+	s := b.aboutToWrite(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan outcome, 1)
@@ -116,13 +106,13 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 		gone <- b.send(ctx, limits{}, "left")
 		return nil
 	})
-	eventually(t, queuePatience, waiting(1), "waits to be written")
+	b.awaitUnwritten(1)
 	cancel()
 	o := <-gone
 	require.ErrorIs(t, o.err, errLeft)
 	require.False(t, o.unanswered())
 	later := async(t, func() error { return b.send(context.Background(), limits{}, "later").err })
-	eventually(t, queuePatience, waiting(2), "waits to be written")
+	b.awaitUnwritten(2)
 	s.more <- struct{}{}
 	require.NoError(t, resultWithin(t, later, 2*time.Second))
 	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
@@ -134,20 +124,12 @@ func TestBurstAfterARest(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	s := b.client.driver.(*poolDriver).shared.stream
-	s.mu.Lock()
-	s.writing = true // as if the first of them were about to
-	s.quiet = s.quiet.Add(-2 * defaultCommandTimeout)
-	s.mu.Unlock()
+	s := b.aboutToWrite(2 * defaultCommandTimeout)
 	var burst []<-chan error
 	for n := range 3 {
 		burst = append(burst, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
 	}
-	eventually(t, queuePatience, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.waiting) == len(burst)
-	}, "wait to be written")
+	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
 	for _, sent := range burst {
 		require.NoError(t, resultWithin(t, sent, queuePatience))
@@ -160,17 +142,9 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	s := b.client.driver.(*poolDriver).shared.stream
-	s.mu.Lock()
-	s.writing = true // as if somebody were about to
-	s.quiet = s.quiet.Add(-2 * defaultCommandTimeout)
-	s.mu.Unlock()
+	s := b.aboutToWrite(2 * defaultCommandTimeout)
 	sent := async(t, func() error { return b.send(context.Background(), limits{}, "taken").err })
-	eventually(t, queuePatience, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.waiting) == 1
-	}, "waits to be written")
+	b.awaitUnwritten(1)
 	require.False(t, s.usable(0, time.Nanosecond), "too old")
 	time.Sleep(50 * time.Millisecond) // nothing is to happen
 	s.more <- struct{}{}

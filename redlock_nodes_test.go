@@ -50,27 +50,31 @@ func acquireWithQuorum(t *testing.T, l *RedLock) (h Hold) {
 	return h
 }
 
+// withoutTheThird is a hold of three nodes of which the third does not answer yet.
+func (b *redBench) withoutTheThird(l *RedLock) (Hold, *bundle) {
+	b.Helper()
+	b.proxies[2].Stall()
+	h, err := l.Acquire(b.Context())
+	require.NoError(b, err)
+	parts := h.(*level).lease.parts
+	require.Len(b, parts.there(), 2)
+	return h, parts
+}
+
 // What a node grants later than the others becomes part of the hold, or is given back when that is over.
 func TestRedLockLateGrants(t *testing.T) {
 	t.Parallel()
-	servers := newRedServers(t, 3)
-	b := newRedBench(t, servers)
+	b := newRedBench(t, newRedServers(t, 3))
 	l := b.patient()
 	b.meet(l)
-	b.proxies[2].Stall()
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
-	bundle := h.(*level).lease.parts
-	require.Len(t, bundle.there(), 2)
+	h, bundle := b.withoutTheThird(l)
 	b.proxies[2].Resume()
 	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
 	require.Equal(t, 3, b.holding())
 	require.NoError(t, h.Unlock(t.Context()))
 	b.requireFree(time.Second)
 
-	b.proxies[2].Stall()
-	h, err = l.Acquire(t.Context())
-	require.NoError(t, err)
+	h, _ = b.withoutTheThird(l)
 	require.NoError(t, h.Unlock(t.Context()))
 	b.proxies[2].Resume()
 	require.True(t, b.proxies[2].Await(redReleases, 3, queuePatience), "given back")
@@ -84,10 +88,7 @@ func TestRedLockGrantAfterTheEnd(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3))
 	l := b.patient()
 	b.meet(l)
-	b.proxies[2].Stall()
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
-	bundle := h.(*level).lease.parts
+	h, bundle := b.withoutTheThird(l)
 	first := bundle.there()[0].hold.lease
 	first.mu.Lock()
 	first.until = time.Now().Add(50 * time.Millisecond) // its timer comes much later

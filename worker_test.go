@@ -1,6 +1,8 @@
 package relock
 
 import (
+	"io"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,5 +33,25 @@ func TestPatienceOfAWorker(t *testing.T) {
 			batch = append(batch, &job{missed: n})
 		}
 		require.Equal(t, tt.want, w.patience(batch), tt)
+	}
+}
+
+// Connections that take too long count as answers that do: a connection that takes longer than a short lease gives is not too slow for others.
+func TestJobCountsWhatIsLate(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, tt := range map[string]struct {
+		outcome outcome
+		missed  int32
+	}{
+		"not answered":  {outcome{sent: now, err: errTimeout}, 2},
+		"not connected": {outcome{err: errTimeout}, 2},
+		"refused":       {outcome{err: syscall.ECONNREFUSED}, 0},
+		"cut":           {outcome{sent: now, err: io.EOF}, 0},
+		"answered":      {outcome{sent: now, answered: true}, 0},
+	} {
+		j := &job{missed: 1}
+		j.heard(tt.outcome)
+		require.Equal(t, tt.missed, j.missed, name)
 	}
 }

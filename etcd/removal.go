@@ -169,11 +169,10 @@ func (r *removal) giveUp(err error) error {
 		r.finish(false)
 		return relock.ErrClosed // the lease is being given back, and the key with it
 	}
-	if errors.Is(err, relock.ErrClosed) { // the caller's client, as it says: should it live, the key must not stay
-		l.clean(r)
+	l.clean(r)
+	if errors.Is(err, relock.ErrClosed) { // the caller's client, as it says: should it live, the key does not stay
 		return relock.ErrClosed
 	}
 	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())
-	l.clean(r)
 	return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 }

@@ -39,6 +39,7 @@ const (
 	answerLate            // it is executed; the client hears so once the faults are let go
 	noSpace               // it is executed; the client is told that there was no space left
 	calmed                // it is executed; the client is told that somebody between has ended its stream
+	cancelCall            // it does not reach the server; the client is told what it would be told if it were closed
 	cancelStream          // it does not reach the server; the client is told that somebody between has cancelled its stream
 	stopping              // it is not executed; the client is told that the member was stopping
 )
@@ -101,10 +102,11 @@ func (f *faults) take(method string) (action, *rule) {
 }
 
 var (
-	errCut       = status.Error(codes.Unavailable, "connection was cut")
-	errCancelled = status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
-	errStopping  = status.Error(codes.Unknown, "raft: stopped")
-	errCalmed    = status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
+	errCut             = status.Error(codes.Unavailable, "connection was cut")
+	errCancelled       = status.Error(codes.Canceled, "grpc: the client connection is closing")
+	errStreamCancelled = status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
+	errStopping        = status.Error(codes.Unknown, "raft: stopped")
+	errCalmed          = status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
 )
 
 func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -112,8 +114,10 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	switch a {
 	case refuse:
 		return errCut
-	case cancelStream:
+	case cancelCall:
 		return errCancelled
+	case cancelStream:
+		return errStreamCancelled
 	case stopping:
 		return errStopping
 	case dropAnswer:

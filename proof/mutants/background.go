@@ -222,4 +222,11 @@ var cleanUpFaults = []mutant{
 		new:  "",
 		test: "TestMasterIsDemotedDuringTheWait",
 	},
+	{
+		name: "worker: a connection that takes too long does not count as an answer that does",
+		file: "job.go",
+		old:  " || o.unconnected(); !late {",
+		new:  "; !late {",
+		test: "TestJobCountsWhatIsLate",
+	},
 }

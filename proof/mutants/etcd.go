@@ -328,4 +328,12 @@ var etcdFaults = []mutant{
 		in:   onRealEtcd,
 		test: "TestStreamsAreCancelled",
 	},
+	{
+		name: "etcd: an Unlock that is told of a closed client leaves its key",
+		file: "etcd/removal.go",
+		old:  "	l.clean(r)\n	if errors.Is(err, relock.ErrClosed) {",
+		new:  "	if errors.Is(err, relock.ErrClosed) {\n		r.finish(false)",
+		in:   onRealEtcd,
+		test: "TestStreamsAreCancelled",
+	},
 }
