@@ -178,9 +178,22 @@ func (q *queueBench) async(ctx context.Context, f func(context.Context) error) <
 // waitNext begins to wait, behind n others that are queued already.
 func (q *queueBench) waitNext(ctx context.Context, n int, c *Client, opts ...LockOption) *waiting {
 	q.Helper()
+	before := q.known(c)
 	w := q.wait(ctx, c, opts...)
+	// By their number alone, a wait from before could be taken for it: a late poll may put one back, for a moment.
+	eventually(q, queuePatience, func() bool { return q.known(c) > before }, "the client knows that it is queued")
 	q.awaitQueued(n + 1)
 	return w
+}
+
+// known is how many waits a client knows to be in the queue.
+func (q *queueBench) known(c *Client) int {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	if l := c.queue.lines[q.key]; l != nil {
+		return len(l.waits)
+	}
+	return 0
 }
 
 // end waits for the end of the call, and returns its error.
