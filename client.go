@@ -288,15 +288,7 @@ func (c *Client) close() error {
 		waits = c.queue.cancels() // before they leave
 	}
 	c.end()
-	var held []*lease
-	for _, l := range leases {
-		if l.check() == nil {
-			held = append(held, l)
-		}
-	}
-	for _, l := range leases {
-		l.lose(ErrClosed)
-	}
+	held := endHolds(leases)
 	if c.config.releaseOnClose {
 		c.giveAllBack(waits, held)
 	}

@@ -5,6 +5,20 @@ import (
 	"time"
 )
 
+// endHolds ends what is held, and returns it. Of a RedLock, another client that is closed may have ended this one's part meanwhile, and
+// leaves the key to it.
+func endHolds(leases []*lease) (held []*lease) {
+	for _, l := range leases {
+		if why := l.check(); why == nil || why == ErrClosed { //nolint:errorlint // our own sentinel
+			held = append(held, l)
+		}
+	}
+	for _, l := range leases {
+		l.lose(ErrClosed)
+	}
+	return held
+}
+
 // giveAllBack takes the waits out of their queues, sends what the cleaner has not, and releases leases that Close has ended: over a
 // connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
 // until its lease ends.

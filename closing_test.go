@@ -2,6 +2,8 @@ package relock
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +47,40 @@ func TestReleaseOnCloseOfACleanUp(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "k")))
 	require.Empty(t, log.String(), "told of as not confirmed")
+}
+
+// Clients that are closed at the same time give all nodes of a RedLock back, also the one whose part another one's Close has ended.
+func TestReleaseOnCloseOfARedLock(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3), WithReleaseOnClose())
+	h, err := b.lock(b.clients).Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, queuePatience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
+	last := b.clients[2]
+	var mutexes []*sync.Mutex // of one of them its Close comes to first, but for one time in 21
+	for i := range 20 {
+		other, err := NewRedisLock(fmt.Sprint("other", i), last).Acquire(t.Context())
+		require.NoError(t, err)
+		mutexes = append(mutexes, &leaseOf(other).mu)
+	}
+	for _, mu := range mutexes {
+		mu.Lock()
+	}
+	goOn := sync.OnceFunc(func() {
+		for _, mu := range mutexes {
+			mu.Unlock()
+		}
+	})
+	closed := async(t, last.Close)
+	t.Cleanup(goOn) // before that is waited for
+	<-last.life.Done()
+	for _, c := range b.clients[:2] {
+		require.NoError(t, c.Close())
+	}
+	require.ErrorIs(t, h.Err(), ErrClosed)
+	goOn()
+	require.NoError(t, resultWithin(t, closed, queuePatience))
+	require.Zero(t, b.holding())
 }
 
 // Nothing more is asked for a lock when the client is closing, whatever wakes the call.

@@ -143,8 +143,8 @@ func WithMaxHold(d time.Duration) LockOption {
 	return lockOption{optMaxHold, func(c *lockConfig) { c.maxHold = d }}
 }
 
-// WithMinHold keeps the key for at least d after it was locked, even when Unlock comes sooner: Unlock returns
-// at once, and others get the lock when d is over. It must be whole milliseconds, 10ms to 10 years, and
+// WithMinHold keeps the key for at least d after the request was sent that has locked it, even when Unlock comes sooner:
+// Unlock returns at once, and others get the lock when d is over. It must be whole milliseconds, 10ms to 10 years, and
 // no more than [WithMaxHold]. It is for jobs that are so short that clocks of several machines would run them
 // twice. With a minimum above the lease the key is taken for d at once, so that neither a crash nor an outage
 // cuts it short. By default there is no minimum.

@@ -26,7 +26,8 @@ import (
 //
 // Lock returns as soon as a quorum has granted it; what comes from the others later becomes part of the hold, or is given
 // back. A node is waited for until a fifth of the lease has gone, 50ms at least, and never for longer than its command
-// timeout and a second to connect.
+// timeout and a second to connect; once a quorum has answered of which others hold some, for a fiftieth of the lease more, 50ms at least,
+// as two calls that share the nodes out among them keep each other from the lock.
 //
 // A call that waits is told by the nodes when the lock is given back; the message of one of them is enough. Where none can
 // tell it asks again after the poll interval, and up to a fifth of that more; while others have nodes, but no hold has a
@@ -265,6 +266,9 @@ func (l *RedLock) life() (life context.Context, end func()) {
 
 // patience is how long a node is waited for.
 func (l *RedLock) patience() time.Duration { return max(50*time.Millisecond, l.part.lease/5) }
+
+// shortPatience is how long that is once a quorum has answered, others among it.
+func (l *RedLock) shortPatience() time.Duration { return max(50*time.Millisecond, l.patience()/10) }
 
 // leastUp is how many seconds a server has to be up, by its own count, which may be ahead by one.
 func (l *RedLock) leastUp() int64 {

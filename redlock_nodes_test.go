@@ -38,6 +38,27 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.requireFree(2 * redLease)
 }
 
+// A call that shares the nodes with somebody else does not wait long for one that is silent: it would keep from them what it got.
+func TestRedLockSharedNodesBesideASilentOne(t *testing.T) {
+	t.Parallel()
+	b := newRedBench(t, newRedServers(t, 3))
+	l := b.patient()
+	b.meet(l)
+	b.holdRaw(time.Minute, "", "another", "")
+	b.proxies[2].Stall()
+	fastest := time.Hour
+	for i := 0; i < 5 && fastest >= l.patience()/2; i++ { // a busy machine may hold some of them up
+		start := time.Now()
+		require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
+		fastest = min(fastest, time.Since(start))
+	}
+	require.Less(t, fastest, l.patience()/2)
+	b.requireHeldBy(1)
+	b.proxies[2].Resume()
+	b.servers[1].Do(t, "DEL", b.prefix+"{k}")
+	b.requireFree(queuePatience)
+}
+
 // acquireWithQuorum tries again where a node more than the absent ones was too busy to answer in time.
 func acquireWithQuorum(t *testing.T, l *RedLock) (h Hold) {
 	t.Helper()

@@ -72,7 +72,7 @@ const shortMeeting = 50 * time.Millisecond
 func (r *round) count(ctx context.Context) error {
 	patience := time.NewTimer(time.Until(r.until))
 	defer patience.Stop()
-	var met <-chan time.Time
+	var met, late <-chan time.Time
 	for {
 		decided, err := r.verdict()
 		if decided && (err != nil || r.left == 0 || met == nil && r.known()) {
@@ -81,6 +81,9 @@ func (r *round) count(ctx context.Context) error {
 		if decided && met == nil {
 			met = time.After(r.lock.meeting)
 		}
+		if !decided && late == nil && r.shared() {
+			late = time.After(r.lock.shortPatience())
+		}
 		select {
 		case v := <-r.votes:
 			if err := r.add(v); err != nil {
@@ -88,6 +91,8 @@ func (r *round) count(ctx context.Context) error {
 			}
 		case <-met:
 			return nil
+		case <-late:
+			r.giveUp()
 		case <-patience.C:
 			r.giveUp()
 		case <-ctx.Done():
@@ -95,6 +100,10 @@ func (r *round) count(ctx context.Context) error {
 		}
 	}
 }
+
+// shared says, of an undecided round, that a quorum has answered, of which others hold some: what the call got it keeps from them while it waits for the
+// rest.
+func (r *round) shared() bool { return r.ours+len(r.others) >= r.lock.need }
 
 // known says that the servers of all clients are known from before. It says so from its second time on: a client that
 // did not answer then is not waited for again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
@@ -39,15 +40,15 @@ func (c *claim) tryFair() (*level, error) {
 	resp, err := c.ask(request{
 		unless:    []clientv3.Cmp{absent(folder).WithPrefix(), absent(l.cancelKey(c.hold))},
 		then:      []clientv3.Op{c.put()},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithKeysOnly())},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithLimit(1))},
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case c.rev != 0: // by this copy of the request, or an earlier one
 		return c.begin()
-	case found(resp, 1) != nil:
-		return nil, relock.ErrKeyConflict
+	case found(resp, 1) != nil && (string(found(resp, 1).Key) == folder || holdOf(found(resp, 1).Value) == ""):
+		return nil, relock.ErrKeyConflict // an unfair lock, or nothing of ours
 	case found(resp, 0) != nil:
 		return nil, c.clear(found(resp, 0).CreateRevision)
 	}
@@ -61,7 +62,7 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 	folder := l.folder(c.wait.name)
 	resp, err := c.ask(request{
 		unless:    []clientv3.Cmp{absent(c.key), absent(folder), absent(l.cancelKey(c.hold))},
-		then:      []clientv3.Op{c.put(), clientv3.OpGet(folder, append(newest(2), clientv3.WithPrefix())...)},
+		then:      []clientv3.Op{c.put(), clientv3.OpGet(folder, newest(2)...)},
 		otherwise: []clientv3.Op{clientv3.OpGet(c.key)},
 	})
 	if err != nil {
@@ -69,10 +70,8 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 	}
 	if resp.Succeeded {
 		keys := resp.Responses[1].GetResponseRange().Kvs // our own is the newest
-		if len(keys) > 1 {
-			older = string(keys[1].Key)
-		}
-		return older, resp.Header.Revision, nil
+		older, err = olderOf(keys[1:])
+		return older, resp.Header.Revision, err
 	}
 	switch {
 	case c.rev != 0: // an earlier copy of the request has made it
@@ -107,11 +106,23 @@ func (c *claim) find() (older string, at int64, err error) {
 	return older, at, c.placed(err)
 }
 
-// newest are the options of a read of the last n keys that were made.
+// newest are the options of a read of the last n keys of a folder that were made.
 func newest(n int64) []clientv3.OpOption {
 	return []clientv3.OpOption{
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(n), clientv3.WithKeysOnly(),
+		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(n),
 	}
+}
+
+// olderOf is the key before a claim's own, of those that were read there; "" when there is none. One of another program would be waited for
+// in vain.
+func olderOf(keys []*mvccpb.KeyValue) (string, error) {
+	switch {
+	case len(keys) == 0:
+		return "", nil
+	case holdOf(keys[0].Value) == "":
+		return "", relock.ErrKeyConflict
+	}
+	return string(keys[0].Key), nil
 }
 
 // queue waits until no key is older than the claim's.
@@ -163,7 +174,7 @@ func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error
 	l := c.wait.locker
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()
-	before := append(newest(1), clientv3.WithPrefix(), clientv3.WithMaxCreateRev(c.rev-1), clientv3.WithSerializable())
+	before := append(newest(1), clientv3.WithMaxCreateRev(c.rev-1), clientv3.WithSerializable())
 	resp, err := l.client.Txn(ctx).Then(
 		clientv3.OpGet(c.key, clientv3.WithKeysOnly(), clientv3.WithSerializable()),
 		clientv3.OpGet(l.folder(c.wait.name), before...),
@@ -179,10 +190,8 @@ func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error
 	if len(own) == 0 || own[0].CreateRevision != c.rev {
 		return "", 0, ErrPlaceLost
 	}
-	if keys := resp.Responses[1].GetResponseRange().Kvs; len(keys) > 0 {
-		older = string(keys[0].Key)
-	}
-	return older, at, nil
+	older, err = olderOf(resp.Responses[1].GetResponseRange().Kvs)
+	return older, at, err
 }
 
 // errBehind is the answer of a member that has not heard of the claim yet.

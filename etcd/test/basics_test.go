@@ -83,24 +83,44 @@ func TestModesDoNotMix(t *testing.T) {
 	unlock(t, lock(t, unfair, "key"))
 }
 
-// A key that relock has not made is nobody's hold. It stays as it is.
+// A key that relock has not made is nobody's hold, also beside those of the lock. It stays as it is.
 func TestKeyOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin := c.client(t)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		l := newLocker(t, c.client(t), opts...)
-		_, err := admin.Put(limited(t), "relock/lock/key/", "what another program has put")
-		require.NoError(t, err)
-		for _, call := range []func(context.Context, string) (relock.Hold, error){l.TryLock, l.Lock} {
-			_, err := call(limited(t), "key")
-			require.ErrorIs(t, err, relock.ErrKeyConflict)
+		for _, key := range []string{"relock/lock/key/", "relock/lock/key/theirs"} {
+			_, err := admin.Put(limited(t), key, "what another program has put")
+			require.NoError(t, err)
+			for _, call := range []func(context.Context, string) (relock.Hold, error){l.TryLock, l.Lock} {
+				_, err := call(limited(t), "key")
+				require.ErrorIs(t, err, relock.ErrKeyConflict)
+			}
+			soon(t, "that key alone is left", func() bool { return len(keys(t, admin)) == 1 })
+			_, err = admin.Delete(limited(t), key)
+			require.NoError(t, err)
+			unlock(t, lock(t, l, "key"))
 		}
-		require.Len(t, keys(t, admin), 1)
-		_, err = admin.Delete(limited(t), "relock/lock/key/")
-		require.NoError(t, err)
-		unlock(t, lock(t, l, "key"))
 	})
+}
+
+// So is one that a call comes to behind a hold.
+func TestKeyOfAnotherProgramInTheQueue(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	l := newLocker(t, c.client(t), etcdlock.WithFair())
+	for _, key := range []struct{ name, value string }{{"theirs", "what another program has put"}, {"hold", "relock/1|another|host|1|1"}} {
+		_, err := admin.Put(limited(t), "relock/lock/key/"+key.name, key.value)
+		require.NoError(t, err)
+	}
+	done := waiter(limited(t), l, "key")
+	soon(t, "it waits", func() bool { return len(keys(t, admin)) == 3 })
+	_, err := admin.Delete(limited(t), "relock/lock/key/hold")
+	require.NoError(t, err)
+	require.ErrorIs(t, await(t, done).err, relock.ErrKeyConflict)
+	soon(t, "that key alone is left", func() bool { return len(keys(t, admin)) == 1 })
 }
 
 func TestPrefix(t *testing.T) {

@@ -178,4 +178,18 @@ var bundleFaults = []mutant{
 		new:  "!until.IsZero() {",
 		test: "TestRedLockGrantAfterTheEnd",
 	},
+	{
+		name: "quorum: a node that is silent is waited for while others need those that are shared with them",
+		file: "round.go",
+		old:  "late == nil && r.shared() {",
+		new:  "late == nil && false {",
+		test: "TestRedLockSharedNodesBesideASilentOne",
+	},
+	{
+		name: "quorum: a node whose part another client's Close has ended is not given back",
+		file: "closing.go",
+		old:  "why == nil || why == ErrClosed {",
+		new:  "why == nil {",
+		test: "TestReleaseOnCloseOfARedLock",
+	},
 }

@@ -336,4 +336,20 @@ var etcdFaults = []mutant{
 		in:   onRealEtcd,
 		test: "TestStreamsAreCancelled",
 	},
+	{
+		name: "etcd: a fair Lock waits for another program's key",
+		file: "etcd/fair.go",
+		old:  "case holdOf(keys[0].Value) == \"\":",
+		new:  "case false:",
+		in:   onRealEtcd,
+		test: "TestKeyOfAnotherProgramInTheQueue",
+	},
+	{
+		name: "etcd: a fair TryLock takes another program's key for a hold",
+		file: "etcd/fair.go",
+		old:  " || holdOf(found(resp, 1).Value) == \"\"):",
+		new:  "):",
+		in:   onRealEtcd,
+		test: "TestKeyOfAnotherProgram",
+	},
 }
