@@ -208,7 +208,7 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "Close: leaves the holds as they are",
-		file: "client.go",
+		file: "closing.go",
 		old:  "l.lose(ErrClosed)",
 		new:  "_ = l",
 		test: "TestClose",
