@@ -101,8 +101,8 @@ func (r *round) count(ctx context.Context) error {
 	}
 }
 
-// shared says, of an undecided round, that a quorum has answered, of which others hold some: what the call got it keeps from them while it waits for the
-// rest.
+// shared says, of an undecided round, that a quorum has answered, of which others hold some: what the call got it keeps from them while
+// it waits for the rest.
 func (r *round) shared() bool { return r.ours+len(r.others) >= r.lock.need }
 
 // known says that the servers of all clients are known from before. It says so from its second time on: a client that

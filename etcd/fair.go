@@ -47,7 +47,9 @@ func (c *claim) tryFair() (*level, error) {
 		return nil, err
 	case c.rev != 0: // by this copy of the request, or an earlier one
 		return c.begin()
-	case found(resp, 1) != nil && (string(found(resp, 1).Key) == folder || holdOf(found(resp, 1).Value) == ""):
+	}
+	switch first := found(resp, 1); {
+	case first != nil && (string(first.Key) == folder || holdOf(first.Value) == ""):
 		return nil, relock.ErrKeyConflict // an unfair lock, or nothing of ours
 	case found(resp, 0) != nil:
 		return nil, c.clear(found(resp, 0).CreateRevision)
@@ -70,7 +72,7 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 	}
 	if resp.Succeeded {
 		keys := resp.Responses[1].GetResponseRange().Kvs // our own is the newest
-		older, err = olderOf(keys[1:])
+		older, err = olderOf(keys[min(1, len(keys)):])
 		return older, resp.Header.Revision, err
 	}
 	switch {

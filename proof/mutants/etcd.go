@@ -347,7 +347,7 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: a fair TryLock takes another program's key for a hold",
 		file: "etcd/fair.go",
-		old:  " || holdOf(found(resp, 1).Value) == \"\"):",
+		old:  " || holdOf(first.Value) == \"\"):",
 		new:  "):",
 		in:   onRealEtcd,
 		test: "TestKeyOfAnotherProgram",
