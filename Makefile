@@ -2,14 +2,19 @@
 
 BENCH ?= .
 MUTANTS ?= .
+MOST ?= 60
 TESTS ?= .
+HEAVY ?= LossComes|KilledHolder
 COVERAGE ?= 85
 export COVERAGE
 
-.PHONY: help build lint test cover lua-cover mutants model test-long stress bench bench-smoke bench-go check
+.PHONY: help fast build lint test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-smoke bench-go check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+fast:  ## The loop of daily work, under a minute: build, vet, lint what changed, and the tests that need no server
+	@scripts/fast.sh
 
 build:  ## Build every module for this system, Windows and macOS
 	@scripts/build.sh
@@ -20,7 +25,7 @@ lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
 test:  ## Test every module against a real redis-server, which is set up where it is missing
 	@scripts/with-redis.sh scripts/test.sh
 
-cover:  ## Print the coverage of the root package; fails below COVERAGE percent
+cover:  ## Print the coverage of the root package, from the last "make test" if nothing changed since; fails below COVERAGE percent
 	@scripts/with-redis.sh scripts/cover.sh
 
 lua-cover:  ## Fail unless the tests see each branch of each Lua script
@@ -29,11 +34,17 @@ lua-cover:  ## Fail unless the tests see each branch of each Lua script
 mutants:  ## Put known faults into the code, one at a time, and fail unless a test finds each; MUTANTS=regexp chooses some
 	@scripts/with-redis.sh go run -C proof ./mutants -run '$(MUTANTS)'
 
+mutants-touched:  ## The mutants whose file or test the change since RELOCK_BASE touches, at most MOST of them; a sample of 20 if none
+	@scripts/with-redis.sh go run -C proof ./mutants -touched -most $(MOST)
+
 model:  ## Check the model of the wait queue, and that its mutants are found
 	@docs/models/check.sh
 
 test-long:  ## Run the heavy tests at full length and print their figures; TESTS=regexp chooses some
 	@scripts/with-redis.sh scripts/test.sh long '$(TESTS)'
+
+test-heavy:  ## The heavy tests at full length that take at most 90 seconds together
+	@scripts/with-redis.sh scripts/test.sh long '$(HEAVY)'
 
 stress:  ## Test the root package ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on .
@@ -48,6 +59,10 @@ bench-smoke:  ## Run each scenario of the comparison with each library for a mom
 bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-check: build lint test cover lua-cover mutants model bench-smoke test-long  ## Everything that CI runs, in the same order; CI chooses some of test-long
+check: build lint test lua-cover model bench-smoke mutants-touched test-heavy  ## The fast lane: what CI runs on every push
+
+proof: cover mutants  ## The proof lane, each night: coverage and all mutants
+
+long: test-long  ## The long lane, each night: all heavy tests at full length, and etcd's with 100,000 calls a storm
 
 .NOTPARALLEL:

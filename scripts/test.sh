@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests every module. With the argument "root" it tests the root package alone, with "long" the heavy tests alone and at full length.
-# The root package leaves its coverage in coverage.out.
+# Tests every module. "root" tests the root package only, "long [regexp]" the heavy tests only and at full length, "long" with no regexp
+# those of etcd too. The root package leaves its coverage in coverage.out.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,11 +10,12 @@ if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 fi
 
 if [ "${1:-}" = long ]; then
-	cd proof
-	exec go test $race -timeout 30m -v -run "${2:-.}" . -long
+	go test -C proof $race -timeout 30m -parallel 4 -v -run "${2:-.}" . -long
+	[ "${2:-.}" = . ] || exit 0
+	RELOCK_ETCD_CYCLES=${RELOCK_ETCD_CYCLES:-20000} exec go test -C etcd/test $race -timeout 30m -v -run 'Storm|Many(Cycles|Cancels)' .
 fi
 
-# Most tests of the root package wait for most of the time.
+# Most tests wait most of the time.
 parallel=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 [ "$parallel" -ge 8 ] || parallel=8
 
@@ -26,9 +27,18 @@ go test $race -shuffle=on -parallel "$parallel" -coverprofile=coverage.out . || 
 if [ "${1:-}" = root ]; then
 	exit
 fi
-others=$(go list ./... | grep -vx "$(go list .)")
-# shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on $others
-find . -mindepth 2 -name go.mod -not -path '*/testdata/*' | LC_ALL=C sort | while read -r mod; do
-	(cd "$(dirname "$mod")" && go test $race -shuffle=on ./... </dev/null)
+
+# Beside others, tests of time pass what a busy machine passes: two packages of many such tests run one after the other, and the packages
+# that mostly wait side by side.
+root=$(go list .)
+busy="$root/etcd/test $root/proof"
+modules=$(go list -m -f '{{.Dir}}/...')
+# shellcheck disable=SC2086 # one word for each module
+others=$(go list $modules | LC_ALL=C sort -u)
+for package in $root $busy; do
+	others=$(echo "$others" | grep -vx "$package")
 done
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 4 $others
+# shellcheck disable=SC2086
+go test $race -shuffle=on -p 1 $busy

@@ -48,9 +48,11 @@ func (r *cutOffs) round(t *testing.T, c *cluster) {
 	p := newProxy(t, c.endpoints[0])
 	p.delay(late)
 	var group sync.WaitGroup
-	ready, cut := make(chan struct{}, runs+sessions), make(chan struct{})
+	ready, cut := make(chan struct{}, 2*(runs+sessions)), make(chan struct{})
+	arrive := func() { ready <- struct{}{} } // also of a goroutine that ends before the cut, as its lock failed
 	for n := range runs {
 		group.Go(func() {
+			defer arrive()
 			mode := []string{"fair", "unfair"}[n%2]
 			over, ok := cutOff(t, c, p, modes[mode], ready, cut)
 			if ok {
@@ -60,6 +62,7 @@ func (r *cutOffs) round(t *testing.T, c *cluster) {
 	}
 	for range sessions {
 		group.Go(func() {
+			defer arrive()
 			if over := cutOffSession(t, c, p, ready, cut); over > 0 {
 				r.mu.Lock()
 				defer r.mu.Unlock()

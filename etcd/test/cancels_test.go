@@ -28,7 +28,7 @@ func TestManyCancels(t *testing.T) {
 		unlock(t, lock(t, l, "key"))
 		r := &room{}
 		left := atomic.Int64{}
-		left.Store(cycles(5_000)) // in each mode
+		left.Store(cycles(quietCycles)) // in each mode
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {

@@ -23,8 +23,8 @@ import (
 
 // Cycles in each mode of TestManyCycles, and in TestStormOfFaults. TestManyCancels makes 10,000 calls more, a fifth of which get the lock.
 const (
-	quietCycles  = 5_000
-	stormyCycles = 2_000
+	quietCycles  = 1_000
+	stormyCycles = 500
 )
 
 // cycles is how many locks and unlocks a storm makes: RELOCK_ETCD_CYCLES, or n.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"runtime"
@@ -17,13 +18,19 @@ import (
 
 func main() {
 	only := flag.String("run", "", "run the mutants whose names match this regexp")
+	touched := flag.Bool("touched", false, "run those whose file, or whose test's file, differs from the commit RELOCK_BASE (default: the newest over a day old)")
+	most := flag.Int("most", 0, "run at most this many, drawn at random")
+	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of what is drawn")
 	doc := flag.Bool("doc", false, "print the table for the documentation, and run nothing")
 	flag.Parse()
 	if *doc {
 		fmt.Print(table(all))
 		return
 	}
-	err := tryChosen(*only)
+	pattern, err := regexp.Compile(*only)
+	if err == nil {
+		err = tryChosen(choice{pattern, *touched, os.Getenv("RELOCK_BASE"), *most, *seed})
+	}
 	switch {
 	case errors.Is(err, testbinary.ErrNoServer) && os.Getenv("CI") == "":
 		fmt.Fprintln(os.Stderr, "skipped:", err)
@@ -33,17 +40,22 @@ func main() {
 	}
 }
 
-func tryChosen(only string) error {
-	mutants, err := chosen(only)
+func tryChosen(c choice) error {
+	root, err := testbinary.Root()
 	if err != nil {
 		return err
 	}
+	mutants, why, err := c.from(root, all)
+	if err != nil {
+		return err
+	}
+	fmt.Println(why)
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	b, err := newBench(dir, mutants)
+	b, err := newBench(root, dir, mutants)
 	if err != nil {
 		return err
 	}
@@ -51,23 +63,6 @@ func tryChosen(only string) error {
 		return err
 	}
 	return report(tryAll(b, mutants))
-}
-
-func chosen(only string) ([]mutant, error) {
-	pattern, err := regexp.Compile(only)
-	if err != nil {
-		return nil, err
-	}
-	var mutants []mutant
-	for _, m := range all {
-		if pattern.MatchString(m.name) {
-			mutants = append(mutants, m)
-		}
-	}
-	if len(mutants) == 0 {
-		return nil, fmt.Errorf("no mutant matches %q", only)
-	}
-	return mutants, nil
 }
 
 // tryAll returns the results in the order of the mutants.

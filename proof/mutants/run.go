@@ -41,13 +41,11 @@ type bench struct {
 	merged   map[string]bool   // the faults that are in one of them
 }
 
-func newBench(dir string, mutants []mutant) (b bench, err error) {
+func newBench(root, dir string, mutants []mutant) (b bench, err error) {
 	if b.env, err = testbinary.Environment(); err != nil {
 		return b, err
 	}
-	if b.root, err = testbinary.Root(); err != nil {
-		return b, err
-	}
+	b.root = root
 	b.binaries, b.merged = map[string]string{}, map[string]bool{}
 	for _, in := range folders(mutants) {
 		if err := b.prepare(in, inFolder(mutants, in), dir); err != nil {
