@@ -27,7 +27,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 		for _, counter := range counters {
 			stored, err := redis.Int64(b.do("GET", counter), nil)
 			require.NoError(t, err)
-			require.Equal(t, answer[1]+fenceBlock-1, stored)
+			require.Equal(t, answer[1], stored)
 			left, err := redis.Int64(b.do("PTTL", counter), nil)
 			require.NoError(t, err)
 			require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
@@ -35,7 +35,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 		return answer[1]
 	}
 	require.Equal(t, ahead+1, draw())
-	require.Equal(t, ahead+1+fenceBlock, draw(), "sent twice")
+	require.Equal(t, ahead+2, draw(), "sent twice")
 	b.do("DEL", counters[0], counters[1], counters[2])
 	require.InDelta(t, time.Now().UnixMicro(), draw(), float64(time.Minute.Microseconds()))
 
@@ -109,7 +109,7 @@ func TestRedLockScriptDrawsTokens(t *testing.T) {
 	}
 	first := draw()
 	require.InDelta(t, time.Now().UnixMicro(), first, float64(time.Minute.Microseconds()))
-	require.GreaterOrEqual(t, draw(), first+fenceBlock)
+	require.Greater(t, draw(), first)
 }
 
 // Tokens rise over all holds that have a key in common, of one key or of many, at once or one by one.

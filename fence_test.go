@@ -21,18 +21,24 @@ func fenced(s scripted) scripted {
 
 func (b *queueScripts) counter() string { return b.key + ":f" }
 
-// requireToken returns the token of an answer that is a grant.
-func (b *queueScripts) requireToken(answer []string) int64 {
+// requireTokens returns the token of an answer that is a grant, and how many
+// tokens after it are set aside.
+func (b *queueScripts) requireTokens(answer []string) (token, aside int64) {
 	b.Helper()
-	require.Len(b, answer, 2)
+	require.Len(b, answer, 3)
 	require.Equal(b, "1", answer[0])
 	token, err := strconv.ParseInt(answer[1], 10, 64)
 	require.NoError(b, err)
-	return token
+	aside, err = strconv.ParseInt(answer[2], 10, 64)
+	require.NoError(b, err)
+	return token, aside
 }
 
+// asideMost is how many tokens a grant sets aside, see lua/fence.lua.
+const asideMost = 63
+
 // Each script that takes a lock draws a token, also when an earlier copy of it has taken the lock. Tokens rise, whatever
-// becomes of the counter, and each leaves room for the holders that a lock is passed on to in memory.
+// becomes of the counter. Grants of an unfair plain lock set tokens aside, if the counter is not ahead of the clock.
 func TestScriptsDrawTokens(t *testing.T) {
 	s := redistest.Shared(t)
 	plain, reentrant := waitNamed("c1", 1, "pf"), waitNamed("c1", 1, "rf")
@@ -41,50 +47,59 @@ func TestScriptsDrawTokens(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script scripted
 		ready  func(b *queueScripts) // before each call
+		aside  int64
 	}{
-		"acquire":            {script: acquireOf(plain1, plain2, longLease)},
+		"acquire":            {script: acquireOf(plain1, plain2, longLease), aside: asideMost},
 		"reentrant_acquire":  {script: reentrantAcquireOf(ownerUs, hold1, longLease)},
+		"reentrant_transfer": {script: transferOf(hold1, hold2, longLease), ready: func(b *queueScripts) { b.ask(heldOnce[0]) }},
 		"try":                {script: plain.try()},
+		"try, unfair":        {script: unfair.try(), aside: asideMost},
 		"try, reentrant":     {script: reentrant.try()},
 		"enqueue":            {script: plain.enqueue()},
-		"enqueue, unfair":    {script: unfair.enqueue()},
+		"enqueue, unfair":    {script: unfair.enqueue(), aside: asideMost},
 		"enqueue, reentrant": {script: reentrant.enqueue()},
-		"claim":              {plain.claim(), func(b *queueScripts) { b.do("SET", b.key, plain.reserved(), "PX", 20_000) }},
-		"claim, unfair":      {unfair.claim(), func(b *queueScripts) { b.line(time.Minute, unfair) }},
+		"claim":              {script: plain.claim(), ready: func(b *queueScripts) { b.do("SET", b.key, plain.reserved(), "PX", 20_000) }},
+		"claim, unfair":      {unfair.claim(), func(b *queueScripts) { b.line(time.Minute, unfair) }, asideMost},
 		"rw_try":             {script: writes.try()},
 		"rw_try, reads":      {script: reads.try()},
 		"rw_enqueue":         {script: writes.enqueue()},
-		"rw_claim":           {reads.claim(), func(b *queueScripts) { b.line(time.Minute, reads.scriptWait) }},
+		"rw_claim":           {script: reads.claim(), ready: func(b *queueScripts) { b.line(time.Minute, reads.scriptWait) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newQueueScripts(t, s)
 			b.do("DEL", b.counter())
-			draw := func() int64 {
+			draw := func() (token, aside int64) {
 				t.Helper()
 				b.do("DEL", b.key, b.queue(), b.beats(), b.key+endOfHolders)
 				if tt.ready != nil {
 					tt.ready(b)
 				}
 				before := b.now()
-				token := b.requireToken(b.ask(fenced(tt.script)))
+				token, aside = b.requireTokens(b.ask(fenced(tt.script)))
 				require.GreaterOrEqual(t, token, before)
 				stored, err := redis.Int64(b.do("GET", b.counter()), nil)
 				require.NoError(t, err)
-				require.Equal(t, token+fenceBlock-1, stored)
+				require.Equal(t, token+aside, stored)
 				left, err := redis.Int64(b.do("PTTL", b.counter()), nil)
 				require.NoError(t, err)
 				require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
-				return token
+				return token, aside
 			}
-			first := draw()
-			again := b.requireToken(b.ask(fenced(tt.script))) // finds its own earlier copy
-			require.GreaterOrEqual(t, again, first+fenceBlock)
+			first, aside := draw()
+			require.Equal(t, tt.aside, aside)
+			again, _ := b.requireTokens(b.ask(fenced(tt.script))) // finds its own earlier copy
+			require.Greater(t, again, first+aside)
 			b.do("DEL", b.counter())
-			require.Greater(t, draw(), first)
+			lost, aside := draw()
+			require.Greater(t, lost, first)
+			require.Equal(t, tt.aside, aside)
 			ahead := b.now() + time.Hour.Microseconds()
 			b.do("SET", b.counter(), ahead)
-			require.Equal(t, ahead+1, draw())
-			require.Equal(t, ahead+1+fenceBlock, draw())
+			for n := range int64(2) {
+				next, aside := draw()
+				require.Equal(t, ahead+1+n, next)
+				require.Zero(t, aside)
+			}
 		})
 	}
 }
@@ -248,13 +263,13 @@ func TestPassedOnTokens(t *testing.T) {
 
 	l := next.(*level).lease
 	l.mu.Lock()
-	l.passes = fenceBlock - 1
+	l.tokens.aside = 0
 	l.mu.Unlock()
 	w = q.sits(t.Context(), 0, WithFencing())
 	q.unlock(next)
 	last := w.granted()
 	require.NotSame(t, l, last.(*level).lease)
-	require.GreaterOrEqual(t, last.Fence(), h.Fence()+fenceBlock)
+	require.Greater(t, last.Fence(), h.Fence()+asideMost)
 	unfenced := q.sits(t.Context(), 0)
 	fresh(last)
 	q.unlock(last)
@@ -266,27 +281,45 @@ func TestPassedOnTokens(t *testing.T) {
 	q.requireNoLines()
 }
 
+// A reentrant lock that is transferred has the token that the transfer drew.
+func TestTransferDrawsAToken(t *testing.T) {
+	t.Parallel()
+	q := newTransferBench(t)
+	h := q.take(q.clients[0], WithFencing())
+	w := q.sits(t.Context(), 0, WithFencing())
+	fresh(h)
+	q.unlock(h)
+	next := w.granted()
+	require.Equal(t, 1, leaseOf(next).passes)
+	require.Greater(t, next.Fence(), h.Fence())
+	require.Equal(t, next.Fence(), inspect(t, q.clients[0], queueKey).Fence)
+	q.unlock(next)
+	q.requireNothingLeft()
+}
+
 // What a script answers is taken for a grant with a token only when it is one.
 func TestReadGrant(t *testing.T) {
 	for name, tt := range map[string]struct {
-		reply       any
-		code, fence int64
+		reply  any
+		code   int64
+		tokens tokens
 	}{
-		"a number":         {int64(1), answerOurs, 0},
-		"held":             {int64(0), answerOther, 0},
-		"a list":           {[]any{int64(1)}, answerOurs, 0},
-		"a token":          {[]any{int64(1), []byte("1795292944255000")}, answerOurs, 1795292944255000},
-		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, answerOther, 0},
-		"not a token":      {[]any{int64(1), []byte("x")}, answerAlien, 0},
-		"nothing":          {nil, answerAlien, 0},
-		"an empty list":    {[]any{}, answerAlien, 0},
-		"a list of others": {[]any{[]byte("x")}, answerAlien, 0},
-		"text":             {[]byte("OK"), answerAlien, 0},
+		"a number":         {int64(1), answerOurs, tokens{}},
+		"held":             {int64(0), answerOther, tokens{}},
+		"a list":           {[]any{int64(1)}, answerOurs, tokens{}},
+		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, answerOurs, tokens{1795292944255000, 5}},
+		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, answerOther, tokens{}},
+		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, answerAlien, tokens{}},
+		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, answerAlien, tokens{}},
+		"nothing":          {nil, answerAlien, tokens{}},
+		"an empty list":    {[]any{}, answerAlien, tokens{}},
+		"a list of others": {[]any{[]byte("x")}, answerAlien, tokens{}},
+		"text":             {[]byte("OK"), answerAlien, tokens{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, fence := readGrant(tt.reply)
+			code, drawn := readGrant(tt.reply)
 			require.Equal(t, tt.code, code)
-			require.Equal(t, tt.fence, fence)
+			require.Equal(t, tt.tokens, drawn)
 		})
 	}
 }

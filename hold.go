@@ -116,10 +116,7 @@ func (l *lease) unused() {
 
 // add is push with mu held, of a lease that is renewed already.
 func (l *lease) add(ctx context.Context, sent time.Time, s *lockSettings) *level {
-	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, seen: l.client.sighting(ctx, l.key, s.kind)}
-	if l.fence > 0 {
-		h.fence = l.fence + int64(l.passes)
-	}
+	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, fence: l.tokens.fence, seen: l.client.sighting(ctx, l.key, s.kind)}
 	l.levels = append(l.levels, h)
 	l.live++
 	if s.write {

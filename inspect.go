@@ -35,8 +35,9 @@ type Info struct {
 	Readers []Holder
 	// Left is how long the lock stays without a renewal.
 	Left time.Duration
-	// Fence is the fencing token that Redis drew last; 0 when it never did. A lock that was passed on within a process has
-	// one of the 63 after it.
+	// Fence is the highest fencing token that a holder can have had so far; 0 when
+	// there was none. An unfair [RedisLock] can be passed on within a process. Each
+	// of its grants sets up to 63 tokens aside for that, and Fence is the last one.
 	Fence int64
 	// Waiting is how many wait in Redis. The goroutines of a process that wait for an unfair lock count as one. Calls that wait
 	// for a [RedLock] are not among them.
@@ -113,9 +114,7 @@ func readInfo(key string, reply any) (Info, error) {
 		return info, errUnreadable
 	}
 	info.Left = max(0, time.Duration(left)*time.Millisecond)
-	if _, err := fmt.Sscan(fence, &info.Fence); err == nil && info.Fence >= fenceBlock {
-		info.Fence -= fenceBlock - 1
-	}
+	_, _ = fmt.Sscan(fence, &info.Fence) // "false" when there is none
 	info.Waiters = readWaiters(waits, now)
 	switch content := parts[1].(type) {
 	case []byte:

@@ -32,7 +32,6 @@ type lease struct {
 	turn     turn                     // one change of the levels at a time; nil where there is only one
 	lease    time.Duration            // that was granted; for so long after its sending a late copy of the acquire is looked for
 	confirm  *confirmation            // by replicas, of each renewal; nil when none is needed
-	fence    int64                    // the first fencing token of the grant; 0 without fencing
 	job      *job                     // in the watchdog
 	parts    *bundle                  // of a hold that is made of several; nil for any other
 	whole    *bundle                  // that it is one of; nil when it is of none
@@ -53,6 +52,7 @@ type lease struct {
 	length   time.Duration // the longest lease that was asked for
 	since    time.Duration // when Redis granted it, after the client's start
 	passes   int           // how often it was passed on since
+	tokens   tokens        // of the grant, from the present holder's on
 	ending   *ending       // what else its release ends; nil when that is nothing
 	keep     time.Time     // the key stays until then, see WithMinHold
 }

@@ -166,9 +166,15 @@ func WithLabel(s string) LockOption {
 
 // WithFencing gives each hold a fencing token, see [Hold]: a number that is higher than those of all holds before it,
 // whatever becomes of them. A store that refuses a write with a token below the highest that it has seen is safe from a
-// holder that was paused beyond its lease, and does not know it yet. Tokens are the server's time in microseconds, or a
-// bit more; they do not go back when Redis loses its data, as long as its clock does not. A level of a reentrant hold has
-// that of the hold, and is [ErrInvalid] where that has none. By default there is none.
+// holder that was paused beyond its lease, and does not know it yet. By default there is none.
+//
+// A token is the server's time in microseconds, or one more than the last token
+// if that is higher. An unfair [RedisLock] sets some tokens aside, because it can
+// be passed on within a process. No token is more than 63 µs ahead of the server's
+// clock. So if Redis loses its data, a grant 63 µs later gets a higher token than
+// all before it, as long as the server's clock is not set back.
+//
+// A level of a reentrant hold has the token of the hold, and is [ErrInvalid] where that has none.
 func WithFencing() LockOption { return lockOption{name: optFencing} }
 
 // WithQueueLimit lets a call fail at once with [ErrQueueFull] when n others wait for the lock: in Redis, and, as the calls

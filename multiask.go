@@ -116,8 +116,8 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, t *tried
 	if t.err = o.err; o.err != nil {
 		return
 	}
-	code, fence := readGrant(o.reply)
-	t.fence[n], t.err = fence, a.of(n, reasonOf(code))
+	code, drawn := readGrant(o.reply)
+	t.fence[n], t.err = drawn.fence, a.of(n, reasonOf(code))
 }
 
 // evalKeys is ask of a script for several locks.

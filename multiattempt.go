@@ -130,7 +130,7 @@ func (a *multiAttempt) of(n int, err error) error {
 func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 	l := a.lock
 	p := newBundle(l.client, l.key, l.keys, len(l.keys), &l.whole)
-	p.whole.fence = slices.Max(t.fence)
+	p.whole.tokens.fence = slices.Max(t.fence)
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.minHold > 0}

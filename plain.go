@@ -74,7 +74,7 @@ func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
 	}
 	g, s := a.queued.granted(), a.queued.settings // what was asked for
 	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, s.minHold > 0}, sent, s, g.doubt)
-	l.undo, l.fence = g.undo, g.fence
+	l.undo, l.tokens = g.undo, g.tokens
 	return l.begin(a.caller, sent, s)
 }
 
@@ -134,7 +134,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 		a.client.clean(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
-	h, err = a.grant(value, o.sent, 0, doubt{})
+	h, err = a.grant(value, o.sent, tokens{}, doubt{})
 	return h, false, err
 }
 
@@ -152,9 +152,9 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	switch code, fence := readGrant(o.reply); code {
+	switch code, t := readGrant(o.reply); code {
 	case answerOurs:
-		return a.grant(a.value, o.sent, fence, a.doubt)
+		return a.grant(a.value, o.sent, t, a.doubt)
 	case answerOther:
 		return nil, ErrLockAcquiredByOthers
 	}
@@ -172,9 +172,9 @@ func (a *plainAttempt) stand(l *line, left *queued) *queued {
 
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
-func (a *plainAttempt) grant(value string, sent time.Time, fence int64, d doubt) (*level, error) {
+func (a *plainAttempt) grant(value string, sent time.Time, t tokens, d doubt) (*level, error) {
 	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.minHold > 0}, sent, a.settings, d)
-	l.fence = fence
+	l.tokens = t
 	a.first, a.value, a.doubt = value, "", doubt{}
 	return l.begin(a.caller, sent, a.settings)
 }

@@ -24,7 +24,7 @@ type queued struct {
 	known      bool   // the server has said that the wait is in the queue
 	sent       bool   // a request of the wait
 	woken      bool   // and has not asked since
-	fence      int64  // of the grant; 0 without fencing
+	tokens     tokens // of the grant
 	doubt      doubt
 
 	// Guarded by queue.mu.
@@ -170,8 +170,8 @@ func (w *queued) request() scripted {
 
 // read takes an answer in.
 func (w *queued) read(reply any) int64 {
-	code, fence := readGrant(reply)
-	w.fence = fence
+	code, t := readGrant(reply)
+	w.tokens = t
 	values, _ := redis.Values(reply, nil)
 	if len(values) == 4 && (code == answerOther || code == answerMore) {
 		ticket, err1 := redis.String(values[1], nil)
@@ -202,14 +202,14 @@ func (w *queued) leave() {
 // grant is what a lease has to know of the wait that it came from.
 type grant struct {
 	hold, body string
-	fence      int64
+	tokens     tokens
 	doubt      doubt
 	undo       func(time.Time) scripted // cancels the wait, and gives back its hold
 }
 
 // granted returns what the last attempt got. Should the call go on, it draws a new wait.
 func (w *queued) granted() grant {
-	g := grant{w.hold, w.args[1].(string), w.fence, w.doubt, cancelOf(w.line.redisKey, w.name, true)}
+	g := grant{w.hold, w.args[1].(string), w.tokens, w.doubt, cancelOf(w.line.redisKey, w.name, true)}
 	w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}
 	w.line.queue.mu.Lock()
 	defer w.line.queue.mu.Unlock()

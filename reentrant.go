@@ -207,7 +207,7 @@ func (p reentrantProtocol) release(levels, seq int, keep time.Duration) scripted
 }
 
 func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) scripted {
-	return scripted{reentrantTransferScript, p.redisKey, []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+	return scripted{t.seat.wait.settings.drawing(reentrantTransferScript), p.redisKey, []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.
@@ -263,7 +263,7 @@ func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
 	p := a.protocol
 	p.hold = g.hold
 	l := newLease(a.lock.client, a.lock.key, p, sent, &a.lock.settings, g.doubt)
-	l.undo, l.fence = g.undo, g.fence
+	l.undo, l.tokens = g.undo, g.tokens
 	return a.wait.beginFor(a.owner, l, sent)
 }
 
@@ -283,7 +283,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	code, fence := readGrant(o.reply)
+	code, t := readGrant(o.reply)
 	switch code {
 	case answerOurs:
 	case answerOther:
@@ -292,7 +292,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		return nil, ErrKeyConflict
 	}
 	l := newLease(c, a.lock.key, a.protocol, o.sent, s, a.doubt)
-	l.fence = fence
+	l.tokens = t
 	a.protocol.hold, a.doubt = "", doubt{} // the lease cleans up after itself
 	return a.wait.beginFor(a.owner, l, o.sent)
 }
@@ -348,7 +348,7 @@ func (l *lease) allows(s *lockSettings) error {
 	switch {
 	case s.fair != l.fair:
 		return ErrKeyConflict
-	case s.fencing && l.fence == 0:
+	case s.fencing && l.tokens.fence == 0:
 		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
 	case s.replicas > had:
 		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.replicas, had)

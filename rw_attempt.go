@@ -67,7 +67,7 @@ func (a *rwAttempt) first(ctx context.Context) (*level, error) {
 	g := a.queued.granted()
 	p := rwProtocol{redisKey: a.lock.redisKey(), hold: g.hold}
 	l := newLease(a.lock.client, a.lock.key, p, sent, a.wait.settings, g.doubt)
-	l.undo, l.fence = g.undo, g.fence
+	l.undo, l.tokens = g.undo, g.tokens
 	return a.wait.beginFor(a.owner, l, sent)
 }
 

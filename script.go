@@ -140,7 +140,7 @@ var (
 	redlockUnwaitScript    = luaScript("wake", "redlock_unwait").with(endOfPlaces)
 	fenceRaiseScript       = luaScript("fence_raise")
 
-	reentrantTransferScript = luaScript("absent", "number", "reentrant_transfer")
+	reentrantTransferScript = luaScript("absent", "number", "fence", "reentrant_transfer")
 )
 
 // What the names of the keys beside a lock end in.

@@ -287,7 +287,7 @@ func (l *lease) pass(from *level) (left *queued, ok bool) {
 	if !plain || l.whole != nil || !s.watched || s.minHold > 0 || s.fair || l.length > s.lease || l.doubt.exists() || time.Until(l.until) <= s.lease/2 {
 		return nil, false
 	}
-	if l.suspect || l.tokensSpent() {
+	if l.suspect || l.tokens.spent() {
 		return nil, false
 	}
 	next, left := l.client.queue.next(p.redisKey, l.granted(), l.passes, s)
@@ -295,6 +295,7 @@ func (l *lease) pass(from *level) (left *queued, ok bool) {
 		return nil, false
 	}
 	l.passes++
+	l.tokens.next()
 	next.turn <- offer{hold: l.add(next.wait.caller, time.Now(), next.wait.settings)}
 	return left, true
 }

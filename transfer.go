@@ -20,7 +20,7 @@ type transfer struct {
 	sent   time.Time     // the copy that was granted
 	since  time.Duration // when the lock was granted to the client, after its start
 	passes int           // how often it was given on since
-	fence  int64         // the first token of that grant
+	tokens tokens        // of the next hold
 }
 
 // choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
@@ -28,7 +28,7 @@ type transfer struct {
 func (l *lease) choose(from *level) (t *transfer, left *queued) {
 	p, reentrant := l.protocol.(reentrantProtocol)
 	s, q := from.settings, l.client.queue
-	if !reentrant || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.exists() || l.tokensSpent() {
+	if !reentrant || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.exists() {
 		return nil, nil
 	}
 	next, left := q.next(p.redisKey, l.granted(), l.passes, s)
@@ -37,7 +37,7 @@ func (l *lease) choose(from *level) (t *transfer, left *queued) {
 	}
 	l.passes++
 	owner := next.wait.reentrant.owner.key.id
-	return &transfer{seat: next, hold: q.newHold(), owner: owner, since: l.since, passes: l.passes, fence: l.fence}, left
+	return &transfer{seat: next, hold: q.newHold(), owner: owner, since: l.since, passes: l.passes}, left
 }
 
 // transfer asks the server for t. It says no when the lock has to be given back all the same: when the request was refused
@@ -51,11 +51,12 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	o, d := c.eval(context.Background(), limits{half, half, start.Add(half)},
 		l.protocol.(reentrantProtocol).transfer(t, s.lease, c.identity.info(s.label)))
 	answered := o.answered && o.err == nil
-	if answered && o.reply == int64(answerOurs) && t.deliver(o.sent) {
+	code, drawn := readGrant(o.reply)
+	if answered && code == answerOurs && t.deliver(o.sent, drawn) {
 		return true, nil
 	}
 	t.seat.comeBack()
-	if answered && o.reply != int64(answerOurs) {
+	if answered && code != answerOurs {
 		err = l.judge(o, 0, true) // had an earlier copy done it, this one would have found the next hold
 		l.takeSpared().goneWith(ErrLockLost)
 		return true, err
@@ -67,14 +68,14 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 }
 
 // deliver tells the call that it has the lock. It says no when that has left, or the client is closing.
-func (t *transfer) deliver(sent time.Time) bool {
+func (t *transfer) deliver(sent time.Time, drawn tokens) bool {
 	q := t.seat.line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.seat.left || q.client.life.Err() != nil {
 		return false
 	}
-	t.sent, q.underway[t] = sent, struct{}{}
+	t.sent, t.tokens, q.underway[t] = sent, drawn, struct{}{}
 	t.seat.turn <- offer{transfer: t}
 	return true
 }
@@ -144,7 +145,7 @@ func (a *reentrantAttempt) inherit(t *transfer) *lease {
 	p := a.protocol
 	p.hold = t.hold
 	l := newLease(a.lock.client, a.lock.key, p, t.sent, &a.lock.settings, doubt{})
-	l.since, l.passes, l.fence = t.since, t.passes, t.fence
+	l.since, l.passes, l.tokens = t.since, t.passes, t.tokens
 	return l
 }
 

@@ -105,6 +105,16 @@ func TestTransferScriptRefused(t *testing.T) {
 			require.Empty(t, b.lock())
 		})
 	}
+	t.Run("no token", func(t *testing.T) {
+		b := newQueueScripts(t, s)
+		require.Equal(t, "1", b.code(heldOnce[0]))
+		before := b.state()
+		b.do("LPUSH", b.counter(), "something else")
+		b.do("PEXPIRE", b.counter(), 60_000)
+		_, err := b.send(fenced(transferOf(hold1, hold2, longLease)))
+		require.ErrorContains(t, err, "WRONGTYPE")
+		requireSame(t, before, b.state())
+	})
 	t.Run("out of memory", func(t *testing.T) {
 		b := newScriptBench(t, s)
 		b.setUp(heldOnce)

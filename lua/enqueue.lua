@@ -5,7 +5,7 @@
 -- ARGV[4] id of a hold of the same call that may have taken the lock, or ""   ARGV[5] lease in ms   ARGV[6] value (plain) or owner (reentrant)
 -- ARGV[7] info (reentrant), or ""   ARGV[8] how many may wait; absent when any number may
 --
--- {1} or {1, fencing token}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: waits
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: waits
 -- {4, ...}: waits, the lock is free, and more waits are before it than one script looks at   {5}: as many wait as may   {-1}: the key is of another kind or mode
 
 local client, kind, mode = string.match(ARGV[1], '^([^:]+):%d+:([pr])([fu]):[1-9]%d*$')
@@ -27,7 +27,7 @@ if state == 'error' then
   return detail
 end
 if mine(ARGV[1], state, detail, lease) then
-  return grant(KEYS[4])
+  return grant(KEYS[4], ARGV[1])
 end
 if clash(ARGV[1], state, letters) then
   return {-1}

@@ -1,12 +1,20 @@
--- token draws the next fencing token from a lock's counter, and sets aside the 63 after it for holders that the lock is passed on to in
--- memory. It is the server's time in us, or one more than the last one: a counter that was lost makes no token go back.
-local function token(counter)
+-- The most tokens that a grant sets aside. A lock that is passed on in memory
+-- gives them to its next holders.
+local block = 63
+
+-- token draws the next fencing token from a lock's counter: the server's time
+-- in us, or one more than the last one. It also says how many of those after it
+-- are set aside: as far as they are at most that many us ahead of the clock. A
+-- counter that gets further ahead would let tokens go back when it is lost.
+local function token(counter, ahead)
   local t = redis.call('TIME')
-  local drawn = t[1] * 1000000 + t[2]
+  local now = t[1] * 1000000 + t[2]
+  local drawn = now
   local last = tonumber(redis.call('GET', counter))
-  if last and last >= drawn then
+  if last and last >= now then
     drawn = last + 1
   end
-  redis.call('SET', counter, string.format('%.0f', drawn + 63), 'PX', 2592000000)
-  return string.format('%.0f', drawn)
+  local aside = math.max(0, now + ahead - drawn)
+  redis.call('SET', counter, string.format('%.0f', drawn + aside), 'PX', 2592000000)
+  return string.format('%.0f', drawn), aside
 end

@@ -1,7 +1,7 @@
--- Raise a counter of fencing tokens to the last one of a block that was drawn from another counter, for the same hold.
+-- Raise a counter of fencing tokens to a token that was drawn from another one, for the same hold.
 --
 -- KEYS[1] the counter
--- ARGV[1] last token of the block
+-- ARGV[1] token
 --
 -- 1: no lower token will be drawn from it
 

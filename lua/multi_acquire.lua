@@ -40,8 +40,7 @@ for i = 1, locks do
   end
 end
 
--- One token for all, above those that were drawn for any of them. One that is refused leaves no hold. As many more are set aside as
--- everywhere, see fence.lua: what is in a counter then always says which token was drawn.
+-- One token for all, above those that were drawn for any of them. One that is refused leaves no hold.
 local granted = {1}
 if #KEYS > locks then
   local t = redis.call('TIME')
@@ -63,7 +62,7 @@ if #KEYS > locks then
   end
   granted[2] = string.format('%.0f', drawn)
   for i = locks + 1, #KEYS do
-    redis.call('SET', KEYS[i], string.format('%.0f', drawn + 63), 'PX', 2592000000)
+    redis.call('SET', KEYS[i], string.format('%.0f', drawn), 'PX', 2592000000)
   end
 end
 

@@ -40,7 +40,7 @@ end
 -- grant is the answer to one that has the lock.
 local function grant()
   if counter then
-    return {1, server, token(counter)}
+    return {1, server, (token(counter, 0))}
   end
   return {1, server}
 end

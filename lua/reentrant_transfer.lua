@@ -1,14 +1,22 @@
 -- Give a reentrant lock that is ours to another owner of the same client, or to the same one anew: the release of a hold and the acquire
 -- of the next.
 --
--- KEYS[1] the lock
+-- KEYS[1] the lock   KEYS[2] the counter of fencing tokens, absent when the lock has none
 -- ARGV[1] id of the hold   ARGV[2] its owner   ARGV[3] id of the next hold   ARGV[4] its owner   ARGV[5] lease in ms   ARGV[6] info
 --
--- 1: it is the next hold, with a whole lease   0: neither   -1: the key is of another kind
+-- 1 or {1, fencing token, set aside}: it is the next hold, with a whole lease   0: neither   -1: the key is of another kind
 
 local lease = whole(ARGV[5], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or #ARGV[3] == 0 or #ARGV[4] == 0 or not lease or not ARGV[6] then
   return redis.error_reply('ERR relock: reentrant_transfer: bad arguments')
+end
+
+-- grant is the answer when it is the next hold.
+local function grant()
+  if KEYS[2] then
+    return {1, token(KEYS[2], 0)}
+  end
+  return 1
 end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold')
@@ -21,14 +29,15 @@ end
 if stored[1] == ARGV[3] then
   -- An earlier copy of this request did it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
-  return 1
+  return grant()
 end
 if stored[1] ~= ARGV[1] then
   return absent(0)
 end
+local granted = grant() -- a token that is refused changes nothing
 redis.call('HSET', KEYS[1], ARGV[4], 1, 'hold', ARGV[3], 'seq', '#1', 'info', ARGV[6])
 if ARGV[2] ~= ARGV[4] then
   redis.call('HDEL', KEYS[1], ARGV[2])
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
-return 1
+return granted

@@ -3,7 +3,7 @@
 -- KEYS    see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has none
 -- ARGV[1] wait   ARGV[2] lease in ms   ARGV[3] owner   ARGV[4] info
 --
--- {1} or {1, fencing token}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: still waits
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: still waits
 -- {3}: is not queued, enqueue again   {4, ...}: waits, and more waits are before it than one script looks at
 -- {-1}: the key is of another kind or mode
 
@@ -21,7 +21,7 @@ if clash(mode, state, detail) then
   return {-1}
 end
 if mine(ARGV[1], lease) then
-  return grant(KEYS[5])
+  return grant(KEYS[5], ARGV[1])
 end
 if ends('v:' .. ARGV[1]) then
   return take(ARGV[1], lease, ARGV[3], ARGV[4])

@@ -4,7 +4,7 @@
 -- ARGV[1] wait   ARGV[2] period of its client's beats in ms   ARGV[3] its ticket, "" while it has none   ARGV[4] ""
 -- ARGV[5] lease in ms   ARGV[6] owner   ARGV[7] info   ARGV[8] how many may wait; absent when any number may
 --
--- {1} or {1, fencing token}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: waits
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: waits
 -- {4, ...}: waits, and more waits are before it than one script looks at   {5}: as many wait as may
 -- {-1}: the key is of another kind or mode
 
@@ -30,7 +30,7 @@ if clash(mode, state, detail) then
   return {-1}
 end
 if mine(ARGV[1], lease) then
-  return grant(KEYS[5])
+  return grant(KEYS[5], ARGV[1])
 end
 if ends('v:' .. ARGV[1]) then
   return take(ARGV[1], lease, ARGV[6], ARGV[7])

@@ -13,7 +13,7 @@ local function take(wait, lease, owner, info)
   if kind == 'w' then
     entry, counts = 'w:' .. hold, '0:1|'
   end
-  local granted = grant(KEYS[5])
+  local granted = grant(KEYS[5], wait)
   local there = redis.call('EXISTS', KEYS[1])
   redis.call('ZADD', KEYS[1], 'inf', 'relock/1|' .. mode, text(now + lease * 1000), entry, -1, '#' .. hold)
   local done, left = pcall(settle, wait)

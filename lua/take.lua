@@ -2,7 +2,7 @@
 -- earlier hold of the same call.
 local function take(wait, state, lease, body, info)
   local hold, kind, mode = string.match(wait, '^([^:]+:%d+):([pr])([fu]):')
-  local granted = grant(KEYS[4])
+  local granted = grant(KEYS[4], wait)
   if kind == 'p' then
     redis.call('SET', KEYS[1], body, 'PX', lease)
     return granted

@@ -4,7 +4,7 @@
 -- ARGV[1] wait, which is never queued: it says kind, mode and hold   ARGV[2] lease in ms   ARGV[3] value (plain) or owner (reentrant)
 -- ARGV[4] info (reentrant), or ""
 --
--- {1} or {1, fencing token}: ours, with a whole lease   {0}: held by others   {4}: the same, the lock is free, and more waits wait than one script looks at
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0}: held by others   {4}: the same, the lock is free, and more waits wait than one script looks at
 -- {-1}: the key is of another kind or mode
 
 local lease = whole(ARGV[2], 10)
@@ -17,7 +17,7 @@ if state == 'error' then
   return detail
 end
 if mine(ARGV[1], state, detail, lease) then
-  return grant(KEYS[4])
+  return grant(KEYS[4], ARGV[1])
 end
 if clash(ARGV[1], state, letters) then
   return {-1}

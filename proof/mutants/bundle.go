@@ -161,7 +161,7 @@ var bundleFaults = []mutant{
 		name: "quorum: the highest token is known to one node",
 		file: "round.go",
 		old:  "if err == nil && l.part.fencing {",
-		new:  "for _, fence := range r.tokens {\n\t\tr.hold.whole.fence = max(r.hold.whole.fence, fence)\n\t}\n\tif false {",
+		new:  "for _, fence := range r.tokens {\n\t\tr.hold.whole.tokens.fence = max(r.hold.whole.tokens.fence, fence)\n\t}\n\tif false {",
 		test: "TestRedLockFencing",
 	},
 	{

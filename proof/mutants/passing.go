@@ -62,8 +62,8 @@ var passingFaults = []mutant{
 	{
 		name: "pass: what the server has refused",
 		file: "seat.go",
-		old:  "l.suspect || l.tokensSpent()",
-		new:  "l.tokensSpent()",
+		old:  "l.suspect || l.tokens.spent()",
+		new:  "l.tokens.spent()",
 		test: "TestNotPassedOn",
 	},
 	{

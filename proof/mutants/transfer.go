@@ -13,8 +13,8 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: with a request in doubt, whose clean-up ends the next hold",
 		file: "transfer.go",
-		old:  "l.doubt.exists() || l.tokensSpent()",
-		new:  "l.tokensSpent()",
+		old:  " || l.doubt.exists() {",
+		new:  " {",
 		test: "TestNotTransferred",
 	},
 	{
@@ -27,8 +27,8 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: the next one has the budget anew",
 		file: "transfer.go",
-		old:  "l.since, l.passes, l.fence = t.since, t.passes, t.fence",
-		new:  "l.passes, l.fence = 1, t.fence",
+		old:  "l.since, l.passes, l.tokens = t.since, t.passes, t.tokens",
+		new:  "l.passes, l.tokens = 1, t.tokens",
 		test: "TestTransferred",
 	},
 	{
@@ -104,8 +104,8 @@ var transferFaults = []mutant{
 	{
 		name: "transfer script: the lease of the hold before goes on",
 		file: "lua/reentrant_transfer.lua",
-		old:  "end\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\nreturn 1",
-		new:  "end\nreturn 1",
+		old:  "end\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\nreturn granted",
+		new:  "end\nreturn granted",
 		test: "TestTransferScript",
 	},
 	{
@@ -118,7 +118,7 @@ var transferFaults = []mutant{
 	{
 		name: "transfer script: a second copy counts as nothing of ours",
 		file: "lua/reentrant_transfer.lua",
-		old:  "  return 1\nend\nif stored[1] ~= ARGV[1]",
+		old:  "  return grant()\nend\nif stored[1] ~= ARGV[1]",
 		new:  "  return 0\nend\nif stored[1] ~= ARGV[1]",
 		test: "TestLateCopiesOfScripts",
 	},

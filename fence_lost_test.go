@@ -1,0 +1,64 @@
+package relock
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Readers that are let in together do not run the counter ahead of the clock: when
+// it is lost, the next token is higher than those of 2,000 owners. The server gets
+// all in one go, so that the clock has no time to catch up.
+func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
+	t.Parallel()
+	b := newQueueScripts(t, redistest.Start(t))
+	b.do("SCRIPT", "LOAD", rwTryScript.source)
+	const readers = 2000
+	tries := make([]scripted, readers+1)
+	for i := range tries {
+		tries[i] = rwWaitNamed(fmt.Sprint("c", i), 1, "su").try()
+		tries[i].key = b.key
+	}
+	for i, try := range tries {
+		if i == readers {
+			require.NoError(t, b.conn.Send("FLUSHALL"))
+		}
+		r := fenced(try).bySHA()
+		require.NoError(t, b.conn.Send(r.cmd, r.args...))
+	}
+	replies, err := redis.Values(b.conn.Do(""))
+	require.NoError(t, err)
+	drawn := func(reply any) int64 {
+		code, drawn := readGrant(reply)
+		require.Equal(t, int64(answerOurs), code, reply)
+		return drawn.fence
+	}
+	next := drawn(replies[readers+1])
+	for _, reply := range replies[:readers] {
+		require.Greater(t, next, drawn(reply))
+	}
+}
+
+// Inspect tells the last token that a holder can have: that of the hold, or the
+// last of those that are set aside.
+func TestInspectTellsTheHighestToken(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	for name, lock := range fencedKinds() {
+		for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}} {
+			h, err := lock(c, opts...).Acquire(t.Context())
+			require.NoError(t, err)
+			aside := int64(0)
+			if name == "RedisLock" && mode == "unfair" {
+				aside = leaseOf(h).tokens.aside
+				require.Equal(t, int64(asideMost), aside)
+			}
+			require.Equal(t, h.Fence()+aside, inspect(t, c, "fenced").Fence, "%s, %s", name, mode)
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+	}
+}
