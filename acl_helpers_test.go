@@ -29,7 +29,8 @@ func privilegeUses() map[string]privilegeUse {
 		"WithDatabase":          {opts: []ClientOption{WithDatabase(1)}, use: takeAll(twoKinds)},
 		"Inspect":               {use: inspectAll(twoContended)},
 		"Inspect NewRWLock":     {use: inspectAll(rwContended)},
-		"List":                  {use: listAll},
+		"List":                  {use: listAll(twoKinds)},
+		"List NewRWLock":        {use: listAll(rwOf)},
 		"ForceUnlock":           {use: forceAll(twoContended)},
 		"ForceUnlock NewRWLock": {use: forceAll(rwContended)},
 	}
@@ -255,17 +256,19 @@ func forceAll(locks func(*Client) []contended) func(*privilegeBench, []*Client, 
 }
 
 // listAll finds the locks that others hold.
-func listAll(b *privilegeBench, app, other []*Client) (err error) {
-	for _, l := range twoKinds(other) {
-		require.NoError(b, second(l.Acquire(b.Context())))
+func listAll(locks locksOf) func(*privilegeBench, []*Client, []*Client) error {
+	return func(b *privilegeBench, app, other []*Client) (err error) {
+		for _, l := range locks(other) {
+			require.NoError(b, second(l.Acquire(b.Context())))
+		}
+		found := 0
+		for _, failed := range app[0].List(b.Context(), "*") {
+			found++
+			err = errors.Join(err, failed)
+		}
+		if err == nil {
+			require.Equal(b, 2, found)
+		}
+		return err
 	}
-	found := 0
-	for _, failed := range app[0].List(b.Context(), "*") {
-		found++
-		err = errors.Join(err, failed)
-	}
-	if err == nil {
-		require.Equal(b, 2, found)
-	}
-	return err
 }
