@@ -145,9 +145,13 @@ func WithMaxHold(d time.Duration) LockOption {
 
 // WithMinHold keeps the key for at least d after the request was sent that has locked it, even when Unlock comes sooner:
 // Unlock returns at once, and others get the lock when d is over. It must be whole milliseconds, 10ms to 10 years, and
-// no more than [WithMaxHold]. It is for jobs that are so short that clocks of several machines would run them
-// twice. With a minimum above the lease the key is taken for d at once, so that neither a crash nor an outage
-// cuts it short. By default there is no minimum.
+// no more than [WithMaxHold]. With a minimum above the lease the key is taken for d at once, so that neither a crash nor
+// an outage cuts it short. By default there is no minimum.
+//
+// If several replicas have a job that is to run once per period, call TryDo at each
+// tick with nine tenths of the period as d. With the whole period, runs are skipped:
+// the key is taken a moment after a tick, and is still there at the next one. With a
+// much shorter d, the job can run twice, because the clocks of the replicas differ.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{optMinHold, func(c *lockConfig) { c.minHold = d }}
 }
