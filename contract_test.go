@@ -123,6 +123,7 @@ var (
 	_ = relock.Info{Key: "", State: relock.StateFree, Kind: "", Fair: false, Holder: &relock.Holder{}, Readers: []relock.Holder{}, Left: 0, Fence: 0, Waiting: 0, Waiters: []relock.Waiter{}}
 	_ = relock.Holder{Client: "", Host: "", PID: 0, Label: "", Since: time.Time{}, Owner: "", Count: 0}
 	_ = relock.Waiter{Client: "", Age: 0, Kind: "", Fair: false}
+	_ = relock.Info{Left: relock.NoExpiry}
 	_ = []relock.State{relock.StateFree, relock.StateHeld, relock.StateReserved, relock.StateKept}
 	_ = relock.Observer{
 		LockStart: func(context.Context, relock.LockStart) {},

@@ -22,6 +22,9 @@ const (
 	StateKept     State = "kept"
 )
 
+// NoExpiry is [Info.Left] of a key without an expiry: it stays until it is deleted.
+const NoExpiry time.Duration = -1
+
 // Info is what Redis knows of a lock.
 type Info struct {
 	Key   string
@@ -33,7 +36,8 @@ type Info struct {
 	Holder *Holder
 	// Readers are the holders who read, of a read/write lock; at most 128 of them.
 	Readers []Holder
-	// Left is how long the lock stays without a renewal.
+	// Left is how long the lock stays without a renewal: 0 if it is free, [NoExpiry] if
+	// the key has no expiry. relock always sets one; another program may remove it.
 	Left time.Duration
 	// Fence is the highest fencing token that a holder can have had so far; 0 when
 	// there was none. An unfair [RedisLock] can be passed on within a process. Each
@@ -113,7 +117,7 @@ func readInfo(key string, reply any) (Info, error) {
 	if waits, err = redis.Strings(parts[6], nil); err != nil {
 		return info, errUnreadable
 	}
-	info.Left = max(0, time.Duration(left)*time.Millisecond)
+	info.Left = timeLeft(left)
 	_, _ = fmt.Sscan(fence, &info.Fence) // "false" when there is none
 	info.Waiters = readWaiters(waits, now)
 	switch content := parts[1].(type) {
@@ -126,6 +130,15 @@ func readInfo(key string, reply any) (Info, error) {
 		err = ErrKeyConflict
 	}
 	return info, err
+}
+
+// timeLeft reads the answer to PTTL: milliseconds, -1 without an expiry, -2 without
+// the key.
+func timeLeft(pttl int64) time.Duration {
+	if pttl == -1 {
+		return NoExpiry
+	}
+	return max(0, time.Duration(pttl)*time.Millisecond)
 }
 
 // readWaiters reads waits with their tickets, which are the times of their arrival.

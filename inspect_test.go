@@ -141,6 +141,30 @@ func TestInspectReservedAndKept(t *testing.T) {
 	}
 }
 
+// A key without an expiry says so, whatever it is. It does not look like one that is
+// about to end, nor like a free one.
+func TestInspectWithoutAnExpiry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	require.NoError(t, NewRedisLock("plain", c).Lock(t.Context()))
+	require.NoError(t, NewReentrantLock("reentrant", c).Lock(t.Context()))
+	require.NoError(t, NewRWLock("read/write", c).RLock(t.Context()))
+	for _, kind := range []string{"plain", "reentrant", "read/write"} {
+		require.Positive(t, inspect(t, c, kind).Left)
+		s.Do(t, "PERSIST", keyOf(c, kind))
+		info := inspect(t, c, kind)
+		require.Equal(t, StateHeld, info.State)
+		require.Equal(t, kind, info.Kind)
+		require.Equal(t, NoExpiry, info.Left, kind)
+	}
+	s.Do(t, "SET", keyOf(c, "foreign"), "x")
+	info, err := c.Inspect(t.Context(), "foreign")
+	require.ErrorIs(t, err, ErrKeyConflict)
+	require.Equal(t, NoExpiry, info.Left)
+	require.Zero(t, inspect(t, c, "nothing").Left)
+}
+
 // What is not a lock is a conflict, and a mistake is told.
 func TestInspectConflict(t *testing.T) {
 	t.Parallel()

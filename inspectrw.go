@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -35,7 +34,7 @@ func readRWInfo(key string, reply any) (Info, error) {
 	if err != nil || len(notes) != len(entries) {
 		return info, errUnreadable
 	}
-	info.Waiters = readWaiters(waits, now)
+	info.Waiters, info.Left = readWaiters(waits, now), timeLeft(left)
 	switch state {
 	case "alien":
 		return info, ErrKeyConflict
@@ -43,7 +42,6 @@ func readRWInfo(key string, reply any) (Info, error) {
 		return info, nil
 	}
 	info.State, info.Kind, info.Fair = StateReserved, kindNames[writeWait], mode == "f"
-	info.Left = max(0, time.Duration(left)*time.Millisecond)
 	for i, entry := range entries {
 		info.readEntry(entry, notes[i])
 	}
