@@ -40,6 +40,7 @@ const maxKeys = 100
 
 // NewMultiLock returns the lock of these names on client: 1 to 100 different ones, in any order. It is cheap, does no I/O
 // and needs no closing. Names are 1 to 1024 bytes and do not start with a closing brace.
+// A name that is given twice counts once.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock. [WithQueueLimit] is about the one queue that the
 // call would wait in. [WithFair] and [WithOwner] are for other kinds.

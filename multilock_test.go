@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
+// All keys are taken and freed together. A name that is given twice counts once.
 func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -23,6 +24,7 @@ func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
 	l := NewMultiLock([]string{"c", "a", "b", "a"}, c)
 	require.NoError(t, l.Validate())
 	require.NoError(t, l.Lock(t.Context()))
+	require.Equal(t, "a,b,c", l.current().Key())
 	for _, key := range []string{"a", "b", "c"} {
 		require.InDelta(t, 30*time.Second, pttl(t, s, c, key), float64(time.Second))
 		require.ErrorIs(t, NewRedisLock(key, other).TryLock(t.Context()), ErrLockAcquiredByOthers)
