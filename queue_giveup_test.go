@@ -182,6 +182,28 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 }
 
+// A block timeout that is shorter than a round trip ends the call in time. The error
+// says which limit it was, not that the server did not answer.
+func TestBlockTimeoutShorterThanARoundTrip(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Any, faults.Every, faults.Delay(2*time.Second))
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	short := WithBlockTimeout(time.Millisecond)
+	for name, lock := range map[string]Mutex{
+		"RedisLock": NewRedisLock("a", c, short), "fair RedisLock": NewRedisLock("b", c, short, WithFair()),
+		"ReentrantLock": NewReentrantLock("c", c, short), "RWLock": NewRWLock("d", c, short), "MultiLock": NewMultiLock([]string{"e", "f"}, c, short),
+	} {
+		start := time.Now()
+		err := lock.Lock(t.Context())
+		require.ErrorContains(t, err, "block timeout of 1ms ended before the server's first answer", name)
+		require.Less(t, time.Since(start), time.Second, name)
+		require.True(t, IsRetryableErr(err), name)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
+	}
+}
+
 // A call that leaves in the middle of a request tells what its client's last poll has met, as one that sleeps does.
 func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 )
 
@@ -167,7 +168,7 @@ func (w *wait) reason() error {
 	case w.caller.Err() != nil:
 		return endOf(w.caller, w.last)
 	case w.last == nil:
-		return errTimeout
+		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.settings.blockTimeout, os.ErrDeadlineExceeded)
 	}
 	return w.last
 }
