@@ -68,11 +68,7 @@ func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m mistakes
 	c := newClientConfig(nil)
 	c.fromURL(rawURL, &m)
-	for _, opt := range opts {
-		if opt != nil {
-			opt.applyClient(c)
-		}
-	}
+	c.apply(opts)
 	return newOwnClient(c, m)
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // A LockOption configures one lock. Given to a [Client] it is the default of its locks; a lock's own option
-// wins, and a default that a kind of lock cannot honour is ignored there.
+// wins, and a default that a kind of lock cannot honour is ignored there. A nil one is [ErrInvalid].
 type LockOption interface {
 	ClientOption
 	applyLock(*lockConfig)
@@ -283,8 +283,8 @@ func (s *lockSettings) asked() time.Duration { return max(s.lease, s.minHold) }
 // honour.
 func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes) lockSettings {
 	var own lockConfig
-	for _, opt := range opts {
-		if opt != nil {
+	for i, opt := range opts {
+		if m.check(opt != nil, "opts[%d]: LockOption is nil", i); opt != nil {
 			opt.applyLock(&own)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of
-// its locks.
+// its locks. A nil one is [ErrInvalid].
 type ClientOption interface {
 	applyClient(*clientConfig)
 }
@@ -49,7 +49,8 @@ type clientConfig struct {
 	locks          lockConfig
 	releaseOnClose bool
 
-	given []string // names of the options that only make sense for a pool and connections of our own
+	given   []string // names of the options that only make sense for a pool and connections of our own
+	missing []int    // indexes of the options that are nil
 }
 
 func newClientConfig(opts []ClientOption) *clientConfig {
@@ -61,12 +62,19 @@ func newClientConfig(opts []ClientOption) *clientConfig {
 		prefix:         defaultKeyPrefix,
 		logger:         slog.New(slog.DiscardHandler),
 	}
-	for _, opt := range opts {
-		if opt != nil {
-			opt.applyClient(c)
-		}
-	}
+	c.apply(opts)
 	return c
+}
+
+// apply notes the options that are nil, for check.
+func (c *clientConfig) apply(opts []ClientOption) {
+	for i, opt := range opts {
+		if opt == nil {
+			c.missing = append(c.missing, i)
+			continue
+		}
+		opt.applyClient(c)
+	}
 }
 
 // ownPool makes an option that sets up connections, which a pool of the user's own does itself.
@@ -177,6 +185,9 @@ func (m mistakes) err() error {
 
 // check reports the mistakes in the settings of any client.
 func (c *clientConfig) check(m *mistakes) {
+	for _, i := range c.missing {
+		m.check(false, "opts[%d]: ClientOption is nil", i)
+	}
 	m.check(c.commandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.commandTimeout)
 	m.check(!strings.ContainsAny(c.prefix, "{}"), "WithKeyPrefix: %q has a brace", c.prefix)
 	m.check(c.logger != nil, "WithLogger: is nil")

@@ -121,6 +121,27 @@ func TestLockMistakes(t *testing.T) {
 	}
 }
 
+// An option that is nil is a mistake of every constructor, by its index.
+func TestNilOptions(t *testing.T) {
+	t.Parallel()
+	c := unconnected(t)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, context.Canceled }}
+	const client, lock = "opts[1]: ClientOption is nil", "opts[1]: LockOption is nil"
+	requireMistakes(t, second(NewClient("tcp", "localhost:6379", "", WithMaxIdle(1), nil)), "new client", client)
+	requireMistakes(t, second(NewClientURL("redis://localhost", WithMaxIdle(1), nil)), "new client", client)
+	requireMistakes(t, second(NewClientPool(pool, WithLabel("x"), nil)), "new client", client)
+	requireMistakes(t, second(NewLocker(c, WithLabel("x"), nil)), "new locker", lock)
+	for _, l := range []interface{ Validate() error }{
+		NewRedisLock("k", c, WithBlock(), nil), NewReentrantLock("k", c, WithBlock(), nil), NewRWLock("k", c, WithBlock(), nil),
+		NewMultiLock([]string{"k"}, c, WithBlock(), nil),
+		NewRedLock("k", []*Client{c, unconnected(t), unconnected(t)}, WithBlock(), nil),
+	} {
+		requireMistakes(t, l.Validate(), "validate", lock)
+	}
+	requireMistakes(t, NewRedisLock("k", c, nil, WithExpiry(0), nil).Lock(t.Context()), "lock",
+		"opts[0]: LockOption is nil", "opts[2]: LockOption is nil", "WithExpiry")
+}
+
 func TestAddressMistakes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -163,16 +184,14 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	locks := []LockOption{
 		WithBlock(), WithBlockTimeout(1), WithPollInterval(time.Millisecond), WithExpiry(10 * time.Millisecond),
 		WithMinHold(10 * time.Millisecond), WithMaxHold(10 * time.Millisecond),
-		WithOwner(strings.Repeat("x", 256)), WithLabel(strings.Repeat("x", 256)), nil,
+		WithOwner(strings.Repeat("x", 256)), WithLabel(strings.Repeat("x", 256)),
 	}
 	opts := []ClientOption{
 		WithMaxIdle(0), WithMaxActive(0), WithWaitMode(), WithIdleTimeout(1), WithDialTimeout(1), WithCommandTimeout(1), WithDatabase(0), WithTLS(nil),
-		WithKeyPrefix(""), WithLogger(slog.Default()), nil,
+		WithKeyPrefix(""), WithLogger(slog.Default()),
 	}
 	for _, opt := range locks {
-		if opt != nil {
-			opts = append(opts, opt)
-		}
+		opts = append(opts, opt)
 	}
 	c := unconnected(t, opts...)
 	require.NoError(t, NewReentrantLock("k", c, locks...).Validate())

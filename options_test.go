@@ -146,7 +146,6 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		set  func(*lockSettings)
 	}{
 		{"nothing", nil, func(*lockSettings) {}},
-		{"nil option", []LockOption{nil}, func(*lockSettings) {}},
 		{"WithBlockTimeout", []LockOption{WithBlockTimeout(2 * time.Second)}, func(s *lockSettings) { s.blockTimeout = 2 * time.Second }},
 		{"WithBlock", []LockOption{WithBlock()}, func(s *lockSettings) { s.blockTimeout = 0 }}, // until ctx ends
 		{"WithPollInterval", []LockOption{WithPollInterval(time.Second)}, func(s *lockSettings) { s.poll = time.Second }},

@@ -9,7 +9,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// An Option configures a [Locker].
+// An Option configures a [Locker]. A nil one is [relock.ErrInvalid].
 type Option func(*config)
 
 const (
@@ -31,10 +31,12 @@ type config struct {
 
 func newConfig(opts []Option) config {
 	c := config{ttl: defaultTTL, prefix: defaultPrefix, logger: slog.New(slog.DiscardHandler)}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(&c)
+	for i, opt := range opts {
+		if opt == nil {
+			c.mistaken("opts[%d]: Option is nil", i)
+			continue
 		}
+		opt(&c)
 	}
 	switch {
 	case c.ttl < time.Second || c.ttl%time.Second != 0:

@@ -30,7 +30,10 @@ func TestMistakesOfNewLocker(t *testing.T) {
 		_, err = etcdlock.NewLocker(client, etcdlock.WithTTL(bad))
 		require.ErrorIs(t, err, relock.ErrInvalid, "%v", bad)
 	}
-	l, err := etcdlock.NewLocker(client, nil) // no server is there, and none is asked
+	_, err = etcdlock.NewLocker(client, etcdlock.WithFair(), nil)
+	require.ErrorIs(t, err, relock.ErrInvalid)
+	require.ErrorContains(t, err, "opts[1]: Option is nil")
+	l, err := etcdlock.NewLocker(client) // no server is there, and none is asked
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	_, err = l.Lock(context.Background(), "key")
