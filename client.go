@@ -52,7 +52,7 @@ type Client struct {
 // an error that matches [ErrInvalid].
 func NewClient(network, address, password string, opts ...ClientOption) (*Client, error) {
 	c := newClientConfig(opts)
-	c.network, c.address, c.password = network, address, password
+	c.network, c.address, *c.password = network, address, password
 	return newOwnClient(c, nil)
 }
 

@@ -28,9 +28,9 @@ func newDialer(c *clientConfig, s *sockets) *dialer {
 		redis.DialReadTimeout(c.commandTimeout),
 		redis.DialWriteTimeout(c.commandTimeout),
 		redis.DialUsername(c.username),
-		redis.DialPassword(c.password),
+		redis.DialPassword(*c.password),
 	}
-	if c.password != "" {
+	if *c.password != "" {
 		d.greetings++
 	}
 	return d

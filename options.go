@@ -31,11 +31,12 @@ const (
 
 // clientConfig is what the options of a client say.
 type clientConfig struct {
-	network, address   string
-	username, password string
-	database           int
-	tls                *tls.Config
-	useTLS             bool
+	network, address string
+	username         string
+	password         *string // fmt follows one pointer of a copied Client, which leads here, and not a second one
+	database         int
+	tls              *tls.Config
+	useTLS           bool
 
 	maxIdle, maxActive int
 	wait               bool
@@ -55,6 +56,7 @@ type clientConfig struct {
 
 func newClientConfig(opts []ClientOption) *clientConfig {
 	c := &clientConfig{
+		password:       new(string),
 		maxIdle:        defaultMaxIdle,
 		idleTimeout:    defaultIdleTimeout,
 		dialTimeout:    defaultDialTimeout,
@@ -202,7 +204,7 @@ func (c *clientConfig) checkConnection(m *mistakes) {
 	m.check(c.idleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.idleTimeout)
 	m.check(c.dialTimeout > 0, "WithDialTimeout: %v is not above 0", c.dialTimeout)
 	m.check(c.database >= 0, "WithDatabase: %d is negative", c.database)
-	m.check(c.username == "" || c.password != "", "WithUsername: needs a password")
+	m.check(c.username == "" || *c.password != "", "WithUsername: needs a password")
 }
 
 func checkAddress(m *mistakes, network, address string) {

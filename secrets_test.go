@@ -2,7 +2,9 @@ package relock
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,5 +76,30 @@ func TestErrorsHideSecrets(t *testing.T) {
 			}
 			require.Contains(t, strings.Join(said, "\n"), "nknown", "nothing was refused")
 		})
+	}
+}
+
+// No verb shows the password of a client that was copied, which has no String.
+func TestCopiesHideThePassword(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	c, err := NewClientURL("redis://app:"+secret+"@localhost:1", WithLabel("x"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
+	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[Client]()}})).Elem()
+	nested.Field(0).Set(reflect.ValueOf(c).Elem())
+	locker, err := NewLocker(c)
+	require.NoError(t, err)
+	for _, v := range []any{
+		copied(c), nested.Interface(), []any{copied(c)}, WithUsername("app"), WithLabel("x"),
+		copied(NewRedisLock("k", c)), copied(NewReentrantLock("k", c)), copied(NewRWLock("k", c)), copied(NewMultiLock([]string{"k"}, c)),
+		copied(NewRedLock("k", []*Client{c})), copied(locker),
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t", "%e"} {
+			text := fmt.Sprintf(verb, v)
+			require.NotContains(t, text, secret, "%T %s", v, verb)
+			require.NotContains(t, text, hex.EncodeToString([]byte(secret)), "%T %s", v, verb)
+		}
 	}
 }

@@ -27,8 +27,8 @@ func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
 	m.check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
 	if u.User != nil {
 		c.username = u.User.Username()
-		c.password, _ = u.User.Password()
-		m.check(c.password != "", "URL: a user needs a password")
+		*c.password, _ = u.User.Password()
+		m.check(*c.password != "", "URL: a user needs a password")
 	}
 }
 

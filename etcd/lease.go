@@ -141,7 +141,7 @@ func (s *session) renew(ctx context.Context) error {
 }
 
 func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
-	ttl, err := s.beats.beat(ctx, s.ctx, s.locker.client, s.id)
+	ttl, err := s.beats.beat(ctx, s.ctx, s.locker.client.Client, s.id)
 	switch {
 	case err == nil:
 		return s.believe(sent, ttl)

@@ -18,7 +18,7 @@ import (
 // Locker gives locks in etcd by name. It has one lease, granted with its first lock and kept alive until [Locker.Close],
 // under which any number of holds stand. It can be used from any goroutine.
 type Locker struct {
-	client  *clientv3.Client
+	client  *server
 	config  config
 	id      string // with which the names of its holds begin
 	process string // where it runs, as values say it
@@ -47,6 +47,10 @@ type Locker struct {
 	streams int     // that were opened so far
 }
 
+// server is a client behind one more pointer: fmt follows the first one in a Locker that
+// somebody has copied, and the client has a password.
+type server struct{ *clientv3.Client }
+
 var _ relock.Locker = (*Locker)(nil)
 
 // NewLocker returns a Locker on the client, which stays the caller's: Close leaves it open. It sends nothing. Mistakes
@@ -59,7 +63,7 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
 	}
-	l := &Locker{client: client, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
+	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
 	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Awake)
 	l.life, l.end = context.WithCancel(context.Background())
 	return l, nil
