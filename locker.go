@@ -92,7 +92,7 @@ func under(ctx context.Context, hold Hold) (context.Context, context.CancelCause
 	if h, ok := hold.(*level); ok {
 		return h.work(ctx)
 	}
-	work, cancel := context.WithCancelCause(hold.Context())
+	work, cancel := context.WithCancelCause(withHold(hold.Context(), hold))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	end := func(why error) { stop(); cancel(why) }
 	if at, ok := ctx.Deadline(); ok {

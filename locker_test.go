@@ -178,3 +178,35 @@ func TestDoOfAnyLockerEndsWithTheCaller(t *testing.T) {
 		return nil
 	}))
 }
+
+// elsewhere is a Locker of somebody else's: its holds are not ours, and their contexts
+// carry nothing.
+type elsewhere struct{ Locker }
+
+type foreignHold struct {
+	Hold
+	ctx context.Context
+}
+
+func (h foreignHold) Context() context.Context { return h.ctx }
+
+func (l elsewhere) Lock(ctx context.Context, key string) (Hold, error) {
+	h, err := l.Locker.Lock(ctx, key)
+	return foreignHold{h, context.Background()}, err
+}
+
+// The function's context carries the hold of any Locker.
+func TestDoOfAnyLockerCarriesTheHold(t *testing.T) {
+	t.Parallel()
+	l, err := NewLocker(newTestClient(t, redistest.Shared(t)))
+	require.NoError(t, err)
+	require.NoError(t, Do(t.Context(), elsewhere{l}, "k", func(ctx context.Context) error {
+		h, ok := HoldFromContext(ctx, "k")
+		require.True(t, ok)
+		require.IsType(t, foreignHold{}, h)
+		require.NoError(t, h.Extend(ctx, time.Minute))
+		_, ok = HoldFromContext(ctx, "other")
+		require.False(t, ok)
+		return nil
+	}))
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/carried"
 )
 
-func withHold(ctx context.Context, h *level) context.Context { return carried.WithHold(ctx, h) }
+func withHold(ctx context.Context, h Hold) context.Context { return carried.WithHold(ctx, h) }
 
 // HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of
 // Do, one of [Hold.Context], or one made from them. That of a [MultiLock] has the names of all its keys.
