@@ -16,16 +16,16 @@ type queue struct {
 	feed   *feed
 
 	mu    sync.Mutex
-	last  uint64             // number of the last wait
-	lines map[string]*line   // by the lock's key in Redis
-	waits map[string]*queued // by the hold that they take
-	calls map[string]*wait   // of RedLocks, by what their waits are called at this client's server
+	last  uint64                // number of the last wait
+	lines map[string]*line      // by the lock's key in Redis
+	waits map[string]*queued    // by the hold that they take
+	calls map[string]*redWaiter // of RedLocks, by what their waits are called at this client's server
 	// Those that a call was told of, and has neither made a lease of nor given back.
 	underway map[*transfer]struct{}
 }
 
 func newQueue(c *Client) *queue {
-	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*wait{}, underway: map[*transfer]struct{}{}}
+	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*redWaiter{}, underway: map[*transfer]struct{}{}}
 	q.poller = newWorker(c.driver, c.tasks, c.life.Done())
 	q.feed = &feed{queue: q, link: c.driver.link(), channel: c.config.prefix + c.identity.id}
 	return q
@@ -42,6 +42,7 @@ func (q *queue) draw(w *queued) string {
 	defer q.mu.Unlock()
 	q.last++
 	hold := q.client.identity.hold(q.last)
+	w.wakeups = &wakeups{}
 	q.waits[hold] = w
 	return hold
 }
@@ -186,6 +187,10 @@ func (q *queue) hear(name, redisKey string) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
+	if w != nil && w.line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.hear(waitOf(hold, w.kind, w.settings), redisKey) }) {
+		q.mu.Unlock()
+		return
+	}
 	l := q.lines[redisKey]
 	if l != nil && len(l.seats) > 0 && l.seats[0].place == w {
 		l.seats[0].place = nil // it is about to ask, and may have been given the lock

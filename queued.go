@@ -32,6 +32,7 @@ type queued struct {
 	sending bool
 	crowd   bool // was woken together with all others
 	epoch   int  // of the feed when the request under way was sent
+	wakeups *wakeups
 }
 
 func newQueued(l *line, kind byte, s *lockSettings, once bool, body func(string) (string, string)) *queued {

@@ -2,13 +2,19 @@ package relock
 
 import "time"
 
+// redWaiter is a call, as the messages of one node know it.
+type redWaiter struct {
+	*wait
+	wakeups wakeups
+}
+
 // listen returns the name of a new wait; messages for it make the call look again. Each listen has its deafen.
 func (q *queue) listen(w *wait) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
 	name := q.client.identity.hold(q.last) + ":" + redWait
-	q.calls[name] = w
+	q.calls[name] = &redWaiter{wait: w}
 	return name
 }
 
@@ -22,12 +28,14 @@ func (q *queue) deafen(name string) {
 func (q *queue) knock(name, redisKey string) {
 	q.mu.Lock()
 	w := q.calls[name]
+	now := w != nil && q.admit(&w.wakeups, func() { q.knock(name, redisKey) })
 	q.mu.Unlock()
-	if w == nil {
+	switch {
+	case w == nil:
 		q.client.unwait(name, redisKey)
-		return
+	case now:
+		w.nudge()
 	}
-	w.nudge()
 }
 
 // now is the epoch of the subscription.

@@ -53,6 +53,13 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaiterThatLeft",
 	},
 	{
+		name: "quorum: makes a round for each message, however many come",
+		file: "redhear.go",
+		old:  "now := w != nil && q.admit(&w.wakeups, func() { q.knock(name, redisKey) })",
+		new:  "now := w != nil",
+		test: "TestForgedWakeUpsOfARedLockCostFewRounds",
+	},
+	{
 		name: "quorum: what a call that is over was told is told to nobody",
 		file: "redhear.go",
 		old:  "		q.client.unwait(name, redisKey)\n",

@@ -32,6 +32,27 @@ var clientFaults = []mutant{
 		test: "TestWaiterIsWokenByTheRelease",
 	},
 	{
+		name: "waiter: looks at each message, however many come",
+		file: "wakeups.go",
+		old:  "if pause <= 0 {",
+		new:  "if pause <= time.Second {",
+		test: "TestForgedWakeUpsCostFewLooks",
+	},
+	{
+		name: "waiter: drops a message that comes within the pause",
+		file: "wakeups.go",
+		old:  "	if !u.due {\n",
+		new:  "	if u.due {\n",
+		test: "TestWakeUpWithinThePauseIsNotDropped",
+	},
+	{
+		name: "waiter: takes no message after one that came within the pause",
+		file: "wakeups.go",
+		old:  "	u.due = false\n",
+		new:  "",
+		test: "TestWakeUpWithinThePauseIsNotDropped",
+	},
+	{
 		name: "waiter: does not poll",
 		file: "poll.go",
 		old:  "if len(l.waits) == 0 {",

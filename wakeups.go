@@ -1,0 +1,48 @@
+package relock
+
+import "time"
+
+// A look costs the server a script, and anybody who may publish can forge a message. So
+// messages make a wait take one look in lookPause, after looksAhead without a pause: for
+// its first 10ms a wait for an unfair lock is only notified, and newcomers are often
+// quicker. After that a real message brings the lock.
+const (
+	lookPause  = 5 * time.Millisecond
+	looksAhead = 8
+)
+
+// wakeups limits how often messages notify a wait. It is guarded by queue.mu.
+type wakeups struct {
+	next time.Time // before that none is delivered
+	due  bool      // one came within the pause, and is delivered when that ends
+}
+
+// admit reports whether a message is delivered now. Else deliver is called when the pause
+// ends, once for all messages until then: each of them may be the one that counts. For
+// the wait that is a message that comes late. queue.mu is held.
+func (q *queue) admit(u *wakeups, deliver func()) bool {
+	now := time.Now()
+	pause := u.next.Sub(now)
+	if pause <= 0 {
+		u.next = later(u.next, now.Add(-looksAhead*lookPause)).Add(lookPause)
+		return true
+	}
+	if !u.due {
+		u.due = q.client.tasks.start(func() { q.deliverLater(u, pause, deliver) })
+	}
+	return false
+}
+
+func (q *queue) deliverLater(u *wakeups, pause time.Duration, deliver func()) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-q.client.life.Done():
+		return
+	}
+	q.mu.Lock()
+	u.due = false
+	q.mu.Unlock()
+	deliver()
+}
