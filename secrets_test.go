@@ -92,7 +92,9 @@ func TestCopiesHideThePassword(t *testing.T) {
 	locker, err := NewLocker(c)
 	require.NoError(t, err)
 	for _, v := range []any{
-		copied(c), nested.Interface(), []any{copied(c)}, WithUsername("app"), WithLabel("x"),
+		copied(c), nested.Interface(),
+		[]any{copied(c)},
+		WithUsername("app"), WithLabel("x"),
 		copied(NewRedisLock("k", c)), copied(NewReentrantLock("k", c)), copied(NewRWLock("k", c)), copied(NewMultiLock([]string{"k"}, c)),
 		copied(NewRedLock("k", []*Client{c})), copied(locker),
 	} {
