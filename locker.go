@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Locker gives locks by name, the same way for every backend: [NewLocker] makes one for Redis, package etcdlock one
@@ -87,15 +88,22 @@ func asLockError(key string, err error) error {
 	return wrap("lock", key, err)
 }
 
-// under is a context that ends with ctx and with the hold, for the reason of whichever was first.
+// under is a context that ends with ctx and with the hold, for the reason of
+// whichever was first. At the deadline of ctx it ends by a timer of its own:
+// what follows ctx can only cancel it, and Err has to be DeadlineExceeded.
 func under(ctx context.Context, hold Hold) (context.Context, context.CancelCauseFunc) {
 	if h, ok := hold.(*level); ok {
 		return h.work(ctx)
 	}
 	work, cancel := context.WithCancelCause(withHold(hold.Context(), hold))
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	at, limited := ctx.Deadline()
+	stop := context.AfterFunc(ctx, func() {
+		if !limited || time.Now().Before(at) {
+			cancel(context.Cause(ctx))
+		}
+	})
 	end := func(why error) { stop(); cancel(why) }
-	if at, ok := ctx.Deadline(); ok {
+	if limited {
 		timed, release := context.WithDeadline(work, at)
 		return timed, func(why error) { end(why); release() }
 	}

@@ -3,6 +3,7 @@ package conform
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/relock-go/relock"
 )
@@ -53,6 +54,20 @@ func doEndsWithItsContext(s *suite) {
 	})
 	s.want(err, errOfTheFunction)
 	s.unlock(s.lock(s.new(), key))
+}
+
+// At the caller's deadline the function's context has expired: it is not
+// cancelled.
+func doEndsAtItsDeadline(s *suite) {
+	key, l := s.key(), s.new()
+	for range 20 { // one try alone may end right by chance
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		s.want(relock.Do(ctx, l, key, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}), context.DeadlineExceeded)
+		cancel()
+	}
 }
 
 // A function that was not run is an error of the lock's.

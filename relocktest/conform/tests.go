@@ -24,6 +24,7 @@ var tests = []struct {
 	{"Do", nil, do},
 	{"DoPanics", nil, doPanics},
 	{"DoEndsWithItsContext", nil, doEndsWithItsContext},
+	{"DoEndsAtItsDeadline", nil, doEndsAtItsDeadline},
 	{"DoIsNotRun", nil, doIsNotRun},
 	{"Exclusion", nil, exclusion},
 	{"OrderOfArrival", func(b Backend) bool { return b.Fair && b.Waiting != nil }, order},
