@@ -104,7 +104,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 		}
 	})
 	if !ok {
-		return nil, relock.ErrClosed
+		return nil, l.closed()
 	}
 	select {
 	case <-done:

@@ -14,7 +14,7 @@ type valueKey struct{}
 func TestDetachedContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Locker{}
-		l.life, l.end = context.WithCancel(context.Background())
+		l.life, l.end = context.WithCancelCause(context.Background())
 		caller, leave := context.WithTimeout(context.WithValue(context.Background(), valueKey{}, "value"), time.Second)
 		defer leave()
 		ctx, cancel := l.detached(caller, 3*time.Second)
@@ -31,7 +31,7 @@ func TestDetachedContext(t *testing.T) {
 		}
 		next, done := l.detached(caller, time.Hour)
 		defer done()
-		l.end()
+		l.end(nil)
 		<-next.Done()
 		if !errors.Is(next.Err(), context.Canceled) {
 			t.Errorf("after Close: %v", next.Err())

@@ -152,7 +152,7 @@ func endOf(ctx context.Context, last error) error {
 
 // gone is the error of an Unlock that finds its hold over.
 func gone(why error) error {
-	if why == relock.ErrClosed || why == relock.ErrNotHeld { //nolint:errorlint // our own reasons
+	if errors.Is(why, relock.ErrClosed) || why == relock.ErrNotHeld { //nolint:errorlint // our own reason
 		return why
 	}
 	return fmt.Errorf("%w: %w", why, relock.ErrNotHeld)

@@ -30,7 +30,7 @@ func (l *Locker) join(ctx context.Context) (*session, error) {
 		o = &opening{done: make(chan struct{})}
 		if !l.tasks.start(func() { l.openFor(o) }) {
 			l.mu.Unlock()
-			return nil, relock.ErrClosed
+			return nil, l.closed()
 		}
 		l.opening = o
 	}
@@ -41,7 +41,7 @@ func (l *Locker) join(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		return nil, errLeft
 	case <-l.life.Done():
-		return nil, relock.ErrClosed
+		return nil, l.closed()
 	}
 }
 
@@ -71,7 +71,7 @@ func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool
 	resp, err := l.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	switch {
 	case err != nil && l.life.Err() != nil:
-		return nil, relock.ErrClosed
+		return nil, l.closed()
 	case err != nil:
 		return nil, explain(err) // a lease that was granted all the same has no keys, and ends by itself
 	}
@@ -174,6 +174,9 @@ func (l *Locker) revoke(s *session) {
 
 // revokeAll is revoke for Close, of all leases at once.
 func (l *Locker) revokeAll(sessions []*session) error {
+	if why := l.closed(); why == errClientClosed && len(sessions) > 0 { //nolint:errorlint // our own reason
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
+	}
 	limit := min(revokeLimit, l.limit())
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

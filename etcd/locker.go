@@ -24,7 +24,7 @@ type Locker struct {
 	process string // where it runs, as values say it
 	logger  *slog.Logger
 	life    context.Context // ends with Close
-	end     context.CancelFunc
+	end     context.CancelCauseFunc
 	tasks   tasks
 	old     sync.Once // says that a server is too old
 	closing sync.Once
@@ -45,6 +45,8 @@ type Locker struct {
 
 	stream  *stream // nil while there is none
 	streams int     // that were opened so far
+
+	unfollow func() bool // the client
 }
 
 // server is a client behind one more pointer: fmt follows the first one in a Locker that
@@ -65,7 +67,8 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	}
 	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
 	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Awake)
-	l.life, l.end = context.WithCancel(context.Background())
+	l.life, l.end = context.WithCancelCause(context.Background())
+	l.followClient()
 	return l, nil
 }
 
@@ -95,6 +98,7 @@ func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold,
 // Close ends waits and holds with [relock.ErrClosed], and gives the lease back, and with it all locks. It waits for the
 // server at most a second; when that does not answer, the error matches [relock.ErrUnconfirmed], and the locks are free
 // when the lease has ended. A second Close does nothing, but waits for the first.
+// A client that is closed closes its Lockers, but gives nothing back: close them first.
 // A hook of an observer, or a log handler, must not call it: Close waits for those too.
 func (l *Locker) Close() error {
 	if l == nil || l.client == nil {
@@ -106,12 +110,10 @@ func (l *Locker) Close() error {
 }
 
 func (l *Locker) close() error {
+	l.unfollow()
 	l.mu.Lock()
-	l.end() // before the sessions, so that who waits finds the Locker closed and not its place lost
 	leases := slices.Collect(maps.Keys(l.leases))
-	for _, s := range leases {
-		s.loseLocked(relock.ErrClosed)
-	}
+	l.closeLocked(relock.ErrClosed)
 	if l.vigil != nil {
 		l.vigil.Stop()
 	}
@@ -140,7 +142,7 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	case ctx.Err() != nil:
 		return endOf(ctx, nil)
 	case l.life.Err() != nil:
-		return relock.ErrClosed
+		return l.closed()
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (r *removal) verdict(found bool) error {
 	case found, r.unanswered && !r.isMoot():
 		return nil
 	case r.locker.life.Err() != nil:
-		return relock.ErrClosed
+		return r.locker.closed()
 	}
 	return gone(relock.ErrLockLost)
 }
@@ -167,11 +167,11 @@ func (r *removal) giveUp(err error) error {
 	l := r.locker
 	if l.life.Err() != nil {
 		r.finish(false)
-		return relock.ErrClosed // the lease is being given back, and the key with it
+		return l.closed() // the key goes with its lease
 	}
 	l.clean(r)
 	if errors.Is(err, relock.ErrClosed) { // the caller's client, as it says: should it live, the key does not stay
-		return relock.ErrClosed
+		return err
 	}
 	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())
 	return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)

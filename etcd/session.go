@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,7 +46,7 @@ func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, p
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.life.Err() != nil {
-		return nil, relock.ErrClosed
+		return nil, l.closed()
 	}
 	if time.Until(s.until) <= 0 || l.sleptSinceLocked(sent) {
 		return nil, errLate
@@ -114,7 +115,7 @@ func (s *session) loseLocked(why error) {
 	holds := len(s.grants)
 	s.overLocked(why)
 	astray := s.endGrantsLocked(why)
-	if why == relock.ErrClosed { //nolint:errorlint // our own reason
+	if errors.Is(why, relock.ErrClosed) {
 		return // Close revokes it
 	}
 	s.locker.tasks.start(func() {

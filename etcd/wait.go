@@ -129,7 +129,7 @@ func (w *wait) note(err error) {
 func (w *wait) reason() error {
 	switch {
 	case w.locker.life.Err() != nil:
-		return relock.ErrClosed
+		return w.locker.closed()
 	case w.ctx.Err() != nil:
 		return endOf(w.ctx, w.last)
 	case w.last == nil:

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/relock-go/relock"
 )
 
 // recheck is after how long a wait looks for itself: a watch over a connection that is dead without knowing it tells
@@ -40,7 +38,7 @@ func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) er
 	}
 	switch {
 	case w.locker.life.Err() != nil:
-		return relock.ErrClosed
+		return w.locker.closed()
 	case ctx.Err() != nil:
 		return errLeft
 	}

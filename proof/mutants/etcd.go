@@ -352,4 +352,20 @@ var etcdFaults = []mutant{
 		in:   onRealEtcd,
 		test: "TestKeyOfAnotherProgram",
 	},
+	{
+		name: "etcd: a client that is closed ends nothing",
+		file: "etcd/clientclosed.go",
+		old:  "	l.closeLocked(errClientClosed)\n",
+		new:  "",
+		in:   onRealEtcd,
+		test: "TestClientIsClosed",
+	},
+	{
+		name: "etcd: a client whose context was cancelled is closed",
+		file: "etcd/clientclosed.go",
+		old:  "conn != nil {",
+		new:  "conn != nil && false {",
+		in:   onRealEtcd,
+		test: "TestClientContextIsCancelled",
+	},
 }

@@ -1,0 +1,46 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/relock-go/relock"
+)
+
+// errClientClosed is why a Locker is closed whose client was.
+var errClientClosed = fmt.Errorf("%w: the etcd client was closed", relock.ErrClosed)
+
+// followClient closes the Locker with its client. Package clientv3 repeats a
+// request through a closed connection until the request's own limit, and says
+// then that there was no answer.
+func (l *Locker) followClient() {
+	l.unfollow = context.AfterFunc(l.client.Ctx(), func() { l.tasks.start(l.closeWithClient) })
+}
+
+// closeWithClient waits for the connection. A client whose own context was
+// cancelled has not been closed: releases still get through.
+func (l *Locker) closeWithClient() {
+	if conn := l.client.ActiveConnection(); conn != nil {
+		for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {
+			if !conn.WaitForStateChange(l.life, state) {
+				return
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closeLocked(errClientClosed)
+}
+
+// closeLocked ends calls and holds. It sends nothing.
+func (l *Locker) closeLocked(why error) {
+	l.end(why) // before the sessions: waits find the Locker closed, not their place lost
+	for s := range l.leases {
+		s.loseLocked(why)
+	}
+}
+
+// closed is why the Locker is closed, or nil.
+func (l *Locker) closed() error { return context.Cause(l.life) }
