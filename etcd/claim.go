@@ -70,7 +70,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 			c.session.lose(relock.ErrLockLost)
 			return nil, errSession
 		}
-		err = explain(err)
+		err = c.wait.locker.explain(c.wait.name, err)
 		c.wait.note(err)
 		if !c.wait.block || !relock.IsRetryableErr(err) || !c.wait.pause() {
 			return nil, err

@@ -77,6 +77,16 @@ func explain(err error) error {
 	return err
 }
 
+// explain is the function of that name for a request for a lock's keys. etcd
+// does not say which of them the user may not use, so the error names all.
+func (l *Locker) explain(name string, err error) error {
+	if !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
+		return explain(err)
+	}
+	return fmt.Errorf("%w: the user needs to read and write all keys that begin with %q or %q: %w",
+		relock.ErrDenied, l.folder(name), l.cancelKey(""), err)
+}
+
 // isPassing says that a member took nothing, as it was stopping, or handing over, or is no leader any more: errors that etcd has no code for.
 func isPassing(err error) bool {
 	return slices.ContainsFunc([]string{"raft proposal dropped", "raft: stopped", "not a primary lessor"}, func(text string) bool {

@@ -92,7 +92,7 @@ func (g *grant) rewritten(err error) error {
 	case isNoLease(err):
 		return errSession
 	}
-	return explain(err)
+	return g.locker.explain(g.name, err)
 }
 
 // settled says under which session the key stands. The other one has nothing of it.
@@ -124,7 +124,7 @@ func (g *grant) settle(ctx context.Context) error {
 	resp, err := l.client.Get(limited, g.key)
 	switch {
 	case err != nil:
-		return explain(err)
+		return l.explain(g.name, err)
 	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != g.rev:
 		return g.rewritten(errGone)
 	}

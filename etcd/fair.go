@@ -182,7 +182,7 @@ func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error
 		clientv3.OpGet(l.folder(c.wait.name), before...),
 	).Commit()
 	if err != nil {
-		return "", 0, explain(err)
+		return "", 0, l.explain(c.wait.name, err)
 	}
 	at = resp.Header.Revision
 	if at < c.rev {

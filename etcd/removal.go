@@ -77,7 +77,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	if isNoSpace(err) && r.cancel != "" {
 		r.deleteAlone(limited)
 	}
-	return false, explain(err)
+	return false, l.explain(r.name, err)
 }
 
 // deleteAlone frees the lock while etcd has no space for the key that keeps late requests out, which is put later: it has

@@ -69,6 +69,38 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
+// etcd does not say which key a user may not use. The error names what a lock
+// needs, and that is enough.
+func TestDeniedKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.enableAuth(t)
+	root := c.clientWith(t, clientv3.Config{Username: "root", Password: "pass"})
+	grant := func(prefix string) {
+		_, err := root.RoleGrantPermission(limited(t), "narrow", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite))
+		require.NoError(t, err)
+	}
+	_, err := root.RoleAdd(limited(t), "narrow")
+	require.NoError(t, err)
+	_, err = root.UserGrantRole(limited(t), "nobody", "narrow")
+	require.NoError(t, err)
+	grant("relock/lock/key/")
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l := newLocker(t, c.as(t, "nobody", newFaults()), opts...)
+		for _, call := range []func(context.Context, string) (relock.Hold, error){l.TryLock, l.Lock} {
+			_, err := call(limited(t), "key")
+			require.ErrorIs(t, err, relock.ErrDenied)
+			require.ErrorContains(t, err, `"relock/lock/key/"`)
+			require.ErrorContains(t, err, `"relock/cancel/"`)
+		}
+	})
+	grant("relock/cancel/")
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		l := newLocker(t, c.as(t, "nobody", newFaults()), opts...)
+		unlock(t, lock(t, l, "key"))
+	})
+}
+
 // Tokens of users end before the streams that were opened with them. A wait that comes then is woken as soon as any other,
 // and is not denied; nor is an Extend.
 func TestTokensExpire(t *testing.T) {
