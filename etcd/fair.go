@@ -104,7 +104,7 @@ var errLateCopy = passing{errors.New("a late request has made a key")}
 func (c *claim) find() (older string, at int64, err error) {
 	ctx, leave := both(c.wait.ctx, c.session.ctx)
 	defer leave()
-	older, at, err = c.look(ctx)
+	older, at, err = c.look(ctx, c.rev)
 	return older, at, c.placed(err)
 }
 
@@ -131,14 +131,23 @@ func olderOf(keys []*mvccpb.KeyValue) (string, error) {
 func (c *claim) queue(older string, at int64) error {
 	ctx, leave := both(c.wait.ctx, c.session.ctx)
 	defer leave()
+	ws := c.wait.locker.newWatches()
+	defer ws.close()
 	for older != "" {
-		err := c.wait.awaitDeletion(ctx, at+1, older, c.key)
+		ws.add(older, 0)
+		ws.add(c.key, at+1)
+		next := older
+		rev, err := c.wait.await(ctx, ws, at)
 		if err == nil {
-			older, at, err = c.look(ctx)
+			next, at, err = c.look(ctx, max(rev, c.rev))
 		}
 		if err = c.placed(err); err != nil {
 			return err
 		}
+		if next != older {
+			ws.drop(older)
+		}
+		older = next
 	}
 	return nil
 }
@@ -156,12 +165,12 @@ func (c *claim) placed(err error) error {
 	return err
 }
 
-// look reads which key is before the claim's now, until it is answered. Any member may answer, one that lags behind too:
+// look reads which key is before the claim's at a revision, or later, until it is answered. Any member may answer, one that lags behind too:
 // what is older than the claim's key can only become less, so nothing older at any revision that has the key is nothing
 // older for ever.
-func (c *claim) look(ctx context.Context) (older string, at int64, err error) {
+func (c *claim) look(ctx context.Context, least int64) (older string, at int64, err error) {
 	for {
-		older, at, err = c.lookOnce(ctx)
+		older, at, err = c.lookOnce(ctx, least)
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrPlaceLost) || !relock.IsRetryableErr(err) {
 			return older, at, err
 		}
@@ -172,7 +181,7 @@ func (c *claim) look(ctx context.Context) (older string, at int64, err error) {
 	}
 }
 
-func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error) {
+func (c *claim) lookOnce(ctx context.Context, least int64) (older string, at int64, err error) {
 	l := c.wait.locker
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()
@@ -185,7 +194,7 @@ func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error
 		return "", 0, l.explain(c.wait.name, err)
 	}
 	at = resp.Header.Revision
-	if at < c.rev {
+	if at < least {
 		return "", 0, errBehind
 	}
 	own := resp.Responses[0].GetResponseRange().Kvs
@@ -196,5 +205,5 @@ func (c *claim) lookOnce(ctx context.Context) (older string, at int64, err error
 	return older, at, err
 }
 
-// errBehind is the answer of a member that has not heard of the claim yet.
+// errBehind is the answer of a member that has not heard yet of the claim, or of what a watch has told.
 var errBehind = passing{errors.New("this member lags behind")}

@@ -90,8 +90,9 @@ func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err e
 
 // line is where the calls of one Locker wait for one unfair lock: the first of them alone asks the server.
 type line struct {
-	turn  turn
-	users int // guarded by Locker.mu
+	turn    turn
+	watches *watches // of whoever has the turn
+	users   int      // guarded by Locker.mu
 }
 
 func (l *Locker) lineOf(name string) *line {
@@ -99,7 +100,7 @@ func (l *Locker) lineOf(name string) *line {
 	defer l.mu.Unlock()
 	one := l.lines[name]
 	if one == nil {
-		one = &line{turn: newTurn()}
+		one = &line{turn: newTurn(), watches: l.newWatches()}
 		l.lines[name] = one
 	}
 	one.users++
@@ -112,6 +113,7 @@ func (l *Locker) leaveLine(name string, one *line) {
 	one.users--
 	if one.users == 0 {
 		delete(l.lines, name)
+		one.watches.close()
 	}
 }
 

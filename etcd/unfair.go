@@ -24,7 +24,8 @@ func (w *wait) unfair(c *claim) (*level, error) {
 			return nil, err
 		}
 		w.note(relock.ErrLockAcquiredByOthers)
-		if err := w.awaitDeletion(w.ctx, resp.Header.Revision+1, c.key); err != nil {
+		w.line.watches.add(c.key, 0)
+		if _, err := w.await(w.ctx, w.line.watches, resp.Header.Revision); err != nil {
 			return nil, err
 		}
 		if c.session.check() != nil {

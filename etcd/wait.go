@@ -15,6 +15,7 @@ type wait struct {
 	ctx    context.Context // the caller's
 	block  bool
 	owner  *owner // nil when ctx names none
+	line   *line  // in which it waits; nil when it is fair, or does not
 	last   error  // the last reason seen
 	pauses pauses // after the server's errors
 }
@@ -58,13 +59,13 @@ func (w *wait) compete() (*level, error) {
 		return w.attempts(w.fair)
 	}
 	if w.block {
-		one := w.locker.lineOf(w.name)
-		defer w.locker.leaveLine(w.name, one)
-		if !one.turn.take(w.ctx, w.locker.life) {
+		w.line = w.locker.lineOf(w.name)
+		defer w.locker.leaveLine(w.name, w.line)
+		if !w.line.turn.take(w.ctx, w.locker.life) {
 			w.note(relock.ErrLockAcquiredByOthers)
 			return nil, w.reason()
 		}
-		defer one.turn.give()
+		defer w.line.turn.give()
 	}
 	return w.attempts(w.unfair)
 }

@@ -14,65 +14,132 @@ func (l *Locker) recheck() time.Duration { return 2 * min(l.config.ttl, maxReche
 
 const maxRecheck = 30 * time.Second
 
-// awaitDeletion waits until one of the keys is deleted, counting from a revision. It also returns, nil, when there is a
-// reason to look for oneself: the watch is cut, what it would tell was compacted away, or it was silent for long.
-func (w *wait) awaitDeletion(ctx context.Context, from int64, keys ...string) error {
-	shared := w.locker.openStream()
-	ctx, leave := both(shared.ctx, ctx) // ends with the Locker too
-	defer leave()
-	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
-	defer cancel()
-	heard := w.locker.watch(limited, from, keys)
-	select {
-	case err := <-heard:
-		if err == nil {
-			w.pauses = pauses{}
-			break
-		}
-		w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", err.Error())
-		if isStaleToken(err) {
-			w.locker.leaveStream(shared)
-		}
-		sleep(limited, w.pauses.next())
-	case <-limited.Done():
-	}
-	switch {
-	case w.locker.life.Err() != nil:
-		return w.locker.closed()
-	case ctx.Err() != nil:
-		return errLeft
-	}
-	return nil
+// watches notify one wait of the deletion of keys. They only say when to look:
+// whether the lock is free, the answer to a request says.
+//
+// A watch begins at its creation. etcd serves one that begins in the past only
+// each 100 ms, which is what concurrency.Mutex waits for when a hold is shorter
+// than the registration of the next watch. What came up to the creation is to
+// be looked at instead.
+type watches struct {
+	locker *Locker
+	heard  chan notice
+	open   map[string]context.CancelFunc
 }
 
-// watch tells once that one of the keys is deleted, or why it cannot.
-func (l *Locker) watch(ctx context.Context, from int64, keys []string) <-chan error {
-	heard := make(chan error, len(keys))
-	for _, key := range keys {
-		l.tasks.start(func() { heard <- l.watchOne(ctx, from, key) })
+// notice is what a watch has told.
+type notice struct {
+	rev    int64   // what came up to it is to be looked at
+	err    error   // why the watch has ended; nil while it is open
+	stream *stream // of the watch
+}
+
+func (l *Locker) newWatches() *watches {
+	return &watches{locker: l, heard: make(chan notice), open: map[string]context.CancelFunc{}}
+}
+
+// add watches a key, unless it does. With from = 0 the watch begins now, and
+// its creation is a notice too.
+func (ws *watches) add(key string, from int64) {
+	if ws.open[key] != nil {
+		return
 	}
-	return heard
+	s := ws.locker.openStream()
+	ctx, cancel := context.WithCancel(s.ctx)
+	ws.open[key] = cancel
+	ws.locker.tasks.start(func() { ws.follow(ctx, s, key, from) })
+}
+
+// drop ends the watch of a key, if there is one.
+func (ws *watches) drop(key string) {
+	if end := ws.open[key]; end != nil {
+		end()
+		delete(ws.open, key)
+	}
+}
+
+func (ws *watches) close() {
+	for key := range ws.open {
+		ws.drop(key)
+	}
+}
+
+// follow passes the newest notice of one watch on, until it has ended.
+func (ws *watches) follow(ctx context.Context, s *stream, key string, from int64) {
+	opts := []clientv3.OpOption{clientv3.WithRev(from), clientv3.WithFilterPut()}
+	if from == 0 {
+		opts = append(opts, clientv3.WithCreatedNotify())
+	}
+	events := ws.locker.client.Watch(clientv3.WithRequireLeader(ctx), key, opts...)
+	var next notice
+	var out chan<- notice // nil while there is nothing to pass on
+	for next.err == nil || out != nil {
+		select {
+		case r, ok := <-events:
+			next, out = noticeOf(r, ok), ws.heard
+			next.stream = s
+			if next.err != nil {
+				events = nil
+			}
+		case out <- next:
+			out = nil
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 var errWatchCut = errors.New("watch was cut")
 
-func (l *Locker) watchOne(ctx context.Context, from int64, key string) error {
-	events := l.client.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithRev(from), clientv3.WithFilterPut())
+func noticeOf(r clientv3.WatchResponse, ok bool) notice {
+	switch last := len(r.Events) - 1; {
+	case !ok:
+		return notice{err: errWatchCut}
+	case r.Err() != nil: // compacted, too
+		return notice{err: explain(r.Err())}
+	case last >= 0:
+		return notice{rev: r.Events[last].Kv.ModRevision}
+	}
+	return notice{rev: r.Header.Revision} // the creation
+}
+
+// await waits for a notice of something after the revision at, and returns the
+// revision that the look must have reached. It returns 0, and has closed the
+// watches, when the wait is to look without a notice: a watch has failed, or
+// was silent for long.
+func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
+	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
+	defer cancel()
 	for {
 		select {
-		case r, ok := <-events:
-			switch {
-			case !ok:
-				return errWatchCut
-			case r.CompactRevision != 0:
-				return nil
-			case r.Err() != nil:
-				return explain(r.Err())
-			case len(r.Events) > 0:
-				return nil
+		case n := <-ws.heard:
+			if n.err == nil && n.rev <= at {
+				continue
 			}
-		case <-ctx.Done():
-			return nil
+			if n.err == nil {
+				w.pauses = pauses{}
+				return n.rev, nil
+			}
+			w.watchFailed(limited, n)
+		case <-limited.Done():
+		case <-w.locker.life.Done():
 		}
+		ws.close()
+		switch {
+		case w.locker.life.Err() != nil:
+			return 0, w.locker.closed()
+		case ctx.Err() != nil:
+			return 0, errLeft
+		}
+		return 0, nil
 	}
+}
+
+// watchFailed pauses before the watch is asked for again.
+func (w *wait) watchFailed(ctx context.Context, n notice) {
+	w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
+	if isStaleToken(n.err) {
+		w.locker.leaveStream(n.stream)
+	}
+	sleep(ctx, w.pauses.next())
 }

@@ -175,11 +175,13 @@ type faultyStream struct {
 }
 
 func (s *faultyStream) SendMsg(m any) error {
-	switch a, _ := s.faults.take(s.method); a {
+	switch a, r := s.faults.take(s.method); a {
 	case refuse:
 		return errCut
 	case silence:
 		s.silent.Store(true)
+	case answerLate:
+		<-r.held
 	}
 	return s.ClientStream.SendMsg(m)
 }

@@ -1,0 +1,100 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	etcdlock "github.com/relock-go/relock/etcd"
+)
+
+// A hold that is shorter than the registration of a watch does not cost the
+// 100 ms after which etcd serves a watch that begins in the past.
+func TestShortHoldsAreHandedOn(t *testing.T) {
+	const calls = 100
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		opts = append(opts, etcdlock.WithTTL(10*time.Second))
+		for _, lockers := range []int{1, 4} {
+			t.Run(fmt.Sprint(lockers), func(t *testing.T) {
+				alone := p90(pauses(t, c, 1, 1, calls, opts...)) // how busy the machine is
+				contended := p90(pauses(t, c, lockers, 2, calls, opts...))
+				t.Logf("from Unlock to the next Lock: %v, without others %v", contended, alone)
+				require.Less(t, contended, 20*time.Millisecond+4*alone)
+			})
+		}
+	})
+}
+
+func p90(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)*9/10]
+}
+
+// pauses has goroutines of some Lockers take a lock and give it back. It
+// returns the times from the call of Unlock to the return of the next Lock.
+func pauses(t *testing.T, c *cluster, lockers, goroutines int, calls int64, opts ...etcdlock.Option) (all []time.Duration) {
+	t.Helper()
+	var left atomic.Int64
+	left.Store(calls)
+	var unlocked time.Time // guarded by the lock, as all
+	var group sync.WaitGroup
+	for range lockers {
+		l := newLocker(t, c.client(t), opts...)
+		for range goroutines {
+			group.Go(func() {
+				for left.Add(-1) >= 0 {
+					hold, err := l.Lock(limited(t), "key")
+					if !assert.NoError(t, err) {
+						return
+					}
+					if !unlocked.IsZero() {
+						all = append(all, time.Since(unlocked))
+					}
+					unlocked = time.Now()
+					assert.NoError(t, hold.Unlock(context.Background()))
+				}
+			})
+		}
+	}
+	group.Wait()
+	return all
+}
+
+// What etcd has executed between the answer to a waiter and the creation of its
+// watch, the watch does not tell: the waiter looks once more.
+func TestWaiterLooksWhenItsWatchBegins(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin := c.client(t)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		opts = append(opts, etcdlock.WithTTL(time.Minute))
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		unlock(t, lock(t, l, "warm"))
+		hold := lock(t, newLocker(t, c.client(t), opts...), "key")
+		sent, watch := f.count("Txn"), f.on("Watch", 0, answerLate)
+		done := waiter(limited(t), l, "key")
+		soon(t, "it watches", func() bool { return f.count("Watch") > 0 })
+		_, err := admin.Put(limited(t), "another", "value")
+		require.NoError(t, err)
+		close(watch.held)
+		soon(t, "it looks once more", func() bool { return f.count("Txn") >= sent+2 })
+		select {
+		case r := <-done:
+			t.Fatalf("it returns while the lock is held: %v", r.err)
+		case <-time.After(50 * time.Millisecond): // it has time to fail
+		}
+		unlock(t, hold)
+		r := await(t, done)
+		require.NoError(t, r.err)
+		unlock(t, r.hold)
+	})
+}
