@@ -16,7 +16,8 @@ type claim struct {
 	session *session
 	hold    string
 	key     string
-	slot    *slot // that names the key; nil when unfair
+	slot    *slot  // that names the key; nil when unfair
+	entry   *entry // of a fair call that waits; else nil
 	value   string
 	rev     int64 // create revision of the key, once it is known to be there
 	doubt   bool  // a request that makes the key was never answered, and may come late
@@ -185,10 +186,11 @@ func (c *claim) remove() {
 	defer c.session.leaveLocked()
 	if c.rev == 0 && !c.perhaps {
 		c.slot.leaveLocked(true)
+		c.entry.leaveLocked()
 		return
 	}
 	r := l.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)
-	r.owned = clientv3.Compare(clientv3.Value(c.key), "=", c.value)
+	r.entry, r.owned = c.entry, clientv3.Compare(clientv3.Value(c.key), "=", c.value)
 	if c.doubt {
 		r.cancel = l.cancelKey(c.hold)
 	}

@@ -20,6 +20,7 @@ func (w *wait) fair(c *claim) (*level, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.entry.leave()
 	if older != "" {
 		w.note(relock.ErrLockAcquiredByOthers)
 		if err := c.queue(older, at); err != nil {

@@ -88,35 +88,6 @@ func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err e
 	return h, true, err
 }
 
-// line is where the calls of one Locker wait for one unfair lock: the first of them alone asks the server.
-type line struct {
-	turn    turn
-	watches *watches // of whoever has the turn
-	users   int      // guarded by Locker.mu
-}
-
-func (l *Locker) lineOf(name string) *line {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one := l.lines[name]
-	if one == nil {
-		one = &line{turn: newTurn(), watches: l.newWatches()}
-		l.lines[name] = one
-	}
-	one.users++
-	return one
-}
-
-func (l *Locker) leaveLine(name string, one *line) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one.users--
-	if one.users == 0 {
-		delete(l.lines, name)
-		one.watches.close()
-	}
-}
-
 // turn belongs to one call at a time; those that wait get it in their order.
 type turn chan struct{}
 

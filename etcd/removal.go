@@ -20,6 +20,7 @@ type removal struct {
 	key      string
 	value    string // of the hold; no other has it
 	slot     *slot  // that names the key; nil when unfair
+	entry    *entry // of a claim that was given up; nil for a hold
 	owned    clientv3.Cmp
 	sessions []*session // that the key may stand under; when all of them are over, it goes with their leases
 	origin   *session   // of the requests that make the key
@@ -107,6 +108,7 @@ func (r *removal) finish(removed bool) {
 	r.locker.mu.Lock()
 	defer r.locker.mu.Unlock()
 	r.slot.leaveLocked(removed)
+	r.entry.leaveLocked()
 	for _, s := range r.sessions {
 		s.leaveLocked()
 	}

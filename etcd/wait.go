@@ -59,13 +59,12 @@ func (w *wait) compete() (*level, error) {
 		return w.attempts(w.fair)
 	}
 	if w.block {
-		w.line = w.locker.lineOf(w.name)
-		defer w.locker.leaveLine(w.name, w.line)
-		if !w.line.turn.take(w.ctx, w.locker.life) {
-			w.note(relock.ErrLockAcquiredByOthers)
+		e, err := w.enter()
+		if err != nil {
 			return nil, w.reason()
 		}
-		defer w.line.turn.give()
+		defer e.leave()
+		w.line = e.line
 	}
 	return w.attempts(w.unfair)
 }
@@ -90,11 +89,7 @@ func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
 }
 
 func (w *wait) attempt(attempt func(*claim) (*level, error)) (*level, error) {
-	s, err := w.locker.join(w.ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newClaim(w, s)
+	c, err := w.claim()
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +98,29 @@ func (w *wait) attempt(attempt func(*claim) (*level, error)) (*level, error) {
 		c.abandon()
 	}
 	return h, err
+}
+
+// claim waits for what a claim needs, and makes one.
+func (w *wait) claim() (*claim, error) {
+	var e *entry
+	var err error
+	if w.block && w.locker.config.fair {
+		if e, err = w.enter(); err != nil {
+			return nil, err
+		}
+	}
+	s, err := w.locker.join(w.ctx)
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	c, err := newClaim(w, s)
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	c.entry = e
+	return c, nil
 }
 
 // errSession is the end of a claim whose session is over. It says less than what was seen before.

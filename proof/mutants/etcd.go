@@ -243,8 +243,8 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: all calls of a Locker ask the server when an unfair lock is free",
 		file: "etcd/wait.go",
-		old:  "if !w.line.turn.take(",
-		new:  "if w.line = (&line{turn: newTurn(), watches: w.locker.newWatches()}); !w.line.turn.take(",
+		old:  "		defer e.leave()\n		w.line = e.line\n",
+		new:  "		e.leave()\n		w.line = &line{watches: w.locker.newWatches()}\n",
 		in:   onRealEtcd,
 		test: "TestNoHerd",
 	},
@@ -383,5 +383,21 @@ var etcdFaults = []mutant{
 		new:  "	for range min(len(older), 1) {",
 		in:   onRealEtcd,
 		test: "TestWaiterLooksWhenItsWatchBegins/^fair$",
+	},
+	{
+		name: "etcd: a cancelled fair call makes room though its request is under way",
+		file: "etcd/claim.go",
+		old:  "			c.left = true\n",
+		new:  "			c.left = true\n			c.entry.leave()\n",
+		in:   onRealEtcd,
+		test: "TestCancelledCallsAreFewAtTheServer",
+	},
+	{
+		name: "etcd: a cancelled fair call never makes room",
+		file: "etcd/removal.go",
+		old:  "	r.entry.leaveLocked()\n",
+		new:  "",
+		in:   onRealEtcd,
+		test: "TestCancelledCallsAreFewAtTheServer",
 	},
 }
