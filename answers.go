@@ -105,10 +105,13 @@ func (c *conn) hasMore() bool {
 	return !c.listens.Load() && int64(c.answers.whole) > c.asked.Load()
 }
 
-// judge refuses a reply when there are too many.
+// judge refuses a reply when there are too many. It marks the break of a connection on which nothing came.
 func (c *conn) judge(reply any, err error) (any, error) {
-	if err == nil && c.hasMore() {
+	switch {
+	case err == nil && c.hasMore():
 		return nil, errUnasked
+	case err != nil && c.answers.whole == 0:
+		return nil, unacceptedError{err}
 	}
 	return reply, err
 }

@@ -48,6 +48,18 @@ type callContext struct {
 // next ReceiveWithTimeout gets the answer.
 var errInterrupted = errors.New("interrupted")
 
+// unacceptedError is the end of a connection before the server's first answer.
+// A server without room closes new connections; the idle ones still work.
+type unacceptedError struct{ error }
+
+// Unwrap returns what ended it.
+func (e unacceptedError) Unwrap() error { return e.error }
+
+func isUnaccepted(err error) bool {
+	var unaccepted unacceptedError
+	return errors.As(err, &unaccepted)
+}
+
 // DoContext runs a command, with the time limit of a callContext.
 func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
 	call, ok := ctx.(callContext)
@@ -59,10 +71,10 @@ func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any,
 	guard := c.socket.guard(ctx)
 	defer guard.end()
 	if err := c.Send(command, args...); err != nil {
-		return nil, err
+		return c.judge(nil, err)
 	}
 	if err := c.Flush(); err != nil {
-		return nil, err
+		return c.judge(nil, err)
 	}
 	if guard.interrupted(deadline) {
 		return nil, errInterrupted

@@ -223,10 +223,11 @@ func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) 
 }
 
 // outcome is called when the connection is back in the pool: a break makes all that are idle then stale, itself
-// included. So does READONLY: behind one address another connection may lead to the new master.
+// included. So does READONLY: behind one address another connection may lead to the new master. A connection that was refused says
+// nothing about them.
 func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
 	o := newOutcome(sent, reply, err)
-	if o.broke() || isReadOnly(o.err) {
+	if o.broke() && !isUnaccepted(o.err) || isReadOnly(o.err) {
 		d.noteBreak()
 	}
 	o.err = d.orClosed(o.err)

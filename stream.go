@@ -296,7 +296,8 @@ func (s *stream) fail(calls []*call, err error) {
 		s.end.Stop()
 	}
 	calls = append(calls, s.written...)
-	if len(calls) > 0 {
+	refused := isRefusal(err) || isUnaccepted(err) && !isTimeout(s.cause)
+	if len(calls) > 0 && !refused {
 		s.driver.noteBreak()
 	}
 	if isRefusal(err) {
