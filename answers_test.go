@@ -155,7 +155,7 @@ func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	c := newTestClient(t, s)
 	link := c.driver.link()
 	defer link.close()
-	for _, o := range link.pipeline(queuePatience, []request{echo("x"), echo("y")}) {
+	for _, o := range link.pipeline(batchLimit{queuePatience, queuePatience}, []request{echo("x"), echo("y")}) {
 		require.ErrorIs(t, o.err, errUnasked)
 		require.True(t, o.unanswered())
 	}
@@ -168,7 +168,7 @@ func TestBatchWithALaterAnswerTooMany(t *testing.T) {
 	defer link.close()
 	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
 	link.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
-	for _, o := range link.pipeline(queuePatience, []request{echo("x"), echo("y")}) {
+	for _, o := range link.pipeline(batchLimit{queuePatience, queuePatience}, []request{echo("x"), echo("y")}) {
 		require.ErrorIs(t, o.err, errUnasked)
 		require.True(t, o.unanswered())
 	}

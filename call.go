@@ -18,6 +18,7 @@ type outcome struct {
 	err      error
 	sent     time.Time // right before it was written; zero when it never was
 	answered bool
+	again    bool  // an earlier copy, which was not answered, was sent right before
 	acks     int64 // replicas that have it, where that was asked
 	unacked  error // why that is not known
 	left     *call // the call that its caller left, still waiting for the answer

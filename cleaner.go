@@ -79,6 +79,9 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 	if !o.sent.IsZero() && !isReadOnly(o.err) {
 		c.tries++
 	}
+	if o.again {
+		c.tries++
+	}
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
 		if o.reply == int64(answerMore) {

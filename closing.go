@@ -49,7 +49,7 @@ func sendUntil(end time.Time, link link, all []scripted) (outcomes []outcome) {
 			outcomes = append(outcomes, slices.Repeat([]outcome{{err: errTimeout}}, len(batch))...)
 			continue
 		}
-		outcomes = append(outcomes, exchange(link, left, batch, nil)...)
+		outcomes = append(outcomes, exchange(link, batchLimit{left, left}, batch, nil)...)
 	}
 	return outcomes
 }

@@ -1,12 +1,100 @@
 package relock
 
 import (
+	"context"
 	"testing"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
+
+// A hold that is granted when the server has no room for the watchdog's
+// connection is renewed over an idle one, while its client locks over it too.
+func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
+	t.Parallel()
+	const lease = 1200 * time.Millisecond
+	for name, open := range map[string]func(testing.TB) (*redistest.Server, *Client){
+		"unix": func(t testing.TB) (*redistest.Server, *Client) {
+			s := redistest.Start(t)
+			return s, newTestClient(t, s)
+		},
+		"tcp, callers wait": func(t testing.TB) (*redistest.Server, *Client) {
+			s := redistest.StartTCP(t)
+			return s, newTestClient(t, s, WithMaxActive(3), WithWaitMode())
+		},
+		"a user's pool": func(t testing.TB) (*redistest.Server, *Client) {
+			s := redistest.Start(t)
+			return s, asUserPool(t, s, &redis.Pool{MaxIdle: 3})
+		},
+		"a user's pool, callers wait": func(t testing.TB) (*redistest.Server, *Client) {
+			s := redistest.StartTCP(t)
+			return s, asUserPool(t, s, &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := open(t)
+			warm(t, c, 2)
+			full := fillUp(t, s)
+			h, err := NewRedisLock("k", c, WithWatchdog(lease)).Acquire(t.Context())
+			require.NoError(t, err)
+			granted := time.Now()
+			eventually(t, 4*lease, func() bool {
+				require.NoError(t, h.Err())
+				require.NoError(t, NewRedisLock("other", c).Do(t.Context(), nothing))
+				return h.ValidUntil().After(granted.Add(3 * lease))
+			}, "renewed")
+			require.NoError(t, h.Unlock(t.Context()))
+			full.requireSame(t)
+		})
+	}
+}
+
+// A TryLock that its caller has left, and that is executed late, is released in
+// about a second.
+func TestLateTryLockAtTheLimit(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	c := newTestClient(t, s)
+	warm(t, c, 2)
+	full := fillUp(t, s)
+	s.Pause(t)
+	defer s.Resume(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, NewRedisLock("k", c).TryLock(ctx), context.DeadlineExceeded)
+	s.Resume(t)
+	eventually(t, queuePatience, func() bool { return full.calls(t, "set") > 0 }, "executed late")
+	eventually(t, 2*time.Second, func() bool { return !full.has(t, c, "k") }, "released")
+}
+
+// Unlock of a MultiLock asks for its keys together. With one idle connection it
+// releases all of them.
+func TestMultiLockUnlockAtTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			c := newTestClient(t, s)
+			warm(t, c, 1)
+			full := fillUp(t, s)
+			keys := []string{"a", "b", "c", "d"}
+			for range 5 {
+				h, err := NewMultiLock(keys, c).Acquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, h.Unlock(t.Context()))
+				for _, key := range keys {
+					require.False(t, full.has(t, c, key), key)
+				}
+			}
+			full.requireSame(t)
+		})
+	}
+}
 
 // Calls that the server refuses for want of room do not cost the client the
 // idle connection that it has.
@@ -33,4 +121,22 @@ func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Waiters poll over an idle connection while there is none for the subscription,
+// which takes none of the callers'.
+func TestWaiterAtTheLimit(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	c := newTestClient(t, s)
+	warm(t, c, 2)
+	full := fillUp(t, s)
+	h, err := NewRedisLock("k", c, WithFair()).Acquire(t.Context())
+	require.NoError(t, err)
+	waits := async(t, func() error { return NewRedisLock("k", c, WithFair(), WithBlock()).Lock(t.Context()) })
+	eventually(t, queuePatience, func() bool { return inspect(t, c, "k").Waiting == 1 }, "waits")
+	eventually(t, queuePatience, func() bool { return full.calls(t, "publish") >= 3 }, "polls")
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, waits, queuePatience))
+	full.requireSame(t)
 }

@@ -54,8 +54,9 @@ func ofLease(lease time.Duration) limits {
 
 // link is a connection of a worker's own.
 type link interface {
-	// pipeline sends the requests together and returns an outcome for each, within limit.
-	pipeline(limit time.Duration, requests []request) []outcome
+	// pipeline sends the requests together and returns an outcome for each, within limit. While it cannot connect it
+	// uses a connection of the callers.
+	pipeline(limit batchLimit, requests []request) []outcome
 	// subscribe listens to a channel until the connection is cut, and returns why.
 	subscribe(channel string, confirmed func(), message func(string)) error
 	// cut closes the connection; the next use opens another.

@@ -1,13 +1,9 @@
 package relock
 
-import (
-	"time"
-
-	"github.com/gomodule/redigo/redis"
-)
+import "github.com/gomodule/redigo/redis"
 
 // exchange runs scripts over a link: by digest, and otherwise where the server refuses that.
-func exchange(l link, limit time.Duration, scripts []scripted, confirm *confirmation) []outcome {
+func exchange(l link, limit batchLimit, scripts []scripted, confirm *confirmation) []outcome {
 	if len(scripts) == 0 {
 		return nil
 	}
@@ -32,7 +28,7 @@ func exchange(l link, limit time.Duration, scripts []scripted, confirm *confirma
 }
 
 // pipelineConfirmed asks behind the requests how many replicas have them.
-func pipelineConfirmed(l link, limit time.Duration, requests []request, confirm *confirmation) []outcome {
+func pipelineConfirmed(l link, limit batchLimit, requests []request, confirm *confirmation) []outcome {
 	if confirm == nil {
 		return l.pipeline(limit, requests)
 	}

@@ -247,6 +247,12 @@ func calls(t testing.TB, s *redistest.Server, command string) int {
 	t.Helper()
 	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
 	require.NoError(t, err)
+	return callsIn(t, text, command)
+}
+
+// callsIn is the same in what INFO has answered.
+func callsIn(t testing.TB, text, command string) int {
+	t.Helper()
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
 			count, _, _ := strings.Cut(rest, ",")

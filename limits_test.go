@@ -292,7 +292,7 @@ func TestPanicInUserDial(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	var panics atomic.Bool
-	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { // none is idle, to be borrowed
 		if panics.Load() {
 			panic("dial")
 		}

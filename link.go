@@ -19,9 +19,11 @@ type poolLink struct {
 	life   context.Context // of what is dialled; ends with close
 	end    context.CancelFunc
 
-	mu     sync.Mutex
-	conn   redis.Conn // nil while there is none
-	closed bool
+	mu      sync.Mutex
+	conn    redis.Conn // nil while there is none
+	fresh   bool       // the server has not answered on it yet
+	opening *opening   // nil while nobody dials
+	closed  bool
 }
 
 // linkGrace is by how much an orderly timeout comes first.
@@ -30,48 +32,82 @@ const linkGrace = 50 * time.Millisecond
 // withGrace is d and the grace, without overflow.
 func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
 
-func (l *poolLink) pipeline(limit time.Duration, requests []request) []outcome {
-	outcomes := make([]outcome, len(requests))
-	conn, err := l.connect(limit)
-	if err != nil {
-		fill(outcomes, outcome{err: l.driver.orClosed(explain(err))})
+func (l *poolLink) pipeline(limit batchLimit, requests []request) []outcome {
+	conn, o := l.current(limit.own)
+	if o != nil {
+		if !o.succeeds(minConnect) {
+			if outcomes, ok := l.detour(limit.borrowed, requests); ok {
+				return outcomes
+			}
+		}
+		<-o.done
+		if o.err != nil {
+			return same(requests, outcome{err: l.driver.orClosed(explain(o.err))})
+		}
+		conn = o.conn
+	}
+	outcomes := l.over(conn, limit.own, requests)
+	if !l.isRefused(outcomes[0]) {
 		return outcomes
 	}
+	again, _ := l.detour(limit.borrowed, requests)
+	return resent(outcomes, again)
+}
+
+// over sends the requests over the link's own connection.
+func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []request) []outcome {
 	sent := time.Now()
-	deadline := sent.Add(below(l.driver.commandTimeout, limit))
-	for _, r := range requests {
-		deadline = deadline.Add(r.waits)
-	}
+	deadline := sent.Add(below(l.driver.commandTimeout, limit) + waitsOf(requests))
 	// A connection of the user's may know no deadlines.
 	closer := time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() })
 	defer closer.Stop()
-	if err := sendAll(conn, requests); err != nil {
+	outcomes := l.roundTrip(conn, closer, sent, deadline, requests)
+	switch {
+	case outcomes[len(outcomes)-1].unanswered() || isRefusal(outcomes[0].err):
 		l.drop(conn)
-		fill(outcomes, orLate(l.failed(sent, err), closer))
-		return outcomes
-	}
-	for i := range outcomes {
-		outcomes[i] = l.receive(conn, sent, deadline)
-		if outcomes[i].unanswered() {
-			l.drop(conn)
-			from := i
-			if errors.Is(outcomes[i].err, errUnasked) {
-				from = 0 // any of them may be the one too many
-			}
-			fill(outcomes[from:], orLate(outcomes[i], closer))
-			return outcomes
-		}
-	}
-	if slices.ContainsFunc(outcomes, func(o outcome) bool { return isReadOnly(o.err) }) {
+	case hasReadOnly(outcomes):
 		l.drop(conn)
 		l.driver.noteBreak() // so that no call meets the old master, too
 	}
 	return outcomes
 }
 
+// roundTrip sends the requests and takes the answers in. When one is missing, so are those behind it. The closer
+// may be nil.
+func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline time.Time, requests []request) []outcome {
+	if err := sendAll(conn, requests); err != nil {
+		return same(requests, orLate(l.failed(sent, err), closer))
+	}
+	outcomes := make([]outcome, len(requests))
+	for i := range outcomes {
+		outcomes[i] = l.receive(conn, sent, deadline)
+		if outcomes[i].unanswered() {
+			from := i
+			if errors.Is(outcomes[i].err, errUnasked) {
+				from = 0 // any of them may be the one too many
+			}
+			fill(outcomes[from:], orLate(outcomes[i], closer))
+			break
+		}
+	}
+	return outcomes
+}
+
+// waitsOf is how long the server may take for the requests on top of what commands may.
+func waitsOf(requests []request) (sum time.Duration) {
+	for _, r := range requests {
+		sum += r.waits
+	}
+	return sum
+}
+
+func hasReadOnly(outcomes []outcome) bool {
+	return slices.ContainsFunc(outcomes, func(o outcome) bool { return isReadOnly(o.err) })
+}
+
 // orLate is o, or no answer in time where it was the closer that ended the connection: the server has not broken it.
 func orLate(o outcome, closer *time.Timer) outcome {
-	if o.broke() && !closer.Stop() {
+	if o.broke() && closer != nil && !closer.Stop() {
 		o.err = errTimeout
 	}
 	return o
@@ -81,6 +117,13 @@ func fill(outcomes []outcome, o outcome) {
 	for i := range outcomes {
 		outcomes[i] = o
 	}
+}
+
+// same is one outcome for all requests.
+func same(requests []request, o outcome) []outcome {
+	outcomes := make([]outcome, len(requests))
+	fill(outcomes, o)
+	return outcomes
 }
 
 func (l *poolLink) failed(sent time.Time, err error) outcome {
@@ -115,36 +158,28 @@ func receiveWithin(conn redis.Conn, limit time.Duration) (any, error) {
 
 // connect returns the connection, dialling it when there is none.
 func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
+	conn, o := l.current(limit)
+	if o == nil {
+		return conn, nil
+	}
+	<-o.done
+	return o.conn, o.err
+}
+
+// current returns the connection, or else the attempt to get one.
+func (l *poolLink) current(limit time.Duration) (redis.Conn, *opening) {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
-	if conn != nil {
-		if atRest(conn) == nil {
-			return conn, nil
-		}
+	if conn != nil && atRest(conn) != nil {
 		l.drop(conn)
 	}
-	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, minConnect)))
-	defer cancel()
-	conn, err := l.driver.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return l.keep(conn)
-}
-
-func (l *poolLink) keep(conn redis.Conn) (redis.Conn, error) {
 	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.conn = conn
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		return l.conn, nil
 	}
-	l.mu.Unlock()
-	if closed {
-		l.drop(conn)
-		return nil, ErrClosed
-	}
-	return conn, nil
+	return nil, l.open(limit)
 }
 
 // subscribe listens to a channel until the connection is cut, and returns why.

@@ -69,6 +69,11 @@ func (p *pipeline) callOn(ctx context.Context, s *stream, limit limits, r reques
 	if !s.send(c, r) {
 		return outcome{err: s.unsent()}
 	}
+	return p.await(ctx, s, c, start, timer)
+}
+
+// await returns the outcome of a call that was given to the connection after start. The timer bounds it.
+func (p *pipeline) await(ctx context.Context, s *stream, c *call, start time.Time, timer *time.Timer) outcome {
 	var why error
 	select {
 	case <-c.done:
@@ -85,6 +90,36 @@ func (p *pipeline) callOn(ctx context.Context, s *stream, limit limits, r reques
 		return c.outcome
 	}
 	return c.leave(why)
+}
+
+// open returns the connection if there is one. It never dials.
+func (p *pipeline) open() *stream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream == nil || !p.stream.usable(p.idle, p.age) {
+		return nil
+	}
+	return p.stream
+}
+
+// batch runs the commands together, within limit.
+func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []request) []outcome {
+	start := time.Now()
+	deadline := start.Add(below(p.driver.commandTimeout, limit))
+	calls := make([]*call, len(requests))
+	for i, r := range requests {
+		calls[i] = &call{done: make(chan struct{})}
+		if !s.send(calls[i], r) {
+			calls[i].end(outcome{err: s.unsent()})
+		}
+	}
+	outcomes := make([]outcome, len(requests))
+	for i, c := range calls {
+		timer := takeTimer(time.Until(deadline))
+		outcomes[i] = p.await(ctx, s, c, start, timer)
+		putTimer(timer)
+	}
+	return outcomes
 }
 
 // connect returns the connection, and waits for it where it has to be dialled.

@@ -100,7 +100,10 @@ type dialContext struct {
 
 // dialOwn dials for the pool and for links.
 func (d *poolDriver) dialOwn(ctx context.Context) (redis.Conn, error) {
-	if c, ok := ctx.(dialContext); ok {
+	switch c := ctx.(type) {
+	case idleOnly:
+		return nil, errNoIdle
+	case dialContext:
 		bounded, cancel := d.bound(c.Context, c.limit)
 		defer cancel()
 		ctx = bounded

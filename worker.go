@@ -13,7 +13,7 @@ const maxBatch = 100
 const minLimit = 100 * time.Millisecond
 
 // worker sends jobs when they are due, in pipelined batches over a connection of its own, so that no caller
-// can keep it from doing so. One goroutine, started with the first job.
+// can keep it from doing so; see detour.go for when it has none. One goroutine, started with the first job.
 type worker struct {
 	link  link
 	tasks *tasks
@@ -217,7 +217,8 @@ func (w *worker) send(batch []*job) {
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	outcomes := exchange(w.link, w.patience(sending), requests, w.confirm)
+	shortest, _ := w.bounds()
+	outcomes := exchange(w.link, batchLimit{w.patience(sending), shortest}, requests, w.confirm)
 	w.confirm.confirmed(outcomes)
 	for i, o := range outcomes {
 		sending[i].heard(o)

@@ -57,7 +57,7 @@ var answerFaults = []mutant{
 		file: "poll.go",
 		old:  "		case o.sent.IsZero() || o.unanswered():\n			l.wakeFirst()",
 		new:  "		case o.sent.IsZero() || o.unanswered():",
-		test: "TestWaiterWhoseClientConnectsSlowly",
+		test: "TestWaiterWhosePollsAreAnsweredLate",
 	},
 	{
 		name: "Close: leaves its own waits in the queue",
@@ -111,8 +111,8 @@ var answerFaults = []mutant{
 	{
 		name: "watchdog: uses its connection again though it speaks",
 		file: "link.go",
-		old:  "if atRest(conn) == nil {",
-		new:  "if true {",
+		old:  "conn != nil && atRest(conn) != nil {",
+		new:  "conn != nil && false {",
 		test: "TestIdleConnectionThatSpeaks",
 	},
 	{

@@ -95,8 +95,8 @@ var fenceFaults = []mutant{
 	{
 		name: "replicas: renewals have no more time for them than for a command",
 		file: "link.go",
-		old:  "		deadline = deadline.Add(r.waits)\n",
-		new:  "		_ = r\n",
+		old:  "below(l.driver.commandTimeout, limit) + waitsOf(requests))",
+		new:  "below(l.driver.commandTimeout, limit))",
 		test: "TestReplicasMayTakeLongerThanACommand",
 	},
 	{

@@ -1,0 +1,137 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// A worker that cannot connect uses what its client has: the server, or the
+// system, may have no room for one more connection while idle ones work. The
+// batch goes over an idle connection of the pool, else over the shared one. The
+// next batch dials again.
+//
+// The goroutine that sends the batch owns the borrowed connection and returns
+// it to the pool. Any error in the middle of the batch is the outcome of all
+// requests behind it; the pool then closes the connection. A batch is sent a
+// second time only if a new connection broke before its first answer.
+
+// batchLimit is how long a batch may wait for its answers.
+type batchLimit struct {
+	own      time.Duration // over the worker's connection
+	borrowed time.Duration // over one that callers miss meanwhile
+}
+
+// detour sends the requests over a connection of the callers. It reports
+// whether there was one.
+func (l *poolLink) detour(limit time.Duration, requests []request) ([]outcome, bool) {
+	if l.life.Err() != nil {
+		return nil, false
+	}
+	if conn := l.driver.borrow(l.life, limit); conn != nil {
+		return l.overBorrowed(conn, limit, requests), true
+	}
+	if s := l.driver.shared.open(); s != nil && waitsOf(requests) == 0 {
+		return l.driver.shared.batch(l.life, s, limit, requests), true
+	}
+	return nil, false
+}
+
+// overBorrowed sends the requests over a connection of the pool. It leaves the
+// connection to a goroutine if the limit has passed, as a write may block.
+func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests []request) []outcome {
+	d := l.driver
+	sent := time.Now()
+	deadline := sent.Add(min(below(d.commandTimeout, limit)+waitsOf(requests), limit))
+	answers := make(chan []outcome, 1)
+	started := d.tasks.start(func() {
+		outcomes := l.roundTrip(conn, nil, sent, deadline, requests)
+		d.putBack(conn)
+		if outcomes[len(outcomes)-1].broke() || hasReadOnly(outcomes) {
+			d.noteBreak()
+		}
+		answers <- outcomes
+	})
+	if !started {
+		d.putBack(conn)
+		return same(requests, outcome{err: ErrClosed})
+	}
+	timer := takeTimer(withGrace(time.Until(deadline)))
+	defer putTimer(timer)
+	select {
+	case outcomes := <-answers:
+		return outcomes
+	case <-timer.C:
+		return same(requests, outcome{err: errTimeout, sent: sent})
+	case <-l.life.Done():
+		return same(requests, outcome{err: ErrClosed, sent: sent})
+	}
+}
+
+// isRefused reports whether the server has refused the link's connection. It
+// accepts each one first, so that only the first answer shows it, or a break in
+// its place.
+func (l *poolLink) isRefused(first outcome) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh := l.fresh
+	l.fresh = fresh && !first.answered
+	return isRefusal(first.err) || fresh && first.broke()
+}
+
+// resent returns the outcomes of a batch that was sent again. Where nothing was
+// sent the first outcome stays.
+func resent(first, again []outcome) []outcome {
+	for i, o := range again {
+		if !o.sent.IsZero() {
+			o.again = first[i].unanswered()
+			first[i] = o
+		}
+	}
+	return first
+}
+
+// borrow returns an idle connection of the pool that knows deadlines, or nil.
+// putBack returns it.
+func (d *poolDriver) borrow(ctx context.Context, limit time.Duration) redis.Conn {
+	if d.slots != nil {
+		select {
+		case d.slots <- struct{}{}:
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := d.idle(ctx)
+	if err != nil {
+		if d.slots != nil {
+			<-d.slots
+		}
+		return nil
+	}
+	if _, err := redis.DoWithTimeout(conn, limit, ""); err != nil { // sends nothing
+		d.putBack(conn)
+		return nil
+	}
+	return conn
+}
+
+// idle takes an idle connection out of the pool. The user's pool may dial
+// instead, if its idle ones are stale.
+func (d *poolDriver) idle(ctx context.Context) (redis.Conn, error) {
+	switch {
+	case d.own:
+		return getContext(idleOnly{ctx}, d.pool)
+	case d.pool.IdleCount() == 0:
+		return nil, errNoIdle
+	}
+	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.pool) })
+}
+
+// idleOnly tells our own pool not to dial.
+type idleOnly struct{ context.Context }
+
+var errNoIdle = errors.New("no idle connection in the pool")

@@ -1,0 +1,69 @@
+package relock
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// opening is one attempt of a link to connect. It runs on a goroutine, so that
+// a batch need not wait for a dial that hangs. The link keeps the connection,
+// also for a later batch. Closing the link ends the dial.
+type opening struct {
+	begun time.Time
+	done  chan struct{} // closed when conn or err is there
+	conn  redis.Conn
+	err   error
+}
+
+// open returns the attempt under way, or begins one; mu is held.
+func (l *poolLink) open(limit time.Duration) *opening {
+	if l.opening != nil {
+		return l.opening
+	}
+	o := &opening{begun: time.Now(), done: make(chan struct{})}
+	if !l.driver.tasks.start(func() { l.dial(o, limit) }) {
+		o.err = ErrClosed
+		close(o.done)
+		return o
+	}
+	l.opening = o
+	return o
+}
+
+func (l *poolLink) dial(o *opening, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, minConnect)))
+	defer cancel()
+	o.conn, o.err = l.driver.dial(ctx)
+	l.keep(o)
+	close(o.done)
+}
+
+// keep ends the attempt. A link that was closed meanwhile keeps no connection.
+func (l *poolLink) keep(o *opening) {
+	l.mu.Lock()
+	l.opening = nil
+	unwanted := l.closed && o.err == nil
+	if !l.closed && o.err == nil {
+		l.conn, l.fresh = o.conn, true
+	}
+	l.mu.Unlock()
+	if unwanted {
+		_ = o.conn.Close() // not used yet; may block
+		o.conn, o.err = nil, ErrClosed
+	}
+}
+
+// succeeds reports whether there is a connection within limit of the attempt's
+// start.
+func (o *opening) succeeds(limit time.Duration) bool {
+	timer := takeTimer(time.Until(o.begun.Add(limit)))
+	defer putTimer(timer)
+	select {
+	case <-o.done:
+		return o.err == nil
+	case <-timer.C:
+		return false
+	}
+}
