@@ -3,11 +3,14 @@ package relock
 import (
 	"context"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -53,6 +56,31 @@ func BenchmarkPair(b *testing.B) {
 			report(b, ours, theirs)
 		})
 	}
+}
+
+// BenchmarkCrowd times lock and unlock of 256 goroutines with a key each. The
+// share of the suspend check is in its profile:
+//
+//	go test -run '^$' -bench Crowd -benchtime 40x -cpuprofile cpu.out .
+//	go tool pprof -top -cum -nodefraction 0 cpu.out | grep -E 'vigil|suspend'
+func BenchmarkCrowd(b *testing.B) {
+	const crowd = 256
+	client := newBenchClient(b, redistest.StartTCP(b))
+	b.ReportAllocs()
+	for b.Loop() {
+		var all sync.WaitGroup
+		for n := range crowd {
+			lock := NewRedisLock(strconv.Itoa(n), client)
+			all.Go(func() {
+				for range blockOfPairs {
+					assert.NoError(b, lock.Lock(context.Background()))
+					assert.NoError(b, lock.Unlock(context.Background()))
+				}
+			})
+		}
+		all.Wait()
+	}
+	b.ReportMetric(float64(b.N)*crowd*blockOfPairs/b.Elapsed().Seconds(), "pairs/s")
 }
 
 // report gives the medians over all blocks, and of the ratios of blocks that ran side by side.
