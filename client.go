@@ -121,7 +121,7 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	client.watchdog.ahead = renewAhead
 	client.cleaner = newWorker(d, client.tasks, client.life.Done())
 	client.queue = newQueue(client)
-	client.vigil = newVigil(client, suspend.WithSleep, suspend.Awake)
+	client.vigil = newVigil(client, suspend.WithSleep, suspend.Split)
 	return client, nil
 }
 

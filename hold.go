@@ -65,6 +65,13 @@ type maxHold struct {
 
 // push adds a level for a request that was granted, unless it is over already. mu is not held.
 func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
+	now := time.Now()
+	l.look(now)
+	return l.pushAt(ctx, sent, now, s)
+}
+
+// pushAt is push at now, after a look.
+func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockSettings) (*level, error) {
 	l.mu.Lock()
 	if l.over != nil {
 		defer l.mu.Unlock()
@@ -75,14 +82,12 @@ func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*lev
 	if s.watched {
 		l.renewer().add(l.job, l.renewAt(sent))
 	}
-	return h.given(sent)
+	return h.given(sent, now)
 }
 
-// given is the level for its caller, unless it is over already, by a sleep of the machine too. Only what somebody gets is kept for its minimum
-// hold.
-func (h *level) given(sent time.Time) (*level, error) {
-	h.lease.look()
-	h.tick()
+// given is the level for its caller, unless it is over already. Only what somebody gets is kept for its minimum hold.
+func (h *level) given(sent, now time.Time) (*level, error) {
+	h.tick(now)
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,17 +183,18 @@ func (h *level) Err() error { return wrap("hold", h.Key(), h.state()) }
 
 // state is why the hold is over by the clock of now, or nil.
 func (h *level) state() error {
-	h.lease.look()
-	h.tick()
+	now := time.Now()
+	h.lease.look(now)
+	h.tick(now)
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.over
 }
 
 // tick ends the level, or its lease, when the time has come.
-func (h *level) tick() {
-	_ = h.lease.check()
-	if h.maxHold != nil && time.Until(h.maxHold.end) <= 0 {
+func (h *level) tick(now time.Time) {
+	_ = h.lease.checkAt(now)
+	if h.maxHold != nil && !now.Before(h.maxHold.end) {
 		h.expire()
 	}
 }

@@ -87,10 +87,11 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*le
 		l.client.beliefs.watch(l)
 	}
 	l.mu.Unlock()
-	if l.client.vigil.since(sent) {
+	now := time.Now()
+	if l.client.vigil.since(sent, now) {
 		l.lose(ErrLockLost)
 	}
-	h, err := l.push(ctx, sent, s)
+	h, err := l.pushAt(ctx, sent, now, s)
 	return h, tooLate(err)
 }
 
@@ -262,9 +263,11 @@ func (l *lease) leave() {
 
 // check declares the loss when the clock says so, ahead of the timer. It returns why the lease is over, or
 // nil.
-func (l *lease) check() error {
+func (l *lease) check() error { return l.checkAt(time.Now()) }
+
+func (l *lease) checkAt(now time.Time) error {
 	l.mu.Lock()
-	over, late := l.over, time.Until(l.until) <= 0
+	over, late := l.over, !now.Before(l.until)
 	l.mu.Unlock()
 	if over == nil && late {
 		l.lose(ErrLockLost)

@@ -122,7 +122,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, t *tried
 
 // evalKeys is ask of a script for several locks.
 func (c *Client) evalKeys(ctx context.Context, settings *lockSettings, s *Script, keys []string, args []any) (outcome, doubt) {
-	c.vigil.look()
+	c.vigil.look(time.Now())
 	send := func(r request) outcome {
 		r.confirm = settings.confirmation()
 		return c.driver.send(ctx, ofLease(settings.lease), r)

@@ -116,7 +116,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 		return nil, false, err
 	}
 	value := a.client.identity.value(id, a.settings)
-	a.client.vigil.look()
+	a.client.vigil.look(time.Now())
 	o := a.client.driver.send(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
 	if o.sent.IsZero() {
 		return nil, false, o.err

@@ -81,7 +81,7 @@ func (d *poolDriver) confirm(ctx context.Context, c *call, conn redis.Conn, time
 
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
 func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
-	c.vigil.look()
+	c.vigil.look(time.Now())
 	return c.evalConfirmed(ctx, ofLease(settings.lease), s, settings.confirmation())
 }
 

@@ -10,20 +10,28 @@ import (
 // vigil notices that the machine has slept, and ends all holds of the client: others may have them.
 type vigil struct {
 	client *Client
-	once   sync.Once // starts it
-
-	mu    sync.Mutex // taken before all others, but not before that of tasks
-	watch *suspend.Watch
+	once   sync.Once      // starts it
+	watch  *suspend.Watch // its mutex is taken before all others, but not before that of tasks
 }
 
-func newVigil(c *Client, all, awake func() time.Duration) *vigil {
-	return &vigil{client: c, watch: suspend.NewWatch(all, awake)}
+func newVigil(c *Client, all func() time.Duration, split func(now time.Time) (wall, awake time.Duration)) *vigil {
+	return &vigil{client: c, watch: suspend.NewWatch(all, split)}
 }
 
-// look notices a sleep. Whoever looks meanwhile waits until all holds are marked as lost, not for what follows: that may call
-// the user's logger.
-func (v *vigil) look() {
-	follows := v.notice()
+// look ends all holds if the machine was suspended before now, which the caller
+// has just read. Each call of a lock looks several times, so it must cost
+// nearly nothing.
+func (v *vigil) look(now time.Time) {
+	if !v.watch.Fresh(now) {
+		v.ask()
+	}
+}
+
+// ask is look that asks the kernel. Other calls wait until all holds are
+// marked lost, but not for what follows: that may call the user's logger.
+func (v *vigil) ask() {
+	var follows []func()
+	v.watch.Ask(func() { follows = endAll(v.client.allLeases(), (*lease).markLost) })
 	if len(follows) == 0 {
 		return
 	}
@@ -33,33 +41,21 @@ func (v *vigil) look() {
 	}
 }
 
-// notice marks all holds as lost when the machine has slept, and returns what is to be done about that; nil when it has not.
-func (v *vigil) notice() (follows []func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.watch.Slept() {
-		return nil
-	}
-	return endAll(v.client.allLeases(), (*lease).markLost)
-}
-
 // look notices a sleep, for all that the lease is made of: each client of a RedLock ends its own parts.
-func (l *lease) look() {
-	l.client.vigil.look()
+func (l *lease) look(now time.Time) {
+	l.client.vigil.look(now)
 	if l.parts == nil || l.parts.keys != nil {
 		return
 	}
 	for _, one := range l.parts.there() {
-		one.hold.lease.client.vigil.look()
+		one.hold.lease.client.vigil.look(now)
 	}
 }
 
 // since says whether the machine has slept since then, when a request was sent. Who sends one looks before: a sleep counts from when it was
 // noticed, and one that was over by then takes no grant away.
-func (v *vigil) since(then time.Time) bool {
-	v.look()
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (v *vigil) since(then, now time.Time) bool {
+	v.look(now)
 	return v.watch.Since(then)
 }
 
@@ -74,7 +70,7 @@ func (v *vigil) run() {
 	for {
 		select {
 		case <-ticker.C:
-			v.look()
+			v.ask()
 		case <-v.client.life.Done():
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
@@ -22,7 +23,7 @@ const (
 func sleepy(t testing.TB, s *redistest.Server, opts ...ClientOption) (c *Client, sleep func(time.Duration)) {
 	c = newTestClient(t, s, opts...)
 	var total atomic.Int64
-	c.vigil = newVigil(c, func() time.Duration { return time.Duration(total.Load()) }, func() time.Duration { return 0 })
+	c.vigil = newVigil(c, func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
 	return c, func(d time.Duration) { total.Add(int64(d)) }
 }
 
@@ -112,6 +113,52 @@ func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
 	require.ErrorIs(t, resultWithin(t, first, queuePatience), ErrLockLost)
 }
 
+// No call passes by the check while holds are marked lost: its hold may be the
+// next one.
+func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
+	t.Parallel()
+	c, sleep := sleepy(t, redistest.Shared(t))
+	var leases []*lease
+	for _, key := range []string{"a", "b", "c"} {
+		h, err := NewRedisLock(key, c).Acquire(t.Context())
+		require.NoError(t, err)
+		leases = append(leases, h.(*level).lease)
+	}
+	for _, l := range leases {
+		l.mu.Lock() // so that the marking takes until the unlock
+	}
+	sleep(time.Minute)
+	asked := async(t, func() error {
+		c.vigil.ask()
+		return nil
+	})
+	passes := func() bool { return c.vigil.watch.Fresh(time.Now()) }
+	assert.Never(t, passes, 100*time.Millisecond, time.Millisecond)
+	for _, l := range leases {
+		l.mu.Unlock()
+	}
+	require.NoError(t, resultWithin(t, asked, queuePatience))
+	require.True(t, passes())
+	for _, l := range leases {
+		require.ErrorIs(t, l.check(), ErrLockLost)
+	}
+}
+
+// Nobody has to ask, though the wall clock was set back by as much as the
+// machine has slept.
+func TestSuspendWithTheWallClockSetBack(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, redistest.Shared(t))
+	var total atomic.Int64
+	still := func(time.Time) (wall, awake time.Duration) { return 0, 0 }
+	c.vigil = newVigil(c, func() time.Duration { return time.Duration(total.Load()) }, still)
+	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	total.Add(int64(time.Hour))
+	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+}
+
 // Nobody has to ask: a hold's context ends by itself.
 func TestSuspendIsNoticedByItself(t *testing.T) {
 	t.Parallel()
@@ -134,7 +181,7 @@ func TestGrantOverASleep(t *testing.T) {
 	result := async(t, func() error { return NewRedisLock("k", c).Lock(t.Context()) })
 	require.True(t, proxy.Await(faults.Command("SET"), 1, queuePatience))
 	sleep(time.Minute)
-	c.vigil.look()
+	c.vigil.look(time.Now())
 	require.ErrorIs(t, resultWithin(t, result, queuePatience), errLate)
 	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
 }
@@ -203,32 +250,4 @@ func TestLevelOverASleep(t *testing.T) {
 			require.ErrorIs(t, resultWithin(t, result, queuePatience), ErrLockLost)
 		})
 	}
-}
-
-// The machine's own clocks show no sleep where there was none.
-func TestSleptOfThisMachine(t *testing.T) {
-	v := newVigil(nil, suspend.WithSleep, suspend.Awake)
-	time.Sleep(10 * time.Millisecond)
-	require.Nil(t, v.notice())
-}
-
-// A process that is stopped between the readings of the two clocks has not slept.
-func TestStopBetweenTheClocksIsNoSleep(t *testing.T) {
-	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
-	var now, pause, slept time.Duration // by both clocks; how long each reading takes
-	clock := func() time.Duration {
-		now += pause
-		return now
-	}
-	pause = time.Minute
-	v := newVigil(c, func() time.Duration { return clock() + slept }, clock)
-	for _, pause = range []time.Duration{0, time.Hour, time.Millisecond} {
-		require.Nil(t, v.notice())
-	}
-	slept = time.Hour
-	pause = time.Minute
-	require.NotNil(t, v.notice())
-	pause = 0
-	require.Nil(t, v.notice(), "has not slept again")
 }

@@ -45,7 +45,7 @@ func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.clients[node]
 	value := c.identity.value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
 	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.minHold > 0}, r.hold}
-	c.vigil.look()
+	c.vigil.look(time.Now())
 	epoch := c.queue.now()
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)

@@ -23,7 +23,7 @@
 // before the last renewal that was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away before. A
 // timer enforces that without asking anybody; [relock.Hold.Err] and the hold's context tell. Leases that end at the
 // server, and keys that somebody deletes, are found by the next renewal. A machine that was suspended has lost its holds at
-// once, on Linux. Servers older than 3.5.13 let a leader that was deposed answer renewals; a warning is logged.
+// once, on Linux; within 250 ms if the wall clock was set back meanwhile. Servers older than 3.5.13 let a leader that was deposed answer renewals; a warning is logged.
 //
 // Fence is the create revision of the hold's key: it rises from hold to hold of a lock, and with unfair locks over all of the
 // cluster (the key of a fair one is made when the call begins to wait). A snapshot that is restored without --bump-revision

@@ -66,7 +66,7 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 		return nil, wrap("new locker", "", err)
 	}
 	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
-	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Awake)
+	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Split)
 	l.life, l.end = context.WithCancelCause(context.Background())
 	l.followClient()
 	return l, nil

@@ -10,9 +10,13 @@ import (
 // lookLocked finds all leases lost when the machine was suspended: the clock that beliefs go by has missed that time. All of
 // them are marked before the mutex is given back, so that nobody is told otherwise afterwards.
 func (l *Locker) lookLocked() {
-	if !l.slept.Slept() {
-		return
+	if !l.slept.Fresh(time.Now()) {
+		l.slept.Ask(l.suspendedLocked)
 	}
+}
+
+// suspendedLocked marks all leases lost.
+func (l *Locker) suspendedLocked() {
 	live := false
 	for s := range l.leases {
 		live = live || s.over == nil
@@ -50,6 +54,6 @@ func (l *Locker) keepVigil() {
 		l.vigil = nil
 		return
 	}
-	l.lookLocked()
+	l.slept.Ask(l.suspendedLocked)
 	l.vigil.Reset(suspend.Pause)
 }

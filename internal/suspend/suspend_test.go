@@ -1,6 +1,7 @@
 package suspend
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -10,29 +11,160 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// machine has clocks that a test sets.
+type machine struct {
+	all, wall, awake time.Duration
+	asked            int // for the time with sleep
+}
+
+func (m *machine) watch() *Watch { return NewWatch(m.withSleep, m.split) }
+
+func (m *machine) withSleep() time.Duration {
+	m.asked++
+	return m.all
+}
+
+func (m *machine) split(time.Time) (wall, awake time.Duration) { return m.wall, m.awake }
+
+// run has time pass without a suspend.
+func (m *machine) run(d time.Duration) {
+	m.all, m.wall, m.awake = m.all+d, m.wall+d, m.awake+d
+}
+
+func (m *machine) sleep(d time.Duration) { m.all, m.wall = m.all+d, m.wall+d }
+
+// asks reports whether the kernel says that the machine has slept.
+func asks(w *Watch) (slept bool) {
+	w.Ask(func() { slept = true })
+	return slept
+}
+
 // The machine's own clocks can be read, and show no sleep where there was none.
 func TestSleptOfThisMachine(t *testing.T) {
-	w := NewWatch(WithSleep, Awake)
+	w := NewWatch(WithSleep, Split)
 	require.LessOrEqual(t, w.least(), w.before)
 	time.Sleep(10 * time.Millisecond)
 	require.InDelta(t, w.before, w.least(), float64(Most))
-	require.False(t, w.Slept())
-	require.False(t, w.Since(time.Time{}))
+	require.False(t, asks(w))
+	require.False(t, w.Since(time.Now()))
+	fresh := func() bool { return w.Fresh(time.Now()) }
+	require.Eventually(t, func() bool { return fresh() || asks(w) || fresh() }, 10*time.Second, time.Millisecond)
+	require.Zero(t, testing.AllocsPerRun(100, func() { fresh() }))
+}
+
+// The kernel is asked if the wall clock has moved, and after a pause, and not
+// otherwise. Only the kernel's answer is a suspend.
+func TestFreshAsksNobody(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		wall, run time.Duration
+		fresh     bool
+	}{
+		{"at once", 0, 0, true},
+		{"clock is inexact", Step, 0, true},
+		{"clock was slow", -Step, Pause, true},
+		{"clock set forward", Step + 1, 0, false},
+		{"clock set back", -Step - 1, 0, false},
+		{"set by years", 1 << 62, 0, false},
+		{"after a pause", 0, Pause + 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := &machine{}
+			w := m.watch()
+			m.run(tt.run)
+			m.wall += tt.wall
+			m.asked = 0
+			w.mu.Lock() // is not wanted
+			require.Equal(t, tt.fresh, w.Fresh(time.Now()))
+			w.mu.Unlock()
+			require.Zero(t, m.asked)
+
+			require.False(t, asks(w))
+			require.True(t, w.Fresh(time.Now()))
+		})
+	}
 }
 
 // A sleep is noticed once, when it was longer than the clocks are inexact, and all that was before it is.
 func TestSleepIsNoticedOnce(t *testing.T) {
-	var slept time.Duration
-	w := NewWatch(func() time.Duration { return slept }, func() time.Duration { return 0 })
+	m := &machine{}
+	w := m.watch()
 	before := time.Now()
-	slept = Most
-	require.False(t, w.Slept())
+	m.sleep(Most)
+	require.False(t, w.Fresh(time.Now()))
+	require.False(t, asks(w))
 	require.False(t, w.Since(before))
-	slept++
-	require.True(t, w.Slept())
-	require.False(t, w.Slept())
+	m.sleep(1)
+	require.True(t, asks(w))
+	require.False(t, asks(w))
+	require.True(t, w.Fresh(time.Now()))
 	require.True(t, w.Since(before))
 	require.False(t, w.Since(time.Now()))
+}
+
+// While leases are marked lost nobody passes, whatever the wall clock says, and
+// nothing that was sent before is believed.
+func TestNobodyPassesWhileLeasesAreMarked(t *testing.T) {
+	for name, back := range map[string]time.Duration{"clock goes on": 0, "clock set back": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{}
+			w := m.watch()
+			sent := time.Now()
+			m.sleep(time.Hour)
+			m.wall -= back
+			require.Equal(t, back > 0, w.Fresh(time.Now()), "until the kernel is asked")
+			marked := false
+			w.Ask(func() {
+				require.False(t, w.Fresh(time.Now()))
+				require.True(t, w.Since(sent))
+				marked = true
+			})
+			require.True(t, marked)
+			require.True(t, w.Fresh(time.Now()))
+			require.True(t, w.Since(sent))
+		})
+	}
+}
+
+// Whoever asks meanwhile waits until the leases are marked.
+func TestOthersWaitForTheMarking(t *testing.T) {
+	m := &machine{}
+	w := m.watch()
+	m.sleep(time.Hour)
+	var all sync.WaitGroup
+	marked := false // the mutex of the Watch guards it
+	for range 8 {
+		all.Go(func() {
+			if !w.Fresh(time.Now()) {
+				w.Ask(func() {
+					time.Sleep(10 * time.Millisecond)
+					marked = true
+				})
+			}
+			if !marked {
+				t.Error("passed while leases were marked")
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A suspend right after the kernel's answer is not hidden by the check that is
+// stored after it.
+func TestSuspendBeforeTheCheckIsStored(t *testing.T) {
+	m := &machine{}
+	w := NewWatch(func() time.Duration {
+		defer func() {
+			if m.asked++; m.asked == 3 { // after the last reading of Ask
+				m.sleep(time.Hour)
+			}
+		}()
+		return m.all
+	}, m.split)
+	require.False(t, asks(w))
+	require.Equal(t, 3, m.asked)
+	require.False(t, w.Fresh(time.Now()))
+	require.True(t, asks(w))
 }
 
 // A process that is stopped between the readings of the two clocks has not slept.
@@ -42,15 +174,16 @@ func TestStopBetweenTheClocksIsNoSleep(t *testing.T) {
 		now += pause
 		return now
 	}
+	split := func(time.Time) (wall, awake time.Duration) { return 0, clock() }
 	pause = time.Minute
-	w := NewWatch(func() time.Duration { return clock() + slept }, clock)
+	w := NewWatch(func() time.Duration { return clock() + slept }, split)
 	for _, pause = range []time.Duration{0, time.Hour, time.Millisecond} {
-		require.False(t, w.Slept())
+		require.False(t, asks(w))
 	}
 	slept, pause = time.Hour, time.Minute
-	require.True(t, w.Slept())
+	require.True(t, asks(w))
 	pause = 0
-	require.False(t, w.Slept(), "has not slept again")
+	require.False(t, asks(w), "has not slept again")
 }
 
 // A process that was stopped as it began to watch notices a sleep all the same.
@@ -60,10 +193,11 @@ func TestStopAtTheBeginningHidesNoSleep(t *testing.T) {
 		now += pause
 		return now
 	}
+	split := func(time.Time) (wall, awake time.Duration) { return 0, clock() }
 	pause = time.Hour
-	w := NewWatch(func() time.Duration { return clock() + slept }, clock)
+	w := NewWatch(func() time.Duration { return clock() + slept }, split)
 	pause = 0
-	require.False(t, w.Slept())
+	require.False(t, asks(w))
 	slept = Most + 1
-	require.True(t, w.Slept())
+	require.True(t, asks(w))
 }

@@ -275,8 +275,16 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: nobody looks for a suspend unless asked",
 		file: "etcd/vigil.go",
-		old:  "l.lookLocked()\n\tl.vigil.Reset",
+		old:  "l.slept.Ask(l.suspendedLocked)\n\tl.vigil.Reset",
 		new:  "l.vigil.Reset",
+		in:   inEtcd,
+		test: "TestSuspendIsNoticedByItself",
+	},
+	{
+		name: "etcd: nobody asks the kernel for a suspend unless the wall clock shows something",
+		file: "etcd/vigil.go",
+		old:  "l.slept.Ask(l.suspendedLocked)\n\tl.vigil.Reset",
+		new:  "l.lookLocked()\n\tl.vigil.Reset",
 		in:   inEtcd,
 		test: "TestSuspendIsNoticedByItself",
 	},
