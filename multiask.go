@@ -15,7 +15,9 @@ type tried struct {
 	fence []int64 // tokens; with fencing the highest is that of the hold
 	taken int     // so many keys, the first ones; only where each is asked for by itself
 	busy  int     // the key that the error is about
-	err   error   // nil when all are ours
+	// An answer without doubt has taken over or handed over the key that the call was handed.
+	settled bool
+	err     error // nil when all are ours
 }
 
 // ask sends the requests of one try.
@@ -36,6 +38,7 @@ func (a *multiAttempt) ask(ctx context.Context, value string) *tried {
 		}
 		t.taken++
 	}
+	t.settled = true
 	a.raise(ctx, t)
 	return t
 }
@@ -56,12 +59,13 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) {
 // askTogether asks for all keys by one script. It says whether the server refuses that.
 func (a *multiAttempt) askTogether(ctx context.Context, value string, t *tried) (refused bool) {
 	l := a.lock
-	own, earlier := 0, ""
+	own, earlier, keys := 0, "", l.redisKeys()
 	if a.got != nil {
 		own, earlier = a.at+1, a.got.body
+		keys = append(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)}.keys(), keys...)
 	}
 	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys)}
-	o, d := l.client.evalKeys(ctx, &l.part, multiAcquireScript, l.redisKeys(), args)
+	o, d := l.client.evalKeys(ctx, &l.part, multiAcquireScript, keys, args)
 	if isCrossSlot(o.err) {
 		return true // before it did anything
 	}
@@ -71,7 +75,11 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, t *tried) 
 	if t.err = o.err; o.err != nil {
 		return false
 	}
-	code, detail := readMulti(o.reply)
+	code, detail, gave := readMulti(o.reply)
+	t.settled = !d.exists()
+	if gave == answerMore {
+		l.client.passOn(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)})
+	}
 	if code == answerOurs {
 		t.fence[0] = detail
 		return false
@@ -81,16 +89,16 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, t *tried) 
 	return false
 }
 
-// readMulti reads the answer of the script: what it says, and the token, or of which key it says it, counted from 1.
-func readMulti(reply any) (code, detail int64) {
+// readMulti reads the answer of the script: what it says; the token, or of
+// which key it says it, counted from 1; and what the hand-over of the key that
+// the call was handed has answered, 0 if there was none.
+func readMulti(reply any) (code, detail, gave int64) {
 	values, err := redis.Int64s(reply, nil)
-	switch {
-	case err != nil || len(values) == 0:
-		return answerAlien, 0
-	case len(values) == 1:
-		return values[0], 0
+	if err != nil || len(values) == 0 {
+		return answerAlien, 0, 0
 	}
-	return values[0], values[1]
+	values = append(values, 0, 0)
+	return values[0], values[1], values[2]
 }
 
 // reasonOf is what an acquiring script answers, as an error.

@@ -10,7 +10,7 @@ import (
 )
 
 // multiAttempt is one call for a MultiLock. One that waits has a place in the queue of one key. When that is granted the
-// key is its own, as a plain lock; the try for all keys takes it over, or else it is given back.
+// key is its own, as a plain lock; the try for all keys takes it over, or else hands it over.
 type multiAttempt struct {
 	lock *MultiLock
 	wait *wait
@@ -101,11 +101,11 @@ func (a *multiAttempt) takeAll(ctx context.Context) (h *level, busy int, err err
 	}
 	value := l.client.identity.value(id, &l.part)
 	t := a.ask(ctx, value)
+	if a.got != nil && t.settled && !a.got.doubt.exists() {
+		a.got = nil // there is nothing of it any more
+	}
+	a.giveUp()
 	if t.err == nil {
-		if a.got != nil && !a.got.doubt.exists() {
-			a.got = nil // there is nothing of it any more
-		}
-		a.giveUp()
 		h, err = a.grant(value, t)
 		return h, 0, err
 	}
@@ -114,7 +114,6 @@ func (a *multiAttempt) takeAll(ctx context.Context) (h *level, busy int, err err
 			l.client.clean(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
-	a.giveUp()
 	return nil, t.busy, t.err
 }
 

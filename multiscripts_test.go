@@ -48,7 +48,12 @@ func (b *multiScripts) try(keys []string, args ...any) (any, error) {
 // acquire returns what the script answers, after a look at the expiries.
 func (b *multiScripts) acquire(value string, lease time.Duration, own int, earlier string) []int64 {
 	b.Helper()
-	answer, err := redis.Int64s(b.try(b.keys, value, lease.Milliseconds(), own, earlier, len(b.keys)))
+	keys := b.keys
+	if own > 0 {
+		key := keys[own-1]
+		keys = append([]string{key, key + endOfQueue, key + endOfBeats}, keys...)
+	}
+	answer, err := redis.Int64s(b.try(keys, value, lease.Milliseconds(), own, earlier, len(b.keys)))
 	require.NoError(b, err)
 	return answer
 }
@@ -161,6 +166,7 @@ func TestMultiScriptLateCopies(t *testing.T) {
 func TestMultiScriptRefusesBadArguments(t *testing.T) {
 	b := newMultiScripts(t, redistest.Shared(t), 2)
 	good := []any{plain1, 60_000, 1, plain2, 2}
+	keys := append([]string{b.keys[0], b.keys[0] + endOfQueue, b.keys[0] + endOfBeats}, b.keys...)
 	for i, bad := range [][]any{
 		{},
 		good[:1],
@@ -177,9 +183,9 @@ func TestMultiScriptRefusesBadArguments(t *testing.T) {
 		{plain1, 60_000, 1, "", 2},
 		{plain1, 60_000, 0, "", 0},
 		{plain1, 60_000, 0, "", "x"},
-		{plain1, 60_000, 0, "", 3},
+		{plain1, 60_000, 1, plain2, 3},
 	} {
-		_, err := b.try(b.keys, bad...)
+		_, err := b.try(keys, bad...)
 		var line redis.Error
 		require.ErrorAs(t, err, &line, "%d", i)
 		require.Equal(t, []string{"", ""}, b.holds(), "%d", i)
