@@ -2,6 +2,7 @@ package relock
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,5 +42,28 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 	require.NoError(t, resultWithin(t, got, queuePatience))
 	_, err = admin.Do("CONFIG", "SET", "maxclients", "1000")
 	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// A client that asks for one key after another returns a key that it cannot use
+// as well.
+func TestMultiLockOneByOneReturnsAKey(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	c.apart.Store(true)
+	others := sibling(t, s, c)
+	b, err := NewRedisLock("b", others).Acquire(t.Context())
+	require.NoError(t, err)
+	l := NewMultiLock([]string{"a", "b"}, c, WithBlock())
+	got := async(t, func() error { return l.Lock(t.Context()) })
+	awaitHeard(t, s, keyOf(c, "b"), c)
+	a, err := NewRedisLock("a", others, WithBlock()).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.Unlock(t.Context()))
+	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "it waits for the other key")
+	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "b")) == int64(0) }, "the key that it was handed is free")
+	require.NoError(t, a.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, got, queuePatience))
 	require.NoError(t, l.Unlock(t.Context()))
 }

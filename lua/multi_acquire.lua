@@ -3,15 +3,17 @@
 -- KEYS    if the call was handed one of the locks: that lock, its queue and its beats, see queue.lua. Then the locks, 1 to 100; then their
 --         counters of fencing tokens, absent when they have none
 -- ARGV[1] value   ARGV[2] lease in ms   ARGV[3] number of the lock that the call was handed, 0 for none   ARGV[4] its value, or ""
--- ARGV[5] how many locks
+-- ARGV[5] how many locks   ARGV[6] value of the locks that the call keeps, or ""   ARGV[7] ms to keep the locks before one that is held, 0 for none
 --
--- {1} or {1, fencing token}: all are ours, with a whole lease   {0, n}: the n-th is held by others, none was taken
+-- {1} or {1, fencing token}: all are ours, with a whole lease   {0, n}: the n-th is held by others; the ones before it are
+-- kept under the value, if that was asked for, and no other was taken
 -- {-1, n}: the n-th is of another kind or mode
--- If the answer is no and the call still has the lock that it was handed, that lock is handed over. Then a third number is
--- the answer of give_back: 4 when more waits are before the next live one than one script examines.
+-- If the answer is no and the call still has the lock that it was handed, that lock is handed over, unless it is kept. Then a third
+-- number is the answer of give_back: 4 when more waits are before the next live one than one script examines.
+-- A lock that is kept is no hold. What was kept behind the n-th lock is left to the caller.
 
-local lease, own, locks = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1)
-if #ARGV[1] == 0 or not lease or not own or not locks or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
+local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
+if #ARGV[1] == 0 or not lease or not own or not locks or not keep or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
   return redis.error_reply('ERR relock: multi_acquire: bad arguments')
 end
 local before = 0 -- keys ahead of the locks
@@ -31,10 +33,35 @@ for i = 1, locks do
 end
 local odd = redis.call('EXISTS', unpack(KEYS, before + 1, before + locks)) > strings
 
--- refuse is the answer when the n-th lock cannot be had. It hands over the lock that the call was handed, so that no second request is
--- needed for it.
+-- ours reports whether the call can have the i-th lock: it is free, or the call has it.
+local function ours(i)
+  local held = values[i]
+  if not held or held == ARGV[1] or (i == own and held == ARGV[4]) or (#held > 0 and held == ARGV[6]) then
+    return true
+  end
+  return false
+end
+
+-- take sets that many locks, the first ones, to the value, for so many ms.
+local function take(count, ms)
+  for i = 1, count do
+    if values[i] ~= ARGV[1] then
+      redis.call('SET', KEYS[before + i], ARGV[1], 'PX', text(ms))
+    else -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+      redis.call('PEXPIRE', KEYS[before + i], text(math.max(redis.call('PTTL', KEYS[before + i]), ms)))
+    end
+  end
+end
+
+-- refuse is the answer when the n-th lock cannot be had. It keeps the locks before it if that was asked for, and else hands over the one
+-- that the call was handed, so that no second request is needed for it.
 local function refuse(code, n)
-  if values[own] ~= ARGV[4] then
+  local kept = 0
+  if code == 0 and keep > 0 then
+    kept = n - 1
+    take(kept, keep)
+  end
+  if values[own] ~= ARGV[4] or own <= kept then
     return {code, n}
   end
   return {code, n, give_back()}
@@ -45,7 +72,7 @@ for i = 1, locks do
   if odd and not held and redis.call('EXISTS', KEYS[before + i]) == 1 then
     return refuse(-1, i)
   end
-  if held and held ~= ARGV[1] and (i ~= own or held ~= ARGV[4]) then
+  if not ours(i) then
     local mark = string.sub(held, 1, 11)
     if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
       return refuse(-1, i)
@@ -83,11 +110,5 @@ if #KEYS > before + locks then
   end
 end
 
-for i = 1, locks do
-  if values[i] ~= ARGV[1] then
-    redis.call('SET', KEYS[before + i], ARGV[1], 'PX', ARGV[2])
-  else -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
-    redis.call('PEXPIRE', KEYS[before + i], string.format('%.0f', math.max(redis.call('PTTL', KEYS[before + i]), lease)))
-  end
-end
+take(locks, lease)
 return granted
