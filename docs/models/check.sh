@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the model of the wait queue through spin: what is right must show no error, and each mutant must show one.
+# Runs the models of the wait queue and of MultiLocks through spin: what is right must show no error, and each mutant must show one.
 # Needs spin and gcc; without them it does nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
 
@@ -12,20 +12,22 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$here/queue.pml" "$work"
+cp "$here"/*.pml "$work"
 cd "$work"
 failed=0
 only=" $* "
 
-# run NAME WANT FLAG...: WANT is ok or error. Assertions and cycles: the graph must have none.
+# run NAME WANT FLAG...: WANT is ok or error. Assertions, and cycles: the graph must have none; or, with other values of the three, states
+# in which nobody can go on.
+model=queue.pml np=-DNP l=-l
 run() {
 	name=$1 want=$2
 	shift 2
 	case $only in *" $name "* | "  ") ;; *) return 0 ;; esac
-	spin -a "$@" queue.pml
-	gcc -O0 -w -DNP -DNOFAIR -DNOREDUCE -DMEMLIM=1000 -o pan pan.c
+	spin -a "$@" $model
+	gcc -O0 -w $np -DNOFAIR -DNOREDUCE -DMEMLIM=1000 -o pan pan.c
 	start=$(date +%s)
-	./pan -l -m100000 >out 2>&1 || true
+	./pan $l -m100000 >out 2>&1 || true
 	seconds=$(($(date +%s) - start))
 	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' out)
 	got=unfinished
@@ -72,4 +74,17 @@ run unknown-frees error -DFAIR -DNW=2 -DMSGTWICE=1 -DTRY=1 -DM_UNKNOWN_FREES
 run reserved-for-ever error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_RESERVED_FOR_EVER
 run try-barges error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DTRY=1 -DM_TRY_BARGES
 run never-woken error -DFAIR -DNW=2 -DM_SUBSCRIBE_AFTER -DM_NO_POLL_AT_SUBSCRIBE
+
+model=multi.pml
+run multi-cycles ok
+run multi-single-cycles ok -DSINGLE
+np='' l=''
+run multi ok
+run multi-single ok -DSINGLE
+run multi-three ok -DNM=3 -DNP=0 -DROUNDS=1
+run multi-two-nested ok -DNP=2 -DROUNDS=1
+run multi-order-alone ok -DSINGLE -DM_NEVER_ENDS
+run multi-any-order error -DSINGLE -DM_NEVER_ENDS -DM_ANY_ORDER
+run multi-never-ends error -DM_NEVER_ENDS
+run multi-kept-is-held error -DM_KEPT_IS_HELD
 exit "$failed"
