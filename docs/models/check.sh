@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs the models of the wait queue and of MultiLocks through spin: what is right must show no error, and each mutant must show one.
+# As many runs side by side as there are processors.
 # Needs spin and gcc; without them it does nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
 
@@ -9,22 +10,16 @@ if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
 	exit
 fi
 
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cp "$here"/*.pml "$work"
-cd "$work"
-failed=0
-only=" $* "
-
-# run NAME WANT FLAG...: WANT is ok or error. Assertions, and cycles: the graph must have none; or, with other values of the three, states
-# in which nobody can go on.
-model=queue.pml np=-DNP l=-l
-run() {
-	name=$1 want=$2
-	shift 2
-	case $only in *" $name "* | "  ") ;; *) return 0 ;; esac
-	spin -a "$@" $model
+# one NAME WANT MODEL SEARCH FLAG...: a run in a folder of its own, as xargs starts it. It fails unless the model shows what is wanted.
+one() {
+	name=$1 want=$2 model=$3 search=$4
+	shift 4
+	mkdir "$RELOCK_MODELS/$name"
+	cd "$RELOCK_MODELS/$name"
+	cp "$here"/*.pml .
+	np='' l=''
+	[ "$search" = states ] || np=-DNP l=-l
+	spin -a "$@" "$model" >out 2>&1 || cat out
 	gcc -O0 -w $np -DNOFAIR -DNOREDUCE -DMEMLIM=1000 -o pan pan.c
 	start=$(date +%s)
 	./pan $l -m100000 >out 2>&1 || true
@@ -38,8 +33,31 @@ run() {
 	fi
 	found=$(sed -n 's/^pan:1: \(.*\) (at depth.*/\1/p' out)
 	verdict=
-	[ "$got" = "$want" ] || { verdict=' <-- NOT AS IT SHOULD BE' failed=1; }
+	[ "$got" = "$want" ] || verdict=' <-- NOT AS IT SHOULD BE'
 	printf '%-32s %-6s %9s states %3s s  %s%s\n' "$name" "$got" "${states:-?}" "$seconds" "$found" "$verdict"
+	[ -z "$verdict" ]
+}
+
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${1:-}" = --one ]; then
+	shift
+	one "$@"
+	exit
+fi
+RELOCK_MODELS=$(mktemp -d)
+export RELOCK_MODELS
+trap 'rm -rf "$RELOCK_MODELS"' EXIT
+only=" $* "
+
+# run NAME WANT FLAG...: WANT is ok or error. Search is for cycles, of which there must be none, and assertions; or for states in which
+# nobody can go on.
+model=queue.pml search=cycles
+run() {
+	case $only in *" $1 "* | "  ") ;; *) return 0 ;; esac
+	name=$1 want=$2
+	shift 2
+	# xargs takes a line that ends with a blank for one that goes on.
+	echo "$name $want $model $search${*:+ $*}" >>"$RELOCK_MODELS/runs"
 }
 
 for mode in UNFAIR FAIR; do
@@ -78,7 +96,7 @@ run never-woken error -DFAIR -DNW=2 -DM_SUBSCRIBE_AFTER -DM_NO_POLL_AT_SUBSCRIBE
 model=multi.pml
 run multi-cycles ok
 run multi-single-cycles ok -DSINGLE
-np='' l=''
+search=states
 run multi ok
 run multi-single ok -DSINGLE
 run multi-three ok -DNM=3 -DNP=0 -DROUNDS=1
@@ -87,4 +105,8 @@ run multi-order-alone ok -DSINGLE -DM_NEVER_ENDS
 run multi-any-order error -DSINGLE -DM_NEVER_ENDS -DM_ANY_ORDER
 run multi-never-ends error -DM_NEVER_ENDS
 run multi-kept-is-held error -DM_KEPT_IS_HELD
-exit "$failed"
+if [ ! -f "$RELOCK_MODELS/runs" ]; then
+	echo "model: no run is named$only" >&2
+	exit 2
+fi
+xargs -P "$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)" -L 1 "$here/check.sh" --one <"$RELOCK_MODELS/runs"
