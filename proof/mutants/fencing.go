@@ -41,7 +41,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "block",
-		test: "TestTokensBeyondThoseOfManyReaders",
+		test: "TestScriptsDrawTokens",
 	},
 	{
 		name: "fencing: a transferred hold does not know its token",
