@@ -4,7 +4,7 @@ BENCH ?= .
 MUTANTS ?= .
 MOST ?= 60
 TESTS ?= .
-HEAVY ?= LossComes|KilledHolder
+HEAVY ?= LossComes|ExclusionWithoutALock
 COVERAGE ?= 85
 export COVERAGE
 

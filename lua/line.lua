@@ -32,15 +32,14 @@ local function line_up(client, period, now)
     redis.call('ZREM', KEYS[2], ARGV[1])
     stay(KEYS[2], period)
   end
-  -- The client's next poll comes within a period or so. A beat that is older than one would be stale before that.
-  local _, old = shows(stored[1], stored[2], now)
-  if old then
+  local stale = shows(stored[1], stored[2], now) == 'stale'
+  if stale then
     beat(client, period)
   end
   if not newest or tonumber(ticket) > newest then
     redis.call('HSET', KEYS[3], 't', ticket)
   end
-  if old then
+  if stale then
     stay(KEYS[3], period)
   end
   return ticket

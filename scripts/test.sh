@@ -10,7 +10,7 @@ if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 fi
 
 if [ "${1:-}" = long ]; then
-	go test -C proof $race -timeout 30m -parallel 4 -v -run "${2:-.}" . -long
+	go test -C proof $race -timeout 30m -v -run "${2:-.}" . -long
 	[ "${2:-.}" = . ] || exit 0
 	RELOCK_ETCD_CYCLES=${RELOCK_ETCD_CYCLES:-20000} exec go test -C etcd/test $race -timeout 30m -v -run 'Storm|Many(Cycles|Cancels)' .
 fi
