@@ -290,7 +290,7 @@ func TestTransferDrawsAToken(t *testing.T) {
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.Equal(t, 1, leaseOf(next).passes)
+	require.EqualValues(t, 1, leaseOf(next).passes)
 	require.Greater(t, next.Fence(), h.Fence())
 	require.Equal(t, next.Fence(), inspect(t, q.clients[0], queueKey).Fence)
 	q.unlock(next)

@@ -49,9 +49,9 @@ type lease struct {
 	writes   int32         // of the live levels, the ones that write, of a read/write lock
 	fair     bool          // its lock; never changed
 	suspect  bool          // the server has said that it is not ours; why is being asked
+	passes   int16         // how often it was passed on since Redis granted it
 	length   time.Duration // the longest lease that was asked for
 	since    time.Duration // when Redis granted it, after the client's start
-	passes   int           // how often it was passed on since
 	tokens   tokens        // of the grant, from the present holder's on
 	ending   *ending       // what else its release ends; nil when that is nothing
 	keep     time.Time     // the key stays until then, see WithMinHold

@@ -254,7 +254,7 @@ const (
 
 // next takes the seat out that a lock is passed on to, which was granted by Redis at since and passed on so often; nil
 // when there is none, or when it is the turn of others.
-func (q *queue) next(redisKey string, since time.Time, passes int, s *lockSettings) (next *seat, left *queued) {
+func (q *queue) next(redisKey string, since time.Time, passes int16, s *lockSettings) (next *seat, left *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]

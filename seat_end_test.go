@@ -45,7 +45,7 @@ func stormOfSeats(t testing.TB, m queueMode) {
 							t.Error("two at once")
 						}
 						total++
-						passed = max(passed, l.passes)
+						passed = max(passed, int(l.passes))
 						inside--
 					}
 					if n%7 == 0 {

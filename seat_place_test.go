@@ -160,7 +160,7 @@ func TestSparedPlaceThatIsGone(t *testing.T) {
 		w = q.sits(t.Context(), 0)
 		eventually(t, 500*time.Millisecond, func() bool { return q.inQueue() == 1 }, "back in the queue")
 		next, _ := q.handOver(h, w)
-		require.Equal(t, 2, leaseOf(next).passes, "given on by the place that it took")
+		require.EqualValues(t, 2, leaseOf(next).passes, "given on by the place that it took")
 		q.unlock(next)
 		q.requireNothingLeft()
 	})

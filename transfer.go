@@ -19,7 +19,7 @@ type transfer struct {
 	owner  string        // of that
 	sent   time.Time     // the copy that was granted
 	since  time.Duration // when the lock was granted to the client, after its start
-	passes int           // how often it was given on since
+	passes int16         // how often it was given on since
 	tokens tokens        // of the next hold
 }
 

@@ -134,7 +134,7 @@ func TestTransferToAServerThatForgetsScripts(t *testing.T) {
 	q.server.Do(t, "SCRIPT", "FLUSH")
 	fresh(h)
 	q.unlock(h)
-	require.Equal(t, 1, leaseOf(w.granted()).passes)
+	require.EqualValues(t, 1, leaseOf(w.granted()).passes)
 	q.unlock(w.hold)
 	q.requireNothingLeft()
 }
