@@ -20,7 +20,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 	b.do("SET", counters[2], 7)
 	draw := func() int64 {
 		t.Helper()
-		answer, err := redis.Int64s(b.try(b.keys, plain1, 60_000, 0, "", 3))
+		answer, err := redis.Int64s(b.try(b.keys, plain1, 60_000, 0, "", 3, "", 0))
 		require.NoError(t, err)
 		require.Len(t, answer, 2)
 		require.Equal(t, int64(1), answer[0])
@@ -41,7 +41,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 
 	b.do("SET", locks[2], plain3, "PX", 20_000)
 	before := b.do("GET", counters[0])
-	answer, err := redis.Int64s(b.try(b.keys, plain2, 60_000, 0, "", 3))
+	answer, err := redis.Int64s(b.try(b.keys, plain2, 60_000, 0, "", 3, "", 0))
 	require.NoError(t, err)
 	require.Equal(t, int64(0), answer[0])
 	require.Equal(t, before, b.do("GET", counters[0]))
@@ -51,7 +51,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 func TestMultiScriptNoHoldWithoutItsToken(t *testing.T) {
 	b := newMultiScripts(t, redistest.Shared(t), 6)
 	b.do("LPUSH", b.keys[4], "something else")
-	_, err := b.try(b.keys, plain1, 60_000, 0, "", 3)
+	_, err := b.try(b.keys, plain1, 60_000, 0, "", 3, "", 0)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Equal(t, int64(1), b.do("EXISTS", redis.Args{}.AddFlat(b.keys)...))
 	require.Equal(t, int64(1), b.do("LLEN", b.keys[4]))

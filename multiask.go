@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,29 +16,46 @@ type tried struct {
 	fence []int64 // tokens; with fencing the highest is that of the hold
 	taken int     // so many keys, the first ones; only where each is asked for by itself
 	busy  int     // the key that the error is about
-	err   error   // nil when all are ours
+	// An answer without doubt has taken over or handed over the key that the call was handed.
+	settled bool
+	kept    int   // so many keys, the first ones, are kept under the value of the try
+	err     error // nil when all are ours
 }
 
-// ask sends the requests of one try.
-func (a *multiAttempt) ask(ctx context.Context, value string) *tried {
+// ask sends the requests of one try. If it fails because a key is held, it keeps
+// the keys before that one for so long; 0: it keeps none. One by one it only
+// keeps keys then, if need be all.
+func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
 	t := &tried{sent: make([]time.Time, n), doubt: make([]doubt, n), fence: make([]int64, n)}
 	if !a.lock.client.apart.Load() {
-		refused := a.askTogether(ctx, value, t)
+		refused := a.askTogether(ctx, value, keep, t)
 		if !refused {
 			return t
 		}
 		a.lock.client.apart.Store(true)
 	}
+	a.askEach(ctx, value, keep, t)
+	return t
+}
+
+// askEach asks for one key after another.
+func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Duration, t *tried) {
 	for n := range a.lock.keys {
-		if a.askOne(ctx, n, value, t); t.err != nil {
+		if a.askOne(ctx, n, value, keep, t); t.err != nil {
 			t.busy = n
-			return t
+			break
 		}
 		t.taken++
 	}
-	a.raise(ctx, t)
-	return t
+	t.settled = t.err == nil
+	if keep > 0 && (t.err == nil || errors.Is(t.err, ErrLockAcquiredByOthers)) {
+		t.kept, t.taken = t.taken, 0
+		return
+	}
+	if t.err == nil {
+		a.raise(ctx, t)
+	}
 }
 
 // raise gives all keys the highest of their tokens.
@@ -54,14 +72,15 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) {
 }
 
 // askTogether asks for all keys by one script. It says whether the server refuses that.
-func (a *multiAttempt) askTogether(ctx context.Context, value string, t *tried) (refused bool) {
+func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.Duration, t *tried) (refused bool) {
 	l := a.lock
-	own, earlier := 0, ""
+	own, earlier, keys := 0, "", l.redisKeys()
 	if a.got != nil {
 		own, earlier = a.at+1, a.got.body
+		keys = append(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)}.keys(), keys...)
 	}
-	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys)}
-	o, d := l.client.evalKeys(ctx, &l.part, multiAcquireScript, l.redisKeys(), args)
+	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
+	o, d := l.client.evalKeys(ctx, &l.part, multiAcquireScript, keys, args)
 	if isCrossSlot(o.err) {
 		return true // before it did anything
 	}
@@ -71,26 +90,33 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, t *tried) 
 	if t.err = o.err; o.err != nil {
 		return false
 	}
-	code, detail := readMulti(o.reply)
+	code, detail, gave := readMulti(o.reply)
+	t.settled = !d.exists()
+	if gave == answerMore {
+		l.client.passOn(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)})
+	}
 	if code == answerOurs {
 		t.fence[0] = detail
 		return false
 	}
 	t.busy = int(min(max(detail, 1), int64(len(l.keys)))) - 1
 	t.err = a.of(t.busy, reasonOf(code))
+	if keep > 0 && code == answerOther {
+		t.kept = t.busy
+	}
 	return false
 }
 
-// readMulti reads the answer of the script: what it says, and the token, or of which key it says it, counted from 1.
-func readMulti(reply any) (code, detail int64) {
+// readMulti reads the answer of the script: what it says; the token, or of
+// which key it says it, counted from 1; and what the hand-over of the key that
+// the call was handed has answered, 0 if there was none.
+func readMulti(reply any) (code, detail, gave int64) {
 	values, err := redis.Int64s(reply, nil)
-	switch {
-	case err != nil || len(values) == 0:
-		return answerAlien, 0
-	case len(values) == 1:
-		return values[0], 0
+	if err != nil || len(values) == 0 {
+		return answerAlien, 0, 0
 	}
-	return values[0], values[1]
+	values = append(values, 0, 0)
+	return values[0], values[1], values[2]
 }
 
 // reasonOf is what an acquiring script answers, as an error.
@@ -104,20 +130,30 @@ func reasonOf(code int64) error {
 	return ErrKeyConflict
 }
 
-// askOne asks for the n-th key.
-func (a *multiAttempt) askOne(ctx context.Context, n int, value string, t *tried) {
-	l, earlier := a.lock, ""
-	if a.got != nil && a.at == n {
-		earlier = a.got.body
+// askOne asks for the n-th key, with a whole lease or only to keep it.
+func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) {
+	l, s, length := a.lock, &a.lock.part, a.lock.part.asked()
+	if keep > 0 {
+		s, length = &l.place, keep
 	}
-	s := scripted{l.part.drawing(acquireScript), l.redisKeyOf(n), []any{value, earlier, l.part.asked().Milliseconds()}}
-	o, d := l.client.ask(ctx, &l.part, s)
+	o, d := l.client.ask(ctx, s, scripted{s.drawing(acquireScript), l.redisKeyOf(n), []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.sent, d
 	if t.err = o.err; o.err != nil {
 		return
 	}
 	code, drawn := readGrant(o.reply)
 	t.fence[n], t.err = drawn.fence, a.of(n, reasonOf(code))
+}
+
+// earlier is the value under which the call has the n-th key, or "".
+func (a *multiAttempt) earlier(n int) string {
+	switch {
+	case a.got != nil && a.at == n:
+		return a.got.body
+	case n < a.way.n:
+		return a.way.value
+	}
+	return ""
 }
 
 // evalKeys is ask of a script for several locks.

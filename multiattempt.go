@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/relock-go/relock/utils"
 )
 
 // multiAttempt is one call for a MultiLock. One that waits has a place in the queue of one key. When that is granted the
-// key is its own, as a plain lock; the try for all keys takes it over, or else it is given back.
+// key is its own, as a plain lock; the try for all keys takes it over, or else hands it over.
 type multiAttempt struct {
 	lock *MultiLock
 	wait *wait
@@ -18,6 +19,9 @@ type multiAttempt struct {
 	queued *queued // the place; nil when there is none
 	at     int     // its key
 	got    *grant  // what the place was granted; nil while it was not
+
+	way    way
+	misses int // keys that it was handed in vain since it last kept any
 }
 
 // maxMoves is how often one attempt may go on to another key that is held, before it pauses: two calls that each have
@@ -25,10 +29,25 @@ type multiAttempt struct {
 const maxMoves = 8
 
 func (a *multiAttempt) try(ctx context.Context) (*level, error) {
+	h, err := a.move(ctx)
+	if !errors.Is(err, ErrLockAcquiredByOthers) {
+		a.yield()
+	}
+	a.wait.rest = a.wayLeft()
+	return h, err
+}
+
+// move tries for all keys, and goes on from one busy key to the next until it
+// has to wait for one.
+func (a *multiAttempt) move(ctx context.Context) (*level, error) {
 	var held error
-	for range maxMoves {
+	for n := 0; n < maxMoves || a.way.n > 0; n++ {
+		a.endWay()
 		if err := a.takePlace(ctx); err != nil {
 			return nil, a.of(a.at, err)
+		}
+		if a.got != nil {
+			a.misses++ // unless it is of use
 		}
 		h, busy, err := a.takeAll(ctx)
 		if !errors.Is(err, ErrLockAcquiredByOthers) || !a.wait.block {
@@ -70,6 +89,12 @@ func (a *multiAttempt) queueAt(n int) {
 	a.wait.queued = a.queued
 }
 
+// end gives up all that the call has when it ends.
+func (a *multiAttempt) end() {
+	a.yield()
+	a.leave()
+}
+
 // leave gives the place up.
 func (a *multiAttempt) leave() {
 	if a.queued == nil {
@@ -91,31 +116,54 @@ func (a *multiAttempt) giveUp() {
 	a.got = nil
 }
 
-// takeAll asks for all keys, under a value that no other try uses: what is given back is not asked for again. A place
-// that was granted is taken over, or given back.
+// takeAll asks for all keys: kept ones one by one again, now for the hold.
 func (a *multiAttempt) takeAll(ctx context.Context) (h *level, busy int, err error) {
-	l := a.lock
+	keep := a.keep()
+	for {
+		value, err := a.newValue()
+		if err != nil {
+			return nil, 0, err
+		}
+		t := a.ask(ctx, value, keep)
+		a.follow(value, t, keep)
+		switch {
+		case t.err != nil:
+			return nil, t.busy, t.err
+		case t.kept == 0:
+			h, err = a.grant(value, t)
+			return h, 0, err
+		}
+		keep = 0
+	}
+}
+
+// newValue draws the value of a try, which no other try uses: what is given
+// back is not asked for again.
+func (a *multiAttempt) newValue() (string, error) {
 	id, err := utils.NewID()
 	if err != nil {
-		return nil, 0, err
+		return "", err
 	}
-	value := l.client.identity.value(id, &l.part)
-	t := a.ask(ctx, value)
-	if t.err == nil {
-		if a.got != nil && !a.got.doubt.exists() {
-			a.got = nil // there is nothing of it any more
-		}
-		a.giveUp()
-		h, err = a.grant(value, t)
-		return h, 0, err
+	return a.lock.client.identity.value(id, &a.lock.part), nil
+}
+
+// follow keeps or gives back what a try has left of the call, and cleans up
+// after what is in doubt.
+func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
+	if a.got != nil && t.settled && !a.got.doubt.exists() {
+		a.got = nil // there is nothing of it any more
 	}
+	a.giveUp()
+	a.keepWay(value, t, keep)
+	if t.err == nil && t.kept == 0 {
+		return // the leases see to it
+	}
+	l := a.lock
 	for n := range l.keys {
 		if n < t.taken || t.doubt[n].exists() {
 			l.client.clean(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
-	a.giveUp()
-	return nil, t.busy, t.err
 }
 
 // of says which key an error is about.

@@ -10,11 +10,23 @@ import (
 // MultiLock locks several keys at once: all of them or none. Each key is held as by a [RedisLock], and the two exclude
 // each other. It is neither reentrant nor fair.
 //
-// One attempt is one script, which takes the keys when all are free, and else nothing. A call that waits stands in the
-// queue of the first key, in alphabetical order, that others hold, and of no other; when it is handed that key it
-// tries all again, and gives it back at once when another one is held. So nobody waits while holding, and no two can wait
-// for each other; but a call for many keys that others lock one by one may wait for long. A server that refuses keys of
-// several slots at once, such as a node of a Cluster, is asked for one after another, in alphabetical order.
+// One attempt is one script, which takes the keys if all are free. A call that
+// waits queues for the first key, in alphabetical order, that others hold, and
+// for no other. When it is handed that key it tries all again. If another one is
+// held it returns the key immediately.
+//
+// A call that was handed four keys in vain keeps, from then on, the keys that
+// sort before the one it waits for. So it also gets in beside callers that lock
+// the keys one by one without a pause. Kept keys are no hold: others see them
+// as held, for at most half of the lease, and at most 2.5 seconds with the
+// default poll interval. Then the call returns them and starts again. A caller
+// that holds one of the keys and waits for another is delayed for that long.
+// Since all calls keep keys in one order, no two MultiLocks wait for each other.
+// If the waits for its keys together take longer than that, a call may starve.
+// MultiLocks of the same keys take turns, in no promised order.
+//
+// A server that refuses keys of several slots together, such as a node of a
+// Cluster, is asked for one key after another, in alphabetical order.
 //
 // The hold is that of all keys: its context ends when any of them is lost, and it is valid until the first of them ends.
 // Renewal, Extend and Unlock are for each key by itself. Its fencing token is higher than those of all holds of any of the
@@ -159,7 +171,7 @@ func (l *MultiLock) wait(ctx context.Context, block bool) (*wait, error) {
 
 func (l *MultiLock) compete(w *wait) (*level, error) {
 	a := &multiAttempt{lock: l, wait: w}
-	defer a.leave()
+	defer a.end()
 	return w.acquire(a.try)
 }
 

@@ -45,10 +45,22 @@ func (b *multiScripts) try(keys []string, args ...any) (any, error) {
 	return b.conn.Do(r.cmd, r.args...)
 }
 
-// acquire returns what the script answers, after a look at the expiries.
+// acquire returns what the script answers, of a call that keeps nothing.
 func (b *multiScripts) acquire(value string, lease time.Duration, own int, earlier string) []int64 {
 	b.Helper()
-	answer, err := redis.Int64s(b.try(b.keys, value, lease.Milliseconds(), own, earlier, len(b.keys)))
+	return b.acquireOrKeep(value, lease, own, earlier, "", 0)
+}
+
+// acquireOrKeep is acquire by a call that has kept keys under the value kept,
+// and keeps keys for so long.
+func (b *multiScripts) acquireOrKeep(value string, lease time.Duration, own int, earlier, kept string, keep time.Duration) []int64 {
+	b.Helper()
+	keys := b.keys
+	if own > 0 {
+		key := keys[own-1]
+		keys = append([]string{key, key + endOfQueue, key + endOfBeats}, keys...)
+	}
+	answer, err := redis.Int64s(b.try(keys, value, lease.Milliseconds(), own, earlier, len(b.keys), kept, keep.Milliseconds()))
 	require.NoError(b, err)
 	return answer
 }
@@ -160,26 +172,31 @@ func TestMultiScriptLateCopies(t *testing.T) {
 // A bad argument is refused before anything is written.
 func TestMultiScriptRefusesBadArguments(t *testing.T) {
 	b := newMultiScripts(t, redistest.Shared(t), 2)
-	good := []any{plain1, 60_000, 1, plain2, 2}
+	good := []any{plain1, 60_000, 1, plain2, 2, plain3, 1000}
+	keys := append([]string{b.keys[0], b.keys[0] + endOfQueue, b.keys[0] + endOfBeats}, b.keys...)
 	for i, bad := range [][]any{
 		{},
 		good[:1],
 		good[:2],
 		good[:3],
 		good[:4],
-		{"", 60_000, 0, "", 2},
-		{plain1, "x", 0, "", 2},
-		{plain1, 9, 0, "", 2},
-		{plain1, "1.5", 0, "", 2},
-		{plain1, 60_000, -1, "", 2},
-		{plain1, 60_000, "x", "", 2},
-		{plain1, 60_000, 3, plain2, 2},
-		{plain1, 60_000, 1, "", 2},
-		{plain1, 60_000, 0, "", 0},
-		{plain1, 60_000, 0, "", "x"},
-		{plain1, 60_000, 0, "", 3},
+		good[:5],
+		good[:6],
+		{"", 60_000, 0, "", 2, "", 0},
+		{plain1, "x", 0, "", 2, "", 0},
+		{plain1, 9, 0, "", 2, "", 0},
+		{plain1, "1.5", 0, "", 2, "", 0},
+		{plain1, 60_000, -1, "", 2, "", 0},
+		{plain1, 60_000, "x", "", 2, "", 0},
+		{plain1, 60_000, 3, plain2, 2, "", 0},
+		{plain1, 60_000, 1, "", 2, "", 0},
+		{plain1, 60_000, 0, "", 0, "", 0},
+		{plain1, 60_000, 0, "", "x", "", 0},
+		{plain1, 60_000, 1, plain2, 3, "", 0},
+		{plain1, 60_000, 1, plain2, 2, "", -1},
+		{plain1, 60_000, 1, plain2, 2, "", "x"},
 	} {
-		_, err := b.try(b.keys, bad...)
+		_, err := b.try(keys, bad...)
 		var line redis.Error
 		require.ErrorAs(t, err, &line, "%d", i)
 		require.Equal(t, []string{"", ""}, b.holds(), "%d", i)
@@ -189,9 +206,9 @@ func TestMultiScriptRefusesBadArguments(t *testing.T) {
 	many := newMultiScripts(t, redistest.Shared(t), 101)
 	_, err = many.try(many.keys[:3], good...)
 	require.ErrorContains(t, err, "bad keys")
-	_, err = many.try(many.keys, plain1, 60_000, 0, "", 101)
+	_, err = many.try(many.keys, plain1, 60_000, 0, "", 101, "", 0)
 	require.ErrorContains(t, err, "bad arguments")
-	answer, err := redis.Int64s(many.try(many.keys[:100], plain1, 60_000, 0, "", 100))
+	answer, err := redis.Int64s(many.try(many.keys[:100], plain1, 60_000, 0, "", 100, "", 0))
 	require.NoError(t, err)
 	require.Equal(t, []int64{1}, answer)
 }
@@ -204,7 +221,7 @@ func TestMultiScriptWithoutPermissionOrMemory(t *testing.T) {
 		b.do("ACL", "SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all", denied)
 		_, err := b.conn.Do("AUTH", "less", "any")
 		require.NoError(t, err)
-		_, err = b.try(b.keys, plain1, 60_000, 0, "", 2)
+		_, err = b.try(b.keys, plain1, 60_000, 0, "", 2, "", 0)
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
 		require.True(t, isDenied(line), "%v", err)
@@ -212,7 +229,7 @@ func TestMultiScriptWithoutPermissionOrMemory(t *testing.T) {
 	}
 	b := newMultiScripts(t, s, 2)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	_, err := b.try(b.keys, plain1, 60_000, 0, "", 2)
+	_, err := b.try(b.keys, plain1, 60_000, 0, "", 2, "", 0)
 	require.ErrorContains(t, err, "OOM")
 	s.Do(t, "CONFIG", "SET", "maxmemory", 0)
 	require.Equal(t, []string{"", ""}, b.holds())

@@ -201,14 +201,27 @@ func TestQueueScriptStay(t *testing.T) {
 			requireExpiry(t, 4*time.Minute, time.Duration(ms)*time.Millisecond)
 		}
 	})
-	t.Run("a fresh beat is left", func(t *testing.T) {
+	t.Run("a beat of the last period is left", func(t *testing.T) {
 		b := newQueueScripts(t, s)
 		b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
-		b.show(map[string]shownBeat{"c1": {2 * scriptPeriod, 1}, "c2": {3 * scriptPeriod, 1}})
-		before := b.field("c1")
-		b.ask(waitNamed("c1", 1, "pf").enqueue())
-		require.Equal(t, before, b.field("c1"))
-		b.ask(waitNamed("c2", 1, "pf").enqueue())
-		require.Equal(t, fmt.Sprintf("%d:1000000:0", queueNow.Microseconds()), b.field("c2"), "a stale one is not")
+		for client, tt := range map[string]struct {
+			shown shownBeat
+			left  bool
+		}{
+			"c1": {shownBeat{scriptPeriod, 1}, true},
+			"c2": {shownBeat{scriptPeriod + time.Microsecond, 1}, false},
+			"c3": {shownBeat{scriptPeriod, 0}, true},
+			"c4": {shownBeat{2 * scriptPeriod, 0}, false},
+			"c5": {shownBeat{3 * scriptPeriod, 1}, false},
+		} {
+			b.show(map[string]shownBeat{client: tt.shown})
+			before := b.field(client)
+			b.ask(waitNamed(client, 1, "pf").enqueue())
+			want := fmt.Sprintf("%d:1000000:0", queueNow.Microseconds())
+			if tt.left {
+				want = before
+			}
+			require.Equal(t, want, b.field(client), client)
+		}
 	})
 }

@@ -133,7 +133,7 @@ var (
 	rwInspectScript        = luaScript("queue", "rw", "rw_inspect")
 	rwForceScript          = luaScript("absent", "queue", "rw", "rw_queue", "rw_force").with(endOfNotice)
 	forceScript            = luaScript("absent", "queue", "force").with(endOfNotice)
-	multiAcquireScript     = luaScript("number", "multi_acquire")
+	multiAcquireScript     = luaScript("number", "queue", "multi_acquire")
 	redlockAcquireScript   = luaScript("number", "fence", "redlock_acquire")
 	redlockWaitScript      = redlockAcquireScript.with(endOfPlaces)
 	redlockReleaseScript   = luaScript("wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(endOfPlaces)

@@ -94,7 +94,7 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 		turn = w.seat.turn
 		w.seat.rest(w.queued)
 	}
-	if !inQueue {
+	if !inQueue || w.rest > 0 {
 		timer := time.NewTimer(w.nextPause(err))
 		defer timer.Stop()
 		due = timer.C

@@ -32,14 +32,15 @@ local function line_up(client, period, now)
     redis.call('ZREM', KEYS[2], ARGV[1])
     stay(KEYS[2], period)
   end
-  local stale = shows(stored[1], stored[2], now) == 'stale'
-  if stale then
+  -- The client's next poll comes within a period or so. A beat that is older than one would be stale before that.
+  local _, old = shows(stored[1], stored[2], now)
+  if old then
     beat(client, period)
   end
   if not newest or tonumber(ticket) > newest then
     redis.call('HSET', KEYS[3], 't', ticket)
   end
-  if stale then
+  if old then
     stay(KEYS[3], period)
   end
   return ticket

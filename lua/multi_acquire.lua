@@ -1,57 +1,101 @@
 -- Take several plain locks: all of them, or none.
 --
--- KEYS    the locks, 1 to 100; then their counters of fencing tokens, absent when they have none
--- ARGV[1] value   ARGV[2] lease in ms   ARGV[3] number of the lock that the same call has taken by itself, 0 for none   ARGV[4] its value, or ""
--- ARGV[5] how many locks
+-- KEYS    if the call was handed one of the locks: that lock, its queue and its beats, see queue.lua. Then the locks, 1 to 100; then their
+--         counters of fencing tokens, absent when they have none
+-- ARGV[1] value   ARGV[2] lease in ms   ARGV[3] number of the lock that the call was handed, 0 for none   ARGV[4] its value, or ""
+-- ARGV[5] how many locks   ARGV[6] value of the locks that the call keeps, or ""   ARGV[7] ms to keep the locks before one that is held, 0 for none
 --
--- {1} or {1, fencing token}: all are ours, with a whole lease   {0, n}: the n-th is held by others, none was taken
+-- {1} or {1, fencing token}: all are ours, with a whole lease   {0, n}: the n-th is held by others; the ones before it are
+-- kept under the value, if that was asked for, and no other was taken
 -- {-1, n}: the n-th is of another kind or mode
+-- If the answer is no and the call still has the lock that it was handed, that lock is handed over, unless it is kept. Then a third
+-- number is the answer of give_back: 4 when more waits are before the next live one than one script examines.
+-- A lock that is kept is no hold. What was kept behind the n-th lock is left to the caller.
 
-local lease, own, locks = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1)
-if #ARGV[1] == 0 or not lease or not own or not locks or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
+local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
+if #ARGV[1] == 0 or not lease or not own or not locks or not keep or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
   return redis.error_reply('ERR relock: multi_acquire: bad arguments')
 end
-if #KEYS ~= locks and #KEYS ~= 2 * locks then
+local before = 0 -- keys ahead of the locks
+if own > 0 then
+  before = 3
+end
+if #KEYS ~= before + locks and #KEYS ~= before + 2 * locks then
   return redis.error_reply('ERR relock: multi_acquire: bad keys')
 end
 
 -- Two commands for all keys: what is there but no string is of another type.
-local values, strings = redis.call('MGET', unpack(KEYS, 1, locks)), 0
+local values, strings = redis.call('MGET', unpack(KEYS, before + 1, before + locks)), 0
 for i = 1, locks do
   if values[i] then
     strings = strings + 1
   end
 end
-local odd = redis.call('EXISTS', unpack(KEYS, 1, locks)) > strings
+local odd = redis.call('EXISTS', unpack(KEYS, before + 1, before + locks)) > strings
+
+-- ours reports whether the call can have the i-th lock: it is free, or the call has it.
+local function ours(i)
+  local held = values[i]
+  if not held or held == ARGV[1] or (i == own and held == ARGV[4]) or (#held > 0 and held == ARGV[6]) then
+    return true
+  end
+  return false
+end
+
+-- take sets that many locks, the first ones, to the value, for so many ms.
+local function take(count, ms)
+  for i = 1, count do
+    if values[i] ~= ARGV[1] then
+      redis.call('SET', KEYS[before + i], ARGV[1], 'PX', text(ms))
+    else -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+      redis.call('PEXPIRE', KEYS[before + i], text(math.max(redis.call('PTTL', KEYS[before + i]), ms)))
+    end
+  end
+end
+
+-- refuse is the answer when the n-th lock cannot be had. It keeps the locks before it if that was asked for, and else hands over the one
+-- that the call was handed, so that no second request is needed for it.
+local function refuse(code, n)
+  local kept = 0
+  if code == 0 and keep > 0 then
+    kept = n - 1
+    take(kept, keep)
+  end
+  if values[own] ~= ARGV[4] or own <= kept then
+    return {code, n}
+  end
+  return {code, n, give_back()}
+end
+
 for i = 1, locks do
   local held = values[i]
-  if odd and not held and redis.call('EXISTS', KEYS[i]) == 1 then
-    return {-1, i}
+  if odd and not held and redis.call('EXISTS', KEYS[before + i]) == 1 then
+    return refuse(-1, i)
   end
-  if held and held ~= ARGV[1] and (i ~= own or held ~= ARGV[4]) then
+  if not ours(i) then
     local mark = string.sub(held, 1, 11)
     if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
-      return {-1, i}
+      return refuse(-1, i)
     end
     if string.sub(held, 1, 7) == 'relock/' then
-      return {0, i}
+      return refuse(0, i)
     end
-    return {-1, i}
+    return refuse(-1, i)
   end
 end
 
 -- One token for all, above those that were drawn for any of them. One that is refused leaves no hold.
 local granted = {1}
-if #KEYS > locks then
+if #KEYS > before + locks then
   local t = redis.call('TIME')
   local drawn = t[1] * 1000000 + t[2]
-  local lasts, counters = redis.call('MGET', unpack(KEYS, locks + 1)), 0
+  local lasts, counters = redis.call('MGET', unpack(KEYS, before + locks + 1)), 0
   for i = 1, locks do
     if lasts[i] then
       counters = counters + 1
     end
   end
-  if redis.call('EXISTS', unpack(KEYS, locks + 1)) > counters then
+  if redis.call('EXISTS', unpack(KEYS, before + locks + 1)) > counters then
     return redis.error_reply('WRONGTYPE relock: multi_acquire: the counter of fencing tokens of a lock is something else')
   end
   for i = 1, locks do
@@ -61,16 +105,10 @@ if #KEYS > locks then
     end
   end
   granted[2] = string.format('%.0f', drawn)
-  for i = locks + 1, #KEYS do
+  for i = before + locks + 1, #KEYS do
     redis.call('SET', KEYS[i], string.format('%.0f', drawn), 'PX', 2592000000)
   end
 end
 
-for i = 1, locks do
-  if values[i] ~= ARGV[1] then
-    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
-  else -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
-    redis.call('PEXPIRE', KEYS[i], string.format('%.0f', math.max(redis.call('PTTL', KEYS[i]), lease)))
-  end
-end
+take(locks, lease)
 return granted

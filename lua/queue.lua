@@ -103,23 +103,24 @@ local function stay(key, period)
 end
 
 -- shows says what a client's beat tells, and the last one of anyone: 'stale'; 'unseen', alive, without a subscription that the server sees;
--- 'young' and 'old' with one, by whether the beat is more than a period ago.
+-- 'young' and 'old' with one, by whether the beat is more than a period ago. Then, whether it is.
 local function shows(beaten, last, now)
   local time, period, counted = string.match(tostring(beaten), '^(%d+):(%d+):([01])$')
   if not time then
-    return 'stale'
+    return 'stale', true
   end
   local age = queue_time(now, last) - time
+  local old = age > tonumber(period)
   if age > 2.5 * period then
-    return 'stale'
+    return 'stale', old
   end
   if counted == '0' then
-    return 'unseen'
+    return 'unseen', old
   end
-  if age > tonumber(period) then
-    return 'old'
+  if old then
+    return 'old', old
   end
-  return 'young'
+  return 'young', old
 end
 
 -- offer gives the lock to a wait, behind so many that go: reserved, or left free when it was only woken. It says no when its client is gone.

@@ -289,3 +289,50 @@ func namesOf(keys []int) (all []string) {
 	}
 	return all
 }
+
+// A MultiLock gets in beside two goroutines for each of its keys, which lock them
+// without a pause and hold them for 5 ms; at full length in each second.
+func TestMultiLockGetsInEachSecond(t *testing.T) {
+	for _, keys := range []int{2, 5} {
+		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			limit := pick(15*time.Second, 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			work := func(lock relock.Mutex, done func()) {
+				for ctx.Err() == nil {
+					err := lock.Do(ctx, func(context.Context) error {
+						time.Sleep(5 * time.Millisecond)
+						done()
+						return nil
+					})
+					if err != nil && ctx.Err() == nil {
+						t.Errorf("Do: %v", err)
+						return
+					}
+				}
+			}
+			names := namesOf(rand.Perm(keys))
+			singles, start := newParentClient(t, s), time.Now()
+			seconds := make([]atomic.Int64, limit/time.Second+1)
+			var single atomic.Int64
+			var group sync.WaitGroup
+			for _, name := range names {
+				for range 2 {
+					group.Go(func() { work(relock.NewRedisLock(name, singles, relock.WithBlock()), func() { single.Add(1) }) })
+				}
+			}
+			multi := relock.NewMultiLock(names, newParentClient(t, s), relock.WithBlock())
+			group.Go(func() { work(multi, func() { seconds[int(time.Since(start)/time.Second)].Add(1) }) })
+			group.Wait()
+			var counts []int64
+			for n := range seconds[:limit/time.Second] {
+				counts = append(counts, seconds[n].Load())
+			}
+			t.Logf("in each second: %v; single keys: %d", counts, single.Load())
+			require.Positive(t, slices.Max(counts), "it does not get in")
+			require.Positive(t, max(slices.Min(counts), pick(int64(0), 1)), "it does not get in for a second")
+		})
+	}
+}

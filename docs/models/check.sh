@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the model of the wait queue through spin: what is right must show no error, and each mutant must show one.
+# Runs the models of the wait queue and of MultiLocks through spin: what is right must show no error, and each mutant must show one.
 # As many runs side by side as there are processors.
 # Needs spin and gcc; without them it does nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
@@ -92,6 +92,19 @@ run unknown-frees error -DFAIR -DNW=2 -DMSGTWICE=1 -DTRY=1 -DM_UNKNOWN_FREES
 run reserved-for-ever error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_RESERVED_FOR_EVER
 run try-barges error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DTRY=1 -DM_TRY_BARGES
 run never-woken error -DFAIR -DNW=2 -DM_SUBSCRIBE_AFTER -DM_NO_POLL_AT_SUBSCRIBE
+
+model=multi.pml
+run multi-cycles ok
+run multi-single-cycles ok -DSINGLE
+search=states
+run multi ok
+run multi-single ok -DSINGLE
+run multi-three ok -DNM=3 -DNP=0 -DROUNDS=1
+run multi-two-nested ok -DNP=2 -DROUNDS=1
+run multi-order-alone ok -DSINGLE -DM_NEVER_ENDS
+run multi-any-order error -DSINGLE -DM_NEVER_ENDS -DM_ANY_ORDER
+run multi-never-ends error -DM_NEVER_ENDS
+run multi-kept-is-held error -DM_KEPT_IS_HELD
 if [ ! -f "$RELOCK_MODELS/runs" ]; then
 	echo "model: no run is named$only" >&2
 	exit 2

@@ -217,8 +217,8 @@ var inspectionFaults = []mutant{
 	{
 		name: "several locks: a counter that is something else is overwritten",
 		file: "lua/multi_acquire.lua",
-		old:  "unpack(KEYS, locks + 1)) > counters then",
-		new:  "unpack(KEYS, locks + 1)) < 0 then",
+		old:  "unpack(KEYS, before + locks + 1)) > counters then",
+		new:  "unpack(KEYS, before + locks + 1)) < 0 then",
 		test: "TestMultiScriptNoHoldWithoutItsToken",
 	},
 }

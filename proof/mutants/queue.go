@@ -112,7 +112,7 @@ var waitFaults = []mutant{
 		name: "enqueue: beats without an expiry, where the server's clock is set back meanwhile",
 		file: "lua/line.lua",
 		old:  "    beat(client, period)\n",
-		new:  "    beat(client, period)\n    stay(KEYS[3], period)\n    stale = false\n",
+		new:  "    beat(client, period)\n    stay(KEYS[3], period)\n    old = false\n",
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
@@ -125,9 +125,16 @@ var waitFaults = []mutant{
 	{
 		name: "enqueue: does not show that its client lives",
 		file: "lua/line.lua",
-		old:  "local stale = shows(stored[1], stored[2], now) == 'stale'",
-		new:  "local stale = not now",
+		old:  "local _, old = shows(stored[1], stored[2], now)",
+		new:  "local old = not now",
 		test: "TestQueueScriptPulse",
+	},
+	{
+		name: "enqueue: shows that its client lives only when that looks gone",
+		file: "lua/line.lua",
+		old:  "local _, old = shows(stored[1], stored[2], now)",
+		new:  "local old = shows(stored[1], stored[2], now) == 'stale'",
+		test: "TestQueueScriptStay",
 	},
 	{
 		name: "try: overtakes those that wait",

@@ -1,0 +1,178 @@
+/* Calls for MultiLocks, and callers that hold one key and wait for another.
+ *
+ * One atomic step is one script. The queue of a key is abstract: a key that is
+ * given back goes to any waiter; queue.pml is about messages and crashes. What is
+ * left of time is its end: the time of a right of way ends when nothing else can
+ * happen, or at any moment while ENDS of them are left.
+ *
+ * -DNM=2    calls for all keys           -DNK=3    keys
+ * -DNP=1    callers that lock the last key, then the first, and hold both
+ * -DSINGLE  those callers lock one key, any
+ * -DROUNDS=2  holds of each              -DENDS=1  early ends of a right of way
+ *
+ * Mutants: M_NEVER_ENDS  a right of way has no end
+ *          M_ANY_ORDER   the keys behind the busy one are kept too
+ *          M_KEPT_IS_HELD  a call believes in what it keeps, for a whole lease
+ */
+#ifndef NM
+#define NM 2
+#endif
+#ifndef NK
+#define NK 3
+#endif
+#ifndef NP
+#define NP 1
+#endif
+#ifndef ROUNDS
+#define ROUNDS 2
+#endif
+#ifndef ENDS
+#define ENDS 1
+#endif
+#define MISSES 2
+#define N (NM + NP)
+#define FREE 255
+
+byte owner[NK] = FREE;  /* what Redis has: a process, by a hold, a place or a right of way */
+bool waits[NK * N];     /* the queues */
+byte believer[NK] = FREE;
+byte early = ENDS;
+
+/* give_back(k) hands the key over to a waiter, if there is one. */
+inline give_back(k) {
+	owner[k] = FREE;
+	if
+	:: waits[(k) * N] -> waits[(k) * N] = false; owner[k] = 0
+	:: N > 1 && waits[(k) * N + 1 % N] -> waits[(k) * N + 1 % N] = false; owner[k] = 1
+	:: N > 2 && waits[(k) * N + 2 % N] -> waits[(k) * N + 2 % N] = false; owner[k] = 2
+	:: N > 3 && waits[(k) * N + 3 % N] -> waits[(k) * N + 3 % N] = false; owner[k] = 3
+	:: else
+	fi
+}
+
+/* queue_at(k) takes a free key, or waits for it. */
+inline queue_at(k) {
+	if
+	:: owner[k] == FREE -> owner[k] = _pid
+	:: owner[k] == _pid
+	:: else -> waits[(k) * N + _pid] = true
+	fi
+}
+
+inline believe(k) {
+	assert((believer[k] == FREE || believer[k] == _pid) && owner[k] == _pid);
+	believer[k] = _pid
+}
+
+/* busy becomes the first key that the call cannot have, NK if there is none. */
+inline find_busy() {
+	busy = 0;
+	do
+	:: busy < NK && (owner[busy] == FREE || owner[busy] == _pid) -> busy++
+	:: else -> break
+	od
+}
+
+/* refuse keeps the keys before the busy one, and gives back the others. */
+inline refuse() {
+	kept = 0;
+	i = 0;
+	do
+	:: i == NK -> break
+	:: i < busy && misses >= MISSES ->
+		owner[i] = _pid; kept++;
+#ifdef M_KEPT_IS_HELD
+		believe(i);
+#endif
+		i++
+	:: !(i < busy && misses >= MISSES) && i < NK ->
+		if
+#ifdef M_ANY_ORDER
+		:: owner[i] == _pid && misses >= MISSES -> kept++
+		:: owner[i] == _pid && misses < MISSES -> give_back(i)
+#else
+		:: owner[i] == _pid -> give_back(i)
+#endif
+		:: else
+		fi;
+		i++
+	od
+}
+
+/* yield ends a right of way: all is given back but the place in the queue. */
+inline yield() {
+	i = 0;
+	do
+	:: i == NK -> break
+	:: i < NK ->
+		if
+		:: owner[i] == _pid && i != busy -> give_back(i)
+		:: else
+		fi;
+		i++
+	od;
+	kept = 0;
+	misses = 0
+}
+
+active [NM] proctype multi() {
+	byte busy, i, kept, misses, round;
+	do
+	:: round == ROUNDS -> break
+	:: round < ROUNDS ->
+		misses = 0;
+again:
+		atomic {
+			find_busy();
+			if
+			:: busy == NK ->
+				i = 0;
+				do
+				:: i == NK -> break
+				:: i < NK -> owner[i] = _pid; believe(i); i++
+				od;
+				goto held
+			:: else -> refuse()
+			fi
+		};
+		atomic { queue_at(busy) };
+		do
+		:: atomic { owner[busy] == _pid -> misses = (misses < MISSES -> misses + 1 : misses) }; break
+#ifndef M_NEVER_ENDS
+		:: atomic { kept > 0 && early > 0 && owner[busy] != _pid -> early--; yield() }
+		:: atomic { timeout && kept > 0 -> yield() }
+#endif
+		od;
+		goto again;
+held:
+		i = 0;
+		do
+		:: i == NK -> break
+		:: atomic { i < NK -> believer[i] = FREE; give_back(i); i++ }
+		od;
+		kept = 0;
+		round++
+	od
+}
+
+active [NP] proctype other() {
+	byte round, k;
+	do
+	:: round == ROUNDS -> break
+	:: round < ROUNDS ->
+#ifdef SINGLE
+		select (k : 0 .. NK - 1);
+#else
+		k = NK - 1;
+#endif
+		atomic { queue_at(k) };
+		atomic { owner[k] == _pid -> believe(k) };
+#ifndef SINGLE
+		atomic { queue_at(0) };
+		atomic { owner[0] == _pid -> believe(0) };
+		atomic { believer[0] = FREE; give_back(0) };
+#endif
+		atomic { believer[k] = FREE; give_back(k) };
+		round++
+	od
+}

@@ -1,0 +1,69 @@
+package relock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// A MultiLock that waits returns the key that it cannot use with the request
+// that finds so: no other connection is needed, though the server refuses one.
+func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := newTestClient(t, s)
+	others := sibling(t, s, c)
+	a, err := NewRedisLock("a", others).Acquire(t.Context())
+	require.NoError(t, err)
+	b, err := NewRedisLock("b", others).Acquire(t.Context())
+	require.NoError(t, err)
+	l := NewMultiLock([]string{"a", "b"}, c, WithBlock())
+	got := async(t, func() error { return l.Lock(t.Context()) })
+	awaitHeard(t, s, keyOf(c, "a"), c)
+	admin := s.Dial(t)
+	defer admin.Close() //nolint:errcheck // of a test
+	_, err = admin.Do("CONFIG", "SET", "maxclients", "1")
+	require.NoError(t, err)
+
+	require.NoError(t, a.Unlock(t.Context()))
+	eventually(t, queuePatience, func() bool {
+		n, err := admin.Do("ZCARD", keyOf(c, "b")+":q")
+		require.NoError(t, err)
+		return n == int64(1)
+	}, "it waits for the other key")
+	n, err := admin.Do("EXISTS", keyOf(c, "a"))
+	require.NoError(t, err)
+	require.Equal(t, int64(0), n, "the first key is free")
+
+	require.NoError(t, b.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, got, queuePatience))
+	_, err = admin.Do("CONFIG", "SET", "maxclients", "1000")
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// A client that asks for one key after another returns a key that it cannot use
+// as well.
+func TestMultiLockOneByOneReturnsAKey(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := newTestClient(t, s)
+	c.apart.Store(true)
+	others := sibling(t, s, c)
+	b, err := NewRedisLock("b", others).Acquire(t.Context())
+	require.NoError(t, err)
+	l := NewMultiLock([]string{"a", "b"}, c, WithBlock())
+	got := async(t, func() error { return l.Lock(t.Context()) })
+	awaitHeard(t, s, keyOf(c, "b"), c)
+	a, err := NewRedisLock("a", others, WithBlock()).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.Unlock(t.Context()))
+	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "it waits for the other key")
+	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "b")) == int64(0) }, "the key that it was handed is free")
+	require.NoError(t, a.Unlock(t.Context()))
+	require.NoError(t, resultWithin(t, got, queuePatience))
+	require.NoError(t, l.Unlock(t.Context()))
+}

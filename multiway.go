@@ -1,0 +1,86 @@
+package relock
+
+import "time"
+
+// way is the right of way of a call for a MultiLock: the first n keys, kept
+// under one value while the call waits for the key behind them. It is no part
+// of a hold: the try that takes all keys takes these anew, with whole leases.
+type way struct {
+	value string
+	n     int       // 0: nothing is kept
+	ends  time.Time // the kept keys expire then, or a little later
+}
+
+// maxMisses is how many keys a call is handed in vain before it keeps some. A
+// lower number costs the holders of single keys more of their rate.
+const maxMisses = 4
+
+// rightOfWay limits how long keys are kept. It covers a lost notification and
+// the claim after it. It also limits how long a caller waits that holds one of
+// the keys and wants a kept one.
+func (s *lockSettings) rightOfWay() time.Duration {
+	return max(minLease, min(2*s.claim(), s.lease/2))
+}
+
+// keep is how long the next try keeps the keys before a busy one; 0 if it keeps
+// none. A right of way is not extended.
+func (a *multiAttempt) keep() time.Duration {
+	switch {
+	case a.way.n > 0:
+		return max(minLease, time.Until(a.way.ends))
+	case a.misses >= maxMisses:
+		return a.lock.part.rightOfWay()
+	}
+	return 0
+}
+
+// wayLeft is how long the call may go on with what it keeps, a nanosecond at
+// least; 0 if it keeps nothing. A tenth of the time is left to return the keys
+// before they expire: a release notifies the next waiter, an expiry does not.
+func (a *multiAttempt) wayLeft() time.Duration {
+	if a.way.n == 0 {
+		return 0
+	}
+	return max(1, time.Until(a.way.ends)-a.lock.part.rightOfWay()/10)
+}
+
+// endWay returns the kept keys when their time is over. The call then starts
+// again, so that a caller that holds one of the keys gets the others.
+func (a *multiAttempt) endWay() {
+	if a.wayLeft() == 1 {
+		a.yield()
+		a.misses = 0
+	}
+}
+
+// keepWay notes what a try has kept under its value, asked for so long. Keys
+// behind that, kept by an earlier try, are returned.
+func (a *multiAttempt) keepWay(value string, t *tried, asked time.Duration) {
+	old := a.way
+	a.way = way{}
+	if t.kept > 0 {
+		a.way = way{value, t.kept, old.ends}
+	}
+	if t.kept > 0 && old.n == 0 {
+		a.way.ends = t.sent[0].Add(asked)
+	}
+	if t.err != nil {
+		a.returnKept(old, t.kept)
+	}
+}
+
+// yield returns all kept keys.
+func (a *multiAttempt) yield() {
+	a.returnKept(a.way, 0)
+	a.way = way{}
+}
+
+// returnKept releases the kept keys from the n-th on.
+func (a *multiAttempt) returnKept(old way, n int) {
+	l := a.lock
+	for ; n < old.n; n++ {
+		job := l.cleanup(n, old.value, doubt{})
+		job.quiet = true // no hold depends on it, and the key expires soon
+		l.client.clean(job)
+	}
+}
