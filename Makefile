@@ -63,6 +63,6 @@ check: build lint test lua-cover model bench-smoke mutants-touched test-heavy  #
 
 proof: cover mutants  ## The proof lane, each night: coverage and all mutants
 
-long: test-long  ## The long lane, each night: all heavy tests at full length, and etcd's with 100,000 calls a storm
+long: test-long  ## The long lane, each night: all heavy tests at full length, and etcd's with 20,000 calls a storm
 
 .NOTPARALLEL:

@@ -105,7 +105,8 @@ func (c *conn) hasMore() bool {
 	return !c.listens.Load() && int64(c.answers.whole) > c.asked.Load()
 }
 
-// judge refuses a reply when there are too many. It marks the break of a connection on which nothing came.
+// judge refuses a reply when there are too many. It marks the break of a
+// connection on which nothing came.
 func (c *conn) judge(reply any, err error) (any, error) {
 	switch {
 	case err == nil && c.hasMore():

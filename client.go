@@ -84,13 +84,18 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 	return newClient(c, newOwnPool(c))
 }
 
-// NewClientPool returns a client that takes its connections from pool. Close leaves the pool open. The watchdog,
-// the cleaner, waiters and renewals that wait for replicas have connections of their own, as have the commands of locks
-// beyond four at once, which share one: dialled as the pool does, without its TestOnBorrow and outside its limits, they still work when the pool
-// is exhausted or closed. If a worker cannot connect, it borrows an idle connection of the pool that knows timeouts (redis.ConnWithTimeout), for
-// a third of the shortest lease at most (100 ms at least), or uses the shared one. IdleTimeout and MaxConnLifetime hold for the shared one too.
+// NewClientPool returns a client that takes its connections from pool. Close
+// leaves the pool open. The watchdog, the cleaner, waiters and renewals that
+// wait for replicas have connections of their own, as have the commands of
+// locks beyond four at once, which share one: dialled as the pool does, without
+// its TestOnBorrow and outside its limits, they still work when the pool is
+// exhausted or closed. If a worker cannot connect, it borrows an idle
+// connection of the pool that knows timeouts (redis.ConnWithTimeout), for a
+// third of the shortest lease at most (100 ms at least), or uses the shared
+// one. IdleTimeout and MaxConnLifetime hold for the shared one too.
 //
-// Options that set up a pool or a connection are mistakes here. It makes no network call.
+// Options that set up a pool or a connection are mistakes here. It makes no
+// network call.
 func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	var m mistakes
 	c := newClientConfig(opts)

@@ -123,8 +123,8 @@ func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
 	}
 }
 
-// Waiters poll over an idle connection while there is none for the subscription,
-// which takes none of the callers'.
+// Waiters poll over an idle connection while there is none for the
+// subscription, which takes none of the callers'.
 func TestWaiterAtTheLimit(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)

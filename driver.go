@@ -54,8 +54,9 @@ func ofLease(lease time.Duration) limits {
 
 // link is a connection of a worker's own.
 type link interface {
-	// pipeline sends the requests together and returns an outcome for each, within limit. While it cannot connect it
-	// uses a connection of the callers.
+	// pipeline sends the requests together and returns an outcome for each,
+	// within limit. While it cannot connect it uses a connection of the
+	// callers.
 	pipeline(limit batchLimit, requests []request) []outcome
 	// subscribe listens to a channel until the connection is cut, and returns why.
 	subscribe(channel string, confirmed func(), message func(string)) error
@@ -223,9 +224,10 @@ func (d *poolDriver) run(ctx context.Context, limit limits, c *call, r request) 
 	return o
 }
 
-// outcome is called when the connection is back in the pool: a break makes all that are idle then stale, itself
-// included. So does READONLY: behind one address another connection may lead to the new master. A connection that was refused says
-// nothing about them.
+// outcome is called when the connection is back in the pool: a break makes all
+// that are idle then stale, itself included. So does READONLY: behind one
+// address another connection may lead to the new master. A connection that was
+// refused says nothing about them.
 func (d *poolDriver) outcome(sent time.Time, reply any, err error) outcome {
 	o := newOutcome(sent, reply, err)
 	if o.broke() && !isUnaccepted(o.err) || isReadOnly(o.err) {

@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// A job that runs once per period. Each replica calls TryDo at its tick, and the
-// lock is kept for nine tenths of the period.
+// A job that runs once per period. Each replica calls TryDo at its tick, and
+// the lock is kept for nine tenths of the period.
 func ExampleWithMinHold() {
 	const period = 200 * time.Millisecond
 	ctx := context.Background()

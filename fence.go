@@ -6,15 +6,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Fencing tokens. A script that takes a lock draws the token from a counter beside it, `<lock>:f`: the server's time in
-// microseconds, or one more than the last token where that is higher. So it does not go back when the counter is lost,
-// unless the server's clock does. A grant of an unfair plain lock sets tokens aside for the holders that the lock is
-// passed on to in memory. None of these is more than 63 µs ahead of the server's clock, so the clock soon is beyond them.
+// Fencing tokens. A script that takes a lock draws the token from a counter
+// beside it, `<lock>:f`: the server's time in microseconds, or one more than
+// the last token where that is higher. So it does not go back when the counter
+// is lost, unless the server's clock does. A grant of an unfair plain lock sets
+// tokens aside for the holders that the lock is passed on to in memory. None of
+// these is more than 63 µs ahead of the server's clock, so the clock soon is
+// beyond them.
 //
-// The idea is Martin Kleppmann's: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
+// The idea is Martin Kleppmann's:
+// https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 
-// tokens are what a grant by Redis has for its holders: the token of the present
-// one, 0 without fencing, and how many after it are set aside.
+// tokens are what a grant by Redis has for its holders: the token of the
+// present one, 0 without fencing, and how many after it are set aside.
 type tokens struct{ fence, aside int64 }
 
 // spent reports whether no token is left for another holder.
@@ -28,7 +32,8 @@ func (t *tokens) next() {
 	}
 }
 
-// readGrant reads the answer of a script that takes a lock: a number, and with fencing the tokens.
+// readGrant reads the answer of a script that takes a lock: a number, and with
+// fencing the tokens.
 func readGrant(reply any) (code int64, t tokens) {
 	if code, ok := reply.(int64); ok {
 		return code, t
@@ -49,7 +54,8 @@ func readGrant(reply any) (code int64, t tokens) {
 	return code, t
 }
 
-// raise makes the counter of a lock no lower than a token that was drawn from another one, for the same hold.
+// raise makes the counter of a lock no lower than a token that was drawn from
+// another one, for the same hold.
 func (c *Client) raise(ctx context.Context, s *lockSettings, redisKey string, fence int64) error {
 	o, _ := c.eval(ctx, ofLease(s.lease), scripted{fenceRaiseScript, redisKey + endOfCounter, []any{fence}})
 	return o.err

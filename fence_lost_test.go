@@ -10,9 +10,9 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Readers that are let in together do not run the counter ahead of the clock: when
-// it is lost, the next token is higher than those of 2,000 owners. The server gets
-// all in one go, so that the clock has no time to catch up.
+// Readers that are let in together do not run the counter ahead of the clock:
+// when it is lost, the next token is higher than those of 2,000 owners. The
+// server gets all in one go, so that the clock has no time to catch up.
 func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 	t.Parallel()
 	b := newQueueScripts(t, redistest.Start(t))

@@ -37,8 +37,10 @@ func (b *queueScripts) requireTokens(answer []string) (token, aside int64) {
 // asideMost is how many tokens a grant sets aside, see lua/fence.lua.
 const asideMost = 63
 
-// Each script that takes a lock draws a token, also when an earlier copy of it has taken the lock. Tokens rise, whatever
-// becomes of the counter. Grants of an unfair plain lock set tokens aside, if the counter is not ahead of the clock.
+// Each script that takes a lock draws a token, also when an earlier copy of it
+// has taken the lock. Tokens rise, whatever becomes of the counter. Grants of
+// an unfair plain lock set tokens aside, if the counter is not ahead of the
+// clock.
 func TestScriptsDrawTokens(t *testing.T) {
 	s := redistest.Shared(t)
 	plain, reentrant := waitNamed("c1", 1, "pf"), waitNamed("c1", 1, "rf")

@@ -85,7 +85,8 @@ func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockSettings
 	return h.given(sent, now)
 }
 
-// given is the level for its caller, unless it is over already. Only what somebody gets is kept for its minimum hold.
+// given is the level for its caller, unless it is over already. Only what
+// somebody gets is kept for its minimum hold.
 func (h *level) given(sent, now time.Time) (*level, error) {
 	h.tick(now)
 	l := h.lease

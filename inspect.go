@@ -22,7 +22,8 @@ const (
 	StateKept     State = "kept"
 )
 
-// NoExpiry is [Info.Left] of a key without an expiry: it stays until it is deleted.
+// NoExpiry is [Info.Left] of a key without an expiry: it stays until it is
+// deleted.
 const NoExpiry time.Duration = -1
 
 // Info is what Redis knows of a lock.
@@ -36,12 +37,14 @@ type Info struct {
 	Holder *Holder
 	// Readers are the holders who read, of a read/write lock; at most 128 of them.
 	Readers []Holder
-	// Left is how long the lock stays without a renewal: 0 if it is free, [NoExpiry] if
-	// the key has no expiry. relock always sets one; another program may remove it.
+	// Left is how long the lock stays without a renewal: 0 if it is free,
+	// [NoExpiry] if the key has no expiry. relock always sets one; another
+	// program may remove it.
 	Left time.Duration
-	// Fence is the highest fencing token that a holder can have had so far; 0 when
-	// there was none. An unfair [RedisLock] can be passed on within a process. Each
-	// of its grants sets up to 63 tokens aside for that, and Fence is the last one.
+	// Fence is the highest fencing token that a holder can have had so far; 0
+	// when there was none. An unfair [RedisLock] can be passed on within a
+	// process. Each of its grants sets up to 63 tokens aside for that, and
+	// Fence is the last one.
 	Fence int64
 	// Waiting is how many wait in Redis. The goroutines of a process that wait for an unfair lock count as one. Calls that wait
 	// for a [RedLock] are not among them.
@@ -132,8 +135,8 @@ func readInfo(key string, reply any) (Info, error) {
 	return info, err
 }
 
-// timeLeft reads the answer to PTTL: milliseconds, -1 without an expiry, -2 without
-// the key.
+// timeLeft reads the answer to PTTL: milliseconds, -1 without an expiry, -2
+// without the key.
 func timeLeft(pttl int64) time.Duration {
 	if pttl == -1 {
 		return NoExpiry

@@ -141,8 +141,8 @@ func TestInspectReservedAndKept(t *testing.T) {
 	}
 }
 
-// A key without an expiry says so, whatever it is. It does not look like one that is
-// about to end, nor like a free one.
+// A key without an expiry says so, whatever it is. It does not look like one
+// that is about to end, nor like a free one.
 func TestInspectWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

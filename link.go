@@ -72,8 +72,8 @@ func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []request
 	return outcomes
 }
 
-// roundTrip sends the requests and takes the answers in. When one is missing, so are those behind it. The closer
-// may be nil.
+// roundTrip sends the requests and takes the answers in. When one is missing,
+// so are those behind it. The closer may be nil.
 func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline time.Time, requests []request) []outcome {
 	if err := sendAll(conn, requests); err != nil {
 		return same(requests, orLate(l.failed(sent, err), closer))
@@ -93,7 +93,8 @@ func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline
 	return outcomes
 }
 
-// waitsOf is how long the server may take for the requests on top of what commands may.
+// waitsOf is how long the server may take for the requests on top of what
+// commands may.
 func waitsOf(requests []request) (sum time.Duration) {
 	for _, r := range requests {
 		sum += r.waits

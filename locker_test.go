@@ -179,8 +179,8 @@ func TestDoOfAnyLockerEndsWithTheCaller(t *testing.T) {
 	}))
 }
 
-// elsewhere is a Locker of somebody else's: its holds are not ours, and their contexts
-// carry nothing.
+// elsewhere is a Locker of somebody else's: its holds are not ours, and their
+// contexts carry nothing.
 type elsewhere struct{ Locker }
 
 type foreignHold struct {

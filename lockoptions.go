@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A LockOption configures one lock. Given to a [Client] it is the default of its locks; a lock's own option
-// wins, and a default that a kind of lock cannot honour is ignored there. A nil one is [ErrInvalid].
+// A LockOption configures one lock. Given to a [Client] it is the default of
+// its locks; a lock's own option wins, and a default that a kind of lock cannot
+// honour is ignored there. A nil one is [ErrInvalid].
 type LockOption interface {
 	ClientOption
 	applyLock(*lockConfig)
@@ -143,15 +144,18 @@ func WithMaxHold(d time.Duration) LockOption {
 	return lockOption{optMaxHold, func(c *lockConfig) { c.maxHold = d }}
 }
 
-// WithMinHold keeps the key for at least d after the request was sent that has locked it, even when Unlock comes sooner:
-// Unlock returns at once, and others get the lock when d is over. It must be whole milliseconds, 10ms to 10 years, and
-// no more than [WithMaxHold]. With a minimum above the lease the key is taken for d at once, so that neither a crash nor
-// an outage cuts it short. By default there is no minimum.
+// WithMinHold keeps the key for at least d after the request was sent that has
+// locked it, even when Unlock comes sooner: Unlock returns at once, and others
+// get the lock when d is over. It must be whole milliseconds, 10ms to 10 years,
+// and no more than [WithMaxHold]. With a minimum above the lease the key is
+// taken for d at once, so that neither a crash nor an outage cuts it short. By
+// default there is no minimum.
 //
-// If several replicas have a job that is to run once per period, call TryDo at each
-// tick with nine tenths of the period as d. With the whole period, runs are skipped:
-// the key is taken a moment after a tick, and is still there at the next one. With a
-// much shorter d, the job can run twice, because the clocks of the replicas differ.
+// If several replicas have a job that is to run once per period, call TryDo at
+// each tick with nine tenths of the period as d. With the whole period, runs
+// are skipped: the key is taken a moment after a tick, and is still there at
+// the next one. With a much shorter d, the job can run twice, because the
+// clocks of the replicas differ.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{optMinHold, func(c *lockConfig) { c.minHold = d }}
 }
@@ -168,17 +172,20 @@ func WithLabel(s string) LockOption {
 	return lockOption{optLabel, func(c *lockConfig) { c.label = s }}
 }
 
-// WithFencing gives each hold a fencing token, see [Hold]: a number that is higher than those of all holds before it,
-// whatever becomes of them. A store that refuses a write with a token below the highest that it has seen is safe from a
-// holder that was paused beyond its lease, and does not know it yet. By default there is none.
+// WithFencing gives each hold a fencing token, see [Hold]: a number that is
+// higher than those of all holds before it, whatever becomes of them. A store
+// that refuses a write with a token below the highest that it has seen is safe
+// from a holder that was paused beyond its lease, and does not know it yet. By
+// default there is none.
 //
 // A token is the server's time in microseconds, or one more than the last token
-// if that is higher. An unfair [RedisLock] sets some tokens aside, because it can
-// be passed on within a process. No token is more than 63 µs ahead of the server's
-// clock. So if Redis loses its data, a grant 63 µs later gets a higher token than
-// all before it, as long as the server's clock is not set back.
+// if that is higher. An unfair [RedisLock] sets some tokens aside, because it
+// can be passed on within a process. No token is more than 63 µs ahead of the
+// server's clock. So if Redis loses its data, a grant 63 µs later gets a higher
+// token than all before it, as long as the server's clock is not set back.
 //
-// A level of a reentrant hold has the token of the hold, and is [ErrInvalid] where that has none.
+// A level of a reentrant hold has the token of the hold, and is [ErrInvalid]
+// where that has none.
 func WithFencing() LockOption { return lockOption{name: optFencing} }
 
 // WithQueueLimit lets a call fail at once with [ErrQueueFull] when n others wait for the lock: in Redis, and, as the calls

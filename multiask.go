@@ -16,15 +16,16 @@ type tried struct {
 	fence []int64 // tokens; with fencing the highest is that of the hold
 	taken int     // so many keys, the first ones; only where each is asked for by itself
 	busy  int     // the key that the error is about
-	// An answer without doubt has taken over or handed over the key that the call was handed.
+	// An answer without doubt has taken over or handed over the key that the
+	// call was handed.
 	settled bool
 	kept    int   // so many keys, the first ones, are kept under the value of the try
 	err     error // nil when all are ours
 }
 
-// ask sends the requests of one try. If it fails because a key is held, it keeps
-// the keys before that one for so long; 0: it keeps none. One by one it only
-// keeps keys then, if need be all.
+// ask sends the requests of one try. If it fails because a key is held, it
+// keeps the keys before that one for so long; 0: it keeps none. One by one it
+// only keeps keys then, if need be all.
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
 	t := &tried{sent: make([]time.Time, n), doubt: make([]doubt, n), fence: make([]int64, n)}

@@ -10,8 +10,9 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// multiAttempt is one call for a MultiLock. One that waits has a place in the queue of one key. When that is granted the
-// key is its own, as a plain lock; the try for all keys takes it over, or else hands it over.
+// multiAttempt is one call for a MultiLock. One that waits has a place in the
+// queue of one key. When that is granted the key is its own, as a plain lock;
+// the try for all keys takes it over, or else hands it over.
 type multiAttempt struct {
 	lock *MultiLock
 	wait *wait

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// MultiLock locks several keys at once: all of them or none. Each key is held as by a [RedisLock], and the two exclude
-// each other. It is neither reentrant nor fair.
+// MultiLock locks several keys at once: all of them or none. Each key is held
+// as by a [RedisLock], and the two exclude each other. It is neither reentrant
+// nor fair.
 //
 // One attempt is one script, which takes the keys if all are free. A call that
 // waits queues for the first key, in alphabetical order, that others hold, and
-// for no other. When it is handed that key it tries all again. If another one is
-// held it returns the key immediately.
+// for no other. When it is handed that key it tries all again. If another one
+// is held it returns the key immediately.
 //
 // A call that was handed four keys in vain keeps, from then on, the keys that
 // sort before the one it waits for. So it also gets in beside callers that lock
@@ -21,16 +22,17 @@ import (
 // as held, for at most half of the lease, and at most 2.5 seconds with the
 // default poll interval. Then the call returns them and starts again. A caller
 // that holds one of the keys and waits for another is delayed for that long.
-// Since all calls keep keys in one order, no two MultiLocks wait for each other.
-// If the waits for its keys together take longer than that, a call may starve.
-// MultiLocks of the same keys take turns, in no promised order.
+// Since all calls keep keys in one order, no two MultiLocks wait for each
+// other. If the waits for its keys together take longer than that, a call may
+// starve. MultiLocks of the same keys take turns, in no promised order.
 //
 // A server that refuses keys of several slots together, such as a node of a
 // Cluster, is asked for one key after another, in alphabetical order.
 //
-// The hold is that of all keys: its context ends when any of them is lost, and it is valid until the first of them ends.
-// Renewal, Extend and Unlock are for each key by itself. Its fencing token is higher than those of all holds of any of the
-// keys before it.
+// The hold is that of all keys: its context ends when any of them is lost, and
+// it is valid until the first of them ends. Renewal, Extend and Unlock are for
+// each key by itself. Its fencing token is higher than those of all holds of
+// any of the keys before it.
 //
 // It may be shared by goroutines, as a RedisLock may.
 type MultiLock struct {

@@ -88,8 +88,9 @@ func TestMultiLockBesideBusyKeys(t *testing.T) {
 			s := redistest.Start(t)
 			b := newBusyKeys(t, newTestClient(t, s), n)
 			multi := NewMultiLock(b.keys, sibling(t, s, b.singles), WithBlock())
-			// Together in one round, as the rate of a busy machine changes. Without a
-			// right of way many is 1/400 of beside, of 5 keys 1/1,000.
+			// Together in one round, as the rate of a busy machine changes.
+			// Without a right of way many is 1/400 of beside, of 5 keys
+			// 1/1,000.
 			for round := 1; ; round++ {
 				alone, _ := b.run(500*time.Millisecond, 2)
 				beside, many := b.run(time.Second, 2, multi)

@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// All keys are taken and freed together. A name that is given twice counts once.
+// All keys are taken and freed together. A name that is given twice counts
+// once.
 func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

@@ -103,8 +103,8 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 	}
 }
 
-// A call returns what it keeps when its time is over, and when it ends: the next
-// waiter is notified, before the keys expire.
+// A call returns what it keeps when its time is over, and when it ends: the
+// next waiter is notified, before the keys expire.
 func TestMultiLockReturnsWhatItKeeps(t *testing.T) {
 	for name, tt := range map[string]struct{ leaves, apart bool }{
 		"the time is over": {}, "its context is cancelled": {leaves: true}, "one by one": {apart: true},
@@ -163,8 +163,8 @@ func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
 	requireNoQueues(t, s, c, b.keys...)
 }
 
-// A key that was kept and is another's now is left to it. The keys behind it are
-// returned.
+// A key that was kept and is another's now is left to it. The keys behind it
+// are returned.
 func TestMultiLockLosesAKeptKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -12,8 +12,8 @@ import (
 // wayKeep is how long keys are kept in these tests.
 const wayKeep = 5 * time.Second
 
-// A try that keeps keys keeps those before the first one that is held, under its
-// own value. Nothing behind that one is taken.
+// A try that keeps keys keeps those before the first one that is held, under
+// its own value. Nothing behind that one is taken.
 func TestMultiScriptKeeps(t *testing.T) {
 	s := redistest.Shared(t)
 	const kept, handed = "relock/1|p|kept|c9|host|9|label|9", "relock/1|p|c9:1|c9|host|9|label|9"

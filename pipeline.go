@@ -72,7 +72,8 @@ func (p *pipeline) callOn(ctx context.Context, s *stream, limit limits, r reques
 	return p.await(ctx, s, c, start, timer)
 }
 
-// await returns the outcome of a call that was given to the connection after start. The timer bounds it.
+// await returns the outcome of a call that was given to the connection after
+// start. The timer bounds it.
 func (p *pipeline) await(ctx context.Context, s *stream, c *call, start time.Time, timer *time.Timer) outcome {
 	var why error
 	select {

@@ -182,8 +182,8 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
 }
 
-// A block timeout that is shorter than a round trip ends the call in time. The error
-// says which limit it was, not that the server did not answer.
+// A block timeout that is shorter than a round trip ends the call in time. The
+// error says which limit it was, not that the server did not answer.
 func TestBlockTimeoutShorterThanARoundTrip(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

@@ -2,10 +2,11 @@ package relock
 
 import "time"
 
-// A look costs the server a script, and anybody who may publish can forge a message. So
-// messages make a wait take one look in lookPause, after looksAhead without a pause: for
-// its first 10ms a wait for an unfair lock is only notified, and newcomers are often
-// quicker. After that a real message brings the lock.
+// A look costs the server a script, and anybody who may publish can forge a
+// message. So messages make a wait take one look in lookPause, after looksAhead
+// without a pause: for its first 10ms a wait for an unfair lock is only
+// notified, and newcomers are often quicker. After that a real message brings
+// the lock.
 const (
 	lookPause  = 5 * time.Millisecond
 	looksAhead = 8
@@ -17,9 +18,10 @@ type wakeups struct {
 	due  bool      // one came within the pause, and is delivered when that ends
 }
 
-// admit reports whether a message is delivered now. Else deliver is called when the pause
-// ends, once for all messages until then: each of them may be the one that counts. For
-// the wait that is a message that comes late. queue.mu is held.
+// admit reports whether a message is delivered now. Else deliver is called when
+// the pause ends, once for all messages until then: each of them may be the one
+// that counts. For the wait that is a message that comes late. queue.mu is
+// held.
 func (q *queue) admit(u *wakeups, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)

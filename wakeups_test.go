@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forge publishes a wake-up so often, and returns how many looks the pause allows
-// meanwhile.
+// forge publishes a wake-up so often, and returns how many looks the pause
+// allows meanwhile.
 func forge(c *Client, publish func(channel, text string), wait, redisKey string, times int) (allowed int) {
 	start := time.Now()
 	for range times {
@@ -41,7 +41,8 @@ func TestForgedWakeUpsCostFewLooks(t *testing.T) {
 	})
 }
 
-// A RedLock's call likewise: one round for each pause, and node that is forged for.
+// A RedLock's call likewise: one round for each pause, and node that is forged
+// for.
 func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	t.Parallel()
 	b := newRedBench(t, newRedServers(t, 3))
@@ -65,7 +66,8 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	b.requireNobodyListed(others)
 }
 
-// pauseFor makes messages for the client's waits come within a pause for so long.
+// pauseFor makes messages for the client's waits come within a pause for so
+// long.
 func pauseFor(c *Client, d time.Duration) {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
@@ -74,8 +76,8 @@ func pauseFor(c *Client, d time.Duration) {
 	}
 }
 
-// A wake-up that comes within the pause after a look is looked at when that ends: it may
-// be the one that counts.
+// A wake-up that comes within the pause after a look is looked at when that
+// ends: it may be the one that counts.
 func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		q := newQueueBench(t, m, 2)

@@ -12,8 +12,9 @@ const maxBatch = 100
 // minLimit keeps a job with a very short limit from cutting the connection under all others.
 const minLimit = 100 * time.Millisecond
 
-// worker sends jobs when they are due, in pipelined batches over a connection of its own, so that no caller
-// can keep it from doing so; see detour.go for when it has none. One goroutine, started with the first job.
+// worker sends jobs when they are due, in pipelined batches over a connection
+// of its own, so that no caller can keep it from doing so; see detour.go for
+// when it has none. One goroutine, started with the first job.
 type worker struct {
 	link  link
 	tasks *tasks

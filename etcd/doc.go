@@ -12,32 +12,42 @@
 //
 // # Fair and unfair
 //
-// An unfair lock, the default, is one key that a transaction makes when it is absent. Goroutines that wait with one
-// Locker do so in a line in memory; the first of them alone watches the key. A fair one ([WithFair]) is a folder in which
-// each call has a key of its own; the oldest is the hold, and each of the others watches the one before it. Neither
-// wakes more than one call of each process when a lock is given back.
+// An unfair lock, the default, is one key that a transaction makes when it is
+// absent. Goroutines that wait with one Locker do so in a line in memory; the
+// first of them alone watches the key. A fair one ([WithFair]) is a folder in
+// which each call has a key of its own; the oldest is the hold, and each of the
+// others watches the one before it. Neither wakes more than one call of each
+// process when a lock is given back.
 //
 // # Belief
 //
-// All holds of a Locker stand under one lease, which it renews each third of the TTL. A hold is believed in until the time
-// before the last renewal that was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away before. A
-// timer enforces that without asking anybody; [relock.Hold.Err] and the hold's context tell. Leases that end at the
-// server, and keys that somebody deletes, are found by the next renewal. A machine that was suspended has lost its holds at
-// once, on Linux; within 250 ms if the wall clock was set back meanwhile. Servers older than 3.5.13 let a leader that was deposed answer renewals; a warning is logged.
+// All holds of a Locker stand under one lease, which it renews each third of
+// the TTL. A hold is believed in until the time before the last renewal that
+// was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away
+// before. A timer enforces that without asking anybody; [relock.Hold.Err] and
+// the hold's context tell. Leases that end at the server, and keys that
+// somebody deletes, are found by the next renewal. A machine that was suspended
+// has lost its holds at once, on Linux; within 250 ms if the wall clock was set
+// back meanwhile. Servers older than 3.5.13 let a leader that was deposed
+// answer renewals; a warning is logged.
 //
-// Fence is the create revision of the hold's key: it rises from hold to hold of a lock, and with unfair locks over all of the
-// cluster (the key of a fair one is made when the call begins to wait). A snapshot that is restored without --bump-revision
-// takes revisions back, and tokens with them. Writes to the same etcd need no token: put [Cmp] into their transaction.
+// Fence is the create revision of the hold's key: it rises from hold to hold of
+// a lock, and with unfair locks over all of the cluster (the key of a fair one
+// is made when the call begins to wait). A snapshot that is restored without
+// --bump-revision takes revisions back, and tokens with them. Writes to the
+// same etcd need no token: put [Cmp] into their transaction.
 //
 // # Re-entry
 //
-// A call whose context carries a live hold of the same Locker and name goes one level deeper, as does one whose context
-// names the owner of one ([relock.ContextWithOwner]). Levels are counted in memory. Other calls are strangers, also those
-// of the same goroutine.
+// A call whose context carries a live hold of the same Locker and name goes one
+// level deeper, as does one whose context names the owner of one
+// ([relock.ContextWithOwner]). Levels are counted in memory. Other calls are
+// strangers, also those of the same goroutine.
 //
 // # Failures
 //
-// Requests that are lost, late or doubled leave nothing behind: each claim is named once, and one that is given up
-// without an answer is kept out by a key under the same lease, see docs/etcd.md. A blocking Lock rides out what passes by
-// itself; [relock.IsRetryableErr] says what does.
+// Requests that are lost, late or doubled leave nothing behind: each claim is
+// named once, and one that is given up without an answer is kept out by a key
+// under the same lease, see docs/etcd.md. A blocking Lock rides out what passes
+// by itself; [relock.IsRetryableErr] says what does.
 package etcdlock

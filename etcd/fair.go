@@ -166,9 +166,10 @@ func (c *claim) placed(err error) error {
 	return err
 }
 
-// look reads which key is before the claim's at a revision, or later, until it is answered. Any member may answer, one that lags behind too:
-// what is older than the claim's key can only become less, so nothing older at any revision that has the key is nothing
-// older for ever.
+// look reads which key is before the claim's at a revision, or later, until it
+// is answered. Any member may answer, one that lags behind too: what is older
+// than the claim's key can only become less, so nothing older at any revision
+// that has the key is nothing older for ever.
 func (c *claim) look(ctx context.Context, least int64) (older string, at int64, err error) {
 	for {
 		older, at, err = c.lookOnce(ctx, least)
@@ -206,5 +207,6 @@ func (c *claim) lookOnce(ctx context.Context, least int64) (older string, at int
 	return older, at, err
 }
 
-// errBehind is the answer of a member that has not heard yet of the claim, or of what a watch has told.
+// errBehind is the answer of a member that has not heard yet of the claim, or
+// of what a watch has told.
 var errBehind = passing{errors.New("this member lags behind")}

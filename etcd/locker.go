@@ -49,8 +49,8 @@ type Locker struct {
 	unfollow func() bool // the client
 }
 
-// server is a client behind one more pointer: fmt follows the first one in a Locker that
-// somebody has copied, and the client has a password.
+// server is a client behind one more pointer: fmt follows the first one in a
+// Locker that somebody has copied, and the client has a password.
 type server struct{ *clientv3.Client }
 
 var _ relock.Locker = (*Locker)(nil)
@@ -95,11 +95,13 @@ func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold,
 	return h, nil
 }
 
-// Close ends waits and holds with [relock.ErrClosed], and gives the lease back, and with it all locks. It waits for the
-// server at most a second; when that does not answer, the error matches [relock.ErrUnconfirmed], and the locks are free
-// when the lease has ended. A second Close does nothing, but waits for the first.
-// A client that is closed closes its Lockers, but gives nothing back: close them first.
-// A hook of an observer, or a log handler, must not call it: Close waits for those too.
+// Close ends waits and holds with [relock.ErrClosed], and gives the lease back,
+// and with it all locks. It waits for the server at most a second; when that
+// does not answer, the error matches [relock.ErrUnconfirmed], and the locks are
+// free when the lease has ended. A second Close does nothing, but waits for the
+// first. A client that is closed closes its Lockers, but gives nothing back:
+// close them first. A hook of an observer, or a log handler, must not call it:
+// Close waits for those too.
 func (l *Locker) Close() error {
 	if l == nil || l.client == nil {
 		return wrap("close", "", errNotMade)

@@ -65,12 +65,14 @@ func (c *config) err() error {
 	return fmt.Errorf("%w: %w", relock.ErrInvalid, errors.Join(c.mistakes...))
 }
 
-// WithFair makes locks go to whoever asked first, over all processes, and TryLock give up while somebody waits. Lockers
-// that use the same prefix agree on it: a name that is in use the other way is [relock.ErrKeyConflict]. The default is
-// unfair: whoever comes first after an unlock.
+// WithFair makes locks go to whoever asked first, over all processes, and
+// TryLock give up while somebody waits. Lockers that use the same prefix agree
+// on it: a name that is in use the other way is [relock.ErrKeyConflict]. The
+// default is unfair: whoever comes first after an unlock.
 //
-// Order is that of arrival at etcd. Calls of one Locker for one name go there one after another, in their order: while one is
-// on its way, calls of other Lockers may overtake those behind it.
+// Order is that of arrival at etcd. Calls of one Locker for one name go there
+// one after another, in their order: while one is on its way, calls of other
+// Lockers may overtake those behind it.
 func WithFair() Option { return func(c *config) { c.fair = true } }
 
 // WithTTL sets for how long a lock stays taken after its process was last heard of: whole seconds, as etcd counts in

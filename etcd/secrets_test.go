@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// No verb shows the password of the client in a Locker, nor in a copy of it, which has
-// no String.
+// No verb shows the password of the client in a Locker, nor in a copy of it,
+// which has no String.
 func TestLockerHidesThePassword(t *testing.T) {
 	t.Parallel()
 	client := clientv3.NewCtxClient(context.Background())

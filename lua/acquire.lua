@@ -1,9 +1,15 @@
--- Take a plain lock that is free, or that holds an earlier value of the same wait.
+-- Take a plain lock that is free, or that holds an earlier value of the same
+-- wait.
 --
--- KEYS[1] the lock   KEYS[2] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] value   ARGV[2] earlier value whose answer never came, or ""   ARGV[3] lease in ms
+-- KEYS[1] the lock
+-- KEYS[2] the counter of fencing tokens, absent when the lock has none
+-- ARGV[1] value
+-- ARGV[2] earlier value whose answer never came, or ""
+-- ARGV[3] lease in ms
 --
--- 1 or {1, fencing token, set aside}: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
+-- 1 or {1, fencing token, set aside}: ours, with a whole lease
+-- 0: held by others
+-- -1: the key is of another kind or mode
 
 local lease = whole(ARGV[3], 10)
 if #ARGV[1] == 0 or not lease then

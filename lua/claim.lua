@@ -1,10 +1,19 @@
 -- Take a lock that was handed over to a wait.
 --
--- KEYS    see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] wait   ARGV[2] lease in ms   ARGV[3] value (plain) or owner (reentrant)   ARGV[4] info (reentrant), or ""
+-- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock
+-- has none
+-- ARGV[1] wait
+-- ARGV[2] lease in ms
+-- ARGV[3] value (plain) or owner (reentrant)
+-- ARGV[4] info (reentrant), or ""
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: still waits   {3}: is not queued, enqueue again
--- {4, ...}: waits, the lock is free, and more waits are before it than one script looks at   {-1}: the key is of another kind or mode
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {0, ticket, ms until the lock ends by itself, others in the queue}: still
+-- waits
+-- {3}: is not queued, enqueue again
+-- {4, ...}: waits, the lock is free, and more waits are before it than one
+-- script looks at
+-- {-1}: the key is of another kind or mode
 
 local mode = string.match(ARGV[1], '^[^:]+:%d+:[pr]([fu]):[1-9]%d*$')
 local lease = whole(ARGV[2], 10)

@@ -1,12 +1,22 @@
 -- Take a lock that is free, or wait in its queue.
 --
--- KEYS    see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] wait   ARGV[2] period of its client's beats in ms   ARGV[3] its ticket, "" while it has none
--- ARGV[4] id of a hold of the same call that may have taken the lock, or ""   ARGV[5] lease in ms   ARGV[6] value (plain) or owner (reentrant)
--- ARGV[7] info (reentrant), or ""   ARGV[8] how many may wait; absent when any number may
+-- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock
+-- has none
+-- ARGV[1] wait
+-- ARGV[2] period of its client's beats in ms
+-- ARGV[3] its ticket, "" while it has none
+-- ARGV[4] id of a hold of the same call that may have taken the lock, or ""
+-- ARGV[5] lease in ms
+-- ARGV[6] value (plain) or owner (reentrant)
+-- ARGV[7] info (reentrant), or ""
+-- ARGV[8] how many may wait; absent when any number may
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: waits
--- {4, ...}: waits, the lock is free, and more waits are before it than one script looks at   {5}: as many wait as may   {-1}: the key is of another kind or mode
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {0, ticket, ms until the lock ends by itself, others in the queue}: waits
+-- {4, ...}: waits, the lock is free, and more waits are before it than one
+-- script looks at
+-- {5}: as many wait as may
+-- {-1}: the key is of another kind or mode
 
 local client, kind, mode = string.match(ARGV[1], '^([^:]+):%d+:([pr])([fu]):[1-9]%d*$')
 local period, lease = whole(ARGV[2], 1), whole(ARGV[5], 10)

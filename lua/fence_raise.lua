@@ -1,4 +1,5 @@
--- Raise a counter of fencing tokens to a token that was drawn from another one, for the same hold.
+-- Raise a counter of fencing tokens to a token that was drawn from another one,
+-- for the same hold.
 --
 -- KEYS[1] the counter
 -- ARGV[1] token

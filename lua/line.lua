@@ -32,7 +32,8 @@ local function line_up(client, period, now)
     redis.call('ZREM', KEYS[2], ARGV[1])
     stay(KEYS[2], period)
   end
-  -- The client's next poll comes within a period or so. A beat that is older than one would be stale before that.
+  -- The client's next poll comes within a period or so. A beat that is older
+  -- than one would be stale before that.
   local _, old = shows(stored[1], stored[2], now)
   if old then
     beat(client, period)

@@ -1,16 +1,26 @@
 -- Take several plain locks: all of them, or none.
 --
--- KEYS    if the call was handed one of the locks: that lock, its queue and its beats, see queue.lua. Then the locks, 1 to 100; then their
---         counters of fencing tokens, absent when they have none
--- ARGV[1] value   ARGV[2] lease in ms   ARGV[3] number of the lock that the call was handed, 0 for none   ARGV[4] its value, or ""
--- ARGV[5] how many locks   ARGV[6] value of the locks that the call keeps, or ""   ARGV[7] ms to keep the locks before one that is held, 0 for none
+-- KEYS: if the call was handed one of the locks, that lock, its queue and its
+-- beats, see queue.lua. Then the locks, 1 to 100; then their counters of
+-- fencing tokens, absent when they have none.
+-- ARGV[1] value
+-- ARGV[2] lease in ms
+-- ARGV[3] number of the lock that the call was handed, 0 for none
+-- ARGV[4] its value, or ""
+-- ARGV[5] how many locks
+-- ARGV[6] value of the locks that the call keeps, or ""
+-- ARGV[7] ms to keep the locks before one that is held, 0 for none
 --
--- {1} or {1, fencing token}: all are ours, with a whole lease   {0, n}: the n-th is held by others; the ones before it are
--- kept under the value, if that was asked for, and no other was taken
+-- {1} or {1, fencing token}: all are ours, with a whole lease
+-- {0, n}: the n-th is held by others; the ones before it are kept under the
+-- value, if that was asked for, and no other was taken
 -- {-1, n}: the n-th is of another kind or mode
--- If the answer is no and the call still has the lock that it was handed, that lock is handed over, unless it is kept. Then a third
--- number is the answer of give_back: 4 when more waits are before the next live one than one script examines.
--- A lock that is kept is no hold. What was kept behind the n-th lock is left to the caller.
+--
+-- If the answer is no and the call still has the lock that it was handed, that
+-- lock is handed over, unless it is kept. Then a third number is the answer of
+-- give_back: 4 when more waits are before the next live one than one script
+-- examines. A lock that is kept is no hold. What was kept behind the n-th lock
+-- is left to the caller.
 
 local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
 if #ARGV[1] == 0 or not lease or not own or not locks or not keep or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
@@ -33,7 +43,8 @@ for i = 1, locks do
 end
 local odd = redis.call('EXISTS', unpack(KEYS, before + 1, before + locks)) > strings
 
--- ours reports whether the call can have the i-th lock: it is free, or the call has it.
+-- ours reports whether the call can have the i-th lock: it is free, or the call
+-- has it.
 local function ours(i)
   local held = values[i]
   if not held or held == ARGV[1] or (i == own and held == ARGV[4]) or (#held > 0 and held == ARGV[6]) then
@@ -53,8 +64,9 @@ local function take(count, ms)
   end
 end
 
--- refuse is the answer when the n-th lock cannot be had. It keeps the locks before it if that was asked for, and else hands over the one
--- that the call was handed, so that no second request is needed for it.
+-- refuse is the answer when the n-th lock cannot be had. It keeps the locks
+-- before it if that was asked for, and else hands over the one that the call
+-- was handed, so that no second request is needed for it.
 local function refuse(code, n)
   local kept = 0
   if code == 0 and keep > 0 then
@@ -84,7 +96,8 @@ for i = 1, locks do
   end
 end
 
--- One token for all, above those that were drawn for any of them. One that is refused leaves no hold.
+-- One token for all, above those that were drawn for any of them. One that is
+-- refused leaves no hold.
 local granted = {1}
 if #KEYS > before + locks then
   local t = redis.call('TIME')

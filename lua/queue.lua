@@ -102,8 +102,10 @@ local function stay(key, period)
   return redis.call('PEXPIRE', key, text(math.max(12 * period / 1000, 12000, redis.call('PTTL', key))))
 end
 
--- shows says what a client's beat tells, and the last one of anyone: 'stale'; 'unseen', alive, without a subscription that the server sees;
--- 'young' and 'old' with one, by whether the beat is more than a period ago. Then, whether it is.
+-- shows says what a client's beat tells, and the last one of anyone: 'stale';
+-- 'unseen', alive, without a subscription that the server sees; 'young' and
+-- 'old' with one, by whether the beat is more than a period ago. Then, whether
+-- it is.
 local function shows(beaten, last, now)
   local time, period, counted = string.match(tostring(beaten), '^(%d+):(%d+):([01])$')
   if not time then

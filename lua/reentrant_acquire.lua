@@ -1,9 +1,13 @@
--- Take a reentrant lock that is free: one level for the owner, under a new hold id.
+-- Take a reentrant lock that is free: one level for the owner, under a new hold
+-- id.
 --
--- KEYS[1] the lock   KEYS[2] the counter of fencing tokens, absent when the lock has none
+-- KEYS[1] the lock
+-- KEYS[2] the counter of fencing tokens, absent when the lock has none
 -- ARGV[1] owner   ARGV[2] hold id   ARGV[3] lease in ms   ARGV[4] info
 --
--- 1 or {1, fencing token, set aside}: ours, with a whole lease   0: held by others   -1: the key is of another kind or mode
+-- 1 or {1, fencing token, set aside}: ours, with a whole lease
+-- 0: held by others
+-- -1: the key is of another kind or mode
 
 local lease = whole(ARGV[3], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then

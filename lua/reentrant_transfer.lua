@@ -1,10 +1,18 @@
--- Give a reentrant lock that is ours to another owner of the same client, or to the same one anew: the release of a hold and the acquire
--- of the next.
+-- Give a reentrant lock that is ours to another owner of the same client, or to
+-- the same one anew: the release of a hold and the acquire of the next.
 --
--- KEYS[1] the lock   KEYS[2] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] id of the hold   ARGV[2] its owner   ARGV[3] id of the next hold   ARGV[4] its owner   ARGV[5] lease in ms   ARGV[6] info
+-- KEYS[1] the lock
+-- KEYS[2] the counter of fencing tokens, absent when the lock has none
+-- ARGV[1] id of the hold
+-- ARGV[2] its owner
+-- ARGV[3] id of the next hold
+-- ARGV[4] its owner
+-- ARGV[5] lease in ms
+-- ARGV[6] info
 --
--- 1 or {1, fencing token, set aside}: it is the next hold, with a whole lease   0: neither   -1: the key is of another kind
+-- 1 or {1, fencing token, set aside}: it is the next hold, with a whole lease
+-- 0: neither
+-- -1: the key is of another kind
 
 local lease = whole(ARGV[5], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or #ARGV[3] == 0 or #ARGV[4] == 0 or not lease or not ARGV[6] then

@@ -1,10 +1,14 @@
 -- Take a read/write lock that was handed over to a wait.
 --
--- KEYS    see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has none
+-- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has
+-- none
 -- ARGV[1] wait   ARGV[2] lease in ms   ARGV[3] owner   ARGV[4] info
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: still waits
--- {3}: is not queued, enqueue again   {4, ...}: waits, and more waits are before it than one script looks at
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {0, ticket, ms until the lock ends by itself, others in the queue}: still
+-- waits
+-- {3}: is not queued, enqueue again
+-- {4, ...}: waits, and more waits are before it than one script looks at
 -- {-1}: the key is of another kind or mode
 
 local mode = string.match(ARGV[1], '^[^:]+:%d+:[sw]([fu]):[1-9]%d*$')

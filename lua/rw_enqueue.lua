@@ -1,11 +1,20 @@
 -- Take a read/write lock, or wait in its queue.
 --
--- KEYS    see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] wait   ARGV[2] period of its client's beats in ms   ARGV[3] its ticket, "" while it has none   ARGV[4] ""
--- ARGV[5] lease in ms   ARGV[6] owner   ARGV[7] info   ARGV[8] how many may wait; absent when any number may
+-- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has
+-- none
+-- ARGV[1] wait
+-- ARGV[2] period of its client's beats in ms
+-- ARGV[3] its ticket, "" while it has none
+-- ARGV[4] ""
+-- ARGV[5] lease in ms
+-- ARGV[6] owner
+-- ARGV[7] info
+-- ARGV[8] how many may wait; absent when any number may
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0, ticket, ms until the lock ends by itself, others in the queue}: waits
--- {4, ...}: waits, and more waits are before it than one script looks at   {5}: as many wait as may
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {0, ticket, ms until the lock ends by itself, others in the queue}: waits
+-- {4, ...}: waits, and more waits are before it than one script looks at
+-- {5}: as many wait as may
 -- {-1}: the key is of another kind or mode
 
 local client, kind, mode = string.match(ARGV[1], '^([^:]+):%d+:([sw])([fu]):[1-9]%d*$')

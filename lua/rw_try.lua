@@ -1,9 +1,16 @@
--- Take a read/write lock, to read or to write, in one attempt: nobody who has waited is overtaken.
+-- Take a read/write lock, to read or to write, in one attempt: nobody who has
+-- waited is overtaken.
 --
--- KEYS    see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] wait, which is never queued: it says kind, mode and hold   ARGV[2] lease in ms   ARGV[3] owner   ARGV[4] info
+-- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has
+-- none
+-- ARGV[1] wait, which is never queued: it says kind, mode and hold
+-- ARGV[2] lease in ms
+-- ARGV[3] owner
+-- ARGV[4] info
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0}: held by others   {4}: the same, and more waits wait than one script looks at
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {0}: held by others
+-- {4}: the same, and more waits wait than one script looks at
 -- {-1}: the key is of another kind or mode
 
 local kind, mode = string.match(ARGV[1], '^[^:]+:%d+:([sw])([fu]):[1-9]%d*$')

@@ -1,10 +1,15 @@
 -- Take a lock that has a queue, in one attempt: nobody who waits is overtaken.
 --
--- KEYS    see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] wait, which is never queued: it says kind, mode and hold   ARGV[2] lease in ms   ARGV[3] value (plain) or owner (reentrant)
+-- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock
+-- has none
+-- ARGV[1] wait, which is never queued: it says kind, mode and hold
+-- ARGV[2] lease in ms
+-- ARGV[3] value (plain) or owner (reentrant)
 -- ARGV[4] info (reentrant), or ""
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease   {0}: held by others   {4}: the same, the lock is free, and more waits wait than one script looks at
+-- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {0}: held by others
+-- {4}: the same, the lock is free, and more waits wait than one script looks at
 -- {-1}: the key is of another kind or mode
 
 local lease = whole(ARGV[2], 10)

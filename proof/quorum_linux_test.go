@@ -290,8 +290,8 @@ func namesOf(keys []int) (all []string) {
 	return all
 }
 
-// A MultiLock gets in beside two goroutines for each of its keys, which lock them
-// without a pause and hold them for 5 ms; at full length in each second.
+// A MultiLock gets in beside two goroutines for each of its keys, which lock
+// them without a pause and hold them for 5 ms; at full length in each second.
 func TestMultiLockGetsInEachSecond(t *testing.T) {
 	for _, keys := range []int{2, 5} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tests every module. "root" tests the root package only, "long [regexp]" the heavy tests only and at full length, "long" with no regexp
-# those of etcd too. The root package leaves its coverage in coverage.out.
+# Tests every module. "root" tests the root package only, "long [regexp]" the
+# heavy tests only and at full length, "long" with no regexp those of etcd too.
+# The root package leaves its coverage in coverage.out.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -28,8 +29,9 @@ if [ "${1:-}" = root ]; then
 	exit
 fi
 
-# Beside others, tests of time pass what a busy machine passes: two packages of many such tests run one after the other, and the packages
-# that mostly wait side by side.
+# Beside others, tests of time pass what a busy machine passes: two packages of
+# many such tests run one after the other, and the packages that mostly wait
+# side by side.
 root=$(go list .)
 busy="$root/etcd/test $root/proof"
 modules=$(go list -m -f '{{.Dir}}/...')

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs the models of the wait queue and of MultiLocks through spin: what is right must show no error, and each mutant must show one.
-# As many runs side by side as there are processors.
-# Needs spin and gcc; without them it does nothing, except under CI. Usage: check.sh [name...], to run only these.
+# Runs the models of the wait queue and of MultiLocks through spin: what is
+# right must show no error, and each mutant must show one. As many runs side by
+# side as there are processors. Needs spin and gcc; without them it does
+# nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
 
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
@@ -10,7 +11,8 @@ if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
 	exit
 fi
 
-# one NAME WANT MODEL SEARCH FLAG...: a run in a folder of its own, as xargs starts it. It fails unless the model shows what is wanted.
+# one NAME WANT MODEL SEARCH FLAG...: a run in a folder of its own, as xargs
+# starts it. It fails unless the model shows what is wanted.
 one() {
 	name=$1 want=$2 model=$3 search=$4
 	shift 4
@@ -49,8 +51,8 @@ export RELOCK_MODELS
 trap 'rm -rf "$RELOCK_MODELS"' EXIT
 only=" $* "
 
-# run NAME WANT FLAG...: WANT is ok or error. Search is for cycles, of which there must be none, and assertions; or for states in which
-# nobody can go on.
+# run NAME WANT FLAG...: WANT is ok or error. Search is for cycles, of which
+# there must be none, and assertions; or for states in which nobody can go on.
 model=queue.pml search=cycles
 run() {
 	case $only in *" $1 "* | "  ") ;; *) return 0 ;; esac

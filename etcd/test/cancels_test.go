@@ -91,9 +91,9 @@ func TestManyClaimsInDoubt(t *testing.T) {
 // most is how many such keys a lease has.
 const most = 256
 
-// claimInDoubt makes so many claims whose requests are executed and not answered.
-// The answer that is dropped may be that of another request, for example the look
-// of a waiter whose watch begins: then it tries again.
+// claimInDoubt makes so many claims whose requests are executed and not
+// answered. The answer that is dropped may be that of another request, for
+// example the look of a waiter whose watch begins: then it tries again.
 func claimInDoubt(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
 	t.Helper()
 	for n := 0; n < times; {

@@ -65,7 +65,8 @@ func NewWatch(all func() time.Duration, split func(now time.Time) (wall, awake t
 
 // Fresh reports whether the last check is good at now: the kernel was asked at
 // most [Pause] ago, and the wall clock has moved by at most [Step] since. If
-// not, the caller has to [Watch.Ask]. It takes no lock and makes no system call.
+// not, the caller has to [Watch.Ask]. It takes no lock and makes no system
+// call.
 func (w *Watch) Fresh(now time.Time) bool {
 	last := w.last.Load()
 	if last == nil {

@@ -68,7 +68,8 @@ func (c choice) sample(mutants []mutant, most int, why string) ([]mutant, string
 	return drawn, fmt.Sprintf("%d of %d mutants (-seed %d): %s", most, len(mutants), c.seed, why), nil
 }
 
-// touchedBy returns the mutants whose file, or whose test's file, is among the changed ones.
+// touchedBy returns the mutants whose file, or whose test's file, is among the
+// changed ones.
 func touchedBy(root string, changed map[string]bool, mutants []mutant) (touched []mutant, err error) {
 	tests := map[string]map[string]string{}
 	for _, in := range folders(mutants) {
