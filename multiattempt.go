@@ -34,7 +34,7 @@ func (a *multiAttempt) try(ctx context.Context) (*level, error) {
 	if !errors.Is(err, ErrLockAcquiredByOthers) {
 		a.yield()
 	}
-	a.wait.rest = a.wayLeft()
+	a.wait.rest = a.rest()
 	return h, err
 }
 

@@ -34,20 +34,26 @@ func (a *multiAttempt) keep() time.Duration {
 	return 0
 }
 
-// wayLeft is how long the call may go on with what it keeps, a nanosecond at
-// least; 0 if it keeps nothing. A tenth of the time is left to return the keys
-// before they expire: a release notifies the next waiter, an expiry does not.
+// wayLeft is how long the call may go on with what it keeps. A tenth of the time
+// is left to return the keys before they expire: a release notifies the next
+// waiter, an expiry does not.
 func (a *multiAttempt) wayLeft() time.Duration {
+	return time.Until(a.way.ends) - a.lock.part.rightOfWay()/10
+}
+
+// rest is how long the call may wait before its next attempt; 0 if it keeps
+// nothing, so that only a notification ends the wait.
+func (a *multiAttempt) rest() time.Duration {
 	if a.way.n == 0 {
 		return 0
 	}
-	return max(1, time.Until(a.way.ends)-a.lock.part.rightOfWay()/10)
+	return max(1, a.wayLeft())
 }
 
 // endWay returns the kept keys when their time is over. The call then starts
 // again, so that a caller that holds one of the keys gets the others.
 func (a *multiAttempt) endWay() {
-	if a.wayLeft() == 1 {
+	if a.way.n > 0 && a.wayLeft() <= 0 {
 		a.yield()
 		a.misses = 0
 	}
