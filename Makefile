@@ -4,7 +4,7 @@ BENCH ?= .
 MUTANTS ?= .
 MOST ?= 60
 TESTS ?= .
-HEAVY ?= LossComes|ExclusionWithoutALock
+HEAVY ?= LossComes|KilledHolder
 COVERAGE ?= 85
 export COVERAGE
 
@@ -43,8 +43,8 @@ model:  ## Check the model of the wait queue, and that its mutants are found
 test-long:  ## Run the heavy tests at full length and print their figures; TESTS=regexp chooses some
 	@scripts/with-redis.sh scripts/test.sh long '$(TESTS)'
 
-test-heavy:  ## The heavy tests at full length that take at most 90 seconds together
-	@scripts/with-redis.sh scripts/test.sh long '$(HEAVY)'
+test-heavy:  ## The heavy tests at full length that take at most 90 seconds together, one after the other, as they load the machine
+	@scripts/with-redis.sh scripts/test.sh long '$(HEAVY)' -parallel 1
 
 stress:  ## Test the root package ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on .

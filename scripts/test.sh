@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tests every module. "root" tests the root package only, "long [regexp]" the
-# heavy tests only and at full length, "long" with no regexp those of etcd too.
+# Tests every module. "root" tests the root package only, "long [regexp
+# [flag...]]" the heavy tests only and at full length, with "." those of etcd
+# too.
 # The root package leaves its coverage in coverage.out.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,8 +12,10 @@ if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 fi
 
 if [ "${1:-}" = long ]; then
-	go test -C proof $race -timeout 30m -v -run "${2:-.}" . -long
-	[ "${2:-.}" = . ] || exit 0
+	run=${2:-.}
+	shift "$(($# < 2 ? $# : 2))"
+	go test -C proof $race -timeout 30m -v -run "$run" "$@" . -long
+	[ "$run" = . ] || exit 0
 	RELOCK_ETCD_CYCLES=${RELOCK_ETCD_CYCLES:-20000} exec go test -C etcd/test $race -timeout 30m -v -run 'Storm|Many(Cycles|Cancels)' .
 fi
 
