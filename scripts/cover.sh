@@ -1,11 +1,11 @@
 #!/bin/sh
-# Prints what part of the root package's statements its tests run, and fails below COVERAGE percent. What "make test" has measured
-# counts, unless something has changed since.
+# Prints what part of the root package's statements its tests run, and fails
+# below COVERAGE percent. It runs them unless nothing has changed since it did.
 set -eu
 cd "$(dirname "$0")/.."
 
 if [ ! -f coverage.out ] || [ -n "$(find . lua -maxdepth 1 \( -name '*.go' -o -name '*.lua' -o -name go.mod \) -newer coverage.out)" ]; then
-	scripts/test.sh root
+	scripts/test.sh cover
 fi
 go tool cover -func=coverage.out | awk -v least="${COVERAGE:-85}" '
 	/^total:/ {
