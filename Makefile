@@ -6,7 +6,7 @@ MOST ?= 60
 TESTS ?= .
 HEAVY ?= LossComes|KilledHolder
 COVERAGE ?= 85
-export COVERAGE
+export COVERAGE HEAVY
 
 .PHONY: help fast build lint test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-smoke bench-go check proof long
 

@@ -18,7 +18,11 @@ import (
 
 // Contexts that end right when a lock is granted leave neither a key nor a goroutine behind.
 func TestContextsThatEndAtTheGrant(t *testing.T) {
-	const goroutines, rounds = 3, 3400
+	const goroutines = 3
+	rounds := 800
+	if allCells() {
+		rounds = 3400
+	}
 	before := goleak.IgnoreCurrent()
 	t.Run("rounds", func(t *testing.T) {
 		s := newFaultServer(t)
@@ -90,6 +94,7 @@ func (c *cell) roundWithEndingContext(name int) string {
 
 // A deadline that comes while a connection is dialled is the end of the context, not a failure of the network.
 func TestDeadlineWhileDialling(t *testing.T) {
+	t.Parallel()
 	c := newCell(t, newFaultServer(t), WithMaxIdle(0)) // dials for each call
 	for i := range 1000 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%500)*time.Microsecond)

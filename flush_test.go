@@ -13,6 +13,7 @@ import (
 
 // A server that forgets its scripts as fast as it can costs no error in thousands of calls, nor a hold that is being renewed.
 func TestScriptFlushInATightLoop(t *testing.T) {
+	t.Parallel()
 	const goroutines, rounds = 4, 100
 	s := redistest.Start(t)
 	c := newTestClient(t, s)

@@ -81,5 +81,6 @@ func TestOneFaultInEachOperation(t *testing.T) {
 			}})
 		}
 	}
+	cells = drawn(t, cells)
 	together(t, cells)
 }

@@ -108,6 +108,7 @@ func userPoolOfOne(t testing.TB, s *redistest.Server) *Client {
 // An answer that comes when its caller has left, for the command timeout or the end of its context, is never taken for the answer to the
 // next command: a lock that is held stays refused though "OK" is on its way, and scripts get what they asked for.
 func TestLateAnswersAreNotMixedUp(t *testing.T) {
+	t.Parallel()
 	s := newFaultServer(t)
 	var cells []cellRun
 	for _, path := range pathsOfCalls {

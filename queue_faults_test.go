@@ -78,6 +78,7 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 			}
 		}
 	}
+	cells = drawn(t, cells)
 	together(t, cells)
 	t.Logf("%d of %d faults", met.Load(), len(cells))
 	require.Greater(t, int(met.Load()), len(cells)*3/4, "faults that happened")

@@ -70,6 +70,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 			}})
 		}
 	}
+	cells = drawn(t, cells)
 	together(t, cells)
 }
 

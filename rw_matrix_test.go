@@ -69,6 +69,7 @@ func TestRWLockOneFaultInEachOperation(t *testing.T) {
 			}})
 		}
 	}
+	cells = drawn(t, cells)
 	together(t, cells)
 }
 
@@ -102,6 +103,7 @@ func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
 			}
 		}
 	}
+	cells = drawn(t, cells)
 	together(t, cells)
 	t.Logf("%d of %d faults", met.Load(), len(cells))
 	require.Greater(t, int(met.Load()), len(cells)*3/4, "faults that happened")

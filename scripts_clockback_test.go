@@ -2,6 +2,7 @@ package relock
 
 import (
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,12 @@ import (
 func TestClockIsSetBackWithinAScript(t *testing.T) {
 	t.Parallel()
 	all := scriptsWithExpiry()
-	names := slices.Sorted(maps.Keys(all))
+	names, least := slices.Sorted(maps.Keys(all)), int64(500)
+	if !allCells() {
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		names, least = names[:len(names)/3], 100
+		t.Logf("a third of the scripts: %v", names)
+	}
 	var jumps atomic.Int64
 	var cells []cellRun
 	for some := range slices.Chunk(names, len(names)/4+1) {
@@ -31,7 +37,7 @@ func TestClockIsSetBackWithinAScript(t *testing.T) {
 		}})
 	}
 	together(t, cells)
-	require.Greater(t, jumps.Load(), int64(500))
+	require.Greater(t, jumps.Load(), least)
 }
 
 // setBackWithin runs the last of the scripts again and again, and sets the clock back at one more reading each time. It returns how often

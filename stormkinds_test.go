@@ -39,6 +39,7 @@ func newStorm(t testing.TB, s *redistest.Server, network, address string) *storm
 
 // A server that is killed and comes back, stands still, forgets its scripts, is out of memory, cuts connections.
 func TestStormAtTheServer(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	storm := newStorm(t, s, s.Network, s.Address)
 	troubles := []func(){
@@ -68,6 +69,7 @@ func TestStormAtTheServer(t *testing.T) {
 
 // Messages that are lost, late, doubled, cut or falsified.
 func TestStormOfMessages(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	storm := newStorm(t, s, proxy.Network, proxy.Address)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 // forge publishes a wake-up so often, and returns how many looks the pause
@@ -25,7 +27,7 @@ func TestForgedWakeUpsCostFewLooks(t *testing.T) {
 		h := q.take(q.clients[1])
 		w := q.waitNext(context.Background(), 0, q.clients[0], WithPollInterval(leisure))
 		q.awaitHeard(q.clients[0])
-		publish := func(channel, text string) { q.server.Do(t, "PUBLISH", channel, text) }
+		publish := publisher(t, q.server)
 		const forged = 2000
 		before := calls(t, q.server, "evalsha")
 		start := time.Now()
@@ -41,6 +43,17 @@ func TestForgedWakeUpsCostFewLooks(t *testing.T) {
 	})
 }
 
+// publisher returns a function that publishes over one connection, as fast as
+// the server answers.
+func publisher(t testing.TB, s *redistest.Server) func(channel, text string) {
+	conn := s.Dial(t)
+	t.Cleanup(func() { _ = conn.Close() })
+	return func(channel, text string) {
+		_, err := conn.Do("PUBLISH", channel, text)
+		require.NoError(t, err)
+	}
+}
+
 // A RedLock's call likewise: one round for each pause, and node that is forged
 // for.
 func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
@@ -52,7 +65,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	w := b.waitPatiently(t.Context(), others)
 	b.awaitListed(1, others)
 	eventually(t, queuePatience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
-	publish := func(channel, text string) { b.servers[0].Do(t, "PUBLISH", channel, text) }
+	publish := publisher(t, b.servers[0])
 	const forged = 2000
 	before := calls(t, b.servers[1], "evalsha")
 	start := time.Now()

@@ -25,6 +25,8 @@ import (
 //
 // A failure prints the shortest sequence that was found, and a seed. It does not run beside other tests, whose timing it would spoil.
 func TestStateMachine(t *testing.T) {
+	t.Parallel()
+	oneMachine(t)
 	setRapid(t, "rapid.nofailfile", "true")
 	setRapid(t, "rapid.steps", "50")
 	// Times 50 steps, on average, on each of two servers. Most of the time they wait.
@@ -41,6 +43,15 @@ func TestStateMachine(t *testing.T) {
 			}
 		})
 	}
+}
+
+var machines sync.Mutex
+
+// oneMachine keeps a test of its kind from running beside another, as the flags
+// of rapid are the process's.
+func oneMachine(t *testing.T) {
+	machines.Lock()
+	t.Cleanup(machines.Unlock)
 }
 
 // setRapid sets a flag of rapid for this test, unless the command line has another value than the default. [flag.Visit] does not tell: it

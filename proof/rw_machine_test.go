@@ -14,6 +14,8 @@ import (
 // while the server's clock jumps ahead, its scripts are forgotten, late copies of requests come in, and an operator deletes the key. What
 // each call must come to is known before it is made; after each, what the server has and what the holds say are compared with the model.
 func TestRWStateMachine(t *testing.T) {
+	t.Parallel()
+	oneMachine(t)
 	setRapid(t, "rapid.nofailfile", "true")
 	setRapid(t, "rapid.steps", "60")
 	setRapid(t, "rapid.checks", pick("2000", "150"))

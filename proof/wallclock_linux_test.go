@@ -61,6 +61,7 @@ var relockWrong = func() int64 {
 // Clients whose clocks are an hour ahead or behind wait in line with others: neither the order nor the exclusion changes, and each holds for
 // as long as it wants to. Only its two parts run at once: the build keeps the machine busy.
 func TestClientsWithWrongClocks(t *testing.T) {
+	t.Parallel()
 	path := wrongClocks(t)
 	var programs []faults.Program
 	for _, seconds := range []int{0, 3600, 0, -3600, 0} {

@@ -10,6 +10,10 @@ if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 	race=-race
 fi
 
+# A program under the race detector sleeps for a second before it ends, and so
+# does each process that the tests start.
+export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
+
 if [ "${1:-}" = long ]; then
 	run=${2:-.}
 	shift "$(($# < 2 ? $# : 2))"
@@ -18,34 +22,37 @@ if [ "${1:-}" = long ]; then
 	RELOCK_ETCD_CYCLES=${RELOCK_ETCD_CYCLES:-20000} exec go test -C etcd/test $race -timeout 30m -v -run 'Storm|Many(Cycles|Cancels)' .
 fi
 
-# Most tests wait most of the time.
-parallel=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
-[ "$parallel" -ge 8 ] || parallel=8
+# Most tests wait most of the time: more run side by side than there are
+# processors, as many as leave tests of time alone.
+cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+side_by_side() { echo $((cores * $1)); }
 
 if [ "${1:-}" = cover ]; then
 	rm -f coverage.out
-	go test $race -shuffle=on -parallel "$parallel" -coverprofile=coverage.out . || {
+	RELOCK_CELLS=all go test $race -shuffle=on -parallel "$(side_by_side 4)" -coverprofile=coverage.out . || {
 		rm -f coverage.out
 		exit 1
 	}
 	exit
 fi
 
-# Without coverage, which takes a quarter more time with the race detector.
-go test $race -shuffle=on -parallel "$parallel" .
+# Without coverage, which takes a quarter more time with the race detector, and
+# with a third of the cells of each large matrix.
+go test $race -shuffle=on -parallel "$(side_by_side 6)" .
 
-# Beside others, tests of time pass what a busy machine passes: two packages of
+# Beside others, tests of time fail where the machine is busy: two packages of
 # many such tests run one after the other, and the packages that mostly wait
-# side by side.
+# side by side, the longest first.
 root=$(go list .)
-busy="$root/etcd/test $root/proof"
+longest="$root/relocktest/conform $root/internal/containertest"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-for package in $root $busy; do
+for package in $root $root/etcd/test $root/proof $longest; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 4 $others
-# shellcheck disable=SC2086
-go test $race -shuffle=on -p 1 $busy
+go test $race -shuffle=on -p 4 -parallel "$(side_by_side 4)" $longest $others
+go test $race -shuffle=on -parallel "$(side_by_side 3)" "$root/etcd/test"
+# Without what "make test-heavy" runs at full length.
+go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"

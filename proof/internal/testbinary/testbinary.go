@@ -74,5 +74,5 @@ func Environment(more ...string) ([]string, error) {
 			env = append(env, entry)
 		}
 	}
-	return append(append(env, "CI=true"), more...), nil
+	return append(append(env, "CI=true", "RELOCK_CELLS=all"), more...), nil
 }
