@@ -52,26 +52,23 @@ func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
 }
 
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
-func (l *RedisLock) Validate() error { return l.safe().validate() }
+func (l *RedisLock) Validate() error { return l.validate() }
 
 // Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. Its errors are
 // in the table of outcomes of the package's documentation.
 func (l *RedisLock) Lock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, l.settings.block, l.lock)
 	return err
 }
 
 // TryLock takes the lock in one attempt, also with [WithBlock].
 func (l *RedisLock) TryLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, false, l.lock)
 	return err
 }
 
 // Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors.
 func (l *RedisLock) Unlock(ctx context.Context) error {
-	l = l.safe()
 	if err := l.mistaken(ctx); err != nil {
 		return wrap("unlock", l.key, err)
 	}
@@ -88,34 +85,23 @@ func (l *RedisLock) Unlock(ctx context.Context) error {
 // when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
 // unlocked.
 func (l *RedisLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
 }
 
 // TryDo is Do with one attempt to get the lock.
 func (l *RedisLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, false, fn, l.lock, l.unlock)
 }
 
 // Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
 // compete, and it is the hold that is unlocked.
 func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, l.settings.block, l.acquire)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold].
 func (l *RedisLock) TryAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, false, l.acquire)
-}
-
-func (l *RedisLock) safe() *RedisLock {
-	if l == nil {
-		return &RedisLock{}
-	}
-	return l
 }
 
 func (l *RedisLock) lock(ctx context.Context, block bool) (*level, error) {

@@ -234,8 +234,8 @@ func TestUnlockOfNothing(t *testing.T) {
 func TestLocksThatWereNotMade(t *testing.T) {
 	t.Parallel()
 	for _, l := range []anyLock{
-		&RedisLock{}, (*RedisLock)(nil), NewRedisLock("k", nil), NewRedisLock("k", &Client{}),
-		&ReentrantLock{}, (*ReentrantLock)(nil), NewReentrantLock("k", nil), NewReentrantLock("k", &Client{}),
+		&RedisLock{}, NewRedisLock("k", nil), NewRedisLock("k", &Client{}),
+		&ReentrantLock{}, NewReentrantLock("k", nil), NewReentrantLock("k", &Client{}),
 	} {
 		require.ErrorIs(t, l.Validate(), ErrInvalid)
 		require.ErrorIs(t, l.Lock(t.Context()), ErrInvalid)

@@ -75,20 +75,18 @@ func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock 
 }
 
 // Validate reports all mistakes in the keys and the options, in an error that matches [ErrInvalid].
-func (l *MultiLock) Validate() error { return l.safe().validate() }
+func (l *MultiLock) Validate() error { return l.validate() }
 
 // Lock takes all keys: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. [ErrLockAcquiredByOthers]
 // and [ErrKeyConflict] name the first key that they are about. Its errors are in the table of outcomes of the package's
 // documentation.
 func (l *MultiLock) Lock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, l.settings.block, l.lock)
 	return err
 }
 
 // TryLock takes all keys in one attempt, also with [WithBlock].
 func (l *MultiLock) TryLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, false, l.lock)
 	return err
 }
@@ -96,7 +94,6 @@ func (l *MultiLock) TryLock(ctx context.Context) error {
 // Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors: [ErrLockLost] when any key was
 // lost, else [ErrUnconfirmed] when any release was not confirmed.
 func (l *MultiLock) Unlock(ctx context.Context) error {
-	l = l.safe()
 	if err := l.mistaken(ctx); err != nil {
 		return wrap("unlock", l.key, err)
 	}
@@ -110,34 +107,23 @@ func (l *MultiLock) Unlock(ctx context.Context) error {
 // when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the keys are
 // unlocked.
 func (l *MultiLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
 }
 
 // TryDo is Do with one attempt to get the keys.
 func (l *MultiLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, false, fn, l.lock, l.unlock)
 }
 
 // Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
 // compete, and it is the hold that is unlocked.
 func (l *MultiLock) Acquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, l.settings.block, l.acquire)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold].
 func (l *MultiLock) TryAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, false, l.acquire)
-}
-
-func (l *MultiLock) safe() *MultiLock {
-	if l == nil {
-		return &MultiLock{}
-	}
-	return l
 }
 
 func (l *MultiLock) lock(ctx context.Context, block bool) (*level, error) {

@@ -67,7 +67,6 @@ func TestMultiLockMistakes(t *testing.T) {
 		"a bad key":      {NewMultiLock([]string{"a", "}", ""}, c), []string{"closing brace", "is empty"}},
 		"no client":      {NewMultiLock([]string{"a"}, nil), []string{"NewClient"}},
 		"bad options":    {NewMultiLock([]string{"a"}, c, WithFair(), WithOwner("x"), WithMaxLease(time.Second)), []string{"WithFair", "WithOwner", "WithMaxLease"}},
-		"nil":            {nil, []string{"constructor"}},
 		"the zero value": {&MultiLock{}, []string{"constructor"}},
 	} {
 		t.Run(name, func(t *testing.T) {

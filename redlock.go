@@ -82,21 +82,19 @@ func checkNodes(m *mistakes, clients []*Client) {
 }
 
 // Validate reports all mistakes in the key, the clients and the options, in an error that matches [ErrInvalid].
-func (l *RedLock) Validate() error { return l.safe().validate() }
+func (l *RedLock) Validate() error { return l.validate() }
 
 // Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. It fails with
 // [ErrLockAcquiredByOthers] when a quorum of the nodes has answered and others hold so many that none is left, and with
 // [ErrQuorum] when too few have answered; that matches what was wrong with the others too, each of them in a [*NodeError].
 // Its other errors are in the table of outcomes of the package's documentation.
 func (l *RedLock) Lock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, l.settings.block, l.lock)
 	return err
 }
 
 // TryLock takes the lock in one attempt, also with [WithBlock].
 func (l *RedLock) TryLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, false, l.lock)
 	return err
 }
@@ -105,7 +103,6 @@ func (l *RedLock) TryLock(ctx context.Context) error {
 // 10ms later at most; slower ones go on in the background. See [Hold] for its errors: [ErrLockLost] when fewer nodes than a quorum had
 // the lock, [ErrUnconfirmed] when too few have answered.
 func (l *RedLock) Unlock(ctx context.Context) error {
-	l = l.safe()
 	if err := l.mistaken(ctx); err != nil {
 		return wrap("unlock", l.key, err)
 	}
@@ -119,34 +116,23 @@ func (l *RedLock) Unlock(ctx context.Context) error {
 // when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
 // unlocked.
 func (l *RedLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
 }
 
 // TryDo is Do with one attempt to get the lock.
 func (l *RedLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, false, fn, l.lock, l.unlock)
 }
 
 // Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
 // compete, and it is the hold that is unlocked.
 func (l *RedLock) Acquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, l.settings.block, l.acquire)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold].
 func (l *RedLock) TryAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, false, l.acquire)
-}
-
-func (l *RedLock) safe() *RedLock {
-	if l == nil {
-		return &RedLock{}
-	}
-	return l
 }
 
 func (l *RedLock) lock(ctx context.Context, block bool) (*level, error) {

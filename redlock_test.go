@@ -60,7 +60,6 @@ func TestRedLockMistakes(t *testing.T) {
 		"too long a keep":     {NewRedLock("k", c, WithMinHold(time.Minute)), []string{"lease of 1m0s"}},
 		"a default too long":  {NewRedLock("k", []*Client{long, c[0], c[1]}), []string{"lease of 1m0s"}},
 		"a bad largest lease": {NewRedLock("k", c, WithMaxLease(time.Millisecond)), []string{"WithMaxLease: 1ms is below 10ms"}},
-		"nil":                 {nil, []string{"constructor"}},
 		"the zero value":      {&RedLock{}, []string{"constructor"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,19 +33,17 @@ func NewReentrantLock(key string, client *Client, opts ...LockOption) *Reentrant
 }
 
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
-func (l *ReentrantLock) Validate() error { return l.safe().validate() }
+func (l *ReentrantLock) Validate() error { return l.validate() }
 
 // Lock takes the lock, or goes one level deeper: in one attempt, or with [WithBlock] as soon as it can, until
 // ctx ends. A level inside a hold that was lost is [ErrLockLost], until the hold's outermost Unlock.
 func (l *ReentrantLock) Lock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, l.settings.block, l.acquire)
 	return err
 }
 
 // TryLock takes the lock, or goes one level deeper, in one attempt, also with [WithBlock].
 func (l *ReentrantLock) TryLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, false, l.acquire)
 	return err
 }
@@ -53,7 +51,6 @@ func (l *ReentrantLock) TryLock(ctx context.Context) error {
 // Unlock leaves the owner's newest level, whichever object of this name and client took it; [ErrNotHeld] when
 // the owner has none. See [Hold] for its other errors.
 func (l *ReentrantLock) Unlock(ctx context.Context) error {
-	l = l.safe()
 	return wrap("unlock", l.key, l.unlockNewest(ctx, reentrantKind, (*lease).newest))
 }
 
@@ -64,25 +61,21 @@ func (l *ReentrantLock) Unlock(ctx context.Context) error {
 // when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
 // unlocked.
 func (l *ReentrantLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.acquire, (*level).unlock)
 }
 
 // TryDo is Do with one attempt to get the lock.
 func (l *ReentrantLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, false, fn, l.acquire, (*level).unlock)
 }
 
 // Acquire is Lock for callers that want the [Hold], here one level.
 func (l *ReentrantLock) Acquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, l.settings.block, l.acquire)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold], here one level.
 func (l *ReentrantLock) TryAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, false, l.acquire)
 }
 
@@ -90,7 +83,6 @@ func (l *ReentrantLock) TryAcquire(ctx context.Context) (Hold, error) {
 // and waits for a call of the same owner that is under way, as long as ctx allows; 0 then, and for a lock that
 // [ReentrantLock.Validate] finds fault with.
 func (l *ReentrantLock) HoldCount(ctx context.Context) int {
-	l = l.safe()
 	if l.mistaken(ctx) != nil {
 		return 0
 	}
@@ -110,13 +102,6 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	o.lease.mu.Lock()
 	defer o.lease.mu.Unlock()
 	return o.lease.live
-}
-
-func (l *ReentrantLock) safe() *ReentrantLock {
-	if l == nil {
-		return &ReentrantLock{}
-	}
-	return l
 }
 
 func (l *ReentrantLock) acquire(ctx context.Context, block bool) (*level, error) {

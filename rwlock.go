@@ -38,20 +38,18 @@ func NewRWLock(key string, client *Client, opts ...LockOption) *RWLock {
 }
 
 // Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
-func (l *RWLock) Validate() error { return l.safe().validate() }
+func (l *RWLock) Validate() error { return l.validate() }
 
 // Lock takes the lock to write, or goes one level deeper: in one attempt, or with [WithBlock] as soon as it can, until ctx
 // ends. An owner that reads while others do gets [ErrUpgrade]. A level inside a hold that was lost is [ErrLockLost],
 // until the hold's outermost Unlock.
 func (l *RWLock) Lock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, l.settings.block, l.write)
 	return err
 }
 
 // TryLock is Lock in one attempt, also with [WithBlock].
 func (l *RWLock) TryLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.call(ctx, false, l.write)
 	return err
 }
@@ -60,7 +58,6 @@ func (l *RWLock) TryLock(ctx context.Context) error {
 // the owner has none. When it was the last that writes, and others read, the owner goes on reading, and so may others. See
 // [Hold] for its other errors.
 func (l *RWLock) Unlock(ctx context.Context) error {
-	l = l.safe()
 	return wrap("unlock", l.key, l.unlockNewest(ctx, rwKind, newestThat(true)))
 }
 
@@ -70,39 +67,33 @@ func (l *RWLock) Unlock(ctx context.Context) error {
 // If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost] when the
 // hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is unlocked.
 func (l *RWLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, l.settings.block, fn, l.write, (*level).unlock)
 }
 
 // TryDo is Do with one attempt to get the lock.
 func (l *RWLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	l = l.safe()
 	return l.do(ctx, false, fn, l.write, (*level).unlock)
 }
 
 // Acquire is Lock for callers that want the [Hold], here one level.
 func (l *RWLock) Acquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, l.settings.block, l.write)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold], here one level.
 func (l *RWLock) TryAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.hold(ctx, false, l.write)
 }
 
 // RLock takes the lock to read, or goes one level deeper: in one attempt, or with [WithBlock] as soon as it can, until
 // ctx ends. See Lock for the rest.
 func (l *RWLock) RLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.reading.call(ctx, l.settings.block, l.read)
 	return err
 }
 
 // TryRLock is RLock in one attempt, also with [WithBlock].
 func (l *RWLock) TryRLock(ctx context.Context) error {
-	l = l.safe()
 	_, err := l.reading.call(ctx, false, l.read)
 	return err
 }
@@ -110,32 +101,22 @@ func (l *RWLock) TryRLock(ctx context.Context) error {
 // RUnlock leaves the owner's newest level that reads, whichever object of this name and client took it; [ErrNotHeld] when
 // the owner has none. See [Hold] for its other errors.
 func (l *RWLock) RUnlock(ctx context.Context) error {
-	l = l.safe()
 	return wrap("unlock", l.key, l.unlockNewest(ctx, rwKind, newestThat(false)))
 }
 
 // RAcquire is RLock for callers that want the [Hold], here one level.
 func (l *RWLock) RAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.reading.hold(ctx, l.settings.block, l.read)
 }
 
 // TryRAcquire is TryRLock for callers that want the [Hold], here one level.
 func (l *RWLock) TryRAcquire(ctx context.Context) (Hold, error) {
-	l = l.safe()
 	return l.reading.hold(ctx, false, l.read)
 }
 
 // RLocker returns the lock as those see it who read: its Lock is RLock, its Unlock is RUnlock, and its Do runs a function
 // while reading.
-func (l *RWLock) RLocker() Mutex { return &readLocker{l.safe()} }
-
-func (l *RWLock) safe() *RWLock {
-	if l == nil {
-		return &RWLock{}
-	}
-	return l
-}
+func (l *RWLock) RLocker() Mutex { return &readLocker{l} }
 
 func (l *RWLock) write(ctx context.Context, block bool) (*level, error) {
 	return l.acquire(ctx, &l.settings, block)
