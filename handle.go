@@ -108,6 +108,3 @@ func (h *handle) after(err, unlocked error, got *level) error {
 
 // String names the lock.
 func (h *handle) String() string { return "lock " + quote(h.key) }
-
-// GoString is String, for %#v.
-func (h *handle) GoString() string { return h.String() }

@@ -53,9 +53,6 @@ func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error)
 // String says what it is without the name that it was checked with.
 func (l *locker) String() string { return "locker of redis" }
 
-// GoString is String, for %#v.
-func (l *locker) GoString() string { return l.String() }
-
 // Do runs fn while it has the lock of that name. The context of fn ends with ctx and when the hold is lost, and carries
 // the hold, see [HoldFromContext].
 //

@@ -130,6 +130,3 @@ func (l *lease) newest() *level {
 
 // String keeps ids out of whatever prints a hold.
 func (h *level) String() string { return "hold of " + quote(h.Key()) }
-
-// GoString is String, for %#v.
-func (h *level) GoString() string { return h.String() }

@@ -277,6 +277,3 @@ func lostLevel(over error) error {
 
 // String keeps ids out of whatever prints a hold.
 func (h *level) String() string { return "hold of " + strconv.Quote(h.grant.name) }
-
-// GoString is String, for %#v.
-func (h *level) GoString() string { return h.String() }

@@ -127,9 +127,6 @@ func (l *Locker) close() error {
 // String names it.
 func (l *Locker) String() string { return "locker of etcd" }
 
-// GoString is String, for %#v.
-func (l *Locker) GoString() string { return l.String() }
-
 // ready says why a call cannot begin.
 func (l *Locker) ready(ctx context.Context, key string) error {
 	switch {
