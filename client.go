@@ -30,7 +30,6 @@ type Client struct {
 	tasks    *tasks
 
 	apart atomic.Bool // the server takes one key at a time, see MultiLock
-	met   atomic.Bool // by a RedLock, which knows what server it is
 	seen  atomic.Bool // INFO was answered, see warnOfEviction
 
 	life context.Context // ends with Close

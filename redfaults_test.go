@@ -32,9 +32,6 @@ func TestOneFaultInARedLock(t *testing.T) {
 				b := &redBench{TB: t, servers: []*redistest.Server{first, servers[1], servers[2]}, prefix: c.client.config.prefix}
 				mine := []*Client{c.client, b.client(servers[1]), b.client(servers[2])}
 				others := []*Client{c.other, b.client(servers[1]), b.client(servers[2])}
-				for _, one := range append(mine, others...) {
-					one.met.Store(true)
-				}
 				lock := func(clients []*Client, option LockOption) *RedLock {
 					l := NewRedLock(cellKey, clients, WithMaxLease(cellLease), option)
 					l.settings.maxLease = redLease // the servers are new, and remember all

@@ -41,7 +41,6 @@ type RedLock struct {
 	clients     []*Client
 	need        int
 	whole, part lockSettings
-	meeting     time.Duration // see shortMeeting
 }
 
 const redOptions = commonOptions | optMaxLease
@@ -53,12 +52,13 @@ const minNodes = 3
 // number more than half are needed too: 3 of 4. Options that are not given are those of the first client. It is cheap, does
 // no I/O and needs no closing. Names are 1 to 1024 bytes and do not start with a closing brace.
 //
-// Two clients of the same server are [ErrInvalid], at the first call at which both answer; what they granted is given back.
+// Two clients of the same server are [ErrInvalid] once a call counts the answers
+// of both; what they granted is released.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock. [WithFair],
 // [WithQueueLimit] and [WithOwner] are for other kinds.
 func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
-	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1, meeting: shortMeeting}
+	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1}
 	var m mistakes
 	checkKey(&m, key)
 	checkNodes(&m, clients)

@@ -65,23 +65,17 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 	return r.hold.grant(a.call.caller, start, &l.whole)
 }
 
-// shortMeeting is how long a client whose server is not known yet is waited for when there is a quorum without it, once.
-const shortMeeting = 50 * time.Millisecond
-
 // count takes votes in until the round is decided. No error is a quorum.
 func (r *round) count(ctx context.Context) error {
 	patience := time.NewTimer(time.Until(r.until))
 	defer patience.Stop()
-	var met, late <-chan time.Time
+	var late <-chan time.Time
 	for {
 		decided, err := r.verdict()
-		if decided && (err != nil || r.left == 0 || met == nil && r.known()) {
+		if decided {
 			return err
 		}
-		if decided && met == nil {
-			met = time.After(r.lock.meeting)
-		}
-		if !decided && late == nil && r.shared() {
+		if late == nil && r.shared() {
 			late = time.After(r.lock.shortPatience())
 		}
 		select {
@@ -89,8 +83,6 @@ func (r *round) count(ctx context.Context) error {
 			if err := r.add(v); err != nil {
 				return err
 			}
-		case <-met:
-			return nil
 		case <-late:
 			r.giveUp()
 		case <-patience.C:
@@ -105,22 +97,11 @@ func (r *round) count(ctx context.Context) error {
 // it waits for the rest.
 func (r *round) shared() bool { return r.ours+len(r.others) >= r.lock.need }
 
-// known says that the servers of all clients are known from before. It says so from its second time on: a client that
-// did not answer then is not waited for again.
-func (r *round) known() bool {
-	all := true
-	for _, c := range r.lock.clients {
-		all = c.met.Swap(true) && all
-	}
-	return all
-}
-
 // add counts a vote. Two clients of one server are a mistake.
 func (r *round) add(v vote) error {
 	r.left--
 	r.answered[v.node] = true
 	if v.server != "" {
-		r.lock.clients[v.node].met.Store(true)
 		if other, taken := r.servers[v.server]; taken {
 			return fmt.Errorf("%w: clients %d and %d: are of the same server", ErrInvalid, min(v.node, other), max(v.node, other))
 		}
