@@ -30,7 +30,6 @@ type Client struct {
 	tasks    *tasks
 
 	apart atomic.Bool // the server takes one key at a time, see MultiLock
-	seen  atomic.Bool // INFO was answered, see warnOfEviction
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -181,16 +180,12 @@ func plain(reply any) any {
 	return reply
 }
 
-// Ping asks the server for a sign of life. Until that was answered once it also looks, by INFO, whether the server evicts keys
-// when its memory is full, and warns of it in the log: a lock that is evicted is lost.
+// Ping sends PING to the server and returns an error if it does not answer.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
 	}
 	o := c.driver.call(ctx, limits{}, request{cmd: "PING"})
-	if o.err == nil {
-		c.warnOfEviction(ctx)
-	}
 	return wrap("ping", "", ended(ctx, o.err))
 }
 
