@@ -88,9 +88,12 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 // locks beyond four at once, which share one: dialled as the pool does, without
 // its TestOnBorrow and outside its limits, they still work when the pool is
 // exhausted or closed. If a worker cannot connect, it borrows an idle
-// connection of the pool that knows timeouts (redis.ConnWithTimeout), for a
-// third of the shortest lease at most (100 ms at least), or uses the shared
-// one. IdleTimeout and MaxConnLifetime hold for the shared one too.
+// connection of the pool, for a third of the shortest lease at most (100 ms at
+// least), or uses the shared one. IdleTimeout and MaxConnLifetime hold for the
+// shared one too.
+//
+// The pool's connections must implement redis.ConnWithTimeout, as redigo's do:
+// otherwise the first call returns [ErrInvalid].
 //
 // Options that set up a pool or a connection are mistakes here. It makes no
 // network call.

@@ -112,10 +112,6 @@ func (d *poolDriver) borrow(ctx context.Context, limit time.Duration) redis.Conn
 		}
 		return nil
 	}
-	if _, err := redis.DoWithTimeout(conn, limit, ""); err != nil { // sends nothing
-		d.putBack(conn)
-		return nil
-	}
 	return conn
 }
 

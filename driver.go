@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -75,9 +76,8 @@ type poolDriver struct {
 	sockets *sockets      // of the connections that it opened
 	shared  *pipeline
 
-	apart    int64        // so many calls of send have a connection each
-	sending  atomic.Int64 // calls of send under way
-	unshared atomic.Bool  // the user's connections cannot be shared
+	apart   int64        // so many calls of send have a connection each
+	sending atomic.Int64 // calls of send under way
 
 	life           context.Context // ends at close
 	end            context.CancelFunc
@@ -119,15 +119,29 @@ func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
 	d.pool = pool
 	d.shared.idle, d.shared.age = pool.IdleTimeout, pool.MaxConnLifetime
 	d.dial = func(ctx context.Context) (redis.Conn, error) {
-		return dialBeside(ctx, func() (redis.Conn, error) {
-			if pool.DialContext != nil {
-				return pool.DialContext(ctx)
-			}
-			return pool.Dial()
-		})
+		return dialBeside(ctx, func() (redis.Conn, error) { return dialAsPool(ctx, pool) })
 	}
 	return d
 }
+
+// dialAsPool dials as the user's pool does.
+func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
+	if pool.DialContext != nil {
+		conn, err = pool.DialContext(ctx)
+	} else {
+		conn, err = pool.Dial()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := conn.(redis.ConnWithTimeout); !ok {
+		_ = conn.Close()
+		return nil, fmt.Errorf("%w (%T)", errNoTimeouts, conn)
+	}
+	return conn, nil
+}
+
+var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", ErrInvalid)
 
 // check refuses an idle connection that was last used before some other one broke, as the server was probably restarted, and one on
 // which there is something to read. It asks the server nothing.
@@ -143,12 +157,8 @@ var errStale = errors.New("idle connection is older than a break")
 func (d *poolDriver) send(ctx context.Context, limit limits, r request) outcome {
 	n := d.sending.Add(1)
 	defer d.sending.Add(-1)
-	if n > d.apart && !d.unshared.Load() && r.confirm == nil {
-		o := d.shared.call(ctx, limit, r)
-		if !errors.Is(o.err, errUnshared) {
-			return o
-		}
-		d.unshared.Store(true)
+	if n > d.apart && r.confirm == nil {
+		return d.shared.call(ctx, limit, r)
 	}
 	return d.call(ctx, limit, r)
 }
@@ -291,16 +301,17 @@ func (d *poolDriver) doOnce(ctx context.Context, c *call, conn redis.Conn, timeo
 	defer cancel()
 	reply, err := redis.DoContext(conn, life, r.cmd, r.args...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
-		return doWrapped(conn, timeout, r) // nothing was sent
+		return doWithTimeout(conn, timeout, r) // nothing was sent
 	}
 	return reply, err
 }
 
-// doWrapped runs a command on a connection of the user's that knows no contexts, and perhaps no deadlines.
-func doWrapped(conn redis.Conn, timeout time.Duration, r request) (any, error) {
+// doWithTimeout runs a command on a connection of the user's that knows no
+// contexts. The pool wraps connections, so that only a call shows what one can.
+func doWithTimeout(conn redis.Conn, timeout time.Duration, r request) (any, error) {
 	reply, err := redis.DoWithTimeout(conn, timeout, r.cmd, r.args...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithTimeout") {
-		return conn.Do(r.cmd, r.args...) // nothing was sent
+		return nil, errNoTimeouts
 	}
 	return reply, err
 }

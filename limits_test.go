@@ -28,36 +28,6 @@ func TestSlowDialWithAShortLease(t *testing.T) {
 	require.NoError(t, l.Lock(t.Context()))
 }
 
-// bareConn is what a wrapper for tracing may look like: no deadlines, no contexts.
-type bareConn struct{ redis.Conn }
-
-func TestWrappedConnectionsOfAUserPool(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
-		conn, err := redis.Dial(s.Network, s.Address)
-		return bareConn{conn}, err
-	}}
-	defer pool.Close() //nolint:errcheck // only to end its connections
-	c, err := NewClientPool(pool, WithCommandTimeout(300*time.Millisecond))
-	require.NoError(t, err)
-	defer c.Close() //nolint:errcheck // a second time below
-	h, err := NewRedisLock("k", c, WithWatchdog(3*time.Second)).Acquire(t.Context())
-	require.NoError(t, err)
-	s.Pause(t)
-	defer s.Resume(t)
-	for _, call := range []func() error{
-		func() error { return h.Unlock(t.Context()) },
-		func() error { return NewRedisLock("other", c).TryLock(context.Background()) },
-	} {
-		start := time.Now()
-		require.Error(t, call())
-		require.Less(t, time.Since(start), 3*time.Second)
-	}
-	s.Resume(t)
-	require.NoError(t, c.Close())
-}
-
 // The maximum hold is in the clock's verdict, not only in a timer's.
 func TestMaxHoldByTheClock(t *testing.T) {
 	t.Parallel()
@@ -242,35 +212,15 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 }
 
 // A long lease whose renewal is answered too slowly for a short one gets more time in its next try, though the short one was answered at once
-// meanwhile, again and again. A connection that knows no deadlines, which is closed where an answer is late, makes no difference.
+// meanwhile, again and again.
 func TestShortLeaseBesideASlowLongOne(t *testing.T) {
 	t.Parallel()
-	t.Run("own pool", func(t *testing.T) {
-		t.Parallel()
-		testShortLeaseBesideASlowLongOne(t, func(proxy *faults.Proxy, o ClientOption) (*Client, error) {
-			return NewClient(proxy.Network, proxy.Address, "", o)
-		})
-	})
-	t.Run("no deadlines", func(t *testing.T) {
-		t.Parallel()
-		testShortLeaseBesideASlowLongOne(t, func(proxy *faults.Proxy, o ClientOption) (*Client, error) {
-			pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-				conn, err := redis.Dial(proxy.Network, proxy.Address)
-				return bareConn{conn}, err
-			}}
-			t.Cleanup(func() { _ = pool.Close() })
-			return NewClientPool(pool, o)
-		})
-	})
-}
-
-func testShortLeaseBesideASlowLongOne(t *testing.T, open func(*faults.Proxy, ClientOption) (*Client, error)) {
 	const short, long = 3 * time.Second, 10 * time.Second // an answer may take 1 s and 3.3 s
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(short/2))
 	tried := make(chan error, 100)
-	c, err := open(proxy, WithObserver(Observer{RenewDone: func(r RenewDone) {
+	c, err := NewClient(proxy.Network, proxy.Address, "", WithObserver(Observer{RenewDone: func(r RenewDone) {
 		if r.Key == "long" {
 			tried <- r.Err
 		}

@@ -143,18 +143,10 @@ func sendAll(conn redis.Conn, requests []request) error {
 }
 
 func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) outcome {
-	reply, err := receiveWithin(conn, max(time.Until(deadline), time.Millisecond))
+	reply, err := redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
 	o := newOutcome(sent, reply, err)
 	o.err = l.driver.orClosed(o.err)
 	return o
-}
-
-// receiveWithin takes an answer in; 0 is no limit. A connection of the user's may know no limits, or only its own.
-func receiveWithin(conn redis.Conn, limit time.Duration) (any, error) {
-	if _, ok := conn.(redis.ConnWithTimeout); ok {
-		return redis.ReceiveWithTimeout(conn, limit)
-	}
-	return conn.Receive()
 }
 
 // connect returns the connection, dialling it when there is none.
@@ -194,7 +186,7 @@ func (l *poolLink) subscribe(channel string, confirmed func(), message func(stri
 		return l.driver.orClosed(explain(err))
 	}
 	for timeout := l.driver.commandTimeout; ; timeout = 0 {
-		reply, err := receiveWithin(conn, timeout)
+		reply, err := redis.ReceiveWithTimeout(conn, timeout)
 		if err != nil {
 			return l.driver.orClosed(explain(err))
 		}

@@ -33,10 +33,6 @@ var (
 	// errUnsent is the error of a request that a connection took, and lost before it was written: the next one may take it.
 	errUnsent = fmt.Errorf("connection was lost before the request was sent: %w", io.EOF)
 
-	// errUnshared is the error of a connection of the user's that has limits of its own for each answer: one that waits
-	// for the answers of many cannot have any.
-	errUnshared = errors.New("connection cannot be shared")
-
 	errDialTimeout = fmt.Errorf("connecting takes too long: %w", os.ErrDeadlineExceeded)
 )
 
@@ -167,7 +163,7 @@ func (p *pipeline) dial(d *dialing) {
 	conn, err := p.driver.dial(ctx)
 	cancel()
 	if err == nil {
-		d.stream, d.err = newStream(p.driver, conn)
+		d.stream = newStream(p.driver, conn)
 	} else {
 		d.err = explain(err)
 	}

@@ -41,27 +41,6 @@ func TestSharedConnectionOfAUserPool(t *testing.T) {
 	require.Zero(t, pool.ActiveCount())
 }
 
-// Connections that have limits of their own for each answer cannot be shared: each call has one out of the pool.
-func TestConnectionsThatCannotBeShared(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	dials := 0
-	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
-		dials++
-		conn, err := redis.Dial(s.Network, s.Address)
-		return bareConn{conn}, err
-	}}
-	defer pool.Close() //nolint:errcheck // only to end its connections
-	c, err := NewClientPool(pool)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
-	sharing(c)
-	for range 3 {
-		require.NoError(t, c.driver.send(t.Context(), limits{}, echo("x")).err)
-	}
-	require.Equal(t, 2, dials)
-}
-
 // serveText runs a server that says the text to each connection after so many requests, and then ends it.
 func serveText(t testing.TB, text string, requests int) *redistest.Server {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -49,13 +49,9 @@ const (
 	slow = 5 * time.Millisecond
 )
 
-func newStream(d *poolDriver, conn redis.Conn) (*stream, error) {
-	if _, ok := conn.(redis.ConnWithTimeout); !ok {
-		_ = conn.Close()
-		return nil, errUnshared
-	}
+func newStream(d *poolDriver, conn redis.Conn) *stream {
 	now := time.Now()
-	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}, nil
+	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // send takes a request. It says no when the connection takes none any more; then nothing was sent.
@@ -170,7 +166,7 @@ func (s *stream) writeOn() {
 // served.
 func (s *stream) read() (calls []*call, err error) {
 	for {
-		reply, err := receiveWithin(s.conn, 0)
+		reply, err := redis.ReceiveWithTimeout(s.conn, 0)
 		if len(calls) == 0 {
 			calls = s.takeWritten()
 		}

@@ -14,8 +14,36 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// wrapped is a connection of the user's that can do the least.
-type wrapped struct{ redis.Conn }
+// wrapped is a connection of the user's that can do the least: it knows
+// timeouts, but no contexts.
+type wrapped struct{ redis.ConnWithTimeout }
+
+// tracing is what a wrapper that was written without a thought of timeouts
+// looks like.
+type tracing struct{ redis.Conn }
+
+// A pool whose connections know no timeouts is refused by the first call,
+// whether it takes one from the pool or shares one with others.
+func TestUserPoolWithoutTimeouts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		conn, err := redis.Dial(s.Network, s.Address)
+		return tracing{conn}, err
+	}}
+	defer pool.Close() //nolint:errcheck // only to end its connections
+	c, err := NewClientPool(pool)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for range 2 {
+		err := NewRedisLock("k", c).TryLock(t.Context())
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "pool: its connections do not implement redis.ConnWithTimeout")
+		require.False(t, IsRetryableErr(err))
+		sharing(c)
+	}
+	require.Empty(t, s.Do(t, "KEYS", "*"))
+}
 
 func TestUserPool(t *testing.T) {
 	t.Parallel()
@@ -26,7 +54,7 @@ func TestUserPool(t *testing.T) {
 		"DialContext": {DialContext: func(context.Context) (redis.Conn, error) { return dial() }},
 		"wrapped connections": {Dial: func() (redis.Conn, error) {
 			conn, err := dial()
-			return wrapped{conn}, err
+			return wrapped{conn.(redis.ConnWithTimeout)}, err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
