@@ -87,7 +87,6 @@ func TestTimedOutAcquireIsFreedWithinASecond(t *testing.T) {
 
 // A clean-up that overtakes the request which it is for, and is answered after it, is not the last one.
 func TestCleanUpOvertakesTheRequest(t *testing.T) {
-	t.Parallel()
 	s := newFaultServer(t)
 	var cells []cellRun
 	for _, op := range acquirers() {

@@ -94,7 +94,6 @@ func (c *cell) roundWithEndingContext(name int) string {
 
 // A deadline that comes while a connection is dialled is the end of the context, not a failure of the network.
 func TestDeadlineWhileDialling(t *testing.T) {
-	t.Parallel()
 	c := newCell(t, newFaultServer(t), WithMaxIdle(0)) // dials for each call
 	for i := range 1000 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%500)*time.Microsecond)

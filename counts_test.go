@@ -13,7 +13,6 @@ import (
 
 // With requests doubled, cut the first time, or with copies that come much later, levels are counted once, up and down.
 func TestLevelsCountOnce(t *testing.T) {
-	t.Parallel()
 	const depth, steps = 5, 150
 	s := newFaultServer(t)
 	nth := func(n int) faults.Match {

@@ -53,7 +53,6 @@ func (a *alarm) prompt() error {
 // The server is gone without a word: connections stay and are taken, and nothing comes back on any of them. Holds are lost when their
 // belief ends, callers return at their deadlines, and when the network is back the lock is free.
 func TestSilentNetwork(t *testing.T) {
-	t.Parallel()
 	const lease = 900 * time.Millisecond
 	s := newFaultServer(t)
 	var cells []cellRun

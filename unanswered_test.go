@@ -13,7 +13,6 @@ import (
 
 // A renewal that comes after the Unlock revives nothing.
 func TestRenewalAfterUnlock(t *testing.T) {
-	t.Parallel()
 	s := newFaultServer(t)
 	var cells []cellRun
 	for _, op := range renewers() {
@@ -38,7 +37,6 @@ func TestRenewalAfterUnlock(t *testing.T) {
 
 // Renewals that are executed but never answered do not lengthen the belief, although the key lives on.
 func TestUnansweredRenewalsEndInLoss(t *testing.T) {
-	t.Parallel()
 	const lease = 1800 * time.Millisecond
 	s := newFaultServer(t)
 	var cells []cellRun
@@ -96,7 +94,6 @@ func TestUnlockAfterTheEndOfContext(t *testing.T) {
 
 // Renewals share a connection: a batch of them that is cut in the middle, or comes and is answered byte by byte, costs no hold.
 func TestFaultsInABatchOfRenewals(t *testing.T) {
-	t.Parallel()
 	const lease, holds = 3 * time.Second, 20
 	s := newFaultServer(t)
 	renewals := faults.Script(renewScript.sha)
