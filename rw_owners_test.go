@@ -127,8 +127,7 @@ func TestRWLockOptions(t *testing.T) {
 	require.NoError(t, l.RUnlock(t.Context()))
 	requireRWGone(t, s, c, "k")
 
-	var none *RWLock
-	for _, broken := range []*RWLock{none, {}, NewRWLock("", c), NewRWLock("k", nil)} {
+	for _, broken := range []*RWLock{{}, NewRWLock("", c), NewRWLock("k", nil)} {
 		ctx := t.Context()
 		fn := func(context.Context) error { return nil }
 		r := broken.RLocker()
