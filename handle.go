@@ -63,32 +63,6 @@ func (h *handle) mistaken(ctx context.Context) error {
 // redisKey is where the lock is in Redis.
 func (h *handle) redisKey() string { return h.client.redisKey(h.key) }
 
-// hold acquires for callers that want the Hold.
-func (h *handle) hold(ctx context.Context, block bool, acquire acquiring) (Hold, error) {
-	got, err := h.call(ctx, block, acquire)
-	if err != nil {
-		return nil, err
-	}
-	return got, nil
-}
-
-// do runs fn between lock and unlock.
-func (h *handle) do(ctx context.Context, block bool, fn func(context.Context) error,
-	lock acquiring, unlock func(*level) error,
-) (err error) {
-	if fn == nil {
-		return wrap("lock", h.key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
-	}
-	got, err := h.call(ctx, block, lock)
-	if err != nil {
-		return err
-	}
-	defer func() { err = h.after(err, unlock(got), got) }()
-	ctx, cancel := got.work(ctx)
-	defer cancel(ErrNotHeld)
-	return fn(ctx)
-}
-
 // after is the result of Do: fn's error as it is, joined with the end of a hold that ended before its time.
 func (h *handle) after(err, unlocked error, got *level) error {
 	if lost := got.foundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel

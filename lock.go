@@ -35,7 +35,7 @@ var (
 // the next Lock of this object is granted. Unlock without a matching Lock is a mistake that may end the hold
 // of another goroutine; [Hold] and Do cannot make it.
 type RedisLock struct {
-	handle
+	base
 	shared
 }
 
@@ -46,80 +46,23 @@ const plainOptions = ^(optOwner | optMaxLease)
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
-	l := &RedisLock{handle: newHandle(key, client, opts, plainOptions)}
-	l.settings.kind = kindPlain
+	h := newHandle(key, client, opts, plainOptions)
+	h.settings.kind = kindPlain
+	return newRedisLock(h)
+}
+
+func newRedisLock(h handle) *RedisLock {
+	l := &RedisLock{base: base{handle: h}}
+	l.how = l
 	return l
 }
 
-// Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
-func (l *RedisLock) Validate() error { return l.validate() }
-
-// Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. Its errors are
-// in the table of outcomes of the package's documentation.
-func (l *RedisLock) Lock(ctx context.Context) error {
-	_, err := l.call(ctx, l.settings.block, l.lock)
-	return err
-}
-
-// TryLock takes the lock in one attempt, also with [WithBlock].
-func (l *RedisLock) TryLock(ctx context.Context) error {
-	_, err := l.call(ctx, false, l.lock)
-	return err
-}
-
-// Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors.
-func (l *RedisLock) Unlock(ctx context.Context) error {
-	if err := l.mistaken(ctx); err != nil {
-		return wrap("unlock", l.key, err)
-	}
-	l.mu.Lock()
-	h := l.held
-	l.mu.Unlock()
-	return wrap("unlock", l.key, l.unlock(h))
-}
-
-// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
-// hold, see [HoldFromContext].
-//
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
-// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
-// unlocked.
-func (l *RedisLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
-}
-
-// TryDo is Do with one attempt to get the lock.
-func (l *RedisLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, false, fn, l.lock, l.unlock)
-}
-
-// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
-// compete, and it is the hold that is unlocked.
-func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, l.settings.block, l.acquire)
-}
-
-// TryAcquire is TryLock for callers that want the [Hold].
-func (l *RedisLock) TryAcquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, false, l.acquire)
-}
-
-func (l *RedisLock) lock(ctx context.Context, block bool) (*level, error) {
+func (l *RedisLock) take(ctx context.Context, block, lasting bool) (*level, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
 	}
-	defer w.cancel()
-	return l.lockBy(w, l.compete)
-}
-
-func (l *RedisLock) acquire(ctx context.Context, block bool) (*level, error) {
-	w, err := l.wait(ctx, block)
-	if err != nil {
-		return nil, err
-	}
-	defer w.cancel()
-	return l.compete(w)
+	return l.takeBy(w, lasting, l.compete)
 }
 
 // wait begins a call, unless it cannot begin or would wait for itself.

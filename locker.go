@@ -46,8 +46,8 @@ func (l *locker) TryLock(ctx context.Context, key string) (Hold, error) {
 func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error) {
 	var m mistakes
 	checkKey(&m, key)
-	lock := &RedisLock{handle: handle{key: key, client: l.client, settings: l.settings, mistake: m.err()}}
-	return lock.hold(ctx, block, lock.acquire)
+	lock := newRedisLock(handle{key: key, client: l.client, settings: l.settings, mistake: m.err()})
+	return lock.hold(ctx, block)
 }
 
 // String says what it is without the name that it was checked with.

@@ -34,9 +34,13 @@ import (
 // each key by itself. Its fencing token is higher than those of all holds of
 // any of the keys before it.
 //
+// [ErrLockAcquiredByOthers] and [ErrKeyConflict] name the first key that they
+// are about. Unlock returns [ErrLockLost] if any key was lost, otherwise
+// [ErrUnconfirmed] if any release was not confirmed.
+//
 // It may be shared by goroutines, as a RedisLock may.
 type MultiLock struct {
-	handle
+	base
 	shared
 
 	keys        []string // sorted, each once
@@ -67,81 +71,19 @@ func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock 
 		checkKey(&m, key)
 	}
 	l.handle = newHandleWith(m, strings.Join(l.keys, ","), client, opts, multiOptions)
-	l.settings.kind = kindMulti
+	l.how, l.settings.kind = l, kindMulti
 	l.whole, l.part = l.settings.split()
 	l.place = l.part
 	l.place.minHold, l.place.fencing, l.place.replicas = 0, false, 0 // one key alone is never held by the user
 	return l
 }
 
-// Validate reports all mistakes in the keys and the options, in an error that matches [ErrInvalid].
-func (l *MultiLock) Validate() error { return l.validate() }
-
-// Lock takes all keys: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. [ErrLockAcquiredByOthers]
-// and [ErrKeyConflict] name the first key that they are about. Its errors are in the table of outcomes of the package's
-// documentation.
-func (l *MultiLock) Lock(ctx context.Context) error {
-	_, err := l.call(ctx, l.settings.block, l.lock)
-	return err
-}
-
-// TryLock takes all keys in one attempt, also with [WithBlock].
-func (l *MultiLock) TryLock(ctx context.Context) error {
-	_, err := l.call(ctx, false, l.lock)
-	return err
-}
-
-// Unlock gives back what Lock or TryLock of this object got. See [Hold] for its errors: [ErrLockLost] when any key was
-// lost, else [ErrUnconfirmed] when any release was not confirmed.
-func (l *MultiLock) Unlock(ctx context.Context) error {
-	if err := l.mistaken(ctx); err != nil {
-		return wrap("unlock", l.key, err)
-	}
-	return wrap("unlock", l.key, l.unlock(l.current()))
-}
-
-// Do runs fn while holding all keys. Its context ends with ctx and when the hold is lost, and carries the hold, see
-// [HoldFromContext].
-//
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
-// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the keys are
-// unlocked.
-func (l *MultiLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
-}
-
-// TryDo is Do with one attempt to get the keys.
-func (l *MultiLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, false, fn, l.lock, l.unlock)
-}
-
-// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
-// compete, and it is the hold that is unlocked.
-func (l *MultiLock) Acquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, l.settings.block, l.acquire)
-}
-
-// TryAcquire is TryLock for callers that want the [Hold].
-func (l *MultiLock) TryAcquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, false, l.acquire)
-}
-
-func (l *MultiLock) lock(ctx context.Context, block bool) (*level, error) {
+func (l *MultiLock) take(ctx context.Context, block, lasting bool) (*level, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
 	}
-	defer w.cancel()
-	return l.lockBy(w, l.compete)
-}
-
-func (l *MultiLock) acquire(ctx context.Context, block bool) (*level, error) {
-	w, err := l.wait(ctx, block)
-	if err != nil {
-		return nil, err
-	}
-	defer w.cancel()
-	return l.compete(w)
+	return l.takeBy(w, lasting, l.compete)
 }
 
 // wait begins a call, unless it cannot begin or would wait for itself.

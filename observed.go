@@ -22,18 +22,15 @@ func (k lockKind) String() string {
 	return [...]string{"plain", "reentrant", "read", "write", "multi", "quorum"}[k]
 }
 
-// acquiring is a call that acquires.
-type acquiring func(ctx context.Context, block bool) (*level, error)
-
-// call makes a call that acquires, and tells the observer of it.
-func (h *handle) call(ctx context.Context, block bool, acquire acquiring) (*level, error) {
-	o, start := h.observer(), LockStart{h.key, h.settings.kind.String(), block}
+// call acquires the lock and notifies the observer.
+func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
+	o, start := b.observer(), LockStart{b.key, b.settings.kind.String(), block}
 	began, seen := time.Now(), orEmpty(ctx)
 	if o.LockStart != nil {
 		o.LockStart(seen, start)
 	}
-	got, err := acquire(ctx, block)
-	err = wrap("lock", h.key, err)
+	got, err := b.take(ctx, block, lasting)
+	err = wrap("lock", b.key, err)
 	if o.LockDone != nil {
 		o.LockDone(seen, LockDone{start, began, err})
 	}

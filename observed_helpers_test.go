@@ -107,14 +107,12 @@ func (w *witness) ended() HoldDone {
 
 // holdersOf are the calls of a lock that return a Hold.
 func holdersOf(lock Mutex) []func(context.Context) (Hold, error) {
-	switch l := lock.(type) {
-	case interface {
+	l, ok := lock.(interface {
 		Acquire(context.Context) (Hold, error)
 		TryAcquire(context.Context) (Hold, error)
-	}:
-		return []func(context.Context) (Hold, error){l.Acquire, l.TryAcquire}
-	case *readLocker:
-		return []func(context.Context) (Hold, error){l.lock.RAcquire, l.lock.TryRAcquire}
+	})
+	if !ok {
+		return nil
 	}
-	return nil
+	return []func(context.Context) (Hold, error){l.Acquire, l.TryAcquire}
 }

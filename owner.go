@@ -79,9 +79,6 @@ func (l *handle) ownerID(ctx context.Context, kind byte) (string, error) {
 
 // unlockNewest ends the level that pick chooses of those that the caller's owner has.
 func (l *handle) unlockNewest(ctx context.Context, kind byte, pick func(*lease) *level) error {
-	if err := l.mistaken(ctx); err != nil {
-		return err
-	}
 	id, err := l.ownerID(ctx, kind)
 	if err != nil {
 		return err

@@ -33,9 +33,19 @@ import (
 // tell it asks again after the poll interval, and up to a fifth of that more; while others have nodes, but no hold has a
 // quorum, after the poll interval, give or take a half.
 //
+// Lock returns [ErrLockAcquiredByOthers] if a quorum of the nodes has answered
+// and others hold so many that none is left. It returns [ErrQuorum] if too few
+// nodes have answered. That error also matches what was wrong with each of the
+// others, in a [*NodeError].
+//
+// Unlock releases all nodes. It returns when a quorum has confirmed that, 10ms
+// later at most; slower nodes go on in the background. It returns [ErrLockLost]
+// if fewer nodes than a quorum had the lock, and [ErrUnconfirmed] if too few
+// have answered.
+//
 // It is neither reentrant nor fair. It may be shared by goroutines, as a RedisLock may.
 type RedLock struct {
-	handle
+	base
 	shared
 
 	clients     []*Client
@@ -67,7 +77,7 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 		first = clients[0]
 	}
 	l.handle = newHandleWith(m, key, first, opts, redOptions)
-	l.settings.kind = kindQuorum
+	l.how, l.settings.kind = l, kindQuorum
 	l.whole, l.part = l.settings.split()
 	return l
 }
@@ -81,76 +91,12 @@ func checkNodes(m *mistakes, clients []*Client) {
 	}
 }
 
-// Validate reports all mistakes in the key, the clients and the options, in an error that matches [ErrInvalid].
-func (l *RedLock) Validate() error { return l.validate() }
-
-// Lock takes the lock: in one attempt, or with [WithBlock] as soon as it can, until ctx ends. It fails with
-// [ErrLockAcquiredByOthers] when a quorum of the nodes has answered and others hold so many that none is left, and with
-// [ErrQuorum] when too few have answered; that matches what was wrong with the others too, each of them in a [*NodeError].
-// Its other errors are in the table of outcomes of the package's documentation.
-func (l *RedLock) Lock(ctx context.Context) error {
-	_, err := l.call(ctx, l.settings.block, l.lock)
-	return err
-}
-
-// TryLock takes the lock in one attempt, also with [WithBlock].
-func (l *RedLock) TryLock(ctx context.Context) error {
-	_, err := l.call(ctx, false, l.lock)
-	return err
-}
-
-// Unlock gives back what Lock or TryLock of this object got, on all nodes. It returns when a quorum has confirmed that,
-// 10ms later at most; slower ones go on in the background. See [Hold] for its errors: [ErrLockLost] when fewer nodes than a quorum had
-// the lock, [ErrUnconfirmed] when too few have answered.
-func (l *RedLock) Unlock(ctx context.Context) error {
-	if err := l.mistaken(ctx); err != nil {
-		return wrap("unlock", l.key, err)
-	}
-	return wrap("unlock", l.key, l.unlock(l.current()))
-}
-
-// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
-// hold, see [HoldFromContext].
-//
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
-// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
-// unlocked.
-func (l *RedLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, l.settings.block, fn, l.lock, l.unlock)
-}
-
-// TryDo is Do with one attempt to get the lock.
-func (l *RedLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, false, fn, l.lock, l.unlock)
-}
-
-// Acquire is Lock for callers that want the [Hold]. It leaves nothing in the object: goroutines that share it
-// compete, and it is the hold that is unlocked.
-func (l *RedLock) Acquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, l.settings.block, l.acquire)
-}
-
-// TryAcquire is TryLock for callers that want the [Hold].
-func (l *RedLock) TryAcquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, false, l.acquire)
-}
-
-func (l *RedLock) lock(ctx context.Context, block bool) (*level, error) {
+func (l *RedLock) take(ctx context.Context, block, lasting bool) (*level, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
 	}
-	defer w.cancel()
-	return l.lockBy(w, l.compete)
-}
-
-func (l *RedLock) acquire(ctx context.Context, block bool) (*level, error) {
-	w, err := l.wait(ctx, block)
-	if err != nil {
-		return nil, err
-	}
-	defer w.cancel()
-	return l.compete(w)
+	return l.takeBy(w, lasting, l.compete)
 }
 
 func (l *RedLock) compete(w *wait) (*level, error) {

@@ -15,8 +15,11 @@ import (
 // hold belongs to the owner, not to the object: packages of one program that each make their own object of
 // the same name and client share it. It ends with the Unlock of the outermost level; a level that is unlocked
 // neither frees nor shortens what is around it.
+//
+// A Lock inside a hold that was lost returns [ErrLockLost] until the hold's
+// outermost Unlock.
 type ReentrantLock struct {
-	handle
+	base
 }
 
 const reentrantOptions = ^optMaxLease
@@ -27,56 +30,10 @@ const reentrantOptions = ^optMaxLease
 // By default Lock makes one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
-	l := &ReentrantLock{handle: newHandle(key, client, opts, reentrantOptions)}
+	l := &ReentrantLock{base{handle: newHandle(key, client, opts, reentrantOptions)}}
+	l.how = l
 	l.settings.reentrant, l.settings.kind = true, kindReentrant
 	return l
-}
-
-// Validate reports all mistakes in the key and the options, in an error that matches [ErrInvalid].
-func (l *ReentrantLock) Validate() error { return l.validate() }
-
-// Lock takes the lock, or goes one level deeper: in one attempt, or with [WithBlock] as soon as it can, until
-// ctx ends. A level inside a hold that was lost is [ErrLockLost], until the hold's outermost Unlock.
-func (l *ReentrantLock) Lock(ctx context.Context) error {
-	_, err := l.call(ctx, l.settings.block, l.acquire)
-	return err
-}
-
-// TryLock takes the lock, or goes one level deeper, in one attempt, also with [WithBlock].
-func (l *ReentrantLock) TryLock(ctx context.Context) error {
-	_, err := l.call(ctx, false, l.acquire)
-	return err
-}
-
-// Unlock leaves the owner's newest level, whichever object of this name and client took it; [ErrNotHeld] when
-// the owner has none. See [Hold] for its other errors.
-func (l *ReentrantLock) Unlock(ctx context.Context) error {
-	return wrap("unlock", l.key, l.unlockNewest(ctx, reentrantKind, (*lease).newest))
-}
-
-// Do runs fn while holding the lock. Its context ends with ctx and when the hold is lost, and carries the
-// hold: goroutines that use it share the owner.
-//
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost]
-// when the hold was lost before the end. A release that is not confirmed is logged. If fn panics, the lock is
-// unlocked.
-func (l *ReentrantLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, l.settings.block, fn, l.acquire, (*level).unlock)
-}
-
-// TryDo is Do with one attempt to get the lock.
-func (l *ReentrantLock) TryDo(ctx context.Context, fn func(context.Context) error) error {
-	return l.do(ctx, false, fn, l.acquire, (*level).unlock)
-}
-
-// Acquire is Lock for callers that want the [Hold], here one level.
-func (l *ReentrantLock) Acquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, l.settings.block, l.acquire)
-}
-
-// TryAcquire is TryLock for callers that want the [Hold], here one level.
-func (l *ReentrantLock) TryAcquire(ctx context.Context) (Hold, error) {
-	return l.hold(ctx, false, l.acquire)
 }
 
 // HoldCount returns how many levels the caller holds, by this client: 0 when it holds none, or has lost them. It asks nobody,
@@ -104,7 +61,15 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	return o.lease.live
 }
 
-func (l *ReentrantLock) acquire(ctx context.Context, block bool) (*level, error) {
+// release leaves the owner's newest level.
+func (l *ReentrantLock) release(ctx context.Context) error {
+	return l.unlockNewest(ctx, reentrantKind, (*lease).newest)
+}
+
+func (l *ReentrantLock) unlock(h *level) error { return h.unlock() }
+
+// take acquires the lock or goes one level deeper, in either case for the owner.
+func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,9 @@
 package relock
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // shared is a lock object as its goroutines share it: taken from Lock to the matching Unlock, also when the hold is lost
 // in between.
@@ -8,6 +11,16 @@ type shared struct {
 	mu    sync.Mutex
 	held  *level        // by Lock, until the matching Unlock
 	freed chan struct{} // closed then; nil while nobody waits for it
+}
+
+// takeBy ends a call that was begun: compete acquires the key, for the object if
+// the hold is to last until release.
+func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*level, error)) (*level, error) {
+	defer w.cancel()
+	if lasting {
+		return o.lockBy(w, compete)
+	}
+	return compete(w)
 }
 
 // lockBy takes the key by compete, and then the object for its user. All who wait do so for the key: the object is free
@@ -81,6 +94,9 @@ func (o *shared) unlock(h *level) error {
 	o.mu.Unlock()
 	return h.unlock()
 }
+
+// release ends the object's hold.
+func (o *shared) release(context.Context) error { return o.unlock(o.current()) }
 
 // current is the object's hold, or nil.
 func (o *shared) current() *level {

@@ -138,9 +138,9 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "Unlock: refused under a context that has ended",
-		file: "lock.go",
-		old:  "\th := l.held\n",
-		new:  "\th := l.held\n\tif ctx.Err() != nil {\n\t\th = nil\n\t}\n",
+		file: "shared.go",
+		old:  "release(context.Context) error { return o.unlock(o.current()) }",
+		new:  "release(ctx context.Context) error { return o.unlock(map[bool]*level{true: o.current()}[ctx.Err() == nil]) }",
 		test: "TestUnlockWithEndedContext",
 	},
 	{

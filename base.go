@@ -1,0 +1,110 @@
+package relock
+
+import (
+	"context"
+	"fmt"
+)
+
+// base has the methods that all kinds of lock share, over what a kind does in
+// its own way.
+type base struct {
+	handle
+	how locking // nil if the lock was not made by its constructor
+}
+
+// locking is how a kind acquires and releases.
+type locking interface {
+	// take acquires the lock. For Lock and Do, lasting is true: the hold is that
+	// of the object or the owner until release.
+	take(ctx context.Context, block, lasting bool) (*level, error)
+	// release ends what a lasting take of the caller acquired last.
+	release(ctx context.Context) error
+	// unlock ends what a lasting take returned.
+	unlock(h *level) error
+}
+
+// Validate returns all mistakes in the lock's arguments and options in one
+// error, which matches [ErrInvalid].
+func (b *base) Validate() error { return b.validate() }
+
+// Lock acquires the lock: in one attempt, or with [WithBlock] as soon as it
+// can, until ctx is cancelled. Its errors are in the table of outcomes of the
+// package's documentation.
+func (b *base) Lock(ctx context.Context) error {
+	_, err := b.call(ctx, b.settings.block, true)
+	return err
+}
+
+// TryLock acquires the lock in one attempt, also with [WithBlock].
+func (b *base) TryLock(ctx context.Context) error {
+	_, err := b.call(ctx, false, true)
+	return err
+}
+
+// Unlock ends what Lock or TryLock acquired. A non-reentrant lock releases the
+// hold of this object. A reentrant one leaves the owner's newest level,
+// whichever object of this name and client acquired it. It returns [ErrNotHeld]
+// if there is none. See [Hold] for its other errors.
+func (b *base) Unlock(ctx context.Context) error {
+	if err := b.mistaken(ctx); err != nil {
+		return wrap("unlock", b.key, err)
+	}
+	return wrap("unlock", b.key, b.how.release(ctx))
+}
+
+// Do runs fn while holding the lock. The context of fn is cancelled with ctx
+// and when the hold is lost. It carries the hold, see [HoldFromContext].
+//
+// If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
+// fn's own, joined with [ErrLockLost] if the hold was lost before the end. A
+// release that is not confirmed is logged. If fn panics, the lock is unlocked.
+func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
+	return b.do(ctx, b.settings.block, fn)
+}
+
+// TryDo is Do with one attempt to acquire the lock.
+func (b *base) TryDo(ctx context.Context, fn func(context.Context) error) error {
+	return b.do(ctx, false, fn)
+}
+
+// Acquire is Lock for callers that want the [Hold]: of a reentrant lock one
+// level. It leaves nothing in the object. Goroutines that share a non-reentrant
+// one compete, and it is the hold that is unlocked.
+func (b *base) Acquire(ctx context.Context) (Hold, error) {
+	return b.hold(ctx, b.settings.block)
+}
+
+// TryAcquire is TryLock for callers that want the [Hold].
+func (b *base) TryAcquire(ctx context.Context) (Hold, error) { return b.hold(ctx, false) }
+
+// hold acquires for callers that want the Hold.
+func (b *base) hold(ctx context.Context, block bool) (Hold, error) {
+	got, err := b.call(ctx, block, false)
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// do runs fn between Lock and Unlock.
+func (b *base) do(ctx context.Context, block bool, fn func(context.Context) error) (err error) {
+	if fn == nil {
+		return wrap("lock", b.key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
+	}
+	got, err := b.call(ctx, block, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = b.after(err, b.how.unlock(got), got) }()
+	ctx, cancel := got.work(ctx)
+	defer cancel(ErrNotHeld)
+	return fn(ctx)
+}
+
+// take acquires in the way of the kind.
+func (b *base) take(ctx context.Context, block, lasting bool) (*level, error) {
+	if b.how == nil {
+		return nil, errNotMade
+	}
+	return b.how.take(ctx, block, lasting)
+}
