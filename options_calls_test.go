@@ -58,23 +58,19 @@ func TestMistakenLock(t *testing.T) {
 
 func TestLockWithoutAClient(t *testing.T) {
 	t.Parallel()
-	var noPlain *RedisLock
-	var noReentrant *ReentrantLock
 	for name, calls := range map[string]map[string]func(context.Context) error{
 		"nil client":            firstCalls(NewRedisLock("k", nil, WithBlock())),
 		"nil client, reentrant": firstCalls(NewReentrantLock("k", nil, WithBlock())),
 		"zero client":           firstCalls(NewRedisLock("k", &Client{})),
 		"zero lock":             firstCalls(&RedisLock{}),
 		"zero reentrant":        firstCalls(&ReentrantLock{}),
-		"nil":                   firstCalls(noPlain),
-		"nil reentrant":         firstCalls(noReentrant),
 	} {
 		for call, f := range calls {
 			require.ErrorIs(t, f(t.Context()), ErrInvalid, "%s: %s", name, call)
 		}
 	}
 	for _, l := range []interface{ Validate() error }{
-		NewRedisLock("k", nil), NewReentrantLock("k", &Client{}), &RedisLock{}, &ReentrantLock{}, noPlain, noReentrant,
+		NewRedisLock("k", nil), NewReentrantLock("k", &Client{}), &RedisLock{}, &ReentrantLock{},
 	} {
 		require.ErrorIs(t, l.Validate(), ErrInvalid)
 	}
