@@ -37,7 +37,7 @@ func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n in
 			defer func() { <-gate }()
 			results <- result{one.n, f(one.hold)}
 		}
-		if !one.hold.lease.client.tasks.start(run) {
+		if !one.hold.lease.client.tasks.Start(run) {
 			run() // at an end already
 		}
 	}

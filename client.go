@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/suspend"
+	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
@@ -27,7 +28,7 @@ type Client struct {
 	beliefs  *beliefs
 	vigil    *vigil
 	logger   *slog.Logger
-	tasks    *tasks
+	tasks    *tasks.Group
 
 	apart atomic.Bool // the server takes one key at a time, see MultiLock
 
@@ -118,7 +119,7 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 		return nil, wrap("new client", "", err)
 	}
 	client := &Client{
-		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks{},
+		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks.Group{},
 		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
 		replicators: map[confirmation]*worker{}, reasonLimit: noticeLimit,
 	}
@@ -299,7 +300,7 @@ func (c *Client) close() error {
 	c.cleaner.link.close()
 	c.queue.close()
 	err := c.driver.close()
-	c.tasks.wait()
+	c.tasks.WaitFor(closeWait)
 	for _, t := range c.cleaner.unfinished() {
 		if job := t.(*cleanup); !job.quiet {
 			c.logger.Warn("relock: closed before a release was confirmed", "key", job.key)

@@ -46,7 +46,7 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	sent := time.Now()
 	deadline := sent.Add(min(below(d.commandTimeout, limit)+waitsOf(requests), limit))
 	answers := make(chan []outcome, 1)
-	started := d.tasks.start(func() {
+	started := d.tasks.Start(func() {
 		outcomes := l.roundTrip(conn, nil, sent, deadline, requests)
 		d.putBack(conn)
 		if outcomes[len(outcomes)-1].broke() || hasReadOnly(outcomes) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/tasks"
 )
 
 // driver is what the engine needs of a Redis client.
@@ -85,7 +87,7 @@ type poolDriver struct {
 	commandTimeout time.Duration
 	start          time.Time    // what broken counts from
 	broken         atomic.Int64 // ns after start of the last connection that broke; idle ones older than that are not used again
-	tasks          tasks
+	tasks          tasks.Group
 }
 
 func newPoolDriver(c *clientConfig) *poolDriver {
@@ -176,7 +178,7 @@ func (d *poolDriver) call(ctx context.Context, limit limits, r request) outcome 
 // callBeside runs a command on a goroutine, where a caller could not leave it otherwise.
 func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) outcome {
 	c := newCall()
-	started := d.tasks.start(func() {
+	started := d.tasks.Start(func() {
 		defer close(c.done)
 		c.outcome = d.run(ctx, limit, c, r)
 	})
@@ -254,7 +256,7 @@ func (d *poolDriver) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
 // connection back.
 func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duration) outcome {
 	c := newCall()
-	started := d.tasks.start(func() {
+	started := d.tasks.Start(func() {
 		defer close(c.done)
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
 		d.putBack(conn)
@@ -324,6 +326,11 @@ func (d *poolDriver) orClosed(err error) error {
 	return err
 }
 
+// closeWait is how long close waits for goroutines. They end at once when their
+// connections are cut. Only code of the user's can keep one longer: a Dial
+// without a context, in a pool of their own.
+const closeWait = 40 * time.Millisecond
+
 func (d *poolDriver) close() error {
 	d.end()
 	var err error
@@ -331,7 +338,7 @@ func (d *poolDriver) close() error {
 		d.sockets.close()
 		err = d.pool.Close()
 	}
-	d.tasks.wait()
+	d.tasks.WaitFor(closeWait)
 	return err
 }
 

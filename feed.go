@@ -36,7 +36,7 @@ const (
 // there.
 func (f *feed) start() {
 	if !f.started {
-		f.started = f.queue.client.tasks.start(f.run)
+		f.started = f.queue.client.tasks.Start(f.run)
 	}
 }
 

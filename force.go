@@ -55,7 +55,7 @@ const forcedMark = "forced:"
 func (c *Client) forced(hold, redisKey string) {
 	for _, l := range c.allLeases() {
 		if at, id := l.stored(); at == redisKey && id == hold {
-			c.tasks.start(func() {
+			c.tasks.Start(func() {
 				if err := l.notice(); err != nil {
 					l.lose(err)
 				}

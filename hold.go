@@ -299,7 +299,7 @@ func (h *level) expire() {
 	l.live--
 	l.mu.Unlock()
 	h.seen.report(wrap("hold", l.key, errMaxHold))
-	l.client.tasks.start(l.adjust)
+	l.client.tasks.Start(l.adjust)
 }
 
 // adjust tells the server how many levels are left, in the background.

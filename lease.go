@@ -197,7 +197,7 @@ func (l *lease) cleanup(d doubt) *cleanup {
 // endWithNotice is what follows when a release in the background finds that the lease is not ours.
 func (l *lease) endWithNotice() {
 	l.endWithin(l.client.reasonLimit) // whatever the task waits for
-	l.client.tasks.start(func() { _ = l.refused() })
+	l.client.tasks.Start(func() { _ = l.refused() })
 }
 
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put

@@ -224,7 +224,7 @@ func (l *poolLink) drop(conn redis.Conn) {
 	}
 	l.mu.Unlock()
 	cut := func() { _ = conn.Close() }
-	if !l.driver.tasks.start(cut) {
+	if !l.driver.tasks.Start(cut) {
 		cut()
 	}
 }

@@ -23,7 +23,7 @@ func (l *poolLink) open(limit time.Duration) *opening {
 		return l.opening
 	}
 	o := &opening{begun: time.Now(), done: make(chan struct{})}
-	if !l.driver.tasks.start(func() { l.dial(o, limit) }) {
+	if !l.driver.tasks.Start(func() { l.dial(o, limit) }) {
 		o.err = ErrClosed
 		close(o.done)
 		return o

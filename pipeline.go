@@ -149,7 +149,7 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 	}
 	if p.dialing == nil {
 		d := &dialing{done: make(chan struct{})}
-		if !p.driver.tasks.start(func() { p.dial(d) }) {
+		if !p.driver.tasks.Start(func() { p.dial(d) }) {
 			return nil, nil, ErrClosed
 		}
 		p.dialing = d

@@ -174,7 +174,7 @@ func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan
 		raised <- vote{node: node}
 		return
 	}
-	started := c.tasks.start(func() {
+	started := c.tasks.Start(func() {
 		err := c.raise(ctx, &l.part, c.redisKey(l.key), token)
 		if errors.Is(err, errLeft) {
 			err = errTimeout

@@ -140,7 +140,7 @@ func (s *stream) put(batch []entry, sent time.Time) error {
 func (s *stream) run() {
 	stop := context.AfterFunc(s.driver.life, func() { s.cut(ErrClosed) })
 	defer stop()
-	if s.driver.tasks.start(s.writeOn) {
+	if s.driver.tasks.Start(s.writeOn) {
 		s.fail(s.read())
 	} else {
 		s.fail(nil, ErrClosed)
@@ -257,7 +257,7 @@ func (s *stream) usable(idle, age time.Duration) bool {
 	served, usable := s.isServed(), !s.over
 	s.mu.Unlock()
 	if served {
-		s.driver.tasks.start(func() { s.cut(errStale) }) // beside, as a caller is waiting
+		s.driver.tasks.Start(func() { s.cut(errStale) }) // beside, as a caller is waiting
 	}
 	return usable
 }

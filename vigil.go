@@ -61,7 +61,7 @@ func (v *vigil) since(then, now time.Time) bool {
 
 // start begins to look now and then, with the first hold.
 func (v *vigil) start() {
-	v.once.Do(func() { v.client.tasks.start(v.run) }) // refused for good by Close alone
+	v.once.Do(func() { v.client.tasks.Start(v.run) }) // refused for good by Close alone
 }
 
 func (v *vigil) run() {

@@ -29,7 +29,7 @@ func (r *round) start(node int) {
 		r.votes <- vote{node: node, err: errTimeout}
 		return
 	}
-	started := r.lock.clients[node].tasks.start(func() {
+	started := r.lock.clients[node].tasks.Start(func() {
 		v := r.ask(node)
 		r.asking[node].Store(false)
 		r.votes <- v

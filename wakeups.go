@@ -30,7 +30,7 @@ func (q *queue) admit(u *wakeups, deliver func()) bool {
 		return true
 	}
 	if !u.due {
-		u.due = q.client.tasks.start(func() { q.deliverLater(u, pause, deliver) })
+		u.due = q.client.tasks.Start(func() { q.deliverLater(u, pause, deliver) })
 	}
 	return false
 }

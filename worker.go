@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/tasks"
 )
 
 // maxBatch is how many jobs share a pipeline.
@@ -17,7 +19,7 @@ const minLimit = 100 * time.Millisecond
 // when it has none. One goroutine, started with the first job.
 type worker struct {
 	link  link
-	tasks *tasks
+	tasks *tasks.Group
 	done  <-chan struct{} // of the client
 	ahead time.Duration   // jobs may go along so much too early
 
@@ -32,7 +34,7 @@ type worker struct {
 	wake    chan struct{}
 }
 
-func newWorker(d driver, t *tasks, done <-chan struct{}) *worker {
+func newWorker(d driver, t *tasks.Group, done <-chan struct{}) *worker {
 	return &worker{link: d.link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 }
 
@@ -51,7 +53,7 @@ func (w *worker) plan(j *job, at time.Time, onlySooner bool) {
 	}
 	w.count(j, limit)
 	if !w.started {
-		w.started = w.tasks.start(w.run)
+		w.started = w.tasks.Start(w.run)
 	}
 	w.put(j, at)
 	if at.Before(w.until) {

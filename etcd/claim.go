@@ -96,7 +96,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 	var resp *clientv3.TxnResponse
 	var err error
 	done := make(chan struct{})
-	ok := l.tasks.start(func() {
+	ok := l.tasks.Start(func() {
 		defer close(done)
 		resp, err = c.commit(r)
 		if !state.CompareAndSwap(underWay, answered) {

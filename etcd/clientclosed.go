@@ -16,7 +16,7 @@ var errClientClosed = fmt.Errorf("%w: the etcd client was closed", relock.ErrClo
 // request through a closed connection until the request's own limit, and says
 // then that there was no answer.
 func (l *Locker) followClient() {
-	l.unfollow = context.AfterFunc(l.client.Ctx(), func() { l.tasks.start(l.closeWithClient) })
+	l.unfollow = context.AfterFunc(l.client.Ctx(), func() { l.tasks.Start(l.closeWithClient) })
 }
 
 // closeWithClient waits for the connection. A client whose own context was

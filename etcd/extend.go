@@ -32,7 +32,7 @@ func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	to.period = s.period // as often as before, so that a key which somebody deletes is missed as soon
-	l.tasks.start(to.keep)
+	l.tasks.Start(to.keep)
 	return g.move(ctx, s, to)
 }
 

@@ -28,7 +28,7 @@ func (l *Locker) join(ctx context.Context) (*session, error) {
 	o := l.opening
 	if o == nil {
 		o = &opening{done: make(chan struct{})}
-		if !l.tasks.start(func() { l.openFor(o) }) {
+		if !l.tasks.Start(func() { l.openFor(o) }) {
 			l.mu.Unlock()
 			return nil, l.closed()
 		}
@@ -57,7 +57,7 @@ func (l *Locker) openFor(o *opening) {
 	l.mu.Unlock()
 	close(o.done)
 	if s != nil {
-		l.tasks.start(l.warnOfOldServers)
+		l.tasks.Start(l.warnOfOldServers)
 		s.keep()
 	}
 }

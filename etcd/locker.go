@@ -13,6 +13,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/suspend"
+	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Locker gives locks in etcd by name. It has one lease, granted with its first lock and kept alive until [Locker.Close],
@@ -25,7 +26,7 @@ type Locker struct {
 	logger  *slog.Logger
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
-	tasks   tasks
+	tasks   tasks.Group
 	old     sync.Once // says that a server is too old
 	closing sync.Once
 
@@ -120,7 +121,7 @@ func (l *Locker) close() error {
 		l.vigil.Stop()
 	}
 	l.mu.Unlock()
-	l.tasks.wait()
+	l.tasks.Wait()
 	return l.revokeAll(leases)
 }
 

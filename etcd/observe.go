@@ -70,7 +70,7 @@ func (h *level) tellLossLocked(why error) {
 		h.told.ended = now
 		return
 	}
-	h.grant.locker.tasks.start(func() { h.tellEnd(now, wrap("hold", h.grant.name, why)) }) // Close waits for it
+	h.grant.locker.tasks.Start(func() { h.tellEnd(now, wrap("hold", h.grant.name, why)) }) // Close waits for it
 }
 
 // tellEnd is called once for each level.

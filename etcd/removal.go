@@ -116,7 +116,7 @@ func (r *removal) finish(removed bool) {
 
 // clean sends the removal in the background until it is answered.
 func (l *Locker) clean(r *removal) {
-	l.tasks.start(func() {
+	l.tasks.Start(func() {
 		var p pauses
 		for !r.isDone() {
 			if _, err := r.send(l.life, l.limit()); err == nil {

@@ -118,7 +118,7 @@ func (s *session) loseLocked(why error) {
 	if errors.Is(why, relock.ErrClosed) {
 		return // Close revokes it
 	}
-	s.locker.tasks.start(func() {
+	s.locker.tasks.Start(func() {
 		s.locker.logger.Warn("relock: lease lost", "holds", holds, "reason", why.Error())
 		for _, r := range astray {
 			s.locker.clean(r)
@@ -159,7 +159,7 @@ func (s *session) retireLocked() {
 		return
 	}
 	s.overLocked(relock.ErrNotHeld)
-	s.locker.tasks.start(func() { s.locker.revoke(s) })
+	s.locker.tasks.Start(func() { s.locker.revoke(s) })
 }
 
 // leaveLocked ends a use of the session.

@@ -31,7 +31,7 @@ func (l *Locker) openStream() *stream {
 	s := &stream{ctx: metadata.AppendToOutgoingContext(l.life, "relock-stream", strconv.Itoa(l.streams))}
 	ctx, end := context.WithCancel(s.ctx)
 	s.end = end
-	if !l.tasks.start(func() { l.keepStream(ctx, s) }) {
+	if !l.tasks.Start(func() { l.keepStream(ctx, s) }) {
 		end() // the Locker is closed, and with it all watches
 		return s
 	}

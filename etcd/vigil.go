@@ -23,7 +23,7 @@ func (l *Locker) suspendedLocked() {
 		s.loseLocked(relock.ErrLockLost)
 	}
 	if live {
-		l.tasks.start(func() { l.logger.Warn("relock: the machine was suspended, all holds are lost") })
+		l.tasks.Start(func() { l.logger.Warn("relock: the machine was suspended, all holds are lost") })
 	}
 }
 

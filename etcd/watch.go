@@ -47,7 +47,7 @@ func (ws *watches) add(key string, from int64) {
 	s := ws.locker.openStream()
 	ctx, cancel := context.WithCancel(s.ctx)
 	ws.open[key] = cancel
-	ws.locker.tasks.start(func() { ws.follow(ctx, s, key, from) })
+	ws.locker.tasks.Start(func() { ws.follow(ctx, s, key, from) })
 }
 
 // drop ends the watch of a key, if there is one.

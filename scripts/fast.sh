@@ -24,5 +24,5 @@ elif [ -n "$folders" ]; then
 fi
 
 echo "fast: tests that need no server"
-go test ./internal/suspend ./internal/competition ./internal/ports ./bench ./utils ./proof/mutants ./proof/luacover ./proof/internal/testbinary
+go test ./internal/suspend ./internal/tasks ./internal/competition ./internal/ports ./bench ./utils ./proof/mutants ./proof/luacover ./proof/internal/testbinary
 go test -run 'Guarantees|Docs|Mistakes|Classify|Retryable|Belief' -skip 'RedLock|BeliefEnds|BeliefCounts' .

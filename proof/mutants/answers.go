@@ -48,7 +48,7 @@ var answerFaults = []mutant{
 	{
 		name: "driver: whoever gives a connection up waits for its Close",
 		file: "link.go",
-		old:  "if !l.driver.tasks.start(cut) {",
+		old:  "if !l.driver.tasks.Start(cut) {",
 		new:  "if l != nil {",
 		test: "TestCloseOfAConnectionThatBlocks",
 	},

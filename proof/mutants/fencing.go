@@ -175,7 +175,7 @@ var inspectionFaults = []mutant{
 	{
 		name: "ForceUnlock: a release that finds it does not ask why",
 		file: "lease.go",
-		old:  "l.client.tasks.start(func() { _ = l.refused() })",
+		old:  "l.client.tasks.Start(func() { _ = l.refused() })",
 		new:  "l.lose(ErrLockLost)",
 		test: "TestForceUnlockIsFoundByAnInnerLevel",
 	},

@@ -3,34 +3,8 @@ package etcdlock
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
-
-// tasks counts goroutines, so that Close can wait for them.
-type tasks struct {
-	mu     sync.Mutex
-	closed bool
-	group  sync.WaitGroup
-}
-
-// start runs f on a goroutine, unless wait was called.
-func (t *tasks) start(f func()) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.group.Go(f)
-	return true
-}
-
-func (t *tasks) wait() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.group.Wait()
-}
 
 // sleep pauses for d, unless ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
