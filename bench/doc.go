@@ -8,6 +8,8 @@
 // all figures; -into puts the main tables between the two marker comments of Markdown files. -smoke runs everything once and for a moment. A
 // run fails when a figure is missing or makes no sense; that of a hand-off may be missing, since a moment may see none.
 //
-// A scenario is a load that all libraries get, a file each: distinct.go, onekey.go, busy.go, think.go, handoff.go, nested.go. A library is an
-// adapter, a file each: relock.go, raw.go, redsync.go, redislock.go, rueidislock.go.
+// A scenario is a load that all libraries get, a file each: distinct.go,
+// onekey.go, busy.go, think.go, handoff.go, nested.go, reentrantkey.go,
+// quorum.go, replicated.go. A library is an adapter, a file each: relock.go,
+// raw.go, redsync.go, redislock.go, rueidislock.go.
 package main

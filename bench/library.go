@@ -36,22 +36,29 @@ const (
 	ours           = "relock"
 	oursFair       = "relock fair"
 	oursReentrant  = "relock reentrant"
+	oursQuorum     = "relock quorum"
+	oursReplicated = "relock replicated"
 	rawRedigo      = "raw redigo"
 	redsyncRedigo  = "redsync redigo"
 	redsyncGoRedis = "redsync go-redis"
+	redsyncQuorum  = "redsync quorum"
 	bsmRedislock   = "bsm/redislock"
 	rueidisOneKey  = "rueidislock 1 key"
 	rueidisDefault = "rueidislock"
 )
 
-// libraries connect to the server at an address, for a number of goroutines.
+// libraries connect to the server at an address, or to several with commas
+// between them, for a number of goroutines.
 var libraries = map[string]func(address string, goroutines int) (library, error){
 	ours:           newRelock,
 	oursFair:       newRelockFair,
 	oursReentrant:  newRelockReentrant,
+	oursQuorum:     newRelockQuorum,
+	oursReplicated: newRelockReplicated,
 	rawRedigo:      newRaw,
 	redsyncRedigo:  newRedsyncRedigo,
 	redsyncGoRedis: newRedsyncGoRedis,
+	redsyncQuorum:  newRedsyncQuorum,
 	bsmRedislock:   newRedislock,
 	rueidisOneKey:  newRueidisOneKey,
 	rueidisDefault: newRueidis,

@@ -12,12 +12,14 @@ import (
 type scenario struct {
 	name      string
 	libraries []string
+	nodes     int // servers; 0 is one
+	replicas  int // of the first server
 	load      load
 	figures   func(outcome) (figures, error)
 }
 
 // scenarios are all, in the order of the run.
-var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff}
+var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated}
 
 // outcome is what one run of a scenario with one library came to.
 type outcome struct {
@@ -54,7 +56,7 @@ func (f figures) check(needed ...string) error {
 	return nil
 }
 
-// measure runs a scenario once with a library, on a server of its own.
+// measure runs a scenario once with a library, on servers of its own.
 func (s scenario) measure(library string) (figures, error) {
 	o, err := s.run(library)
 	if err != nil {
@@ -71,12 +73,12 @@ func (s scenario) measure(library string) (figures, error) {
 }
 
 func (s scenario) run(library string) (o outcome, err error) {
-	srv, err := startServer()
+	srv, err := startServers(s.nodes, s.replicas)
 	if err != nil {
 		return o, err
 	}
 	defer srv.stop()
-	if o.trip, err = srv.roundTrip(); err != nil {
+	if o.trip, err = srv.nodes[0].roundTrip(); err != nil {
 		return o, err
 	}
 	before, err := srv.commands()
@@ -84,7 +86,7 @@ func (s scenario) run(library string) (o outcome, err error) {
 		return o, err
 	}
 	o.load = s.load
-	o.load.Library, o.load.Address, o.load.Patience = library, srv.address, cmp.Or(s.load.Patience, patience)
+	o.load.Library, o.load.Address, o.load.Patience = library, srv.addresses(), cmp.Or(s.load.Patience, patience)
 	if o.reports, err = run(o.load); err != nil {
 		return o, err
 	}

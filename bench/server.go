@@ -31,7 +31,8 @@ func startServer() (*server, error) {
 		return nil, err
 	}
 	s := &server{address: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log", "--tcp-backlog", "4096")
+	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log", "--tcp-backlog", "4096",
+		"--repl-diskless-sync-delay", "0")
 	if err := s.cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("the package redis-server is needed: %w", err)

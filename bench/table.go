@@ -24,9 +24,13 @@ type table struct {
 	columns   []column
 }
 
-// write writes a table in Markdown; the short form has the main columns only.
+// write writes a table in Markdown. The short form has the main columns only,
+// and no table that has none.
 func (t table) write(w *strings.Builder, r results, short bool) {
 	columns := t.shown(short)
+	if len(columns) == 0 {
+		return
+	}
 	fmt.Fprintf(w, "**%s** %s\n\n|", t.title, t.text)
 	for _, c := range columns {
 		fmt.Fprintf(w, " | %s", c.heading)

@@ -54,6 +54,16 @@ func TestShortTableHasTheMainColumns(t *testing.T) {
 	}
 }
 
+func TestShortFormLeavesOutATableWithoutMainColumns(t *testing.T) {
+	var w strings.Builder
+	details := someTable()
+	details.columns = details.columns[1:]
+	details.write(&w, someResults(), true)
+	if got := w.String(); got != "" {
+		t.Errorf("short table:\n%s", got)
+	}
+}
+
 func TestEveryColumnIsOfAFigureThatItsScenarioHas(t *testing.T) {
 	counted, err := countFigures(outcome{reports: []report{{Counts: []int64{1}, Time: 1}}})
 	if err != nil {

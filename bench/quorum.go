@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	overredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock"
+)
+
+// quorum is a contended key on three servers that know nothing of each other.
+var quorum = scenario{
+	name: "quorum", libraries: []string{oursQuorum, redsyncQuorum}, nodes: 3,
+	load:    load{Work: "trace", Processes: 2, Goroutines: 2, OneKey: true, Hold: 2 * time.Millisecond, Duration: 1500 * time.Millisecond},
+	figures: grantFigures,
+}
+
+// quorumLease is short, as relock counts no server that was started less than
+// the largest lease ago.
+const quorumLease = time.Second
+
+type relockQuorum []*relock.Client
+
+func newRelockQuorum(addresses string, _ int) (library, error) {
+	var all relockQuorum
+	for address := range strings.SplitSeq(addresses, ",") {
+		client, err := relock.NewClient("tcp", address, "", relock.WithBlock())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, client)
+	}
+	return all, nil
+}
+
+func (q relockQuorum) mutex(key string) mutex {
+	return relock.NewRedLock(key, q, relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease))
+}
+
+func (q relockQuorum) close() {
+	for _, client := range q {
+		_ = client.Close() // the process ends
+	}
+}
+
+// pools are those of a library that takes one for each server.
+type pools []*redis.Pool
+
+func (p pools) Close() (err error) {
+	for _, pool := range p {
+		err = errors.Join(err, pool.Close())
+	}
+	return err
+}
+
+func newRedsyncQuorum(addresses string, goroutines int) (library, error) {
+	var own pools
+	var all []redsyncredis.Pool
+	for address := range strings.SplitSeq(addresses, ",") {
+		pool := newPool(address, goroutines)
+		own, all = append(own, pool), append(all, overredigo.NewPool(pool))
+	}
+	return &redsyncLibrary{redsync.New(all...), own}, nil
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"time"
+
+	"github.com/relock-go/relock"
+)
+
+// replicated is 64 goroutines with a key each, on a server with one replica. Only
+// the first library waits for it.
+var replicated = scenario{
+	name: "replicated", libraries: []string{oursReplicated, ours}, replicas: 1,
+	load:    load{Work: "count", Processes: 1, Goroutines: 64, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},
+	figures: countFigures,
+}
+
+func newRelockReplicated(address string, _ int) (library, error) {
+	confirmed := func(key string, client *relock.Client) mutex {
+		return relock.NewRedisLock(key, client, relock.WithReplicas(1, time.Second))
+	}
+	return relockWith(address, confirmed)
+}
