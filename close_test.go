@@ -345,7 +345,7 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 
 // stubborn is a connection of the user's that sends when it is unblocked, also when it was closed before.
 type stubborn struct {
-	redis.Conn
+	redis.ConnWithTimeout
 	*closing
 }
 
@@ -354,7 +354,7 @@ func (c stubborn) Flush() error {
 		c.stuck.Add(1)
 		<-c.block
 	}
-	return c.Conn.Flush()
+	return c.ConnWithTimeout.Flush()
 }
 
 // So is one that is under way where nobody can cut it.
@@ -365,7 +365,10 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b := &closing{s: s, block: make(chan struct{})}
 	b.pool = &redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := b.dial()
-		return stubborn{conn, b}, err
+		if err != nil {
+			return nil, err
+		}
+		return stubborn{conn.(redis.ConnWithTimeout), b}, nil
 	}}
 	c, err := NewClientPool(b.pool, log.option())
 	require.NoError(t, err)

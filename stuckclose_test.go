@@ -14,7 +14,7 @@ import (
 
 // stuckClose is a connection of the user's whose Close blocks, once it has subscribed.
 type stuckClose struct {
-	redis.Conn
+	redis.ConnWithTimeout
 	subscribed    atomic.Bool
 	called, freed chan struct{}
 	once          *sync.Once
@@ -24,7 +24,7 @@ func (c *stuckClose) Send(command string, args ...any) error {
 	if command == "SUBSCRIBE" {
 		c.subscribed.Store(true)
 	}
-	return c.Conn.Send(command, args...)
+	return c.ConnWithTimeout.Send(command, args...)
 }
 
 func (c *stuckClose) Close() error {
@@ -32,7 +32,7 @@ func (c *stuckClose) Close() error {
 		c.once.Do(func() { close(c.called) })
 		<-c.freed
 	}
-	return c.Conn.Close()
+	return c.ConnWithTimeout.Close()
 }
 
 // A subscription that is silent is cut. A Close of the user's that blocks then keeps up neither the client's calls, which learn by polls what
@@ -45,7 +45,10 @@ func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 	called, freed, once := make(chan struct{}), make(chan struct{}), &sync.Once{}
 	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
 		conn, err := redis.Dial(proxy.Network, proxy.Address)
-		return &stuckClose{Conn: conn, called: called, freed: freed, once: once}, err
+		if err != nil {
+			return nil, err
+		}
+		return &stuckClose{ConnWithTimeout: conn.(redis.ConnWithTimeout), called: called, freed: freed, once: once}, nil
 	}}
 	defer func() { require.NoError(t, pool.Close()) }()
 	other := newTestClient(t, s)

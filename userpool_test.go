@@ -54,7 +54,10 @@ func TestUserPool(t *testing.T) {
 		"DialContext": {DialContext: func(context.Context) (redis.Conn, error) { return dial() }},
 		"wrapped connections": {Dial: func() (redis.Conn, error) {
 			conn, err := dial()
-			return wrapped{conn.(redis.ConnWithTimeout)}, err
+			if err != nil {
+				return nil, err
+			}
+			return wrapped{conn.(redis.ConnWithTimeout)}, nil
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
