@@ -35,3 +35,26 @@ func TestGuaranteesNameTests(t *testing.T) {
 		}
 	}
 }
+
+// Each package has its line in the map of CONTRIBUTING.
+func TestMapNamesEachPackage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	require.NoError(t, err)
+	packages := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "testdata" || path != "." && strings.HasPrefix(entry.Name(), ".")):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go"):
+			packages[filepath.ToSlash(filepath.Dir(path))] = true
+		}
+		return nil
+	}))
+	require.Greater(t, len(packages), 10)
+	for folder := range packages {
+		require.Contains(t, string(text), "`"+folder+"`", "has no line in the map")
+	}
+}
