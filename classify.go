@@ -13,72 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// IsRetryableErr says whether the same call may succeed later without anybody changing anything.
-//
-//	true   held by others, too few replicas, queue full; too few nodes, unless so many fail for good that the others are no quorum
-//	true   network: cannot connect, connection cut, no answer in time, no free connection in the pool
-//	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, CLUSTERDOWN, TRYAGAIN
-//	true   server has no connection free: max number of clients reached
-//	false  a context that has ended is anywhere in the chain, whatever else is
-//	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, upgrade, other server errors
-//
-// A blocking Lock goes on waiting while this is true, unless the queue is full: then it ends at once.
-func IsRetryableErr(err error) bool {
-	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
-		return false
-	}
-	if isAny(err, passing) {
-		return true
-	}
-	var line redis.Error
-	if errors.As(err, &line) {
-		return slices.Contains(passingCodes, code(line)) || isFull(line)
-	}
-	return isNetwork(err)
-}
-
-var (
-	permanent = []error{
-		ErrLockLost, ErrNotHeld, ErrInvalid, ErrClosed, ErrKeyConflict, ErrUpgrade, ErrMaxHold, ErrForced, ErrDenied, ErrUnconfirmed,
-	}
-	passing      = []error{ErrLockAcquiredByOthers, ErrQuorum, ErrQueueFull, ErrReplicas, redis.ErrPoolExhausted}
-	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
-	deniedCodes  = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
-)
-
-func isAny(err error, targets []error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-}
-
-// hasContextEnd looks for the two context errors themselves: a dial that timed out says that it "is"
-// context.DeadlineExceeded although no context of the caller has ended.
-func hasContextEnd(err error) bool {
-	if err == nil {
-		return false
-	}
-	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // identity is meant
-		return true
-	}
-	switch e := err.(type) { //nolint:errorlint // walks the tree itself
-	case interface{ Unwrap() error }:
-		return hasContextEnd(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), hasContextEnd)
-	}
-	return false
-}
-
-func isNetwork(err error) bool {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return true
-	}
-	var op *net.OpError
-	if errors.As(err, &op) && strings.HasSuffix(op.Op, " error") {
-		return false // "remote error", "local error": a TLS alert, such as a certificate that is not accepted
-	}
-	var network net.Error
-	return errors.As(err, &network)
-}
+var deniedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 
 // code is the first word of a server's error line. Servers before 7.0 put the error of a command in a script
 // behind the name of the script and the line in it.
@@ -92,6 +27,18 @@ func code(line redis.Error) string {
 	}
 	word, _, _ := strings.Cut(text, " ")
 	return word
+}
+
+func isNetwork(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && strings.HasSuffix(op.Op, " error") {
+		return false // "remote error", "local error": a TLS alert, such as a certificate that is not accepted
+	}
+	var network net.Error
+	return errors.As(err, &network)
 }
 
 // isFull says that the server has no connection free: "reached", or "+ cluster connections reached" where it is part of a cluster.

@@ -80,7 +80,7 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 	if err := m.err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, newOwnPool(c))
+	return newClient(c, newOwnPool(&c.driverConfig))
 }
 
 // NewClientPool returns a client that takes its connections from pool. Close
@@ -110,7 +110,7 @@ func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	if err := m.err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, newUserPool(c, pool))
+	return newClient(c, newUserPool(&c.driverConfig, pool))
 }
 
 func newClient(c *clientConfig, d driver) (*Client, error) {
@@ -230,14 +230,14 @@ func (c *Client) evalConfirmed(ctx context.Context, limit limits, s scripted, co
 
 func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted, confirm *confirmation) outcome {
 	r := s.bySHA()
-	r.confirm = confirm
+	r.confirm, r.granted = confirm, isGrant
 	o := c.driver.send(ctx, limit, r)
 	for range 2 { // not known, then refused for its keys
 		next, ok := s.after(o.err)
 		if !ok {
 			break
 		}
-		next.confirm = confirm
+		next.confirm, next.granted = confirm, isGrant
 		o = c.driver.send(ctx, limit, next)
 	}
 	return o

@@ -22,7 +22,7 @@ type dialer struct {
 	database         int
 }
 
-func newDialer(c *clientConfig, s *sockets) *dialer {
+func newDialer(c *driverConfig, s *sockets) *dialer {
 	d := &dialer{network: c.network, address: c.address, timeout: c.dialTimeout, sockets: s, tls: tlsConfig(c), database: c.database}
 	d.options = []redis.DialOption{
 		redis.DialReadTimeout(c.commandTimeout),
@@ -36,7 +36,7 @@ func newDialer(c *clientConfig, s *sockets) *dialer {
 	return d
 }
 
-func tlsConfig(c *clientConfig) *tls.Config {
+func tlsConfig(c *driverConfig) *tls.Config {
 	if !c.useTLS {
 		return nil
 	}

@@ -90,7 +90,7 @@ type poolDriver struct {
 	tasks          tasks.Group
 }
 
-func newPoolDriver(c *clientConfig) *poolDriver {
+func newPoolDriver(c *driverConfig) *poolDriver {
 	d := &poolDriver{dialTimeout: c.dialTimeout, commandTimeout: c.commandTimeout, apart: crowd, start: time.Now()}
 	d.life, d.end = context.WithCancel(context.Background())
 	d.shared = &pipeline{driver: d}
@@ -98,7 +98,7 @@ func newPoolDriver(c *clientConfig) *poolDriver {
 }
 
 // newOwnPool returns a driver with a pool made from the options.
-func newOwnPool(c *clientConfig) *poolDriver {
+func newOwnPool(c *driverConfig) *poolDriver {
 	d := newPoolDriver(c)
 	d.own = true
 	d.shared.idle = c.idleTimeout
@@ -116,7 +116,7 @@ func newOwnPool(c *clientConfig) *poolDriver {
 }
 
 // newUserPool returns a driver on the user's pool.
-func newUserPool(c *clientConfig, pool *redis.Pool) *poolDriver {
+func newUserPool(c *driverConfig, pool *redis.Pool) *poolDriver {
 	d := newPoolDriver(c)
 	d.pool = pool
 	d.shared.idle, d.shared.age = pool.IdleTimeout, pool.MaxConnLifetime

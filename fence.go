@@ -54,6 +54,12 @@ func readGrant(reply any) (code int64, t tokens) {
 	return code, t
 }
 
+// isGrant reports whether the reply of a script says that it took the lock.
+func isGrant(reply any) bool {
+	code, _ := readGrant(reply)
+	return code == answerOurs
+}
+
 // raise makes the counter of a lock no lower than a token that was drawn from
 // another one, for the same hold.
 func (c *Client) raise(ctx context.Context, s *lockSettings, redisKey string, fence int64) error {

@@ -264,7 +264,7 @@ func TestPanicInUserDial(t *testing.T) {
 // Whether an idle connection is older than a break is not asked of the wall clock, which may be set back.
 func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
-	d := newPoolDriver(newClientConfig(nil))
+	d := newPoolDriver(&newClientConfig(nil).driverConfig)
 	defer d.end()
 	before := time.Now()
 	o := d.outcome(before, nil, io.EOF)

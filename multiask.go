@@ -161,7 +161,7 @@ func (a *multiAttempt) earlier(n int) string {
 func (c *Client) evalKeys(ctx context.Context, settings *lockSettings, s *Script, keys []string, args []any) (outcome, doubt) {
 	c.vigil.look(time.Now())
 	send := func(r request) outcome {
-		r.confirm = settings.confirmation()
+		r.confirm, r.granted = settings.confirmation(), isGrant
 		return c.driver.send(ctx, ofLease(settings.lease), r)
 	}
 	once := func() outcome {

@@ -31,18 +31,7 @@ const (
 
 // clientConfig is what the options of a client say.
 type clientConfig struct {
-	network, address string
-	username         string
-	password         *string // fmt follows one pointer of a copied Client, which leads here, and not a second one
-	database         int
-	tls              *tls.Config
-	useTLS           bool
-
-	maxIdle, maxActive int
-	wait               bool
-	idleTimeout        time.Duration
-	dialTimeout        time.Duration
-	commandTimeout     time.Duration
+	driverConfig
 
 	prefix         string
 	logger         *slog.Logger
@@ -56,13 +45,15 @@ type clientConfig struct {
 
 func newClientConfig(opts []ClientOption) *clientConfig {
 	c := &clientConfig{
-		password:       new(string),
-		maxIdle:        defaultMaxIdle,
-		idleTimeout:    defaultIdleTimeout,
-		dialTimeout:    defaultDialTimeout,
-		commandTimeout: defaultCommandTimeout,
-		prefix:         defaultKeyPrefix,
-		logger:         slog.New(slog.DiscardHandler),
+		driverConfig: driverConfig{
+			password:       new(string),
+			maxIdle:        defaultMaxIdle,
+			idleTimeout:    defaultIdleTimeout,
+			dialTimeout:    defaultDialTimeout,
+			commandTimeout: defaultCommandTimeout,
+		},
+		prefix: defaultKeyPrefix,
+		logger: slog.New(slog.DiscardHandler),
 	}
 	c.apply(opts)
 	return c

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and in full when the server does
@@ -24,14 +23,6 @@ type Script struct {
 func NewScript(source string) *Script {
 	sum := sha1.Sum([]byte(source)) // Redis names scripts by SHA-1; nothing depends on its strength
 	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
-}
-
-// request is one command to the server.
-type request struct {
-	cmd     string
-	args    []any
-	confirm *confirmation // by replicas, once it was granted; nil for most
-	waits   time.Duration // that the server may take on top of what a command may
 }
 
 // bySHA and bySource are the two ways to run the script.

@@ -10,7 +10,7 @@ import (
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	for rawURL, want := range map[string]clientConfig{
+	for rawURL, want := range map[string]driverConfig{
 		"redis://localhost":   {network: "tcp", address: "localhost:6379"},
 		"redis://":            {network: "tcp", address: "localhost:6379"},
 		"redis://:7000":       {network: "tcp", address: "localhost:7000"},
@@ -32,7 +32,7 @@ func TestURL(t *testing.T) {
 			c, err := NewClientURL(rawURL)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			got := clientConfig{
+			got := driverConfig{
 				network: c.config.network, address: c.config.address, username: c.config.username, password: c.config.password,
 				database: c.config.database, useTLS: c.config.useTLS,
 			}

@@ -11,9 +11,6 @@ import (
 // maxBatch is how many jobs share a pipeline.
 const maxBatch = 100
 
-// minLimit keeps a job with a very short limit from cutting the connection under all others.
-const minLimit = 100 * time.Millisecond
-
 // worker sends jobs when they are due, in pipelined batches over a connection
 // of its own, so that no caller can keep it from doing so; see detour.go for
 // when it has none. One goroutine, started with the first job.
@@ -222,7 +219,7 @@ func (w *worker) send(batch []*job) {
 	}
 	shortest, _ := w.bounds()
 	outcomes := exchange(w.link, batchLimit{w.patience(sending), shortest}, requests, w.confirm)
-	w.confirm.confirmed(outcomes)
+	confirmed(w.confirm, outcomes)
 	for i, o := range outcomes {
 		sending[i].heard(o)
 		w.answered(sending[i], o)

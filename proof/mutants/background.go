@@ -217,7 +217,7 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "replicas: a master that becomes a replica ends the call",
-		file: "replicas.go",
+		file: "confirmation.go",
 		old:  "	case isDemoted(err):\n		return errDemoted\n",
 		new:  "",
 		test: "TestMasterIsDemotedDuringTheWait",

@@ -20,7 +20,7 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: granted without the replicas that were asked for",
 		file: "multiask.go",
-		old:  "		r.confirm = settings.confirmation()\n",
+		old:  "		r.confirm, r.granted = settings.confirmation(), isGrant\n",
 		new:  "",
 		test: "TestFailoverLosesWhatNoReplicaHas",
 	},

@@ -1,0 +1,63 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// IsRetryableErr says whether the same call may succeed later without anybody changing anything.
+//
+//	true   held by others, too few replicas, queue full; too few nodes, unless so many fail for good that the others are no quorum
+//	true   network: cannot connect, connection cut, no answer in time, no free connection in the pool
+//	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, CLUSTERDOWN, TRYAGAIN
+//	true   server has no connection free: max number of clients reached
+//	false  a context that has ended is anywhere in the chain, whatever else is
+//	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, upgrade, other server errors
+//
+// A blocking Lock goes on waiting while this is true, unless the queue is full: then it ends at once.
+func IsRetryableErr(err error) bool {
+	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
+		return false
+	}
+	if isAny(err, passing) {
+		return true
+	}
+	var line redis.Error
+	if errors.As(err, &line) {
+		return slices.Contains(passingCodes, code(line)) || isFull(line)
+	}
+	return isNetwork(err)
+}
+
+var (
+	permanent = []error{
+		ErrLockLost, ErrNotHeld, ErrInvalid, ErrClosed, ErrKeyConflict, ErrUpgrade, ErrMaxHold, ErrForced, ErrDenied, ErrUnconfirmed,
+	}
+	passing      = []error{ErrLockAcquiredByOthers, ErrQuorum, ErrQueueFull, ErrReplicas, redis.ErrPoolExhausted}
+	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+)
+
+func isAny(err error, targets []error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// hasContextEnd looks for the two context errors themselves: a dial that timed out says that it "is"
+// context.DeadlineExceeded although no context of the caller has ended.
+func hasContextEnd(err error) bool {
+	if err == nil {
+		return false
+	}
+	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // identity is meant
+		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself
+	case interface{ Unwrap() error }:
+		return hasContextEnd(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), hasContextEnd)
+	}
+	return false
+}
