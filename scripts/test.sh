@@ -53,6 +53,6 @@ for package in $root $root/etcd/test $root/proof $longest; do
 done
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 4 -parallel "$(side_by_side 4)" $longest $others
-go test $race -shuffle=on -parallel "$(side_by_side 3)" "$root/etcd/test"
+go test $race -shuffle=on -parallel "$(side_by_side 2)" "$root/etcd/test"
 # Without what "make test-heavy" runs at full length.
 go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"
