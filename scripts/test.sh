@@ -42,17 +42,16 @@ go test $race -shuffle=on -parallel "$(side_by_side 6)" .
 
 # Beside others, tests of time fail where the machine is busy: two packages of
 # many such tests run one after the other, and the packages that mostly wait
-# side by side, the longest first.
+# side by side.
 root=$(go list .)
-longest="$root/relocktest/conform $root/internal/containertest"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-for package in $root $root/etcd/test $root/proof $longest; do
+for package in $root $root/etcd/test $root/proof; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 4 -parallel "$(side_by_side 4)" $longest $others
+go test $race -shuffle=on -p 4 $others
 go test $race -shuffle=on -parallel "$(side_by_side 2)" "$root/etcd/test"
 # Without what "make test-heavy" runs at full length.
 go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"
