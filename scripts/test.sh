@@ -54,4 +54,4 @@ done
 go test $race -shuffle=on -p 4 $others
 go test $race -shuffle=on -parallel "$(side_by_side 2)" "$root/etcd/test"
 # Without what "make test-heavy" runs at full length.
-go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"
+go test $race -shuffle=on -parallel "$(side_by_side 2)" -skip "${HEAVY:-}" "$root/proof"
