@@ -15,8 +15,8 @@ import (
 
 var deniedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 
-// code is the first word of a server's error line. Servers before 7.0 put the error of a command in a script
-// behind the name of the script and the line in it.
+// code is the first word of a server's error line. Servers before 7.0 put the
+// error of a command in a script behind the script's name and the line in it.
 func code(line redis.Error) string {
 	text := string(line)
 	const where = "@user_script:" // once or twice, each with a line

@@ -9,8 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// confirmation is what a request waits for after it has taken or lengthened a lock: so many replicas that have it. WAIT says
-// how many have all that was written over its own connection, so that it follows the request there.
+// confirmation is what a request waits for after it has taken or extended a
+// lock: a number of replicas that have it. WAIT counts those that have all that
+// was written over its own connection, so it follows the request there.
 type confirmation struct {
 	replicas int
 	timeout  time.Duration
@@ -20,7 +21,8 @@ func (c *confirmation) request() request {
 	return request{cmd: "WAIT", args: []any{c.replicas, c.timeout.Milliseconds()}, waits: c.timeout}
 }
 
-// errTooFewReplicas is a lock that too few replicas have. The server has answered: the lock is there, to be released.
+// errTooFewReplicas is the error of a lock that too few replicas have. The server
+// has answered: the lock exists, and must be released.
 type errTooFewReplicas struct{ got int64 }
 
 func (e errTooFewReplicas) Error() string { return fmt.Sprintf("%v: %d confirmed", ErrReplicas, e.got) }
@@ -50,17 +52,18 @@ func (c *confirmation) judge(reply any, err error) error {
 	return nil
 }
 
-// errDemoted is a lock that nobody knows the replicas of.
+// errDemoted is the error of a lock whose replicas are unknown.
 var errDemoted = fmt.Errorf("%w: the server has become a replica itself", ErrReplicas)
 
-// isDemoted says that the server has become a replica since it has answered the request. It is no READONLY, which has done nothing: what was
-// taken has to be given back.
+// isDemoted reports whether the server has become a replica since it answered
+// the request. Unlike after READONLY, the lock was taken, and must be released.
 func isDemoted(err error) bool {
 	line, ok := errorLine(err)
 	return ok && (code(line) == "UNBLOCKED" || strings.HasPrefix(string(line), "ERR WAIT cannot be used with replica"))
 }
 
-// confirm follows a request that was answered on the connection. What took nothing needs no replica.
+// confirm sends WAIT on the connection that has answered the request. A request
+// that took nothing needs no replica.
 func (d *poolDriver) confirm(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request, reply any) error {
 	if !r.granted(reply) {
 		return nil

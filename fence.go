@@ -54,7 +54,7 @@ func readGrant(reply any) (code int64, t tokens) {
 	return code, t
 }
 
-// isGrant reports whether the reply of a script says that it took the lock.
+// isGrant reports whether a script that answers this took the lock.
 func isGrant(reply any) bool {
 	code, _ := readGrant(reply)
 	return code == answerOurs

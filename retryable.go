@@ -8,16 +8,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// IsRetryableErr says whether the same call may succeed later without anybody changing anything.
+// IsRetryableErr reports whether the same call may succeed later without any
+// change to settings or code.
 //
-//	true   held by others, too few replicas, queue full; too few nodes, unless so many fail for good that the others are no quorum
+//	true   held by others, too few replicas, queue full
+//	true   too few nodes, unless so many fail for good that the others are no quorum
 //	true   network: cannot connect, connection cut, no answer in time, no free connection in the pool
-//	true   server says LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS, MASTERDOWN, CLUSTERDOWN, TRYAGAIN
+//	true   server answers LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS,
+//	       MASTERDOWN, CLUSTERDOWN, TRYAGAIN
 //	true   server has no connection free: max number of clients reached
 //	false  a context that has ended is anywhere in the chain, whatever else is
-//	false  everything else: invalid, closed, lost, not held, not confirmed, denied, key conflict, upgrade, other server errors
+//	false  everything else: invalid, closed, lost, not held, not confirmed, denied,
+//	       key conflict, upgrade, other server errors
 //
-// A blocking Lock goes on waiting while this is true, unless the queue is full: then it ends at once.
+// A blocking Lock goes on waiting while this is true. If the queue is full, it
+// returns immediately.
 func IsRetryableErr(err error) bool {
 	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
 		return false
@@ -44,8 +49,9 @@ func isAny(err error, targets []error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// hasContextEnd looks for the two context errors themselves: a dial that timed out says that it "is"
-// context.DeadlineExceeded although no context of the caller has ended.
+// hasContextEnd reports whether err wraps one of the two context errors itself. A
+// dial that timed out matches context.DeadlineExceeded although no context of
+// the caller was cancelled.
 func hasContextEnd(err error) bool {
 	if err == nil {
 		return false

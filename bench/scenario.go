@@ -56,7 +56,7 @@ func (f figures) check(needed ...string) error {
 	return nil
 }
 
-// measure runs a scenario once with a library, on servers of its own.
+// measure runs a scenario once with a library, on fresh servers.
 func (s scenario) measure(library string) (figures, error) {
 	o, err := s.run(library)
 	if err != nil {

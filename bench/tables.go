@@ -51,23 +51,13 @@ var tables = []table{
 		title:     "Reentrant, one key for all:",
 		text:      "4 processes with 4 goroutines each that hold it for 1 ms, again and again, beside a lock that is not reentrant.",
 		libraries: []string{oursReentrant, ours},
-		columns: []column{
-			{heading: "locks/s", scenario: reentrantKey.name, figure: perSecond, unit: count},
-			{heading: "wait p99", scenario: reentrantKey.name, figure: waitP99, unit: duration, less: true},
-			{heading: "hand-off", scenario: reentrantKey.name, figure: handOffTime, unit: duration, less: true},
-			{heading: "server commands a lock", scenario: reentrantKey.name, figure: perGrant, unit: one, less: true},
-		},
+		columns:   contended(reentrantKey),
 	},
 	{
 		title:     "Quorum, one key for all:",
 		text:      "2 processes with 2 goroutines each that hold it for 2 ms, again and again, on 3 servers.",
 		libraries: []string{oursQuorum, redsyncQuorum},
-		columns: []column{
-			{heading: "locks/s", scenario: quorum.name, figure: perSecond, unit: count},
-			{heading: "wait p99", scenario: quorum.name, figure: waitP99, unit: duration, less: true},
-			{heading: "hand-off", scenario: quorum.name, figure: handOffTime, unit: duration, less: true},
-			{heading: "server commands a lock", scenario: quorum.name, figure: perGrant, unit: one, less: true},
-		},
+		columns:   contended(quorum),
 	},
 	{
 		title:     "With a replica:",
@@ -75,4 +65,14 @@ var tables = []table{
 		libraries: []string{oursReplicated, ours},
 		columns:   []column{{heading: "pairs/s", scenario: replicated.name, figure: perSecond, unit: count}},
 	},
+}
+
+// contended are the columns of a trace of one key that many want.
+func contended(s scenario) []column {
+	return []column{
+		{heading: "locks/s", scenario: s.name, figure: perSecond, unit: count},
+		{heading: "wait p99", scenario: s.name, figure: waitP99, unit: duration, less: true},
+		{heading: "hand-off", scenario: s.name, figure: handOffTime, unit: duration, less: true},
+		{heading: "server commands a lock", scenario: s.name, figure: perGrant, unit: one, less: true},
+	}
 }

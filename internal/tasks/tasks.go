@@ -33,8 +33,8 @@ func (g *Group) Wait() {
 	g.group.Wait()
 }
 
-// WaitFor is Wait for up to limit. It leaves a goroutine of its own behind for as
-// long as those that it gave up on.
+// WaitFor is Wait for up to limit. If the limit ends first, one goroutine goes on
+// waiting for the others.
 func (g *Group) WaitFor(limit time.Duration) {
 	g.close()
 	done := make(chan struct{})
