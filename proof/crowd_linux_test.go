@@ -128,27 +128,32 @@ func (c *crowd) run() (queued []string) {
 	return queued
 }
 
-// report prints what it took, and fails if scripts were slow. A single one says
-// nothing: a server that does not run for a moment looks slow too.
+// report prints what it took, and fails if one script in twenty was slow. A few
+// say nothing: a server that does not run for a moment looks slow too.
 func (c *crowd) report(gathering, serving time.Duration) {
 	c.Helper()
 	slow, err := redis.Int(c.do("SLOWLOG", "LEN"), nil)
 	require.NoError(c, err)
 	info, err := redis.String(c.do("INFO", "commandstats"), nil)
 	require.NoError(c, err)
-	_, evalsha, _ := strings.Cut(info, "cmdstat_evalsha:")
+	_, evalsha, _ := strings.Cut(info, "cmdstat_evalsha:calls=")
 	evalsha, _, _ = strings.Cut(evalsha, "\r")
+	number, times, _ := strings.Cut(evalsha, ",")
+	scripts, err := strconv.Atoi(number)
+	require.NoError(c, err)
 	all := len(c.clients) * c.waiters
-	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %.1f commands a grant, %d took over 1 ms; scripts: %s",
-		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond), (serving / time.Duration(all)).Round(time.Microsecond), c.cost, slow, evalsha)
-	require.LessOrEqual(c, slow, 3+all/100, "commands of over 1 ms")
+	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %.1f commands a grant, %d took over 1 ms; scripts: %d,%s",
+		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond), (serving / time.Duration(all)).Round(time.Microsecond), c.cost, slow, scripts, times)
+	require.Less(c, slow, 3+scripts/20, "commands of over 1 ms, of %d scripts", scripts)
 }
 
-// A grant costs the server no more when many wait than when few do. It may
-// cost less: what is done once, such as subscribing, is in both figures.
+// A grant costs the server no more when many wait than when few do: with ten
+// times the waiters, one command for each of them would show. It may cost less,
+// as what is done once, such as subscribing, is in both figures.
 //
 // Holds of an unfair lock that are passed on in memory are one grant of the
-// server. How many there are differs from run to run.
+// server. How many there are differs from run to run, and so does the cost of
+// one, by a tenth.
 func TestCostOfAGrant(t *testing.T) {
 	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +161,7 @@ func TestCostOfAGrant(t *testing.T) {
 			few.run()
 			many.run()
 			t.Logf("%.1f commands for each grant of few, %.1f of many", few.cost, many.cost)
-			require.LessOrEqual(t, many.cost, few.cost+1, "commands for each grant of many, and of few")
+			require.Less(t, many.cost, 1.5*few.cost, "commands for each grant of many, and of few")
 		})
 	}
 }
