@@ -98,7 +98,7 @@ func TestRedLockScriptDrawsTokens(t *testing.T) {
 	b.do("DEL", b.key, counter)
 	draw := func() int64 {
 		t.Helper()
-		s := scripted{redlockAcquireScript.fenced, b.key, []any{plain1, 60_000, 0, "", 0}}
+		s := scripted{script: redlockAcquireScript.fenced, key: b.key, args: []any{plain1, 60_000, 0, "", 0}}
 		r := s.bySource()
 		values, err := redis.Values(b.conn.Do(r.cmd, r.args...))
 		require.NoError(t, err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 var deniedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
@@ -63,6 +65,38 @@ func isReadOnly(err error) bool {
 	return ok && code(line) == "READONLY"
 }
 
+// isCrossSlot reports whether a Cluster has refused keys of several slots
+// together.
+func isCrossSlot(err error) bool {
+	line, ok := errorLine(err)
+	return ok && code(line) == "CROSSSLOT"
+}
+
+// areKeysRefused reports whether a script was refused for its keys: a Cluster
+// is moving their slot, or the user may use only some of them, in the words of
+// Redis 6.2 and 7.0, or of 7.2 and newer. A command in a script is refused in
+// other words.
+func areKeysRefused(err error) bool {
+	line, ok := errorLine(err)
+	return ok && (code(line) == "TRYAGAIN" ||
+		isDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
+		strings.HasPrefix(string(line), "NOPERM No permissions to access a key"))
+}
+
+var transientCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+
+// isTransient reports whether the same request may be answered later: the
+// server, the network or the pool has failed for now.
+func isTransient(err error) bool {
+	if errors.Is(err, redis.ErrPoolExhausted) {
+		return true
+	}
+	if line, ok := errorLine(err); ok {
+		return slices.Contains(transientCodes, code(line)) || isFull(line)
+	}
+	return isNetwork(err)
+}
+
 func isNoScript(err error) bool {
 	line, ok := errorLine(err)
 	return ok && code(line) == "NOSCRIPT"
@@ -89,7 +123,7 @@ func explain(err error) error {
 func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")
 	if isDenied(line) {
-		return both(ErrDenied, redis.Error(text))
+		return errs.Both(errs.ErrDenied, redis.Error(text))
 	}
 	return redis.Error(text)
 }

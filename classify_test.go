@@ -15,6 +15,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 func TestIsRetryableErr(t *testing.T) {
@@ -69,7 +71,7 @@ func TestIsRetryableErr(t *testing.T) {
 		{"upgrade", ErrUpgrade, false},
 		{"max hold", ErrMaxHold, false},
 		{"forced", ErrForced, false},
-		{"not confirmed, though OOM", both(ErrUnconfirmed, line("OOM command not allowed")), false},
+		{"not confirmed, though OOM", errs.Both(ErrUnconfirmed, line("OOM command not allowed")), false},
 		{"TLS alert", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
 
 		{"NOAUTH", line("NOAUTH Authentication required."), false},
@@ -101,8 +103,8 @@ func TestIsRetryableErr(t *testing.T) {
 			}
 			for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 				for _, ended := range []error{
-					both(end, tt.err), both(tt.err, end), errors.Join(tt.err, end), wrap("lock", "k", errors.Join(tt.err, fmt.Errorf("x: %w", end))),
-					&NodeError{Err: both(fmt.Errorf("x: %w", end), tt.err)}, errors.Join(errors.Join(tt.err, tt.err), errors.Join(nil, end)),
+					errs.Both(end, tt.err), errs.Both(tt.err, end), errors.Join(tt.err, end), wrap("lock", "k", errors.Join(tt.err, fmt.Errorf("x: %w", end))),
+					&NodeError{Err: errs.Both(fmt.Errorf("x: %w", end), tt.err)}, errors.Join(errors.Join(tt.err, tt.err), errors.Join(nil, end)),
 				} {
 					require.False(t, IsRetryableErr(ended), ended)
 				}
@@ -152,70 +154,9 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 	}
 }
 
-// Servers before 7.0 put the error of a command in a script behind the name of the script, once or twice.
-func TestErrorLinesOfEachServer(t *testing.T) {
-	t.Parallel()
-	const (
-		call  = "ERR Error running script (call to f_1028a5dba704e1d8a01fd96efeba25bb78f62df2): "
-		sha   = " script: 1028a5dba704e1d8a01fd96efeba25bb78f62df2, on @user_script:4."
-		alien = "-WRONGTYPE Operation against a key holding the wrong kind of value"
-	)
-	for _, tt := range []struct {
-		line              string
-		code              string
-		retryable, denied bool
-	}{
-		{line: call + "@user_script:5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
-		{line: call + "@user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
-		{line: call + "@user_script:4: @user_script: 4: -READONLY You can't write against a read only replica. ", code: "READONLY", retryable: true},
-		{line: "@user_script: 4: -READONLY You can't write against a read only replica.", code: "READONLY", retryable: true},
-		{line: call + "@user_script:4: @user_script: 4: -MISCONF Redis is configured to save RDB snapshots", code: "MISCONF", retryable: true},
-		{line: call + "@user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write.", code: "NOREPLICAS", retryable: true},
-		{line: call + "@user_script:4: TRYAGAIN Multiple keys request during rehashing of slot", code: "TRYAGAIN", retryable: true},
-		{line: call + "@user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value", code: "WRONGTYPE"},
-		{line: call + "@user_script:1: " + alien, code: "WRONGTYPE"},
-		{line: call + "@user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand", code: "The", denied: true},
-		{line: call + "@user_script:7: @user_script: 7: -NOPERM this user has no permissions", code: "NOPERM", denied: true},
-		{line: call + "@user_script:3: user_script:3: attempt to index a nil value", code: "user_script:3:"},
-		{line: "OOM command not allowed when used memory > 'maxmemory'." + sha, code: "OOM", retryable: true},
-		{line: "READONLY You can't write against a read only replica." + sha, code: "READONLY", retryable: true},
-		{line: "WRONGTYPE Operation against a key holding the wrong kind of value" + sha, code: "WRONGTYPE"},
-		{line: "ERR The user executing the script can't run this command or subcommand" + sha, code: "ERR", denied: true},
-		{line: "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + sha, code: "ERR", denied: true},
-		{line: "ERR The user executing the script can't publish to the channel mentioned in the command" + sha, code: "ERR", denied: true},
-		{line: "ERR ACL failure in script: User app has no permissions to run the 'pexpire' command" + sha, code: "ERR", denied: true},
-		{line: "ERR ACL failure in script: No permissions to access a key" + sha, code: "ERR", denied: true},
-		{line: "ERR ACL failure in script: No permissions to access a channel" + sha, code: "ERR", denied: true},
-		{line: "NOPERM User app has no permissions to run the 'evalsha' command", code: "NOPERM", denied: true},
-		{line: "ERR invalid password", code: "ERR", denied: true},
-		{line: "ERR Client sent AUTH, but no password is set", code: "ERR", denied: true},
-		{
-			line: "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-			code: "ERR", denied: true,
-		},
-		{line: "WRONGPASS invalid username-password pair or user is disabled.", code: "WRONGPASS", denied: true},
-		{line: "NOAUTH Authentication required.", code: "NOAUTH", denied: true},
-		{line: "ERR unknown command 'EVALSHA', with args beginning with: 'LOADING' '1' ", code: "ERR"},
-		{line: "ERR unknown command `EVALSHA`, with args beginning with: `@user_script:5: -OOM`, ", code: "ERR"},
-	} {
-		t.Run(tt.line, func(t *testing.T) {
-			require.Equal(t, tt.code, code(redis.Error(tt.line)))
-			err := wrap("lock", "k", explain(redis.Error(tt.line)))
-			require.Equal(t, tt.retryable, IsRetryableErr(err))
-			require.Equal(t, tt.denied, errors.Is(err, ErrDenied))
-			require.NotContains(t, err.Error(), "with args")
-			var line redis.Error
-			require.ErrorAs(t, err, &line, "the server's own words are there")
-		})
-	}
-	require.True(t, isNoScript(wrap("lock", "k", redis.Error("NOSCRIPT No matching script. Please use EVAL."))))
-	require.False(t, isNoScript(redis.Error("ERR NOSCRIPT")))
-	require.False(t, isNoScript(nil))
-}
-
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
-	err := wrap("lock", "a\r\nb \x00\xff", both(ErrDenied, errors.New("NOPERM no")))
+	err := wrap("lock", "a\r\nb \x00\xff", errs.Both(ErrDenied, errors.New("NOPERM no")))
 	require.EqualError(t, err, `relock: lock "a\r\nb \x00\xff": permission denied by the server: NOPERM no`)
 	require.EqualError(t, wrap("new client", "", ErrInvalid), "relock: new client: invalid")
 	require.EqualError(t, &NodeError{Node: 3, Err: ErrClosed}, "node 3: client closed")

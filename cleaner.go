@@ -12,14 +12,14 @@ const (
 	maxCleanGap   = 800 * time.Millisecond
 )
 
-// cleanLimit is how long the cleaner waits for an answer before it tries another connection.
+// cleanLimit is how long the retrier waits for an answer before it tries another connection.
 const cleanLimit = 700 * time.Millisecond
 
-// cleanup is a release that is repeated in the background, on the cleaner's connection and on no caller's
+// cleanup is a release that is repeated in the background, on the retrier's connection and on no caller's
 // context.
 type cleanup struct {
 	key     string // as the user named it, for the log
-	client  *Client
+	retrier *retrier
 	quiet   bool // nothing is said when it is given up: no lock depends on it
 	release func(now time.Time) scripted
 	lost    func()        // called when the server answers that there is nothing of ours; may be nil
@@ -28,7 +28,7 @@ type cleanup struct {
 	giveUp  time.Time     // after that the key has ended by itself
 	gap     time.Duration // the next pause, from sending to sending
 
-	// Of the cleaner's goroutine.
+	// Of the retrier's goroutine.
 	settled bool          // the doubt was settled before the sending under way
 	sending scripted      // that
 	tries   int           // that were sent, and may have been executed
@@ -59,7 +59,7 @@ func (c *cleanup) allow(o outcome) {
 		c.connect = 0
 		return
 	}
-	c.connect = min(2*max(c.connect, minConnect), c.client.config.dialTimeout)
+	c.connect = min(2*max(c.connect, minConnect), c.retrier.dialTimeout)
 }
 
 func (c *cleanup) next(now time.Time) (scripted, bool) {
@@ -85,7 +85,7 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
 		c.note(o)
 		if o.reply == int64(answerMore) {
-			c.client.passOn(c.sending)
+			c.retrier.passOn(c.sending)
 		}
 		if o.err == nil && (c.settled || !o.sent.Before(c.until)) {
 			return time.Time{}, false
@@ -103,7 +103,7 @@ func (c *cleanup) took(o outcome) (time.Time, bool) {
 // report says that no release was ever answered: the key has ended by itself.
 func (c *cleanup) report() {
 	if !c.quiet && !c.isAnswered() {
-		c.client.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
+		c.retrier.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
 	}
 }
 
@@ -128,15 +128,9 @@ func (c *cleanup) isAnswered() bool {
 	}
 }
 
-// clean hands a release to the cleaner, to be sent at once.
-func (c *Client) clean(job *cleanup) {
-	job.client = c
-	c.cleaner.add(newJob(job), time.Now())
-}
-
-// sendQuietly sends what no lock depends on, until it is answered, for a second at most: it mends itself, only later, should it be given up.
-func (c *Client) sendQuietly(s func(time.Time) scripted) {
-	job := newCleanup("", time.Second, 0, doubt{}, s)
-	job.quiet = true
-	c.clean(job)
+// tookLast takes the answer to it: a release that is done is not told of.
+func (c *cleanup) tookLast(o outcome) {
+	if o.err == nil && (c.doubt.settled() || !o.sent.Before(c.until)) {
+		c.quiet = true
+	}
 }

@@ -24,7 +24,7 @@ func TestExtendDoesNotProlongTheCleanUp(t *testing.T) {
 		require.NoError(t, h.Extend(t.Context(), 24*time.Hour))
 		require.NoError(t, h.Unlock(t.Context()))
 	}
-	eventually(t, 3*lease+10*time.Second, func() bool { return len(c.cleaner.pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
+	eventually(t, 3*lease+10*time.Second, func() bool { return len(c.retrier.pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
 }
 
 // quietFor says that no request comes for so long.

@@ -15,7 +15,7 @@ import (
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
-// them, one cleaner repeats releases that were not answered, one subscription and one poller wake all that wait.
+// them, one retrier repeats releases that were not answered, one subscription and one poller wake all that wait.
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
@@ -23,7 +23,7 @@ type Client struct {
 	identity identity
 	driver   driver
 	watchdog *worker
-	cleaner  *worker
+	retrier  *retrier
 	queue    *queue
 	beliefs  *beliefs
 	vigil    *vigil
@@ -84,7 +84,7 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 }
 
 // NewClientPool returns a client that takes its connections from pool. Close
-// leaves the pool open. The watchdog, the cleaner, waiters and renewals that
+// leaves the pool open. The watchdog, the retrier of releases, waiters and renewals that
 // wait for replicas have connections of their own, as have the commands of
 // locks beyond four at once, which share one: dialled as the pool does, without
 // its TestOnBorrow and outside its limits, they still work when the pool is
@@ -126,7 +126,7 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = newWorker(d, client.tasks, client.life.Done())
 	client.watchdog.ahead = renewAhead
-	client.cleaner = newWorker(d, client.tasks, client.life.Done())
+	client.retrier = &retrier{newWorker(d, client.tasks, client.life.Done()), c.logger, c.dialTimeout, client.passOn}
 	client.queue = newQueue(client)
 	client.vigil = newVigil(client, suspend.WithSleep, suspend.Split)
 	return client, nil
@@ -166,22 +166,7 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if isNoScript(o.err) {
 		o = c.driver.call(ctx, limits{}, script.bySource(keys, args))
 	}
-	return plain(o.reply), wrap("eval", key, ended(ctx, o.err))
-}
-
-// plain turns the bytes in an answer into strings.
-func plain(reply any) any {
-	switch r := reply.(type) {
-	case []byte:
-		return string(r)
-	case redis.Error:
-		return string(r)
-	case []any:
-		for i := range r {
-			r[i] = plain(r[i])
-		}
-	}
-	return reply
+	return replyText(o.reply), wrap("eval", key, ended(ctx, o.err))
 }
 
 // Ping sends PING to the server and returns an error if it does not answer.
@@ -212,35 +197,9 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	return nil
 }
 
-// eval runs a script of the locks, which may be sent twice: once more when the connection broke under it. It
-// returns the last outcome, and what is in doubt of all of them.
+// eval runs a script of the locks, which may be sent twice.
 func (c *Client) eval(ctx context.Context, limit limits, s scripted) (outcome, doubt) {
-	return c.evalConfirmed(ctx, limit, s, nil)
-}
-
-func (c *Client) evalConfirmed(ctx context.Context, limit limits, s scripted, confirm *confirmation) (outcome, doubt) {
-	o := c.evalOnce(ctx, limit, s, confirm)
-	d := doubt{}.add(o)
-	if o.broke() && ctx.Err() == nil {
-		o = c.evalOnce(ctx, limit, s, confirm)
-		d = d.add(o)
-	}
-	return o, d.orUnread(o)
-}
-
-func (c *Client) evalOnce(ctx context.Context, limit limits, s scripted, confirm *confirmation) outcome {
-	r := s.bySHA()
-	r.confirm, r.granted = confirm, isGrant
-	o := c.driver.send(ctx, limit, r)
-	for range 2 { // not known, then refused for its keys
-		next, ok := s.after(o.err)
-		if !ok {
-			break
-		}
-		next.confirm, next.granted = confirm, isGrant
-		o = c.driver.send(ctx, limit, next)
-	}
-	return o
+	return runScript(ctx, c.driver, limit, s, nil)
 }
 
 // adopt enters a lease in the books, so that Close ends it.
@@ -297,14 +256,12 @@ func (c *Client) close() error {
 	for _, w := range c.allReplicators() {
 		w.link.close()
 	}
-	c.cleaner.link.close()
+	c.retrier.link.close()
 	c.queue.close()
 	err := c.driver.close()
 	c.tasks.WaitFor(closeWait)
-	for _, t := range c.cleaner.unfinished() {
-		if job := t.(*cleanup); !job.quiet {
-			c.logger.Warn("relock: closed before a release was confirmed", "key", job.key)
-		}
+	for _, key := range c.retrier.unconfirmed() {
+		c.logger.Warn("relock: closed before a release was confirmed", "key", key)
 	}
 	return err
 }

@@ -2,8 +2,6 @@ package relock
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -20,6 +18,12 @@ func patient(c *Client) *Client {
 
 // unbounded is a context that cannot end.
 func unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+
+// sharing makes all commands of locks share one connection, not only those beyond the first few.
+func sharing(c *Client) *Client {
+	c.driver.(*poolDriver).apart = 0
+	return c
+}
 
 // poolOf is the pool below a client.
 func poolOf(c *Client) *redis.Pool { return c.driver.(*poolDriver).pool }
@@ -51,23 +55,6 @@ func warm(t testing.TB, c *Client, n int) {
 		require.NoError(t, err)
 	}
 	putBack(c, conns)
-}
-
-// connections are the ids of the server's connections, without the one that asks.
-func connections(t testing.TB, conn redis.Conn) map[string]bool {
-	t.Helper()
-	own, err := redis.Int64(conn.Do("CLIENT", "ID"))
-	require.NoError(t, err)
-	text, err := redis.String(conn.Do("CLIENT", "LIST"))
-	require.NoError(t, err)
-	ids := map[string]bool{}
-	for line := range strings.Lines(text) {
-		id := strings.TrimPrefix(strings.Fields(line)[0], "id=")
-		if id != strconv.FormatInt(own, 10) {
-			ids[id] = true
-		}
-	}
-	return ids
 }
 
 // closedPort is an address where nobody listens.

@@ -211,7 +211,7 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 	b.endAtCleanup(t)
 	eventually(t, 5*time.Second, func() bool {
 		sat := c.waiting(keyOf(c, "held")) + c.waiting(keyOf(c, "shared")) + c.waiting(keyOf(c, "nested"))
-		quiet := c.driver.(*poolDriver).sending.Load() == 0 // no connection is about to be put back
+		quiet := c.driver.(*poolDriver).sending() == 0 // no connection is about to be put back
 		return sat == len(waits) && calls(t, b.s, "zadd") >= 3 && calls(t, b.s, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
@@ -376,12 +376,12 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.endAtCleanup(t)
 	h, err := NewRedisLock("my key", c).Acquire(t.Context())
 	require.NoError(t, err)
-	_, err = c.cleaner.link.(*poolLink).connect(time.Minute)
-	require.NoError(t, err)
+	ping := c.retrier.link.pipeline(batchLimit{own: time.Minute, borrowed: time.Minute}, []request{{cmd: "PING"}})
+	require.NoError(t, ping[0].err)
 	b.blocks.Store(true)
 	l := leaseOf(h)
 	l.leave()
-	c.cleaner.add(newJob(l.cleanup(doubt{})), time.Now())
+	c.retrier.add(newJob(l.cleanup(doubt{})), time.Now())
 	eventually(t, queuePatience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)

@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"slices"
 	"time"
 )
 
@@ -19,53 +18,22 @@ func endHolds(leases []*lease) (held []*lease) {
 	return held
 }
 
-// giveAllBack takes the waits out of their queues, sends what the cleaner has not, and releases leases that Close has ended: over a
+// giveAllBack takes the waits out of their queues, sends what the retrier has not, and releases leases that Close has ended: over a
 // connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
 // until its lease ends.
 func (c *Client) giveAllBack(waits []scripted, leases []*lease) {
 	leases = append(leases, c.queue.stranded()...)
-	jobs := c.cleaner.pending() // after stranded, from which a transfer goes to the cleaner
 	half := time.Now().Add(c.config.commandTimeout / 2)
 	end := half.Add(c.config.commandTimeout / 2)
 	link := c.driver.link()
 	defer time.AfterFunc(time.Until(end), link.close).Stop() // a dial may take longer, and each batch would dial anew
 	defer link.close()
-	sendUntil(half, link, waits) // first, so that nothing is handed over to calls that are over
-	for i, o := range sendUntil(half, link, lastOf(jobs)) {
-		jobs[i].(*cleanup).tookLast(o)
-	}
+	sendUntil(half, link, waits)   // first, so that nothing is handed over to calls that are over
+	c.retrier.sendLast(half, link) // after stranded, from which a transfer comes here
 	for i, o := range sendUntil(end, link, lastReleases(leases)) {
 		if o.err != nil || !isOurs(o.reply) {
 			c.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}
-	}
-}
-
-// sendUntil runs scripts over a link, in batches, as many as it comes to.
-func sendUntil(end time.Time, link link, all []scripted) (outcomes []outcome) {
-	for batch := range slices.Chunk(all, maxBatch) {
-		left := time.Until(end)
-		if left <= 0 {
-			outcomes = append(outcomes, slices.Repeat([]outcome{{err: errTimeout}}, len(batch))...)
-			continue
-		}
-		outcomes = append(outcomes, exchange(link, batchLimit{left, left}, batch, nil)...)
-	}
-	return outcomes
-}
-
-// lastOf is what is sent of the cleaner's jobs for the last time.
-func lastOf(jobs []task) (all []scripted) {
-	for _, t := range jobs {
-		all = append(all, t.(*cleanup).release(time.Now()))
-	}
-	return all
-}
-
-// tookLast takes the answer to it: a release that is done is not told of.
-func (c *cleanup) tookLast(o outcome) {
-	if o.err == nil && (c.doubt.settled() || !o.sent.Before(c.until)) {
-		c.quiet = true
 	}
 }
 

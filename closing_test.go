@@ -33,7 +33,7 @@ func TestReleaseOnCloseBesideWaitsOfItsOwn(t *testing.T) {
 	})
 }
 
-// What the cleaner has not sent yet, Close sends.
+// What the retrier has not sent yet, Close sends.
 func TestReleaseOnCloseOfACleanUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -43,7 +43,7 @@ func TestReleaseOnCloseOfACleanUp(t *testing.T) {
 	require.NoError(t, err)
 	l := leaseOf(h)
 	l.leave()
-	c.cleaner.add(newJob(l.cleanup(doubt{})), time.Now().Add(time.Hour))
+	c.retrier.add(newJob(l.cleanup(doubt{})), time.Now().Add(time.Hour))
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "k")))
 	require.Empty(t, log.String(), "told of as not confirmed")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // confirmation is what a request waits for after it has taken or extended a
@@ -25,10 +27,14 @@ func (c *confirmation) request() request {
 // has answered: the lock exists, and must be released.
 type errTooFewReplicas struct{ got int64 }
 
-func (e errTooFewReplicas) Error() string { return fmt.Sprintf("%v: %d confirmed", ErrReplicas, e.got) }
+func (e errTooFewReplicas) Error() string {
+	return fmt.Sprintf("%v: %d confirmed", errs.ErrReplicas, e.got)
+}
 
 // Unwrap returns the reason.
-func (e errTooFewReplicas) Unwrap() error { return ErrReplicas }
+func (e errTooFewReplicas) Unwrap() error { return errs.ErrReplicas }
+
+func tooFewReplicas(got int64) error { return errTooFewReplicas{got} }
 
 // longest is how long the server may take on top of what a command may.
 func (c *confirmation) longest() time.Duration {
@@ -47,13 +53,13 @@ func (c *confirmation) judge(reply any, err error) error {
 	case err != nil:
 		return err
 	case got < int64(c.replicas):
-		return errTooFewReplicas{got}
+		return tooFewReplicas(got)
 	}
 	return nil
 }
 
 // errDemoted is the error of a lock whose replicas are unknown.
-var errDemoted = fmt.Errorf("%w: the server has become a replica itself", ErrReplicas)
+var errDemoted = fmt.Errorf("%w: the server has become a replica itself", errs.ErrReplicas)
 
 // isDemoted reports whether the server has become a replica since it answered
 // the request. Unlike after READONLY, the lock was taken, and must be released.
@@ -70,4 +76,18 @@ func (d *poolDriver) confirm(ctx context.Context, c *call, conn redis.Conn, time
 	}
 	reply, err := d.doOnce(ctx, c, conn, timeout+r.confirm.timeout, r.confirm.request())
 	return r.confirm.judge(reply, err)
+}
+
+// pipelineConfirmed asks behind the requests how many replicas have them.
+func pipelineConfirmed(l link, limit batchLimit, requests []request, confirm *confirmation) []outcome {
+	if confirm == nil {
+		return l.pipeline(limit, requests)
+	}
+	outcomes := l.pipeline(limit, append(requests, confirm.request()))
+	last := len(outcomes) - 1
+	acks, err := redis.Int64(outcomes[last].reply, outcomes[last].err)
+	for i := range outcomes {
+		outcomes[i].acks, outcomes[i].unacked = acks, err
+	}
+	return outcomes[:last]
 }

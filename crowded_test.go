@@ -68,7 +68,7 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 	require.ErrorIs(t, NewRedisLock("k", c).TryLock(ctx), context.DeadlineExceeded)
 	s.Resume(t)
 	eventually(t, queuePatience, func() bool { return full.calls(t, "set") > 0 }, "executed late")
-	eventually(t, 2*time.Second, func() bool { return !full.has(t, c, "k") }, "released")
+	eventually(t, 2*time.Second, func() bool { return !hasKey(t, full, c, "k") }, "released")
 }
 
 // Unlock of a MultiLock asks for its keys together. With one idle connection it
@@ -88,7 +88,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, h.Unlock(t.Context()))
 				for _, key := range keys {
-					require.False(t, full.has(t, c, key), key)
+					require.False(t, hasKey(t, full, c, key), key)
 				}
 			}
 			full.requireSame(t)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // A worker that cannot connect uses what its client has: the server, or the
@@ -56,7 +58,7 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	})
 	if !started {
 		d.putBack(conn)
-		return same(requests, outcome{err: ErrClosed})
+		return same(requests, outcome{err: errs.ErrClosed})
 	}
 	timer := takeTimer(withGrace(time.Until(deadline)))
 	defer putTimer(timer)
@@ -66,7 +68,7 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	case <-timer.C:
 		return same(requests, outcome{err: errTimeout, sent: sent})
 	case <-l.life.Done():
-		return same(requests, outcome{err: ErrClosed, sent: sent})
+		return same(requests, outcome{err: errs.ErrClosed, sent: sent})
 	}
 }
 

@@ -11,17 +11,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// openShared opens the connection that calls share.
-func openShared(t testing.TB, c *Client) {
+// openSharedOf opens the connection that calls share.
+func openSharedOf(t testing.TB, d *poolDriver) {
 	t.Helper()
-	require.NoError(t, c.driver.(*poolDriver).shared.call(t.Context(), limits{}, echo("x")).err)
-}
-
-func linkOf(t testing.TB, c *Client) *poolLink {
-	t.Helper()
-	l := c.driver.link().(*poolLink)
-	t.Cleanup(l.close)
-	return l
+	require.NoError(t, d.shared.call(t.Context(), limits{}, echo("x")).err)
 }
 
 func requireAnswered(t testing.TB, outcomes []outcome) {
@@ -39,11 +32,11 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithDatabase(1))
-	warm(t, c, 1)
+	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, withDatabase(1))
+	warmPool(t, d, 1)
 	proxy.On(faults.Command("SELECT"), 1, faults.Delay(minConnect+time.Second))
-	l := linkOf(t, c)
-	limit := batchLimit{own: defaultDialTimeout, borrowed: queuePatience}
+	l := linkOf(t, d)
+	limit := batchLimit{own: testDialTimeout, borrowed: queuePatience}
 	start := time.Now()
 	for range 2 {
 		outcomes := l.pipeline(limit, []request{echo("x"), echo("x")})
@@ -56,7 +49,7 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 		defer l.mu.Unlock()
 		return l.conn != nil
 	}, "connected")
-	defer putBack(c, borrow(t, c, 1))
+	defer putConns(d, takeConns(t, d, 1))
 	requireAnswered(t, l.pipeline(limit, []request{echo("x")}))
 }
 
@@ -65,15 +58,15 @@ func TestCloseOfALinkWhoseDialHangs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithDatabase(1))
+	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, withDatabase(1))
 	proxy.On(faults.Command("SELECT"), 1, faults.DropAnswer)
-	l := linkOf(t, c)
+	l := linkOf(t, d)
 	result := async(t, func() error {
-		return l.pipeline(batchLimit{queuePatience, queuePatience}, []request{echo("x")})[0].err
+		return l.pipeline(batchLimit{own: queuePatience, borrowed: queuePatience}, []request{echo("x")})[0].err
 	})
 	require.True(t, proxy.Await(faults.Command("SELECT"), 1, queuePatience))
 	l.close()
-	require.Error(t, resultWithin(t, result, defaultDialTimeout/2))
+	require.Error(t, resultWithin(t, result, testDialTimeout/2))
 }
 
 // Without an idle connection a batch goes over the shared one, unless it waits
@@ -81,15 +74,15 @@ func TestCloseOfALinkWhoseDialHangs(t *testing.T) {
 func TestBatchOverTheSharedConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	c := newTestClient(t, s)
-	warm(t, c, 1)
-	openShared(t, c)
-	defer putBack(c, borrow(t, c, 1))
+	d := newTestPool(t, s)
+	warmPool(t, d, 1)
+	openSharedOf(t, d)
+	defer putConns(d, takeConns(t, d, 1))
 	full := fillUp(t, s)
-	l := linkOf(t, c)
-	limit := batchLimit{queuePatience, queuePatience}
+	l := linkOf(t, d)
+	limit := batchLimit{own: queuePatience, borrowed: queuePatience}
 	requireAnswered(t, l.pipeline(limit, []request{echo("x"), echo("x")}))
-	for _, o := range pipelineConfirmed(l, limit, []request{echo("x")}, &confirmation{1, time.Second}) {
+	for _, o := range pipelineConfirmed(l, limit, []request{echo("x")}, &confirmation{replicas: 1, timeout: time.Second}) {
 		require.Error(t, o.err)
 		require.False(t, o.answered && !isRefusal(o.err))
 	}
@@ -102,51 +95,17 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithMaxActive(1), WithWaitMode())
-	warm(t, c, 1)
+	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, waitingForOne)
+	warmPool(t, d, 1)
 	fillUp(t, s)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.DropAnswer)
-	l := linkOf(t, c)
+	l := linkOf(t, d)
 	start := time.Now()
 	wait := request{cmd: "WAIT", args: []any{0, 0}, waits: 3 * time.Second}
-	for _, o := range l.pipeline(batchLimit{queuePatience, 200 * time.Millisecond}, []request{wait}) {
+	for _, o := range l.pipeline(batchLimit{own: queuePatience, borrowed: 200 * time.Millisecond}, []request{wait}) {
 		require.ErrorIs(t, o.err, os.ErrDeadlineExceeded)
 		require.True(t, o.unanswered())
 	}
 	require.Less(t, time.Since(start), 2*time.Second)
-	d := c.driver.(*poolDriver)
 	eventually(t, queuePatience, func() bool { return len(d.slots) == 0 && d.pool.ActiveCount() == 0 }, "returned")
-}
-
-// A release that was executed on a connection that then broke, and sent again
-// over another one, was no loss.
-func TestReleaseThatWasSentTwice(t *testing.T) {
-	t.Parallel()
-	s := newFaultServer(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithMaxActive(1))
-	h, err := NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
-	openShared(t, c)
-	defer putBack(c, borrow(t, c, 1)) // so that Unlock needs the cleaner
-	cut := proxy.On(faults.Script(releaseScript.sha), 1, faults.CutAfter)
-	require.NoError(t, h.Unlock(t.Context()))
-	<-cut
-	requireFree(t, s, c, "k")
-}
-
-// Renewals that wait for replicas go over an idle connection, WAIT behind them.
-func TestReplicatedHoldAtTheLimit(t *testing.T) {
-	t.Parallel()
-	const lease = 3 * time.Second
-	r := newReplicated(t)
-	c := newTestClient(t, r.master)
-	warm(t, c, 1)
-	full := fillUp(t, r.master)
-	h, err := NewRedisLock("k", c, WithWatchdog(lease), WithReplicas(1, lease/4)).Acquire(t.Context())
-	require.NoError(t, err)
-	until, before := h.ValidUntil(), full.calls(t, "wait")
-	eventually(t, lease, func() bool { return h.ValidUntil().After(until) }, "renewed")
-	require.Greater(t, full.calls(t, "wait"), before)
-	full.requireSame(t)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // dialer opens connections to one server, as the options say.
@@ -137,7 +139,7 @@ func (s *sockets) add(conn net.Conn) (*socket, error) {
 	defer s.mu.Unlock()
 	if s.closed {
 		_ = conn.Close()
-		return nil, ErrClosed
+		return nil, errs.ErrClosed
 	}
 	added := &socket{Conn: conn, raw: rawConn(conn), all: s}
 	s.open[added] = struct{}{}

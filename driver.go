@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/tasks"
 )
 
@@ -78,8 +79,8 @@ type poolDriver struct {
 	sockets *sockets      // of the connections that it opened
 	shared  *pipeline
 
-	apart   int64        // so many calls of send have a connection each
-	sending atomic.Int64 // calls of send under way
+	apart int64        // so many calls of send have a connection each; tests set it
+	busy  atomic.Int64 // calls of send under way
 
 	life           context.Context // ends at close
 	end            context.CancelFunc
@@ -143,7 +144,7 @@ func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return conn, nil
 }
 
-var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", ErrInvalid)
+var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
 
 // check refuses an idle connection that was last used before some other one broke, as the server was probably restarted, and one on
 // which there is something to read. It asks the server nothing.
@@ -156,9 +157,16 @@ func (d *poolDriver) check(idle redis.Conn, lastUsed time.Time) error {
 
 var errStale = errors.New("idle connection is older than a break")
 
+// inUse returns how many connections callers have, if the pool counts them: they
+// wait for one.
+func (d *poolDriver) inUse() int { return len(d.slots) }
+
+// sending returns how many calls of send are under way.
+func (d *poolDriver) sending() int64 { return d.busy.Load() }
+
 func (d *poolDriver) send(ctx context.Context, limit limits, r request) outcome {
-	n := d.sending.Add(1)
-	defer d.sending.Add(-1)
+	n := d.busy.Add(1)
+	defer d.busy.Add(-1)
 	if n > d.apart && r.confirm == nil {
 		return d.shared.call(ctx, limit, r)
 	}
@@ -183,7 +191,7 @@ func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) ou
 		c.outcome = d.run(ctx, limit, c, r)
 	})
 	if !started {
-		return outcome{err: ErrClosed}
+		return outcome{err: errs.ErrClosed}
 	}
 	// A connection of the user's may know no deadlines, so both parts are bounded here as well.
 	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.now().connect)))
@@ -201,7 +209,7 @@ func (d *poolDriver) callBeside(ctx context.Context, limit limits, r request) ou
 		case <-ctx.Done():
 			return c.leave(errLeft)
 		case <-d.life.Done():
-			return c.leave(ErrClosed)
+			return c.leave(errs.ErrClosed)
 		}
 	}
 }
@@ -264,7 +272,7 @@ func (d *poolDriver) leave(conn redis.Conn, sent time.Time, timeout time.Duratio
 	})
 	if !started {
 		d.putBack(conn)
-		return outcome{err: ErrClosed, sent: sent}
+		return outcome{err: errs.ErrClosed, sent: sent}
 	}
 	return outcome{err: errLeft, sent: sent, left: c}
 }
@@ -321,7 +329,7 @@ func doWithTimeout(conn redis.Conn, timeout time.Duration, r request) (any, erro
 // orClosed makes ErrClosed of whatever happens because of close.
 func (d *poolDriver) orClosed(err error) error {
 	if err != nil && d.life.Err() != nil {
-		return ErrClosed
+		return errs.ErrClosed
 	}
 	return err
 }

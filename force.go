@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 const maxReason = 256
@@ -26,15 +26,15 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	if err := c.ready(ctx, m.err()); err != nil {
 		return wrap("force unlock", key, err)
 	}
-	s := scripted{forceScript, c.redisKey(key), []any{reason}}
-	o := c.evalOnce(ctx, limits{}, s, nil) // a second copy could end the hold of the next one
+	s := scripted{script: forceScript, key: c.redisKey(key), args: []any{reason}}
+	o := runOnce(ctx, c.driver, limits{}, s, nil) // a second copy could end the hold of the next one
 	if o.err == nil && o.reply == int64(answerAlien) {
 		s.script = rwForceScript
-		o = c.evalOnce(ctx, limits{}, s, nil)
+		o = runOnce(ctx, c.driver, limits{}, s, nil)
 	}
 	switch {
 	case o.unanswered():
-		return wrap("force unlock", key, both(ErrUnconfirmed, ended(ctx, o.err)))
+		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, ended(ctx, o.err)))
 	case o.err != nil:
 		return wrap("force unlock", key, ended(ctx, o.err))
 	case o.reply == int64(answerOther):
@@ -83,7 +83,7 @@ func (l *lease) askNotice() (scripted, bool) {
 
 // readNotice returns why somebody has ended the hold by force; nil when nobody has, or it cannot be known.
 func (l *lease) readNotice(o outcome) error {
-	text, err := redis.String(o.reply, o.err)
+	text, err := replyString(o.reply, o.err)
 	_, hold := l.stored()
 	named, reason, ok := strings.Cut(text, " ")
 	if err != nil || !ok || !slices.Contains(strings.Split(named, ","), hold) {
@@ -99,7 +99,7 @@ func (l *lease) notice() error {
 		return nil
 	}
 	limit := l.client.reasonLimit
-	o, _ := l.client.eval(context.Background(), limits{limit, limit, time.Now().Add(limit)}, ask)
+	o, _ := l.client.eval(context.Background(), limits{connect: limit, answer: limit, end: time.Now().Add(limit)}, ask)
 	return l.readNotice(o)
 }
 

@@ -2,7 +2,6 @@ package relock
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -113,65 +112,11 @@ func requireCount(t testing.TB, s *redistest.Server, c *Client, key string, want
 	require.Equal(t, want, got, "levels at the server")
 }
 
-// limitParts is into how many parts the limit of a wait is cut. While this process does not run, one of them passes at most: a machine that
-// stands still for a moment, or is slow, is given as much longer.
-const limitParts = 20
-
-// eventually waits until ok, and fails after limit. It is for what another process or a timer does.
-func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
-	t.Helper()
-	left := limit
-	for last := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		require.Positive(t, left, "not within %v: %s", limit, what)
-		now := time.Now()
-		left -= min(now.Sub(last), limit/limitParts)
-		last = now
-	}
-}
-
-// await waits for a value within limit.
-func await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
-	for range limitParts {
-		select {
-		case value = <-from:
-			return value, true
-		case <-time.After(limit / limitParts):
-		}
-	}
-	return value, false
-}
-
-// endedWithin waits for a context to end and returns its cause.
-func endedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
-	t.Helper()
-	_, ok := await(ctx.Done(), limit)
-	require.True(t, ok, "the context did not end within %v", limit)
-	return context.Cause(ctx)
-}
-
 // awaitRenewal waits until a hold has been renewed once more.
 func awaitRenewal(t testing.TB, h Hold, limit time.Duration) {
 	t.Helper()
 	until := h.ValidUntil()
 	eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
-}
-
-// async runs f on a goroutine that the test waits for.
-func async(t testing.TB, f func() error) <-chan error {
-	t.Helper()
-	result := make(chan error, 1)
-	var group sync.WaitGroup
-	group.Go(func() { result <- f() })
-	t.Cleanup(group.Wait)
-	return result
-}
-
-// resultWithin waits for what async returns.
-func resultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
-	t.Helper()
-	err, ok := await(result, limit)
-	require.True(t, ok, "no result within %v", limit)
-	return err
 }
 
 // logBuffer collects what a client logs.
@@ -248,18 +193,4 @@ func calls(t testing.TB, s *redistest.Server, command string) int {
 	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
 	require.NoError(t, err)
 	return callsIn(t, text, command)
-}
-
-// callsIn is the same in what INFO has answered.
-func callsIn(t testing.TB, text, command string) int {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
-			count, _, _ := strings.Cut(rest, ",")
-			n, err := redis.Int([]byte(count), nil)
-			require.NoError(t, err)
-			return n
-		}
-	}
-	return 0
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // Hold is one grant of a lock, or one level of a reentrant one. It can be used from any goroutine.
@@ -279,7 +281,7 @@ func (h *level) end(why error) {
 	}
 }
 
-var errMaxHold = both(ErrMaxHold, ErrLockLost)
+var errMaxHold = errs.Both(ErrMaxHold, ErrLockLost)
 
 // expire ends the level when its maximum hold is over. Other levels go on.
 func (h *level) expire() {
@@ -307,6 +309,6 @@ func (l *lease) adjust() {
 	l.turn.take()
 	defer l.turn.give()
 	if l.check() == nil {
-		l.client.clean(l.cleanup(doubt{}))
+		l.client.retrier.retry(l.cleanup(doubt{}))
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // State is what a lock is at the moment.
@@ -82,7 +80,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := c.ready(ctx, m.err()); err != nil {
 		return Info{}, wrap("inspect", key, err)
 	}
-	o, _ := c.eval(ctx, limits{}, scripted{inspectScript, c.redisKey(key), nil})
+	o, _ := c.eval(ctx, limits{}, scripted{script: inspectScript, key: c.redisKey(key)})
 	if o.err != nil {
 		return Info{}, wrap("inspect", key, ended(ctx, o.err))
 	}
@@ -106,18 +104,18 @@ var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict
 // readInfo reads the answer of inspect.lua.
 func readInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
-	parts, err := redis.Values(reply, nil)
+	parts, err := replyValues(reply, nil)
 	if err != nil || len(parts) != 7 {
 		return info, errUnreadable
 	}
 	var state, fence string
 	var left, now int64
 	var waits []string
-	rest, err := redis.Scan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
+	rest, err := replyScan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
 	if err != nil || len(rest) > 0 {
 		return info, errUnreadable
 	}
-	if waits, err = redis.Strings(parts[6], nil); err != nil {
+	if waits, err = replyStrings(parts[6], nil); err != nil {
 		return info, errUnreadable
 	}
 	info.Left = timeLeft(left)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"strconv"
 	"strings"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // inspectRW asks what a read/write lock is.
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
-	o, _ := c.eval(ctx, limits{}, scripted{rwInspectScript, c.redisKey(key), nil})
+	o, _ := c.eval(ctx, limits{}, scripted{script: rwInspectScript, key: c.redisKey(key)})
 	if o.err != nil {
 		return Info{}, ended(ctx, o.err)
 	}
@@ -20,17 +18,17 @@ func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
 // readRWInfo reads the answer of rw_inspect.lua.
 func readRWInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
-	parts, err := redis.Values(reply, nil)
+	parts, err := replyValues(reply, nil)
 	if err != nil || len(parts) != 8 {
 		return info, errUnreadable
 	}
 	var state, mode string
 	var now, left int64
 	var waits, entries []string
-	if _, err := redis.Scan(parts[:7], &state, &mode, &now, &left, &info.Waiting, &waits, &entries); err != nil {
+	if _, err := replyScan(parts[:7], &state, &mode, &now, &left, &info.Waiting, &waits, &entries); err != nil {
 		return info, errUnreadable
 	}
-	notes, err := redis.Values(parts[7], nil)
+	notes, err := replyValues(parts[7], nil)
 	if err != nil || len(notes) != len(entries) {
 		return info, errUnreadable
 	}
@@ -57,7 +55,7 @@ func (i *Info) readEntry(entry string, note any) {
 	i.State = StateHeld
 	client, _, _ := strings.Cut(hold, ":")
 	h := Holder{Client: client, Count: 1}
-	if text, err := redis.String(note, nil); err == nil {
+	if text, err := replyString(note, nil); err == nil {
 		h.readNote(text)
 	}
 	if kind == "w" {

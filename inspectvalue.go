@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // readString reads what a plain lock stores, or a reservation.
@@ -39,7 +37,7 @@ func (i *Info) readString(value string) error {
 
 // readHash reads what a reentrant lock stores.
 func (i *Info) readHash(content []any) error {
-	fields, err := redis.StringMap(content, nil)
+	fields, err := replyStringMap(content, nil)
 	if err != nil {
 		return errUnreadable
 	}

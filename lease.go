@@ -175,7 +175,7 @@ func (l *lease) loseLocked(why error) (follow func()) {
 			return // the connections are being cut
 		}
 		// First, as a log handler may take long.
-		l.client.clean(l.cleanup(l.doubt))
+		l.client.retrier.retry(l.cleanup(l.doubt))
 		if l.whole == nil {
 			l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		}

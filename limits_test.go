@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"io"
 	"math"
 	"os"
 	"strings"
@@ -259,17 +258,4 @@ func TestPanicInUserDial(t *testing.T) {
 	require.NoError(t, err)
 	panics.Store(true)
 	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
-}
-
-// Whether an idle connection is older than a break is not asked of the wall clock, which may be set back.
-func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
-	t.Parallel()
-	d := newPoolDriver(&newClientConfig(nil).driverConfig)
-	defer d.end()
-	before := time.Now()
-	o := d.outcome(before, nil, io.EOF)
-	require.True(t, o.broke())
-	require.ErrorIs(t, d.check(nil, before), errStale)
-	require.NoError(t, d.check(nil, time.Now()))
-	require.Less(t, d.broken.Load(), int64(time.Hour), "counted from the start of the client")
 }

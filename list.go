@@ -5,8 +5,6 @@ import (
 	"errors"
 	"iter"
 	"strings"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // List goes through the locks that are held, reserved or kept and whose names match a pattern as SCAN knows it (* is any
@@ -58,9 +56,9 @@ func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string,
 		return "", nil, ended(ctx, o.err)
 	}
 	var keys []string
-	values, err := redis.Values(o.reply, nil)
+	values, err := replyValues(o.reply, nil)
 	if err == nil {
-		_, err = redis.Scan(values, &next, &keys)
+		_, err = replyScan(values, &next, &keys)
 	}
 	for _, key := range keys {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(key, c.config.prefix+"{"), "}"))

@@ -375,3 +375,11 @@ func (c *lockConfig) lease() (length time.Duration, watched bool) {
 
 // escape makes s safe to stand between bars in a value.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// drawing is the script that takes a lock with these settings: with a fencing token or without.
+func (s *lockSettings) drawing(script *Script) *Script {
+	if s.fencing {
+		return script.fenced
+	}
+	return script
+}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // tried is what became of one try for all keys, by the number of the key.
@@ -81,7 +79,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 		keys = append(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)}.keys(), keys...)
 	}
 	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
-	o, d := l.client.evalKeys(ctx, &l.part, multiAcquireScript, keys, args)
+	o, d := l.client.ask(ctx, &l.part, scripted{script: multiAcquireScript, together: keys, args: args})
 	if isCrossSlot(o.err) {
 		return true // before it did anything
 	}
@@ -112,7 +110,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 // which key it says it, counted from 1; and what the hand-over of the key that
 // the call was handed has answered, 0 if there was none.
 func readMulti(reply any) (code, detail, gave int64) {
-	values, err := redis.Int64s(reply, nil)
+	values, err := replyInt64s(reply, nil)
 	if err != nil || len(values) == 0 {
 		return answerAlien, 0, 0
 	}
@@ -137,7 +135,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 	if keep > 0 {
 		s, length = &l.place, keep
 	}
-	o, d := l.client.ask(ctx, s, scripted{s.drawing(acquireScript), l.redisKeyOf(n), []any{value, a.earlier(n), length.Milliseconds()}})
+	o, d := l.client.ask(ctx, s, scripted{script: s.drawing(acquireScript), key: l.redisKeyOf(n), args: []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.sent, d
 	if t.err = o.err; o.err != nil {
 		return
@@ -155,33 +153,4 @@ func (a *multiAttempt) earlier(n int) string {
 		return a.way.value
 	}
 	return ""
-}
-
-// evalKeys is ask of a script for several locks.
-func (c *Client) evalKeys(ctx context.Context, settings *lockSettings, s *Script, keys []string, args []any) (outcome, doubt) {
-	c.vigil.look(time.Now())
-	send := func(r request) outcome {
-		r.confirm, r.granted = settings.confirmation(), isGrant
-		return c.driver.send(ctx, ofLease(settings.lease), r)
-	}
-	once := func() outcome {
-		o := send(s.bySHA(keys, args))
-		if isNoScript(o.err) {
-			o = send(s.bySource(keys, args))
-		}
-		return o
-	}
-	o := once()
-	d := doubt{}.add(o)
-	if o.broke() && ctx.Err() == nil {
-		o = once()
-		d = d.add(o)
-	}
-	return o, d.orUnread(o)
-}
-
-// isCrossSlot says that a Cluster has refused keys of several slots together.
-func isCrossSlot(err error) bool {
-	line, ok := errorLine(err)
-	return ok && code(line) == "CROSSSLOT"
 }

@@ -113,7 +113,7 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.place
-	a.lock.client.clean(newCleanup(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))
+	a.lock.client.retrier.retry(newCleanup(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))
 	a.got = nil
 }
 
@@ -162,7 +162,7 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	l := a.lock
 	for n := range l.keys {
 		if n < t.taken || t.doubt[n].exists() {
-			l.client.clean(l.cleanup(n, value, t.doubt[n]))
+			l.client.retrier.retry(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
 }

@@ -87,6 +87,6 @@ func (a *multiAttempt) returnKept(old way, n int) {
 	for ; n < old.n; n++ {
 		job := l.cleanup(n, old.value, doubt{})
 		job.quiet = true // no hold depends on it, and the key expires soon
-		l.client.clean(job)
+		l.client.retrier.retry(job)
 	}
 }

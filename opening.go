@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // opening is one attempt of a link to connect. It runs on a goroutine, so that
@@ -24,7 +26,7 @@ func (l *poolLink) open(limit time.Duration) *opening {
 	}
 	o := &opening{begun: time.Now(), done: make(chan struct{})}
 	if !l.driver.tasks.Start(func() { l.dial(o, limit) }) {
-		o.err = ErrClosed
+		o.err = errs.ErrClosed
 		close(o.done)
 		return o
 	}
@@ -51,7 +53,7 @@ func (l *poolLink) keep(o *opening) {
 	l.mu.Unlock()
 	if unwanted {
 		_ = o.conn.Close() // not used yet; may block
-		o.conn, o.err = nil, ErrClosed
+		o.conn, o.err = nil, errs.ErrClosed
 	}
 }
 

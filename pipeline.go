@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // pipeline is the connection that the calls of locks share: requests of many goroutines go out together, and a caller
@@ -78,7 +80,7 @@ func (p *pipeline) await(ctx context.Context, s *stream, c *call, start time.Tim
 	case <-ctx.Done():
 		why = errLeft
 	case <-p.driver.life.Done():
-		why = ErrClosed
+		why = errs.ErrClosed
 	case <-timer.C:
 		why = errTimeout
 	}
@@ -136,7 +138,7 @@ func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, e
 	case <-ctx.Done():
 		return nil, errLeft
 	case <-p.driver.life.Done():
-		return nil, ErrClosed
+		return nil, errs.ErrClosed
 	}
 }
 
@@ -150,7 +152,7 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 	if p.dialing == nil {
 		d := &dialing{done: make(chan struct{})}
 		if !p.driver.tasks.Start(func() { p.dial(d) }) {
-			return nil, nil, ErrClosed
+			return nil, nil, errs.ErrClosed
 		}
 		p.dialing = d
 	}

@@ -15,7 +15,7 @@ import (
 // A connection that owes an answer and says nothing takes no more requests, and is cut when nobody can wait any longer.
 func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, WithCommandTimeout(time.Second))
+	b := newSharedBench(t, withCommandTimeout(time.Second))
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
 	patient := async(t, func() error { return b.send(context.Background(), limits{}, "patient").err })
@@ -24,7 +24,7 @@ func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	require.ErrorIs(t, o.err, errTimeout)
 	b.requireAnswer("on another connection")
 	require.Equal(t, 2, b.open())
-	require.True(t, IsRetryableErr(resultWithin(t, patient, 2*time.Second)))
+	require.True(t, isTransient(resultWithin(t, patient, 2*time.Second)))
 	eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
 }
 
@@ -49,16 +49,16 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 	for name, action := range map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newSharedBench(t, WithCommandTimeout(2*time.Second))
+			b := newSharedBench(t, withCommandTimeout(2*time.Second))
 			b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
 			b.proxy.On(faults.Command("ECHO"), 1, action)
 			b.server.Pause(t)
 			first := async(t, func() error {
-				return b.client.driver.send(t.Context(), limits{}, request{cmd: "SET", args: []any{"k", "v"}}).err
+				return b.pool.send(t.Context(), limits{}, request{cmd: "SET", args: []any{"k", "v"}}).err
 			})
 			require.True(t, b.proxy.Await(faults.Command("SET"), 1, queuePatience))
 			readOnly := async(t, func() error {
-				return b.client.driver.send(t.Context(), limits{}, request{cmd: "GET", args: []any{"k"}}).err
+				return b.pool.send(t.Context(), limits{}, request{cmd: "GET", args: []any{"k"}}).err
 			})
 			require.True(t, b.proxy.Await(faults.Command("GET"), 1, queuePatience))
 			last := async(t, func() error { return b.send(t.Context(), limits{}, "last").err })
@@ -88,7 +88,7 @@ func TestSharedConnectionBreaks(t *testing.T) {
 	answered, broke := 0, 0
 	for range 20 {
 		group.Go(func() {
-			o := b.client.driver.send(context.Background(), limits{}, request{cmd: "INCR", args: []any{"n"}})
+			o := b.pool.send(context.Background(), limits{}, request{cmd: "INCR", args: []any{"n"}})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -117,7 +117,7 @@ func TestSharedConnectionNoticesARestart(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	stream := b.client.driver.(*poolDriver).shared.stream
+	stream := b.pool.shared.stream
 	b.server.Kill(t)
 	<-stream.done
 	b.server.Boot(t)
@@ -133,8 +133,8 @@ func TestSharedConnectionGrowsOld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newSharedBench(t)
-			p := b.client.driver.(*poolDriver).shared
-			require.Equal(t, defaultIdleTimeout, p.idle)
+			p := b.pool.shared
+			require.Equal(t, testIdleTimeout, p.idle)
 			change(p)
 			b.requireAnswer("first")
 			time.Sleep(60 * time.Millisecond)

@@ -14,37 +14,31 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// sharing makes all commands of locks share one connection, not only those beyond the first few.
-func sharing(c *Client) *Client {
-	c.driver.(*poolDriver).apart = 0
-	return c
-}
-
-// sharedBench is the shared connection of a client, behind a proxy. An inspector is the only other client of the server.
+// sharedBench is the shared connection of a pool, behind a proxy. The inspector
+// is the only other client of the server.
 type sharedBench struct {
 	testing.TB
 	server    *redistest.Server
 	proxy     *faults.Proxy
-	client    *Client
+	pool      *poolDriver
 	inspector redis.Conn
 	before    int // connections that the server had taken when the bench began
 }
 
-func newSharedBench(t testing.TB, opts ...ClientOption) *sharedBench {
+func newSharedBench(t testing.TB, change ...func(*driverConfig)) *sharedBench {
 	s := redistest.Start(t)
 	b := &sharedBench{TB: t, server: s, proxy: faults.Start(t, s.Network, s.Address), inspector: s.Dial(t)}
 	t.Cleanup(func() { _ = b.inspector.Close() })
 	b.before = b.taken()
-	b.client = sharing(newTestClient(t, &redistest.Server{Network: b.proxy.Network, Address: b.proxy.Address}, opts...))
+	b.pool = newTestPool(t, &redistest.Server{Network: b.proxy.Network, Address: b.proxy.Address}, change...)
+	b.pool.apart = 0 // all commands share one connection
 	return b
 }
-
-func echo(text string) request { return request{cmd: "ECHO", args: []any{text}} }
 
 // send runs a command, and requires the answer that belongs to it when there is one.
 func (b *sharedBench) send(ctx context.Context, limit limits, text string) outcome {
 	b.Helper()
-	o := b.client.driver.send(ctx, limit, echo(text))
+	o := b.pool.send(ctx, limit, echo(text))
 	if o.err == nil && string(o.reply.([]byte)) != text {
 		b.Errorf("%q was answered to %q", o.reply, text)
 	}
@@ -58,7 +52,7 @@ func (b *sharedBench) requireAnswer(text string) {
 
 // aboutToWrite is the stream, as if somebody were about to write after so long a rest: s.more lets it go on.
 func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
-	s := b.client.driver.(*poolDriver).shared.stream
+	s := b.pool.shared.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writing = true
@@ -69,7 +63,7 @@ func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
 // awaitUnwritten waits until so many requests wait to be written.
 func (b *sharedBench) awaitUnwritten(n int) {
 	b.Helper()
-	s := b.client.driver.(*poolDriver).shared.stream
+	s := b.pool.shared.stream
 	eventually(b, queuePatience, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

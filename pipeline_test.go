@@ -50,13 +50,13 @@ func TestSharedConnection(t *testing.T) {
 func TestCallsBeyondAFewShare(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
-	b.client.driver.(*poolDriver).apart = crowd
+	b.pool.apart = crowd
 	b.server.Pause(t)
 	var results []<-chan error
 	for n := range 4 * crowd {
 		results = append(results, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
 	}
-	eventually(t, 2*time.Second, func() bool { return b.client.driver.(*poolDriver).sending.Load() == 4*crowd }, "under way")
+	eventually(t, 2*time.Second, func() bool { return b.pool.sending() == 4*crowd }, "under way")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*crowd, 2*time.Second), "each has its connection")
 	b.server.Resume(t)
 	for _, result := range results {
@@ -124,7 +124,7 @@ func TestBurstAfterARest(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	s := b.aboutToWrite(2 * defaultCommandTimeout)
+	s := b.aboutToWrite(2 * testCommandTimeout)
 	var burst []<-chan error
 	for n := range 3 {
 		burst = append(burst, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
@@ -142,7 +142,7 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	s := b.aboutToWrite(2 * defaultCommandTimeout)
+	s := b.aboutToWrite(2 * testCommandTimeout)
 	sent := async(t, func() error { return b.send(context.Background(), limits{}, "taken").err })
 	b.awaitUnwritten(1)
 	require.False(t, s.usable(0, time.Nanosecond), "too old")
@@ -185,7 +185,7 @@ func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 // Impatient calls, as of very short leases, do not end the connection under the others while answers come.
 func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, WithCommandTimeout(queuePatience))
+	b := newSharedBench(t, withCommandTimeout(queuePatience))
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), faults.Every, faults.Delay(10*time.Millisecond))
 	start := time.Now()
@@ -214,12 +214,12 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 // A caller that gives up waiting for a dial does not end it for the others.
 func TestSharedDialIsForAll(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, WithDatabase(1))
+	b := newSharedBench(t, withDatabase(1))
 	b.proxy.Stall()
 	o := b.send(t.Context(), limits{connect: 10 * time.Millisecond}, "impatient")
 	require.ErrorIs(t, o.err, errDialTimeout)
 	require.True(t, o.sent.IsZero())
-	require.True(t, IsRetryableErr(o.err))
+	require.True(t, isTransient(o.err))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, b.send(ctx, limits{}, "leaves").err, errLeft)

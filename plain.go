@@ -19,7 +19,7 @@ func (p plainProtocol) stored() (redisKey, hold string) {
 }
 
 func (p plainProtocol) renew(lease time.Duration) scripted {
-	return scripted{renewScript, p.redisKey, []any{p.value, lease.Milliseconds()}}
+	return scripted{script: renewScript, key: p.redisKey, args: []any{p.value, lease.Milliseconds()}}
 }
 
 func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
@@ -27,11 +27,11 @@ func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
 	if p.minHold {
 		kept = keptValue(p.value)
 	}
-	return scripted{releaseScript, p.redisKey, []any{p.value, keep.Milliseconds(), kept}}
+	return scripted{script: releaseScript, key: p.redisKey, args: []any{p.value, keep.Milliseconds(), kept}}
 }
 
 // plainAttempt is one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer
-// never came goes to the cleaner and is never believed. All later ones are scripts with a value of their own:
+// never came goes to the retrier and is never believed. All later ones are scripts with a value of their own:
 // acquire, or those of the queue when the call waits or the lock is fair.
 type plainAttempt struct {
 	client   *Client
@@ -123,7 +123,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	}
 	a.first, a.earlier = value, id
 	if d := (doubt{}).add(o); d.exists() {
-		a.client.clean(a.cleanup(value, d))
+		a.client.retrier.retry(a.cleanup(value, d))
 	}
 	switch {
 	case o.err != nil:
@@ -131,7 +131,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	case o.reply == nil:
 		return nil, true, nil
 	case o.reply != "OK":
-		a.client.clean(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken
+		a.client.retrier.retry(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
 	h, err = a.grant(value, o.sent, tokens{}, doubt{})
@@ -147,7 +147,7 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 		}
 		a.value = a.client.identity.value(id, a.settings)
 	}
-	o, d := a.client.ask(ctx, a.settings, scripted{a.settings.drawing(acquireScript), a.redisKey, []any{a.value, a.first, a.settings.asked().Milliseconds()}})
+	o, d := a.client.ask(ctx, a.settings, scripted{script: a.settings.drawing(acquireScript), key: a.redisKey, args: []any{a.value, a.first, a.settings.asked().Milliseconds()}})
 	a.doubt = a.doubt.merge(d)
 	if o.err != nil {
 		return nil, o.err
@@ -182,7 +182,7 @@ func (a *plainAttempt) grant(value string, sent time.Time, t tokens, d doubt) (*
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
 	if a.doubt.exists() {
-		a.client.clean(a.cleanup(a.value, a.doubt))
+		a.client.retrier.retry(a.cleanup(a.value, a.doubt))
 	}
 }
 

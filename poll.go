@@ -4,8 +4,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // poll is a line's task for the poller: while somebody waits, the client shows once a period that it lives, asks what
@@ -44,7 +42,7 @@ func (p *poll) next(time.Time) (scripted, bool) {
 			break
 		}
 	}
-	return scripted{scripts.poll, l.redisKey, args}, true
+	return scripted{script: scripts.poll, key: l.redisKey, args: args}, true
 }
 
 func (p *poll) limit() time.Duration { return cleanLimit }
@@ -165,14 +163,14 @@ type polled struct {
 }
 
 func readPoll(reply any) polled {
-	values, err := redis.Values(reply, nil)
+	values, err := replyValues(reply, nil)
 	if err != nil || len(values) < 4 {
 		return polled{left: -1}
 	}
-	code, err1 := redis.Int64(values[0], nil)
-	names, err2 := redis.Strings(append(values[1:2:2], values[4:]...), nil)
-	left, err3 := redis.Int64(values[2], nil)
-	heard, err4 := redis.Int64(values[3], nil)
+	code, err1 := replyInt64(values[0], nil)
+	names, err2 := replyStrings(append(values[1:2:2], values[4:]...), nil)
+	left, err3 := replyInt64(values[2], nil)
+	heard, err4 := replyInt64(values[3], nil)
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return polled{left: -1}
 	}

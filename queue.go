@@ -207,7 +207,7 @@ func (q *queue) hear(name, redisKey string) {
 	case w != nil && w.line.redisKey == redisKey:
 		w.nudge()
 	case rest != "":
-		q.client.sendQuietly(cancelOf(redisKey, name, false))
+		q.client.retrier.bestEffort(cancelOf(redisKey, name, false))
 	}
 }
 
@@ -232,15 +232,15 @@ func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) scripted {
 	if alsoHold {
 		flag = 1
 	}
-	s := scripted{scriptsOf(wait).cancel, redisKey, []any{wait, flag}}
+	s := scripted{script: scriptsOf(wait).cancel, key: redisKey, args: []any{wait, flag}}
 	return func(time.Time) scripted { return s }
 }
 
 // passOn goes on with the hand-over of a script that had to stop at what one may look at.
 func (c *Client) passOn(after scripted) {
-	s := scripted{mutexScripts.cancel, after.key, []any{"", 0}}
+	s := scripted{script: mutexScripts.cancel, key: after.key, args: []any{"", 0}}
 	if after.script.rw {
 		s.script = rwScripts.cancel
 	}
-	c.sendQuietly(func(time.Time) scripted { return s })
+	c.retrier.bestEffort(func(time.Time) scripted { return s })
 }

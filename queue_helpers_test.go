@@ -15,8 +15,6 @@ import (
 
 const (
 	queueKey = cellKey // so that a cell can observe it
-	// queuePatience is for what must happen, at some time, on a machine under load.
-	queuePatience = 30 * time.Second
 	// pushLimit is for a median of what a message brings about: far below the second after which a poll would.
 	pushLimit = 250 * time.Millisecond
 	// leisure is a poll interval so long that no poll can be taken for a push.

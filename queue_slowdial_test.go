@@ -28,7 +28,7 @@ func TestWaiterWhoseClientConnectsSlowly(t *testing.T) {
 	require.NoError(t, resultWithin(t, waits, queuePatience))
 }
 
-// Where connecting takes longer than the cleaner waits for an answer, it takes the time that it needs: what was not answered is given back.
+// Where connecting takes longer than the retrier waits for an answer, it takes the time that it needs: what was not answered is given back.
 func TestCleanerConnectsSlowly(t *testing.T) {
 	t.Parallel()
 	s := newFaultServer(t)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // queued is the place of one call in the queue, and its requests there, one at a time. Its wait is drawn anew for
@@ -157,27 +155,27 @@ func (w *queued) draw() {
 func (w *queued) request() scripted {
 	switch {
 	case w.once:
-		return scripted{w.settings.drawing(w.scripts().try), w.line.redisKey, append([]any{w.name}, w.args...)}
+		return scripted{script: w.settings.drawing(w.scripts().try), key: w.line.redisKey, args: append([]any{w.name}, w.args...)}
 	case w.known:
-		return scripted{w.settings.drawing(w.scripts().claim), w.line.redisKey, append([]any{w.name}, w.args...)}
+		return scripted{script: w.settings.drawing(w.scripts().claim), key: w.line.redisKey, args: append([]any{w.name}, w.args...)}
 	}
 	args := []any{w.name, w.settings.period().Milliseconds(), w.ticket, w.earlier}
 	args = append(args, w.args...)
 	if w.settings.queueLimit > 0 {
 		args = append(args, w.settings.queueLimit)
 	}
-	return scripted{w.settings.drawing(w.scripts().enqueue), w.line.redisKey, args}
+	return scripted{script: w.settings.drawing(w.scripts().enqueue), key: w.line.redisKey, args: args}
 }
 
 // read takes an answer in.
 func (w *queued) read(reply any) int64 {
 	code, t := readGrant(reply)
 	w.tokens = t
-	values, _ := redis.Values(reply, nil)
+	values, _ := replyValues(reply, nil)
 	if len(values) == 4 && (code == answerOther || code == answerMore) {
-		ticket, err1 := redis.String(values[1], nil)
-		left, err2 := redis.Int64(values[2], nil)
-		others, err3 := redis.Int64(values[3], nil)
+		ticket, err1 := replyString(values[1], nil)
+		left, err2 := replyInt64(values[2], nil)
+		others, err3 := replyInt64(values[3], nil)
 		if errors.Join(err1, err2, err3) == nil {
 			w.known = true
 			w.line.queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
@@ -195,7 +193,7 @@ func (w *queued) leave() {
 			s := w.settings
 			job := newCleanup(w.line.key, s.asked(), s.lease, w.doubt, cancelOf(w.line.redisKey, w.name, true))
 			job.quiet = !w.doubt.exists() // then it cannot have the lock
-			w.line.queue.client.clean(job)
+			w.line.queue.client.retrier.retry(job)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (s *redWaits) note(node int, o outcome, d doubt) {
 	code, _ := readGrant(o.reply)
 	s.mu.Lock()
 	place := &s.all[node]
-	place.refused = needsAlone(o.err)
+	place.refused = areKeysRefused(o.err)
 	place.listed = !place.refused && (o.err != nil || code == answerOther)
 	leave := s.over && place.listed
 	s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *redWaits) leave(node int) {
 
 // unwait takes a wait out of a node's list, for a second at most. One that stays goes at a release, or with the list.
 func (c *Client) unwait(name, redisKey string) {
-	s := scripted{redlockUnwaitScript, redisKey, []any{name}}
-	c.sendQuietly(func(time.Time) scripted { return s })
+	s := scripted{script: redlockUnwaitScript, key: redisKey, args: []any{name}}
+	c.retrier.bestEffort(func(time.Time) scripted { return s })
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the

@@ -139,25 +139,25 @@ func (a *reentrantAttempt) stand(l *line, left *queued) *queued {
 type reentrantProtocol struct{ redisKey, owner, hold string }
 
 func (p reentrantProtocol) acquire(s *lockSettings, info string) scripted {
-	return scripted{s.drawing(reentrantAcquireScript), p.redisKey, []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
+	return scripted{script: s.drawing(reentrantAcquireScript), key: p.redisKey, args: []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
 }
 
 func (p reentrantProtocol) enter(levels, seq int, lease time.Duration) scripted {
-	return scripted{reentrantEnterScript, p.redisKey, []any{p.owner, p.hold, levels, seq, lease.Milliseconds()}}
+	return scripted{script: reentrantEnterScript, key: p.redisKey, args: []any{p.owner, p.hold, levels, seq, lease.Milliseconds()}}
 }
 
 func (p reentrantProtocol) renew(lease time.Duration) scripted {
-	return scripted{reentrantRenewScript, p.redisKey, []any{p.hold, lease.Milliseconds()}}
+	return scripted{script: reentrantRenewScript, key: p.redisKey, args: []any{p.hold, lease.Milliseconds()}}
 }
 
 func (p reentrantProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
 
 func (p reentrantProtocol) release(levels, seq int, keep time.Duration) scripted {
-	return scripted{reentrantReleaseScript, p.redisKey, []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
+	return scripted{script: reentrantReleaseScript, key: p.redisKey, args: []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
 }
 
 func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) scripted {
-	return scripted{t.seat.wait.settings.drawing(reentrantTransferScript), p.redisKey, []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+	return scripted{script: t.seat.wait.settings.drawing(reentrantTransferScript), key: p.redisKey, args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.
@@ -262,7 +262,7 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	switch {
 	case o.err != nil:
 		if d.exists() {
-			c.clean(l.cleanup(doubt{}))
+			c.retrier.retry(l.cleanup(doubt{}))
 		}
 		return nil, o.err
 	case o.reply != int64(answerOurs):
@@ -321,5 +321,5 @@ func (a *reentrantAttempt) finish() {
 		return
 	}
 	s, release := &a.lock.settings, a.protocol.release(0, 2, 0)
-	a.lock.client.clean(newCleanup(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) scripted { return release }))
+	a.lock.client.retrier.retry(newCleanup(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) scripted { return release }))
 }

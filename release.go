@@ -3,21 +3,23 @@ package relock
 import (
 	"context"
 	"time"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // giveBack tells the server how many levels are left. It takes at most the command timeout, counted from start: three
-// quarters of it through the pool, the rest through the cleaner's connection, which then goes on by itself.
+// quarters of it through the pool, the rest through the retrier's connection, which then goes on by itself.
 func (l *lease) giveBack(levels int, start time.Time) error {
 	if l.parts != nil {
 		return l.parts.giveBack(start)
 	}
 	c := l.client
-	limit := below(c.config.commandTimeout, l.lease/3)
+	limit := min(c.config.commandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
 	release := l.release(levels, l.seq, l.keep)
 	l.mu.Unlock()
-	o, d := c.eval(context.Background(), limits{limit / 2, limit / 2, start.Add(limit * 3 / 4)}, release(start))
+	o, d := c.eval(context.Background(), limits{connect: limit / 2, answer: limit / 2, end: start.Add(limit * 3 / 4)}, release(start))
 	if o.answered && o.err == nil {
 		if o.reply == int64(answerMore) {
 			c.passOn(release(start))
@@ -26,12 +28,12 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 			if l.undo != nil {
 				release = l.undo
 			}
-			c.clean(l.releaseJob(levels, release))
+			c.retrier.retry(l.releaseJob(levels, release))
 		}
 		return l.judge(o, levels, !d.exists())
 	}
 	job := l.releaseJob(levels, release)
-	c.clean(job)
+	c.retrier.retry(job)
 	budget := time.NewTimer(limit - time.Since(start))
 	defer budget.Stop()
 	select {
@@ -39,11 +41,11 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 		if job.answer.err == nil {
 			return l.judge(job.answer, levels, !d.exists() && job.first)
 		}
-		return both(ErrUnconfirmed, job.answer.err)
+		return errs.Both(ErrUnconfirmed, job.answer.err)
 	case <-budget.C:
 	case <-c.life.Done():
 	}
-	return both(ErrUnconfirmed, o.err)
+	return errs.Both(ErrUnconfirmed, o.err)
 }
 
 // releaseJob is the release in the background. The last one also cleans up after the acquire.

@@ -76,7 +76,7 @@ func TestNeedsAlone(t *testing.T) {
 		"ERR ACL failure in script: No permissions to access a key script: 1b2c, on @user_script:3.":                 false,
 		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": false,
 	} {
-		require.Equal(t, needs, needsAlone(explain(redis.Error(line))), line)
+		require.Equal(t, needs, areKeysRefused(explain(redis.Error(line))), line)
 	}
-	require.False(t, needsAlone(io.EOF))
+	require.False(t, areKeysRefused(io.EOF))
 }

@@ -12,19 +12,19 @@ func (s *lockSettings) confirmation() *confirmation {
 	if s.replicas == 0 {
 		return nil
 	}
-	return &confirmation{s.replicas, s.replicaTimeout}
+	return &confirmation{replicas: s.replicas, timeout: s.replicaTimeout}
 }
 
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
 func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
 	c.vigil.look(time.Now())
-	return c.evalConfirmed(ctx, ofLease(settings.lease), s, settings.confirmation())
+	return runScript(ctx, c.driver, ofLease(settings.lease), s, settings.confirmation())
 }
 
 // ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
 // belief moves for all levels.
 func (l *lease) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
-	return l.client.evalConfirmed(ctx, ofLease(settings.lease), s, l.confirm)
+	return runScript(ctx, l.client.driver, ofLease(settings.lease), s, l.confirm)
 }
 
 // confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
@@ -38,7 +38,7 @@ func confirmed(c *confirmation, outcomes []outcome) {
 		case o.unacked != nil:
 			o.err = o.unacked
 		case o.acks < int64(c.replicas):
-			o.err = errTooFewReplicas{o.acks}
+			o.err = tooFewReplicas(o.acks)
 		}
 	}
 }

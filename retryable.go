@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // IsRetryableErr reports whether the same call may succeed later without any
@@ -27,22 +25,14 @@ func IsRetryableErr(err error) bool {
 	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
 		return false
 	}
-	if isAny(err, passing) {
-		return true
-	}
-	var line redis.Error
-	if errors.As(err, &line) {
-		return slices.Contains(passingCodes, code(line)) || isFull(line)
-	}
-	return isNetwork(err)
+	return isAny(err, passing) || isTransient(err)
 }
 
 var (
 	permanent = []error{
 		ErrLockLost, ErrNotHeld, ErrInvalid, ErrClosed, ErrKeyConflict, ErrUpgrade, ErrMaxHold, ErrForced, ErrDenied, ErrUnconfirmed,
 	}
-	passing      = []error{ErrLockAcquiredByOthers, ErrQuorum, ErrQueueFull, ErrReplicas, redis.ErrPoolExhausted}
-	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+	passing = []error{ErrLockAcquiredByOthers, ErrQuorum, ErrQueueFull, ErrReplicas}
 )
 
 func isAny(err error, targets []error) bool {

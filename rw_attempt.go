@@ -86,7 +86,7 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	switch {
 	case o.err != nil:
 		if d.exists() { // also for want of replicas: else one who reads could keep others out like one who writes
-			c.clean(l.cleanup(doubt{}))
+			c.retrier.retry(l.cleanup(doubt{}))
 		}
 		return nil, o.err
 	case o.reply == int64(answerShared):

@@ -47,11 +47,11 @@ func (p rwProtocol) writing(levels int) rwProtocol {
 }
 
 func (p rwProtocol) enter(reads, writes, seq int, lease time.Duration) scripted {
-	return scripted{rwEnterScript, p.redisKey, []any{p.hold, reads, writes, seq, lease.Milliseconds()}}
+	return scripted{script: rwEnterScript, key: p.redisKey, args: []any{p.hold, reads, writes, seq, lease.Milliseconds()}}
 }
 
 func (p rwProtocol) renew(lease time.Duration) scripted {
-	return scripted{rwRenewScript, p.redisKey, []any{p.hold, lease.Milliseconds()}}
+	return scripted{script: rwRenewScript, key: p.redisKey, args: []any{p.hold, lease.Milliseconds()}}
 }
 
 func (p rwProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
@@ -59,7 +59,7 @@ func (p rwProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold
 // release does not keep the key: a read/write lock has no minimum hold.
 func (p rwProtocol) release(levels, seq int, _ time.Duration) scripted {
 	writes := min(p.writes, levels)
-	return scripted{rwReleaseScript, p.redisKey, []any{p.hold, levels - writes, writes, seq}}
+	return scripted{script: rwReleaseScript, key: p.redisKey, args: []any{p.hold, levels - writes, writes, seq}}
 }
 
 // rwInfo is what a read/write lock stores of a holder.

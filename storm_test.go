@@ -277,7 +277,7 @@ func (s *storm) quiet(settle func()) {
 		c.mu.Unlock()
 		require.Empty(s, c.watchdog.pending(), "renewals")
 		d := c.driver.(*poolDriver)
-		eventually(s, 2*time.Second, func() bool { return len(d.slots) == 0 }, "connections in use")
+		eventually(s, 2*time.Second, func() bool { return d.inUse() == 0 }, "connections in use")
 	}
 }
 
@@ -297,7 +297,7 @@ func (s *storm) describe(locks []string) (all []string) {
 		all = append(all, fmt.Sprintf("%s for %v ms: %s; queue: %s", key, left, value, queue))
 	}
 	for i, c := range s.clients {
-		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.id, len(c.cleaner.pending())))
+		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.id, len(c.retrier.pending())))
 	}
 	return all
 }

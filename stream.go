@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // stream is one connection of the pipeline. Requests are written in the order in which they came, and the answers come
@@ -138,12 +140,12 @@ func (s *stream) put(batch []entry, sent time.Time) error {
 
 // run reads until the connection is lost, while a goroutine writes what callers leave to it.
 func (s *stream) run() {
-	stop := context.AfterFunc(s.driver.life, func() { s.cut(ErrClosed) })
+	stop := context.AfterFunc(s.driver.life, func() { s.cut(errs.ErrClosed) })
 	defer stop()
 	if s.driver.tasks.Start(s.writeOn) {
 		s.fail(s.read())
 	} else {
-		s.fail(nil, ErrClosed)
+		s.fail(nil, errs.ErrClosed)
 	}
 	close(s.done)
 }
@@ -239,7 +241,7 @@ func (s *stream) isServed() bool { return s.over && s.flight == 0 && !s.writing 
 func (s *stream) retireIfSilent(c *call, start time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	silent := s.flight > 0 && !s.quiet.After(later(start, c.sent))
+	silent := s.flight > 0 && (!s.quiet.After(start) || !s.quiet.After(c.sent))
 	if silent && time.Since(s.quiet) >= min(minLimit, s.driver.commandTimeout) {
 		s.retire()
 	}
@@ -280,7 +282,7 @@ func (s *stream) unsent() error {
 	if s.cause == nil {
 		return errUnsent
 	}
-	return both(errUnsent, explain(s.cause))
+	return errs.Both(errUnsent, explain(s.cause))
 }
 
 // fail ends the calls that get no answer.
@@ -304,7 +306,7 @@ func (s *stream) fail(calls []*call, err error) {
 		c.end(outcome{err: cause, sent: c.sent})
 	}
 	for _, e := range s.waiting {
-		e.call.end(outcome{err: both(errUnsent, cause)})
+		e.call.end(outcome{err: errs.Both(errUnsent, cause)})
 	}
 	s.written, s.waiting, s.flight = nil, nil, 0
 }

@@ -47,8 +47,8 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 		return false, nil
 	}
 	c, s := l.client, t.seat.wait.settings
-	half := below(c.config.commandTimeout, l.lease/3) / 2
-	o, d := c.eval(context.Background(), limits{half, half, start.Add(half)},
+	half := min(c.config.commandTimeout, l.lease/3) / 2
+	o, d := c.eval(context.Background(), limits{connect: half, answer: half, end: start.Add(half)},
 		l.protocol.(reentrantProtocol).transfer(t, s.lease, c.identity.info(s.label)))
 	answered := o.answered && o.err == nil
 	code, drawn := readGrant(o.reply)
@@ -155,6 +155,6 @@ func (a *reentrantAttempt) giveUp(l *lease, t *transfer) {
 	l.end(ErrNotHeld)
 	l.mu.Unlock()
 	l.takeSpared().goneWith(ErrNotHeld)
-	l.client.clean(l.cleanup(l.doubt))
+	l.client.retrier.retry(l.cleanup(l.doubt))
 	t.arrived()
 }

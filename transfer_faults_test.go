@@ -113,7 +113,7 @@ func (c *transferCell) requireUnharmed(w, waits *waiting) {
 	h := w.granted()
 	before := c.read()
 	c.release()
-	time.Sleep(30 * time.Millisecond) // for what the cleaner does
+	time.Sleep(30 * time.Millisecond) // for what the retrier does
 	require.NoError(c, h.Err())
 	after := c.read()
 	if leaseOf(h).passes == 0 {

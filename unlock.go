@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // What Unlock does: the level ends here first, and then at the server, or goes to the next call of the client.
@@ -95,7 +97,7 @@ func gone(why error) error {
 	if why == ErrClosed || why == ErrNotHeld { //nolint:errorlint // our own sentinels
 		return why
 	}
-	return both(why, ErrNotHeld)
+	return errs.Both(why, ErrNotHeld)
 }
 
 func (h *level) isUnlocked() bool {

@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -147,7 +148,7 @@ func TestUserClosesThePool(t *testing.T) {
 				require.Less(t, time.Since(start), time.Second)
 			}
 			require.LessOrEqual(t, infoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
-			require.NoError(t, h.Unlock(t.Context()), "the cleaner's connection does it")
+			require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
 			requireFree(t, s, c, "k")
 		})
 	}
@@ -234,6 +235,29 @@ func TestPairsLeaveNothing(t *testing.T) {
 	require.Empty(t, c.leases)
 	require.Empty(t, c.owners)
 	require.Empty(t, c.watchdog.pending())
-	require.Empty(t, c.cleaner.pending())
+	require.Empty(t, c.retrier.pending())
 	require.Equal(t, int64(0), s.Do(t, "DBSIZE"))
+}
+
+// What locks of a user's pool share lies outside that pool.
+func TestSharedConnectionOfAUserPool(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	pool := &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour, MaxActive: 1, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
+	defer pool.Close() //nolint:errcheck // nothing is in it
+	c, err := NewClientPool(pool)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	sharing(c)
+	var group sync.WaitGroup
+	for n := range 50 {
+		group.Go(func() {
+			l := NewRedisLock(fmt.Sprint(n), c)
+			if err := errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.Zero(t, pool.ActiveCount())
 }

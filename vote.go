@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // vote is the answer of one node.
@@ -56,7 +54,7 @@ func (r *round) ask(node int) vote {
 	}
 	if d.exists() {
 		release := p.plainProtocol.release(0, 0, 0)
-		c.clean(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) scripted { return release }))
+		c.retrier.retry(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) scripted { return release }))
 	}
 	return v
 }
@@ -68,13 +66,13 @@ func (r *round) request(node int, redisKey, value string) (outcome, doubt) {
 	limit := limits{connect: minConnect, answer: l.part.lease / 3}
 	ask := func(script *Script, wait string) (outcome, doubt) {
 		args := []any{value, l.part.asked().Milliseconds(), l.leastUp(), wait, l.part.period().Milliseconds()}
-		return c.eval(context.Background(), limit, scripted{l.part.drawing(script), redisKey, args})
+		return c.eval(context.Background(), limit, scripted{script: l.part.drawing(script), key: redisKey, args: args})
 	}
 	var before doubt
 	if name := r.waits.name(node); name != "" {
 		o, d := ask(redlockWaitScript, name)
 		r.waits.note(node, o, d)
-		if !needsAlone(o.err) {
+		if !areKeysRefused(o.err) {
 			return o, d
 		}
 		before = d
@@ -90,25 +88,25 @@ func (r *round) read(node int, o outcome, epoch int) vote {
 		return v
 	}
 	v.err = ErrKeyConflict
-	values, err := redis.Values(o.reply, nil)
+	values, err := replyValues(o.reply, nil)
 	if err != nil || len(values) < 2 {
 		return v
 	}
-	code, _ := redis.Int64(values[0], nil)
-	v.server, _ = redis.String(values[1], nil)
+	code, _ := replyInt64(values[0], nil)
+	v.server, _ = replyString(values[1], nil)
 	if code == answerYoung && len(values) == 3 {
-		up, _ := redis.Int64(values[2], nil)
+		up, _ := replyInt64(values[2], nil)
 		v.young, v.err = true, r.lock.errYoung(up)
 		return v
 	}
 	v.err = reasonOf(code)
 	if code == answerOurs && len(values) == 3 {
-		v.fence, _ = redis.Int64(values[2], nil)
+		v.fence, _ = replyInt64(values[2], nil)
 	}
 	if code == answerOther && len(values) == 5 {
-		left, _ := redis.Int64(values[2], nil)
-		heard, _ := redis.Int64(values[3], nil)
-		v.holder, _ = redis.String(values[4], nil)
+		left, _ := replyInt64(values[2], nil)
+		heard, _ := replyInt64(values[3], nil)
+		v.holder, _ = replyString(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
 		v.tells = r.lock.clients[node].queue.listens(o.sent, heard, epoch)
 	}

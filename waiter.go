@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"time"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // wait is one call that acquires: attempts, and the pauses between them when it may wait.
@@ -174,14 +176,14 @@ func (w *wait) reason() error {
 }
 
 // errLate is an acquire that was granted after the lease or the maximum hold that it grants had ended.
-var errLate = both(errors.New("the grant came when its lease or its maximum hold had ended"), errTimeout)
+var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), errTimeout)
 
 // endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason
 // seen.
 func endOf(ctx context.Context, last error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {
-		err = both(err, cause)
+		err = errs.Both(err, cause)
 	}
 	if last != nil && !errors.Is(err, last) {
 		err = fmt.Errorf("%w: %w", err, last)

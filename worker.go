@@ -218,7 +218,7 @@ func (w *worker) send(batch []*job) {
 		sending, requests = append(sending, j), append(requests, s)
 	}
 	shortest, _ := w.bounds()
-	outcomes := exchange(w.link, batchLimit{w.patience(sending), shortest}, requests, w.confirm)
+	outcomes := exchange(w.link, batchLimit{own: w.patience(sending), borrowed: shortest}, requests, w.confirm)
 	confirmed(w.confirm, outcomes)
 	for i, o := range outcomes {
 		sending[i].heard(o)

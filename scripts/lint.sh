@@ -19,6 +19,9 @@ scripts/each-module.sh go mod tidy -diff
 echo "lint: go vet"
 GOWORK=off scripts/each-module.sh go vet ./...
 
+echo "lint: public API"
+scripts/api.sh -diff
+
 echo "lint: golangci-lint $golangci"
 installed=$(golangci-lint version --short 2>/dev/null || true)
 if [ "${installed#v}" = "$golangci" ]; then

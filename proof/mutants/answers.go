@@ -40,9 +40,9 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "scripts: an answer that none gives is one",
-		file: "client.go",
-		old:  "return o, d.orUnread(o)",
-		new:  "return o, d",
+		file: "run.go",
+		old:  "return o, left.orUnread(o)",
+		new:  "return o, left",
 		test: "TestWildAnswerToAScriptIsNoGrant",
 	},
 	{
@@ -62,22 +62,22 @@ var answerFaults = []mutant{
 	{
 		name: "Close: leaves its own waits in the queue",
 		file: "closing.go",
-		old:  "sendUntil(half, link, waits) // first",
-		new:  "_ = waits // first",
+		old:  "sendUntil(half, link, waits)",
+		new:  "_ = waits",
 		test: "TestReleaseOnCloseBesideWaitsOfItsOwn",
 	},
 	{
-		name: "Close: does not send what the cleaner has not",
-		file: "closing.go",
-		old:  "sendUntil(half, link, lastOf(jobs))",
-		new:  "sendUntil(half, link, lastOf(jobs[:0]))",
+		name: "Close: does not send what the retrier has not",
+		file: "retrier.go",
+		old:  "sendUntil(end, l, releases)",
+		new:  "sendUntil(end, l, releases[:0])",
 		test: "TestReleaseOnCloseOfACleanUp",
 	},
 	{
 		name: "Close: forgets the release that is under way",
-		file: "client.go",
-		old:  "c.cleaner.unfinished()",
-		new:  "c.cleaner.pending()",
+		file: "retrier.go",
+		old:  "r.unfinished()",
+		new:  "r.pending()",
 		test: "TestCloseLogsWhatIsUnderWay",
 	},
 	{
@@ -90,7 +90,7 @@ var answerFaults = []mutant{
 	{
 		name: "SET: an answer that makes no sense is not cleaned up after",
 		file: "plain.go",
-		old:  "		a.client.clean(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken\n",
+		old:  "		a.client.retrier.retry(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken\n",
 		new:  "",
 		test: "TestWildAnswerToSetIsNoGrant",
 	},
@@ -124,7 +124,7 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "Unlock: takes a replica's refusal for an earlier copy that did it",
-		file: "call.go",
+		file: "doubt.go",
 		old:  "	case isReadOnly(o.err): // nothing was done\n",
 		new:  "",
 		test: "TestNeitherMasterHasTheHold",
@@ -174,7 +174,7 @@ var answerFaults = []mutant{
 	{
 		name: "Unlock: without an answer is success",
 		file: "release.go",
-		old:  "return both(ErrUnconfirmed, o.err)",
+		old:  "return errs.Both(ErrUnconfirmed, o.err)",
 		new:  "return nil",
 		test: "TestUnlockUnconfirmed",
 	},
@@ -215,7 +215,7 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "release: the words of newer servers for keys without permission are not known",
-		file: "script.go",
+		file: "classify.go",
 		old:  "strings.HasPrefix(string(line), \"NOPERM No permissions to access a key\")",
 		new:  "false",
 		test: "TestNeedsAlone",

@@ -54,7 +54,7 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "renewal: script that the server has forgotten is an error",
-		file: "exchange.go",
+		file: "run.go",
 		old:  "after(o.err); ok {",
 		new:  "after(o.err); ok && !isNoScript(o.err) {",
 		test: "TestScriptFlushCostsNoError",
@@ -75,7 +75,7 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "Lock: script that the server has forgotten is an error",
-		file: "client.go",
+		file: "run.go",
 		old:  "next, ok := s.after(o.err)\n\t\tif !ok {",
 		new:  "next, ok := s.after(o.err)\n\t\tif !ok || isNoScript(o.err) {",
 		test: "TestScriptFlushCostsNoError",
@@ -134,8 +134,8 @@ var cleanUpFaults = []mutant{
 	{
 		name: "loss: is logged before it is given back",
 		file: "lease.go",
-		old:  "\t\tl.client.clean(l.cleanup(l.doubt))\n",
-		new:  "\t\tdefer l.client.clean(l.cleanup(l.doubt))\n",
+		old:  "\t\tl.client.retrier.retry(l.cleanup(l.doubt))\n",
+		new:  "\t\tdefer l.client.retrier.retry(l.cleanup(l.doubt))\n",
 		test: "TestLossIsLoggedLast",
 	},
 	{
@@ -182,7 +182,7 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "clean-up: not after an error line",
-		file: "call.go",
+		file: "doubt.go",
 		old:  "return d.merge(doubt{error: true})",
 		new:  "return d",
 		test: "TestErrorLinesAreCleanedUp",
@@ -204,14 +204,14 @@ var cleanUpFaults = []mutant{
 	{
 		name: "loss: the key is not given back",
 		file: "lease.go",
-		old:  "l.client.clean(l.cleanup(l.doubt))\n",
+		old:  "l.client.retrier.retry(l.cleanup(l.doubt))\n",
 		new:  "",
 		test: "TestMaxHold",
 	},
 	{
-		name: "cleaner: connecting has no more time than an answer",
+		name: "retrier: connecting has no more time than an answer",
 		file: "cleaner.go",
-		old:  "	c.connect = min(2*max(c.connect, minConnect), c.client.config.dialTimeout)\n",
+		old:  "	c.connect = min(2*max(c.connect, minConnect), c.retrier.dialTimeout)\n",
 		new:  "	c.connect = 0\n",
 		test: "TestCleanerConnectsSlowly",
 	},

@@ -140,7 +140,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "retry: none when the connection is cut",
-		file: "client.go",
+		file: "run.go",
 		old:  "if o.broke() && ctx.Err() == nil {",
 		new:  "if o.broke() && ctx.Err() != nil {",
 		test: "TestRetriedLevelsCountOnce",

@@ -73,7 +73,7 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "fencing: passed on beyond the tokens set aside",
-		file: "fence.go",
+		file: "grant.go",
 		old:  "return t.fence > 0 && t.aside == 0",
 		new:  "return false",
 		test: "TestPassedOnTokens",

@@ -76,7 +76,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: one that may name the lock alone does not get it",
 		file: "vote.go",
-		old:  "		if !needsAlone(o.err) {\n			return o, d\n		}\n		before = d\n",
+		old:  "		if !areKeysRefused(o.err) {\n			return o, d\n		}\n		before = d\n",
 		new:  "		return o, d\n",
 		test: "TestRedLockWaitsWithFewPermissions/the_lock_alone",
 	},

@@ -1,0 +1,73 @@
+package relock
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// An answer that comes twice is never taken for the next command's: neither for a grant of a lock that somebody else has, nor for anything
+// else.
+func TestDoubledAnswerIsNoGrant(t *testing.T) {
+	t.Parallel()
+	for name, ctx := range map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": unbounded} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ctx := taught(t, redistest.Start(t)), ctx(t)
+			proxy := faults.Start(t, s.Network, s.Address)
+			c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+			require.NoError(t, NewRedisLock("others", sibling(t, s, c)).Lock(ctx))
+			requireTheirs := func() {
+				require.ErrorIs(t, NewRedisLock("others", c).TryLock(ctx), ErrLockAcquiredByOthers)
+			}
+			for _, match := range []faults.Match{faults.Command("SET"), faults.Script(releaseScript.sha), faults.Command("SET")} {
+				done := proxy.On(match, 1, faults.DoubleAnswer)
+				l := NewRedisLock("free", c)
+				require.NoError(t, l.Lock(ctx))
+				requireTheirs()
+				require.NoError(t, l.Unlock(ctx))
+				requireTheirs()
+				<-done
+			}
+			refuses := NewScript("return redis.error_reply('ERR no')")
+			s.Do(t, "SCRIPT", "LOAD", refuses.source)
+			done := proxy.On(faults.Script(refuses.sha), 1, faults.DoubleAnswer)
+			_, err := c.Eval(ctx, refuses, nil)
+			require.ErrorContains(t, err, "ERR no")
+			<-done
+			requireTheirs()
+		})
+	}
+}
+
+// What comes while a connection is idle is seen before it is used again, by callers and by the watchdog. So is its end.
+func TestIdleConnectionThatSpeaks(t *testing.T) {
+	t.Parallel()
+	s := taught(t, redistest.Start(t))
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	other := sibling(t, s, c)
+	require.NoError(t, NewRedisLock("others", other).Lock(t.Context()))
+	h, err := NewRedisLock("held", c).Acquire(t.Context())
+	require.NoError(t, err)
+	l := leaseOf(h)
+	for range 3 {
+		until := h.ValidUntil()
+		c.watchdog.add(l.job, time.Now())
+		eventually(t, queuePatience, func() bool { return h.ValidUntil().After(until) }, "renewed")
+		require.NoError(t, NewRedisLock("mine", c).Do(t.Context(), nothing))
+		proxy.Say("+OK\r\n")
+		require.ErrorIs(t, NewRedisLock("others", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
+	}
+	s.Do(t, "DEL", keyOf(c, "held"))
+	proxy.Say(strings.Repeat(":1\r\n", 100)) // each of which would be a renewal
+	c.watchdog.add(l.job, time.Now())
+	require.ErrorIs(t, endedWithin(t, h.Context(), defaultLease/4), ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
+}

@@ -1,0 +1,78 @@
+package relock
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// crowded is a server that accepts no further connection.
+type crowded struct {
+	control redis.Conn // of the test's own, from before
+	open    map[string]bool
+}
+
+// fillUp lets the server accept no connection beyond those that are open now.
+func fillUp(t testing.TB, s *redistest.Server) *crowded {
+	t.Helper()
+	control := s.Dial(t)
+	t.Cleanup(func() { _ = control.Close() })
+	_, err := control.Do("PING")
+	require.NoError(t, err)
+	full := &crowded{control, connections(t, control)}
+	_, err = control.Do("CONFIG", "SET", "maxclients", len(full.open)+1)
+	require.NoError(t, err)
+	_, err = s.Try(t, "PING")
+	require.Error(t, err, "the server is not full")
+	return full
+}
+
+// calls is how often a command was called.
+func (f *crowded) calls(t testing.TB, command string) int {
+	t.Helper()
+	text, err := redis.String(f.control.Do("INFO", "commandstats"))
+	require.NoError(t, err)
+	return callsIn(t, text, command)
+}
+
+// requireSame checks that all went over the connections that were there.
+func (f *crowded) requireSame(t testing.TB) {
+	t.Helper()
+	require.Equal(t, f.open, connections(t, f.control), "connections were given up")
+}
+
+// connections are the ids of the server's connections, without the one that asks.
+func connections(t testing.TB, conn redis.Conn) map[string]bool {
+	t.Helper()
+	own, err := redis.Int64(conn.Do("CLIENT", "ID"))
+	require.NoError(t, err)
+	text, err := redis.String(conn.Do("CLIENT", "LIST"))
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for line := range strings.Lines(text) {
+		id := strings.TrimPrefix(strings.Fields(line)[0], "id=")
+		if id != strconv.FormatInt(own, 10) {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
+// callsIn is how often a command was called, by an answer to INFO commandstats.
+func callsIn(t testing.TB, text, command string) int {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+			count, _, _ := strings.Cut(rest, ",")
+			n, err := redis.Int([]byte(count), nil)
+			require.NoError(t, err)
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,43 @@
+package relock
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// serveText runs a server that says the text to each connection after so many requests, and then ends it.
+func serveText(t testing.TB, text string, requests int) *redistest.Server {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() {
+				defer conn.Close() //nolint:errcheck // the end of the test
+				for lines, left := bufio.NewReader(conn), requests; left > 0; left-- {
+					for range 5 {
+						_, _ = lines.ReadString('\n')
+					}
+				}
+				_, _ = fmt.Fprint(conn, text)
+				_ = conn.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, conn) // else what was not read resets the connection
+			})
+		}
+	})
+	t.Cleanup(group.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	return &redistest.Server{Network: "tcp", Address: listener.Addr().String()}
+}

@@ -1,0 +1,69 @@
+package relock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// queuePatience is for what must happen, at some time, on a machine under load.
+const queuePatience = 30 * time.Second
+
+// limitParts is into how many parts the limit of a wait is cut. While this
+// process does not run, at most one of them passes: a machine that stands still
+// for a moment, or is slow, has that much longer.
+const limitParts = 20
+
+// eventually waits until ok, and fails after limit. It is for what another
+// process or a timer does.
+func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
+	t.Helper()
+	left := limit
+	for last := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		require.Positive(t, left, "not within %v: %s", limit, what)
+		now := time.Now()
+		left -= min(now.Sub(last), limit/limitParts)
+		last = now
+	}
+}
+
+// await waits for a value within limit.
+func await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
+	for range limitParts {
+		select {
+		case value = <-from:
+			return value, true
+		case <-time.After(limit / limitParts):
+		}
+	}
+	return value, false
+}
+
+// endedWithin waits for a context to end and returns its cause.
+func endedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
+	t.Helper()
+	_, ok := await(ctx.Done(), limit)
+	require.True(t, ok, "the context did not end within %v", limit)
+	return context.Cause(ctx)
+}
+
+// async runs f on a goroutine that the test waits for.
+func async(t testing.TB, f func() error) <-chan error {
+	t.Helper()
+	result := make(chan error, 1)
+	var group sync.WaitGroup
+	group.Go(func() { result <- f() })
+	t.Cleanup(group.Wait)
+	return result
+}
+
+// resultWithin waits for what async returns.
+func resultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
+	t.Helper()
+	err, ok := await(result, limit)
+	require.True(t, ok, "no result within %v", limit)
+	return err
+}
