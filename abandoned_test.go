@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A caller that leaves while its request is under way leaves nothing behind: another gets the lock within a second, not after the lease.
@@ -38,12 +39,12 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 				c.proxy.On(op.giveBack(), 1, f.releases)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				result := async(t, func() error { return op.lock(c.client, 30*time.Second).Lock(ctx) })
+				result := testkit.Async(t, func() error { return op.lock(c.client, 30*time.Second).Lock(ctx) })
 				c.waitFor(cellPatience, func() bool { return c.levels() == 1 }, "not executed")
 				why := errors.New("why")
 				cancel(why)
 				start := time.Now()
-				err := resultWithin(t, result, cleanWithin/2)
+				err := testkit.ResultWithin(t, result, cleanWithin/2)
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorIs(t, err, why)
 
@@ -96,11 +97,11 @@ func TestCleanUpOvertakesTheRequest(t *testing.T) {
 			executed := c.proxy.On(op.match, 1, faults.DelayRequest(350*time.Millisecond))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			result := async(t, func() error { return op.lock(c.client, 30*time.Second).Lock(ctx) })
+			result := testkit.Async(t, func() error { return op.lock(c.client, 30*time.Second).Lock(ctx) })
 			require.True(t, c.proxy.Await(op.match, 1, cellPatience))
 			overtakes := c.proxy.On(op.giveBack(), 1, faults.Delay(600*time.Millisecond))
 			cancel()
-			require.ErrorIs(t, resultWithin(t, result, cellPatience), context.Canceled)
+			require.ErrorIs(t, testkit.ResultWithin(t, result, cellPatience), context.Canceled)
 			c.await(executed, "not executed")
 			c.requireLevels(0)
 			c.await(overtakes, "no clean-up")
@@ -126,10 +127,10 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				begun := time.Now() // no later than the sending, from which the clean-up counts
-				result := async(t, func() error { return op.lock(c.client, lease).Lock(ctx) })
+				result := testkit.Async(t, func() error { return op.lock(c.client, lease).Lock(ctx) })
 				require.True(t, c.proxy.Await(op.match, 1, cellPatience))
 				cancel()
-				require.Error(t, resultWithin(t, result, cellPatience)) // on a busy machine it may have waited for too long before
+				require.Error(t, testkit.ResultWithin(t, result, cellPatience)) // on a busy machine it may have waited for too long before
 				require.True(t, c.proxy.Await(op.giveBack(), 1, cellPatience), "no clean-up")
 				requireFree(t, s, c.client, cellKey)
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // privilegeUse does what a privilege is for: as a user with permissions that are tried, beside another client that may do everything.
@@ -151,7 +152,7 @@ func readAndWrite(b *privilegeBench, app, other []*Client) error {
 	if err := errors.Join(l.Unlock(me), l.RUnlock(me), l.RUnlock(me)); err != nil {
 		return err
 	}
-	return resultWithin(b, read, 10*time.Second)
+	return testkit.ResultWithin(b, read, 10*time.Second)
 }
 
 // waitForMany has a MultiLock wait for one of its keys.
@@ -161,30 +162,30 @@ func waitForMany(b *privilegeBench, app, other []*Client) error {
 	l := NewMultiLock([]string{"m", "n"}, app[0], WithBlockTimeout(10*time.Second))
 	done := b.waitFor(app[0], "n", func() error { return l.Do(b.Context(), noWork) })
 	require.NoError(b, held.Unlock(b.Context()))
-	return resultWithin(b, done, 10*time.Second)
+	return testkit.ResultWithin(b, done, 10*time.Second)
 }
 
 // waitForNodes has a RedLock wait until it is told.
 func waitForNodes(b *privilegeBench, app, other []*Client) error {
 	held, err := redOf(other)[0].Acquire(b.Context())
 	require.NoError(b, err)
-	done := async(b, func() error {
+	done := testkit.Async(b, func() error {
 		h, err := redOf(app, WithBlockTimeout(10*time.Second))[0].Acquire(b.Context())
 		if err == nil {
 			err = h.Unlock(b.Context())
 		}
 		return err
 	})
-	eventually(b, 10*time.Second, func() bool { return app[0].queue.hearing() || len(done) > 0 }, "waits")
+	testkit.Eventually(b, 10*time.Second, func() bool { return app[0].queue.hearing() || len(done) > 0 }, "waits")
 	require.NoError(b, held.Unlock(b.Context()))
-	return resultWithin(b, done, 10*time.Second)
+	return testkit.ResultWithin(b, done, 10*time.Second)
 }
 
 // waitFor begins something that waits for a lock, and returns when it stands in the queue, or has ended.
 func (b *privilegeBench) waitFor(c *Client, key string, f func() error) <-chan error {
 	b.Helper()
-	done := async(b, f)
-	eventually(b, 10*time.Second, func() bool { return b.servers[0].Do(b, "ZCARD", keyOf(c, key)+":q") == int64(1) || len(done) > 0 }, "waits")
+	done := testkit.Async(b, f)
+	testkit.Eventually(b, 10*time.Second, func() bool { return b.servers[0].Do(b, "ZCARD", keyOf(c, key)+":q") == int64(1) || len(done) > 0 }, "waits")
 	return done
 }
 
@@ -226,7 +227,7 @@ func eachContended(b *privilegeBench, all []contended, c *Client, f func(key str
 		if failed := held.Unlock(b.Context()); failed != nil {
 			require.ErrorIs(b, failed, ErrLockLost)
 		}
-		require.NoError(b, resultWithin(b, done, 10*time.Second))
+		require.NoError(b, testkit.ResultWithin(b, done, 10*time.Second))
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Answers are counted whatever they are, and however they come in.
@@ -61,7 +62,7 @@ func (textConn) Close() error                    { return nil }
 // A server that says more than it was asked as it is greeted is not used.
 func TestGreetingWithTwoAnswers(t *testing.T) {
 	t.Parallel()
-	s := serveText(t, "+OK\r\n+OK\r\n", 1)
+	s := testkit.ServeText(t, "+OK\r\n+OK\r\n", 1)
 	for database := range 2 {
 		d := newTestPool(t, s, withPassword("pw"), withDatabase(database))
 		require.ErrorIs(t, d.call(t.Context(), limits{}, echo("x")).err, errUnasked)
@@ -79,16 +80,16 @@ func TestGreetingIsLookedAt(t *testing.T) {
 	defer opened.Close() //nolint:errcheck // the server is not asked anything
 	require.NoError(t, opened.(*conn).greeted())
 	proxy.Say("+OK\r\n")
-	eventually(t, queuePatience, func() bool { return opened.(*conn).greeted() != nil }, "an answer that nobody asked for")
+	testkit.Eventually(t, testkit.Patience, func() bool { return opened.(*conn).greeted() != nil }, "an answer that nobody asked for")
 	require.ErrorIs(t, opened.(*conn).greeted(), errUnasked)
 }
 
 // Of answers that come together, one more than there were requests, none is believed.
 func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
-	s := serveText(t, ":1\r\n:1\r\n:0\r\n", 2)
+	s := testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)
 	link := linkOf(t, newTestPool(t, s))
-	for _, o := range link.pipeline(batchLimit{own: queuePatience, borrowed: queuePatience}, []request{echo("x"), echo("y")}) {
+	for _, o := range link.pipeline(batchLimit{own: testkit.Patience, borrowed: testkit.Patience}, []request{echo("x"), echo("y")}) {
 		require.ErrorIs(t, o.err, errUnasked)
 		require.True(t, o.unanswered())
 	}
@@ -100,7 +101,7 @@ func TestBatchWithALaterAnswerTooMany(t *testing.T) {
 	link := linkOf(t, newTestPool(t, redistest.Start(t)))
 	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
 	link.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
-	for _, o := range link.pipeline(batchLimit{own: queuePatience, borrowed: queuePatience}, []request{echo("x"), echo("y")}) {
+	for _, o := range link.pipeline(batchLimit{own: testkit.Patience, borrowed: testkit.Patience}, []request{echo("x"), echo("y")}) {
 		require.ErrorIs(t, o.err, errUnasked)
 		require.True(t, o.unanswered())
 	}

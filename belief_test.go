@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Leases that end together, as in an outage, are all lost in time, without a goroutine for each.
@@ -76,7 +77,7 @@ func TestBeliefsOfManyEndBeforeAnyIsLogged(t *testing.T) {
 	}
 	ctx := several.Context()
 	stuck.await(t)
-	require.ErrorIs(t, endedWithin(t, ctx, queuePatience), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, ctx, testkit.Patience), ErrLockLost)
 	stuck.free()
 }
 
@@ -97,7 +98,7 @@ func TestBeliefsEndInTheirOrder(t *testing.T) {
 		hold  Hold
 		after time.Duration
 	}{{short, 2100 * time.Millisecond}, {extended, 3900 * time.Millisecond}, {long, 6 * time.Second}} {
-		require.ErrorIs(t, endedWithin(t, tt.hold.Context(), 5*time.Second), ErrLockLost)
+		require.ErrorIs(t, testkit.EndedWithin(t, tt.hold.Context(), 5*time.Second), ErrLockLost)
 		require.Greater(t, time.Since(start), tt.after-drift(tt.after), tt.hold.Key())
 		require.Less(t, time.Since(start), tt.after+time.Second, tt.hold.Key())
 	}

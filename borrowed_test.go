@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // openShared opens the connection that calls share.
@@ -44,11 +45,11 @@ func TestReplicatedHoldAtTheLimit(t *testing.T) {
 	r := newReplicated(t)
 	c := newTestClient(t, r.master)
 	warm(t, c, 1)
-	full := fillUp(t, r.master)
+	full := testkit.FillUp(t, r.master)
 	h, err := NewRedisLock("k", c, WithWatchdog(lease), WithReplicas(1, lease/4)).Acquire(t.Context())
 	require.NoError(t, err)
-	until, before := h.ValidUntil(), full.calls(t, "wait")
-	eventually(t, lease, func() bool { return h.ValidUntil().After(until) }, "renewed")
-	require.Greater(t, full.calls(t, "wait"), before)
-	full.requireSame(t)
+	until, before := h.ValidUntil(), full.Calls(t, "wait")
+	testkit.Eventually(t, lease, func() bool { return h.ValidUntil().After(until) }, "renewed")
+	require.Greater(t, full.Calls(t, "wait"), before)
+	full.RequireSame(t)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Idle connections that a restart cut cost no error of a lock, however many there are.
@@ -62,7 +63,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	warm(t, c, 3*len(calls))
 	inspector := s.Dial(t)
 	defer inspector.Close() //nolint:errcheck // nothing is pending
-	before := connections(t, inspector)
+	before := testkit.Connections(t, inspector)
 	require.GreaterOrEqual(t, len(before), 3*len(calls))
 
 	s.Pause(t)
@@ -107,11 +108,11 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	}
 	for i := 1; i <= 5; i++ {
 		key := strconv.Itoa(i)
-		eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, key) == -2 }, "a lock that nobody was told of stays: "+key)
+		testkit.Eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, key) == -2 }, "a lock that nobody was told of stays: "+key)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
-	eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "outer") == -2 }, "levels that nobody was told of stay")
-	after := connections(t, inspector)
+	testkit.Eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "outer") == -2 }, "levels that nobody was told of stay")
+	after := testkit.Connections(t, inspector)
 	for id := range before {
 		require.True(t, after[id], "connection %s was cut", id)
 	}

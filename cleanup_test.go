@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A late copy of an acquire takes the key for the lease that it asks for, so the clean-up after it does not last as long as an Extend.
@@ -24,7 +25,7 @@ func TestExtendDoesNotProlongTheCleanUp(t *testing.T) {
 		require.NoError(t, h.Extend(t.Context(), 24*time.Hour))
 		require.NoError(t, h.Unlock(t.Context()))
 	}
-	eventually(t, 3*lease+10*time.Second, func() bool { return len(c.retrier.pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
+	testkit.Eventually(t, 3*lease+10*time.Second, func() bool { return len(c.retrier.pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
 }
 
 // quietFor says that no request comes for so long.
@@ -48,5 +49,5 @@ func TestDeniedReleaseIsRepeated(t *testing.T) {
 	require.ErrorIs(t, err, ErrDenied)
 	requireHeld(t, s, c, "lock")
 	s.Do(t, "ACL", "SETUSER", "user", "+@all")
-	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "lock")) == int64(0) }, "not released")
+	testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "lock")) == int64(0) }, "not released")
 }

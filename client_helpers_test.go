@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // patient is a client whose holders have longer to learn why they were refused.
 func patient(c *Client) *Client {
-	c.reasonLimit = queuePatience
+	c.reasonLimit = testkit.Patience
 	return c
 }
 

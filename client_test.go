@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestNewMakesNoNetworkCall(t *testing.T) {
@@ -70,7 +71,7 @@ func TestSetNEX(t *testing.T) {
 	done, err = c.SetNEX(t.Context(), key, "third", 10*time.Millisecond)
 	require.NoError(t, err)
 	require.True(t, done)
-	eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it did not expire")
+	testkit.Eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it did not expire")
 }
 
 func TestSetNEXRefusesExpiry(t *testing.T) {
@@ -168,7 +169,7 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 	require.NoError(t, err)
 
 	stop := make(chan struct{})
-	flushed := async(t, func() error {
+	flushed := testkit.Async(t, func() error {
 		conn := s.Dial(t)
 		defer conn.Close() //nolint:errcheck // nothing is pending
 		pause := time.NewTicker(time.Millisecond)
@@ -201,6 +202,6 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 	}
 	require.NoError(t, held.Err())
 	close(stop)
-	require.NoError(t, resultWithin(t, flushed, time.Second))
+	require.NoError(t, testkit.ResultWithin(t, flushed, time.Second))
 	require.NoError(t, held.Unlock(t.Context()))
 }

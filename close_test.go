@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // closeLimit is how long Close, and every call that it ends, may take.
@@ -149,7 +150,7 @@ func TestClose(t *testing.T) {
 					require.NoError(t, conn.Close())
 					require.NoError(t, b.pool.Close())
 				}
-				eventually(t, time.Second, func() bool { return len(connections(t, inspector)) == 0 }, "connections stay")
+				testkit.Eventually(t, time.Second, func() bool { return len(testkit.Connections(t, inspector)) == 0 }, "connections stay")
 			}
 			goleak.VerifyNone(t, leaks)
 		})
@@ -163,14 +164,14 @@ func blockDials(t *testing.T, b *closing) {
 		b.taken = append(b.taken, b.pool.Get())
 	}
 	for range 4 {
-		async(t, func() error {
+		testkit.Async(t, func() error {
 			for b.c.Ping(t.Context()) == nil { // until it finds no connection that is idle
 			}
 			return nil
 		})
 	}
 	b.endAtCleanup(t)
-	eventually(t, 2*time.Second, func() bool {
+	testkit.Eventually(t, 2*time.Second, func() bool {
 		dialling := b.pool.ActiveCount() - len(b.taken)
 		return dialling >= 4 && int(b.stuck.Load()) >= dialling
 	}, "dials do not block")
@@ -184,7 +185,7 @@ func blockEngine(t *testing.T, b *closing) {
 	stuck := b.stuck.Load()
 	b.c.watchdog.link.cut() // it may have dialled before
 	b.c.watchdog.add(leaseOf(h).job, time.Now())
-	eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
+	testkit.Eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
 }
 
 func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), alive bool) {
@@ -209,7 +210,7 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 		begin(t, func() error { return whyOver(ctx, nested) }),
 	}
 	b.endAtCleanup(t)
-	eventually(t, 5*time.Second, func() bool {
+	testkit.Eventually(t, 5*time.Second, func() bool {
 		sat := c.waiting(keyOf(c, "held")) + c.waiting(keyOf(c, "shared")) + c.waiting(keyOf(c, "nested"))
 		quiet := c.driver.(*poolDriver).sending() == 0 // no connection is about to be put back
 		return sat == len(waits) && calls(t, b.s, "zadd") >= 3 && calls(t, b.s, "subscribe") == 1 && quiet
@@ -263,7 +264,7 @@ type timed struct {
 
 func begin(t testing.TB, f func() error) *timed {
 	c := &timed{TB: t}
-	c.result = async(t, func() error {
+	c.result = testkit.Async(t, func() error {
 		defer func() { c.at = time.Now() }()
 		return f()
 	})
@@ -283,7 +284,7 @@ func whyOver(ctx context.Context, h Hold) error {
 // end returns what came of it, and sees that it ended as long after an alarm as that was set to at most.
 func (c *timed) end(half *alarm) error {
 	c.Helper()
-	err := resultWithin(c, c.result, 5*time.Second)
+	err := testkit.ResultWithin(c, c.result, 5*time.Second)
 	require.Less(c, c.at.Sub(half.ring()), closeLimit/2)
 	return err
 }
@@ -382,7 +383,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	l := leaseOf(h)
 	l.leave()
 	c.retrier.add(newJob(l.cleanup(doubt{})), time.Now())
-	eventually(t, queuePatience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Close takes its own calls out of the queue before it gives the lock back: it goes to whoever is behind them.
@@ -55,7 +56,7 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3), WithReleaseOnClose())
 	h, err := b.lock(b.clients).Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, queuePatience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
 	last := b.clients[2]
 	var mutexes []*sync.Mutex // of one of them its Close comes to first, but for one time in 21
 	for i := range 20 {
@@ -71,7 +72,7 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 			mu.Unlock()
 		}
 	})
-	closed := async(t, last.Close)
+	closed := testkit.Async(t, last.Close)
 	t.Cleanup(goOn) // before that is waited for
 	<-last.life.Done()
 	for _, c := range b.clients[:2] {
@@ -79,7 +80,7 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	}
 	require.ErrorIs(t, h.Err(), ErrClosed)
 	goOn()
-	require.NoError(t, resultWithin(t, closed, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, closed, testkit.Patience))
 	require.Zero(t, b.holding())
 }
 

@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // hasKey reports whether a lock of c is in Redis.
-func hasKey(t testing.TB, f *crowded, c *Client, key string) bool {
+func hasKey(t testing.TB, f *testkit.Full, c *Client, key string) bool {
 	t.Helper()
-	n, err := redis.Int(f.control.Do("EXISTS", keyOf(c, key)))
+	n, err := redis.Int(f.Control.Do("EXISTS", keyOf(c, key)))
 	require.NoError(t, err)
 	return n == 1
 }

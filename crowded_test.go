@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A hold that is granted when the server has no room for the watchdog's
@@ -38,17 +39,17 @@ func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 			t.Parallel()
 			s, c := open(t)
 			warm(t, c, 2)
-			full := fillUp(t, s)
+			full := testkit.FillUp(t, s)
 			h, err := NewRedisLock("k", c, WithWatchdog(lease)).Acquire(t.Context())
 			require.NoError(t, err)
 			granted := time.Now()
-			eventually(t, 4*lease, func() bool {
+			testkit.Eventually(t, 4*lease, func() bool {
 				require.NoError(t, h.Err())
 				require.NoError(t, NewRedisLock("other", c).Do(t.Context(), nothing))
 				return h.ValidUntil().After(granted.Add(3 * lease))
 			}, "renewed")
 			require.NoError(t, h.Unlock(t.Context()))
-			full.requireSame(t)
+			full.RequireSame(t)
 		})
 	}
 }
@@ -60,15 +61,15 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 	s := redistest.StartTCP(t)
 	c := newTestClient(t, s)
 	warm(t, c, 2)
-	full := fillUp(t, s)
+	full := testkit.FillUp(t, s)
 	s.Pause(t)
 	defer s.Resume(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, NewRedisLock("k", c).TryLock(ctx), context.DeadlineExceeded)
 	s.Resume(t)
-	eventually(t, queuePatience, func() bool { return full.calls(t, "set") > 0 }, "executed late")
-	eventually(t, 2*time.Second, func() bool { return !hasKey(t, full, c, "k") }, "released")
+	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "set") > 0 }, "executed late")
+	testkit.Eventually(t, 2*time.Second, func() bool { return !hasKey(t, full, c, "k") }, "released")
 }
 
 // Unlock of a MultiLock asks for its keys together. With one idle connection it
@@ -81,7 +82,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 			s := start(t)
 			c := newTestClient(t, s)
 			warm(t, c, 1)
-			full := fillUp(t, s)
+			full := testkit.FillUp(t, s)
 			keys := []string{"a", "b", "c", "d"}
 			for range 5 {
 				h, err := NewMultiLock(keys, c).Acquire(t.Context())
@@ -91,7 +92,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 					require.False(t, hasKey(t, full, c, key), key)
 				}
 			}
-			full.requireSame(t)
+			full.RequireSame(t)
 		})
 	}
 }
@@ -106,18 +107,18 @@ func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
 			s := start(t)
 			c := newTestClient(t, s)
 			warm(t, c, 1)
-			full := fillUp(t, s)
+			full := testkit.FillUp(t, s)
 			for range 5 {
 				var calls []<-chan error
 				for range 4 * crowd {
-					calls = append(calls, async(t, func() error { return NewRedisLock("k", c).TryDo(t.Context(), nothing) }))
+					calls = append(calls, testkit.Async(t, func() error { return NewRedisLock("k", c).TryDo(t.Context(), nothing) }))
 				}
 				for _, call := range calls {
-					if err := resultWithin(t, call, queuePatience); err != nil {
+					if err := testkit.ResultWithin(t, call, testkit.Patience); err != nil {
 						require.True(t, IsRetryableErr(err), err)
 					}
 				}
-				full.requireSame(t)
+				full.RequireSame(t)
 			}
 		})
 	}
@@ -130,13 +131,13 @@ func TestWaiterAtTheLimit(t *testing.T) {
 	s := redistest.StartTCP(t)
 	c := newTestClient(t, s)
 	warm(t, c, 2)
-	full := fillUp(t, s)
+	full := testkit.FillUp(t, s)
 	h, err := NewRedisLock("k", c, WithFair()).Acquire(t.Context())
 	require.NoError(t, err)
-	waits := async(t, func() error { return NewRedisLock("k", c, WithFair(), WithBlock()).Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return inspect(t, c, "k").Waiting == 1 }, "waits")
-	eventually(t, queuePatience, func() bool { return full.calls(t, "publish") >= 3 }, "polls")
+	waits := testkit.Async(t, func() error { return NewRedisLock("k", c, WithFair(), WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, "k").Waiting == 1 }, "waits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "publish") >= 3 }, "polls")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waits, queuePatience))
-	full.requireSame(t)
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	full.RequireSame(t)
 }

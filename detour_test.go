@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // openSharedOf opens the connection that calls share.
@@ -36,7 +37,7 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 	warmPool(t, d, 1)
 	proxy.On(faults.Command("SELECT"), 1, faults.Delay(minConnect+time.Second))
 	l := linkOf(t, d)
-	limit := batchLimit{own: testDialTimeout, borrowed: queuePatience}
+	limit := batchLimit{own: testDialTimeout, borrowed: testkit.Patience}
 	start := time.Now()
 	for range 2 {
 		outcomes := l.pipeline(limit, []request{echo("x"), echo("x")})
@@ -44,7 +45,7 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 		require.GreaterOrEqual(t, outcomes[0].sent.Sub(start), minConnect)
 		require.Less(t, time.Since(start), minConnect+900*time.Millisecond)
 	}
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.conn != nil
@@ -61,12 +62,12 @@ func TestCloseOfALinkWhoseDialHangs(t *testing.T) {
 	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, withDatabase(1))
 	proxy.On(faults.Command("SELECT"), 1, faults.DropAnswer)
 	l := linkOf(t, d)
-	result := async(t, func() error {
-		return l.pipeline(batchLimit{own: queuePatience, borrowed: queuePatience}, []request{echo("x")})[0].err
+	result := testkit.Async(t, func() error {
+		return l.pipeline(batchLimit{own: testkit.Patience, borrowed: testkit.Patience}, []request{echo("x")})[0].err
 	})
-	require.True(t, proxy.Await(faults.Command("SELECT"), 1, queuePatience))
+	require.True(t, proxy.Await(faults.Command("SELECT"), 1, testkit.Patience))
 	l.close()
-	require.Error(t, resultWithin(t, result, testDialTimeout/2))
+	require.Error(t, testkit.ResultWithin(t, result, testDialTimeout/2))
 }
 
 // Without an idle connection a batch goes over the shared one, unless it waits
@@ -78,15 +79,15 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	warmPool(t, d, 1)
 	openSharedOf(t, d)
 	defer putConns(d, takeConns(t, d, 1))
-	full := fillUp(t, s)
+	full := testkit.FillUp(t, s)
 	l := linkOf(t, d)
-	limit := batchLimit{own: queuePatience, borrowed: queuePatience}
+	limit := batchLimit{own: testkit.Patience, borrowed: testkit.Patience}
 	requireAnswered(t, l.pipeline(limit, []request{echo("x"), echo("x")}))
 	for _, o := range pipelineConfirmed(l, limit, []request{echo("x")}, &confirmation{replicas: 1, timeout: time.Second}) {
 		require.Error(t, o.err)
 		require.False(t, o.answered && !isRefusal(o.err))
 	}
-	full.requireSame(t)
+	full.RequireSame(t)
 }
 
 // A borrowed connection that does not answer is kept for the batch's limit, and
@@ -97,15 +98,15 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, waitingForOne)
 	warmPool(t, d, 1)
-	fillUp(t, s)
+	testkit.FillUp(t, s)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.DropAnswer)
 	l := linkOf(t, d)
 	start := time.Now()
 	wait := request{cmd: "WAIT", args: []any{0, 0}, waits: 3 * time.Second}
-	for _, o := range l.pipeline(batchLimit{own: queuePatience, borrowed: 200 * time.Millisecond}, []request{wait}) {
+	for _, o := range l.pipeline(batchLimit{own: testkit.Patience, borrowed: 200 * time.Millisecond}, []request{wait}) {
 		require.ErrorIs(t, o.err, os.ErrDeadlineExceeded)
 		require.True(t, o.unanswered())
 	}
 	require.Less(t, time.Since(start), 2*time.Second)
-	eventually(t, queuePatience, func() bool { return len(d.slots) == 0 && d.pool.ActiveCount() == 0 }, "returned")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(d.slots) == 0 && d.pool.ActiveCount() == 0 }, "returned")
 }

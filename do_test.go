@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestDo(t *testing.T) {
@@ -45,7 +46,7 @@ func TestDo(t *testing.T) {
 				mine := errors.New("mine")
 				err := l.Do(ctx, func(ctx context.Context) error {
 					cancel(mine)
-					return endedWithin(t, ctx, time.Second)
+					return testkit.EndedWithin(t, ctx, time.Second)
 				})
 				require.Equal(t, mine, err) //nolint:testifylint // identity is meant
 				requireFree(t, s, c, "k")
@@ -94,14 +95,14 @@ func TestDoReportsALoss(t *testing.T) {
 			c := newTestClient(t, s)
 			l := newLock("k", c, WithExpiry(1800*time.Millisecond))
 			err := l.Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, endedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
+				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
 				return mine
 			})
 			require.ErrorIs(t, err, mine)
 			require.ErrorIs(t, err, ErrLockLost)
 
 			err = newLock("k4", c, WithExpiry(1800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, endedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
+				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
 				h, _ := HoldFromContext(ctx, "k4")
 				require.ErrorIs(t, h.Unlock(ctx), ErrLockLost) // what is told here is not lost to Do
 				return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // An answer that comes twice is never taken for the next command's: neither for a grant of a lock that somebody else has, nor for anything
@@ -60,7 +61,7 @@ func TestIdleConnectionThatSpeaks(t *testing.T) {
 	for range 3 {
 		until := h.ValidUntil()
 		c.watchdog.add(l.job, time.Now())
-		eventually(t, queuePatience, func() bool { return h.ValidUntil().After(until) }, "renewed")
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(until) }, "renewed")
 		require.NoError(t, NewRedisLock("mine", c).Do(t.Context(), nothing))
 		proxy.Say("+OK\r\n")
 		require.ErrorIs(t, NewRedisLock("others", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
@@ -68,6 +69,6 @@ func TestIdleConnectionThatSpeaks(t *testing.T) {
 	s.Do(t, "DEL", keyOf(c, "held"))
 	proxy.Say(strings.Repeat(":1\r\n", 100)) // each of which would be a renewal
 	c.watchdog.add(l.job, time.Now())
-	require.ErrorIs(t, endedWithin(t, h.Context(), defaultLease/4), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), defaultLease/4), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 }

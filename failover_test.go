@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // virtualAddress forwards new connections to whichever server is current, as a virtual IP or a DNS name does. Old connections stay where
@@ -75,7 +76,7 @@ func pump(to, from net.Conn) {
 func startPair(t testing.TB) (v *virtualAddress, failover func()) {
 	v, master, replica := newPair(t)
 	return v, func() {
-		eventually(t, 10*time.Second, func() bool {
+		testkit.Eventually(t, 10*time.Second, func() bool {
 			return info(t, master, "master_repl_offset") == info(t, replica, "master_repl_offset")
 		}, "the replica is behind")
 		replica.Do(t, "REPLICAOF", "NO", "ONE")
@@ -87,7 +88,7 @@ func startPair(t testing.TB) (v *virtualAddress, failover func()) {
 func newPair(t testing.TB) (v *virtualAddress, master, replica *redistest.Server) {
 	master, replica = redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), redistest.StartTCP(t)
 	replicate(t, replica, master)
-	eventually(t, 10*time.Second, func() bool { return info(t, replica, "master_link_status") == "up" }, "the replica has no link")
+	testkit.Eventually(t, 10*time.Second, func() bool { return info(t, replica, "master_link_status") == "up" }, "the replica has no link")
 	return newVirtualAddress(t, master), master, replica
 }
 
@@ -125,10 +126,10 @@ func TestHoldSurvivesFailoverBehindOneAddress(t *testing.T) {
 	h, err := NewRedisLock("lock", c, WithWatchdog(lease)).Acquire(t.Context())
 	require.NoError(t, err)
 	acquired := h.ValidUntil()
-	eventually(t, lease, func() bool { return h.ValidUntil().After(acquired) }, "the watchdog has no connection")
+	testkit.Eventually(t, lease, func() bool { return h.ValidUntil().After(acquired) }, "the watchdog has no connection")
 	failover()
 	moved := time.Now()
-	eventually(t, 3*lease, func() bool {
+	testkit.Eventually(t, 3*lease, func() bool {
 		require.NoError(t, h.Err(), "lost, though the new master has the key")
 		return h.ValidUntil().After(moved.Add(2 * lease))
 	}, "not renewed")
@@ -162,9 +163,9 @@ func TestBlockingLockRidesOutTooManyClients(t *testing.T) {
 	c := newTestClient(t, s)
 	// The server says so and cuts the connection, which may be seen first.
 	require.True(t, IsRetryableErr(NewRedisLock("lock", c).TryLock(t.Context())))
-	result := async(t, func() error { return NewRedisLock("lock", c, WithBlock()).Lock(t.Context()) })
+	result := testkit.Async(t, func() error { return NewRedisLock("lock", c, WithBlock()).Lock(t.Context()) })
 	for _, conn := range open {
 		require.NoError(t, conn.Close())
 	}
-	require.NoError(t, resultWithin(t, result, 10*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, result, 10*time.Second))
 }

@@ -1,6 +1,7 @@
 package relock
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A process that may open no further file renews its first watched hold over an
@@ -40,12 +42,12 @@ func holdAtTheLimitOfFiles(t *testing.T) {
 	none.Cur = 1
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) }()
-	_, err := c.driver.(*poolDriver).dial(t.Context())
+	_, err := net.Dial(s.Network, s.Address)
 	require.ErrorIs(t, err, syscall.EMFILE)
 	h, err := NewRedisLock("k", c, WithWatchdog(lease)).Acquire(t.Context())
 	require.NoError(t, err)
 	granted := time.Now()
-	eventually(t, 3*lease, func() bool {
+	testkit.Eventually(t, 3*lease, func() bool {
 		require.NoError(t, h.Err())
 		return h.ValidUntil().After(granted.Add(2 * lease))
 	}, "renewed")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A server that forgets its scripts as fast as it can costs no error in thousands of calls, nor a hold that is being renewed.
@@ -21,7 +22,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 	require.NoError(t, err)
 	over := make(chan struct{})
 	flushes := 0
-	flushed := async(t, func() error {
+	flushed := testkit.Async(t, func() error {
 		conn := s.Dial(t)
 		defer conn.Close() //nolint:errcheck // nothing is pending
 		for {
@@ -45,7 +46,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 		awaitRenewal(t, held, cellPatience)
 	}
 	close(over)
-	require.NoError(t, resultWithin(t, flushed, cellPatience))
+	require.NoError(t, testkit.ResultWithin(t, flushed, cellPatience))
 	t.Logf("%d flushes", flushes)
 	require.Greater(t, flushes, rounds)
 	require.NoError(t, held.Err())

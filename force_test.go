@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // ForceUnlock hands the lock over, and the holder learns who did it and why: at once when its client has a subscription, else
@@ -26,22 +27,22 @@ func TestForceUnlock(t *testing.T) {
 	for name, tell := range map[string]func(t testing.TB, q *queueBench, h Hold){
 		"by a message": func(t testing.TB, q *queueBench, h Hold) {
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := async(t, func() error { return NewRedisLock("other", q.clients[0], WithBlock()).Lock(ctx) })
-			eventually(t, queuePatience, func() bool {
+			waits := testkit.Async(t, func() error { return NewRedisLock("other", q.clients[0], WithBlock()).Lock(ctx) })
+			testkit.Eventually(t, testkit.Patience, func() bool {
 				q.clients[0].queue.mu.Lock()
 				defer q.clients[0].queue.mu.Unlock()
 				return q.clients[0].queue.feed.up
 			}, "listens")
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
-			requireForced(t, endedWithin(t, h.Context(), 5*time.Second))
+			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 			cancel()
-			require.ErrorIs(t, resultWithin(t, waits, queuePatience), context.Canceled)
+			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
 		},
 		"by the renewal": func(t testing.TB, q *queueBench, h Hold) {
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
 			l := h.(*level).lease
 			l.client.watchdog.add(l.job, time.Now())
-			requireForced(t, endedWithin(t, h.Context(), 5*time.Second))
+			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 		},
 		"by Extend": func(t testing.TB, q *queueBench, h Hold) {
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
@@ -109,7 +110,7 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
 	inner.(*level).expire()
 	require.ErrorIs(t, inner.Err(), ErrMaxHold)
-	require.ErrorIs(t, endedWithin(t, outer.Context(), defaultLease/6), ErrForced, "before a renewal")
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), defaultLease/6), ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
 	require.ErrorIs(t, outer.Unlock(t.Context()), ErrForced)
 }
@@ -144,11 +145,11 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 			forces := faults.Script(forceScript.sha)
 			cut := proxy.On(forces, 1, fault)
 			proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
-			result := async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
+			result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
 			<-cut
 			n, err := NewRedisLock("k", next).Acquire(t.Context())
 			require.NoError(t, err)
-			err = resultWithin(t, result, queuePatience)
+			err = testkit.ResultWithin(t, result, testkit.Patience)
 			require.NoError(t, n.Unlock(t.Context()), "is held")
 			require.ErrorIs(t, err, ErrUnconfirmed)
 			require.False(t, IsRetryableErr(err))
@@ -194,7 +195,7 @@ func TestForgedForceMessage(t *testing.T) {
 	c.queue.feed.message(forcedMark + hold + " " + at)
 	c.queue.feed.message(forcedMark + "another " + at)
 	c.queue.feed.message(forcedMark + " elsewhere")
-	eventually(t, queuePatience, func() bool { return calls(t, s, "get") == 1 }, "has looked")
+	testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, s, "get") == 1 }, "has looked")
 	select {
 	case <-h.Context().Done():
 		t.Error("believed")
@@ -239,8 +240,8 @@ func TestReleaseOnClose(t *testing.T) {
 			require.NoError(t, r.Lock(t.Context()))
 			minimum := NewRedisLock(name+"m", c, WithMinHold(time.Minute))
 			require.NoError(t, minimum.Lock(t.Context()))
-			waits := async(t, func() error { return NewRedisLock(name, watcher, WithBlock()).Lock(t.Context()) })
-			eventually(t, queuePatience, func() bool { return inspect(t, watcher, name).Waiting == 1 }, "waits")
+			waits := testkit.Async(t, func() error { return NewRedisLock(name, watcher, WithBlock()).Lock(t.Context()) })
+			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, watcher, name).Waiting == 1 }, "waits")
 
 			require.NoError(t, c.Close())
 			for _, h := range holds {
@@ -251,10 +252,10 @@ func TestReleaseOnClose(t *testing.T) {
 				require.Len(t, listedNames(t, watcher, name), 252)
 				require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
 			} else {
-				eventually(t, queuePatience, func() bool { return len(listedNames(t, watcher, name)) == 2 }, "the minimum hold, and the one that waited")
+				testkit.Eventually(t, testkit.Patience, func() bool { return len(listedNames(t, watcher, name)) == 2 }, "the minimum hold, and the one that waited")
 				require.Equal(t, StateKept, inspect(t, watcher, name+"m").State)
 			}
-			require.NoError(t, resultWithin(t, waits, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 		})
 	}
 }
@@ -335,7 +336,7 @@ func TestHoldCount(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Equal(t, 2, l.HoldCount(t.Context()))
 	s.Do(t, "DEL", keyOf(c, "k"))
-	eventually(t, 5*time.Second, func() bool { return l.HoldCount(t.Context()) == 0 }, "lost")
+	testkit.Eventually(t, 5*time.Second, func() bool { return l.HoldCount(t.Context()) == 0 }, "lost")
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
 	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "")))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // promptness is how much later than it is due a thing may be, beside what a timer of the same time is late on a busy machine.
@@ -70,7 +71,7 @@ func TestSilentNetwork(t *testing.T) {
 			returned := c.callsWithDeadlines(op)
 			c.requireLossInTime(holds[0].(*level))
 			for name, err := range returned {
-				require.NoError(t, resultWithin(t, err, cellPatience), name)
+				require.NoError(t, testkit.ResultWithin(t, err, cellPatience), name)
 			}
 			c.proxy.Resume()
 			for _, h := range holds {
@@ -88,7 +89,7 @@ func TestSilentNetwork(t *testing.T) {
 func (c *cell) requireLossInTime(h *level) {
 	c.Helper()
 	due := setAlarm(c, h.ValidUntil())
-	require.ErrorIs(c, endedWithin(c, h.Context(), cellPatience), ErrLockLost)
+	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), cellPatience), ErrLockLost)
 	err := due.prompt()
 	require.ErrorIs(c, h.Err(), ErrLockLost)
 	h.lease.mu.Lock()
@@ -110,7 +111,7 @@ func (c *cell) callsWithDeadlines(op variant) map[string]<-chan error {
 		"waits, while dialled": op.lock(dialling, cellLease, append(differentOwner(op), WithBlock())...).Lock,
 		"ping":                 c.client.Ping,
 	} {
-		returned[name] = async(c, func() error {
+		returned[name] = testkit.Async(c, func() error {
 			ctx, cancel := context.WithTimeout(c.Context(), answerLimit)
 			defer cancel()
 			deadline, _ := ctx.Deadline()

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // TestMain runs a server for the examples, which cannot start one themselves, and looks for leaked goroutines at the end.
@@ -116,7 +117,7 @@ func requireCount(t testing.TB, s *redistest.Server, c *Client, key string, want
 func awaitRenewal(t testing.TB, h Hold, limit time.Duration) {
 	t.Helper()
 	until := h.ValidUntil()
-	eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
+	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
 }
 
 // logBuffer collects what a client logs.
@@ -192,5 +193,5 @@ func calls(t testing.TB, s *redistest.Server, command string) int {
 	t.Helper()
 	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
 	require.NoError(t, err)
-	return callsIn(t, text, command)
+	return testkit.CallsIn(t, text, command)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 type userKey struct{}
@@ -68,12 +69,12 @@ func TestBeliefEndsBeforeTheLease(t *testing.T) {
 
 			s.Pause(t)
 			due := setAlarm(t, h.ValidUntil())
-			require.ErrorIs(t, endedWithin(t, h.Context(), 2*lease), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), ErrLockLost)
 			require.NoError(t, due.prompt())
 			require.ErrorIs(t, h.Err(), ErrLockLost)
 			s.Resume(t)
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
-			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
+			testkit.Eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
 		})
 	}
 }
@@ -146,7 +147,7 @@ func TestUnlockTwiceAfterALoss(t *testing.T) {
 	s := redistest.Shared(t)
 	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(1800*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	_ = endedWithin(t, h.Context(), 4200*time.Millisecond)
+	_ = testkit.EndedWithin(t, h.Context(), 4200*time.Millisecond)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 	err = h.Unlock(t.Context())
 	require.ErrorIs(t, err, ErrNotHeld)
@@ -173,7 +174,7 @@ func TestUnlockUnconfirmed(t *testing.T) {
 			require.ErrorIs(t, h.Err(), ErrNotHeld, "over, whatever Unlock returned")
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrNotHeld)
 			s.Resume(t)
-			eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "released in the background")
+			testkit.Eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "released in the background")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func inspect(t testing.TB, c *Client, key string) Info {
@@ -109,7 +110,7 @@ func TestInspectWaiters(t *testing.T) {
 				require.Equal(t, info.Kind, w.Kind)
 				require.Equal(t, m.fair, w.Fair)
 				require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
-				require.Less(t, w.Age, queuePatience)
+				require.Less(t, w.Age, testkit.Patience)
 			}
 			q.unlock(h)
 			q.unlock(first.granted())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A short lease bounds the commands of a lock, not the dial that may come before.
@@ -79,7 +80,7 @@ func TestWatchdogForgetsALongerLevel(t *testing.T) {
 	}
 	require.Equal(t, 1600*time.Millisecond, shortest())
 	require.NoError(t, inner.Unlock(t.Context()))
-	eventually(t, 12*time.Second, func() bool { return shortest() == 800*time.Millisecond }, "the limit is the outer level's")
+	testkit.Eventually(t, 12*time.Second, func() bool { return shortest() == 800*time.Millisecond }, "the limit is the outer level's")
 	require.NoError(t, outer.Unlock(t.Context()))
 }
 
@@ -134,7 +135,7 @@ func TestGivenUpReleaseIsLogged(t *testing.T) {
 	require.NoError(t, err)
 	s.Pause(t)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrUnconfirmed)
-	eventually(t, queuePatience, func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
+	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
 	s.Resume(t)
 }
 
@@ -190,7 +191,7 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 	require.NoError(t, err)
 	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(3*minLimit/2))
 	ctx, cancel := context.WithCancel(t.Context())
-	result := async(t, func() error {
+	result := testkit.Async(t, func() error {
 		for ctx.Err() == nil {
 			if h, err := NewRedisLock("short", c, WithWatchdog(2*minLimit)).Acquire(ctx); err == nil {
 				<-h.Context().Done()
@@ -201,10 +202,10 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 	})
 	defer func() {
 		cancel()
-		require.NoError(t, resultWithin(t, result, 10*time.Second))
+		require.NoError(t, testkit.ResultWithin(t, result, 10*time.Second))
 	}()
 	start := time.Now()
-	eventually(t, 3*lease, func() bool {
+	testkit.Eventually(t, 3*lease, func() bool {
 		require.NoError(t, long.Err())
 		return long.ValidUntil().After(start.Add(lease + lease/4))
 	}, "not renewed")
@@ -230,8 +231,8 @@ func TestShortLeaseBesideASlowLongOne(t *testing.T) {
 	require.NoError(t, err)
 	other, err := NewReentrantLock("short", c, WithWatchdog(short)).Acquire(t.Context()) // renewed by another script
 	require.NoError(t, err)
-	require.ErrorIs(t, resultWithin(t, tried, long), os.ErrDeadlineExceeded)
-	require.NoError(t, resultWithin(t, tried, long))
+	require.ErrorIs(t, testkit.ResultWithin(t, tried, long), os.ErrDeadlineExceeded)
+	require.NoError(t, testkit.ResultWithin(t, tried, long))
 	require.NoError(t, h.Err())
 	require.NoError(t, other.Err())
 }
@@ -257,5 +258,5 @@ func TestPanicInUserDial(t *testing.T) {
 	h, err := NewRedisLock("k", c, WithWatchdog(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	panics.Store(true)
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestMinHold(t *testing.T) {
@@ -69,7 +70,7 @@ func TestMinHoldThatIsOverFreesAtOnce(t *testing.T) {
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
 	over := time.Now().Add(25 * time.Millisecond)
-	eventually(t, time.Second, func() bool { return time.Now().After(over) }, "the minimum is over")
+	testkit.Eventually(t, time.Second, func() bool { return time.Now().After(over) }, "the minimum is over")
 	require.NoError(t, h.Unlock(t.Context()))
 	requireFree(t, s, c, "k")
 }
@@ -83,12 +84,12 @@ func TestMaxHold(t *testing.T) {
 			c := newTestClient(t, s)
 			h, err := newLock("k", c, WithMaxHold(time.Second)).Acquire(t.Context())
 			require.NoError(t, err)
-			cause := endedWithin(t, h.Context(), 5*time.Second)
+			cause := testkit.EndedWithin(t, h.Context(), 5*time.Second)
 			require.ErrorIs(t, cause, ErrMaxHold)
 			require.ErrorIs(t, cause, ErrLockLost)
 			require.ErrorIs(t, h.Err(), ErrMaxHold)
 			require.Zero(t, h.ValidUntil())
-			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "it is released")
+			testkit.Eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "it is released")
 			err = h.Unlock(t.Context())
 			require.ErrorIs(t, err, ErrMaxHold)
 			require.ErrorIs(t, err, ErrLockLost)

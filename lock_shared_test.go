@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Goroutines that wait on the object wait in memory: only the first of them asks the server, and TryLock asks nothing.
@@ -23,14 +24,14 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 	defer cancel()
 	var waits []<-chan error
 	for range 50 {
-		waits = append(waits, async(t, func() error { return l.Lock(ctx) }))
+		waits = append(waits, testkit.Async(t, func() error { return l.Lock(ctx) }))
 	}
-	eventually(t, 3*time.Second, func() bool { return c.waiting(l.redisKey()) == 50 && calls(t, s, "zadd") == 1 }, "all wait")
+	testkit.Eventually(t, 3*time.Second, func() bool { return c.waiting(l.redisKey()) == 50 && calls(t, s, "zadd") == 1 }, "all wait")
 	sets := calls(t, s, "set")
 	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
 	require.Equal(t, sets, calls(t, s, "set"))
 	for _, result := range waits {
-		require.ErrorIs(t, resultWithin(t, result, 3*time.Second), ErrLockAcquiredByOthers)
+		require.ErrorIs(t, testkit.ResultWithin(t, result, 3*time.Second), ErrLockAcquiredByOthers)
 	}
 	require.Equal(t, 1, calls(t, s, "zadd"), "it is one wait in Redis, for whoever is the first")
 	require.NoError(t, l.Unlock(t.Context()))
@@ -83,8 +84,8 @@ func TestSharedObjectAfterALoss(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewRedisLock("k", c, WithBlock(), WithExpiry(1800*time.Millisecond))
 	require.NoError(t, l.Lock(t.Context()))
-	second := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, 4200*time.Millisecond, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
+	second := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	testkit.Eventually(t, 4200*time.Millisecond, func() bool { return pttl(t, s, c, "k") < 0 }, "the lease ends")
 	select {
 	case err := <-second:
 		require.FailNow(t, "granted before the Unlock of the lost hold", "%v", err)
@@ -93,7 +94,7 @@ func TestSharedObjectAfterALoss(t *testing.T) {
 	err := l.Unlock(t.Context())
 	require.ErrorIs(t, err, ErrLockLost)
 	require.ErrorIs(t, err, ErrNotHeld)
-	require.NoError(t, resultWithin(t, second, time.Second))
+	require.NoError(t, testkit.ResultWithin(t, second, time.Second))
 	requireHeld(t, s, c, "k")
 	require.NoError(t, l.Unlock(t.Context()))
 	requireFree(t, s, c, "k")

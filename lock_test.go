@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestLockTakesAndUnlockFrees(t *testing.T) {
@@ -86,14 +87,14 @@ func TestBlockingLockWaitsForUnlock(t *testing.T) {
 			holder := newLock("k", c, WithOwner("holder"))
 			require.NoError(t, holder.Lock(t.Context()))
 			waiter := newLock("k", sibling(t, s, c), WithBlock())
-			result := async(t, func() error { return waiter.Lock(t.Context()) })
+			result := testkit.Async(t, func() error { return waiter.Lock(t.Context()) })
 			select {
 			case err := <-result:
 				require.FailNow(t, "did not wait", "%v", err)
 			case <-time.After(120 * time.Millisecond):
 			}
 			require.NoError(t, holder.Unlock(t.Context()))
-			require.NoError(t, resultWithin(t, result, time.Second))
+			require.NoError(t, testkit.ResultWithin(t, result, time.Second))
 		})
 	}
 }
@@ -152,9 +153,9 @@ func TestWaitEnds(t *testing.T) {
 			})
 			t.Run("cancel with a cause", func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
-				result := async(t, func() error { return newLock("k", c, WithBlock()).Lock(ctx) })
+				result := testkit.Async(t, func() error { return newLock("k", c, WithBlock()).Lock(ctx) })
 				time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
-				err := resultWithin(t, result, time.Second)
+				err := testkit.ResultWithin(t, result, time.Second)
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorIs(t, err, cause)
 			})
@@ -200,15 +201,15 @@ func TestPollIsNeverFaster(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	start := time.Now()
-	waits := async(t, func() error { return NewRedisLock("k", deaf, WithBlock()).Lock(ctx) })
+	waits := testkit.Async(t, func() error { return NewRedisLock("k", deaf, WithBlock()).Lock(ctx) })
 	polls := 0
-	eventually(t, 4*time.Second, func() bool {
+	testkit.Eventually(t, 4*time.Second, func() bool {
 		polls = calls(t, s, "evalsha")
 		return polls >= 40
 	}, "polls")
 	require.LessOrEqual(t, polls, 1+int(time.Since(start)/(40*time.Millisecond)))
 	cancel()
-	require.ErrorIs(t, resultWithin(t, waits, 10*time.Second), context.Canceled)
+	require.ErrorIs(t, testkit.ResultWithin(t, waits, 10*time.Second), context.Canceled)
 }
 
 func TestUnlockOfNothing(t *testing.T) {
@@ -267,7 +268,7 @@ func TestUnlockByAnotherGoroutine(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewRedisLock("k", c)
 	require.NoError(t, l.Lock(t.Context()))
-	require.NoError(t, <-async(t, func() error { return l.Unlock(t.Context()) }))
+	require.NoError(t, <-testkit.Async(t, func() error { return l.Unlock(t.Context()) }))
 	requireFree(t, s, c, "k")
 }
 
@@ -330,13 +331,13 @@ func TestBlockingLockUnderItsLostHold(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock(), WithExpiry(300*time.Millisecond))
-	result := async(t, func() error {
+	result := testkit.Async(t, func() error {
 		return l.Do(t.Context(), func(ctx context.Context) error {
 			<-ctx.Done()
 			return l.Lock(context.WithoutCancel(ctx))
 		})
 	})
-	require.ErrorIs(t, resultWithin(t, result, 5*time.Second), ErrInvalid)
+	require.ErrorIs(t, testkit.ResultWithin(t, result, 5*time.Second), ErrInvalid)
 }
 
 // Two processes of one host, each with goroutines: an unprotected read and write loses no update.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A Locker is checked when it is made.
@@ -68,7 +69,7 @@ func TestLockerPassesOnInMemory(t *testing.T) {
 		}
 		got <- next
 	}()
-	eventually(t, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "waits in Redis")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "waits in Redis")
 	fresh(h)
 	require.NoError(t, h.Unlock(t.Context()))
 	next := <-got

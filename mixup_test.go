@@ -17,6 +17,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // pathOfCalls is a way for calls to wait for their answers: each leaves an answer that comes too late to somebody else.
@@ -161,12 +162,12 @@ func (m *mixUp) leave(late time.Duration, ends bool) (came <-chan struct{}) {
 		ctx = unbounded(m)
 	}
 	came = m.proxy.On(faults.Command("SET"), 1, faults.Delay(late))
-	result := async(m, func() error { return m.free.TryLock(ctx) })
+	result := testkit.Async(m, func() error { return m.free.TryLock(ctx) })
 	require.True(m, m.proxy.Await(faults.Command("SET"), 1, cellPatience))
 	if ends {
 		cancel()
 	}
-	err := resultWithin(m, result, cellPatience)
+	err := testkit.ResultWithin(m, result, cellPatience)
 	require.Error(m, err)
 	require.NotErrorIs(m, err, ErrLockAcquiredByOthers)
 	return came
@@ -190,6 +191,6 @@ func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 		time.Sleep(answerLimit / 5) // the late answer comes in one of them
 	}
 	require.ErrorIs(m, m.free.Unlock(m.Context()), ErrNotHeld)
-	eventually(m, cleanWithin, func() bool { return m.free.TryLock(m.Context()) == nil }, "what nobody was told of is free again")
+	testkit.Eventually(m, cleanWithin, func() bool { return m.free.TryLock(m.Context()) == nil }, "what nobody was told of is free again")
 	require.NoError(m, m.free.Unlock(m.Context()))
 }

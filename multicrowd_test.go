@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // multiCrowd locks random 3 of 6 keys, from so many clients, until the time is over.
@@ -107,7 +108,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
 	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	c := newTestClient(t, s)
-	eventually(t, 10*time.Second, func() bool { _, err := c.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
+	testkit.Eventually(t, 10*time.Second, func() bool { _, err := c.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
 	keys := []string{"a", "b", "c"}
 	l := NewMultiLock(keys, c, WithBlock(), WithPollInterval(leisure))
 	require.NoError(t, l.Do(t.Context(), func(context.Context) error {
@@ -123,13 +124,13 @@ func TestMultiLockOnACluster(t *testing.T) {
 	h, err := NewRedisLock("c", other).Acquire(t.Context())
 	require.NoError(t, err)
 	require.EqualError(t, NewMultiLock(keys, c).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c"`)
-	eventually(t, time.Second, func() bool {
+	testkit.Eventually(t, time.Second, func() bool {
 		return s.Do(t, "EXISTS", keyOf(c, "a")) == int64(0) && s.Do(t, "EXISTS", keyOf(c, "b")) == int64(0)
 	}, "the others are given back")
-	waiting := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "c")+":q") == int64(1) }, "waits")
+	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "c")+":q") == int64(1) }, "waits")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waiting, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
 	require.NoError(t, l.Unlock(t.Context()))
 	requireFree(t, s, c, "a")
 }
@@ -174,7 +175,7 @@ func TestMultiLockBesideOthers(t *testing.T) {
 			group.Go(func() { use(NewMultiLock(c.keys[:2], client, WithBlock()), []int{0, 1}, &many) })
 		}
 	}
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		return time.Since(c.begin) > 2*time.Second && singles.Load() > 0 && many.Load() > 0
 	}, "each gets on")
 	cancel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // bundleOp is one request of a lock that is made of several, in which a fault can be.
@@ -60,7 +61,7 @@ func (c *bundleCell) meet(lock anyLock) Hold {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	if c.fault.leaves {
-		async(c, func() error {
+		testkit.Async(c, func() error {
 			c.proxy.Await(c.op.match, n, cellPatience)
 			cancel()
 			return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A MultiLock that waits returns the key that it cannot use with the request
@@ -21,7 +22,7 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 	b, err := NewRedisLock("b", others).Acquire(t.Context())
 	require.NoError(t, err)
 	l := NewMultiLock([]string{"a", "b"}, c, WithBlock())
-	got := async(t, func() error { return l.Lock(t.Context()) })
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	awaitHeard(t, s, keyOf(c, "a"), c)
 	admin := s.Dial(t)
 	defer admin.Close() //nolint:errcheck // of a test
@@ -29,7 +30,7 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, a.Unlock(t.Context()))
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		n, err := admin.Do("ZCARD", keyOf(c, "b")+":q")
 		require.NoError(t, err)
 		return n == int64(1)
@@ -39,7 +40,7 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 	require.Equal(t, int64(0), n, "the first key is free")
 
 	require.NoError(t, b.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, got, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 	_, err = admin.Do("CONFIG", "SET", "maxclients", "1000")
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
@@ -56,14 +57,14 @@ func TestMultiLockOneByOneReturnsAKey(t *testing.T) {
 	b, err := NewRedisLock("b", others).Acquire(t.Context())
 	require.NoError(t, err)
 	l := NewMultiLock([]string{"a", "b"}, c, WithBlock())
-	got := async(t, func() error { return l.Lock(t.Context()) })
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	awaitHeard(t, s, keyOf(c, "b"), c)
 	a, err := NewRedisLock("a", others, WithBlock()).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, b.Unlock(t.Context()))
-	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "it waits for the other key")
-	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "b")) == int64(0) }, "the key that it was handed is free")
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "it waits for the other key")
+	testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "b")) == int64(0) }, "the key that it was handed is free")
 	require.NoError(t, a.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, got, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 	require.NoError(t, l.Unlock(t.Context()))
 }

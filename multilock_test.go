@@ -13,6 +13,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // All keys are taken and freed together. A name that is given twice counts
@@ -96,14 +97,14 @@ func TestMultiLockIsLostWithOneKey(t *testing.T) {
 	awaitRenewal(t, h, 5*time.Second)
 	require.NoError(t, h.Err())
 	s.Do(t, "DEL", keyOf(c, "b"))
-	require.ErrorIs(t, endedWithin(t, ctx, 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, ctx, 5*time.Second), ErrLockLost)
 	require.ErrorIs(t, h.Err(), ErrLockLost)
 	require.Zero(t, h.ValidUntil())
 	err = h.Unlock(t.Context())
 	require.ErrorIs(t, err, ErrLockLost)
 	require.ErrorIs(t, err, ErrNotHeld)
-	eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "c")) == int64(0) }, "the others are given back")
-	eventually(t, queuePatience, func() bool { return strings.Contains(log.String(), "relock: lock lost") }, "said")
+	testkit.Eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "c")) == int64(0) }, "the others are given back")
+	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "relock: lock lost") }, "said")
 	require.Equal(t, 1, strings.Count(log.String(), "relock: lock lost"), "said once")
 }
 
@@ -139,7 +140,7 @@ func TestMultiLockExpires(t *testing.T) {
 	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	until := h.ValidUntil()
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
 	require.False(t, time.Now().Before(until))
 }
 
@@ -150,16 +151,16 @@ func TestMultiLockLimitsOfAHold(t *testing.T) {
 	h, err := NewMultiLock([]string{"a", "b"}, c, WithMaxHold(time.Second), WithLabel("nightly")).Acquire(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, string(s.Do(t, "GET", keyOf(c, "a")).([]byte)), "|nightly|")
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrMaxHold)
-	eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "b")) == int64(0) }, "given back")
+	testkit.Eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "b")) == int64(0) }, "given back")
 
 	h, err = NewMultiLock([]string{"a", "b"}, c, WithMinHold(2*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.ErrorIs(t, h.Err(), ErrNotHeld)
 	requireHeld(t, s, c, "a")
-	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "b")) == int64(0) }, "the minimum is over")
+	testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a"), keyOf(c, "b")) == int64(0) }, "the minimum is over")
 }
 
 func TestMultiLockKindsOnOneKey(t *testing.T) {
@@ -217,7 +218,7 @@ func TestMultiLockIsShared(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewMultiLock([]string{"a", "b"}, c, WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
-	second := async(t, func() error { return l.Lock(t.Context()) })
+	second := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	s.Do(t, "DEL", keyOf(c, "a"), keyOf(c, "b"))
 	select {
 	case err := <-second:
@@ -225,12 +226,12 @@ func TestMultiLockIsShared(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
-	require.NoError(t, resultWithin(t, second, 5*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, second, 5*time.Second))
 	require.NoError(t, l.Unlock(t.Context()))
 
 	counter, done := 0, make(chan error, 8)
 	for range cap(done) {
-		async(t, func() error {
+		testkit.Async(t, func() error {
 			var err error
 			for range 20 {
 				err = errors.Join(err, l.Do(t.Context(), func(context.Context) error { counter++; return nil }))
@@ -333,7 +334,7 @@ func TestMultiLockForced(t *testing.T) {
 	h, err := NewMultiLock(keys, c, WithWatchdog(3*time.Second), WithBlock()).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "a", "hangs"))
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrForced)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrForced)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrForced)
 	requireNoQueues(t, s, c, keys...)
 }

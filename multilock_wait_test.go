@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A call that waits is woken at its first busy key, and goes on to another one that is held by then.
@@ -25,19 +26,19 @@ func TestMultiLockWaits(t *testing.T) {
 	inQueue := func(key string) bool { return s.Do(t, "ZCARD", keyOf(c, key)+":q") == int64(1) }
 	held := map[string]Hold{"a": hold("a"), "c": hold("c")}
 	l := NewMultiLock(keys, c, WithBlock(), WithPollInterval(leisure))
-	got := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return inQueue("a") }, "waits for its first busy key")
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return inQueue("a") }, "waits for its first busy key")
 	require.False(t, inQueue("c"), "and for no other")
 	requireFree(t, s, c, "b")
 	held["b"] = hold("b")
 	require.NoError(t, held["a"].Unlock(t.Context()))
-	eventually(t, queuePatience, func() bool { return inQueue("b") && !inQueue("a") }, "goes on to the next one")
-	eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a")) == int64(0) }, "and has given the first one back")
+	testkit.Eventually(t, testkit.Patience, func() bool { return inQueue("b") && !inQueue("a") }, "goes on to the next one")
+	testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "a")) == int64(0) }, "and has given the first one back")
 	require.NoError(t, held["b"].Unlock(t.Context()))
-	eventually(t, queuePatience, func() bool { return inQueue("c") && !inQueue("b") }, "and to the last")
+	testkit.Eventually(t, testkit.Patience, func() bool { return inQueue("c") && !inQueue("b") }, "and to the last")
 	start := time.Now()
 	require.NoError(t, held["c"].Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, got, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 	t.Logf("granted %v after the last Unlock", time.Since(start))
 	for _, key := range keys {
 		requireHeld(t, s, c, key)
@@ -50,9 +51,9 @@ func TestMultiLockWaits(t *testing.T) {
 func requireNoQueues(t testing.TB, s *redistest.Server, c *Client, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
-		eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, key), keyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
+		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, key), keyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
 	}
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		c.queue.mu.Lock()
 		defer c.queue.mu.Unlock()
 		return len(c.queue.lines) == 0 && len(c.queue.waits) == 0
@@ -90,11 +91,11 @@ func TestMultiLockOfAClosedClient(t *testing.T) {
 	l := NewMultiLock(keys, c, WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
 	ctx := l.held.Context()
-	waiting := async(t, func() error { return NewMultiLock(keys, c, WithBlock()).Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "waits")
+	waiting := testkit.Async(t, func() error { return NewMultiLock(keys, c, WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "waits")
 	require.NoError(t, c.Close())
-	require.ErrorIs(t, resultWithin(t, waiting, 5*time.Second), ErrClosed)
-	require.ErrorIs(t, endedWithin(t, ctx, time.Second), ErrClosed)
+	require.ErrorIs(t, testkit.ResultWithin(t, waiting, 5*time.Second), ErrClosed)
+	require.ErrorIs(t, testkit.EndedWithin(t, ctx, time.Second), ErrClosed)
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrClosed)
 	require.ErrorIs(t, l.Lock(t.Context()), ErrClosed)
 	requireHeld(t, s, other, "a")
@@ -108,11 +109,11 @@ func TestMultiLockQueueLimit(t *testing.T) {
 	require.NoError(t, err)
 	keys := []string{"a", "b"}
 	l := NewMultiLock(keys, c, WithBlock())
-	waiting := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "b")+":q") == int64(1) }, "waits")
+	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "b")+":q") == int64(1) }, "waits")
 	require.ErrorIs(t, NewMultiLock(keys, sibling(t, s, c), WithBlock(), WithQueueLimit(1)).Lock(t.Context()), ErrQueueFull)
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waiting, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
 	require.NoError(t, l.Unlock(t.Context()))
 	requireNoQueues(t, s, c, keys...)
 }

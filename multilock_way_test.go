@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // wayLease is the lease of the MultiLocks of these tests. Half of it is the
@@ -46,7 +47,7 @@ func newWayBench(ctx context.Context, t testing.TB, s *redistest.Server, c *Clie
 	b.held, err = NewRedisLock("c", b.other).Acquire(t.Context())
 	require.NoError(t, err)
 	l := NewMultiLock(b.keys, c, append([]LockOption{WithBlock(), WithExpiry(wayLease)}, opts...)...)
-	b.ended = async(t, func() error {
+	b.ended = testkit.Async(t, func() error {
 		h, err := acquireKeeping(ctx, l)
 		b.grant <- h
 		return err
@@ -63,7 +64,7 @@ func (b *wayBench) exists(keys ...string) (n int64) {
 
 func (b *wayBench) awaitKept() {
 	b.Helper()
-	eventually(b, queuePatience, func() bool { return b.exists("a", "b") == 2 }, "it keeps the keys before the one that is held")
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.exists("a", "b") == 2 }, "it keeps the keys before the one that is held")
 }
 
 // requireWhole checks that no key ends before the hold.
@@ -93,7 +94,7 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 			require.Empty(t, believed(c), "what is kept is no part of a hold")
 
 			require.NoError(t, b.held.Unlock(t.Context()))
-			require.NoError(t, resultWithin(t, b.ended, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 			h := <-b.grant
 			b.requireWhole(h)
 			require.Greater(t, time.Until(h.ValidUntil()), wayLease/2)
@@ -132,15 +133,15 @@ func returnsWhatItKeeps(t *testing.T, s *redistest.Server, leaves, apart bool) {
 	c.apart.Store(apart)
 	b := newWayBench(ctx, t, s, c)
 	b.awaitKept()
-	next := async(t, func() error { return NewRedisLock("a", b.other, WithBlock()).Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "another caller waits")
+	next := testkit.Async(t, func() error { return NewRedisLock("a", b.other, WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "another caller waits")
 	if leaves {
 		cancel()
 	}
-	require.NoError(t, resultWithin(t, next, queuePatience))
-	eventually(t, queuePatience, func() bool { return b.exists("b") == 0 }, "it returns the other one")
+	require.NoError(t, testkit.ResultWithin(t, next, testkit.Patience))
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.exists("b") == 0 }, "it returns the other one")
 	cancel()
-	require.ErrorIs(t, resultWithin(t, b.ended, queuePatience), context.Canceled)
+	require.ErrorIs(t, testkit.ResultWithin(t, b.ended, testkit.Patience), context.Canceled)
 	require.Nil(t, <-b.grant)
 	require.NoError(t, b.held.Unlock(t.Context()))
 }
@@ -158,7 +159,7 @@ func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
 	require.NoError(t, b.held.Err(), "it has held this one all the time")
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, b.held.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, b.ended, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 	require.NoError(t, (<-b.grant).Unlock(t.Context()))
 	requireNoQueues(t, s, c, b.keys...)
 }
@@ -175,10 +176,10 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 	h, err := NewRedisLock("a", b.other).TryAcquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, b.held.Unlock(t.Context()))
-	eventually(t, queuePatience, func() bool { return b.exists("b", "c", "d") == 0 }, "it has returned all")
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.exists("b", "c", "d") == 0 }, "it has returned all")
 	require.Zero(t, infoField(t, s, "stats", "expired_keys"))
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, b.ended, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 	require.NoError(t, (<-b.grant).Unlock(t.Context()))
 	requireNoQueues(t, s, c, b.keys...)
 }
@@ -201,20 +202,20 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				b := newWayBench(ctx, t, s, c)
-				_, ok := await(done, queuePatience)
+				_, ok := testkit.Await(done, testkit.Patience)
 				require.True(t, ok, "the fault did not happen")
 				if leaves {
 					cancel()
-					require.Error(t, resultWithin(t, b.ended, queuePatience))
+					require.Error(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 				}
 				require.NoError(t, b.held.Unlock(t.Context()))
 				if !leaves {
-					require.NoError(t, resultWithin(t, b.ended, queuePatience))
+					require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 					h := <-b.grant
 					b.requireWhole(h)
 					_ = h.Unlock(t.Context()) // it may be too slow for its limit
 				}
-				eventually(t, queuePatience, func() bool { return b.exists(b.keys...) == 0 }, "all are free")
+				testkit.Eventually(t, testkit.Patience, func() bool { return b.exists(b.keys...) == 0 }, "all are free")
 			}})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A hold that is lost is told at once, for its reason, and not again when it is unlocked.
@@ -67,7 +68,7 @@ func TestObserverOfLevelThatEnds(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t), WithObserver(w.observer()))
 	require.NoError(t, NewReentrantLock("k", c).Lock(t.Context()))
 	require.NoError(t, NewReentrantLock("k", c, WithMaxHold(time.Second)).Lock(t.Context()))
-	eventually(t, 5*time.Second, func() bool {
+	testkit.Eventually(t, 5*time.Second, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.locked["reentrant"] == 1
@@ -100,12 +101,12 @@ func TestObserverOfSlowUnlock(t *testing.T) {
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	s.Pause(t)
-	unlocked := async(t, func() error { return h.Unlock(context.Background()) })
+	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 	<-h.Context().Done()
 	over := time.Now()
 	require.Len(t, w.heard(), 2)
 	s.Resume(t)
-	require.NoError(t, resultWithin(t, unlocked, 5*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, unlocked, 5*time.Second))
 	require.False(t, w.ended().End.After(over))
 }
 
@@ -154,13 +155,13 @@ func TestObserverOfRenewals(t *testing.T) {
 		}
 	}
 	isNil, isLoss := func(err error) bool { return err == nil }, func(err error) bool { return errors.Is(err, ErrLockLost) }
-	eventually(t, 5*time.Second, renewed(isNil), "a renewal")
+	testkit.Eventually(t, 5*time.Second, renewed(isNil), "a renewal")
 	s.Pause(t)
-	eventually(t, 5*time.Second, renewed(IsRetryableErr), "a renewal without an answer")
+	testkit.Eventually(t, 5*time.Second, renewed(IsRetryableErr), "a renewal without an answer")
 	s.Resume(t)
-	eventually(t, 5*time.Second, renewed(isNil), "a renewal again")
+	testkit.Eventually(t, 5*time.Second, renewed(isNil), "a renewal again")
 	s.Do(t, "DEL", c.redisKey("k"))
-	eventually(t, 5*time.Second, renewed(isLoss), "a renewal that is refused")
+	testkit.Eventually(t, 5*time.Second, renewed(isLoss), "a renewal that is refused")
 	require.ErrorIs(t, w.ended().Err, ErrLockLost)
 	require.Error(t, h.Unlock(t.Context()))
 }

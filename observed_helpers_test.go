@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // witness is an observer that writes down what it is told.
@@ -90,7 +92,7 @@ func (w *witness) heard() []string {
 // ended is the last hold that ended, once all that were told of have.
 func (w *witness) ended() HoldDone {
 	w.Helper()
-	eventually(w, 5*time.Second, func() bool {
+	testkit.Eventually(w, 5*time.Second, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, n := range w.locked {

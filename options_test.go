@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What a pool of the user's own does itself cannot be set beside it.
@@ -191,7 +192,7 @@ func TestOptionThatAKindCannotHonour(t *testing.T) {
 
 	reentrant := NewReentrantLock("k", c)
 	require.NoError(t, reentrant.Lock(t.Context()))
-	require.NoError(t, resultWithin(t, async(t, func() error { return NewReentrantLock("k", c).TryLock(t.Context()) }), time.Second), "the same owner")
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error { return NewReentrantLock("k", c).TryLock(t.Context()) }), time.Second), "the same owner")
 	require.NoError(t, reentrant.Unlock(t.Context()))
 	require.NoError(t, reentrant.Unlock(t.Context()))
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // requireAtOnce runs a blocking Lock that must not wait.
@@ -101,7 +102,7 @@ func TestPasswordRotation(t *testing.T) {
 		_, holds := start(t)
 		due := []*alarm{setAlarm(t, holds[0].ValidUntil()), setAlarm(t, holds[1].ValidUntil())}
 		for i, h := range holds {
-			require.ErrorIs(t, endedWithin(t, h.Context(), 2*lease), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), ErrLockLost)
 			ended := time.Now()
 			require.False(t, ended.Before(due[i].at), "lost before belief ended")
 			require.Less(t, ended.Sub(due[i].ring()), 500*time.Millisecond)
@@ -263,7 +264,7 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 		}
 		granted := make(chan error, 1)
 		waiting := kinds[m.kind](key, waiter, opts...)
-		ended := async(t, func() error {
+		ended := testkit.Async(t, func() error {
 			next, err := waiting.Acquire(t.Context())
 			granted <- err
 			if err != nil {
@@ -272,7 +273,7 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 			return next.Unlock(t.Context())
 		})
 		queued := func() bool { return s.Do(t, "ZCARD", keyOf(waiter, key)+":q") == int64(1) || len(granted) > 0 }
-		eventually(t, 5*time.Second, queued, "in the queue, or refused")
+		testkit.Eventually(t, 5*time.Second, queued, "in the queue, or refused")
 		short := append(slices.Clone(opts), WithBlockTimeout(500*time.Millisecond), WithWatchdog(600*time.Millisecond)) // a poll every 200ms
 		if err := kinds[m.kind](key, other, short...).Lock(t.Context()); !errors.Is(err, ErrLockAcquiredByOthers) {
 			complain("gives up", err)
@@ -281,16 +282,16 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 			before := calls(t, s, "evalsha")
 			heard := s.Do(t, "PUBLISH", "relock:"+waiter.identity.id, first[0]+" "+keyOf(waiter, key))
 			if heard == int64(1) {
-				eventually(t, 5*time.Second, func() bool { return calls(t, s, "evalsha") > before }, "it claims, in vain")
+				testkit.Eventually(t, 5*time.Second, func() bool { return calls(t, s, "evalsha") > before }, "it claims, in vain")
 			}
 		}
 		complain("unlock", h.Unlock(t.Context()))
 		start := time.Now()
-		complain("wait", resultWithin(t, granted, 5*time.Second))
+		complain("wait", testkit.ResultWithin(t, granted, 5*time.Second))
 		if d := time.Since(start); d > time.Second {
 			complain("wait", fmt.Errorf("took %v", d))
 		}
-		complain("unlock", resultWithin(t, ended, 5*time.Second))
+		complain("unlock", testkit.ResultWithin(t, ended, 5*time.Second))
 	}
 	if text := logs.String(); text != "" {
 		complaints = append(complaints, text)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A connection that owes an answer and says nothing takes no more requests, and is cut when nobody can wait any longer.
@@ -18,14 +19,14 @@ func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	b := newSharedBench(t, withCommandTimeout(time.Second))
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
-	patient := async(t, func() error { return b.send(context.Background(), limits{}, "patient").err })
+	patient := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "patient").err })
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
 	o := b.send(t.Context(), limits{answer: 150 * time.Millisecond}, "impatient")
 	require.ErrorIs(t, o.err, errTimeout)
 	b.requireAnswer("on another connection")
 	require.Equal(t, 2, b.open())
-	require.True(t, isTransient(resultWithin(t, patient, 2*time.Second)))
-	eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
+	require.True(t, isTransient(testkit.ResultWithin(t, patient, 2*time.Second)))
+	testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
 }
 
 // Calls that leave before they lose patience do not keep a silent connection alive.
@@ -53,25 +54,25 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 			b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
 			b.proxy.On(faults.Command("ECHO"), 1, action)
 			b.server.Pause(t)
-			first := async(t, func() error {
+			first := testkit.Async(t, func() error {
 				return b.pool.send(t.Context(), limits{}, request{cmd: "SET", args: []any{"k", "v"}}).err
 			})
-			require.True(t, b.proxy.Await(faults.Command("SET"), 1, queuePatience))
-			readOnly := async(t, func() error {
+			require.True(t, b.proxy.Await(faults.Command("SET"), 1, testkit.Patience))
+			readOnly := testkit.Async(t, func() error {
 				return b.pool.send(t.Context(), limits{}, request{cmd: "GET", args: []any{"k"}}).err
 			})
-			require.True(t, b.proxy.Await(faults.Command("GET"), 1, queuePatience))
-			last := async(t, func() error { return b.send(t.Context(), limits{}, "last").err })
-			require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, queuePatience))
+			require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
+			last := testkit.Async(t, func() error { return b.send(t.Context(), limits{}, "last").err })
+			require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 			b.server.Resume(t)
-			require.NoError(t, resultWithin(t, first, 2*time.Second))
-			require.ErrorContains(t, resultWithin(t, readOnly, 2*time.Second), "READONLY")
+			require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
+			require.ErrorContains(t, testkit.ResultWithin(t, readOnly, 2*time.Second), "READONLY")
 			b.requireAnswer("next")
 			require.Equal(t, 2, b.dials())
-			if err := resultWithin(t, last, 5*time.Second); name == "answered" {
+			if err := testkit.ResultWithin(t, last, 5*time.Second); name == "answered" {
 				require.NoError(t, err)
 			}
-			eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+			testkit.Eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
 		})
 	}
 }
@@ -140,7 +141,7 @@ func TestSharedConnectionGrowsOld(t *testing.T) {
 			time.Sleep(60 * time.Millisecond)
 			b.requireAnswer("second")
 			require.Equal(t, 2, b.dials())
-			eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+			testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // sharedBench is the shared connection of a pool, behind a proxy. The inspector
@@ -64,7 +65,7 @@ func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
 func (b *sharedBench) awaitUnwritten(n int) {
 	b.Helper()
 	s := b.pool.shared.stream
-	eventually(b, queuePatience, func() bool {
+	testkit.Eventually(b, testkit.Patience, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.waiting) == n
@@ -75,7 +76,7 @@ func (b *sharedBench) awaitUnwritten(n int) {
 func (b *sharedBench) open() int {
 	b.Helper()
 	n := 0
-	for range connections(b, b.inspector) {
+	for range testkit.Connections(b, b.inspector) {
 		n++
 	}
 	return n

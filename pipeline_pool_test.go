@@ -8,6 +8,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A user's pool gives its limits to the shared connection.
@@ -27,7 +29,7 @@ func TestRefusedSharedConnection(t *testing.T) {
 		"ERR max number of clients reached":                       true,
 		"ERR max number of clients + cluster connections reached": true,
 	} {
-		d := newTestPool(t, serveText(t, "-"+text+"\r\n", 0))
+		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
 		d.apart = 0
 		var group sync.WaitGroup
 		for range 8 {
@@ -45,7 +47,7 @@ func TestRefusedSharedConnection(t *testing.T) {
 // An answer that nobody asked for ends the connection, and is nobody's.
 func TestAnswerThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
-	d := newTestPool(t, serveText(t, "$1\r\nx\r\n+more\r\n", 1))
+	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
 	d.apart = 0
 	o := d.send(t.Context(), limits{}, echo("x"))
 	require.True(t, o.err == nil || errors.Is(o.err, errUnasked), "%v", o.err) // as one, or one after the other

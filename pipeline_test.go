@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Calls of many goroutines share one connection; each gets its own answer, though callers leave all the time.
@@ -54,13 +55,13 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 	b.server.Pause(t)
 	var results []<-chan error
 	for n := range 4 * crowd {
-		results = append(results, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
+		results = append(results, testkit.Async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
 	}
-	eventually(t, 2*time.Second, func() bool { return b.pool.sending() == 4*crowd }, "under way")
+	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.sending() == 4*crowd }, "under way")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*crowd, 2*time.Second), "each has its connection")
 	b.server.Resume(t)
 	for _, result := range results {
-		require.NoError(t, resultWithin(t, result, 3*time.Second))
+		require.NoError(t, testkit.ResultWithin(t, result, 3*time.Second))
 	}
 	require.Equal(t, crowd+1, b.open())
 }
@@ -71,18 +72,18 @@ func TestLeavingASharedConnection(t *testing.T) {
 	b := newSharedBench(t)
 	b.proxy.On(faults.Command("ECHO"), 2, faults.Delay(time.Second))
 	b.server.Pause(t)
-	before := async(t, func() error { return b.send(context.Background(), limits{}, "before").err })
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, queuePatience))
+	before := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "before").err })
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan outcome, 1)
-	async(t, func() error {
+	testkit.Async(t, func() error {
 		gone <- b.send(ctx, limits{}, "left")
 		return nil
 	})
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, queuePatience))
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
 	b.server.Resume(t)
-	require.NoError(t, resultWithin(t, before, queuePatience)) // the connection is not silent
+	require.NoError(t, testkit.ResultWithin(t, before, testkit.Patience)) // the connection is not silent
 	cancel()
 	o := <-gone
 	require.ErrorIs(t, o.err, errLeft)
@@ -102,7 +103,7 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan outcome, 1)
-	async(t, func() error {
+	testkit.Async(t, func() error {
 		gone <- b.send(ctx, limits{}, "left")
 		return nil
 	})
@@ -111,10 +112,10 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	o := <-gone
 	require.ErrorIs(t, o.err, errLeft)
 	require.False(t, o.unanswered())
-	later := async(t, func() error { return b.send(context.Background(), limits{}, "later").err })
+	later := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "later").err })
 	b.awaitUnwritten(2)
 	s.more <- struct{}{}
-	require.NoError(t, resultWithin(t, later, 2*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, later, 2*time.Second))
 	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
 }
 
@@ -127,12 +128,12 @@ func TestBurstAfterARest(t *testing.T) {
 	s := b.aboutToWrite(2 * testCommandTimeout)
 	var burst []<-chan error
 	for n := range 3 {
-		burst = append(burst, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
+		burst = append(burst, testkit.Async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
 	}
 	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
 	for _, sent := range burst {
-		require.NoError(t, resultWithin(t, sent, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, sent, testkit.Patience))
 	}
 	require.Equal(t, 1, b.dials())
 }
@@ -143,12 +144,12 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	b := newSharedBench(t)
 	b.requireAnswer("first")
 	s := b.aboutToWrite(2 * testCommandTimeout)
-	sent := async(t, func() error { return b.send(context.Background(), limits{}, "taken").err })
+	sent := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "taken").err })
 	b.awaitUnwritten(1)
 	require.False(t, s.usable(0, time.Nanosecond), "too old")
 	time.Sleep(50 * time.Millisecond) // nothing is to happen
 	s.more <- struct{}{}
-	require.NoError(t, resultWithin(t, sent, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, sent, testkit.Patience))
 	require.Equal(t, 1, b.dials(), "cut under what it took")
 }
 
@@ -185,15 +186,15 @@ func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 // Impatient calls, as of very short leases, do not end the connection under the others while answers come.
 func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, withCommandTimeout(queuePatience))
+	b := newSharedBench(t, withCommandTimeout(testkit.Patience))
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), faults.Every, faults.Delay(10*time.Millisecond))
 	start := time.Now()
 	var patient []<-chan error
 	for n := range 100 { // their answers come one after the other, ahead of those that the impatient ones wait for
-		patient = append(patient, async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint("patient ", n)).err }))
+		patient = append(patient, testkit.Async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint("patient ", n)).err }))
 	}
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 101, queuePatience))
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 101, testkit.Patience))
 	for n := range 20 {
 		o := b.send(t.Context(), limits{answer: 3 * time.Millisecond}, fmt.Sprint(n))
 		if o.err == nil {
@@ -204,7 +205,7 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	}
 	silent := int(time.Since(start) / minLimit) // each connection after the first takes the place of one that was silent for so long
 	for _, one := range patient {
-		require.NoError(t, resultWithin(t, one, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, one, testkit.Patience))
 	}
 	b.requireAnswer("patient")
 	require.LessOrEqual(t, b.dials(), 1+silent)

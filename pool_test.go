@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestMaxActiveWithoutWait(t *testing.T) {
@@ -29,10 +30,10 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 	err := NewRedisLock("k", c, WithBlockTimeout(60*time.Millisecond)).Lock(t.Context())
 	require.ErrorIs(t, err, redis.ErrPoolExhausted, "the last reason seen")
 
-	waiting := async(t, func() error { return NewRedisLock("k", c, WithBlock()).Lock(t.Context()) })
-	eventually(t, 2*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 1 }, "it waits")
+	waiting := testkit.Async(t, func() error { return NewRedisLock("k", c, WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, 2*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 1 }, "it waits")
 	putBack(c, conns)
-	require.NoError(t, resultWithin(t, waiting, 2*time.Second), "a blocking Lock rides out a full pool")
+	require.NoError(t, testkit.ResultWithin(t, waiting, 2*time.Second), "a blocking Lock rides out a full pool")
 	require.LessOrEqual(t, poolOf(c).ActiveCount(), 2)
 }
 
@@ -44,8 +45,8 @@ func TestMaxActiveWithWait(t *testing.T) {
 	var results []<-chan error
 	for _, ctx := range []context.Context{t.Context(), unbounded(t)} {
 		results = append(results,
-			async(t, func() error { return c.Ping(ctx) }),
-			async(t, func() error { return NewRedisLock(uuid.NewString(), c).TryLock(ctx) }))
+			testkit.Async(t, func() error { return c.Ping(ctx) }),
+			testkit.Async(t, func() error { return NewRedisLock(uuid.NewString(), c).TryLock(ctx) }))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 	defer cancel()
@@ -55,7 +56,7 @@ func TestMaxActiveWithWait(t *testing.T) {
 	}
 	putBack(c, conns)
 	for _, result := range results {
-		require.NoError(t, resultWithin(t, result, time.Second))
+		require.NoError(t, testkit.ResultWithin(t, result, time.Second))
 	}
 }
 

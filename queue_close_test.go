@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Close ends all waits at once, and the subscription; TestMain sees whether a goroutine is left. The ones behind them get the lock.
@@ -29,7 +31,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		}
 		t.Logf("%d waiters ended after %v", waiters, time.Since(start))
 		require.Less(t, time.Since(start), 2*time.Second)
-		eventually(t, queuePatience, func() bool {
+		testkit.Eventually(t, testkit.Patience, func() bool {
 			return q.server.Do(t, "PUBLISH", closing.config.prefix+closing.identity.id, "") == int64(0)
 		}, "no subscription")
 		q.unlock(h)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Those behind a client that is gone, or hangs, get the lock.
@@ -42,7 +43,7 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 				q.awaitHeard(q.clients[1])
 				f.befel(proxy)
 				if f.name == "sockets cut" {
-					eventually(t, queuePatience, func() bool { return q.listeners(gone) == 0 }, "the server sees the end of the connections")
+					testkit.Eventually(t, testkit.Patience, func() bool { return q.listeners(gone) == 0 }, "the server sees the end of the connections")
 				}
 				next, d := q.handOver(h, w)
 				t.Logf("%s, %s: %v after the unlock", f.name, m.name(), d)
@@ -58,7 +59,7 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 				}
 				proxy.Resume()
 				proxy.Accept()
-				eventually(t, queuePatience, func() bool { return q.server.Do(t, "EXISTS", q.key, q.key+":q") == int64(0) }, "nothing left")
+				testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key, q.key+":q") == int64(0) }, "nothing left")
 			}})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // waiterLimit is the command timeout of a client that waits behind a proxy: below the delays that are too late.
@@ -138,7 +139,7 @@ func (c *cellWithWaiter) givesUp() {
 		q.unlock(h)
 	}
 	if !c.match([]string{"EVALSHA", c.scripts.cancel.sha}) {
-		c.proxy.Await(c.match, 1, queuePatience)
+		c.proxy.Await(c.match, 1, testkit.Patience)
 	} else {
 		q.awaitQueued(1)
 	}

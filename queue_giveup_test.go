@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A waiter gives up while it is the first in the queue: the next one is the first then.
@@ -25,7 +26,7 @@ func TestWaiterGivesUpInTheQueue(t *testing.T) {
 				opts = append(opts, WithBlockTimeout(600*time.Millisecond))
 			}
 			first := q.wait(ctx, q.clients[1], opts...)
-			eventually(t, queuePatience, func() bool { return q.inQueue() == 1 || n%2 == 1 && first.isOver() }, "in the queue")
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.inQueue() == 1 || n%2 == 1 && first.isOver() }, "in the queue")
 			second := q.wait(t.Context(), q.clients[2], WithPollInterval(leisure))
 			if n%2 == 0 {
 				q.awaitQueued(2)
@@ -77,7 +78,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 			proxy.On(claim, 1, faults.DropRequest)
 			start := time.Now()
 			q.unlock(h)
-			require.True(t, proxy.Await(claim, n+1, queuePatience), "the first one claims")
+			require.True(t, proxy.Await(claim, n+1, testkit.Patience), "the first one claims")
 			claimed = append(claimed, time.Since(start))
 			start = time.Now()
 			cancel()
@@ -106,7 +107,7 @@ func TestWaiterGivesUpAtTheUnlock(t *testing.T) {
 				opts = append(opts, WithBlockTimeout(20*time.Millisecond))
 			}
 			first := q.wait(ctx, q.clients[1], opts...)
-			eventually(t, queuePatience, func() bool { return q.inQueue() == 1 || first.isOver() }, "in the queue")
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.inQueue() == 1 || first.isOver() }, "in the queue")
 			second := &waiting{bench: q, ended: make(chan struct{})}
 			q.async(context.Background(), func(ctx context.Context) error {
 				second.hold, second.err = behind.Acquire(ctx)
@@ -116,7 +117,7 @@ func TestWaiterGivesUpAtTheUnlock(t *testing.T) {
 			})
 			time.Sleep(rand.N(20 * time.Millisecond))
 			if n%4 != 3 {
-				async(t, func() error {
+				testkit.Async(t, func() error {
 					time.Sleep(rand.N(time.Millisecond))
 					cancel()
 					return nil
@@ -155,13 +156,13 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now() // no later than the poll is sent
 		w := q.waitNext(ctx, 1, c)
-		require.True(t, proxy.Await(faults.Script(pollScript.sha), 1, queuePatience))
+		require.True(t, proxy.Await(faults.Script(pollScript.sha), 1, testkit.Patience))
 		cancel()
 		require.ErrorIs(t, w.end(), context.Canceled)
 		q.awaitQueued(1)
 		<-polled
 		if time.Since(begun) < cleanLimit { // else the answer came too late, and nothing is promised
-			eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(cancelScript.sha)) == 2 }, "taken out again")
+			testkit.Eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(cancelScript.sha)) == 2 }, "taken out again")
 		}
 		next, _ := q.handOver(h, stays)
 		q.unlock(next)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 const (
@@ -118,7 +119,7 @@ func (q *queueBench) inRedis(waits, clients int) int {
 
 func (q *queueBench) awaitQueued(n int) {
 	q.Helper()
-	eventually(q, queuePatience, func() bool { return q.inQueue() == n }, "as many waits in the queue")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.inQueue() == n }, "as many waits in the queue")
 }
 
 // awaitHeard waits until the server has noted, at a poll, that it sees the client's subscription.
@@ -129,7 +130,7 @@ func (q *queueBench) awaitHeard(c *Client) {
 
 func awaitHeard(t testing.TB, s *redistest.Server, key string, c *Client) {
 	t.Helper()
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		beat, _ := redis.String(s.Do(t, "HGET", key+":b", c.identity.id), nil)
 		return strings.HasSuffix(beat, ":1")
 	}, "a subscription that the server has noted")
@@ -168,7 +169,7 @@ func (q *queueBench) wait(ctx context.Context, c *Client, opts ...LockOption) *w
 // async is async with a context that ends with the test, so that a failure leaves nobody who waits.
 func (q *queueBench) async(ctx context.Context, f func(context.Context) error) <-chan error {
 	ctx, cancel := context.WithCancel(ctx)
-	result := async(q, func() error { return f(ctx) })
+	result := testkit.Async(q, func() error { return f(ctx) })
 	q.Cleanup(cancel) // runs ahead of the wait for f
 	return result
 }
@@ -179,7 +180,7 @@ func (q *queueBench) waitNext(ctx context.Context, n int, c *Client, opts ...Loc
 	before := q.known(c)
 	w := q.wait(ctx, c, opts...)
 	// By their number alone, a wait from before could be taken for it: a late poll may put one back, for a moment.
-	eventually(q, queuePatience, func() bool { return q.known(c) > before }, "the client knows that it is queued")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.known(c) > before }, "the client knows that it is queued")
 	q.awaitQueued(n + 1)
 	return w
 }
@@ -200,7 +201,7 @@ func (w *waiting) end() error {
 	select {
 	case <-w.ended:
 		return w.err
-	case <-time.After(queuePatience):
+	case <-time.After(testkit.Patience):
 		require.FailNow(w.bench, "the waiter sleeps for ever", "%s", w.bench.snapshot())
 		return nil
 	}
@@ -247,7 +248,7 @@ func (q *queueBench) snapshot() string {
 func (q *queueBench) requireNothingLeft(intervals ...time.Duration) {
 	q.Helper()
 	period := slices.Max(append(intervals, time.Second))
-	eventually(q, queuePatience, func() bool { return q.server.Do(q, "EXISTS", q.key, q.key+":q") == int64(0) }, "nothing left of lock and queue")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.server.Do(q, "EXISTS", q.key, q.key+":q") == int64(0) }, "nothing left of lock and queue")
 	ms, err := redis.Int64(q.server.Do(q, "PTTL", q.key+":b"), nil)
 	require.NoError(q, err)
 	require.NotEqual(q, int64(-1), ms, "beats without an expiry")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // One unlock wakes one waiter, however many there are.
@@ -79,7 +80,7 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, queuePatience, func() bool { return queued() == locks*waiters }, "all in their queues")
+	testkit.Eventually(t, testkit.Patience, func() bool { return queued() == locks*waiters }, "all in their queues")
 	subscribed, err := redis.String(s.Do(t, "CLIENT", "LIST", "TYPE", "pubsub"), nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(subscribed, "id="), 1, subscribed)
@@ -87,12 +88,12 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 		q.unlock(h)
 	}
 	for _, result := range results {
-		require.NoError(t, resultWithin(t, result, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 	}
 	require.Zero(t, queued())
 	cancel()
 	require.NoError(t, c.Close())
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		channels, err := redis.Strings(s.Do(t, "PUBSUB", "CHANNELS"), nil)
 		require.NoError(t, err)
 		return len(channels) == 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // An enqueue that the network delivers after its cancel leaves nothing behind for longer than a second, be it a place in the queue or a
@@ -33,13 +34,13 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 					h := q.take(q.clients[0])
 					ctx, cancel := context.WithCancel(t.Context())
 					w := q.wait(ctx, c)
-					require.True(t, proxy.Await(enqueue, 1, queuePatience))
+					require.True(t, proxy.Await(enqueue, 1, testkit.Patience))
 					if action != faults.HoldOnly {
 						q.awaitQueued(1)
 					}
 					cancel()
 					require.ErrorIs(t, w.end(), context.Canceled)
-					require.True(t, proxy.Await(faults.Script(cancelScript.sha), 1, queuePatience))
+					require.True(t, proxy.Await(faults.Script(cancelScript.sha), 1, testkit.Patience))
 					q.awaitQueued(0)
 					if free {
 						q.unlock(h)
@@ -69,5 +70,5 @@ func (q *queueBench) awaitGone(free bool) {
 	if free {
 		keys = append(keys, q.key)
 	}
-	eventually(q, queuePatience, func() bool { return q.server.Do(q, "EXISTS", keys...) == int64(0) }, "nothing of a wait that was given up")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.server.Do(q, "EXISTS", keys...) == int64(0) }, "nothing of a wait that was given up")
 }

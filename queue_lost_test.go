@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The subscriptions are cut again and again while the lock goes round: nobody sleeps for ever. Most hand-overs wait for a poll here, and
@@ -51,7 +52,7 @@ func TestSubscriptionsAreCutDuringHandOvers(t *testing.T) {
 		killer.Wait()
 		require.Equal(t, 200, total)
 		t.Logf("%d hand-overs in %v", total, time.Since(start))
-		require.Less(t, time.Since(start), queuePatience)
+		require.Less(t, time.Since(start), testkit.Patience)
 		q.requireNothingLeft()
 	})
 }
@@ -73,7 +74,7 @@ func TestWaiterLooksAgainAfterItsSubscriptionWasCut(t *testing.T) {
 			took = append(took, w.at.Sub(start))
 			q.unlock(next)
 			require.Error(t, h.Unlock(t.Context()))
-			eventually(t, queuePatience, func() bool { return feedIsUp(q.clients[1]) }, "subscribed again")
+			testkit.Eventually(t, testkit.Patience, func() bool { return feedIsUp(q.clients[1]) }, "subscribed again")
 		}
 		t.Logf("median %v, longest %v", middle(took), took[len(took)-1])
 		require.Less(t, middle(took), far/4)
@@ -104,7 +105,7 @@ func TestSilentSubscription(t *testing.T) {
 	require.Less(t, d, 3*time.Second, "by a poll, before the reservation has ended")
 	w = q.waitNext(t.Context(), 0, q.clients[0])
 	again := q.waitNext(t.Context(), 1, deaf)
-	require.True(t, proxy.Await(faults.Command("SUBSCRIBE"), 2, queuePatience), "subscribed anew")
+	require.True(t, proxy.Await(faults.Command("SUBSCRIBE"), 2, testkit.Patience), "subscribed anew")
 	q.unlock(next)
 	q.unlock(w.granted())
 	q.unlock(again.granted())

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A fair lock is granted in the order of arrival, over several clients.
@@ -30,7 +32,7 @@ func TestFairLockKeepsTheOrderOfArrival(t *testing.T) {
 		start := time.Now()
 		q.unlock(h)
 		for _, result := range results {
-			require.NoError(t, resultWithin(t, result, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 		}
 		t.Logf("%d hand-overs, %v each", waiters, time.Since(start)/waiters)
 		for i, n := range order {
@@ -74,7 +76,7 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		done := make(chan struct{})
 		go func() { group.Wait(); close(done) }()
 		close(begin)
-		eventually(t, queuePatience, func() bool {
+		testkit.Eventually(t, testkit.Patience, func() bool {
 			most = max(most, connections())
 			return q.inQueue() == q.inRedis(waiters, 1) && (q.inQueue() == waiters || q.clients[0].waiting(q.key) == waiters)
 		}, "all in the queue")
@@ -86,7 +88,7 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 				over = true
 			case <-time.After(5 * time.Millisecond):
 				most = max(most, connections())
-				require.Less(t, time.Since(start), queuePatience, "not all are served")
+				require.Less(t, time.Since(start), testkit.Patience, "not all are served")
 			}
 		}
 		require.Equal(t, waiters, served)
@@ -115,7 +117,7 @@ func TestSharedFairObjectKeepsTheOrder(t *testing.T) {
 	}
 	q.unlock(h)
 	for _, result := range results {
-		require.NoError(t, resultWithin(t, result, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 	}
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, order)
 	q.requireNothingLeft()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // newSlowWaiter is a client of the bench's lock whose claims are late: it takes what it was given only after that.
@@ -71,7 +72,7 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 					overtook.Add(1)
 				}
 			})
-			eventually(t, queuePatience, func() bool { return tried.Load() > 10 }, "attempts")
+			testkit.Eventually(t, testkit.Patience, func() bool { return tried.Load() > 10 }, "attempts")
 			unlocked.Store(time.Now().UnixNano())
 			if n%2 == 0 {
 				q.unlock(h)
@@ -87,7 +88,7 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 			if n%2 == 1 {
 				require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 			}
-			eventually(t, queuePatience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 		}
 		q.requireNothingLeft()
 	})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Two goroutines of one owner wait: when one of them is granted, the other one is inside at once, one level deeper.
@@ -52,7 +54,7 @@ func (q *queueBench) waitToo(ctx context.Context, n int, c *Client, opts ...Lock
 	}
 	sat := c.waiting(q.key)
 	w := q.wait(ctx, c, opts...)
-	eventually(q, queuePatience, func() bool { return c.waiting(q.key) == sat+1 && q.restsInRedis(c) }, "sits")
+	testkit.Eventually(q, testkit.Patience, func() bool { return c.waiting(q.key) == sat+1 && q.restsInRedis(c) }, "sits")
 	return w
 }
 

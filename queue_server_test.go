@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The server forgets everything while many wait: all of them get the lock, one after another.
@@ -48,7 +49,7 @@ func TestServerForgetsTheQueue(t *testing.T) {
 					require.ErrorIs(t, err, ErrLockLost)
 				}
 				for _, result := range results {
-					require.NoError(t, resultWithin(t, result, queuePatience))
+					require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 				}
 				t.Logf("%s: all served after %v", name, time.Since(start))
 				require.Less(t, time.Since(start), 15*time.Second)
@@ -88,12 +89,12 @@ func TestOrderSurvivesAServerThatStoodStill(t *testing.T) {
 			q.awaitHeard(c)
 		}
 		q.server.Pause(t)
-		unlocked := async(t, func() error { return h.Unlock(context.Background()) }) // comes ahead of the polls
+		unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) }) // comes ahead of the polls
 		time.Sleep(3 * time.Second)
 		q.server.Resume(t)
-		require.NoError(t, resultWithin(t, unlocked, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
 		for _, result := range results {
-			require.NoError(t, resultWithin(t, result, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 		}
 		for i, n := range order {
 			require.Equal(t, i, n, "order: %v", order)

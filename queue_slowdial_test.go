@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Where connecting takes longer than the poller and the subscription have for it, who waits asks by itself, over the pool.
@@ -22,10 +23,10 @@ func TestWaiterWhoseClientConnectsSlowly(t *testing.T) {
 	holder := sibling(t, s, c, WithDatabase(1))
 	h, err := NewRedisLock("k", holder).Acquire(t.Context())
 	require.NoError(t, err)
-	waits := async(t, func() error { return NewRedisLock("k", c, WithBlock()).Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return inspect(t, holder, "k").Waiting == 1 }, "waits")
+	waits := testkit.Async(t, func() error { return NewRedisLock("k", c, WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, holder, "k").Waiting == 1 }, "waits")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waits, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 }
 
 // Where connecting takes longer than the retrier waits for an answer, it takes the time that it needs: what was not answered is given back.
@@ -57,10 +58,10 @@ func TestWaiterWhosePollsAreAnsweredLate(t *testing.T) {
 	holder := sibling(t, s, c)
 	h, err := NewRedisLock("k", holder, WithFair()).Acquire(t.Context())
 	require.NoError(t, err)
-	waits := async(t, func() error { return NewRedisLock("k", c, WithFair(), WithBlock()).Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return inspect(t, holder, "k").Waiting == 1 }, "waits")
+	waits := testkit.Async(t, func() error { return NewRedisLock("k", c, WithFair(), WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, holder, "k").Waiting == 1 }, "waits")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waits, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 }
 
 // A line is polled for as its calls ask, not as one did that has left.
@@ -80,18 +81,18 @@ func TestPollForgetsAHastyCall(t *testing.T) {
 	}
 	wait := func(interval time.Duration) (over <-chan error, leave func()) {
 		ctx, leave := context.WithCancel(t.Context())
-		over = async(t, func() error {
+		over = testkit.Async(t, func() error {
 			return NewRedisLock("k", c, WithFair(), WithBlock(), WithPollInterval(interval)).Lock(ctx)
 		})
-		eventually(t, queuePatience, func() bool { return slices.Equal(intervals(), []time.Duration{interval}) }, "comes as often")
+		testkit.Eventually(t, testkit.Patience, func() bool { return slices.Equal(intervals(), []time.Duration{interval}) }, "comes as often")
 		return over, leave
 	}
 	patient, leave := wait(100 * time.Millisecond)
 	defer leave()
 	hasty, leaveHasty := wait(time.Millisecond)
 	leaveHasty()
-	require.ErrorIs(t, resultWithin(t, hasty, queuePatience), context.Canceled)
-	eventually(t, queuePatience, func() bool { return slices.Equal(intervals(), []time.Duration{100 * time.Millisecond}) }, "comes as rarely as the one that is left asks")
+	require.ErrorIs(t, testkit.ResultWithin(t, hasty, testkit.Patience), context.Canceled)
+	testkit.Eventually(t, testkit.Patience, func() bool { return slices.Equal(intervals(), []time.Duration{100 * time.Millisecond}) }, "comes as rarely as the one that is left asks")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, patient, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, patient, testkit.Patience))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A server that goes away after it has executed a request: the second attempt finds nobody and is not sent, but the first has
@@ -48,10 +49,10 @@ func serverGoesAway(t testing.TB, lock func(*Client) anyLock, take func(anyLock,
 		require.NoError(t, err, "before it has sent anything")
 	}
 	key := keyOf(c, queueKey)
-	eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(1) }, "it is taken")
+	testkit.Eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(1) }, "it is taken")
 	proxy.Refuse()
 	defer time.AfterFunc(500*time.Millisecond, cancel).Stop() // time for the second attempt
 	require.Error(t, <-ended)
 	proxy.Accept()
-	eventually(t, 4*time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it is given back")
+	testkit.Eventually(t, 4*time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it is given back")
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A release wakes the waiter by a message: polls would take most of a second.
@@ -69,7 +71,7 @@ func TestHandOffBetweenTwoClients(t *testing.T) {
 					}
 					last := len(order)-mine >= turns/2 // the other one has had all its turns
 					mu.Unlock()
-					for end := time.Now().Add(queuePatience); !last && q.inQueue() == 0 && time.Now().Before(end); {
+					for end := time.Now().Add(testkit.Patience); !last && q.inQueue() == 0 && time.Now().Before(end); {
 						time.Sleep(time.Millisecond)
 					}
 					mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // limitedTo is a call of enqueue that may be one of so many.
@@ -83,7 +84,7 @@ func TestQueueLimit(t *testing.T) {
 			q.awaitQueued(1)
 			start := time.Now()
 			require.ErrorIs(t, q.wait(t.Context(), q.clients[2], WithQueueLimit(1)).end(), ErrQueueFull)
-			require.Less(t, time.Since(start), queuePatience)
+			require.Less(t, time.Since(start), testkit.Patience)
 			q.awaitQueued(1)
 			q.unlock(h)
 			q.unlock(w.granted())

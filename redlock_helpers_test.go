@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // redLease is the largest lease of most tests, so that new servers are counted soon.
@@ -85,9 +86,9 @@ func (b *redBench) meet(l *RedLock) {
 	b.Helper()
 	require.NoError(b, l.Do(b.Context(), nothing))
 	for _, p := range b.proxies {
-		require.True(b, p.Await(redReleases, 1, queuePatience), "the first hold is over")
+		require.True(b, p.Await(redReleases, 1, testkit.Patience), "the first hold is over")
 	}
-	b.requireFree(queuePatience)
+	b.requireFree(testkit.Patience)
 }
 
 // redReleases are the releases of nodes: of a hold, and of a round that failed.
@@ -108,7 +109,7 @@ func (b *redBench) holding() (n int) {
 
 func (b *redBench) requireFree(limit time.Duration) {
 	b.Helper()
-	eventually(b, limit, func() bool { return b.holding() == 0 }, "all nodes are free")
+	testkit.Eventually(b, limit, func() bool { return b.holding() == 0 }, "all nodes are free")
 }
 
 // count is how often the log says something.

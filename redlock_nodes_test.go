@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A minority of the nodes may be down, silent or held by others: the lock works, and Lock does not wait for them.
@@ -56,14 +58,14 @@ func TestRedLockSharedNodesBesideASilentOne(t *testing.T) {
 	b.requireHeldBy(1)
 	b.proxies[2].Resume()
 	b.servers[1].Do(t, "DEL", b.prefix+"{k}")
-	b.requireFree(queuePatience)
+	b.requireFree(testkit.Patience)
 }
 
 // acquireWithQuorum tries again where a node more than the absent ones was too busy to answer in time.
 func acquireWithQuorum(t *testing.T, l *RedLock) (h Hold) {
 	t.Helper()
 	err := ErrQuorum
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		h, err = l.Acquire(t.Context())
 		return !errors.Is(err, ErrQuorum)
 	}, "a quorum")
@@ -90,7 +92,7 @@ func TestRedLockLateGrants(t *testing.T) {
 	b.meet(l)
 	h, bundle := b.withoutTheThird(l)
 	b.proxies[2].Resume()
-	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
 	require.Equal(t, 3, b.holding())
 	require.NoError(t, h.Unlock(t.Context()))
 	b.requireFree(time.Second)
@@ -98,7 +100,7 @@ func TestRedLockLateGrants(t *testing.T) {
 	h, _ = b.withoutTheThird(l)
 	require.NoError(t, h.Unlock(t.Context()))
 	b.proxies[2].Resume()
-	require.True(t, b.proxies[2].Await(redReleases, 3, queuePatience), "given back")
+	require.True(t, b.proxies[2].Await(redReleases, 3, testkit.Patience), "given back")
 	b.requireFree(time.Second)
 }
 
@@ -118,10 +120,10 @@ func TestRedLockGrantAfterTheEnd(t *testing.T) {
 	require.NoError(t, h.Err())
 	time.Sleep(time.Until(h.ValidUntil()) + time.Millisecond)
 	b.proxies[2].Resume()
-	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "the late grant")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "the late grant")
 	require.ErrorIs(t, h.Err(), ErrLockLost)
 	require.Error(t, h.Context().Err())
-	b.requireFree(queuePatience)
+	b.requireFree(testkit.Patience)
 }
 
 // A node that is lost leaves the hold as it is while there is a quorum. It does not come back to it.
@@ -133,20 +135,20 @@ func TestRedLockLosesNodes(t *testing.T) {
 	h, err := b.lock(b.clients).Acquire(t.Context())
 	require.NoError(t, err)
 	bundle := h.(*level).lease.parts
-	eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
+	testkit.Eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
 	for i, lost := range []int{1, 2} {
 		servers[lost].Do(t, "DEL", b.prefix+"{k}")
-		eventually(t, 2*redLease, func() bool { return log.count("a part of a hold was lost") == i+1 }, "said")
+		testkit.Eventually(t, 2*redLease, func() bool { return log.count("a part of a hold was lost") == i+1 }, "said")
 		require.NoError(t, h.Err())
 	}
 	time.Sleep(redLease)
 	require.NoError(t, h.Err())
 	require.Equal(t, 3, b.holding())
 	servers[0].Do(t, "DEL", b.prefix+"{k}")
-	require.ErrorIs(t, endedWithin(t, h.Context(), 2*redLease), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*redLease), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 	b.requireFree(time.Second)
-	eventually(t, queuePatience, func() bool { return log.count("relock: lock lost") > 0 }, "said")
+	testkit.Eventually(t, testkit.Patience, func() bool { return log.count("relock: lock lost") > 0 }, "said")
 	require.Equal(t, 1, log.count("relock: lock lost"))
 }
 
@@ -163,7 +165,7 @@ func TestRedLockBelief(t *testing.T) {
 	require.False(t, h.ValidUntil().Before(start.Add(length)))
 	require.False(t, h.ValidUntil().After(end.Add(length)))
 	bundle := h.(*level).lease.parts
-	eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
+	testkit.Eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
 	var latest time.Time
 	for _, one := range bundle.there() {
 		latest = later(latest, one.hold.ValidUntil())
@@ -175,7 +177,7 @@ func TestRedLockBelief(t *testing.T) {
 	}
 	require.ErrorIs(t, h.Extend(t.Context(), 2*redLease), ErrInvalid, "above the largest lease")
 	until := h.ValidUntil()
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
 	require.False(t, time.Now().Before(until))
 }
 
@@ -213,10 +215,10 @@ func TestRedLockExtendBesideALostPart(t *testing.T) {
 			b := newRedBench(t, servers, WithCommandTimeout(redLease/4))
 			h, err := b.lock(b.clients).Acquire(t.Context())
 			require.NoError(t, err)
-			eventually(t, queuePatience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
 			lose(b)
 			there := func(one part) bool { return one.n == 2 && !one.hold.lease.ends().IsZero() }
-			eventually(t, queuePatience, func() bool { return !slices.ContainsFunc(leaseOf(h).parts.there(), there) }, "the loss is found")
+			testkit.Eventually(t, testkit.Patience, func() bool { return !slices.ContainsFunc(leaseOf(h).parts.there(), there) }, "the loss is found")
 			b.proxies[1].Stall()
 			err = h.Extend(t.Context(), redLease)
 			require.ErrorIs(t, err, ErrQuorum)
@@ -253,14 +255,14 @@ func TestRedLockWithAMajorityAway(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	t.Log(err)
-	waiting := async(t, func() error { return b.lock(b.clients, WithBlock()).Lock(t.Context()) })
+	waiting := testkit.Async(t, func() error { return b.lock(b.clients, WithBlock()).Lock(t.Context()) })
 	select {
 	case err := <-waiting:
 		require.FailNow(t, "did not wait", "%v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	b.proxies[0].Accept()
-	require.NoError(t, resultWithin(t, waiting, 10*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, waiting, 10*time.Second))
 	b.proxies[4].Resume()
 }
 
@@ -296,7 +298,7 @@ func TestRedLockDoesNotCountANewServer(t *testing.T) {
 	l, other := b.lock(b.clients), b.lock(b.others())
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all have it")
+	testkit.Eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all have it")
 	for _, i := range []int{0, 1} {
 		servers[i].Kill(t)
 		servers[i].Boot(t) // empty
@@ -305,6 +307,6 @@ func TestRedLockDoesNotCountANewServer(t *testing.T) {
 	require.ErrorIs(t, err, ErrQuorum)
 	require.ErrorContains(t, err, "node 0: the server was started")
 	require.True(t, IsRetryableErr(err))
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
 	require.NoError(t, b.lock(b.others(), WithBlock()).Lock(t.Context()), "as soon as they count again")
 }

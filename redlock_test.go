@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
@@ -20,7 +21,7 @@ func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
 		l, other := b.lock(b.clients), b.lock(b.others())
 		require.NoError(t, l.Validate())
 		require.NoError(t, l.Lock(t.Context()))
-		eventually(t, time.Second, func() bool { return b.holding() == n }, "the slower ones too")
+		testkit.Eventually(t, time.Second, func() bool { return b.holding() == n }, "the slower ones too")
 		require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
 		require.ErrorIs(t, other.Lock(t.Context()), ErrLockAcquiredByOthers)
 		require.Equal(t, n, b.holding(), "a try that fails leaves nothing behind and takes nothing away")
@@ -115,7 +116,7 @@ func TestRedLockWaits(t *testing.T) {
 		require.ErrorIs(t, err, want)
 	}
 	l := b.lock(b.clients, WithBlock())
-	waiting := async(t, func() error { return l.Lock(t.Context()) })
+	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	select {
 	case err := <-waiting:
 		require.FailNow(t, "did not wait", "%v", err)
@@ -123,13 +124,13 @@ func TestRedLockWaits(t *testing.T) {
 	}
 	start := time.Now()
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waiting, 5*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, waiting, 5*time.Second))
 	t.Logf("granted %v after the Unlock", time.Since(start))
 	require.ErrorIs(t, l.Lock(l.held.Context()), ErrInvalid, "would wait for itself")
 	turned := append(slices.Clone(b.clients[1:]), b.clients[0])
 	require.ErrorIs(t, b.lock(turned, WithBlock()).Lock(l.held.Context()), ErrInvalid, "so would one with the clients in another order")
 	require.NoError(t, l.Unlock(t.Context()))
-	b.requireFree(queuePatience)
+	b.requireFree(testkit.Patience)
 }
 
 // A RedLock's hold is in the way of another one's call where it leaves no quorum of that one's clients.
@@ -139,7 +140,7 @@ func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	h, err := b.patient().Acquire(t.Context())
 	require.NoError(t, err)
 	bundle := h.(*level).lease.parts
-	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "all are there")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "all are there")
 	more := []*Client{b.clients[0]}
 	for range 2 {
 		more = append(more, b.client(taught(t, redistest.Start(t))))
@@ -147,7 +148,7 @@ func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	require.Nil(t, b.lock(more, WithBlock()).inTheWay(h.Context()), "two of three are left")
 	require.NotNil(t, b.lock(append(more, b.clients[1]), WithBlock()).inTheWay(h.Context()), "two of four are no quorum")
 	require.NoError(t, h.Unlock(t.Context()))
-	b.requireFree(queuePatience)
+	b.requireFree(testkit.Patience)
 }
 
 // The context of a call that has ended ends the call, not what it has got.
@@ -185,7 +186,7 @@ func TestRedLockLimitsOfAHold(t *testing.T) {
 	require.NoError(t, err)
 	first := h.(*level).lease.parts.there()[0].n // has granted it; slower ones join later
 	require.Contains(t, string(servers[first].Do(t, "GET", b.prefix+"{k}").([]byte)), "|nightly|")
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrMaxHold)
 	b.requireFree(time.Second)
 	const keep = redLease * 9 / 10
@@ -203,19 +204,19 @@ func TestRedLockOfClosedClients(t *testing.T) {
 	b := newRedBench(t, servers)
 	l := b.lock(b.clients, WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
-	eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all have it")
+	testkit.Eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all have it")
 	ctx := l.held.Context()
 	require.NoError(t, b.clients[0].Close())
 	time.Sleep(redLease)
 	require.NoError(t, ctx.Err())
 	second := b.lock(b.clients, WithBlock())
-	waiting := async(t, func() error { return second.Lock(t.Context()) })
+	waiting := testkit.Async(t, func() error { return second.Lock(t.Context()) })
 	require.NoError(t, b.clients[2].Close())
-	require.ErrorIs(t, endedWithin(t, ctx, time.Second), ErrClosed)
-	require.ErrorIs(t, resultWithin(t, waiting, 5*time.Second), ErrClosed)
+	require.ErrorIs(t, testkit.EndedWithin(t, ctx, time.Second), ErrClosed)
+	require.ErrorIs(t, testkit.ResultWithin(t, waiting, 5*time.Second), ErrClosed)
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrClosed)
 	require.ErrorIs(t, l.Lock(t.Context()), ErrClosed)
-	eventually(t, redLease/2, func() bool { return servers[1].Do(t, "EXISTS", b.prefix+"{k}") == int64(0) }, "given back where the client is open")
+	testkit.Eventually(t, redLease/2, func() bool { return servers[1].Do(t, "EXISTS", b.prefix+"{k}") == int64(0) }, "given back where the client is open")
 }
 
 func TestRedLockIsShared(t *testing.T) {
@@ -225,7 +226,7 @@ func TestRedLockIsShared(t *testing.T) {
 	l := b.lock(b.clients, WithBlock(), WithPollInterval(2*time.Millisecond))
 	counter, done := 0, make(chan error, 6)
 	for range cap(done) {
-		async(t, func() error {
+		testkit.Async(t, func() error {
 			var err error
 			for range 10 {
 				err = errors.Join(err, l.Do(t.Context(), func(context.Context) error { counter++; return nil }))
@@ -235,7 +236,7 @@ func TestRedLockIsShared(t *testing.T) {
 		})
 	}
 	for range cap(done) {
-		require.NoError(t, resultWithin(t, done, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, done, testkit.Patience))
 	}
 	require.Equal(t, 60, counter)
 	b.requireFree(time.Second)

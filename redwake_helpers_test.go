@@ -8,6 +8,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // redLeisure is the longest poll interval: who is not woken waits for half of that, on average.
@@ -35,7 +37,7 @@ func (b *redBench) waitPatiently(ctx context.Context, clients []*Client, opts ..
 
 func (b *redBench) begin(ctx context.Context, l *RedLock) *redCall {
 	w := &redCall{ended: make(chan struct{})}
-	async(b, func() error {
+	testkit.Async(b, func() error {
 		defer close(w.ended)
 		w.hold, w.err = l.Acquire(ctx)
 		w.at = time.Now()
@@ -48,7 +50,7 @@ func (b *redBench) end(w *redCall) error {
 	b.Helper()
 	select {
 	case <-w.ended:
-	case <-time.After(queuePatience):
+	case <-time.After(testkit.Patience):
 		require.FailNow(b, "waits for ever")
 	}
 	return w.err
@@ -73,7 +75,7 @@ func (b *redBench) list(node int) []string {
 // awaitListed waits until so many are listed at a quorum of the nodes, and will be told. Where nobody has a node, nobody is listed there.
 func (b *redBench) awaitListed(n int, clients []*Client) {
 	b.Helper()
-	eventually(b, queuePatience, func() bool {
+	testkit.Eventually(b, testkit.Patience, func() bool {
 		nodes := 0
 		for node := range b.servers {
 			if len(b.list(node)) == n && clients[node].queue.hearing() {
@@ -95,7 +97,7 @@ func (q *queue) hearing() bool {
 func (b *redBench) requireNobodyListed(clients []*Client) {
 	b.Helper()
 	for node := range b.servers {
-		eventually(b, 5*time.Second, func() bool { return len(b.list(node)) == 0 }, "lists")
+		testkit.Eventually(b, 5*time.Second, func() bool { return len(b.list(node)) == 0 }, "lists")
 	}
 	for _, c := range clients {
 		c.queue.mu.Lock()
@@ -117,7 +119,7 @@ func (b *redBench) holdRaw(lease time.Duration, holds ...string) {
 // requireHeldBy waits until so many nodes are held.
 func (b *redBench) requireHeldBy(n int) {
 	b.Helper()
-	eventually(b, queuePatience, func() bool { return b.holding() == n }, "held by others")
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.holding() == n }, "held by others")
 }
 
 // less are clients of a user with fewer permissions.
@@ -148,5 +150,5 @@ func (b *redBench) awaitAsked() {
 		return n
 	}
 	before := calls()
-	eventually(b, queuePatience, func() bool { return calls() >= before+2*len(b.servers) }, "asks")
+	testkit.Eventually(b, testkit.Patience, func() bool { return calls() >= before+2*len(b.servers) }, "asks")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What a call that is over was told, or would be, the next one is told.
@@ -38,7 +39,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			cancel()
 			require.ErrorIs(b, b.end(w), context.Canceled)
 			for node, s := range b.servers {
-				eventually(b, queuePatience, func() bool { return !slices.Contains(b.list(node), waits[node]) }, "it leaves")
+				testkit.Eventually(b, testkit.Patience, func() bool { return !slices.Contains(b.list(node), waits[node]) }, "it leaves")
 				if waits[node] != "" {
 					s.Do(b, "ZADD", b.prefix+"{k}"+endOfPlaces, 1, waits[node])
 				}
@@ -88,7 +89,7 @@ func TestRedLockRoundsThatFailWakeNobody(t *testing.T) {
 	b.servers[2].Do(t, "ZADD", b.prefix+"{k}"+endOfPlaces, 1, "gone:1:q")
 	given := b.proxies[2].Count(faults.Script(releaseScript.sha))
 	require.ErrorIs(t, b.lock(b.clients).Lock(t.Context()), ErrLockAcquiredByOthers)
-	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), given+1, queuePatience))
+	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), given+1, testkit.Patience))
 	b.requireHeldBy(2)
 	require.Equal(t, []string{"gone:1:q"}, b.list(2))
 	b.servers[2].Do(t, "DEL", b.prefix+"{k}"+endOfPlaces)
@@ -103,8 +104,8 @@ func TestRedLockRoundsThatFailKeepNothing(t *testing.T) {
 	b.holdRaw(60*time.Second, "theirs", "theirs", "")
 	given := b.proxies[2].Count(faults.Script(releaseScript.sha))
 	require.ErrorIs(t, b.lock(b.clients, WithMinHold(redLease*9/10)).Lock(t.Context()), ErrLockAcquiredByOthers)
-	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), given+1, queuePatience))
-	eventually(t, redLease/2, func() bool { return b.holding() == 2 }, "kept for nobody")
+	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), given+1, testkit.Patience))
+	testkit.Eventually(t, redLease/2, func() bool { return b.holding() == 2 }, "kept for nobody")
 	for _, s := range b.servers {
 		s.Do(t, "DEL", b.prefix+"{k}")
 	}
@@ -124,7 +125,7 @@ func TestRedLockWaitersThatShareTheNodes(t *testing.T) {
 		b.holdRaw(60*time.Second, "one", "another", "")
 		w := b.wait(t.Context(), others, WithPollInterval(20*time.Millisecond))
 		for node := range b.servers[:2] {
-			eventually(t, queuePatience, func() bool { return len(b.list(node)) == 1 && others[node].queue.hearing() }, "listed")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && others[node].queue.hearing() }, "listed")
 		}
 		b.awaitAsked()
 		b.awaitAsked()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The nodes that give the lock back tell a call that waits: polls would take it more than a second.
@@ -46,9 +48,9 @@ func TestRedLockIsWokenByOneNode(t *testing.T) {
 	for range 5 {
 		h, err := b.lock(b.clients).Acquire(t.Context())
 		require.NoError(t, err)
-		eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
+		testkit.Eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
 		w := b.waitPatiently(t.Context(), others)
-		eventually(t, queuePatience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
+		testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
 		next, d := b.granted(w, h)
 		took = append(took, d)
 		require.NoError(t, next.Unlock(t.Context()))
@@ -107,7 +109,7 @@ func TestRedLockCrowd(t *testing.T) {
 		all = append(all, clients...)
 		l := b.lock(clients, WithBlock(), WithPollInterval(20*time.Millisecond))
 		for range 5 {
-			done = append(done, async(t, func() error {
+			done = append(done, testkit.Async(t, func() error {
 				for range 4 {
 					h, err := l.Acquire(t.Context())
 					if err != nil {
@@ -128,7 +130,7 @@ func TestRedLockCrowd(t *testing.T) {
 		}
 	}
 	for _, one := range done {
-		require.NoError(t, resultWithin(t, one, 60*time.Second))
+		require.NoError(t, testkit.ResultWithin(t, one, 60*time.Second))
 	}
 	b.requireNobodyListed(all)
 	b.requireFree(time.Second)

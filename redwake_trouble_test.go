@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A hold that is ended by force, on a quorum, is over at once, for that reason.
@@ -19,11 +20,11 @@ func TestRedLockEndedByForce(t *testing.T) {
 	}
 	h, err := b.lock(others).Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all are there")
+	testkit.Eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all are there")
 	for _, c := range b.others()[:2] {
 		require.NoError(t, c.ForceUnlock(t.Context(), "k", "maintenance"))
 	}
-	err = endedWithin(t, h.Context(), redLease)
+	err = testkit.EndedWithin(t, h.Context(), redLease)
 	require.ErrorIs(t, err, ErrLockLost)
 	require.ErrorIs(t, err, ErrForced)
 	require.ErrorContains(t, err, "maintenance")
@@ -38,7 +39,7 @@ func TestRedLockEndedByForceIsFoundByAnotherPart(t *testing.T) {
 	h, err := b.patient().Acquire(t.Context())
 	require.NoError(t, err)
 	bundle := h.(*level).lease.parts
-	eventually(t, queuePatience, func() bool { return len(bundle.there()) == 3 }, "all are there")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "all are there")
 	var follows []func()
 	for _, one := range bundle.there()[:2] {
 		l := one.hold.lease
@@ -104,14 +105,14 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 	for range 5 {
 		h, err := b.lock(b.clients).Acquire(t.Context())
 		require.NoError(t, err)
-		eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
+		testkit.Eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
 		w := b.wait(t.Context(), others, WithPollInterval(20*time.Millisecond))
 		for _, s := range b.servers {
 			s.Do(t, "ACL", "SETUSER", "default", "-subscribe")
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		for node, c := range others {
-			eventually(t, queuePatience, func() bool { return len(b.list(node)) == 1 && !c.queue.hearing() }, "no subscription")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && !c.queue.hearing() }, "no subscription")
 		}
 		b.awaitAsked()
 		next, d := b.granted(w, h)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestLevelsEndInAnyOrder(t *testing.T) {
@@ -30,7 +31,7 @@ func TestLevelsEndInAnyOrder(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()), "the newest level")
 	require.ErrorIs(t, holds[2].Err(), ErrNotHeld)
 	require.ErrorIs(t, holds[2].Unlock(t.Context()), ErrNotHeld)
-	require.NoError(t, <-async(t, func() error { return holds[1].Unlock(t.Context()) }), "from any goroutine")
+	require.NoError(t, <-testkit.Async(t, func() error { return holds[1].Unlock(t.Context()) }), "from any goroutine")
 	requireFree(t, s, c, "k")
 }
 
@@ -90,7 +91,7 @@ func TestRenewalEndsWithTheLastWatchedLevel(t *testing.T) {
 	require.NoError(t, err)
 	staysHeld(t, s, c, outer, 3*lease)
 	require.NoError(t, inner.Unlock(t.Context()))
-	require.ErrorIs(t, endedWithin(t, outer.Context(), lease*7/4), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lease*7/4), ErrLockLost)
 	require.ErrorIs(t, outer.Unlock(t.Context()), ErrLockLost)
 }
 
@@ -133,7 +134,7 @@ func TestReentryIntoALostHold(t *testing.T) {
 	requireFree(t, s, c, "k")
 	require.ErrorIs(t, context.Cause(h.Context()), ErrLockLost)
 	require.ErrorIs(t, NewReentrantLock("k", c, WithBlock()).Lock(t.Context()), ErrLockLost, "at once, also when it may wait")
-	require.ErrorIs(t, <-async(t, func() error { return l.Lock(context.WithoutCancel(h.Context())) }), ErrLockLost, "the same owner by the context")
+	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.Lock(context.WithoutCancel(h.Context())) }), ErrLockLost, "the same owner by the context")
 
 	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
 	require.ErrorIs(t, l.Lock(t.Context()), ErrLockLost, "one level is left")
@@ -168,10 +169,10 @@ func TestMaxHoldOfOneLevel(t *testing.T) {
 	require.NoError(t, err)
 	inner, err := NewReentrantLock("k", c, WithMaxHold(time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.ErrorIs(t, endedWithin(t, inner.Context(), 5*time.Second), ErrMaxHold)
+	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), 5*time.Second), ErrMaxHold)
 	require.NoError(t, outer.Err())
 	owner := c.identity.goroutine()
-	eventually(t, time.Second, func() bool {
+	testkit.Eventually(t, time.Second, func() bool {
 		n, err := redis.Int(s.Try(t, "HGET", keyOf(c, "k"), owner))
 		return err == nil && n == 1
 	}, "the server counts one level")
@@ -190,7 +191,7 @@ func TestMaxHoldOfTheOuterLevel(t *testing.T) {
 	require.NoError(t, err)
 	l := NewReentrantLock("k", c)
 	require.NoError(t, l.Lock(t.Context()))
-	_ = endedWithin(t, outer.Context(), 5*time.Second)
+	_ = testkit.EndedWithin(t, outer.Context(), 5*time.Second)
 	require.NoError(t, l.Unlock(t.Context()))
 	requireFree(t, s, c, "k")
 	require.ErrorIs(t, l.Lock(t.Context()), ErrLockLost)

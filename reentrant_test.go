@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Packages that each make their own object share the hold of their goroutine.
@@ -58,8 +59,8 @@ func TestAnotherGoroutineIsAnotherOwner(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewReentrantLock("k", c)
 	require.NoError(t, l.Lock(t.Context()))
-	require.ErrorIs(t, <-async(t, func() error { return l.TryLock(t.Context()) }), ErrLockAcquiredByOthers)
-	require.ErrorIs(t, <-async(t, func() error { return l.Unlock(t.Context()) }), ErrNotHeld)
+	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.TryLock(t.Context()) }), ErrLockAcquiredByOthers)
+	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.Unlock(t.Context()) }), ErrNotHeld)
 	requireCount(t, s, c, "k", 1)
 }
 
@@ -73,7 +74,7 @@ func TestContextCarriesTheOwner(t *testing.T) {
 		h, ok := HoldFromContext(ctx, "k")
 		require.True(t, ok)
 		for _, ctx := range []context.Context{ctx, h.Context()} {
-			require.NoError(t, <-async(t, func() error {
+			require.NoError(t, <-testkit.Async(t, func() error {
 				if err := l.Lock(ctx); err != nil {
 					return err
 				}
@@ -136,7 +137,7 @@ func TestOwnersAreScopedToTheirClient(t *testing.T) {
 	c := newTestClient(t, s)
 	ctx := ContextWithOwner(t.Context(), "job")
 	require.NoError(t, NewReentrantLock("k", c).Lock(ctx))
-	require.NoError(t, <-async(t, func() error { return NewReentrantLock("k", c).Lock(ctx) }), "the same owner")
+	require.NoError(t, <-testkit.Async(t, func() error { return NewReentrantLock("k", c).Lock(ctx) }), "the same owner")
 	require.ErrorIs(t, NewReentrantLock("k", sibling(t, s, c)).TryLock(ctx), ErrLockAcquiredByOthers)
 	requireCount(t, s, c, "k", 2)
 }
@@ -177,13 +178,13 @@ func TestOneOwnerWaitsTwice(t *testing.T) {
 	holder := NewReentrantLock("k", sibling(t, s, c))
 	require.NoError(t, holder.Lock(t.Context()))
 	l := NewReentrantLock("k", c, WithOwner("shared"), WithBlock())
-	first := async(t, func() error { return l.Lock(t.Context()) })
-	second := async(t, func() error { return l.Lock(t.Context()) })
-	eventually(t, 5*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 2 }, "both wait")
+	first := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	second := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	testkit.Eventually(t, 5*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 2 }, "both wait")
 	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
 	require.NoError(t, holder.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, first, time.Second))
-	require.NoError(t, resultWithin(t, second, time.Second))
+	require.NoError(t, testkit.ResultWithin(t, first, time.Second))
+	require.NoError(t, testkit.ResultWithin(t, second, time.Second))
 	requireCount(t, s, c, "k", 2)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // demote makes a server a replica whose master cannot be reached.
@@ -99,7 +100,7 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 func startForgetfulPair(t testing.TB) (v *virtualAddress, failover func(key string)) {
 	v, master, replica := newPair(t)
 	return v, func(key string) {
-		eventually(t, 10*time.Second, func() bool { return replica.Do(t, "EXISTS", key) == int64(1) }, "the replica is behind")
+		testkit.Eventually(t, 10*time.Second, func() bool { return replica.Do(t, "EXISTS", key) == int64(1) }, "the replica is behind")
 		replica.Do(t, "REPLICAOF", "NO", "ONE")
 		v.current.Store(replica)
 		master.Do(t, "DEL", key)

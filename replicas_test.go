@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // replicated is a master and its replica.
@@ -33,7 +34,7 @@ func (r *replicated) mend() {
 	conn := r.master.Dial(r)
 	defer conn.Close() //nolint:errcheck // nothing is pending
 	for range 2 {      // the first may have come with the copy of all data; what follows it begins up to a second later
-		eventually(r, 20*time.Second, func() bool {
+		testkit.Eventually(r, 20*time.Second, func() bool {
 			_, err := conn.Do("SET", "probe", 1, "PX", 60_000)
 			require.NoError(r, err)
 			acks, err := conn.Do("WAIT", 1, 5000)
@@ -82,7 +83,7 @@ func TestFailoverLosesWhatNoReplicaHas(t *testing.T) {
 			_, err := lock(c, oneReplica).Acquire(t.Context())
 			require.ErrorIs(t, err, ErrReplicas)
 			require.True(t, IsRetryableErr(err))
-			eventually(t, 5*time.Second, func() bool { return r.master.Do(t, "EXISTS", keyOf(c, "k"), keyOf(c, "l")) == int64(0) }, "is given back")
+			testkit.Eventually(t, 5*time.Second, func() bool { return r.master.Do(t, "EXISTS", keyOf(c, "k"), keyOf(c, "l")) == int64(0) }, "is given back")
 
 			first, err := lock(c).Acquire(t.Context())
 			require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestRenewalNeedsReplicas(t *testing.T) {
 			time.Sleep(2500 * time.Millisecond)
 			require.NoError(t, h.Err(), "renewals are confirmed")
 			r.cut()
-			require.ErrorIs(t, endedWithin(t, h.Context(), 6*time.Second), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 6*time.Second), ErrLockLost)
 			require.NoError(t, other.Err(), "asks for no replica")
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 			require.NoError(t, other.Unlock(t.Context()))
@@ -174,7 +175,7 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	c := newTestClient(t, r.master)
 	var both, one Hold
 	take := func(key string, lease time.Duration, replicas int, timeout time.Duration, hold *Hold) {
-		eventually(t, 20*time.Second, func() (ok bool) {
+		testkit.Eventually(t, 20*time.Second, func() (ok bool) {
 			h, err := NewRedisLock(key, c, WithWatchdog(lease), WithReplicas(replicas, timeout)).Acquire(t.Context())
 			*hold = h
 			return err == nil
@@ -204,7 +205,7 @@ func TestRenewalTellsWhyWaitFailed(t *testing.T) {
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
 	l := h.(*level).lease
 	l.renewer().add(l.job, time.Now())
-	eventually(t, queuePatience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
+	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), ErrDenied.Error())
 	require.NotContains(t, log.String(), ErrReplicas.Error())
 	require.NoError(t, h.Unlock(t.Context()))
@@ -345,11 +346,11 @@ func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close() //nolint:errcheck // a second Close does nothing
 	lock := NewRedisLock("k", c, WithBlock(), WithReplicas(1, 2*time.Second))
-	waits := async(t, func() error { return lock.Lock(t.Context()) })
-	eventually(t, queuePatience, func() bool { return infoOf(t, master, "clients", "blocked_clients") == "1" }, "no WAIT")
+	waits := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return infoOf(t, master, "clients", "blocked_clients") == "1" }, "no WAIT")
 	v.current.Store(replica)
 	replicate(t, master, replica)
-	require.NoError(t, resultWithin(t, waits, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 	require.Equal(t, int64(1), replica.Do(t, "EXISTS", keyOf(c, "k")))
 	require.NoError(t, lock.Unlock(t.Context()))
 }
@@ -364,5 +365,5 @@ func TestMasterIsDemotedBeforeTheWait(t *testing.T) {
 	err := NewRedisLock("k", c, WithReplicas(1, time.Second)).Lock(t.Context())
 	require.ErrorIs(t, err, ErrReplicas)
 	require.True(t, IsRetryableErr(err))
-	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
 }

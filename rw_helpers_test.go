@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -148,5 +149,5 @@ func rwStored(t testing.TB, s *redistest.Server, c *Client, key string) map[stri
 func requireRWGone(t testing.TB, s *redistest.Server, c *Client, key string) {
 	t.Helper()
 	k := keyOf(c, key)
-	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Inspect tells who reads or writes, how many levels they have, and who waits.
@@ -36,14 +37,14 @@ func TestInspectRWLock(t *testing.T) {
 			require.Equal(t, Holder{c.identity.id, host, os.Getpid(), "l", info.Holder.Since, "job:7|x", 2}, *info.Holder)
 
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := async(t, func() error { return NewRWLock(key, other, append(opts, WithBlock())...).Lock(ctx) })
-			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
+			waits := testkit.Async(t, func() error { return NewRWLock(key, other, append(opts, WithBlock())...).Lock(ctx) })
+			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			w := inspect(t, c, key).Waiters[0]
 			require.Equal(t, Waiter{other.identity.id, w.Age, "read/write", mode == "fair"}, w)
 			awaitHeard(t, s, keyOf(c, key), other) // by the poll that follows its subscription: a late one would put the wait back
 			cancel()
-			require.ErrorIs(t, resultWithin(t, waits, queuePatience), context.Canceled)
-			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 0 }, "nobody waits")
+			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
+			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 0 }, "nobody waits")
 
 			require.NoError(t, mine.Unlock(t.Context()))
 			require.NoError(t, theirs.RLock(t.Context()))
@@ -85,13 +86,13 @@ func TestForceUnlockRWLock(t *testing.T) {
 				holds = append(holds, h)
 			}
 			writer := NewRWLock(key, other, append(opts, WithBlock(), WithOwner("w"))...)
-			waits := async(t, func() error { return writer.Lock(t.Context()) })
-			eventually(t, queuePatience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
+			waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
+			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
-			require.NoError(t, resultWithin(t, waits, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 			l := holds[1].(*level).lease
 			l.client.watchdog.add(l.job, time.Now())
-			require.ErrorIs(t, endedWithin(t, holds[1].Context(), 5*time.Second), ErrForced)
+			require.ErrorIs(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second), ErrForced)
 			require.ErrorIs(t, NewRWLock(key, c, append(opts, WithOwner("c"))...).RLock(t.Context()), ErrForced)
 			for _, h := range holds {
 				err := h.Unlock(t.Context())

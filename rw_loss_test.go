@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The lock that is lost is lost for all levels, and another hold is not touched by the Unlocks that follow.
@@ -24,7 +25,7 @@ func TestRWLockLoss(t *testing.T) {
 	require.NoError(t, err)
 	r, err := l.RAcquire(me)
 	require.NoError(t, err)
-	require.ErrorIs(t, endedWithin(t, r.Context(), 10*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, r.Context(), 10*time.Second), ErrLockLost)
 	require.ErrorIs(t, w.Err(), ErrLockLost)
 	require.NoError(t, other.Lock(t.Context()))
 	require.ErrorIs(t, l.TryRLock(me), ErrLockLost, "until the outermost Unlock")
@@ -61,8 +62,8 @@ func TestRWLockMaxHold(t *testing.T) {
 	w, err := NewRWLock("k", c, WithMaxHold(time.Second)).Acquire(me)
 	require.NoError(t, err)
 	require.ErrorIs(t, other.TryRLock(t.Context()), ErrLockAcquiredByOthers)
-	require.ErrorIs(t, endedWithin(t, w.Context(), 10*time.Second), ErrMaxHold)
-	eventually(t, 10*time.Second, func() bool { return other.TryRLock(t.Context()) == nil }, "it reads only")
+	require.ErrorIs(t, testkit.EndedWithin(t, w.Context(), 10*time.Second), ErrMaxHold)
+	testkit.Eventually(t, 10*time.Second, func() bool { return other.TryRLock(t.Context()) == nil }, "it reads only")
 	require.NoError(t, other.RUnlock(t.Context()))
 	require.ErrorIs(t, w.Unlock(t.Context()), ErrMaxHold)
 	require.NoError(t, l.Lock(me))
@@ -86,9 +87,9 @@ func TestRWLockRenewals(t *testing.T) {
 	begin := time.Now()
 	for _, h := range holds {
 		until := h.ValidUntil()
-		eventually(t, 10*time.Second, func() bool { return h.ValidUntil().After(until) }, "renewed")
+		testkit.Eventually(t, 10*time.Second, func() bool { return h.ValidUntil().After(until) }, "renewed")
 	}
-	eventually(t, 10*time.Second, func() bool { return time.Since(begin) > 4500*time.Millisecond }, "a lease and a half")
+	testkit.Eventually(t, 10*time.Second, func() bool { return time.Since(begin) > 4500*time.Millisecond }, "a lease and a half")
 	require.NoError(t, holds[7].Extend(t.Context(), time.Minute))
 	require.Greater(t, pttl(t, s, c, "k"), 50*time.Second)
 	for _, h := range holds {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // An owner is the hold in ctx, the owner in ctx, the one of WithOwner, or the goroutine; holds of another kind do not count.
@@ -20,7 +21,7 @@ func TestRWLockOwners(t *testing.T) {
 	l := NewRWLock("k", c)
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, NewRWLock("k", c).Lock(t.Context()), "another object, the same goroutine")
-	require.NoError(t, resultWithin(t, async(t, func() error {
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error {
 		if err := l.TryLock(t.Context()); !errors.Is(err, ErrLockAcquiredByOthers) {
 			return fmt.Errorf("another goroutine: %w", err)
 		}
@@ -32,7 +33,7 @@ func TestRWLockOwners(t *testing.T) {
 	named := NewRWLock("k", c, WithOwner("name"))
 	h, err := named.Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, resultWithin(t, async(t, func() error {
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error {
 		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(as(t, "name")), l.Unlock(as(t, "name")))
 	}), 10*time.Second))
 	require.ErrorIs(t, l.TryRLock(t.Context()), ErrLockAcquiredByOthers)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // rwLine is a read/write lock for which calls wait, with a server of its own.
@@ -187,7 +189,7 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, queuePatience, func() bool { return reads.Load() > 2*readers }, "they read")
+		testkit.Eventually(t, testkit.Patience, func() bool { return reads.Load() > 2*readers }, "they read")
 		var waits []time.Duration
 		for range writes {
 			start := time.Now()
@@ -235,7 +237,7 @@ func TestRWLockFairOrder(t *testing.T) {
 	}
 	q.unlock(h)
 	for _, result := range results {
-		require.NoError(t, resultWithin(t, result, queuePatience))
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 	}
 	group := 0
 	groups := make([]int, waits)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Many callers of few objects, whose contexts end at any time, and two clients: nobody is inside with another, and
@@ -105,7 +106,7 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	require.Nil(t, left)
 	place := c.queue.lines[q.key].place
 	place.nudge() // it wakes, finds that it was given the lock, and waits for that
-	eventually(t, queuePatience, func() bool { return len(place.wake) == 0 }, "awake")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(place.wake) == 0 }, "awake")
 	l.mu.Lock()
 	l.passes++
 	passed := l.add(next.wait.caller, time.Now(), next.wait.settings)
@@ -126,12 +127,12 @@ func TestExtendDuringAPass(t *testing.T) {
 	w := q.sits(t.Context(), 0)
 	renewal := faults.Script(renewScript.sha)
 	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
-	extended := async(t, func() error { return h.Extend(t.Context(), time.Hour) })
-	require.True(t, proxy.Await(renewal, 1, queuePatience))
+	extended := testkit.Async(t, func() error { return h.Extend(t.Context(), time.Hour) })
+	require.True(t, proxy.Await(renewal, 1, testkit.Patience))
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.ErrorIs(t, resultWithin(t, extended, queuePatience), ErrNotHeld)
+	require.ErrorIs(t, testkit.ResultWithin(t, extended, testkit.Patience), ErrNotHeld)
 	require.NoError(t, next.Err())
 	q.unlock(next)
 	q.requireNothingLeft()
@@ -227,7 +228,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	require.NoError(t, err)
 	valid, err := NewRedisLock("second", c).Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
+	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
 	line := c.queue.enter(queueKey, q.key)
 	defer line.exit()
 	w := c.newWait(t.Context(), &lockSettings{poll: time.Second}, true)

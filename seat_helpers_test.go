@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // newSeatBench is a bench with an unfair plain lock with several waiters of one client, and another client.
@@ -28,8 +29,8 @@ func newSeatBenchBehind(t testing.TB, opts ...ClientOption) (*queueBench, *fault
 func (q *queueBench) sits(ctx context.Context, n int, opts ...LockOption) *waiting {
 	q.Helper()
 	w := q.wait(ctx, q.clients[0], opts...)
-	eventually(q, queuePatience, func() bool { return q.clients[0].waiting(q.key) == n+1 }, "sits")
-	eventually(q, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "the first waits in Redis")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.clients[0].waiting(q.key) == n+1 }, "sits")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the first waits in Redis")
 	return w
 }
 
@@ -62,7 +63,7 @@ func grantedAt(h Hold, at time.Time) {
 func (q *queueBench) requireNoLines() {
 	q.Helper()
 	for _, c := range q.clients {
-		eventually(q, queuePatience, func() bool {
+		testkit.Eventually(q, testkit.Patience, func() bool {
 			c.queue.mu.Lock()
 			defer c.queue.mu.Unlock()
 			return len(c.queue.lines) == 0 && len(c.queue.waits) == 0

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A first seat that gives up leaves its place in Redis to the next one; the last one takes it out.
@@ -130,7 +131,7 @@ func TestSparedPlaceForOtherOptions(t *testing.T) {
 				q.unlock(h)
 				h = w.granted()
 				w = q.sits(t.Context(), 0, opt)
-				eventually(t, queuePatience, func() bool {
+				testkit.Eventually(t, testkit.Patience, func() bool {
 					now := q.snapshotQueue()
 					return len(now) == 1 && now[0] != place[0]
 				}, "a place of its own")
@@ -158,7 +159,7 @@ func TestSparedPlaceThatIsGone(t *testing.T) {
 		time.Sleep(defaultPollInterval)
 		q.server.Do(t, "DEL", q.key+":q", q.key+":b")
 		w = q.sits(t.Context(), 0)
-		eventually(t, 500*time.Millisecond, func() bool { return q.inQueue() == 1 }, "back in the queue")
+		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.inQueue() == 1 }, "back in the queue")
 		next, _ := q.handOver(h, w)
 		require.EqualValues(t, 2, leaseOf(next).passes, "given on by the place that it took")
 		q.unlock(next)
@@ -174,9 +175,9 @@ func TestPassedOverTheFirstSeat(t *testing.T) {
 	fresh(h)
 	proxy.On(faults.Script(enqueueScript.sha), 1, faults.Delay(500*time.Millisecond))
 	first := q.wait(t.Context(), q.clients[0])
-	require.True(t, proxy.Await(faults.Script(enqueueScript.sha), 1, queuePatience))
+	require.True(t, proxy.Await(faults.Script(enqueueScript.sha), 1, testkit.Patience))
 	second := q.wait(t.Context(), q.clients[0])
-	eventually(t, queuePatience, func() bool { return q.clients[0].waiting(q.key) == 2 }, "both sit")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.clients[0].waiting(q.key) == 2 }, "both sit")
 	value := q.value()
 	q.unlock(h)
 	next := second.granted()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // An Unlock gives the lock to the next call of the client without asking Redis, in the order of their calls. The hold
@@ -30,7 +31,7 @@ func TestPassedOnInMemory(t *testing.T) {
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrNotHeld)
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Context().Err())
-	eventually(t, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "the second has its place")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the second has its place")
 	fresh(next)
 	q.unlock(next)
 	last := second.granted()
@@ -58,7 +59,7 @@ func TestPassedOnHoldIsWatched(t *testing.T) {
 	time.Sleep(4 * time.Second)
 	require.NoError(t, next.Err())
 	q.server.Do(t, "DEL", q.key)
-	require.ErrorIs(t, endedWithin(t, next.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 5*time.Second), ErrLockLost)
 	require.ErrorIs(t, next.Unlock(t.Context()), ErrLockLost)
 }
 
@@ -94,7 +95,7 @@ func TestNotPassedOn(t *testing.T) {
 			require.NotEqual(t, value, q.value())
 			require.NotSame(t, h.(*level).lease, next.(*level).lease)
 			q.unlock(next)
-			eventually(t, queuePatience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 			q.requireNoLines()
 		})
 	}
@@ -112,7 +113,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 		fresh(h)
 		q.unlock(h)
 		next := first.granted() // within the millisecond
-		eventually(t, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "the second has its place")
+		testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the second has its place")
 		grantedAt(next, time.Now().Add(-passBeside))
 		q.unlock(next)
 		theirs := other.granted()
@@ -133,7 +134,7 @@ func TestSeatsAreToldTheTrouble(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		second := q.sits(ctx, 1)
 		q.server.Kill(t)
-		eventually(t, queuePatience, func() bool {
+		testkit.Eventually(t, testkit.Patience, func() bool {
 			c := q.clients[0]
 			c.queue.mu.Lock()
 			defer c.queue.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A wake-up that a call did not come to use, as its context ended, goes to the one that has its place next: the lock is reserved for it.
@@ -23,7 +25,7 @@ func TestWakeUpOfACallThatLeaves(t *testing.T) {
 	c.queue.mu.Unlock()
 	turn.take() // as another call of its owner does
 	q.unlock(h)
-	eventually(t, queuePatience, func() bool { return !q.restsInRedis(c) }, "is woken")
+	testkit.Eventually(t, testkit.Patience, func() bool { return !q.restsInRedis(c) }, "is woken")
 	cancel()
 	require.ErrorIs(t, first.end(), context.Canceled)
 	turn.give()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What somebody could get wrong without another test seeing it soon. See the faults of docs/guarantees.md.
@@ -86,10 +87,10 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 	seeded(t, func(c *cell, kind string, r requests) {
 		h := c.take(kind, WithWatchdog(30*time.Second))
 		c.proxy.On(r.release, faults.Every, faults.ErrorLine(loading))
-		result := async(c, func() error { return h.Unlock(c.Context()) })
+		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
 		require.True(c, c.proxy.Await(r.release, 1, cellPatience))
 		c.client.watchdog.add(h.(*level).lease.job, time.Now()) // it is due now
-		require.ErrorIs(c, resultWithin(c, result, 2*cellPatience), ErrUnconfirmed)
+		require.ErrorIs(c, testkit.ResultWithin(c, result, 2*cellPatience), ErrUnconfirmed)
 		require.Zero(c, c.proxy.Count(r.renew))
 	}, WithCommandTimeout(time.Second))
 }
@@ -149,10 +150,10 @@ func TestUnlockAfterTheBeliefIsNoSuccess(t *testing.T) {
 		h := c.take(kind, WithExpiry(lease))
 		c.proxy.On(r.release, 1, faults.DropRequest)
 		<-time.After(time.Until(h.ValidUntil()) - lease/6) // the first copy has this time for its answer
-		result := async(c, func() error { return h.Unlock(c.Context()) })
+		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
 		c.proxy.Await(r.release, 1, cellPatience) // none is sent where the belief ended before the Unlock
 		c.server.Do(c, "DEL", c.bench.key)
-		err := resultWithin(c, result, cellPatience)
+		err := testkit.ResultWithin(c, result, cellPatience)
 		require.Error(c, err)
 		if !errors.Is(err, ErrUnconfirmed) {
 			require.ErrorIs(c, err, ErrLockLost)
@@ -173,15 +174,15 @@ func TestWaiterSleepsNoLongerThanItsContext(t *testing.T) {
 			waiter := newLock("k", sibling(t, s, c), WithBlock(), WithPollInterval(poll))
 			ctx, cancel := context.WithTimeout(t.Context(), end)
 			defer cancel()
-			result := async(t, func() error { return waiter.Lock(ctx) })
-			require.ErrorIs(t, resultWithin(t, result, limit), context.DeadlineExceeded)
+			result := testkit.Async(t, func() error { return waiter.Lock(ctx) })
+			require.ErrorIs(t, testkit.ResultWithin(t, result, limit), context.DeadlineExceeded)
 
 			closed := sibling(t, s, c)
 			waiter = newLock("k", closed, WithBlock(), WithPollInterval(poll))
-			result = async(t, func() error { return waiter.Lock(t.Context()) })
+			result = testkit.Async(t, func() error { return waiter.Lock(t.Context()) })
 			<-time.After(end) // it sleeps by then; were it still asking, it would have to end just the same
 			require.NoError(t, closed.Close())
-			require.ErrorIs(t, resultWithin(t, result, limit), ErrClosed)
+			require.ErrorIs(t, testkit.ResultWithin(t, result, limit), ErrClosed)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What is believed when answers are slow, or come too late.
@@ -131,11 +132,11 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), cellPatience)
 	defer cancel()
 	lock := NewReentrantLock(cellKey, c.client, WithBlock(), WithOwner("me"))
-	result := async(t, func() error { return lock.Lock(ctx) })
+	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 	require.True(t, c.proxy.Await(faults.Script(enqueueScript.sha), 2, cellPatience/2), "it has to wait for its own release")
 	late := c.bench.state().content.(map[string]string)["hold"]
 	c.proxy.Release()
-	require.NoError(t, resultWithin(t, result, cellPatience))
+	require.NoError(t, testkit.ResultWithin(t, result, cellPatience))
 	require.Equal(t, 1, c.levels())
 	require.NotEqual(t, late, c.bench.state().content.(map[string]string)["hold"])
 	require.NoError(t, lock.Unlock(t.Context()))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // troubled is an operation whose server gets into trouble.
@@ -134,7 +135,7 @@ func (c *troubled) requireRefused(err error) {
 // requireLevels waits until the server has as many levels as the client was told.
 func (c *troubled) requireLevels() {
 	c.Helper()
-	eventually(c, recovery, func() bool {
+	testkit.Eventually(c, recovery, func() bool {
 		if len(c.holds) == 0 || !c.op.reentrant {
 			return (pttl(c, c.server, c.client, cellKey) == absent) == (len(c.holds) == 0)
 		}
@@ -167,10 +168,10 @@ func duringShortLease(c *troubled) {
 	h := c.holds[0]
 	until := h.ValidUntil()
 	if c.state.renews {
-		eventually(c, cellPatience, func() bool { return h.ValidUntil().After(until) }, "it is renewed all the same")
+		testkit.Eventually(c, cellPatience, func() bool { return h.ValidUntil().After(until) }, "it is renewed all the same")
 		return
 	}
-	require.ErrorIs(c, endedWithin(c, h.Context(), cellPatience), ErrLockLost)
+	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), cellPatience), ErrLockLost)
 	require.False(c, time.Now().Before(until), "lost before its belief ended")
 	require.ErrorIs(c, h.Err(), ErrLockLost)
 }
@@ -192,17 +193,17 @@ func duringLongLease(c *troubled) {
 	until := h.ValidUntil()
 	c.client.watchdog.add(h.lease.job, time.Now())
 	if c.state.renews {
-		eventually(c, cellPatience, func() bool { return h.ValidUntil().After(until) }, "it is renewed all the same")
+		testkit.Eventually(c, cellPatience, func() bool { return h.ValidUntil().After(until) }, "it is renewed all the same")
 		return
 	}
-	eventually(c, cellPatience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
+	testkit.Eventually(c, cellPatience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
 	require.Contains(c, c.log.String(), c.state.code)
 	require.Equal(c, until, h.ValidUntil(), "a renewal that was refused is believed")
 	c.until = until
 }
 
 func afterLongLease(c *troubled) {
-	eventually(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) }, "it is renewed again")
+	testkit.Eventually(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) }, "it is renewed again")
 	c.requireGiveBack()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // trouble is a state of a server that passes.
@@ -42,7 +43,7 @@ func troubles(t testing.TB) []trouble {
 			start: func(t testing.TB, s *redistest.Server) {
 				require.NoError(t, os.RemoveAll(dir))
 				s.Do(t, "BGSAVE")
-				eventually(t, 5*time.Second, func() bool {
+				testkit.Eventually(t, 5*time.Second, func() bool {
 					text, err := redis.String(s.Do(t, "INFO", "persistence"), nil)
 					return err == nil && strings.Contains(text, "rdb_last_bgsave_status:err")
 				}, "the snapshot did not fail")
@@ -53,11 +54,11 @@ func troubles(t testing.TB) []trouble {
 			code: "BUSY", args: []string{"--busy-reply-threshold", "10"}, unconfirmed: true,
 			start: func(t testing.TB, s *redistest.Server) {
 				conn := s.Dial(t)
-				running := async(t, func() error {
+				running := testkit.Async(t, func() error {
 					_, err := conn.Do("EVAL", "while true do end", 0)
 					return errors.Join(conn.Close(), err)
 				})
-				t.Cleanup(func() { require.ErrorContains(t, resultWithin(t, running, cellPatience), "killed") })
+				t.Cleanup(func() { require.ErrorContains(t, testkit.ResultWithin(t, running, cellPatience), "killed") })
 				requireLine(t, s, "BUSY")
 			},
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
@@ -74,7 +75,7 @@ func troubles(t testing.TB) []trouble {
 			},
 			end: func(t testing.TB, s *redistest.Server) {
 				s.Do(t, "CONFIG", "SET", "key-load-delay", "0")
-				eventually(t, 10*time.Second, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
+				testkit.Eventually(t, 10*time.Second, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
 			},
 		},
 	}
@@ -83,7 +84,7 @@ func troubles(t testing.TB) []trouble {
 // requireLine waits until the server refuses commands.
 func requireLine(t testing.TB, s *redistest.Server, code string) {
 	t.Helper()
-	eventually(t, 5*time.Second, func() bool {
+	testkit.Eventually(t, 5*time.Second, func() bool {
 		_, err := s.Try(t, "GET", "x")
 		return err != nil && strings.HasPrefix(err.Error(), code)
 	}, "the server is not "+code)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Storms: clients of all sorts do everything at once, at random, under faults at random. After each of them nobody has believed in a lock that
@@ -277,7 +278,7 @@ func (s *storm) quiet(settle func()) {
 		c.mu.Unlock()
 		require.Empty(s, c.watchdog.pending(), "renewals")
 		d := c.driver.(*poolDriver)
-		eventually(s, 2*time.Second, func() bool { return d.inUse() == 0 }, "connections in use")
+		testkit.Eventually(s, 2*time.Second, func() bool { return d.inUse() == 0 }, "connections in use")
 	}
 }
 

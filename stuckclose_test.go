@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // stuckClose is a connection of the user's whose Close blocks, once it has subscribed.
@@ -58,14 +59,14 @@ func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 	defer close(freed)
 	theirs := NewRedisLock("theirs", other)
 	require.NoError(t, theirs.Lock(t.Context()))
-	waiting := async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
-	_, ok := await(called, queuePatience)
+	waiting := testkit.Async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
+	_, ok := testkit.Await(called, testkit.Patience)
 	require.True(t, ok, "the subscription is not cut")
-	more := async(t, func() error {
+	more := testkit.Async(t, func() error {
 		return NewRedisLock("theirs", c, WithBlockTimeout(50*time.Millisecond)).Lock(t.Context())
 	})
-	require.ErrorIs(t, resultWithin(t, more, queuePatience), ErrLockAcquiredByOthers)
+	require.ErrorIs(t, testkit.ResultWithin(t, more, testkit.Patience), ErrLockAcquiredByOthers)
 	require.NoError(t, theirs.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waiting, queuePatience))
-	require.NoError(t, resultWithin(t, async(t, c.Close), queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, c.Close), testkit.Patience))
 }

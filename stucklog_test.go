@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A log handler that blocks keeps nobody up but who logs: calls end, and holds are renewed.
@@ -23,20 +24,20 @@ func TestLogHandlerThatBlocks(t *testing.T) {
 	require.NoError(t, err)
 	theirs, err := NewRedisLock("theirs", sibling(t, s, c)).Acquire(t.Context())
 	require.NoError(t, err)
-	waiting := async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
-	eventually(t, queuePatience, c.queue.hearing, "the subscription is there")
+	waiting := testkit.Async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, c.queue.hearing, "the subscription is there")
 
 	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	stuck.await(t)
-	require.NoError(t, resultWithin(t, async(t, func() error { return other.Unlock(t.Context()) }), queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error { return other.Unlock(t.Context()) }), testkit.Patience))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	left := async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(ctx) })
-	require.ErrorIs(t, resultWithin(t, left, queuePatience), context.DeadlineExceeded)
+	left := testkit.Async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(ctx) })
+	require.ErrorIs(t, testkit.ResultWithin(t, left, testkit.Patience), context.DeadlineExceeded)
 	until := one.ValidUntil()
-	eventually(t, queuePatience, func() bool { return one.ValidUntil().After(until) }, "is renewed")
+	testkit.Eventually(t, testkit.Patience, func() bool { return one.ValidUntil().After(until) }, "is renewed")
 	require.NoError(t, theirs.Unlock(t.Context()))
-	require.NoError(t, resultWithin(t, waiting, queuePatience), "it polls")
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience), "it polls")
 	require.NoError(t, one.Unlock(t.Context()))
 }
 
@@ -51,9 +52,9 @@ func TestLossIsLoggedLast(t *testing.T) {
 		h, err := l.Acquire(t.Context())
 		require.NoError(t, err)
 		go h.(*level).expire() // Close waits for its clean-up, the test for its end by freeing the log
-		require.ErrorIs(t, endedWithin(t, h.Context(), queuePatience), ErrMaxHold)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), ErrMaxHold)
 		stuck.await(t)
-		eventually(t, queuePatience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
+		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
 	}
 }
 
@@ -66,7 +67,7 @@ func TestRefusedHoldBesideOthers(t *testing.T) {
 	defer cancel()
 	for _, key := range []string{"a", "b", "c", "d"} {
 		l := NewRedisLock(key, c)
-		async(t, func() error {
+		testkit.Async(t, func() error {
 			for ctx.Err() == nil {
 				_ = l.Do(ctx, nothing)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // transferFaults are those of a waiter's requests, and some that are over while the one who unlocks still waits.
@@ -31,7 +32,7 @@ func newTransferCell(ctx context.Context, c *cellWithWaiter) *transferCell {
 	q := c.queue
 	h := q.take(c.client)
 	sat := q.wait(ctx, c.client)
-	eventually(c, queuePatience, func() bool { return q.restsInRedis(c.client) }, "it waits in Redis")
+	testkit.Eventually(c, testkit.Patience, func() bool { return q.restsInRedis(c.client) }, "it waits in Redis")
 	other := q.waitNext(context.Background(), 1, c.other)
 	fresh(h)
 	c.met = c.proxy.On(c.match, 1, c.fault.action)
@@ -86,11 +87,11 @@ func (c *transferCell) waits(context.CancelFunc) {
 }
 
 func (c *transferCell) givesUp(cancel context.CancelFunc) {
-	unlocked := async(c, func() error {
+	unlocked := testkit.Async(c, func() error {
 		c.unlockInTime()
 		return nil
 	})
-	c.proxy.Await(c.match, 1, queuePatience)
+	c.proxy.Await(c.match, 1, testkit.Patience)
 	time.Sleep(rand.N(3 * time.Millisecond))
 	start := time.Now()
 	due := setAlarm(c, start.Add(answerLimit/4))
@@ -101,7 +102,7 @@ func (c *transferCell) givesUp(cancel context.CancelFunc) {
 		require.True(c, errors.Is(err, context.Canceled), err)
 		require.Less(c, c.sat.at.Sub(due.ring()), answerLimit/4, "it waits for the transfer, which may take half of the command timeout")
 	}
-	require.NoError(c, resultWithin(c, unlocked, queuePatience))
+	require.NoError(c, testkit.ResultWithin(c, unlocked, testkit.Patience))
 	c.other.granted()
 	require.Less(c, c.other.at.Sub(start), cellLease*4/5, "it had to wait for the end of a lease")
 	c.requireUnharmed(c.other, nil)

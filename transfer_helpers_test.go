@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 var reentrantUnfair = queueMode{"ReentrantLock", false}
@@ -57,7 +58,7 @@ func (q *queueBench) requireStored(h Hold, levels int) {
 func (q *queueBench) requireForgotten() {
 	q.Helper()
 	for _, c := range q.clients {
-		eventually(q, queuePatience, func() bool {
+		testkit.Eventually(q, testkit.Patience, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return len(c.leases) == 0 && len(c.owners) == 0
@@ -70,7 +71,7 @@ func (q *queueBench) unlockEach(all ...*waiting) {
 	q.Helper()
 	var results []<-chan error
 	for _, w := range all {
-		results = append(results, async(q, func() error {
+		results = append(results, testkit.Async(q, func() error {
 			<-w.ended
 			if w.err != nil {
 				return w.err
@@ -79,6 +80,6 @@ func (q *queueBench) unlockEach(all ...*waiting) {
 		}))
 	}
 	for _, result := range results {
-		require.NoError(q, resultWithin(q, result, queuePatience))
+		require.NoError(q, testkit.ResultWithin(q, result, testkit.Patience))
 	}
 }

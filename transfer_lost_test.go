@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A call whose context ends while the lock is on its way to it ends at once, and the lock goes to the next one.
@@ -28,18 +29,18 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			const late = time.Second
 			proxy.On(transferOnly, 1, faults.Delay(late))
 			fresh(h)
-			unlocked := async(t, func() error { return h.Unlock(context.Background()) })
-			require.True(t, proxy.Await(transferOnly, 1, queuePatience))
+			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
+			require.True(t, proxy.Await(transferOnly, 1, testkit.Patience))
 			start := time.Now()
 			cancel()
 			require.ErrorIs(t, w.end(), context.Canceled)
 			require.ErrorIs(t, w.err, ErrLockAcquiredByOthers)
 			require.Less(t, time.Since(start), late/2, "it waits for the transfer")
-			require.NoError(t, resultWithin(t, unlocked, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
 			for _, other := range others {
 				q.unlock(other.granted())
 			}
-			eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+			testkit.Eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 			require.Less(t, time.Since(start), defaultLease/2, "only when its lease had ended")
 			q.requireNothingLeft()
 			q.requireNoLines()
@@ -64,7 +65,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	require.ErrorIs(t, w.end(), context.Canceled)
 	o.turn.give()
 	c.exit(o)
-	eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+	testkit.Eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 	q.requireNothingLeft()
 	q.requireNoLines()
 	q.requireForgotten()

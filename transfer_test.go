@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The last Unlock gives the lock to the next call of the client by one request, in the order of their calls. The hold
@@ -52,7 +53,7 @@ func TestTransferred(t *testing.T) {
 	require.False(t, second.isOver(), "a level is left")
 	q.requireStored(next, 1)
 	require.NoError(t, next.Extend(t.Context(), time.Hour))
-	eventually(t, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "the next one has its place")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the next one has its place")
 	q.unlock(next)
 	last := second.granted()
 	require.EqualValues(t, 2, leaseOf(last).passes)
@@ -78,7 +79,7 @@ func TestTransferredHoldIsWatched(t *testing.T) {
 	time.Sleep(4 * time.Second)
 	require.NoError(t, next.Err())
 	q.server.Do(t, "DEL", q.key)
-	require.ErrorIs(t, endedWithin(t, next.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 5*time.Second), ErrLockLost)
 	require.ErrorIs(t, next.Unlock(t.Context()), ErrLockLost)
 	q.requireForgotten()
 }
@@ -115,7 +116,7 @@ func TestNotTransferred(t *testing.T) {
 			require.Equal(t, tt.transferred, leaseOf(next).passes == 1)
 			q.requireStored(next, 1)
 			q.unlock(next)
-			eventually(t, queuePatience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 			q.requireNoLines()
 			q.requireForgotten()
 		})
@@ -135,12 +136,12 @@ func TestOwnersOfSeats(t *testing.T) {
 	require.Same(t, leaseOf(outer), leaseOf(inner))
 	q.requireStored(outer, 2)
 	require.False(t, stranger.isOver())
-	eventually(t, queuePatience, func() bool { return q.clients[0].waiting(q.key) == 1 }, "one sits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.clients[0].waiting(q.key) == 1 }, "one sits")
 	fresh(outer)
 	q.unlock(outer)
 	q.requireStored(inner, 1)
 	require.False(t, stranger.isOver())
-	eventually(t, queuePatience, func() bool { return q.restsInRedis(q.clients[0]) }, "the next one has its place")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the next one has its place")
 	q.unlock(inner)
 	next := stranger.granted()
 	require.EqualValues(t, 2, leaseOf(next).passes)
@@ -224,7 +225,7 @@ func TestPlaceInDoubtServesNobody(t *testing.T) {
 	place := q.snapshotQueue()
 	cancel()
 	require.ErrorIs(t, first.end(), context.Canceled)
-	eventually(t, queuePatience, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		now := q.snapshotQueue()
 		return len(now) == 1 && now[0] != place[0]
 	}, "a place of its own")
@@ -233,7 +234,7 @@ func TestPlaceInDoubtServesNobody(t *testing.T) {
 	q.requireStored(next, 1)
 	proxy.Release()
 	q.unlock(next)
-	eventually(t, queuePatience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 	q.requireNothingLeft()
 }
 
@@ -250,12 +251,12 @@ func TestCloseDuringATransfer(t *testing.T) {
 			first, second := q.sits(context.Background(), 0), q.sits(context.Background(), 1)
 			proxy.On(transferOnly, 1, action)
 			fresh(h)
-			unlocked := async(t, func() error { return h.Unlock(context.Background()) })
-			require.True(t, proxy.Await(transferOnly, 1, queuePatience))
+			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
+			require.True(t, proxy.Await(transferOnly, 1, testkit.Patience))
 			require.NoError(t, c.Close())
 			require.ErrorIs(t, first.end(), ErrClosed)
 			require.ErrorIs(t, second.end(), ErrClosed)
-			require.ErrorIs(t, resultWithin(t, unlocked, queuePatience), ErrUnconfirmed)
+			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), ErrUnconfirmed)
 			c.queue.mu.Lock()
 			defer c.queue.mu.Unlock()
 			require.Empty(t, c.queue.lines)
@@ -278,7 +279,7 @@ func TestTransferAndMaxHold(t *testing.T) {
 	q.unlock(h)
 	next := w.granted()
 	require.EqualValues(t, 1, leaseOf(next).passes)
-	require.ErrorIs(t, endedWithin(t, next.Context(), 5*time.Second), ErrMaxHold)
+	require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 5*time.Second), ErrMaxHold)
 	require.GreaterOrEqual(t, time.Since(asked), longest)
 	require.ErrorIs(t, next.Unlock(t.Context()), ErrMaxHold)
 	q.requireNothingLeft()

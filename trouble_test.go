@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A server in trouble makes attempts fail with an error that may be retried, and leaves nothing behind; a blocking Lock rides it out.
@@ -43,8 +44,8 @@ func TestServerInTrouble(t *testing.T) {
 
 			plain, reentrant := NewRedisLock("p", c, WithBlock()), NewReentrantLock("r", c, WithBlock(), WithOwner("me"))
 			waits := []<-chan error{
-				async(t, func() error { return plain.Lock(t.Context()) }),
-				async(t, func() error { return reentrant.Lock(t.Context()) }),
+				testkit.Async(t, func() error { return plain.Lock(t.Context()) }),
+				testkit.Async(t, func() error { return reentrant.Lock(t.Context()) }),
 			}
 			select {
 			case err := <-waits[0]:
@@ -55,15 +56,15 @@ func TestServerInTrouble(t *testing.T) {
 			}
 			tt.end(t, s)
 			for _, wait := range waits {
-				require.NoError(t, resultWithin(t, wait, 5*time.Second))
+				require.NoError(t, testkit.ResultWithin(t, wait, 5*time.Second))
 			}
 			require.NoError(t, plain.Unlock(t.Context()))
 			require.NoError(t, reentrant.Unlock(t.Context()))
 			for _, key := range []string{"p", "r"} {
-				eventually(t, time.Second, func() bool { return pttl(t, s, c, key) == -2 }, key+" is still there")
+				testkit.Eventually(t, time.Second, func() bool { return pttl(t, s, c, key) == -2 }, key+" is still there")
 			}
 			if tt.unconfirmed {
-				eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "held") == -2 }, "the release was not repeated")
+				testkit.Eventually(t, 2*time.Second, func() bool { return pttl(t, s, c, "held") == -2 }, "the release was not repeated")
 			}
 		})
 	}
@@ -91,8 +92,8 @@ func TestBlockingLockRidesOutRestart(t *testing.T) {
 	err := NewRedisLock("p", c).TryLock(t.Context())
 	require.True(t, IsRetryableErr(err), err)
 	waits := []<-chan error{
-		async(t, func() error { return NewRedisLock("p", c, WithBlock()).Lock(t.Context()) }),
-		async(t, func() error { return NewReentrantLock("r", c, WithBlock()).Lock(unbounded(t)) }),
+		testkit.Async(t, func() error { return NewRedisLock("p", c, WithBlock()).Lock(t.Context()) }),
+		testkit.Async(t, func() error { return NewReentrantLock("r", c, WithBlock()).Lock(unbounded(t)) }),
 	}
 	select {
 	case err := <-waits[0]:
@@ -103,7 +104,7 @@ func TestBlockingLockRidesOutRestart(t *testing.T) {
 	}
 	s.Boot(t)
 	for _, wait := range waits {
-		require.NoError(t, resultWithin(t, wait, 3*time.Second))
+		require.NoError(t, testkit.ResultWithin(t, wait, 3*time.Second))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A renewal that comes after the Unlock revives nothing.
@@ -57,7 +58,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 				require.Equal(t, until, now, "believed an unanswered renewal")
 				require.True(t, !again || at.earliest.After(until.Add(lease/5)), "the first one was not executed")
 			}
-			require.ErrorIs(t, endedWithin(t, h.Context(), cellPatience), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), cellPatience), ErrLockLost)
 			require.GreaterOrEqual(t, time.Since(start), lease-drift(lease))
 			require.Positive(t, c.proxy.Count(op.match), "no renewal was sent")
 			require.ErrorIs(t, h.Err(), ErrLockLost)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What was granted to nobody is not kept for its minimum hold.
@@ -28,7 +29,7 @@ func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
 			lock := newLock(c.client)
 			c.lateAnswers(1)
 			require.ErrorIs(t, lock.TryLock(t.Context()), errLate)
-			eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is kept for nobody")
+			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is kept for nobody")
 			require.NoError(t, lock.TryLock(t.Context()))
 			require.NoError(t, lock.Unlock(t.Context()))
 			require.Greater(t, pttl(t, c.server, c.client, cellKey), 2*time.Hour, "what was had is kept")
@@ -59,15 +60,15 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 				l.lose(ErrLockLost)
 			}
 			s.Do(t, "DEL", keyOf(c, "k"), keyOf(c, "l"))
-			waiting := async(t, func() error { return lock.Lock(t.Context()) })
-			eventually(t, queuePatience, func() bool {
+			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
+			testkit.Eventually(t, testkit.Patience, func() bool {
 				object.mu.Lock()
 				defer object.mu.Unlock()
 				return object.freed != nil
 			}, "it has got the key, and cannot take it")
-			eventually(t, cleanWithin, func() bool { return pttl(t, s, c, "k") == absent }, "it is given back")
+			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, s, c, "k") == absent }, "it is given back")
 			require.ErrorIs(t, lock.Unlock(t.Context()), ErrLockLost)
-			require.NoError(t, resultWithin(t, waiting, queuePatience))
+			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
 			require.NoError(t, lock.Unlock(t.Context()))
 		})
 	}
@@ -91,7 +92,7 @@ func TestGrantAfterItsMaximumHold(t *testing.T) {
 			err := newLock(c.client).TryLock(t.Context())
 			require.ErrorIs(t, err, errLate)
 			require.True(t, IsRetryableErr(err))
-			eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is given back")
+			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is given back")
 		})
 	}
 }
@@ -108,7 +109,7 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 	require.ErrorIs(t, err, errLate)
 	require.NotErrorIs(t, err, ErrLockLost, "the outer level is not")
 	require.Equal(t, 1, outer.HoldCount(t.Context()))
-	eventually(t, cleanWithin, func() bool { return c.levels() == 1 }, "the server has one level")
+	testkit.Eventually(t, cleanWithin, func() bool { return c.levels() == 1 }, "the server has one level")
 	require.NoError(t, outer.Unlock(t.Context()))
 	require.ErrorIs(t, outer.Unlock(t.Context()), ErrNotHeld)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // wrapped is a connection of the user's that can do the least: it knows
@@ -105,9 +106,9 @@ func TestUserDialThatBlocks(t *testing.T) {
 			require.NoError(t, l.Lock(t.Context()))
 			b.blocks.Store(true)
 			defer putBack(b.c, []redis.Conn{b.pool.Get()})
-			err := resultWithin(t, async(t, func() error { return l.Unlock(unbounded(t)) }), lease)
+			err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(unbounded(t)) }), lease)
 			require.Error(t, err, "Unlock")
-			err = resultWithin(t, async(t, func() error {
+			err = testkit.ResultWithin(t, testkit.Async(t, func() error {
 				return NewRedisLock("other", b.c, WithWatchdog(lease)).TryLock(unbounded(t))
 			}), 2*minConnect)
 			require.Error(t, err, "TryLock")
@@ -228,7 +229,7 @@ func TestPairsLeaveNothing(t *testing.T) {
 	round(50)
 	goroutines, bytes := runtime.NumGoroutine(), heap()
 	round(pairs)
-	eventually(t, time.Second, func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
+	testkit.Eventually(t, time.Second, func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
 	require.Less(t, heap()-bytes, int64(1<<20), "bytes stay")
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // allBytes is a name with every byte in it; the first is not a closing brace.
@@ -218,9 +219,9 @@ func TestNamesStayOnOneLine(t *testing.T) {
 			other := sibling(t, s, c)
 			h, err := NewRedisLock(name, c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			require.ErrorIs(t, endedWithin(t, h.Context(), 1400*time.Millisecond), ErrLockLost)
-			eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
-			eventually(t, time.Second, func() bool { return pttl(t, s, c, name) == -2 }, "the lost lock is still there")
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 1400*time.Millisecond), ErrLockLost)
+			testkit.Eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
+			testkit.Eventually(t, time.Second, func() bool { return pttl(t, s, c, name) == -2 }, "the lost lock is still there")
 
 			require.NoError(t, NewReentrantLock(name, c, WithExpiry(time.Minute)).Lock(t.Context()))
 			texts := []string{

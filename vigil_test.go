@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/suspend"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 const (
@@ -46,10 +47,10 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 
 			sleep(maxSleep + time.Millisecond)
 			require.ErrorIs(t, asked.Err(), ErrLockLost)
-			require.ErrorIs(t, endedWithin(t, other.Context(), 5*time.Second), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, other.Context(), 5*time.Second), ErrLockLost)
 			require.ErrorIs(t, asked.Unlock(t.Context()), ErrLockLost)
 			require.ErrorIs(t, other.Unlock(t.Context()), ErrLockLost)
-			eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "asked"), keyOf(c, "other")) == int64(0) }, "given back")
+			testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", keyOf(c, "asked"), keyOf(c, "other")) == int64(0) }, "given back")
 
 			again, err := newLock("asked", c).Acquire(t.Context())
 			require.NoError(t, err)
@@ -102,15 +103,15 @@ func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
 		holds = append(holds, h)
 	}
 	sleep(time.Minute)
-	first := async(t, holds[0].Err)
+	first := testkit.Async(t, holds[0].Err)
 	defer stuck.free()
 	stuck.await(t)
 	for _, h := range holds[1:] {
 		require.ErrorIs(t, h.Err(), ErrLockLost)
-		require.ErrorIs(t, endedWithin(t, h.Context(), time.Second), ErrLockLost)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Second), ErrLockLost)
 	}
 	stuck.free()
-	require.ErrorIs(t, resultWithin(t, first, queuePatience), ErrLockLost)
+	require.ErrorIs(t, testkit.ResultWithin(t, first, testkit.Patience), ErrLockLost)
 }
 
 // No call passes by the check while holds are marked lost: its hold may be the
@@ -128,7 +129,7 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 		l.mu.Lock() // so that the marking takes until the unlock
 	}
 	sleep(time.Minute)
-	asked := async(t, func() error {
+	asked := testkit.Async(t, func() error {
 		c.vigil.ask()
 		return nil
 	})
@@ -137,7 +138,7 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	for _, l := range leases {
 		l.mu.Unlock()
 	}
-	require.NoError(t, resultWithin(t, asked, queuePatience))
+	require.NoError(t, testkit.ResultWithin(t, asked, testkit.Patience))
 	require.True(t, passes())
 	for _, l := range leases {
 		require.ErrorIs(t, l.check(), ErrLockLost)
@@ -155,7 +156,7 @@ func TestSuspendWithTheWallClockSetBack(t *testing.T) {
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	total.Add(int64(time.Hour))
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 }
 
@@ -166,7 +167,7 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	sleep(time.Hour)
-	require.ErrorIs(t, endedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 }
 
@@ -178,12 +179,12 @@ func TestGrantOverASleep(t *testing.T) {
 	c, sleep := sleepy(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	require.NoError(t, c.Ping(t.Context()))
 	proxy.On(faults.Command("SET"), 1, faults.Delay(300*time.Millisecond))
-	result := async(t, func() error { return NewRedisLock("k", c).Lock(t.Context()) })
-	require.True(t, proxy.Await(faults.Command("SET"), 1, queuePatience))
+	result := testkit.Async(t, func() error { return NewRedisLock("k", c).Lock(t.Context()) })
+	require.True(t, proxy.Await(faults.Command("SET"), 1, testkit.Patience))
 	sleep(time.Minute)
 	c.vigil.look(time.Now())
-	require.ErrorIs(t, resultWithin(t, result, queuePatience), errLate)
-	eventually(t, queuePatience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), errLate)
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
 }
 
 // A sleep that was over before the request was sent takes no grant away, though nobody has noticed it before.
@@ -244,10 +245,10 @@ func TestLevelOverASleep(t *testing.T) {
 			l := newLock(c)
 			require.NoError(t, l.Lock(t.Context()))
 			proxy.On(faults.Script(script.sha), 1, faults.Delay(time.Second))
-			result := async(t, func() error { return l.Lock(t.Context()) })
-			require.True(t, proxy.Await(faults.Script(script.sha), 1, queuePatience))
+			result := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+			require.True(t, proxy.Await(faults.Script(script.sha), 1, testkit.Patience))
 			sleep(time.Hour)
-			require.ErrorIs(t, resultWithin(t, result, queuePatience), ErrLockLost)
+			require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), ErrLockLost)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // forge publishes a wake-up so often, and returns how many looks the pause
@@ -64,7 +65,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	require.NoError(t, err)
 	w := b.waitPatiently(t.Context(), others)
 	b.awaitListed(1, others)
-	eventually(t, queuePatience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
 	publish := publisher(t, b.servers[0])
 	const forged = 2000
 	before := calls(t, b.servers[1], "evalsha")
@@ -105,7 +106,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			before := calls(t, q.server, "evalsha")
 			pauseFor(waiter, 10*time.Millisecond) // from a wake-up before, however slow the machine is
 			q.server.Do(t, "PUBLISH", channel, text)
-			eventually(t, queuePatience, func() bool { return calls(t, q.server, "evalsha") > before }, "looks")
+			testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, q.server, "evalsha") > before }, "looks")
 			pauseFor(waiter, 30*time.Millisecond)
 			start := time.Now()
 			q.server.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], ARGV[2])", 1, q.key, channel, text)

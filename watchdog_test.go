@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestWatchdogOutlivesItsLease(t *testing.T) {
@@ -38,8 +39,8 @@ func TestFixedLeaseIsNotRenewed(t *testing.T) {
 			c := newTestClient(t, s)
 			h, err := newLock("k", c, WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			require.ErrorIs(t, endedWithin(t, h.Context(), 4800*time.Millisecond), ErrLockLost)
-			eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 4800*time.Millisecond), ErrLockLost)
+			testkit.Eventually(t, time.Second, func() bool { return pttl(t, s, c, "k") < 0 }, "the key is gone")
 		})
 	}
 }
@@ -81,13 +82,13 @@ func TestWatchdogFindsALoss(t *testing.T) {
 				require.NoError(t, err)
 				loss.how(t, s, keyOf(c, "k"))
 				start := time.Now()
-				require.Equal(t, ErrLockLost, endedWithin(t, h.Context(), 6*time.Second))
+				require.Equal(t, ErrLockLost, testkit.EndedWithin(t, h.Context(), 6*time.Second))
 				require.Less(t, time.Since(start), 3*time.Second, "at the next renewal, after 1.6 s, not at the one after it")
 				require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 				require.NotEqual(t, "hash", s.Do(t, "TYPE", keyOf(c, "k")), "not revived")
 				require.NotEqual(t, "string", s.Do(t, "TYPE", keyOf(c, "k")), "not revived")
 				// The context ends first, on the watchdog's goroutine, which then logs.
-				eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "it is logged")
+				testkit.Eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "it is logged")
 			})
 		}
 	}
@@ -110,10 +111,10 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 			c.watchdog.add(l.job, time.Now())
 			select {
 			case <-asked:
-			case <-time.After(queuePatience):
+			case <-time.After(testkit.Patience):
 				require.FailNow(t, "the renewal is not refused")
 			}
-			require.ErrorIs(t, endedWithin(t, h.Context(), 10*noticeLimit), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 10*noticeLimit), ErrLockLost)
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 		})
 	}
@@ -131,7 +132,7 @@ func TestWatchdogSurvivesAnOutage(t *testing.T) {
 		<-time.After(2400 * time.Millisecond) // the outage
 		s.Resume(t)
 		before := h.ValidUntil()
-		eventually(t, 3*time.Second, func() bool { return h.ValidUntil().After(before) }, "renewed after the outage")
+		testkit.Eventually(t, 3*time.Second, func() bool { return h.ValidUntil().After(before) }, "renewed after the outage")
 	}
 	require.NoError(t, h.Err())
 	require.NoError(t, h.Unlock(t.Context()))
@@ -146,7 +147,7 @@ func TestWatchdogGivesUpWhenBeliefEnds(t *testing.T) {
 	require.NoError(t, err)
 	until := h.ValidUntil()
 	s.Pause(t)
-	require.Equal(t, ErrLockLost, endedWithin(t, h.Context(), 3*time.Second))
+	require.Equal(t, ErrLockLost, testkit.EndedWithin(t, h.Context(), 3*time.Second))
 	require.Less(t, time.Since(until), 500*time.Millisecond)
 	s.Resume(t)
 	other := NewRedisLock("k", sibling(t, s, c), WithBlock())

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // startWildServer runs something that speaks Redis's protocol but is none: it answers each command as it is told.
@@ -99,7 +101,7 @@ func TestWildAnswerToSetIsNoGrant(t *testing.T) {
 			defer c.Close() //nolint:errcheck // a second Close does nothing
 			_, err = NewRedisLock("lock", c).TryAcquire(t.Context())
 			require.ErrorIs(t, err, ErrKeyConflict)
-			eventually(t, queuePatience, cleaned.Load, "a release of what it may have taken")
+			testkit.Eventually(t, testkit.Patience, cleaned.Load, "a release of what it may have taken")
 			ok, err := c.SetNEX(t.Context(), "key", "value", time.Second)
 			require.False(t, ok)
 			require.NoError(t, err)
@@ -137,7 +139,7 @@ func TestWildAnswerToAScriptIsNoGrant(t *testing.T) {
 				defer c.Close() //nolint:errcheck // a second Close does nothing
 				_, err = lock(c).TryAcquire(t.Context())
 				require.ErrorIs(t, err, ErrKeyConflict)
-				eventually(t, queuePatience, cleaned.Load, "a release of what it may have taken")
+				testkit.Eventually(t, testkit.Patience, cleaned.Load, "a release of what it may have taken")
 			})
 		}
 	}
@@ -162,7 +164,7 @@ func TestWildAnswersToScripts(t *testing.T) {
 			h, err := NewRedisLock("lock", c, WithWatchdog(2400*time.Millisecond)).TryAcquire(t.Context())
 			require.NoError(t, err)
 			require.Error(t, h.Extend(t.Context(), time.Second))
-			require.ErrorIs(t, endedWithin(t, h.Context(), 3*2400*time.Millisecond), ErrLockLost, "renewed by that")
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 3*2400*time.Millisecond), ErrLockLost, "renewed by that")
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 			_, err = NewReentrantLock("reentrant", c, WithWatchdog(2400*time.Millisecond)).TryAcquire(t.Context())
 			require.Error(t, err)

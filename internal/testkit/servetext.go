@@ -1,4 +1,4 @@
-package relock
+package testkit
 
 import (
 	"bufio"
@@ -13,8 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// serveText runs a server that says the text to each connection after so many requests, and then ends it.
-func serveText(t testing.TB, text string, requests int) *redistest.Server {
+// ServeText runs a server that says the text to each connection after so many requests, and then ends it.
+func ServeText(t testing.TB, text string, requests int) *redistest.Server {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var group sync.WaitGroup

@@ -1,4 +1,4 @@
-package relock
+package testkit
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// queuePatience is for what must happen, at some time, on a machine under load.
-const queuePatience = 30 * time.Second
+// Patience is for what must happen, at some time, on a machine under load.
+const Patience = 30 * time.Second
 
 // limitParts is into how many parts the limit of a wait is cut. While this
 // process does not run, at most one of them passes: a machine that stands still
 // for a moment, or is slow, has that much longer.
 const limitParts = 20
 
-// eventually waits until ok, and fails after limit. It is for what another
+// Eventually waits until ok, and fails after limit. It is for what another
 // process or a timer does.
-func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
+func Eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
 	t.Helper()
 	left := limit
 	for last := time.Now(); !ok(); time.Sleep(time.Millisecond) {
@@ -30,8 +30,8 @@ func eventually(t testing.TB, limit time.Duration, ok func() bool, what string) 
 	}
 }
 
-// await waits for a value within limit.
-func await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
+// Await waits for a value within limit.
+func Await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
 	for range limitParts {
 		select {
 		case value = <-from:
@@ -42,16 +42,16 @@ func await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
 	return value, false
 }
 
-// endedWithin waits for a context to end and returns its cause.
-func endedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
+// EndedWithin waits for a context to end and returns its cause.
+func EndedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
 	t.Helper()
-	_, ok := await(ctx.Done(), limit)
+	_, ok := Await(ctx.Done(), limit)
 	require.True(t, ok, "the context did not end within %v", limit)
 	return context.Cause(ctx)
 }
 
-// async runs f on a goroutine that the test waits for.
-func async(t testing.TB, f func() error) <-chan error {
+// Async runs f on a goroutine that the test waits for.
+func Async(t testing.TB, f func() error) <-chan error {
 	t.Helper()
 	result := make(chan error, 1)
 	var group sync.WaitGroup
@@ -60,10 +60,10 @@ func async(t testing.TB, f func() error) <-chan error {
 	return result
 }
 
-// resultWithin waits for what async returns.
-func resultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
+// ResultWithin waits for what async returns.
+func ResultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
 	t.Helper()
-	err, ok := await(result, limit)
+	err, ok := Await(result, limit)
 	require.True(t, ok, "no result within %v", limit)
 	return err
 }

@@ -1,4 +1,4 @@
-package relock
+package testkit
 
 import (
 	"strconv"
@@ -11,20 +11,20 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// crowded is a server that accepts no further connection.
-type crowded struct {
-	control redis.Conn // of the test's own, from before
+// Full is a server that accepts no further connection.
+type Full struct {
+	Control redis.Conn // of the test's own, from before
 	open    map[string]bool
 }
 
-// fillUp lets the server accept no connection beyond those that are open now.
-func fillUp(t testing.TB, s *redistest.Server) *crowded {
+// FillUp lets the server accept no connection beyond those that are open now.
+func FillUp(t testing.TB, s *redistest.Server) *Full {
 	t.Helper()
 	control := s.Dial(t)
 	t.Cleanup(func() { _ = control.Close() })
 	_, err := control.Do("PING")
 	require.NoError(t, err)
-	full := &crowded{control, connections(t, control)}
+	full := &Full{control, Connections(t, control)}
 	_, err = control.Do("CONFIG", "SET", "maxclients", len(full.open)+1)
 	require.NoError(t, err)
 	_, err = s.Try(t, "PING")
@@ -32,22 +32,22 @@ func fillUp(t testing.TB, s *redistest.Server) *crowded {
 	return full
 }
 
-// calls is how often a command was called.
-func (f *crowded) calls(t testing.TB, command string) int {
+// Calls is how often a command was called.
+func (f *Full) Calls(t testing.TB, command string) int {
 	t.Helper()
-	text, err := redis.String(f.control.Do("INFO", "commandstats"))
+	text, err := redis.String(f.Control.Do("INFO", "commandstats"))
 	require.NoError(t, err)
-	return callsIn(t, text, command)
+	return CallsIn(t, text, command)
 }
 
-// requireSame checks that all went over the connections that were there.
-func (f *crowded) requireSame(t testing.TB) {
+// RequireSame checks that all went over the connections that were there.
+func (f *Full) RequireSame(t testing.TB) {
 	t.Helper()
-	require.Equal(t, f.open, connections(t, f.control), "connections were given up")
+	require.Equal(t, f.open, Connections(t, f.Control), "connections were given up")
 }
 
-// connections are the ids of the server's connections, without the one that asks.
-func connections(t testing.TB, conn redis.Conn) map[string]bool {
+// Connections are the ids of the server's connections, without the one that asks.
+func Connections(t testing.TB, conn redis.Conn) map[string]bool {
 	t.Helper()
 	own, err := redis.Int64(conn.Do("CLIENT", "ID"))
 	require.NoError(t, err)
@@ -63,8 +63,8 @@ func connections(t testing.TB, conn redis.Conn) map[string]bool {
 	return ids
 }
 
-// callsIn is how often a command was called, by an answer to INFO commandstats.
-func callsIn(t testing.TB, text, command string) int {
+// CallsIn is how often a command was called, by an answer to INFO commandstats.
+func CallsIn(t testing.TB, text, command string) int {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
