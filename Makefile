@@ -25,7 +25,7 @@ lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
 test:  ## Test every module against a real redis-server, which is set up where it is missing
 	@scripts/with-redis.sh scripts/test.sh
 
-cover:  ## Print the coverage of the root package; fails below COVERAGE percent
+cover:  ## Print the coverage of the engine by the root package; fails below COVERAGE percent
 	@scripts/with-redis.sh scripts/cover.sh
 
 lua-cover:  ## Fail unless the tests see each branch of each Lua script

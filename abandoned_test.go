@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -151,13 +152,13 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 // However long a clean-up has gone on, it is sent again within a second: a late request holds the key no longer.
 func TestCleanUpPausesForLessThanASecond(t *testing.T) {
 	t.Parallel()
-	nothing := outcome{answered: true, reply: int64(answerOther)}
-	silence := outcome{err: errTimeout}
-	for name, o := range map[string]outcome{"answered": nothing, "not answered": silence} {
+	nothing := driver.Result{Answered: true, Reply: int64(answerOther)}
+	silence := driver.Result{Err: driver.ErrTimeout}
+	for name, o := range map[string]driver.Result{"answered": nothing, "not answered": silence} {
 		now := time.Now()
 		job := newCleanup("k", time.Hour, time.Hour, doubt{last: now}, nil)
 		for try := range 100 {
-			o.sent = now
+			o.Sent = now
 			again, ok := job.took(o)
 			require.True(t, ok, "%s, try %d", name, try)
 			require.Less(t, again.Sub(now), cleanWithin, "%s, try %d", name, try)

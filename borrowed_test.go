@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -14,10 +15,10 @@ import (
 // openShared opens the connection that calls share.
 func openShared(t testing.TB, c *Client) {
 	t.Helper()
-	d := c.driver.(*poolDriver)
-	before := d.apart
-	d.apart = 0
-	defer func() { d.apart = before }()
+	d := c.driver.(*driver.Pool)
+	before := d.Apart
+	d.Apart = 0
+	defer func() { d.Apart = before }()
 	require.NoError(t, NewRedisLock("another", c).Do(t.Context(), nothing))
 }
 

@@ -100,7 +100,7 @@ func TestRedLockScriptDrawsTokens(t *testing.T) {
 		t.Helper()
 		s := scripted{script: redlockAcquireScript.fenced, key: b.key, args: []any{plain1, 60_000, 0, "", 0}}
 		r := s.bySource()
-		values, err := redis.Values(b.conn.Do(r.cmd, r.args...))
+		values, err := redis.Values(b.conn.Do(r.Cmd, r.Args...))
 		require.NoError(t, err)
 		require.Len(t, values, 3)
 		token, err := redis.Int64(values[2], nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 )
 
@@ -38,7 +39,7 @@ func TestIsRetryableErr(t *testing.T) {
 		{"EOF", io.EOF, true},
 		{"EOF in an answer", io.ErrUnexpectedEOF, true},
 		{"no answer in time", os.ErrDeadlineExceeded, true},
-		{"no answer in time, of ours", errTimeout, true},
+		{"no answer in time, of ours", driver.ErrTimeout, true},
 		{"late grant", errLate, true},
 		{"refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
@@ -131,7 +132,7 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 	for name, err := range map[string]error{"refused": refused, "timeout": timeout, "no socket": noSocket, "no name": noName} {
 		require.Error(t, err, name)
 		require.True(t, IsRetryableErr(err), "%s: %v", name, err)
-		require.True(t, IsRetryableErr(wrap("lock", "k", explain(err))), "%s: %v", name, err)
+		require.True(t, IsRetryableErr(wrap("lock", "k", driver.Explain(err))), "%s: %v", name, err)
 	}
 
 	for name, newClient := range map[string]func() (*Client, error){

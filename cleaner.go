@@ -3,6 +3,8 @@ package relock
 import (
 	"errors"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // The pauses between two sendings of one release: short at first, and never a second, so that a late copy of
@@ -34,7 +36,7 @@ type cleanup struct {
 	tries   int           // that were sent, and may have been executed
 	connect time.Duration // what connecting may take where that takes longer than an answer may; 0 where it does not
 
-	answer   outcome       // the first answer
+	answer   driver.Result // the first answer
 	first    bool          // it answered the first sending
 	answered chan struct{} // closed when the two are there
 }
@@ -54,12 +56,12 @@ func newCleanup(key string, lease, late time.Duration, d doubt, release func(tim
 func (c *cleanup) limit() time.Duration { return max(cleanLimit, c.connect) }
 
 // allow gives connecting twice as long after each time that it took too long: without a connection nothing is ever released.
-func (c *cleanup) allow(o outcome) {
-	if !o.unconnected() {
+func (c *cleanup) allow(o driver.Result) {
+	if !o.Unconnected() {
 		c.connect = 0
 		return
 	}
-	c.connect = min(2*max(c.connect, minConnect), c.retrier.dialTimeout)
+	c.connect = min(2*max(c.connect, driver.MinConnect), c.retrier.dialTimeout)
 }
 
 func (c *cleanup) next(now time.Time) (scripted, bool) {
@@ -74,24 +76,24 @@ func (c *cleanup) next(now time.Time) (scripted, bool) {
 
 // took keeps the first answer and says when to send again. Only the answer to a release that was sent after
 // the doubt had settled ends the job early: one that was sent before may have overtaken the request in doubt.
-func (c *cleanup) took(o outcome) (time.Time, bool) {
+func (c *cleanup) took(o driver.Result) (time.Time, bool) {
 	c.allow(o)
-	if !o.sent.IsZero() && !isReadOnly(o.err) {
+	if !o.Sent.IsZero() && !driver.IsReadOnly(o.Err) {
 		c.tries++
 	}
-	if o.again {
+	if o.Resent {
 		c.tries++
 	}
-	if o.answered && (o.err == nil || errors.Is(o.err, ErrDenied)) {
+	if o.Answered && (o.Err == nil || errors.Is(o.Err, ErrDenied)) {
 		c.note(o)
-		if o.reply == int64(answerMore) {
+		if o.Reply == int64(answerMore) {
 			c.retrier.passOn(c.sending)
 		}
-		if o.err == nil && (c.settled || !o.sent.Before(c.until)) {
+		if o.Err == nil && (c.settled || !o.Sent.Before(c.until)) {
 			return time.Time{}, false
 		}
 	}
-	sent := o.sent
+	sent := o.Sent
 	if sent.IsZero() {
 		sent = time.Now()
 	}
@@ -108,13 +110,13 @@ func (c *cleanup) report() {
 }
 
 // note keeps the first answer.
-func (c *cleanup) note(o outcome) {
+func (c *cleanup) note(o driver.Result) {
 	if c.isAnswered() {
 		return
 	}
 	c.answer, c.first = o, c.tries == 1
 	close(c.answered)
-	if c.lost != nil && o.err == nil && !isOurs(o.reply) {
+	if c.lost != nil && o.Err == nil && !isOurs(o.Reply) {
 		c.lost()
 	}
 }
@@ -129,8 +131,8 @@ func (c *cleanup) isAnswered() bool {
 }
 
 // tookLast takes the answer to it: a release that is done is not told of.
-func (c *cleanup) tookLast(o outcome) {
-	if o.err == nil && (c.doubt.settled() || !o.sent.Before(c.until)) {
+func (c *cleanup) tookLast(o driver.Result) {
+	if o.Err == nil && (c.doubt.settled() || !o.Sent.Before(c.until)) {
 		c.quiet = true
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
 )
@@ -21,7 +22,7 @@ import (
 type Client struct {
 	config   *clientConfig
 	identity identity
-	driver   driver
+	driver   driver.Driver
 	watchdog *worker
 	retrier  *retrier
 	queue    *queue
@@ -41,7 +42,7 @@ type Client struct {
 	leases map[*lease]struct{}
 	owners map[ownerOf]*owner
 
-	replicators map[confirmation]*worker // the watchdogs of locks that wait for replicas
+	replicators map[driver.Ack]*worker // the watchdogs of locks that wait for replicas
 
 	reasonLimit time.Duration // see noticeLimit
 }
@@ -51,7 +52,7 @@ type Client struct {
 // an error that matches [ErrInvalid].
 func NewClient(network, address, password string, opts ...ClientOption) (*Client, error) {
 	c := newClientConfig(opts)
-	c.network, c.address, *c.password = network, address, password
+	c.Network, c.Address, *c.Password = network, address, password
 	return newOwnClient(c, nil)
 }
 
@@ -73,14 +74,14 @@ func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 
 func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 	if len(m) == 0 { // what a URL with a mistake tells as its address may be part of a password
-		checkAddress(&m, c.network, c.address)
+		checkAddress(&m, c.Network, c.Address)
 	}
 	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, newOwnPool(&c.driverConfig))
+	return newClient(c, driver.NewPool(&c.Config))
 }
 
 // NewClientPool returns a client that takes its connections from pool. Close
@@ -110,10 +111,10 @@ func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	if err := m.err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, newUserPool(&c.driverConfig, pool))
+	return newClient(c, driver.FromPool(&c.Config, pool))
 }
 
-func newClient(c *clientConfig, d driver) (*Client, error) {
+func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 	id, err := newIdentity()
 	if err != nil {
 		return nil, wrap("new client", "", err)
@@ -121,12 +122,12 @@ func newClient(c *clientConfig, d driver) (*Client, error) {
 	client := &Client{
 		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks.Group{},
 		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
-		replicators: map[confirmation]*worker{}, reasonLimit: noticeLimit,
+		replicators: map[driver.Ack]*worker{}, reasonLimit: noticeLimit,
 	}
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = newWorker(d, client.tasks, client.life.Done())
 	client.watchdog.ahead = renewAhead
-	client.retrier = &retrier{newWorker(d, client.tasks, client.life.Done()), c.logger, c.dialTimeout, client.passOn}
+	client.retrier = &retrier{newWorker(d, client.tasks, client.life.Done()), c.logger, c.DialTimeout, client.passOn}
 	client.queue = newQueue(client)
 	client.vigil = newVigil(client, suspend.WithSleep, suspend.Split)
 	return client, nil
@@ -140,12 +141,12 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 	if err := c.ready(ctx, m.err()); err != nil {
 		return false, wrap("setnex", key, err)
 	}
-	o := c.driver.call(ctx, limits{}, setNX(key, value, expiry))
-	return o.reply == "OK", wrap("setnex", key, ended(ctx, o.err))
+	o := c.driver.Call(ctx, driver.Limits{}, setNX(key, value, expiry))
+	return o.Reply == "OK", wrap("setnex", key, ended(ctx, o.Err))
 }
 
-func setNX(key, value string, expiry time.Duration) request {
-	return request{cmd: "SET", args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
+func setNX(key, value string, expiry time.Duration) driver.Request {
+	return driver.Request{Cmd: "SET", Args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
 }
 
 // Eval runs a script, and returns what it answers: nil, int64, string or []any of these. Keys are taken as
@@ -162,11 +163,11 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if err := c.ready(ctx, m.err()); err != nil {
 		return nil, wrap("eval", key, err)
 	}
-	o := c.driver.call(ctx, limits{}, script.bySHA(keys, args))
-	if isNoScript(o.err) {
-		o = c.driver.call(ctx, limits{}, script.bySource(keys, args))
+	o := c.driver.Call(ctx, driver.Limits{}, script.bySHA(keys, args))
+	if driver.IsNoScript(o.Err) {
+		o = c.driver.Call(ctx, driver.Limits{}, script.bySource(keys, args))
 	}
-	return replyText(o.reply), wrap("eval", key, ended(ctx, o.err))
+	return driver.Text(o.Reply), wrap("eval", key, ended(ctx, o.Err))
 }
 
 // Ping sends PING to the server and returns an error if it does not answer.
@@ -174,8 +175,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
 	}
-	o := c.driver.call(ctx, limits{}, request{cmd: "PING"})
-	return wrap("ping", "", ended(ctx, o.err))
+	o := c.driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "PING"})
+	return wrap("ping", "", ended(ctx, o.Err))
 }
 
 var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)
@@ -198,7 +199,7 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 }
 
 // eval runs a script of the locks, which may be sent twice.
-func (c *Client) eval(ctx context.Context, limit limits, s scripted) (outcome, doubt) {
+func (c *Client) eval(ctx context.Context, limit driver.Limits, s scripted) (driver.Result, doubt) {
 	return runScript(ctx, c.driver, limit, s, nil)
 }
 
@@ -252,14 +253,14 @@ func (c *Client) close() error {
 		c.giveAllBack(waits, held)
 	}
 	c.beliefs.close()
-	c.watchdog.link.close()
+	c.watchdog.link.Close()
 	for _, w := range c.allReplicators() {
-		w.link.close()
+		w.link.Close()
 	}
-	c.retrier.link.close()
+	c.retrier.link.Close()
 	c.queue.close()
-	err := c.driver.close()
-	c.tasks.WaitFor(closeWait)
+	err := c.driver.Close()
+	c.tasks.WaitFor(driver.CloseWait)
 	for _, key := range c.retrier.unconfirmed() {
 		c.logger.Warn("relock: closed before a release was confirmed", "key", key)
 	}

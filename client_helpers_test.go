@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -22,19 +23,19 @@ func unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Co
 
 // sharing makes all commands of locks share one connection, not only those beyond the first few.
 func sharing(c *Client) *Client {
-	c.driver.(*poolDriver).apart = 0
+	c.driver.(*driver.Pool).Apart = 0
 	return c
 }
 
 // poolOf is the pool below a client.
-func poolOf(c *Client) *redis.Pool { return c.driver.(*poolDriver).pool }
+func poolOf(c *Client) *redis.Pool { return c.driver.(*driver.Pool).Redis }
 
 // borrow takes n connections out of the client's pool, as its calls do.
 func borrow(t testing.TB, c *Client, n int) []redis.Conn {
 	t.Helper()
 	conns := make([]redis.Conn, n)
 	for i := range conns {
-		conn, err := c.driver.(*poolDriver).connect(t.Context(), 0)
+		conn, err := c.driver.(*driver.Pool).Connect(t.Context(), 0)
 		require.NoError(t, err)
 		conns[i] = conn
 	}
@@ -43,7 +44,7 @@ func borrow(t testing.TB, c *Client, n int) []redis.Conn {
 
 func putBack(c *Client, conns []redis.Conn) {
 	for _, conn := range conns {
-		c.driver.(*poolDriver).putBack(conn)
+		c.driver.(*driver.Pool).PutBack(conn)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -183,7 +184,7 @@ func blockEngine(t *testing.T, b *closing) {
 	require.NoError(t, err)
 	blockDials(t, b)
 	stuck := b.stuck.Load()
-	b.c.watchdog.link.cut() // it may have dialled before
+	b.c.watchdog.link.Cut() // it may have dialled before
 	b.c.watchdog.add(leaseOf(h).job, time.Now())
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
 }
@@ -212,7 +213,7 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 	b.endAtCleanup(t)
 	testkit.Eventually(t, 5*time.Second, func() bool {
 		sat := c.waiting(keyOf(c, "held")) + c.waiting(keyOf(c, "shared")) + c.waiting(keyOf(c, "nested"))
-		quiet := c.driver.(*poolDriver).sending() == 0 // no connection is about to be put back
+		quiet := c.driver.(*driver.Pool).Sending() == 0 // no connection is about to be put back
 		return sat == len(waits) && calls(t, b.s, "zadd") >= 3 && calls(t, b.s, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
@@ -377,8 +378,8 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.endAtCleanup(t)
 	h, err := NewRedisLock("my key", c).Acquire(t.Context())
 	require.NoError(t, err)
-	ping := c.retrier.link.pipeline(batchLimit{own: time.Minute, borrowed: time.Minute}, []request{{cmd: "PING"}})
-	require.NoError(t, ping[0].err)
+	ping := c.retrier.link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
+	require.NoError(t, ping[0].Err)
 	b.blocks.Store(true)
 	l := leaseOf(h)
 	l.leave()

@@ -23,15 +23,15 @@ func endHolds(leases []*lease) (held []*lease) {
 // until its lease ends.
 func (c *Client) giveAllBack(waits []scripted, leases []*lease) {
 	leases = append(leases, c.queue.stranded()...)
-	half := time.Now().Add(c.config.commandTimeout / 2)
-	end := half.Add(c.config.commandTimeout / 2)
-	link := c.driver.link()
-	defer time.AfterFunc(time.Until(end), link.close).Stop() // a dial may take longer, and each batch would dial anew
-	defer link.close()
+	half := time.Now().Add(c.config.CommandTimeout / 2)
+	end := half.Add(c.config.CommandTimeout / 2)
+	link := c.driver.Link()
+	defer time.AfterFunc(time.Until(end), link.Close).Stop() // a dial may take longer, and each batch would dial anew
+	defer link.Close()
 	sendUntil(half, link, waits)   // first, so that nothing is handed over to calls that are over
 	c.retrier.sendLast(half, link) // after stranded, from which a transfer comes here
 	for i, o := range sendUntil(end, link, lastReleases(leases)) {
-		if o.err != nil || !isOurs(o.reply) {
+		if o.Err != nil || !isOurs(o.Reply) {
 			c.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}
 	}

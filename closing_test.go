@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -100,7 +101,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 		_, again := w.sleep(ErrLockAcquiredByOthers)
 		require.False(t, again)
 		_, err := place.attempt(t.Context())
-		require.ErrorIs(t, err, errLeft)
+		require.ErrorIs(t, err, driver.ErrAbandoned)
 	}
 	require.False(t, place.sent)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -110,7 +111,7 @@ func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
 			full := testkit.FillUp(t, s)
 			for range 5 {
 				var calls []<-chan error
-				for range 4 * crowd {
+				for range 4 * driver.Crowd {
 					calls = append(calls, testkit.Async(t, func() error { return NewRedisLock("k", c).TryDo(t.Context(), nothing) }))
 				}
 				for _, call := range calls {

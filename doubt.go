@@ -1,35 +1,39 @@
 package relock
 
-import "time"
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+)
 
 // doubt is what is known about the requests of one kind that were never answered.
 type doubt struct {
-	last  time.Time // sending of the last unanswered one; zero when there is none
-	left  *call     // the only one, when its answer may still come
-	error bool      // something else came, perhaps instead of an answer: an error line, or what no script says
+	last  time.Time    // sending of the last unanswered one; zero when there is none
+	left  *driver.Call // the only one, when its answer may still come
+	error bool         // something else came, perhaps instead of an answer: an error line, or what no script says
 }
 
 func (d doubt) exists() bool { return d.error || !d.last.IsZero() }
 
 // add takes one more outcome into account.
-func (d doubt) add(o outcome) doubt {
+func (d doubt) add(o driver.Result) doubt {
 	switch {
-	case o.unanswered():
-		return d.merge(doubt{last: o.sent, left: o.left})
-	case isReadOnly(o.err): // nothing was done
-	case o.answered && o.err != nil:
+	case o.Unanswered():
+		return d.merge(doubt{last: o.Sent, left: o.Abandoned})
+	case driver.IsReadOnly(o.Err): // nothing was done
+	case o.Answered && o.Err != nil:
 		return d.merge(doubt{error: true})
 	}
 	return d
 }
 
 // orUnread takes an answer into account that no script gives: whatever was executed, it was not this that has answered.
-func (d doubt) orUnread(o outcome) doubt {
-	reply := o.reply
+func (d doubt) orUnread(o driver.Result) doubt {
+	reply := o.Reply
 	if values, ok := reply.([]any); ok && len(values) > 0 {
 		reply = values[0]
 	}
-	if _, read := reply.(int64); o.err == nil && !read {
+	if _, read := reply.(int64); o.Err == nil && !read {
 		d.error = true
 	}
 	return d
@@ -49,7 +53,7 @@ func (d doubt) merge(other doubt) doubt {
 }
 
 // settled says that there is no doubt any more: the one request in doubt was answered late.
-func (d doubt) settled() bool { return d.left != nil && d.left.settled() }
+func (d doubt) settled() bool { return d.left != nil && d.left.Answered() }
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {

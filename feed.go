@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // feed is the subscription of a client: one connection and one goroutine for all its waits, started by the first
 // one. A message says which waits may take which lock; each poll of the client sends an empty one, as a sign of life.
 type feed struct {
 	queue   *queue
-	link    link
+	link    driver.Link
 	channel string
 
 	// Guarded by queue.mu.
@@ -43,7 +45,7 @@ func (f *feed) start() {
 func (f *feed) run() {
 	pause := firstFeedPause
 	for {
-		err := f.link.subscribe(f.channel, f.confirmed, f.message)
+		err := f.link.Subscribe(f.channel, f.confirmed, f.message)
 		if f.queue.client.life.Err() != nil {
 			return
 		}
@@ -138,7 +140,7 @@ func (f *feed) beat(sent time.Time, receivers int64) (news bool) {
 		f.asked = sent
 	}
 	if f.up && !f.mute && sent.Sub(f.asked) > maxSilence {
-		f.link.cut()
+		f.link.Cut()
 	}
 	return news
 }

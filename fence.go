@@ -2,6 +2,8 @@ package relock
 
 import (
 	"context"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // Fencing tokens. A script that takes a lock draws the token from a counter
@@ -18,6 +20,6 @@ import (
 // raise makes the counter of a lock no lower than a token that was drawn from
 // another one, for the same hold.
 func (c *Client) raise(ctx context.Context, s *lockSettings, redisKey string, fence int64) error {
-	o, _ := c.eval(ctx, ofLease(s.lease), scripted{script: fenceRaiseScript, key: redisKey + endOfCounter, args: []any{fence}})
-	return o.err
+	o, _ := c.eval(ctx, driver.ForLease(s.lease), scripted{script: fenceRaiseScript, key: redisKey + endOfCounter, args: []any{fence}})
+	return o.Err
 }

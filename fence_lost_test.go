@@ -28,7 +28,7 @@ func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 			require.NoError(t, b.conn.Send("FLUSHALL"))
 		}
 		r := fenced(try).bySHA()
-		require.NoError(t, b.conn.Send(r.cmd, r.args...))
+		require.NoError(t, b.conn.Send(r.Cmd, r.Args...))
 	}
 	replies, err := redis.Values(b.conn.Do(""))
 	require.NoError(t, err)

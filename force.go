@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 )
 
@@ -27,21 +28,21 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 		return wrap("force unlock", key, err)
 	}
 	s := scripted{script: forceScript, key: c.redisKey(key), args: []any{reason}}
-	o := runOnce(ctx, c.driver, limits{}, s, nil) // a second copy could end the hold of the next one
-	if o.err == nil && o.reply == int64(answerAlien) {
+	o := runOnce(ctx, c.driver, driver.Limits{}, s, nil) // a second copy could end the hold of the next one
+	if o.Err == nil && o.Reply == int64(answerAlien) {
 		s.script = rwForceScript
-		o = runOnce(ctx, c.driver, limits{}, s, nil)
+		o = runOnce(ctx, c.driver, driver.Limits{}, s, nil)
 	}
 	switch {
-	case o.unanswered():
-		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, ended(ctx, o.err)))
-	case o.err != nil:
-		return wrap("force unlock", key, ended(ctx, o.err))
-	case o.reply == int64(answerOther):
+	case o.Unanswered():
+		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, ended(ctx, o.Err)))
+	case o.Err != nil:
+		return wrap("force unlock", key, ended(ctx, o.Err))
+	case o.Reply == int64(answerOther):
 		return wrap("force unlock", key, ErrNotHeld)
-	case o.reply == int64(answerMore):
+	case o.Reply == int64(answerMore):
 		c.passOn(s)
-	case o.reply != int64(answerOurs):
+	case o.Reply != int64(answerOurs):
 		return wrap("force unlock", key, ErrKeyConflict)
 	}
 	c.logger.Warn("relock: lock forced open", "key", key, "reason", reason)
@@ -82,8 +83,8 @@ func (l *lease) askNotice() (scripted, bool) {
 }
 
 // readNotice returns why somebody has ended the hold by force; nil when nobody has, or it cannot be known.
-func (l *lease) readNotice(o outcome) error {
-	text, err := replyString(o.reply, o.err)
+func (l *lease) readNotice(o driver.Result) error {
+	text, err := driver.String(o.Reply, o.Err)
 	_, hold := l.stored()
 	named, reason, ok := strings.Cut(text, " ")
 	if err != nil || !ok || !slices.Contains(strings.Split(named, ","), hold) {
@@ -99,7 +100,7 @@ func (l *lease) notice() error {
 		return nil
 	}
 	limit := l.client.reasonLimit
-	o, _ := l.client.eval(context.Background(), limits{connect: limit, answer: limit, end: time.Now().Add(limit)}, ask)
+	o, _ := l.client.eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
 	return l.readNotice(o)
 }
 

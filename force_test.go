@@ -295,7 +295,7 @@ func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	c, err := NewClient(s.Network, s.Address, "", WithReleaseOnClose())
 	require.NoError(t, err)
 	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
-	c.config.commandTimeout = 200 * time.Millisecond // of Close; the call before it has more
+	c.config.CommandTimeout = 200 * time.Millisecond // of Close; the call before it has more
 	s.Pause(t)
 	defer s.Resume(t)
 	start := time.Now()
@@ -313,7 +313,7 @@ func TestReleaseOnCloseOfManyWithoutALogin(t *testing.T) {
 	for i := range 350 {
 		require.NoError(t, NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
 	}
-	c.config.commandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+	c.config.CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
 	proxy.On(faults.Any, faults.Every, faults.DropRequest)
 	start := time.Now()
 	require.NoError(t, c.Close())

@@ -1,5 +1,7 @@
 package relock
 
+import "github.com/relock-go/relock/internal/driver"
+
 // tokens are what a grant by Redis has for its holders: the token of the
 // present one, 0 without fencing, and how many after it are set aside.
 type tokens struct{ fence, aside int64 }
@@ -21,16 +23,16 @@ func readGrant(reply any) (code int64, t tokens) {
 	if code, ok := reply.(int64); ok {
 		return code, t
 	}
-	values, err := replyValues(reply, nil)
+	values, err := driver.Values(reply, nil)
 	if err != nil || len(values) == 0 {
 		return answerAlien, t
 	}
-	code, err = replyInt64(values[0], nil)
+	code, err = driver.Int64(values[0], nil)
 	if err != nil {
 		return answerAlien, t
 	}
 	if code == answerOurs && len(values) == 3 {
-		if _, err = replyScan(values[1:], &t.fence, &t.aside); err != nil {
+		if _, err = driver.Scan(values[1:], &t.fence, &t.aside); err != nil {
 			return answerAlien, tokens{}
 		}
 	}

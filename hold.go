@@ -244,16 +244,16 @@ func (h *level) renew(ctx context.Context, d time.Duration) error {
 	}
 	l := h.lease
 	o, _ := l.ask(ctx, h.settings, l.protocol.renew(d))
-	o.err = ended(ctx, o.err)
+	o.Err = ended(ctx, o.Err)
 	defer l.tellRenewal(o) // what follows from the answer comes first
 	switch {
-	case o.err != nil:
-		return o.err
-	case o.reply != int64(answerOurs):
+	case o.Err != nil:
+		return o.Err
+	case o.Reply != int64(answerOurs):
 		_ = l.refused()
 		return h.state() // the level may have ended before
 	}
-	if err := l.believe(o.sent, d); err != nil {
+	if err := l.believe(o.Sent, d); err != nil {
 		return err
 	}
 	return h.state() // it may have been unlocked meanwhile, and the lease passed on

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // State is what a lock is at the moment.
@@ -80,11 +82,11 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := c.ready(ctx, m.err()); err != nil {
 		return Info{}, wrap("inspect", key, err)
 	}
-	o, _ := c.eval(ctx, limits{}, scripted{script: inspectScript, key: c.redisKey(key)})
-	if o.err != nil {
-		return Info{}, wrap("inspect", key, ended(ctx, o.err))
+	o, _ := c.eval(ctx, driver.Limits{}, scripted{script: inspectScript, key: c.redisKey(key)})
+	if o.Err != nil {
+		return Info{}, wrap("inspect", key, ended(ctx, o.Err))
 	}
-	info, err := readInfo(key, o.reply)
+	info, err := readInfo(key, o.Reply)
 	if errors.Is(err, ErrKeyConflict) {
 		fence := info.Fence
 		info, err = c.inspectRW(ctx, key)
@@ -104,18 +106,18 @@ var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict
 // readInfo reads the answer of inspect.lua.
 func readInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
-	parts, err := replyValues(reply, nil)
+	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) != 7 {
 		return info, errUnreadable
 	}
 	var state, fence string
 	var left, now int64
 	var waits []string
-	rest, err := replyScan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
+	rest, err := driver.Scan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
 	if err != nil || len(rest) > 0 {
 		return info, errUnreadable
 	}
-	if waits, err = replyStrings(parts[6], nil); err != nil {
+	if waits, err = driver.Strings(parts[6], nil); err != nil {
 		return info, errUnreadable
 	}
 	info.Left = timeLeft(left)

@@ -4,31 +4,33 @@ import (
 	"context"
 	"strconv"
 	"strings"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // inspectRW asks what a read/write lock is.
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
-	o, _ := c.eval(ctx, limits{}, scripted{script: rwInspectScript, key: c.redisKey(key)})
-	if o.err != nil {
-		return Info{}, ended(ctx, o.err)
+	o, _ := c.eval(ctx, driver.Limits{}, scripted{script: rwInspectScript, key: c.redisKey(key)})
+	if o.Err != nil {
+		return Info{}, ended(ctx, o.Err)
 	}
-	return readRWInfo(key, o.reply)
+	return readRWInfo(key, o.Reply)
 }
 
 // readRWInfo reads the answer of rw_inspect.lua.
 func readRWInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
-	parts, err := replyValues(reply, nil)
+	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) != 8 {
 		return info, errUnreadable
 	}
 	var state, mode string
 	var now, left int64
 	var waits, entries []string
-	if _, err := replyScan(parts[:7], &state, &mode, &now, &left, &info.Waiting, &waits, &entries); err != nil {
+	if _, err := driver.Scan(parts[:7], &state, &mode, &now, &left, &info.Waiting, &waits, &entries); err != nil {
 		return info, errUnreadable
 	}
-	notes, err := replyValues(parts[7], nil)
+	notes, err := driver.Values(parts[7], nil)
 	if err != nil || len(notes) != len(entries) {
 		return info, errUnreadable
 	}
@@ -55,7 +57,7 @@ func (i *Info) readEntry(entry string, note any) {
 	i.State = StateHeld
 	client, _, _ := strings.Cut(hold, ":")
 	h := Holder{Client: client, Count: 1}
-	if text, err := replyString(note, nil); err == nil {
+	if text, err := driver.String(note, nil); err == nil {
 		h.readNote(text)
 	}
 	if kind == "w" {

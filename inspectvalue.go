@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // readString reads what a plain lock stores, or a reservation.
@@ -37,7 +39,7 @@ func (i *Info) readString(value string) error {
 
 // readHash reads what a reentrant lock stores.
 func (i *Info) readHash(content []any) error {
-	fields, err := replyStringMap(content, nil)
+	fields, err := driver.StringMap(content, nil)
 	if err != nil {
 		return errUnreadable
 	}

@@ -1,6 +1,10 @@
 package relock
 
-import "time"
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+)
 
 // task is something that a worker sends to the server, again and again until it is done.
 type task interface {
@@ -9,7 +13,7 @@ type task interface {
 	// limit is how long an answer may take before another connection has to be tried.
 	limit() time.Duration
 	// took says what came of it, and returns when to send again; false when the task is done.
-	took(o outcome) (again time.Time, ok bool)
+	took(o driver.Result) (again time.Time, ok bool)
 }
 
 // job is a task's place in a worker. Its fields belong to the worker.
@@ -25,8 +29,8 @@ type job struct {
 func newJob(t task) *job { return &job{task: t, index: -1} }
 
 // heard counts the answers in a row that did not come in time, and the connections.
-func (j *job) heard(o outcome) {
-	if late := o.unanswered() && !o.broke() || o.unconnected(); !late {
+func (j *job) heard(o driver.Result) {
+	if late := o.Unanswered() && !o.Broke() || o.Unconnected(); !late {
 		j.missed = 0
 		return
 	}

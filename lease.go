@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // protocol is how a kind of lock renews and releases what it holds in Redis.
@@ -31,7 +33,7 @@ type lease struct {
 	owner    *owner                   // of a reentrant lock; nil for a plain one
 	turn     turn                     // one change of the levels at a time; nil where there is only one
 	lease    time.Duration            // that was granted; for so long after its sending a late copy of the acquire is looked for
-	confirm  *confirmation            // by replicas, of each renewal; nil when none is needed
+	confirm  *driver.Ack              // by replicas, of each renewal; nil when none is needed
 	job      *job                     // in the watchdog
 	parts    *bundle                  // of a hold that is made of several; nil for any other
 	whole    *bundle                  // that it is one of; nil when it is of none

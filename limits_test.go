@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -189,11 +190,11 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	long, err := NewRedisLock("long", c, WithWatchdog(lease)).Acquire(t.Context())
 	require.NoError(t, err)
-	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(3*minLimit/2))
+	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(3*driver.MinLimit/2))
 	ctx, cancel := context.WithCancel(t.Context())
 	result := testkit.Async(t, func() error {
 		for ctx.Err() == nil {
-			if h, err := NewRedisLock("short", c, WithWatchdog(2*minLimit)).Acquire(ctx); err == nil {
+			if h, err := NewRedisLock("short", c, WithWatchdog(2*driver.MinLimit)).Acquire(ctx); err == nil {
 				<-h.Context().Done()
 				_ = h.Unlock(ctx) // lost
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"strings"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // List goes through the locks that are held, reserved or kept and whose names match a pattern as SCAN knows it (* is any
@@ -51,14 +53,14 @@ func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string,
 		return "", nil, err
 	}
 	match := verbatim.Replace(c.config.prefix) + "{" + pattern + "}"
-	o := c.driver.call(ctx, limits{}, request{cmd: "SCAN", args: []any{cursor, "MATCH", match, "COUNT", 256}})
-	if o.err != nil {
-		return "", nil, ended(ctx, o.err)
+	o := c.driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
+	if o.Err != nil {
+		return "", nil, ended(ctx, o.Err)
 	}
 	var keys []string
-	values, err := replyValues(o.reply, nil)
+	values, err := driver.Values(o.Reply, nil)
 	if err == nil {
-		_, err = replyScan(values, &next, &keys)
+		_, err = driver.Scan(values, &next, &keys)
 	}
 	for _, key := range keys {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(key, c.config.prefix+"{"), "}"))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // tried is what became of one try for all keys, by the number of the key.
@@ -80,16 +82,16 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	}
 	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
 	o, d := l.client.ask(ctx, &l.part, scripted{script: multiAcquireScript, together: keys, args: args})
-	if isCrossSlot(o.err) {
+	if driver.IsCrossSlot(o.Err) {
 		return true // before it did anything
 	}
 	for n := range l.keys {
-		t.sent[n], t.doubt[n] = o.sent, d
+		t.sent[n], t.doubt[n] = o.Sent, d
 	}
-	if t.err = o.err; o.err != nil {
+	if t.err = o.Err; o.Err != nil {
 		return false
 	}
-	code, detail, gave := readMulti(o.reply)
+	code, detail, gave := readMulti(o.Reply)
 	t.settled = !d.exists()
 	if gave == answerMore {
 		l.client.passOn(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)})
@@ -110,7 +112,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 // which key it says it, counted from 1; and what the hand-over of the key that
 // the call was handed has answered, 0 if there was none.
 func readMulti(reply any) (code, detail, gave int64) {
-	values, err := replyInt64s(reply, nil)
+	values, err := driver.Int64s(reply, nil)
 	if err != nil || len(values) == 0 {
 		return answerAlien, 0, 0
 	}
@@ -136,11 +138,11 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 		s, length = &l.place, keep
 	}
 	o, d := l.client.ask(ctx, s, scripted{script: s.drawing(acquireScript), key: l.redisKeyOf(n), args: []any{value, a.earlier(n), length.Milliseconds()}})
-	t.sent[n], t.doubt[n] = o.sent, d
-	if t.err = o.err; o.err != nil {
+	t.sent[n], t.doubt[n] = o.Sent, d
+	if t.err = o.Err; o.Err != nil {
 		return
 	}
-	code, drawn := readGrant(o.reply)
+	code, drawn := readGrant(o.Reply)
 	t.fence[n], t.err = drawn.fence, a.of(n, reasonOf(code))
 }
 

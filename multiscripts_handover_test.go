@@ -34,7 +34,7 @@ func (b *multiHandOver) acquire(earlier string) []int64 {
 		locks = []string{b.other, b.key}
 	}
 	r := multiAcquireScript.bySource(append([]string{b.key, b.queue(), b.beats()}, locks...), []any{plain1, longLease.Milliseconds(), b.own, earlier, 2, "", 0})
-	answer, err := redis.Int64s(b.conn.Do(r.cmd, r.args...))
+	answer, err := redis.Int64s(b.conn.Do(r.Cmd, r.Args...))
 	require.NoError(b, err)
 	return answer
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -42,7 +43,7 @@ func (b *multiScripts) do(command string, args ...any) any {
 
 func (b *multiScripts) try(keys []string, args ...any) (any, error) {
 	r := multiAcquireScript.bySource(keys, args)
-	return b.conn.Do(r.cmd, r.args...)
+	return b.conn.Do(r.Cmd, r.Args...)
 }
 
 // acquire returns what the script answers, of a call that keeps nothing.
@@ -224,7 +225,7 @@ func TestMultiScriptWithoutPermissionOrMemory(t *testing.T) {
 		_, err = b.try(b.keys, plain1, 60_000, 0, "", 2, "", 0)
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
-		require.True(t, isDenied(line), "%v", err)
+		require.True(t, driver.IsDenied(line), "%v", err)
 		require.Equal(t, []string{"", ""}, b.holds())
 	}
 	b := newMultiScripts(t, s, 2)

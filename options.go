@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of
@@ -31,7 +33,7 @@ const (
 
 // clientConfig is what the options of a client say.
 type clientConfig struct {
-	driverConfig
+	driver.Config
 
 	prefix         string
 	logger         *slog.Logger
@@ -45,12 +47,12 @@ type clientConfig struct {
 
 func newClientConfig(opts []ClientOption) *clientConfig {
 	c := &clientConfig{
-		driverConfig: driverConfig{
-			password:       new(string),
-			maxIdle:        defaultMaxIdle,
-			idleTimeout:    defaultIdleTimeout,
-			dialTimeout:    defaultDialTimeout,
-			commandTimeout: defaultCommandTimeout,
+		Config: driver.Config{
+			Password:       new(string),
+			MaxIdle:        defaultMaxIdle,
+			IdleTimeout:    defaultIdleTimeout,
+			DialTimeout:    defaultDialTimeout,
+			CommandTimeout: defaultCommandTimeout,
 		},
 		prefix: defaultKeyPrefix,
 		logger: slog.New(slog.DiscardHandler),
@@ -80,7 +82,7 @@ func ownPool(name string, set func(*clientConfig)) ClientOption {
 
 // WithMaxIdle sets how many idle connections the pool keeps. The default is 10.
 func WithMaxIdle(n int) ClientOption {
-	return ownPool("WithMaxIdle", func(c *clientConfig) { c.maxIdle = n })
+	return ownPool("WithMaxIdle", func(c *clientConfig) { c.MaxIdle = n })
 }
 
 // WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit. Not counted are
@@ -88,48 +90,48 @@ func WithMaxIdle(n int) ClientOption {
 // more than four of them are under way: at most five, one more for each setting of [WithReplicas], and one for
 // Close with [WithReleaseOnClose].
 func WithMaxActive(n int) ClientOption {
-	return ownPool("WithMaxActive", func(c *clientConfig) { c.maxActive = n })
+	return ownPool("WithMaxActive", func(c *clientConfig) { c.MaxActive = n })
 }
 
 // WithIdleTimeout sets after how long an idle connection is closed. Keep it below the server's own timeout.
 // It must be above 0. The default is 60s.
 func WithIdleTimeout(d time.Duration) ClientOption {
-	return ownPool("WithIdleTimeout", func(c *clientConfig) { c.idleTimeout = d })
+	return ownPool("WithIdleTimeout", func(c *clientConfig) { c.IdleTimeout = d })
 }
 
 // WithWaitMode makes a call that finds all connections in use wait for one, for at most the dial timeout. By
 // default it fails at once, with an error that [IsRetryableErr] knows. It matters together with
 // [WithMaxActive].
 func WithWaitMode() ClientOption {
-	return ownPool("WithWaitMode", func(c *clientConfig) { c.wait = true })
+	return ownPool("WithWaitMode", func(c *clientConfig) { c.Wait = true })
 }
 
 // WithUsername sets the ACL user to log in as, with the password given to [NewClient], which must not be empty then.
 // The default is the server's default user.
 func WithUsername(name string) ClientOption {
-	return ownPool("WithUsername", func(c *clientConfig) { c.username = name })
+	return ownPool("WithUsername", func(c *clientConfig) { c.Username = name })
 }
 
 // WithDatabase sets the number of the database. The default is 0.
 func WithDatabase(n int) ClientOption {
-	return ownPool("WithDatabase", func(c *clientConfig) { c.database = n })
+	return ownPool("WithDatabase", func(c *clientConfig) { c.Database = n })
 }
 
 // WithTLS encrypts connections. A nil config means TLS 1.2 or newer with the system's certificates; where the
 // config has no server name, the host of the address is taken. By default connections are not encrypted.
 func WithTLS(config *tls.Config) ClientOption {
-	return ownPool("WithTLS", func(c *clientConfig) { c.tls, c.useTLS = config, true })
+	return ownPool("WithTLS", func(c *clientConfig) { c.TLS, c.UseTLS = config, true })
 }
 
 // WithDialTimeout limits connecting, TLS and log-in included. It must be above 0. The default is 5s.
 func WithDialTimeout(d time.Duration) ClientOption {
-	return ownPool("WithDialTimeout", func(c *clientConfig) { c.dialTimeout = d })
+	return ownPool("WithDialTimeout", func(c *clientConfig) { c.DialTimeout = d })
 }
 
 // WithCommandTimeout limits the wait for an answer of the server. It must be above 0. The default is 3s. The
 // commands of a lock have at most a third of its lease.
 func WithCommandTimeout(d time.Duration) ClientOption {
-	return clientOption(func(c *clientConfig) { c.commandTimeout = d })
+	return clientOption(func(c *clientConfig) { c.CommandTimeout = d })
 }
 
 // WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It has
@@ -181,7 +183,7 @@ func (c *clientConfig) check(m *mistakes) {
 	for _, i := range c.missing {
 		m.check(false, "opts[%d]: ClientOption is nil", i)
 	}
-	m.check(c.commandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.commandTimeout)
+	m.check(c.CommandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.CommandTimeout)
 	m.check(!strings.ContainsAny(c.prefix, "{}"), "WithKeyPrefix: %q has a brace", c.prefix)
 	m.check(c.logger != nil, "WithLogger: is nil")
 	m.check(len(c.prefix) <= maxKey, "WithKeyPrefix: longer than %d bytes", maxKey)
@@ -190,12 +192,12 @@ func (c *clientConfig) check(m *mistakes) {
 
 // checkConnection reports the mistakes in what only a pool of our own needs.
 func (c *clientConfig) checkConnection(m *mistakes) {
-	m.check(c.maxIdle >= 0, "WithMaxIdle: %d is negative", c.maxIdle)
-	m.check(c.maxActive >= 0, "WithMaxActive: %d is negative", c.maxActive)
-	m.check(c.idleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.idleTimeout)
-	m.check(c.dialTimeout > 0, "WithDialTimeout: %v is not above 0", c.dialTimeout)
-	m.check(c.database >= 0, "WithDatabase: %d is negative", c.database)
-	m.check(c.username == "" || *c.password != "", "WithUsername: needs a password")
+	m.check(c.MaxIdle >= 0, "WithMaxIdle: %d is negative", c.MaxIdle)
+	m.check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
+	m.check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
+	m.check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
+	m.check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
+	m.check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
 }
 
 func checkAddress(m *mistakes, network, address string) {

@@ -49,16 +49,16 @@ func settingsOf(t testing.TB, c *Client, opts ...LockOption) lockSettings {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	c := unconnected(t)
-	require.Equal(t, 10, c.config.maxIdle)
-	require.Equal(t, 0, c.config.maxActive)
-	require.False(t, c.config.wait)
-	require.Equal(t, 60*time.Second, c.config.idleTimeout)
-	require.Equal(t, 5*time.Second, c.config.dialTimeout)
-	require.Equal(t, 3*time.Second, c.config.commandTimeout)
+	require.Equal(t, 10, c.config.MaxIdle)
+	require.Equal(t, 0, c.config.MaxActive)
+	require.False(t, c.config.Wait)
+	require.Equal(t, 60*time.Second, c.config.IdleTimeout)
+	require.Equal(t, 5*time.Second, c.config.DialTimeout)
+	require.Equal(t, 3*time.Second, c.config.CommandTimeout)
 	require.Equal(t, "relock:", c.config.prefix)
-	require.Empty(t, c.config.username)
-	require.Equal(t, 0, c.config.database)
-	require.False(t, c.config.useTLS)
+	require.Empty(t, c.config.Username)
+	require.Equal(t, 0, c.config.Database)
+	require.False(t, c.config.UseTLS)
 	require.False(t, c.logger.Enabled(t.Context(), slog.LevelError))
 	pool := poolOf(c)
 	require.Equal(t, 10, pool.MaxIdle)
@@ -78,12 +78,12 @@ func TestDocumentedDefaults(t *testing.T) {
 	c := newClientConfig(nil)
 	s := settle(lockConfig{}, nil, redOptions, &mistakes{})
 	want := map[string]string{
-		"WithMaxIdle":        fmt.Sprint(c.maxIdle),
-		"WithMaxActive":      fmt.Sprint(c.maxActive),
-		"WithIdleTimeout":    seconds(c.idleTimeout),
-		"WithDialTimeout":    seconds(c.dialTimeout),
-		"WithCommandTimeout": seconds(c.commandTimeout),
-		"WithDatabase":       fmt.Sprint(c.database),
+		"WithMaxIdle":        fmt.Sprint(c.MaxIdle),
+		"WithMaxActive":      fmt.Sprint(c.MaxActive),
+		"WithIdleTimeout":    seconds(c.IdleTimeout),
+		"WithDialTimeout":    seconds(c.DialTimeout),
+		"WithCommandTimeout": seconds(c.CommandTimeout),
+		"WithDatabase":       fmt.Sprint(c.Database),
 		"WithKeyPrefix":      fmt.Sprintf("%q", c.prefix),
 		"WithPollInterval":   s.poll.String(),
 		"WithWatchdog":       seconds(s.lease),

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -117,24 +118,24 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	}
 	value := a.client.identity.value(id, a.settings)
 	a.client.vigil.look(time.Now())
-	o := a.client.driver.send(ctx, ofLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
-	if o.sent.IsZero() {
-		return nil, false, o.err
+	o := a.client.driver.Send(ctx, driver.ForLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
+	if o.Sent.IsZero() {
+		return nil, false, o.Err
 	}
 	a.first, a.earlier = value, id
 	if d := (doubt{}).add(o); d.exists() {
 		a.client.retrier.retry(a.cleanup(value, d))
 	}
 	switch {
-	case o.err != nil:
-		return nil, o.broke() && ctx.Err() == nil, o.err
-	case o.reply == nil:
+	case o.Err != nil:
+		return nil, o.Broke() && ctx.Err() == nil, o.Err
+	case o.Reply == nil:
 		return nil, true, nil
-	case o.reply != "OK":
+	case o.Reply != "OK":
 		a.client.retrier.retry(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
-	h, err = a.grant(value, o.sent, tokens{}, doubt{})
+	h, err = a.grant(value, o.Sent, tokens{}, doubt{})
 	return h, false, err
 }
 
@@ -149,12 +150,12 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 	}
 	o, d := a.client.ask(ctx, a.settings, scripted{script: a.settings.drawing(acquireScript), key: a.redisKey, args: []any{a.value, a.first, a.settings.asked().Milliseconds()}})
 	a.doubt = a.doubt.merge(d)
-	if o.err != nil {
-		return nil, o.err
+	if o.Err != nil {
+		return nil, o.Err
 	}
-	switch code, t := readGrant(o.reply); code {
+	switch code, t := readGrant(o.Reply); code {
 	case answerOurs:
-		return a.grant(a.value, o.sent, t, a.doubt)
+		return a.grant(a.value, o.Sent, t, a.doubt)
 	case answerOther:
 		return nil, ErrLockAcquiredByOthers
 	}

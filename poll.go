@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // poll is a line's task for the poller: while somebody waits, the client shows once a period that it lives, asks what
@@ -47,23 +49,23 @@ func (p *poll) next(time.Time) (scripted, bool) {
 
 func (p *poll) limit() time.Duration { return cleanLimit }
 
-func (p *poll) took(o outcome) (time.Time, bool) {
+func (p *poll) took(o driver.Result) (time.Time, bool) {
 	l := p.line
-	interval := l.note(o.err)
-	if o.err != nil {
+	interval := l.note(o.Err)
+	if o.Err != nil {
 		p.pause = max(interval, min(2*p.pause, maxPause))
 		switch {
-		case !IsRetryableErr(o.err):
+		case !IsRetryableErr(o.Err):
 			l.wakeAll() // to see for themselves
-		case o.sent.IsZero() || o.unanswered():
+		case o.Sent.IsZero() || o.Unanswered():
 			l.wakeFirst() // calls have more time, to connect and for an answer, and the pool
 		}
 		return time.Now().Add(p.pause + rand.N(p.pause/5+1)), true
 	}
 	p.pause = 0
 	p.forget()
-	a := readPoll(o.reply)
-	l.queue.feed.pulse(o.sent, a.heard)
+	a := readPoll(o.Reply)
+	l.queue.feed.pulse(o.Sent, a.heard)
 	for _, name := range a.names {
 		l.queue.hear(name, l.redisKey)
 	}
@@ -109,7 +111,7 @@ func (l *line) note(err error) time.Duration {
 
 // tell notes what a request of the first seat has met, for those behind it.
 func (l *line) tell(err error) {
-	if errors.Is(err, errLeft) || errors.Is(err, ErrLockLost) { // of its own owner
+	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, ErrLockLost) { // of its own owner
 		return
 	}
 	l.queue.mu.Lock()
@@ -163,14 +165,14 @@ type polled struct {
 }
 
 func readPoll(reply any) polled {
-	values, err := replyValues(reply, nil)
+	values, err := driver.Values(reply, nil)
 	if err != nil || len(values) < 4 {
 		return polled{left: -1}
 	}
-	code, err1 := replyInt64(values[0], nil)
-	names, err2 := replyStrings(append(values[1:2:2], values[4:]...), nil)
-	left, err3 := replyInt64(values[2], nil)
-	heard, err4 := replyInt64(values[3], nil)
+	code, err1 := driver.Int64(values[0], nil)
+	names, err2 := driver.Strings(append(values[1:2:2], values[4:]...), nil)
+	left, err3 := driver.Int64(values[2], nil)
+	heard, err4 := driver.Int64(values[3], nil)
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return polled{left: -1}
 	}

@@ -27,13 +27,13 @@ type queue struct {
 func newQueue(c *Client) *queue {
 	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*redWaiter{}, underway: map[*transfer]struct{}{}}
 	q.poller = newWorker(c.driver, c.tasks, c.life.Done())
-	q.feed = &feed{queue: q, link: c.driver.link(), channel: c.config.prefix + c.identity.id}
+	q.feed = &feed{queue: q, link: c.driver.Link(), channel: c.config.prefix + c.identity.id}
 	return q
 }
 
 func (q *queue) close() {
-	q.poller.link.close()
-	q.feed.link.close()
+	q.poller.link.Close()
+	q.feed.link.Close()
 }
 
 // draw returns the id of the hold that a new wait of the call takes.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -217,8 +218,8 @@ func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
 	w := c.newWait(ctx, &l.settings, true)
 	w.queued = place
 	w.note(ErrLockAcquiredByOthers)
-	place.line.note(errTimeout)
-	_, err := w.acquire(func(context.Context) (*level, error) { return nil, errLeft })
+	place.line.note(driver.ErrTimeout)
+	_, err := w.acquire(func(context.Context) (*level, error) { return nil, driver.ErrAbandoned })
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, errTimeout)
+	require.ErrorIs(t, err, driver.ErrTimeout)
 }

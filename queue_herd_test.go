@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -105,7 +106,7 @@ func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		const waiters = 300
 		q := newQueueBench(t, m, 1, WithMaxIdle(2*maxSending))
-		q.clients[0].driver.(*poolDriver).apart = waiters // else they share one
+		q.clients[0].driver.(*driver.Pool).Apart = waiters // else they share one
 		q.server.Do(t, "SET", q.key, "relock/1|"+map[bool]string{true: "f", false: "p"}[m.fair]+"|somebody", "PX", 600000)
 		if m.kind == "ReentrantLock" {
 			q.server.Do(t, "DEL", q.key)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -18,7 +19,7 @@ func TestWaiterWhoseClientConnectsSlowly(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(minConnect+200*time.Millisecond))
+	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+200*time.Millisecond))
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithDatabase(1))
 	holder := sibling(t, s, c, WithDatabase(1))
 	h, err := NewRedisLock("k", holder).Acquire(t.Context())
@@ -37,7 +38,7 @@ func TestCleanerConnectsSlowly(t *testing.T) {
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithDatabase(1))
 	lock := NewRedisLock("k", c)
 	require.NoError(t, lock.Lock(t.Context()))
-	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(minConnect+700*time.Millisecond))
+	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+700*time.Millisecond))
 	proxy.On(faults.Script(releaseScript.sha), 1, faults.CutBefore)
 	start := time.Now()
 	require.ErrorIs(t, lock.Unlock(t.Context()), ErrUnconfirmed)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // queued is the place of one call in the queue, and its requests there, one at a time. Its wait is drawn anew for
@@ -69,38 +71,38 @@ func (w *queued) serve(body func(string) (string, string)) {
 func (w *queued) attempt(ctx context.Context) (time.Time, error) {
 	for {
 		o := w.send(ctx)
-		if o.err != nil {
-			return o.sent, o.err
+		if o.Err != nil {
+			return o.Sent, o.Err
 		}
-		switch code := w.read(o.reply); code {
+		switch code := w.read(o.Reply); code {
 		case answerOurs:
 			w.line.queue.remove(w)
-			return o.sent, nil
+			return o.Sent, nil
 		case answerUnqueued:
 			w.known = false
 		case answerMore:
 			w.line.queue.client.passOn(scripted{script: w.scripts().cancel, key: w.line.redisKey})
-			return o.sent, ErrLockAcquiredByOthers
+			return o.Sent, ErrLockAcquiredByOthers
 		case answerOther:
-			return o.sent, ErrLockAcquiredByOthers
+			return o.Sent, ErrLockAcquiredByOthers
 		case answerFull:
-			return o.sent, ErrQueueFull
+			return o.Sent, ErrQueueFull
 		default:
 			w.known = false // nobody can use the place as it is
-			return o.sent, ErrKeyConflict
+			return o.Sent, ErrKeyConflict
 		}
 	}
 }
 
 // send sends the next request, unless the context ends before it is the call's turn.
-func (w *queued) send(ctx context.Context) outcome {
+func (w *queued) send(ctx context.Context) driver.Result {
 	c, q := w.line.queue.client, w.line.queue
 	if c.life.Err() != nil { // Close may have taken the wait out of the queue
-		return outcome{err: errLeft}
+		return driver.Result{Err: driver.ErrAbandoned}
 	}
 	gated := w.inCrowd()
 	if gated && !w.enterGate(ctx) {
-		return outcome{err: errLeft}
+		return driver.Result{Err: driver.ErrAbandoned}
 	}
 	w.draw()
 	q.mu.Lock()
@@ -112,8 +114,8 @@ func (w *queued) send(ctx context.Context) outcome {
 	if gated {
 		<-w.line.gate
 	}
-	w.doubt, w.sent = w.doubt.merge(d), w.sent || !o.sent.IsZero() || d.exists() // the second attempt may find no server
-	w.known = w.known && o.err == nil
+	w.doubt, w.sent = w.doubt.merge(d), w.sent || !o.Sent.IsZero() || d.exists() // the second attempt may find no server
+	w.known = w.known && o.Err == nil
 	q.mu.Lock()
 	w.sending = false
 	q.mu.Unlock()
@@ -171,11 +173,11 @@ func (w *queued) request() scripted {
 func (w *queued) read(reply any) int64 {
 	code, t := readGrant(reply)
 	w.tokens = t
-	values, _ := replyValues(reply, nil)
+	values, _ := driver.Values(reply, nil)
 	if len(values) == 4 && (code == answerOther || code == answerMore) {
-		ticket, err1 := replyString(values[1], nil)
-		left, err2 := replyInt64(values[2], nil)
-		others, err3 := replyInt64(values[3], nil)
+		ticket, err1 := driver.String(values[1], nil)
+		left, err2 := driver.Int64(values[2], nil)
+		others, err3 := driver.Int64(values[3], nil)
 		if errors.Join(err1, err2, err3) == nil {
 			w.known = true
 			w.line.queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)

@@ -41,7 +41,7 @@ func (b *queueScripts) send(s scripted) (any, error) {
 	}
 	s.key = b.key
 	r := s.bySource()
-	reply, err := conn.Do(r.cmd, r.args...)
+	reply, err := conn.Do(r.Cmd, r.Args...)
 	for _, key := range []string{b.key, b.queue(), b.beats()} {
 		require.NotEqual(b, int64(-1), b.do("PTTL", key), "%s would stay for ever", key)
 	}

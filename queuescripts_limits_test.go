@@ -24,7 +24,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 		b.line(time.Minute, staleWaits(2)...)
 		r := holder.release()
 		r.key = b.key
-		args := r.bySource().args
+		args := r.bySource().Args
 		// Both at once, so that a busy machine is not between them.
 		b.do("MULTI")
 		b.do("EVAL", "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], t[1] * 1000000 + t[2] - ARGV[1], ARGV[2])",

@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -64,7 +65,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 			b.show(map[string]shownBeat{"c1": {0, 0}})
 			b.line(time.Minute, w)
 			alone := holder.release().script.bySource([]string{b.key}, holder.release().args)
-			require.Equal(t, int64(1), b.do(alone.cmd, alone.args...))
+			require.Equal(t, int64(1), b.do(alone.Cmd, alone.Args...))
 			require.Empty(t, b.lock())
 			require.Equal(t, []string{string(w)}, b.waits())
 		}
@@ -103,7 +104,7 @@ func TestQueueScriptsErrors(t *testing.T) {
 				_, err := b.send(script)
 				var line redis.Error
 				require.ErrorAs(t, err, &line)
-				require.True(t, isDenied(line), line)
+				require.True(t, driver.IsDenied(line), line)
 				require.Equal(t, before, b.all())
 			})
 		}
@@ -137,7 +138,7 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 					_, err := b.send(script)
 					var line redis.Error
 					require.ErrorAs(t, err, &line)
-					require.True(t, isDenied(line), line)
+					require.True(t, driver.IsDenied(line), line)
 					require.Equal(t, tt.lock, b.lock())
 				})
 			}
@@ -157,7 +158,7 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 				_, err := b.send(script)
 				var refusal redis.Error
 				require.ErrorAs(t, err, &refusal)
-				require.True(t, isDenied(refusal), refusal)
+				require.True(t, driver.IsDenied(refusal), refusal)
 				require.Equal(t, before, b.all())
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -100,7 +101,7 @@ func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 		_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}})
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
-		require.True(t, isDenied(line), "%v", err)
+		require.True(t, driver.IsDenied(line), "%v", err)
 		require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key))
 	}
 	b := newScriptBench(t, s)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // A call that waits for a RedLock has a wait in the list of each node that has answered that others hold the lock there.
@@ -74,15 +76,15 @@ func (s *redWaits) name(node int) string {
 }
 
 // note takes in what became of a request that lists the wait. One that is answered after the call has ended is undone.
-func (s *redWaits) note(node int, o outcome, d doubt) {
-	if o.sent.IsZero() && !d.exists() {
+func (s *redWaits) note(node int, o driver.Result, d doubt) {
+	if o.Sent.IsZero() && !d.exists() {
 		return
 	}
-	code, _ := readGrant(o.reply)
+	code, _ := readGrant(o.Reply)
 	s.mu.Lock()
 	place := &s.all[node]
-	place.refused = areKeysRefused(o.err)
-	place.listed = !place.refused && (o.err != nil || code == answerOther)
+	place.refused = driver.AreKeysRefused(o.Err)
+	place.listed = !place.refused && (o.Err != nil || code == answerOther)
 	leave := s.over && place.listed
 	s.mu.Unlock()
 	if leave {

@@ -200,7 +200,7 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 	require.Empty(t, b.lock())
 	b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
 	alone := redlockReleaseScript.bySource([]string{b.key}, []any{holder, 0, ""})
-	require.Equal(t, int64(1), b.do(alone.cmd, alone.args...), "only the lock may be named")
+	require.Equal(t, int64(1), b.do(alone.Cmd, alone.Args...), "only the lock may be named")
 	require.Empty(t, b.lock())
 }
 

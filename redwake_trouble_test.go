@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -139,6 +140,6 @@ func TestRedLockSubscriptionMakesCallsLook(t *testing.T) {
 	}
 	c.queue.feed.confirmed()
 	looks("it came")
-	c.queue.feed.lost(errTimeout)
+	c.queue.feed.lost(driver.ErrTimeout)
 	looks("it went")
 }

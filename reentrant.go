@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -174,7 +175,7 @@ type reentrantAttempt struct {
 // try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
 func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 	if !a.owner.turn.takeUntil(ctx) {
-		return nil, errLeft
+		return nil, driver.ErrAbandoned
 	}
 	defer a.owner.turn.give()
 	if l := a.owner.lease; l != nil {
@@ -189,7 +190,7 @@ func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 // deeper goes one level deeper when the owner has the lock. Neither a hold nor an error: it has not.
 func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
 	if !a.owner.turn.takeUntil(ctx) {
-		return nil, errLeft
+		return nil, driver.ErrAbandoned
 	}
 	defer a.owner.turn.give()
 	if a.owner.lease == nil {
@@ -230,10 +231,10 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	}
 	o, d := c.ask(ctx, s, a.protocol.acquire(s, c.identity.info(s.label)))
 	a.doubt = a.doubt.merge(d)
-	if o.err != nil {
-		return nil, o.err
+	if o.Err != nil {
+		return nil, o.Err
 	}
-	code, t := readGrant(o.reply)
+	code, t := readGrant(o.Reply)
 	switch code {
 	case answerOurs:
 	case answerOther:
@@ -241,10 +242,10 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	default:
 		return nil, ErrKeyConflict
 	}
-	l := newLease(c, a.lock.key, a.protocol, o.sent, s, a.doubt)
+	l := newLease(c, a.lock.key, a.protocol, o.Sent, s, a.doubt)
 	l.tokens = t
 	a.protocol.hold, a.doubt = "", doubt{} // the lease cleans up after itself
-	return a.wait.beginFor(a.owner, l, o.sent)
+	return a.wait.beginFor(a.owner, l, o.Sent)
 }
 
 // reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the
@@ -260,18 +261,18 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	}
 	o, d := l.ask(ctx, s, deeper)
 	switch {
-	case o.err != nil:
+	case o.Err != nil:
 		if d.exists() {
 			c.retrier.retry(l.cleanup(doubt{}))
 		}
-		return nil, o.err
-	case o.reply != int64(answerOurs):
+		return nil, o.Err
+	case o.Reply != int64(answerOurs):
 		return nil, l.refused()
 	}
-	if err := l.believe(o.sent, s.lease); err != nil {
+	if err := l.believe(o.Sent, s.lease); err != nil {
 		return nil, lostLevel(err)
 	}
-	return l.push(a.wait.caller, o.sent, s)
+	return l.push(a.wait.caller, o.Sent, s)
 }
 
 // deeper is the request for one level more of a reentrant lock. It fails when the hold has ended meanwhile.
@@ -293,7 +294,7 @@ func (l *lease) allows(s *lockSettings) error {
 	}
 	had := 0
 	if l.confirm != nil {
-		had = l.confirm.replicas
+		had = l.confirm.Replicas
 	}
 	switch {
 	case s.fair != l.fair:

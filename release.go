@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 )
 
@@ -14,14 +15,14 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 		return l.parts.giveBack(start)
 	}
 	c := l.client
-	limit := min(c.config.commandTimeout, l.lease/3)
+	limit := min(c.config.CommandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
 	release := l.release(levels, l.seq, l.keep)
 	l.mu.Unlock()
-	o, d := c.eval(context.Background(), limits{connect: limit / 2, answer: limit / 2, end: start.Add(limit * 3 / 4)}, release(start))
-	if o.answered && o.err == nil {
-		if o.reply == int64(answerMore) {
+	o, d := c.eval(context.Background(), driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
+	if o.Answered && o.Err == nil {
+		if o.Reply == int64(answerMore) {
 			c.passOn(release(start))
 		}
 		if levels == 0 && !l.doubt.last.IsZero() {
@@ -38,14 +39,14 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 	defer budget.Stop()
 	select {
 	case <-job.answered:
-		if job.answer.err == nil {
+		if job.answer.Err == nil {
 			return l.judge(job.answer, levels, !d.exists() && job.first)
 		}
-		return errs.Both(ErrUnconfirmed, job.answer.err)
+		return errs.Both(ErrUnconfirmed, job.answer.Err)
 	case <-budget.C:
 	case <-c.life.Done():
 	}
-	return errs.Both(ErrUnconfirmed, o.err)
+	return errs.Both(ErrUnconfirmed, o.Err)
 }
 
 // releaseJob is the release in the background. The last one also cleans up after the acquire.
@@ -66,14 +67,14 @@ func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanu
 // judge reads the answer to a release. The last release may find nothing because an earlier copy of it has
 // done the work; that is success while the lease cannot have ended by itself. Any other that finds nothing
 // has lost the hold.
-func (l *lease) judge(o outcome, levels int, first bool) error {
-	if isOurs(o.reply) {
+func (l *lease) judge(o driver.Result, levels int, first bool) error {
+	if isOurs(o.Reply) {
 		return nil
 	}
 	l.mu.Lock()
 	inTime := time.Until(l.until) > 0
 	l.mu.Unlock()
-	nothing := o.reply == int64(answerOther) || o.reply == int64(answerAlien) // what is reserved for the next one is of another type
+	nothing := o.Reply == int64(answerOther) || o.Reply == int64(answerAlien) // what is reserved for the next one is of another type
 	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}

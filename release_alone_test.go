@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -76,7 +77,7 @@ func TestNeedsAlone(t *testing.T) {
 		"ERR ACL failure in script: No permissions to access a key script: 1b2c, on @user_script:3.":                 false,
 		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": false,
 	} {
-		require.Equal(t, needs, areKeysRefused(explain(redis.Error(line))), line)
+		require.Equal(t, needs, driver.AreKeysRefused(driver.Explain(redis.Error(line))), line)
 	}
-	require.False(t, areKeysRefused(io.EOF))
+	require.False(t, driver.AreKeysRefused(io.EOF))
 }

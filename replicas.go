@@ -5,40 +5,42 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // confirmation is nil for a lock that needs none.
-func (s *lockSettings) confirmation() *confirmation {
+func (s *lockSettings) confirmation() *driver.Ack {
 	if s.replicas == 0 {
 		return nil
 	}
-	return &confirmation{replicas: s.replicas, timeout: s.replicaTimeout}
+	return &driver.Ack{Replicas: s.replicas, Timeout: s.replicaTimeout}
 }
 
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
-func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
+func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (driver.Result, doubt) {
 	c.vigil.look(time.Now())
-	return runScript(ctx, c.driver, ofLease(settings.lease), s, settings.confirmation())
+	return runScript(ctx, c.driver, driver.ForLease(settings.lease), s, settings.confirmation())
 }
 
 // ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
 // belief moves for all levels.
-func (l *lease) ask(ctx context.Context, settings *lockSettings, s scripted) (outcome, doubt) {
-	return runScript(ctx, l.client.driver, ofLease(settings.lease), s, l.confirm)
+func (l *lease) ask(ctx context.Context, settings *lockSettings, s scripted) (driver.Result, doubt) {
+	return runScript(ctx, l.client.driver, driver.ForLease(settings.lease), s, l.confirm)
 }
 
 // confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
-func confirmed(c *confirmation, outcomes []outcome) {
+func confirmed(c *driver.Ack, outcomes []driver.Result) {
 	if c == nil {
 		return
 	}
 	for i := range outcomes {
 		switch o := &outcomes[i]; {
-		case !isOurs(o.reply):
-		case o.unacked != nil:
-			o.err = o.unacked
-		case o.acks < int64(c.replicas):
-			o.err = tooFewReplicas(o.acks)
+		case !isOurs(o.Reply):
+		case o.Unacked != nil:
+			o.Err = o.Unacked
+		case o.Acks < int64(c.Replicas):
+			o.Err = driver.TooFewReplicas(o.Acks)
 		}
 	}
 }
@@ -53,7 +55,7 @@ func (l *lease) renewer() *worker {
 
 // replicator renews leases that wait for the same number of replicas as long. It waits too, and so others have another one:
 // replicas that do not come would make it late.
-func (c *Client) replicator(k confirmation) *worker {
+func (c *Client) replicator(k driver.Ack) *worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.replicators[k]

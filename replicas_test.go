@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -226,9 +227,9 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		before := written()
 		l := h.(*level).lease
-		o, _ := c.eval(t.Context(), limits{}, l.protocol.renew(time.Minute))
-		require.NoError(t, o.err)
-		require.Equal(t, int64(answerOurs), o.reply)
+		o, _ := c.eval(t.Context(), driver.Limits{}, l.protocol.renew(time.Minute))
+		require.NoError(t, o.Err)
+		require.Equal(t, int64(answerOurs), o.Reply)
 		require.Greater(t, written(), before, name)
 		require.Greater(t, pttl(t, s, c, name), 59*time.Minute)
 		require.NoError(t, h.Unlock(t.Context()))

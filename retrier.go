@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // retrier sends releases again until they are certain, on a worker of its own.
@@ -40,7 +42,7 @@ func (r *retrier) unconfirmed() (keys []string) {
 }
 
 // sendLast sends what is left over a link once more, when the worker has ended.
-func (r *retrier) sendLast(end time.Time, l link) {
+func (r *retrier) sendLast(end time.Time, l driver.Link) {
 	jobs := r.pending()
 	releases := make([]scripted, len(jobs))
 	for i, t := range jobs {
@@ -52,14 +54,14 @@ func (r *retrier) sendLast(end time.Time, l link) {
 }
 
 // sendUntil runs scripts over a link, in batches, as many as it comes to.
-func sendUntil(end time.Time, link link, all []scripted) (outcomes []outcome) {
+func sendUntil(end time.Time, link driver.Link, all []scripted) (outcomes []driver.Result) {
 	for batch := range slices.Chunk(all, maxBatch) {
 		left := time.Until(end)
 		if left <= 0 {
-			outcomes = append(outcomes, slices.Repeat([]outcome{{err: errTimeout}}, len(batch))...)
+			outcomes = append(outcomes, slices.Repeat([]driver.Result{{Err: driver.ErrTimeout}}, len(batch))...)
 			continue
 		}
-		outcomes = append(outcomes, exchange(link, batchLimit{own: left, borrowed: left}, batch, nil)...)
+		outcomes = append(outcomes, exchange(link, driver.BatchLimit{Own: left, Borrowed: left}, batch, nil)...)
 	}
 	return outcomes
 }

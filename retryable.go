@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // IsRetryableErr reports whether the same call may succeed later without any
@@ -25,7 +27,7 @@ func IsRetryableErr(err error) bool {
 	if err == nil || hasContextEnd(err) || isAny(err, permanent) {
 		return false
 	}
-	return isAny(err, passing) || isTransient(err)
+	return isAny(err, passing) || driver.IsTransient(err)
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -53,7 +54,7 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 		r.start(node)
 	}
 	err = r.count(ctx)
-	r.hold.tells.Store(err == nil || errors.Is(err, errLeft))
+	r.hold.tells.Store(err == nil || errors.Is(err, driver.ErrAbandoned))
 	if err == nil && l.part.fencing {
 		err = r.raise(ctx)
 	}
@@ -88,7 +89,7 @@ func (r *round) count(ctx context.Context) error {
 		case <-patience.C:
 			r.giveUp()
 		case <-ctx.Done():
-			return errLeft
+			return driver.ErrAbandoned
 		}
 	}
 }
@@ -162,7 +163,7 @@ func (r *round) raise(ctx context.Context) error {
 	case known >= l.need:
 		return nil
 	case r.call.caller.Err() != nil:
-		return errLeft
+		return driver.ErrAbandoned
 	}
 	return r.tooFew()
 }
@@ -176,8 +177,8 @@ func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan
 	}
 	started := c.tasks.Start(func() {
 		err := c.raise(ctx, &l.part, c.redisKey(l.key), token)
-		if errors.Is(err, errLeft) {
-			err = errTimeout
+		if errors.Is(err, driver.ErrAbandoned) {
+			err = driver.ErrTimeout
 		}
 		raised <- vote{node: node, err: err}
 	})
@@ -191,7 +192,7 @@ func (r *round) giveUp() {
 	for node, answered := range r.answered {
 		if !answered {
 			r.answered[node] = true // though it has not: it is counted once
-			r.failed = append(r.failed, vote{node: node, err: errTimeout})
+			r.failed = append(r.failed, vote{node: node, err: driver.ErrTimeout})
 		}
 	}
 	r.left = 0

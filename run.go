@@ -1,14 +1,18 @@
 package relock
 
-import "context"
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/driver"
+)
 
 // runScript sends a script within the limits, and waits for replicas if confirm
 // asks for them. It sends the script once more if the connection broke under
 // it. It returns the last result, and what is indeterminate of both.
-func runScript(ctx context.Context, d driver, limit limits, s scripted, confirm *confirmation) (outcome, doubt) {
+func runScript(ctx context.Context, d driver.Driver, limit driver.Limits, s scripted, confirm *driver.Ack) (driver.Result, doubt) {
 	o := runOnce(ctx, d, limit, s, confirm)
 	left := doubt{}.add(o)
-	if o.broke() && ctx.Err() == nil {
+	if o.Broke() && ctx.Err() == nil {
 		o = runOnce(ctx, d, limit, s, confirm)
 		left = left.add(o)
 	}
@@ -17,40 +21,40 @@ func runScript(ctx context.Context, d driver, limit limits, s scripted, confirm 
 
 // runOnce sends a script once. A refused one was not executed, and is sent in
 // its other forms.
-func runOnce(ctx context.Context, d driver, limit limits, s scripted, confirm *confirmation) outcome {
+func runOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s scripted, confirm *driver.Ack) driver.Result {
 	r := s.bySHA()
-	r.confirm, r.granted = confirm, isGrant
-	o := d.send(ctx, limit, r)
+	r.Ack, r.Granted = confirm, isGrant
+	o := d.Send(ctx, limit, r)
 	for range 2 { // not known, then refused for its keys
-		next, ok := s.after(o.err)
+		next, ok := s.after(o.Err)
 		if !ok {
 			break
 		}
-		next.confirm, next.granted = confirm, isGrant
-		o = d.send(ctx, limit, next)
+		next.Ack, next.Granted = confirm, isGrant
+		o = d.Send(ctx, limit, next)
 	}
 	return o
 }
 
 // exchange runs scripts over a link: by digest, and otherwise where the server refuses that.
-func exchange(l link, limit batchLimit, scripts []scripted, confirm *confirmation) []outcome {
+func exchange(l driver.Link, limit driver.BatchLimit, scripts []scripted, confirm *driver.Ack) []driver.Result {
 	if len(scripts) == 0 {
 		return nil
 	}
-	requests := make([]request, len(scripts))
+	requests := make([]driver.Request, len(scripts))
 	for i, s := range scripts {
 		requests[i] = s.bySHA()
 	}
-	outcomes := pipelineConfirmed(l, limit, requests, confirm)
+	outcomes := driver.PipelineAcked(l, limit, requests, confirm)
 	var again []int
 	requests = requests[:0]
 	for i, o := range outcomes {
-		if next, ok := scripts[i].after(o.err); ok {
+		if next, ok := scripts[i].after(o.Err); ok {
 			again, requests = append(again, i), append(requests, next)
 		}
 	}
 	if len(again) > 0 {
-		for k, o := range pipelineConfirmed(l, limit, requests, confirm) {
+		for k, o := range driver.PipelineAcked(l, limit, requests, confirm) {
 			outcomes[again[k]] = o
 		}
 	}

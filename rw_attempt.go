@@ -3,6 +3,8 @@ package relock
 import (
 	"context"
 	"slices"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // acquire is the call of one who reads or writes, by the settings.
@@ -44,7 +46,7 @@ type rwAttempt struct {
 // try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
 func (a *rwAttempt) try(ctx context.Context) (*level, error) {
 	if !a.owner.turn.takeUntil(ctx) {
-		return nil, errLeft
+		return nil, driver.ErrAbandoned
 	}
 	defer a.owner.turn.give()
 	if l := a.owner.lease; l != nil {
@@ -84,20 +86,20 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	}
 	o, d := l.ask(ctx, s, deeper)
 	switch {
-	case o.err != nil:
+	case o.Err != nil:
 		if d.exists() { // also for want of replicas: else one who reads could keep others out like one who writes
 			c.retrier.retry(l.cleanup(doubt{}))
 		}
-		return nil, o.err
-	case o.reply == int64(answerShared):
+		return nil, o.Err
+	case o.Reply == int64(answerShared):
 		return nil, ErrUpgrade
-	case o.reply != int64(answerOurs):
+	case o.Reply != int64(answerOurs):
 		return nil, l.refused()
 	}
-	if err := l.believe(o.sent, s.lease); err != nil {
+	if err := l.believe(o.Sent, s.lease); err != nil {
 		return nil, lostLevel(err)
 	}
-	return l.push(a.wait.caller, o.sent, s)
+	return l.push(a.wait.caller, o.Sent, s)
 }
 
 // deeper is the request for one level more. It fails when the hold has ended meanwhile.

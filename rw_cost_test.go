@@ -60,7 +60,7 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 			b.do("SLOWLOG", "RESET")
 			step.script.key = b.key
 			r := step.script.bySHA()
-			b.do(r.cmd, r.args...)
+			b.do(r.Cmd, r.Args...)
 			took = append(took, b.lastScript())
 		}
 		slices.Sort(took)

@@ -125,7 +125,7 @@ var rwKinds = map[string]func(key string, c *Client, opts ...LockOption) anyLock
 	"RWLock": func(key string, c *Client, opts ...LockOption) anyLock { return NewRWLock(key, c, opts...) },
 	// All write, but for those who wait behind a proxy.
 	"RWLock that waits to read": func(key string, c *Client, opts ...LockOption) anyLock {
-		if c.config.commandTimeout == waiterLimit {
+		if c.config.CommandTimeout == waiterLimit {
 			return newRWLevels("r", NewRWLock(key, c, opts...))
 		}
 		return NewRWLock(key, c, opts...)

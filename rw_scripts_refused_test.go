@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -57,7 +58,7 @@ func TestRWScriptsWithTheLockAlone(t *testing.T) {
 	b := newRWBench(t, s)
 	alone := func(s scripted) any {
 		r := s.script.bySource([]string{b.key}, s.args)
-		return b.do(r.cmd, r.args...)
+		return b.do(r.Cmd, r.Args...)
 	}
 	require.Equal(t, "1", b.code(x.try()))
 	require.Equal(t, "1", b.code(y.try()))
@@ -198,7 +199,7 @@ func TestRWScriptsPermission(t *testing.T) {
 		_, err := b.send(script)
 		var line redis.Error
 		require.ErrorAs(b, err, &line)
-		require.True(b, isDenied(line), line)
+		require.True(b, driver.IsDenied(line), line)
 	}
 	for name, script := range map[string]scripted{
 		"try": x.try(), "enqueue": x.enqueue(), "claim": x.claim(), "cancel": x.cancel(1), "poll": rwPollAs("c1", string(x.scriptWait), 5),

@@ -3,6 +3,8 @@ package relock
 import (
 	"crypto/sha1"
 	"encoding/hex"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and in full when the server does
@@ -23,19 +25,19 @@ func NewScript(source string) *Script {
 }
 
 // bySHA and bySource are the two ways to run the script.
-func (s *Script) bySHA(keys []string, args []any) request {
+func (s *Script) bySHA(keys []string, args []any) driver.Request {
 	return s.request("EVALSHA", s.sha, keys, args)
 }
 
-func (s *Script) bySource(keys []string, args []any) request {
+func (s *Script) bySource(keys []string, args []any) driver.Request {
 	return s.request("EVAL", s.source, keys, args)
 }
 
-func (s *Script) request(cmd, text string, keys []string, args []any) request {
+func (s *Script) request(cmd, text string, keys []string, args []any) driver.Request {
 	all := make([]any, 0, 2+len(keys)+len(args))
 	all = append(all, text, len(keys))
 	for _, key := range keys {
 		all = append(all, key)
 	}
-	return request{cmd: cmd, args: append(all, args...)}
+	return driver.Request{Cmd: cmd, Args: append(all, args...)}
 }

@@ -1,5 +1,7 @@
 package relock
 
+import "github.com/relock-go/relock/internal/driver"
+
 // scripted is one script with its lock and arguments.
 type scripted struct {
 	script   *Script
@@ -21,17 +23,17 @@ func (s scripted) keys() []string {
 	return keys
 }
 
-func (s scripted) bySHA() request    { return s.script.bySHA(s.keys(), s.args) }
-func (s scripted) bySource() request { return s.script.bySource(s.keys(), s.args) }
+func (s scripted) bySHA() driver.Request    { return s.script.bySHA(s.keys(), s.args) }
+func (s scripted) bySource() driver.Request { return s.script.bySource(s.keys(), s.args) }
 
 // after is what to send in place of a script that was refused: in full where the server did not know it, and a release
 // for the lock alone where it may not name its keys together. Waiters then find out by their polls.
-func (s scripted) after(err error) (request, bool) {
+func (s scripted) after(err error) (driver.Request, bool) {
 	switch {
-	case isNoScript(err):
+	case driver.IsNoScript(err):
 		return s.bySource(), true
-	case areKeysRefused(err) && (s.script == releaseScript || s.script == redlockReleaseScript || s.script == reentrantReleaseScript || s.script == rwReleaseScript || s.script == rwRenewScript):
+	case driver.AreKeysRefused(err) && (s.script == releaseScript || s.script == redlockReleaseScript || s.script == reentrantReleaseScript || s.script == rwReleaseScript || s.script == rwRenewScript):
 		return s.script.bySource([]string{s.key}, s.args), true
 	}
-	return request{}, false
+	return driver.Request{}, false
 }

@@ -37,7 +37,7 @@ func (b *scriptBench) content(key string) string { return redistest.ContentOver(
 func (b *scriptBench) try(s scripted) (any, error) {
 	s.key = b.key
 	r := s.bySource()
-	return b.conn.Do(r.cmd, r.args...)
+	return b.conn.Do(r.Cmd, r.Args...)
 }
 
 func (b *scriptBench) run(s scripted) int64 {

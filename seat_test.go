@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -144,7 +145,7 @@ func TestSeatsAreToldTheTrouble(t *testing.T) {
 		err := second.end()
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, ErrLockAcquiredByOthers)
-		require.True(t, isNetwork(err))
+		require.True(t, driver.IsNetwork(err))
 		q.server.Boot(t)
 		_ = h.Unlock(t.Context()) // what it held is gone
 		q.unlock(first.granted())

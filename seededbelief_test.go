@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -88,21 +89,21 @@ func TestLateAnswerRevivesNothing(t *testing.T) {
 
 // lateDriver makes the first answers look as if they had taken an hour, as they do for a process that was stopped.
 type lateDriver struct {
-	driver
+	driver.Driver
 	late atomic.Int32 // answers that are left to do so
 }
 
-func (d *lateDriver) send(ctx context.Context, limit limits, r request) outcome {
-	o := d.driver.send(ctx, limit, r)
-	if o.err == nil && d.late.Add(-1) >= 0 {
-		o.sent = o.sent.Add(-time.Hour)
+func (d *lateDriver) Send(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+	o := d.Driver.Send(ctx, limit, r)
+	if o.Err == nil && d.late.Add(-1) >= 0 {
+		o.Sent = o.Sent.Add(-time.Hour)
 	}
 	return o
 }
 
 // lateAnswers makes the next answers to the client late.
 func (c *cell) lateAnswers(n int32) {
-	d := &lateDriver{driver: c.client.driver}
+	d := &lateDriver{Driver: c.client.driver}
 	d.late.Store(n)
 	c.client.driver = d
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -277,8 +278,8 @@ func (s *storm) quiet(settle func()) {
 		require.Empty(s, c.leases, "leases")
 		c.mu.Unlock()
 		require.Empty(s, c.watchdog.pending(), "renewals")
-		d := c.driver.(*poolDriver)
-		testkit.Eventually(s, 2*time.Second, func() bool { return d.inUse() == 0 }, "connections in use")
+		d := c.driver.(*driver.Pool)
+		testkit.Eventually(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // transfer is a reentrant lock on its way to the next call of the client that waits for it: one request is the release of
@@ -47,12 +49,12 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 		return false, nil
 	}
 	c, s := l.client, t.seat.wait.settings
-	half := min(c.config.commandTimeout, l.lease/3) / 2
-	o, d := c.eval(context.Background(), limits{connect: half, answer: half, end: start.Add(half)},
+	half := min(c.config.CommandTimeout, l.lease/3) / 2
+	o, d := c.eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
 		l.protocol.(reentrantProtocol).transfer(t, s.lease, c.identity.info(s.label)))
-	answered := o.answered && o.err == nil
-	code, drawn := readGrant(o.reply)
-	if answered && code == answerOurs && t.deliver(o.sent, drawn) {
+	answered := o.Answered && o.Err == nil
+	code, drawn := readGrant(o.Reply)
+	if answered && code == answerOurs && t.deliver(o.Sent, drawn) {
 		return true, nil
 	}
 	t.seat.comeBack()
@@ -120,7 +122,7 @@ func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, err
 	l := a.inherit(t)
 	if !a.owner.turn.takeUntil(ctx) {
 		a.giveUp(l, t)
-		return nil, errLeft
+		return nil, driver.ErrAbandoned
 	}
 	defer a.owner.turn.give()
 	if a.owner.lease != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -97,7 +98,7 @@ func TestTransferScriptRefused(t *testing.T) {
 			_, err := b.send(transferOf(hold1, hold2, longLease))
 			var line redis.Error
 			require.ErrorAs(t, err, &line)
-			require.True(t, isDenied(line), line)
+			require.True(t, driver.IsDenied(line), line)
 			if b.less = nil; tt.same {
 				requireSame(t, before, b.state())
 			}

@@ -26,14 +26,14 @@ func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
 	}
 	m.check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
 	if u.User != nil {
-		c.username = u.User.Username()
-		*c.password, _ = u.User.Password()
-		m.check(*c.password != "", "URL: a user needs a password")
+		c.Username = u.User.Username()
+		*c.Password, _ = u.User.Password()
+		m.check(*c.Password != "", "URL: a user needs a password")
 	}
 }
 
 func (c *clientConfig) fromTCP(u *url.URL, m *mistakes) {
-	c.network = "tcp"
+	c.Network = "tcp"
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
 		host = "localhost"
@@ -41,14 +41,14 @@ func (c *clientConfig) fromTCP(u *url.URL, m *mistakes) {
 	if port == "" {
 		port = "6379"
 	}
-	c.address = net.JoinHostPort(host, port)
-	c.useTLS = u.Scheme == "rediss"
+	c.Address = net.JoinHostPort(host, port)
+	c.UseTLS = u.Scheme == "rediss"
 	c.fromDatabase(strings.TrimPrefix(u.Path, "/"), m)
 	c.fromQuery(u, m)
 }
 
 func (c *clientConfig) fromUnix(u *url.URL, m *mistakes) {
-	c.network, c.address = "unix", u.Path
+	c.Network, c.Address = "unix", u.Path
 	m.check(u.Host == "", "URL: a unix socket has no host; write unix:///path")
 	c.fromQuery(u, m)
 }
@@ -76,5 +76,5 @@ func (c *clientConfig) fromDatabase(text string, m *mistakes) {
 	}
 	n, err := strconv.Atoi(text)
 	m.check(err == nil && n >= 0, "URL: database is not a number from 0")
-	c.database = n
+	c.Database = n
 }

@@ -5,39 +5,40 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	for rawURL, want := range map[string]driverConfig{
-		"redis://localhost":   {network: "tcp", address: "localhost:6379"},
-		"redis://":            {network: "tcp", address: "localhost:6379"},
-		"redis://:7000":       {network: "tcp", address: "localhost:7000"},
-		"redis://h:7000/":     {network: "tcp", address: "h:7000"},
-		"redis://h/4":         {network: "tcp", address: "h:6379", database: 4},
-		"redis://h?db=4":      {network: "tcp", address: "h:6379", database: 4},
-		"redis://:pw@h:1":     {network: "tcp", address: "h:1", password: pointerTo("pw")},
-		"redis://me:pw@h:1/2": {network: "tcp", address: "h:1", username: "me", password: pointerTo("pw"), database: 2},
-		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {network: "tcp", address: "h:1", username: "me", password: pointerTo("p@/:?#% w"), database: 2},
-		"rediss://h":                        {network: "tcp", address: "h:6379", useTLS: true},
-		"REDISS://h":                        {network: "tcp", address: "h:6379", useTLS: true},
-		"redis://[::1]:7000/1":              {network: "tcp", address: "[::1]:7000", database: 1},
-		"redis://[::1]":                     {network: "tcp", address: "[::1]:6379"},
-		"unix:///run/redis.sock":            {network: "unix", address: "/run/redis.sock"},
-		"unix:///run/redis.sock?db=9":       {network: "unix", address: "/run/redis.sock", database: 9},
-		"unix://me:pw@/run/redis%20it.sock": {network: "unix", address: "/run/redis it.sock", username: "me", password: pointerTo("pw")},
+	for rawURL, want := range map[string]driver.Config{
+		"redis://localhost":   {Network: "tcp", Address: "localhost:6379"},
+		"redis://":            {Network: "tcp", Address: "localhost:6379"},
+		"redis://:7000":       {Network: "tcp", Address: "localhost:7000"},
+		"redis://h:7000/":     {Network: "tcp", Address: "h:7000"},
+		"redis://h/4":         {Network: "tcp", Address: "h:6379", Database: 4},
+		"redis://h?db=4":      {Network: "tcp", Address: "h:6379", Database: 4},
+		"redis://:pw@h:1":     {Network: "tcp", Address: "h:1", Password: pointerTo("pw")},
+		"redis://me:pw@h:1/2": {Network: "tcp", Address: "h:1", Username: "me", Password: pointerTo("pw"), Database: 2},
+		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {Network: "tcp", Address: "h:1", Username: "me", Password: pointerTo("p@/:?#% w"), Database: 2},
+		"rediss://h":                        {Network: "tcp", Address: "h:6379", UseTLS: true},
+		"REDISS://h":                        {Network: "tcp", Address: "h:6379", UseTLS: true},
+		"redis://[::1]:7000/1":              {Network: "tcp", Address: "[::1]:7000", Database: 1},
+		"redis://[::1]":                     {Network: "tcp", Address: "[::1]:6379"},
+		"unix:///run/redis.sock":            {Network: "unix", Address: "/run/redis.sock"},
+		"unix:///run/redis.sock?db=9":       {Network: "unix", Address: "/run/redis.sock", Database: 9},
+		"unix://me:pw@/run/redis%20it.sock": {Network: "unix", Address: "/run/redis it.sock", Username: "me", Password: pointerTo("pw")},
 	} {
 		t.Run(rawURL, func(t *testing.T) {
 			c, err := NewClientURL(rawURL)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			got := driverConfig{
-				network: c.config.network, address: c.config.address, username: c.config.username, password: c.config.password,
-				database: c.config.database, useTLS: c.config.useTLS,
+			got := driver.Config{
+				Network: c.config.Network, Address: c.config.Address, Username: c.config.Username, Password: c.config.Password,
+				Database: c.config.Database, UseTLS: c.config.UseTLS,
 			}
-			if want.password == nil {
-				want.password = new(string)
+			if want.Password == nil {
+				want.Password = new(string)
 			}
 			require.Equal(t, want, got)
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -110,7 +111,7 @@ func TestUserDialThatBlocks(t *testing.T) {
 			require.Error(t, err, "Unlock")
 			err = testkit.ResultWithin(t, testkit.Async(t, func() error {
 				return NewRedisLock("other", b.c, WithWatchdog(lease)).TryLock(unbounded(t))
-			}), 2*minConnect)
+			}), 2*driver.MinConnect)
 			require.Error(t, err, "TryLock")
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // vote is the answer of one node.
@@ -24,7 +26,7 @@ type vote struct {
 // before is not asked.
 func (r *round) start(node int) {
 	if !r.asking[node].CompareAndSwap(false, true) {
-		r.votes <- vote{node: node, err: errTimeout}
+		r.votes <- vote{node: node, err: driver.ErrTimeout}
 		return
 	}
 	started := r.lock.clients[node].tasks.Start(func() {
@@ -48,8 +50,8 @@ func (r *round) ask(node int) vote {
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
-		one := newLease(c, l.key, p, o.sent, &l.part, d)
-		v.err = r.hold.begin(r.call.caller, node, one, o.sent, &l.part)
+		one := newLease(c, l.key, p, o.Sent, &l.part, d)
+		v.err = r.hold.begin(r.call.caller, node, one, o.Sent, &l.part)
 		return v
 	}
 	if d.exists() {
@@ -61,10 +63,10 @@ func (r *round) ask(node int) vote {
 
 // request asks a node, which lists the call's wait when others hold the lock. Where a list may not be named, it asks for
 // the lock alone.
-func (r *round) request(node int, redisKey, value string) (outcome, doubt) {
+func (r *round) request(node int, redisKey, value string) (driver.Result, doubt) {
 	l, c := r.lock, r.lock.clients[node]
-	limit := limits{connect: minConnect, answer: l.part.lease / 3}
-	ask := func(script *Script, wait string) (outcome, doubt) {
+	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.lease / 3}
+	ask := func(script *Script, wait string) (driver.Result, doubt) {
 		args := []any{value, l.part.asked().Milliseconds(), l.leastUp(), wait, l.part.period().Milliseconds()}
 		return c.eval(context.Background(), limit, scripted{script: l.part.drawing(script), key: redisKey, args: args})
 	}
@@ -72,7 +74,7 @@ func (r *round) request(node int, redisKey, value string) (outcome, doubt) {
 	if name := r.waits.name(node); name != "" {
 		o, d := ask(redlockWaitScript, name)
 		r.waits.note(node, o, d)
-		if !areKeysRefused(o.err) {
+		if !driver.AreKeysRefused(o.Err) {
 			return o, d
 		}
 		before = d
@@ -82,33 +84,33 @@ func (r *round) request(node int, redisKey, value string) (outcome, doubt) {
 }
 
 // read takes the answer of a node in, which was asked when the client's subscription was in this epoch.
-func (r *round) read(node int, o outcome, epoch int) vote {
-	v := vote{node: node, err: o.err}
-	if o.err != nil {
+func (r *round) read(node int, o driver.Result, epoch int) vote {
+	v := vote{node: node, err: o.Err}
+	if o.Err != nil {
 		return v
 	}
 	v.err = ErrKeyConflict
-	values, err := replyValues(o.reply, nil)
+	values, err := driver.Values(o.Reply, nil)
 	if err != nil || len(values) < 2 {
 		return v
 	}
-	code, _ := replyInt64(values[0], nil)
-	v.server, _ = replyString(values[1], nil)
+	code, _ := driver.Int64(values[0], nil)
+	v.server, _ = driver.String(values[1], nil)
 	if code == answerYoung && len(values) == 3 {
-		up, _ := replyInt64(values[2], nil)
+		up, _ := driver.Int64(values[2], nil)
 		v.young, v.err = true, r.lock.errYoung(up)
 		return v
 	}
 	v.err = reasonOf(code)
 	if code == answerOurs && len(values) == 3 {
-		v.fence, _ = replyInt64(values[2], nil)
+		v.fence, _ = driver.Int64(values[2], nil)
 	}
 	if code == answerOther && len(values) == 5 {
-		left, _ := replyInt64(values[2], nil)
-		heard, _ := replyInt64(values[3], nil)
-		v.holder, _ = replyString(values[4], nil)
+		left, _ := driver.Int64(values[2], nil)
+		heard, _ := driver.Int64(values[3], nil)
+		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		v.tells = r.lock.clients[node].queue.listens(o.sent, heard, epoch)
+		v.tells = r.lock.clients[node].queue.listens(o.Sent, heard, epoch)
 	}
 	return v
 }

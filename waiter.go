@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 )
 
@@ -49,7 +50,7 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 			return h, nil
 		}
 		w.note(err)
-		if errors.Is(err, errLeft) && w.queued != nil {
+		if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {
 			w.note(w.queued.line.lastTrouble()) // as where the end comes while it sleeps
 		}
 		if !w.block || !IsRetryableErr(err) || errors.Is(err, ErrQueueFull) {
@@ -72,7 +73,7 @@ func (w *wait) nudge() {
 // note keeps the reason of an attempt that failed. That a caller left, or an answer came too late, says less
 // than what was seen before.
 func (w *wait) note(err error) {
-	if err == nil || errors.Is(err, errLeft) || (w.last != nil && errors.Is(err, errLate)) {
+	if err == nil || errors.Is(err, driver.ErrAbandoned) || (w.last != nil && errors.Is(err, errLate)) {
 		return
 	}
 	w.last = err
@@ -176,7 +177,7 @@ func (w *wait) reason() error {
 }
 
 // errLate is an acquire that was granted after the lease or the maximum hold that it grants had ended.
-var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), errTimeout)
+var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
 
 // endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason
 // seen.
@@ -193,7 +194,7 @@ func endOf(ctx context.Context, last error) error {
 
 // ended turns the error of a call whose caller left into the end of its context.
 func ended(ctx context.Context, err error) error {
-	if errors.Is(err, errLeft) {
+	if errors.Is(err, driver.ErrAbandoned) {
 		return endOf(ctx, nil)
 	}
 	return err

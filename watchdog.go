@@ -3,6 +3,8 @@ package relock
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of
@@ -42,7 +44,7 @@ func (r *renewal) next(time.Time) (scripted, bool) {
 
 func (r *renewal) limit() time.Duration { return r.lease.watchedLease() / 3 }
 
-func (r *renewal) took(o outcome) (time.Time, bool) {
+func (r *renewal) took(o driver.Result) (time.Time, bool) {
 	if !r.refused {
 		defer r.lease.tellRenewal(o) // what follows from the answer comes first
 	}
@@ -50,10 +52,10 @@ func (r *renewal) took(o outcome) (time.Time, bool) {
 	case r.refused:
 		r.lose(r.lease.readNotice(o))
 		return time.Time{}, false
-	case o.err != nil:
-		r.report(o.err)
+	case o.Err != nil:
+		r.report(o.Err)
 		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
-	case o.reply != int64(answerOurs):
+	case o.Reply != int64(answerOurs):
 		if _, r.refused = r.lease.askNotice(); r.refused {
 			r.lease.endWithin(r.lease.client.reasonLimit)
 			return time.Now(), true
@@ -62,10 +64,10 @@ func (r *renewal) took(o outcome) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	r.failing = false
-	if r.lease.believe(o.sent, r.asked) != nil {
+	if r.lease.believe(o.Sent, r.asked) != nil {
 		return time.Time{}, false
 	}
-	return r.lease.renewAt(o.sent), true
+	return r.lease.renewAt(o.Sent), true
 }
 
 // lose ends a lease that is not ours any more, for the reason that is known.
@@ -77,15 +79,15 @@ func (r *renewal) lose(why error) {
 }
 
 // tellRenewal tells the observer of an attempt.
-func (l *lease) tellRenewal(o outcome) {
-	hook, err := l.client.config.observer.RenewDone, o.err
+func (l *lease) tellRenewal(o driver.Result) {
+	hook, err := l.client.config.observer.RenewDone, o.Err
 	if hook == nil {
 		return
 	}
-	if err == nil && o.reply != int64(answerOurs) {
+	if err == nil && o.Reply != int64(answerOurs) {
 		err = ErrLockLost
 	}
-	hook(RenewDone{l.key, o.sent, wrap("renew", l.key, err)})
+	hook(RenewDone{l.key, o.Sent, wrap("renew", l.key, err)})
 }
 
 func (r *renewal) report(err error) {

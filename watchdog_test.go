@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -169,9 +170,9 @@ func TestRenewalAfterRelease(t *testing.T) {
 			require.NoError(t, err)
 			renew := h.(*level).lease.protocol.renew(30 * time.Second)
 			require.NoError(t, h.Unlock(t.Context()))
-			o, _ := c.eval(t.Context(), limits{}, renew)
-			require.NoError(t, o.err)
-			require.Equal(t, int64(answerOther), o.reply)
+			o, _ := c.eval(t.Context(), driver.Limits{}, renew)
+			require.NoError(t, o.Err)
+			require.Equal(t, int64(answerOther), o.Reply)
 			requireFree(t, s, c, "k")
 		})
 	}

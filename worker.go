@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/tasks"
 )
 
@@ -15,12 +16,12 @@ const maxBatch = 100
 // of its own, so that no caller can keep it from doing so; see detour.go for
 // when it has none. One goroutine, started with the first job.
 type worker struct {
-	link  link
+	link  driver.Link
 	tasks *tasks.Group
 	done  <-chan struct{} // of the client
 	ahead time.Duration   // jobs may go along so much too early
 
-	confirm *confirmation // that all jobs wait for; nil when they wait for none
+	confirm *driver.Ack // that all jobs wait for; nil when they wait for none
 
 	mu      sync.Mutex
 	jobs    jobHeap
@@ -31,8 +32,8 @@ type worker struct {
 	wake    chan struct{}
 }
 
-func newWorker(d driver, t *tasks.Group, done <-chan struct{}) *worker {
-	return &worker{link: d.link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
+func newWorker(d driver.Driver, t *tasks.Group, done <-chan struct{}) *worker {
+	return &worker{link: d.Link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 }
 
 // add puts a job in, or moves it. A removed job stays out.
@@ -42,7 +43,7 @@ func (w *worker) add(j *job, at time.Time) { w.plan(j, at, false) }
 func (w *worker) sooner(j *job, at time.Time) { w.plan(j, at, true) }
 
 func (w *worker) plan(j *job, at time.Time, onlySooner bool) {
-	limit := max(j.task.limit(), minLimit)
+	limit := max(j.task.limit(), driver.MinLimit)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.removed || onlySooner && j.index >= 0 && !at.Before(j.at) {
@@ -218,7 +219,7 @@ func (w *worker) send(batch []*job) {
 		sending, requests = append(sending, j), append(requests, s)
 	}
 	shortest, _ := w.bounds()
-	outcomes := exchange(w.link, batchLimit{own: w.patience(sending), borrowed: shortest}, requests, w.confirm)
+	outcomes := exchange(w.link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.confirm)
 	confirmed(w.confirm, outcomes)
 	for i, o := range outcomes {
 		sending[i].heard(o)
@@ -242,7 +243,7 @@ func (w *worker) patience(batch []*job) time.Duration {
 	return limit
 }
 
-func (w *worker) answered(j *job, o outcome) {
+func (w *worker) answered(j *job, o driver.Result) {
 	w.mu.Lock()
 	removed := j.removed
 	w.mu.Unlock()
@@ -254,7 +255,7 @@ func (w *worker) answered(j *job, o outcome) {
 		w.finish(j)
 		return
 	}
-	limit := max(j.task.limit(), minLimit) // may have changed
+	limit := max(j.task.limit(), driver.MinLimit) // may have changed
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.removed {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // Each answer that was missed doubles the time for the next, from the shortest limit to the longest one, and to no more: leases may be years.
@@ -41,14 +43,14 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, tt := range map[string]struct {
-		outcome outcome
+		outcome driver.Result
 		missed  int32
 	}{
-		"not answered":  {outcome{sent: now, err: errTimeout}, 2},
-		"not connected": {outcome{err: errTimeout}, 2},
-		"refused":       {outcome{err: syscall.ECONNREFUSED}, 0},
-		"cut":           {outcome{sent: now, err: io.EOF}, 0},
-		"answered":      {outcome{sent: now, answered: true}, 0},
+		"not answered":  {driver.Result{Sent: now, Err: driver.ErrTimeout}, 2},
+		"not connected": {driver.Result{Err: driver.ErrTimeout}, 2},
+		"refused":       {driver.Result{Err: syscall.ECONNREFUSED}, 0},
+		"cut":           {driver.Result{Sent: now, Err: io.EOF}, 0},
+		"answered":      {driver.Result{Sent: now, Answered: true}, 0},
 	} {
 		j := &job{missed: 1}
 		j.heard(tt.outcome)

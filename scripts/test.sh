@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests every module. "cover" tests the root package only and leaves its
-# coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
+# Tests every module. "cover" runs the tests of the root package only and leaves
+# the coverage of the engine in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
 # and at full length, with "." those of etcd too.
 set -eu
 cd "$(dirname "$0")/.."
@@ -29,7 +29,8 @@ side_by_side() { echo $((cores * $1)); }
 
 if [ "${1:-}" = cover ]; then
 	rm -f coverage.out
-	RELOCK_CELLS=all go test $race -shuffle=on -parallel "$(side_by_side 4)" -coverprofile=coverage.out . || {
+	engine=$(go list . ./internal/... | grep -Ev '/(competition|faults|ports|redistest|testkit)$' | paste -sd, -)
+	RELOCK_CELLS=all go test $race -shuffle=on -parallel "$(side_by_side 4)" -coverpkg="$engine" -coverprofile=coverage.out . || {
 		rm -f coverage.out
 		exit 1
 	}

@@ -15,21 +15,21 @@ var beliefFaults = []mutant{
 	{
 		name: "belief: counts from the answer to the re-entry",
 		file: "reentrant.go",
-		old:  "l.believe(o.sent, s.lease)",
-		new:  "l.believe(o.sent.Add(time.Since(o.sent)), s.lease)",
+		old:  "l.believe(o.Sent, s.lease)",
+		new:  "l.believe(o.Sent.Add(time.Since(o.Sent)), s.lease)",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
 		name: "belief: counts from the answer to the renewal",
 		file: "watchdog.go",
-		old:  "r.lease.believe(o.sent, r.asked)",
+		old:  "r.lease.believe(o.Sent, r.asked)",
 		new:  "r.lease.believe(time.Now(), r.asked)",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
 		name: "belief: counts from the answer to Extend",
 		file: "hold.go",
-		old:  "l.believe(o.sent, d)",
+		old:  "l.believe(o.Sent, d)",
 		new:  "l.believe(time.Now(), d)",
 		test: "TestBeliefCountsFromTheSending",
 	},
@@ -141,8 +141,8 @@ var beliefFaults = []mutant{
 	{
 		name: "retry: none when the connection is cut",
 		file: "run.go",
-		old:  "if o.broke() && ctx.Err() == nil {",
-		new:  "if o.broke() && ctx.Err() != nil {",
+		old:  "if o.Broke() && ctx.Err() == nil {",
+		new:  "if o.Broke() && ctx.Err() != nil {",
 		test: "TestRetriedLevelsCountOnce",
 	},
 	{

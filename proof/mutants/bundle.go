@@ -21,7 +21,7 @@ var bundleFaults = []mutant{
 		name: "keys: granted without the replicas that were asked for",
 		file: "multiask.go",
 		old:  "l.client.ask(ctx, &l.part, scripted{script: multiAcquireScript",
-		new:  "l.client.eval(ctx, ofLease(l.part.lease), scripted{script: multiAcquireScript",
+		new:  "l.client.eval(ctx, driver.ForLease(l.part.lease), scripted{script: multiAcquireScript",
 		test: "TestFailoverLosesWhatNoReplicaHas",
 	},
 	{

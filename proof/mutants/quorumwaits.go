@@ -76,7 +76,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: one that may name the lock alone does not get it",
 		file: "vote.go",
-		old:  "		if !areKeysRefused(o.err) {\n			return o, d\n		}\n		before = d\n",
+		old:  "		if !driver.AreKeysRefused(o.Err) {\n			return o, d\n		}\n		before = d\n",
 		new:  "		return o, d\n",
 		test: "TestRedLockWaitsWithFewPermissions/the_lock_alone",
 	},
@@ -160,7 +160,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a call that leaves tells nobody of what it gives back",
 		file: "round.go",
-		old:  "	r.hold.tells.Store(err == nil || errors.Is(err, errLeft))\n",
+		old:  "	r.hold.tells.Store(err == nil || errors.Is(err, driver.ErrAbandoned))\n",
 		new:  "	r.hold.tells.Store(err == nil)\n",
 		test: "TestRedLockCallThatLeavesWhileItAsks",
 	},

@@ -76,8 +76,8 @@ var clientFaults = []mutant{
 	{
 		name: "waiter: forgets the first attempt where the second finds no server",
 		file: "queued.go",
-		old:  "w.sent || !o.sent.IsZero() || d.exists()",
-		new:  "w.sent || !o.sent.IsZero()",
+		old:  "w.sent || !o.Sent.IsZero() || d.exists()",
+		new:  "w.sent || !o.Sent.IsZero()",
 		test: "TestServerGoesAwayBeforeItAnswers",
 	},
 	{
@@ -97,15 +97,15 @@ var clientFaults = []mutant{
 	{
 		name: "release: takes what is reserved for the next one for a loss",
 		file: "release.go",
-		old:  "o.reply == int64(answerOther) || o.reply == int64(answerAlien) //",
-		new:  "o.reply == int64(answerOther) //",
+		old:  "o.Reply == int64(answerOther) || o.Reply == int64(answerAlien) //",
+		new:  "o.Reply == int64(answerOther) //",
 		test: "TestReleaseIsSentTwice",
 	},
 	{
 		name: "poll: answers that come too late wake nobody",
 		file: "poll.go",
-		old:  "case o.sent.IsZero() || o.unanswered():",
-		new:  "case o.sent.IsZero():",
+		old:  "case o.Sent.IsZero() || o.Unanswered():",
+		new:  "case o.Sent.IsZero():",
 		test: "TestWaiterWhosePollsAreAnsweredLate",
 	},
 	{

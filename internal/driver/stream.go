@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // come, and writes for them; what comes while it writes is left to a goroutine, since the caller has its own answer to
 // wait for. One goroutine reads, and is the only one that ends calls.
 type stream struct {
-	driver *poolDriver
+	driver *Pool
 	conn   redis.Conn
 	born   time.Time
 	more   chan struct{} // somebody else has to go on writing
@@ -28,7 +28,7 @@ type stream struct {
 	mu      sync.Mutex
 	waiting []entry // not yet written
 	spare   []entry // the last batch, to be reused
-	written []*call // not yet answered, those that the reader has taken excepted
+	written []*Call // not yet answered, those that the reader has taken excepted
 	writing bool
 	flight  int         // written and not answered
 	quiet   time.Time   // since when nothing came: the last answer, or the first request after it
@@ -38,26 +38,26 @@ type stream struct {
 }
 
 type entry struct {
-	call    *call
-	request request
+	call    *Call
+	request Request
 }
 
 const (
-	// crowd is how many requests have to be under way for more to be about to come.
-	crowd = 4
+	// Crowd is how many requests have to be under way for more to be about to come.
+	Crowd = 4
 	// maxOwnBatch is how many requests a caller writes; more could keep it.
 	maxOwnBatch = 64
 	// slow is how long an answer is missing when a write may have to wait as well.
 	slow = 5 * time.Millisecond
 )
 
-func newStream(d *poolDriver, conn redis.Conn) *stream {
+func newStream(d *Pool, conn redis.Conn) *stream {
 	now := time.Now()
 	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // send takes a request. It says no when the connection takes none any more; then nothing was sent.
-func (s *stream) send(c *call, r request) bool {
+func (s *stream) send(c *Call, r Request) bool {
 	s.mu.Lock()
 	if s.over {
 		s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *stream) send(c *call, r request) bool {
 	s.writing = true
 	// A connection of the user's may have no limit for a write.
 	stuck := !s.driver.own || s.flight > 0 && time.Since(s.quiet) > slow
-	crowded := s.flight >= crowd
+	crowded := s.flight >= Crowd
 	s.mu.Unlock()
 	if crowded && !stuck {
 		runtime.Gosched()
@@ -129,9 +129,9 @@ func (s *stream) take() ([]entry, time.Time) {
 func (s *stream) put(batch []entry, sent time.Time) error {
 	for _, e := range batch {
 		if time.Since(sent) > s.driver.commandTimeout {
-			return errTimeout
+			return ErrTimeout
 		}
-		if err := s.conn.Send(e.request.cmd, e.request.args...); err != nil {
+		if err := s.conn.Send(e.request.Cmd, e.request.Args...); err != nil {
 			return err
 		}
 	}
@@ -166,23 +166,23 @@ func (s *stream) writeOn() {
 
 // read gives each answer to its call, until the connection is lost. It returns the calls that it has taken and not
 // served.
-func (s *stream) read() (calls []*call, err error) {
+func (s *stream) read() (calls []*Call, err error) {
 	for {
 		reply, err := redis.ReceiveWithTimeout(s.conn, 0)
 		if len(calls) == 0 {
 			calls = s.takeWritten()
 		}
-		o := newOutcome(time.Time{}, reply, err)
+		o := newResult(time.Time{}, reply, err)
 		switch {
-		case !o.answered:
-			return calls, o.err
-		case isRefusal(o.err):
-			return calls, o.err
+		case !o.Answered:
+			return calls, o.Err
+		case isRefusal(o.Err):
+			return calls, o.Err
 		case len(calls) == 0:
 			return nil, errUnasked
 		}
-		o.sent = calls[0].sent
-		s.heard(isReadOnly(o.err))
+		o.Sent = calls[0].sent
+		s.heard(IsReadOnly(o.Err))
 		calls[0].end(o)
 		calls = calls[1:]
 	}
@@ -194,7 +194,7 @@ func isRefusal(err error) bool {
 	return ok && (code(line) == "DENIED" || isFull(line))
 }
 
-func (s *stream) takeWritten() []*call {
+func (s *stream) takeWritten() []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	calls := s.written
@@ -229,7 +229,7 @@ func (s *stream) retire() {
 		if s.flight > 0 {
 			left -= time.Since(s.quiet)
 		}
-		s.end = time.AfterFunc(max(0, left), func() { s.cut(errTimeout) })
+		s.end = time.AfterFunc(max(0, left), func() { s.cut(ErrTimeout) })
 	}
 }
 
@@ -238,11 +238,11 @@ func (s *stream) isServed() bool { return s.over && s.flight == 0 && !s.writing 
 
 // retireIfSilent is called when a call that began at start leaves without its answer: nothing came in all that time.
 // A very short lease must not make its client give up one connection after another.
-func (s *stream) retireIfSilent(c *call, start time.Time) {
+func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	silent := s.flight > 0 && (!s.quiet.After(start) || !s.quiet.After(c.sent))
-	if silent && time.Since(s.quiet) >= min(minLimit, s.driver.commandTimeout) {
+	if silent && time.Since(s.quiet) >= min(MinLimit, s.driver.commandTimeout) {
 		s.retire()
 	}
 }
@@ -282,11 +282,11 @@ func (s *stream) unsent() error {
 	if s.cause == nil {
 		return errUnsent
 	}
-	return errs.Both(errUnsent, explain(s.cause))
+	return errs.Both(errUnsent, Explain(s.cause))
 }
 
 // fail ends the calls that get no answer.
-func (s *stream) fail(calls []*call, err error) {
+func (s *stream) fail(calls []*Call, err error) {
 	s.cut(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,12 +301,12 @@ func (s *stream) fail(calls []*call, err error) {
 	if isRefusal(err) {
 		s.cause = err // says more than a write that failed because of it
 	}
-	cause := s.driver.orClosed(explain(s.cause))
+	cause := s.driver.orClosed(Explain(s.cause))
 	for _, c := range calls {
-		c.end(outcome{err: cause, sent: c.sent})
+		c.end(Result{Err: cause, Sent: c.sent})
 	}
 	for _, e := range s.waiting {
-		e.call.end(outcome{err: errs.Both(errUnsent, cause)})
+		e.call.end(Result{Err: errs.Both(errUnsent, cause)})
 	}
 	s.written, s.waiting, s.flight = nil, nil, 0
 }

@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // that leaves abandons its answer instead of cutting the connection. It is dialled when it is first used, and again
 // after it was lost.
 type pipeline struct {
-	driver    *poolDriver
+	driver    *Pool
 	idle, age time.Duration // after which it is not used again; 0 is no limit
 
 	mu      sync.Mutex
@@ -39,50 +39,50 @@ var (
 )
 
 // call runs one command, within the limits and the client's own timeouts. What was written is never written again.
-func (p *pipeline) call(ctx context.Context, limit limits, r request) (o outcome) {
+func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result) {
 	for range 3 {
 		switch {
 		case ctx.Err() != nil:
-			return outcome{err: errLeft}
+			return Result{Err: ErrAbandoned}
 		case limit.over():
-			return outcome{err: errTimeout}
+			return Result{Err: ErrTimeout}
 		}
-		s, err := p.connect(ctx, limit.now().connect)
+		s, err := p.connect(ctx, limit.now().Connect)
 		if err != nil {
-			return outcome{err: p.driver.orClosed(err)}
+			return Result{Err: p.driver.orClosed(err)}
 		}
-		if o = p.callOn(ctx, s, limit, r); !errors.Is(o.err, errUnsent) {
+		if o = p.callOn(ctx, s, limit, r); !errors.Is(o.Err, errUnsent) {
 			return o
 		}
 	}
-	return outcome{err: p.driver.orClosed(o.err)}
+	return Result{Err: p.driver.orClosed(o.Err)}
 }
 
-func (p *pipeline) callOn(ctx context.Context, s *stream, limit limits, r request) outcome {
-	c := &call{done: make(chan struct{})}
-	patience := below(p.driver.commandTimeout, limit.now().answer)
+func (p *pipeline) callOn(ctx context.Context, s *stream, limit Limits, r Request) Result {
+	c := &Call{done: make(chan struct{})}
+	patience := below(p.driver.commandTimeout, limit.now().Answer)
 	start := time.Now()
 	timer := takeTimer(patience)
 	defer putTimer(timer)
 	if !s.send(c, r) {
-		return outcome{err: s.unsent()}
+		return Result{Err: s.unsent()}
 	}
 	return p.await(ctx, s, c, start, timer)
 }
 
 // await returns the outcome of a call that was given to the connection after
 // start. The timer bounds it.
-func (p *pipeline) await(ctx context.Context, s *stream, c *call, start time.Time, timer *time.Timer) outcome {
+func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Time, timer *time.Timer) Result {
 	var why error
 	select {
 	case <-c.done:
 		return c.outcome
 	case <-ctx.Done():
-		why = errLeft
+		why = ErrAbandoned
 	case <-p.driver.life.Done():
 		why = errs.ErrClosed
 	case <-timer.C:
-		why = errTimeout
+		why = ErrTimeout
 	}
 	s.retireIfSilent(c, start)
 	if c.isDone() { // both happened before this goroutine ran
@@ -102,17 +102,17 @@ func (p *pipeline) open() *stream {
 }
 
 // batch runs the commands together, within limit.
-func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []request) []outcome {
+func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []Request) []Result {
 	start := time.Now()
 	deadline := start.Add(below(p.driver.commandTimeout, limit))
-	calls := make([]*call, len(requests))
+	calls := make([]*Call, len(requests))
 	for i, r := range requests {
-		calls[i] = &call{done: make(chan struct{})}
+		calls[i] = &Call{done: make(chan struct{})}
 		if !s.send(calls[i], r) {
-			calls[i].end(outcome{err: s.unsent()})
+			calls[i].end(Result{Err: s.unsent()})
 		}
 	}
-	outcomes := make([]outcome, len(requests))
+	outcomes := make([]Result, len(requests))
 	for i, c := range calls {
 		timer := takeTimer(time.Until(deadline))
 		outcomes[i] = p.await(ctx, s, c, start, timer)
@@ -136,7 +136,7 @@ func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, e
 	case <-timer.C:
 		return nil, errDialTimeout
 	case <-ctx.Done():
-		return nil, errLeft
+		return nil, ErrAbandoned
 	case <-p.driver.life.Done():
 		return nil, errs.ErrClosed
 	}
@@ -167,7 +167,7 @@ func (p *pipeline) dial(d *dialing) {
 	if err == nil {
 		d.stream = newStream(p.driver, conn)
 	} else {
-		d.err = explain(err)
+		d.err = Explain(err)
 	}
 	p.mu.Lock()
 	p.stream, p.dialing = d.stream, nil

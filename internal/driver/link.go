@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // poolLink is a connection beside the pool, dialled as the pool's are. One goroutine uses it; close may come
 // from another.
 type poolLink struct {
-	driver *poolDriver
+	driver *Pool
 	life   context.Context // of what is dialled; ends with close
 	end    context.CancelFunc
 
@@ -32,30 +32,30 @@ const linkGrace = 50 * time.Millisecond
 // withGrace is d and the grace, without overflow.
 func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
 
-func (l *poolLink) pipeline(limit batchLimit, requests []request) []outcome {
-	conn, o := l.current(limit.own)
+func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
+	conn, o := l.current(limit.Own)
 	if o != nil {
-		if !o.succeeds(minConnect) {
-			if outcomes, ok := l.detour(limit.borrowed, requests); ok {
+		if !o.succeeds(MinConnect) {
+			if outcomes, ok := l.detour(limit.Borrowed, requests); ok {
 				return outcomes
 			}
 		}
 		<-o.done
 		if o.err != nil {
-			return same(requests, outcome{err: l.driver.orClosed(explain(o.err))})
+			return same(requests, Result{Err: l.driver.orClosed(Explain(o.err))})
 		}
 		conn = o.conn
 	}
-	outcomes := l.over(conn, limit.own, requests)
+	outcomes := l.over(conn, limit.Own, requests)
 	if !l.isRefused(outcomes[0]) {
 		return outcomes
 	}
-	again, _ := l.detour(limit.borrowed, requests)
+	again, _ := l.detour(limit.Borrowed, requests)
 	return resent(outcomes, again)
 }
 
 // over sends the requests over the link's own connection.
-func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []request) []outcome {
+func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit) + waitsOf(requests))
 	// A connection of the user's may know no deadlines.
@@ -63,7 +63,7 @@ func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []request
 	defer closer.Stop()
 	outcomes := l.roundTrip(conn, closer, sent, deadline, requests)
 	switch {
-	case outcomes[len(outcomes)-1].unanswered() || isRefusal(outcomes[0].err):
+	case outcomes[len(outcomes)-1].Unanswered() || isRefusal(outcomes[0].Err):
 		l.drop(conn)
 	case hasReadOnly(outcomes):
 		l.drop(conn)
@@ -74,16 +74,16 @@ func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []request
 
 // roundTrip sends the requests and takes the answers in. When one is missing,
 // so are those behind it. The closer may be nil.
-func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline time.Time, requests []request) []outcome {
+func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline time.Time, requests []Request) []Result {
 	if err := sendAll(conn, requests); err != nil {
 		return same(requests, orLate(l.failed(sent, err), closer))
 	}
-	outcomes := make([]outcome, len(requests))
+	outcomes := make([]Result, len(requests))
 	for i := range outcomes {
 		outcomes[i] = l.receive(conn, sent, deadline)
-		if outcomes[i].unanswered() {
+		if outcomes[i].Unanswered() {
 			from := i
-			if errors.Is(outcomes[i].err, errUnasked) {
+			if errors.Is(outcomes[i].Err, errUnasked) {
 				from = 0 // any of them may be the one too many
 			}
 			fill(outcomes[from:], orLate(outcomes[i], closer))
@@ -95,57 +95,57 @@ func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline
 
 // waitsOf is how long the server may take for the requests on top of what
 // commands may.
-func waitsOf(requests []request) (sum time.Duration) {
+func waitsOf(requests []Request) (sum time.Duration) {
 	for _, r := range requests {
 		sum += r.waits
 	}
 	return sum
 }
 
-func hasReadOnly(outcomes []outcome) bool {
-	return slices.ContainsFunc(outcomes, func(o outcome) bool { return isReadOnly(o.err) })
+func hasReadOnly(outcomes []Result) bool {
+	return slices.ContainsFunc(outcomes, func(o Result) bool { return IsReadOnly(o.Err) })
 }
 
 // orLate is o, or no answer in time where it was the closer that ended the connection: the server has not broken it.
-func orLate(o outcome, closer *time.Timer) outcome {
-	if o.broke() && closer != nil && !closer.Stop() {
-		o.err = errTimeout
+func orLate(o Result, closer *time.Timer) Result {
+	if o.Broke() && closer != nil && !closer.Stop() {
+		o.Err = ErrTimeout
 	}
 	return o
 }
 
-func fill(outcomes []outcome, o outcome) {
+func fill(outcomes []Result, o Result) {
 	for i := range outcomes {
 		outcomes[i] = o
 	}
 }
 
 // same is one outcome for all requests.
-func same(requests []request, o outcome) []outcome {
-	outcomes := make([]outcome, len(requests))
+func same(requests []Request, o Result) []Result {
+	outcomes := make([]Result, len(requests))
 	fill(outcomes, o)
 	return outcomes
 }
 
-func (l *poolLink) failed(sent time.Time, err error) outcome {
-	o := newOutcome(sent, nil, err)
-	o.err = l.driver.orClosed(o.err)
+func (l *poolLink) failed(sent time.Time, err error) Result {
+	o := newResult(sent, nil, err)
+	o.Err = l.driver.orClosed(o.Err)
 	return o
 }
 
-func sendAll(conn redis.Conn, requests []request) error {
+func sendAll(conn redis.Conn, requests []Request) error {
 	for _, r := range requests {
-		if err := conn.Send(r.cmd, r.args...); err != nil {
+		if err := conn.Send(r.Cmd, r.Args...); err != nil {
 			return err
 		}
 	}
 	return conn.Flush()
 }
 
-func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) outcome {
+func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) Result {
 	reply, err := redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
-	o := newOutcome(sent, reply, err)
-	o.err = l.driver.orClosed(o.err)
+	o := newResult(sent, reply, err)
+	o.Err = l.driver.orClosed(o.Err)
 	return o
 }
 
@@ -175,20 +175,20 @@ func (l *poolLink) current(limit time.Duration) (redis.Conn, *opening) {
 	return nil, l.open(limit)
 }
 
-// subscribe listens to a channel until the connection is cut, and returns why.
-func (l *poolLink) subscribe(channel string, confirmed func(), message func(string)) error {
+// Subscribe listens to a channel until the connection is cut, and returns why.
+func (l *poolLink) Subscribe(channel string, confirmed func(), message func(string)) error {
 	conn, err := l.connect(0)
 	if err != nil {
-		return l.driver.orClosed(explain(err))
+		return l.driver.orClosed(Explain(err))
 	}
 	defer l.drop(conn)
-	if err := sendAll(conn, []request{{cmd: "SUBSCRIBE", args: []any{channel}}}); err != nil {
-		return l.driver.orClosed(explain(err))
+	if err := sendAll(conn, []Request{{Cmd: "SUBSCRIBE", Args: []any{channel}}}); err != nil {
+		return l.driver.orClosed(Explain(err))
 	}
 	for timeout := l.driver.commandTimeout; ; timeout = 0 {
 		reply, err := redis.ReceiveWithTimeout(conn, timeout)
 		if err != nil {
-			return l.driver.orClosed(explain(err))
+			return l.driver.orClosed(Explain(err))
 		}
 		values, _ := redis.Values(reply, nil)
 		if len(values) != 3 {
@@ -206,8 +206,8 @@ func (l *poolLink) subscribe(channel string, confirmed func(), message func(stri
 
 var errBadMessage = fmt.Errorf("%w: not a message of a subscription", io.ErrUnexpectedEOF)
 
-// cut ends whatever waits for the connection; the next use opens another.
-func (l *poolLink) cut() {
+// Cut ends whatever waits for the connection; the next use opens another.
+func (l *poolLink) Cut() {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
@@ -229,10 +229,10 @@ func (l *poolLink) drop(conn redis.Conn) {
 	}
 }
 
-func (l *poolLink) close() {
+func (l *poolLink) Close() {
 	l.end() // ends a dial
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.cut() // ends a pipeline that waits for an answer
+	l.Cut() // ends a pipeline that waits for an answer
 }

@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"errors"
@@ -59,15 +59,15 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			require.Equal(t, tt.code, code(redis.Error(tt.line)))
-			err := explain(redis.Error(tt.line))
-			require.Equal(t, tt.retryable, isTransient(err))
+			err := Explain(redis.Error(tt.line))
+			require.Equal(t, tt.retryable, IsTransient(err))
 			require.Equal(t, tt.denied, errors.Is(err, errs.ErrDenied))
 			require.NotContains(t, err.Error(), "with args")
 			var line redis.Error
 			require.ErrorAs(t, err, &line, "the server's own words are there")
 		})
 	}
-	require.True(t, isNoScript(fmt.Errorf("lock: %w", redis.Error("NOSCRIPT No matching script. Please use EVAL."))))
-	require.False(t, isNoScript(redis.Error("ERR NOSCRIPT")))
-	require.False(t, isNoScript(nil))
+	require.True(t, IsNoScript(fmt.Errorf("lock: %w", redis.Error("NOSCRIPT No matching script. Please use EVAL."))))
+	require.False(t, IsNoScript(redis.Error("ERR NOSCRIPT")))
+	require.False(t, IsNoScript(nil))
 }

@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (l *poolLink) open(limit time.Duration) *opening {
 }
 
 func (l *poolLink) dial(o *opening, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, minConnect)))
+	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, MinConnect)))
 	defer cancel()
 	o.conn, o.err = l.driver.dial(ctx)
 	l.keep(o)

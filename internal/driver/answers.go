@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"errors"

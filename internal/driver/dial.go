@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -24,29 +24,29 @@ type dialer struct {
 	database         int
 }
 
-func newDialer(c *driverConfig, s *sockets) *dialer {
-	d := &dialer{network: c.network, address: c.address, timeout: c.dialTimeout, sockets: s, tls: tlsConfig(c), database: c.database}
+func newDialer(c *Config, s *sockets) *dialer {
+	d := &dialer{network: c.Network, address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database}
 	d.options = []redis.DialOption{
-		redis.DialReadTimeout(c.commandTimeout),
-		redis.DialWriteTimeout(c.commandTimeout),
-		redis.DialUsername(c.username),
-		redis.DialPassword(*c.password),
+		redis.DialReadTimeout(c.CommandTimeout),
+		redis.DialWriteTimeout(c.CommandTimeout),
+		redis.DialUsername(c.Username),
+		redis.DialPassword(*c.Password),
 	}
-	if *c.password != "" {
+	if *c.Password != "" {
 		d.greetings++
 	}
 	return d
 }
 
-func tlsConfig(c *driverConfig) *tls.Config {
-	if !c.useTLS {
+func tlsConfig(c *Config) *tls.Config {
+	if !c.UseTLS {
 		return nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.tls != nil {
-		config = c.tls.Clone()
+	if c.TLS != nil {
+		config = c.TLS.Clone()
 	}
-	if host, _, err := net.SplitHostPort(c.address); err == nil && config.ServerName == "" {
+	if host, _, err := net.SplitHostPort(c.Address); err == nil && config.ServerName == "" {
 		config.ServerName = host
 	}
 	return config

@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -31,7 +31,8 @@ func code(line redis.Error) string {
 	return word
 }
 
-func isNetwork(err error) bool {
+// IsNetwork reports whether the network has failed, or an answer is late.
+func IsNetwork(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
@@ -48,7 +49,8 @@ func isFull(line redis.Error) bool {
 	return strings.HasPrefix(string(line), "ERR max number of clients ")
 }
 
-func isDenied(line redis.Error) bool {
+// IsDenied reports whether the server refuses this user.
+func IsDenied(line redis.Error) bool {
 	text := string(line)
 	return slices.Contains(deniedCodes, code(line)) ||
 		strings.Contains(text, "The user executing the script can't") || // Redis 6.2 and 7.0
@@ -59,62 +61,63 @@ func isDenied(line redis.Error) bool {
 		strings.HasPrefix(text, "ERR Protocol error: unauthenticated") // a long request before AUTH
 }
 
-// isReadOnly says that the connection leads to a replica: after a failover behind one address another one may lead to the master.
-func isReadOnly(err error) bool {
+// IsReadOnly says that the connection leads to a replica: after a failover behind one address another one may lead to the master.
+func IsReadOnly(err error) bool {
 	line, ok := errorLine(err)
 	return ok && code(line) == "READONLY"
 }
 
-// isCrossSlot reports whether a Cluster has refused keys of several slots
+// IsCrossSlot reports whether a Cluster has refused keys of several slots
 // together.
-func isCrossSlot(err error) bool {
+func IsCrossSlot(err error) bool {
 	line, ok := errorLine(err)
 	return ok && code(line) == "CROSSSLOT"
 }
 
-// areKeysRefused reports whether a script was refused for its keys: a Cluster
+// AreKeysRefused reports whether a script was refused for its keys: a Cluster
 // is moving their slot, or the user may use only some of them, in the words of
 // Redis 6.2 and 7.0, or of 7.2 and newer. A command in a script is refused in
 // other words.
-func areKeysRefused(err error) bool {
+func AreKeysRefused(err error) bool {
 	line, ok := errorLine(err)
 	return ok && (code(line) == "TRYAGAIN" ||
-		isDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
+		IsDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
 		strings.HasPrefix(string(line), "NOPERM No permissions to access a key"))
 }
 
 var transientCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 
-// isTransient reports whether the same request may be answered later: the
+// IsTransient reports whether the same request may be answered later: the
 // server, the network or the pool has failed for now.
-func isTransient(err error) bool {
+func IsTransient(err error) bool {
 	if errors.Is(err, redis.ErrPoolExhausted) {
 		return true
 	}
 	if line, ok := errorLine(err); ok {
 		return slices.Contains(transientCodes, code(line)) || isFull(line)
 	}
-	return isNetwork(err)
+	return IsNetwork(err)
 }
 
-func isNoScript(err error) bool {
+// IsNoScript reports whether the server does not know the script by its digest.
+func IsNoScript(err error) bool {
 	line, ok := errorLine(err)
 	return ok && code(line) == "NOSCRIPT"
 }
 
-// errTimeout stands for a time limit of the client's own, so that it does not look like the end of the
+// ErrTimeout stands for a time limit of the client's own, so that it does not look like the end of the
 // caller's context.
-var errTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
+var ErrTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-// explain turns an error of redigo into one that may be shown: no argument of a command in it, no context
+// Explain turns an error of redigo into one that may be shown: no argument of a command in it, no context
 // error that is not the caller's, and the reason that it stands for.
-func explain(err error) error {
+func Explain(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
 		return explainLine(line)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return errTimeout
+		return ErrTimeout
 	}
 	return err
 }
@@ -122,7 +125,7 @@ func explain(err error) error {
 // explainLine cuts the arguments off that "unknown command" repeats: a token or a password may be among them.
 func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")
-	if isDenied(line) {
+	if IsDenied(line) {
 		return errs.Both(errs.ErrDenied, redis.Error(text))
 	}
 	return redis.Error(text)

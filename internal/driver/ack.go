@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// confirmation is what a request waits for after it has taken or extended a
+// Ack is what a request waits for after it has taken or extended a
 // lock: a number of replicas that have it. WAIT counts those that have all that
 // was written over its own connection, so it follows the request there.
-type confirmation struct {
-	replicas int
-	timeout  time.Duration
+type Ack struct {
+	Replicas int
+	Timeout  time.Duration
 }
 
-func (c *confirmation) request() request {
-	return request{cmd: "WAIT", args: []any{c.replicas, c.timeout.Milliseconds()}, waits: c.timeout}
+func (c *Ack) request() Request {
+	return Request{Cmd: "WAIT", Args: []any{c.Replicas, c.Timeout.Milliseconds()}, waits: c.Timeout}
 }
 
 // errTooFewReplicas is the error of a lock that too few replicas have. The server
@@ -34,26 +34,27 @@ func (e errTooFewReplicas) Error() string {
 // Unwrap returns the reason.
 func (e errTooFewReplicas) Unwrap() error { return errs.ErrReplicas }
 
-func tooFewReplicas(got int64) error { return errTooFewReplicas{got} }
+// TooFewReplicas returns the error of a lock that only got replicas have.
+func TooFewReplicas(got int64) error { return errTooFewReplicas{got} }
 
 // longest is how long the server may take on top of what a command may.
-func (c *confirmation) longest() time.Duration {
+func (c *Ack) longest() time.Duration {
 	if c == nil {
 		return 0
 	}
-	return c.timeout
+	return c.Timeout
 }
 
 // judge reads the answer to WAIT.
-func (c *confirmation) judge(reply any, err error) error {
+func (c *Ack) judge(reply any, err error) error {
 	got, err := redis.Int64(reply, err)
 	switch {
 	case isDemoted(err):
 		return errDemoted
 	case err != nil:
 		return err
-	case got < int64(c.replicas):
-		return tooFewReplicas(got)
+	case got < int64(c.Replicas):
+		return TooFewReplicas(got)
 	}
 	return nil
 }
@@ -70,24 +71,24 @@ func isDemoted(err error) bool {
 
 // confirm sends WAIT on the connection that has answered the request. A request
 // that took nothing needs no replica.
-func (d *poolDriver) confirm(ctx context.Context, c *call, conn redis.Conn, timeout time.Duration, r request, reply any) error {
-	if !r.granted(reply) {
+func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request, reply any) error {
+	if !r.Granted(reply) {
 		return nil
 	}
-	reply, err := d.doOnce(ctx, c, conn, timeout+r.confirm.timeout, r.confirm.request())
-	return r.confirm.judge(reply, err)
+	reply, err := d.doOnce(ctx, c, conn, timeout+r.Ack.Timeout, r.Ack.request())
+	return r.Ack.judge(reply, err)
 }
 
-// pipelineConfirmed asks behind the requests how many replicas have them.
-func pipelineConfirmed(l link, limit batchLimit, requests []request, confirm *confirmation) []outcome {
+// PipelineAcked asks behind the requests how many replicas have them.
+func PipelineAcked(l Link, limit BatchLimit, requests []Request, confirm *Ack) []Result {
 	if confirm == nil {
-		return l.pipeline(limit, requests)
+		return l.Pipeline(limit, requests)
 	}
-	outcomes := l.pipeline(limit, append(requests, confirm.request()))
+	outcomes := l.Pipeline(limit, append(requests, confirm.request()))
 	last := len(outcomes) - 1
-	acks, err := redis.Int64(outcomes[last].reply, outcomes[last].err)
+	acks, err := redis.Int64(outcomes[last].Reply, outcomes[last].Err)
 	for i := range outcomes {
-		outcomes[i].acks, outcomes[i].unacked = acks, err
+		outcomes[i].Acks, outcomes[i].Unacked = acks, err
 	}
 	return outcomes[:last]
 }

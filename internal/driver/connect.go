@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// connect takes a connection from the pool; putBack gives it back. Where no waiting is involved, the limits
+// Connect takes a connection from the pool; putBack gives it back. Where no waiting is involved, the limits
 // are only looked at when one has to be dialled: they cost more than a connection that is there.
-func (d *poolDriver) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if d.own && d.slots == nil {
 		return d.get(dialContext{ctx, limit})
 	}
@@ -36,11 +36,11 @@ var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDea
 
 // get takes a connection out of the pool. The user's Dial may not know the context, or not look at it: the
 // caller goes on when that ends.
-func (d *poolDriver) get(ctx context.Context) (redis.Conn, error) {
-	get := func() (redis.Conn, error) { return getContext(ctx, d.pool) }
+func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
+	get := func() (redis.Conn, error) { return getContext(ctx, d.Redis) }
 	if !d.own {
 		get = func() (redis.Conn, error) {
-			return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.pool) })
+			return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 		}
 	}
 	conn, err := get()
@@ -48,7 +48,7 @@ func (d *poolDriver) get(ctx context.Context) (redis.Conn, error) {
 	case err != nil && ctx.Err() != nil && !d.own:
 		return nil, errNoConnection
 	case err != nil:
-		return nil, explain(err)
+		return nil, Explain(err)
 	}
 	return conn, nil
 }
@@ -74,8 +74,8 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return pool.GetContext(ctx)
 }
 
-// putBack returns a connection to the pool. The error of the command on it counts, not that of this.
-func (d *poolDriver) putBack(conn redis.Conn) {
+// PutBack returns a connection to the pool. The error of the command on it counts, not that of this.
+func (d *Pool) PutBack(conn redis.Conn) {
 	_ = conn.Close()
 	if d.slots != nil {
 		<-d.slots
@@ -83,7 +83,7 @@ func (d *poolDriver) putBack(conn redis.Conn) {
 }
 
 // bound gives ctx the end of the driver and the dial timeout.
-func (d *poolDriver) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
+func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
 	stop := context.AfterFunc(d.life, cancel)
 	return ctx, func() {
@@ -99,7 +99,7 @@ type dialContext struct {
 }
 
 // dialOwn dials for the pool and for links.
-func (d *poolDriver) dialOwn(ctx context.Context) (redis.Conn, error) {
+func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
 	switch c := ctx.(type) {
 	case idleOnly:
 		return nil, errNoIdle

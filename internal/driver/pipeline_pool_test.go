@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // A user's pool gives its limits to the shared connection.
 func TestSharedConnectionHasTheLimitsOfTheUserPool(t *testing.T) {
 	t.Parallel()
-	d := newUserPool(&driverConfig{}, &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour})
-	defer func() { require.NoError(t, d.close()) }()
+	d := FromPool(&Config{}, &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour})
+	defer func() { require.NoError(t, d.Close()) }()
 	require.Equal(t, time.Minute, d.shared.idle)
 	require.Equal(t, time.Hour, d.shared.age)
 }
@@ -30,13 +30,13 @@ func TestRefusedSharedConnection(t *testing.T) {
 		"ERR max number of clients + cluster connections reached": true,
 	} {
 		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
-		d.apart = 0
+		d.Apart = 0
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {
-				o := d.send(t.Context(), limits{}, echo("x"))
-				if o.err == nil || isTransient(o.err) != retryable {
-					t.Errorf("error %v", o.err)
+				o := d.Send(t.Context(), Limits{}, echo("x"))
+				if o.Err == nil || IsTransient(o.Err) != retryable {
+					t.Errorf("error %v", o.Err)
 				}
 			})
 		}
@@ -48,9 +48,9 @@ func TestRefusedSharedConnection(t *testing.T) {
 func TestAnswerThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
-	d.apart = 0
-	o := d.send(t.Context(), limits{}, echo("x"))
-	require.True(t, o.err == nil || errors.Is(o.err, errUnasked), "%v", o.err) // as one, or one after the other
+	d.Apart = 0
+	o := d.Send(t.Context(), Limits{}, echo("x"))
+	require.True(t, o.Err == nil || errors.Is(o.Err, errUnasked), "%v", o.Err) // as one, or one after the other
 	stream := d.shared.stream
 	<-stream.done
 	require.ErrorIs(t, stream.cause, errUnasked)

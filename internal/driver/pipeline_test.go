@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -29,11 +29,11 @@ func TestSharedConnection(t *testing.T) {
 				if n%4 == 0 {
 					time.AfterFunc(rand.N(time.Millisecond), cancel)
 				}
-				o := b.send(ctx, limits{}, fmt.Sprint(g, " ", n))
-				if o.err != nil && (ctx.Err() == nil || !errors.Is(o.err, errLeft)) {
-					t.Errorf("send: %v", o.err)
+				o := b.send(ctx, Limits{}, fmt.Sprint(g, " ", n))
+				if o.Err != nil && (ctx.Err() == nil || !errors.Is(o.Err, ErrAbandoned)) {
+					t.Errorf("send: %v", o.Err)
 				}
-				if o.err == nil {
+				if o.Err == nil {
 					mu.Lock()
 					answers = append(answers, time.Now())
 					mu.Unlock()
@@ -51,19 +51,19 @@ func TestSharedConnection(t *testing.T) {
 func TestCallsBeyondAFewShare(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
-	b.pool.apart = crowd
+	b.pool.Apart = Crowd
 	b.server.Pause(t)
 	var results []<-chan error
-	for n := range 4 * crowd {
-		results = append(results, testkit.Async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
+	for n := range 4 * Crowd {
+		results = append(results, testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, fmt.Sprint(n)).Err }))
 	}
-	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.sending() == 4*crowd }, "under way")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*crowd, 2*time.Second), "each has its connection")
+	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, 2*time.Second), "each has its connection")
 	b.server.Resume(t)
 	for _, result := range results {
 		require.NoError(t, testkit.ResultWithin(t, result, 3*time.Second))
 	}
-	require.Equal(t, crowd+1, b.open())
+	require.Equal(t, Crowd+1, b.open())
 }
 
 // A caller that leaves cuts nothing: its answer is taken in when it comes, and noted.
@@ -72,13 +72,13 @@ func TestLeavingASharedConnection(t *testing.T) {
 	b := newSharedBench(t)
 	b.proxy.On(faults.Command("ECHO"), 2, faults.Delay(time.Second))
 	b.server.Pause(t)
-	before := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "before").err })
+	before := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "before").Err })
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := make(chan outcome, 1)
+	gone := make(chan Result, 1)
 	testkit.Async(t, func() error {
-		gone <- b.send(ctx, limits{}, "left")
+		gone <- b.send(ctx, Limits{}, "left")
 		return nil
 	})
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
@@ -86,11 +86,11 @@ func TestLeavingASharedConnection(t *testing.T) {
 	require.NoError(t, testkit.ResultWithin(t, before, testkit.Patience)) // the connection is not silent
 	cancel()
 	o := <-gone
-	require.ErrorIs(t, o.err, errLeft)
-	require.True(t, o.unanswered())
-	require.False(t, o.left.settled())
+	require.ErrorIs(t, o.Err, ErrAbandoned)
+	require.True(t, o.Unanswered())
+	require.False(t, o.Abandoned.Answered())
 	b.requireAnswer("next")
-	require.True(t, o.left.settled())
+	require.True(t, o.Abandoned.Answered())
 	require.Equal(t, 1, b.dials())
 }
 
@@ -102,17 +102,17 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	s := b.aboutToWrite(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := make(chan outcome, 1)
+	gone := make(chan Result, 1)
 	testkit.Async(t, func() error {
-		gone <- b.send(ctx, limits{}, "left")
+		gone <- b.send(ctx, Limits{}, "left")
 		return nil
 	})
 	b.awaitUnwritten(1)
 	cancel()
 	o := <-gone
-	require.ErrorIs(t, o.err, errLeft)
-	require.False(t, o.unanswered())
-	later := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "later").err })
+	require.ErrorIs(t, o.Err, ErrAbandoned)
+	require.False(t, o.Unanswered())
+	later := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "later").Err })
 	b.awaitUnwritten(2)
 	s.more <- struct{}{}
 	require.NoError(t, testkit.ResultWithin(t, later, 2*time.Second))
@@ -128,7 +128,7 @@ func TestBurstAfterARest(t *testing.T) {
 	s := b.aboutToWrite(2 * testCommandTimeout)
 	var burst []<-chan error
 	for n := range 3 {
-		burst = append(burst, testkit.Async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint(n)).err }))
+		burst = append(burst, testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, fmt.Sprint(n)).Err }))
 	}
 	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
@@ -144,7 +144,7 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	b := newSharedBench(t)
 	b.requireAnswer("first")
 	s := b.aboutToWrite(2 * testCommandTimeout)
-	sent := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "taken").err })
+	sent := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "taken").Err })
 	b.awaitUnwritten(1)
 	require.False(t, s.usable(0, time.Nanosecond), "too old")
 	time.Sleep(50 * time.Millisecond) // nothing is to happen
@@ -164,9 +164,9 @@ func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 		group.Go(func() {
 			for n := range 20 {
 				text := fmt.Sprint(g, " ", n)
-				o := b.send(t.Context(), limits{}, text)
+				o := b.send(t.Context(), Limits{}, text)
 				mu.Lock()
-				sent[text] = o.sent
+				sent[text] = o.Sent
 				mu.Unlock()
 			}
 		})
@@ -192,18 +192,18 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	start := time.Now()
 	var patient []<-chan error
 	for n := range 100 { // their answers come one after the other, ahead of those that the impatient ones wait for
-		patient = append(patient, testkit.Async(t, func() error { return b.send(context.Background(), limits{}, fmt.Sprint("patient ", n)).err }))
+		patient = append(patient, testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, fmt.Sprint("patient ", n)).Err }))
 	}
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 101, testkit.Patience))
 	for n := range 20 {
-		o := b.send(t.Context(), limits{answer: 3 * time.Millisecond}, fmt.Sprint(n))
-		if o.err == nil {
+		o := b.send(t.Context(), Limits{Answer: 3 * time.Millisecond}, fmt.Sprint(n))
+		if o.Err == nil {
 			require.Greater(t, b.dials(), 1, "answered ahead of those before it")
 			continue
 		}
-		require.ErrorIs(t, o.err, errTimeout)
+		require.ErrorIs(t, o.Err, ErrTimeout)
 	}
-	silent := int(time.Since(start) / minLimit) // each connection after the first takes the place of one that was silent for so long
+	silent := int(time.Since(start) / MinLimit) // each connection after the first takes the place of one that was silent for so long
 	for _, one := range patient {
 		require.NoError(t, testkit.ResultWithin(t, one, testkit.Patience))
 	}
@@ -217,13 +217,13 @@ func TestSharedDialIsForAll(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t, withDatabase(1))
 	b.proxy.Stall()
-	o := b.send(t.Context(), limits{connect: 10 * time.Millisecond}, "impatient")
-	require.ErrorIs(t, o.err, errDialTimeout)
-	require.True(t, o.sent.IsZero())
-	require.True(t, isTransient(o.err))
+	o := b.send(t.Context(), Limits{Connect: 10 * time.Millisecond}, "impatient")
+	require.ErrorIs(t, o.Err, errDialTimeout)
+	require.True(t, o.Sent.IsZero())
+	require.True(t, IsTransient(o.Err))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, b.send(ctx, limits{}, "leaves").err, errLeft)
+	require.ErrorIs(t, b.send(ctx, Limits{}, "leaves").Err, ErrAbandoned)
 	b.proxy.Resume()
 	b.requireAnswer("patient")
 	require.Equal(t, 1, b.dials())

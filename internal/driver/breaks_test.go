@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"io"
@@ -11,11 +11,11 @@ import (
 // Whether an idle connection is older than a break is not asked of the wall clock, which may be set back.
 func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
-	d := newPoolDriver(&driverConfig{})
+	d := newPool(&Config{})
 	defer d.end()
 	before := time.Now()
 	o := d.outcome(before, nil, io.EOF)
-	require.True(t, o.broke())
+	require.True(t, o.Broke())
 	require.ErrorIs(t, d.check(nil, before), errStale)
 	require.NoError(t, d.check(nil, time.Now()))
 	require.Less(t, d.broken.Load(), int64(time.Hour), "counted from the start of the client")

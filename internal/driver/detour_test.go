@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"os"
@@ -13,16 +13,16 @@ import (
 )
 
 // openSharedOf opens the connection that calls share.
-func openSharedOf(t testing.TB, d *poolDriver) {
+func openSharedOf(t testing.TB, d *Pool) {
 	t.Helper()
-	require.NoError(t, d.shared.call(t.Context(), limits{}, echo("x")).err)
+	require.NoError(t, d.shared.call(t.Context(), Limits{}, echo("x")).Err)
 }
 
-func requireAnswered(t testing.TB, outcomes []outcome) {
+func requireAnswered(t testing.TB, outcomes []Result) {
 	t.Helper()
 	for _, o := range outcomes {
-		require.NoError(t, o.err)
-		require.Equal(t, []byte("x"), o.reply)
+		require.NoError(t, o.Err)
+		require.Equal(t, []byte("x"), o.Reply)
 	}
 }
 
@@ -35,15 +35,15 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, withDatabase(1))
 	warmPool(t, d, 1)
-	proxy.On(faults.Command("SELECT"), 1, faults.Delay(minConnect+time.Second))
+	proxy.On(faults.Command("SELECT"), 1, faults.Delay(MinConnect+time.Second))
 	l := linkOf(t, d)
-	limit := batchLimit{own: testDialTimeout, borrowed: testkit.Patience}
+	limit := BatchLimit{Own: testDialTimeout, Borrowed: testkit.Patience}
 	start := time.Now()
 	for range 2 {
-		outcomes := l.pipeline(limit, []request{echo("x"), echo("x")})
+		outcomes := l.Pipeline(limit, []Request{echo("x"), echo("x")})
 		requireAnswered(t, outcomes)
-		require.GreaterOrEqual(t, outcomes[0].sent.Sub(start), minConnect)
-		require.Less(t, time.Since(start), minConnect+900*time.Millisecond)
+		require.GreaterOrEqual(t, outcomes[0].Sent.Sub(start), MinConnect)
+		require.Less(t, time.Since(start), MinConnect+900*time.Millisecond)
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		l.mu.Lock()
@@ -51,7 +51,7 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 		return l.conn != nil
 	}, "connected")
 	defer putConns(d, takeConns(t, d, 1))
-	requireAnswered(t, l.pipeline(limit, []request{echo("x")}))
+	requireAnswered(t, l.Pipeline(limit, []Request{echo("x")}))
 }
 
 // A link that is closed has its dial closed too, and needs no other connection.
@@ -63,10 +63,10 @@ func TestCloseOfALinkWhoseDialHangs(t *testing.T) {
 	proxy.On(faults.Command("SELECT"), 1, faults.DropAnswer)
 	l := linkOf(t, d)
 	result := testkit.Async(t, func() error {
-		return l.pipeline(batchLimit{own: testkit.Patience, borrowed: testkit.Patience}, []request{echo("x")})[0].err
+		return l.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}, []Request{echo("x")})[0].Err
 	})
 	require.True(t, proxy.Await(faults.Command("SELECT"), 1, testkit.Patience))
-	l.close()
+	l.Close()
 	require.Error(t, testkit.ResultWithin(t, result, testDialTimeout/2))
 }
 
@@ -81,11 +81,11 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	defer putConns(d, takeConns(t, d, 1))
 	full := testkit.FillUp(t, s)
 	l := linkOf(t, d)
-	limit := batchLimit{own: testkit.Patience, borrowed: testkit.Patience}
-	requireAnswered(t, l.pipeline(limit, []request{echo("x"), echo("x")}))
-	for _, o := range pipelineConfirmed(l, limit, []request{echo("x")}, &confirmation{replicas: 1, timeout: time.Second}) {
-		require.Error(t, o.err)
-		require.False(t, o.answered && !isRefusal(o.err))
+	limit := BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
+	requireAnswered(t, l.Pipeline(limit, []Request{echo("x"), echo("x")}))
+	for _, o := range PipelineAcked(l, limit, []Request{echo("x")}, &Ack{Replicas: 1, Timeout: time.Second}) {
+		require.Error(t, o.Err)
+		require.False(t, o.Answered && !isRefusal(o.Err))
 	}
 	full.RequireSame(t)
 }
@@ -102,11 +102,11 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.DropAnswer)
 	l := linkOf(t, d)
 	start := time.Now()
-	wait := request{cmd: "WAIT", args: []any{0, 0}, waits: 3 * time.Second}
-	for _, o := range l.pipeline(batchLimit{own: testkit.Patience, borrowed: 200 * time.Millisecond}, []request{wait}) {
-		require.ErrorIs(t, o.err, os.ErrDeadlineExceeded)
-		require.True(t, o.unanswered())
+	wait := Request{Cmd: "WAIT", Args: []any{0, 0}, waits: 3 * time.Second}
+	for _, o := range l.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: 200 * time.Millisecond}, []Request{wait}) {
+		require.ErrorIs(t, o.Err, os.ErrDeadlineExceeded)
+		require.True(t, o.Unanswered())
 	}
 	require.Less(t, time.Since(start), 2*time.Second)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(d.slots) == 0 && d.pool.ActiveCount() == 0 }, "returned")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(d.slots) == 0 && d.Redis.ActiveCount() == 0 }, "returned")
 }

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package relock
+package driver
 
 import (
 	"errors"

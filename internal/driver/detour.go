@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 // requests behind it; the pool then closes the connection. A batch is sent a
 // second time only if a new connection broke before its first answer.
 
-// batchLimit is how long a batch may wait for its answers.
-type batchLimit struct {
-	own      time.Duration // over the worker's connection
-	borrowed time.Duration // over one that callers miss meanwhile
+// BatchLimit is how long a batch may wait for its answers.
+type BatchLimit struct {
+	Own      time.Duration // over the worker's connection
+	Borrowed time.Duration // over one that callers miss meanwhile
 }
 
 // detour sends the requests over a connection of the callers. It reports
 // whether there was one.
-func (l *poolLink) detour(limit time.Duration, requests []request) ([]outcome, bool) {
+func (l *poolLink) detour(limit time.Duration, requests []Request) ([]Result, bool) {
 	if l.life.Err() != nil {
 		return nil, false
 	}
@@ -43,22 +43,22 @@ func (l *poolLink) detour(limit time.Duration, requests []request) ([]outcome, b
 
 // overBorrowed sends the requests over a connection of the pool. It leaves the
 // connection to a goroutine if the limit has passed, as a write may block.
-func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests []request) []outcome {
+func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	d := l.driver
 	sent := time.Now()
 	deadline := sent.Add(min(below(d.commandTimeout, limit)+waitsOf(requests), limit))
-	answers := make(chan []outcome, 1)
+	answers := make(chan []Result, 1)
 	started := d.tasks.Start(func() {
 		outcomes := l.roundTrip(conn, nil, sent, deadline, requests)
-		d.putBack(conn)
-		if outcomes[len(outcomes)-1].broke() || hasReadOnly(outcomes) {
+		d.PutBack(conn)
+		if outcomes[len(outcomes)-1].Broke() || hasReadOnly(outcomes) {
 			d.noteBreak()
 		}
 		answers <- outcomes
 	})
 	if !started {
-		d.putBack(conn)
-		return same(requests, outcome{err: errs.ErrClosed})
+		d.PutBack(conn)
+		return same(requests, Result{Err: errs.ErrClosed})
 	}
 	timer := takeTimer(withGrace(time.Until(deadline)))
 	defer putTimer(timer)
@@ -66,29 +66,29 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	case outcomes := <-answers:
 		return outcomes
 	case <-timer.C:
-		return same(requests, outcome{err: errTimeout, sent: sent})
+		return same(requests, Result{Err: ErrTimeout, Sent: sent})
 	case <-l.life.Done():
-		return same(requests, outcome{err: errs.ErrClosed, sent: sent})
+		return same(requests, Result{Err: errs.ErrClosed, Sent: sent})
 	}
 }
 
 // isRefused reports whether the server has refused the link's connection. It
 // accepts each one first, so that only the first answer shows it, or a break in
 // its place.
-func (l *poolLink) isRefused(first outcome) bool {
+func (l *poolLink) isRefused(first Result) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fresh := l.fresh
-	l.fresh = fresh && !first.answered
-	return isRefusal(first.err) || fresh && first.broke()
+	l.fresh = fresh && !first.Answered
+	return isRefusal(first.Err) || fresh && first.Broke()
 }
 
 // resent returns the outcomes of a batch that was sent again. Where nothing was
 // sent the first outcome stays.
-func resent(first, again []outcome) []outcome {
+func resent(first, again []Result) []Result {
 	for i, o := range again {
-		if !o.sent.IsZero() {
-			o.again = first[i].unanswered()
+		if !o.Sent.IsZero() {
+			o.Resent = first[i].Unanswered()
 			first[i] = o
 		}
 	}
@@ -97,7 +97,7 @@ func resent(first, again []outcome) []outcome {
 
 // borrow returns an idle connection of the pool that knows deadlines, or nil.
 // putBack returns it.
-func (d *poolDriver) borrow(ctx context.Context, limit time.Duration) redis.Conn {
+func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	if d.slots != nil {
 		select {
 		case d.slots <- struct{}{}:
@@ -119,14 +119,14 @@ func (d *poolDriver) borrow(ctx context.Context, limit time.Duration) redis.Conn
 
 // idle takes an idle connection out of the pool. The user's pool may dial
 // instead, if its idle ones are stale.
-func (d *poolDriver) idle(ctx context.Context) (redis.Conn, error) {
+func (d *Pool) idle(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case d.own:
-		return getContext(idleOnly{ctx}, d.pool)
-	case d.pool.IdleCount() == 0:
+		return getContext(idleOnly{ctx}, d.Redis)
+	case d.Redis.IdleCount() == 0:
 		return nil, errNoIdle
 	}
-	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.pool) })
+	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 }
 
 // idleOnly tells our own pool not to dial.

@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -19,13 +19,13 @@ func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	b := newSharedBench(t, withCommandTimeout(time.Second))
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
-	patient := testkit.Async(t, func() error { return b.send(context.Background(), limits{}, "patient").err })
+	patient := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "patient").Err })
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
-	o := b.send(t.Context(), limits{answer: 150 * time.Millisecond}, "impatient")
-	require.ErrorIs(t, o.err, errTimeout)
+	o := b.send(t.Context(), Limits{Answer: 150 * time.Millisecond}, "impatient")
+	require.ErrorIs(t, o.Err, ErrTimeout)
 	b.requireAnswer("on another connection")
 	require.Equal(t, 2, b.open())
-	require.True(t, isTransient(testkit.ResultWithin(t, patient, 2*time.Second)))
+	require.True(t, IsTransient(testkit.ResultWithin(t, patient, 2*time.Second)))
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
 }
 
@@ -36,8 +36,8 @@ func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
 	for range 20 { // five are as long as a connection may be silent
-		ctx, cancel := context.WithTimeout(t.Context(), minLimit/5)
-		b.send(ctx, limits{}, "short")
+		ctx, cancel := context.WithTimeout(t.Context(), MinLimit/5)
+		b.send(ctx, Limits{}, "short")
 		cancel()
 	}
 	b.requireAnswer("on another connection")
@@ -55,14 +55,14 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 			b.proxy.On(faults.Command("ECHO"), 1, action)
 			b.server.Pause(t)
 			first := testkit.Async(t, func() error {
-				return b.pool.send(t.Context(), limits{}, request{cmd: "SET", args: []any{"k", "v"}}).err
+				return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "SET", Args: []any{"k", "v"}}).Err
 			})
 			require.True(t, b.proxy.Await(faults.Command("SET"), 1, testkit.Patience))
 			readOnly := testkit.Async(t, func() error {
-				return b.pool.send(t.Context(), limits{}, request{cmd: "GET", args: []any{"k"}}).err
+				return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "GET", Args: []any{"k"}}).Err
 			})
 			require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
-			last := testkit.Async(t, func() error { return b.send(t.Context(), limits{}, "last").err })
+			last := testkit.Async(t, func() error { return b.send(t.Context(), Limits{}, "last").Err })
 			require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 			b.server.Resume(t)
 			require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
@@ -89,13 +89,13 @@ func TestSharedConnectionBreaks(t *testing.T) {
 	answered, broke := 0, 0
 	for range 20 {
 		group.Go(func() {
-			o := b.pool.send(context.Background(), limits{}, request{cmd: "INCR", args: []any{"n"}})
+			o := b.pool.Send(context.Background(), Limits{}, Request{Cmd: "INCR", Args: []any{"n"}})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case o.answered:
+			case o.Answered:
 				answered++
-			case o.broke():
+			case o.Broke():
 				broke++
 			default:
 				t.Errorf("outcome %+v", o)
@@ -110,7 +110,7 @@ func TestSharedConnectionBreaks(t *testing.T) {
 	require.LessOrEqual(t, executed, answered+broke)
 	b.requireAnswer("next")
 	b.proxy.On(faults.Command("ECHO"), 1, faults.CutAfter)
-	require.True(t, b.send(t.Context(), limits{}, "cut").broke())
+	require.True(t, b.send(t.Context(), Limits{}, "cut").Broke())
 }
 
 // A server that was restarted while nobody called costs no error.

@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"io"
@@ -65,7 +65,7 @@ func TestGreetingWithTwoAnswers(t *testing.T) {
 	s := testkit.ServeText(t, "+OK\r\n+OK\r\n", 1)
 	for database := range 2 {
 		d := newTestPool(t, s, withPassword("pw"), withDatabase(database))
-		require.ErrorIs(t, d.call(t.Context(), limits{}, echo("x")).err, errUnasked)
+		require.ErrorIs(t, d.Call(t.Context(), Limits{}, echo("x")).Err, errUnasked)
 	}
 }
 
@@ -89,9 +89,9 @@ func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
 	s := testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)
 	link := linkOf(t, newTestPool(t, s))
-	for _, o := range link.pipeline(batchLimit{own: testkit.Patience, borrowed: testkit.Patience}, []request{echo("x"), echo("y")}) {
-		require.ErrorIs(t, o.err, errUnasked)
-		require.True(t, o.unanswered())
+	for _, o := range link.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}, []Request{echo("x"), echo("y")}) {
+		require.ErrorIs(t, o.Err, errUnasked)
+		require.True(t, o.Unanswered())
 	}
 }
 
@@ -101,8 +101,8 @@ func TestBatchWithALaterAnswerTooMany(t *testing.T) {
 	link := linkOf(t, newTestPool(t, redistest.Start(t)))
 	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
 	link.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
-	for _, o := range link.pipeline(batchLimit{own: testkit.Patience, borrowed: testkit.Patience}, []request{echo("x"), echo("y")}) {
-		require.ErrorIs(t, o.err, errUnasked)
-		require.True(t, o.unanswered())
+	for _, o := range link.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}, []Request{echo("x"), echo("y")}) {
+		require.ErrorIs(t, o.Err, errUnasked)
+		require.True(t, o.Unanswered())
 	}
 }

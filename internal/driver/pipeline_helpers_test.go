@@ -1,4 +1,4 @@
-package relock
+package driver
 
 import (
 	"context"
@@ -21,34 +21,34 @@ type sharedBench struct {
 	testing.TB
 	server    *redistest.Server
 	proxy     *faults.Proxy
-	pool      *poolDriver
+	pool      *Pool
 	inspector redis.Conn
 	before    int // connections that the server had taken when the bench began
 }
 
-func newSharedBench(t testing.TB, change ...func(*driverConfig)) *sharedBench {
+func newSharedBench(t testing.TB, change ...func(*Config)) *sharedBench {
 	s := redistest.Start(t)
 	b := &sharedBench{TB: t, server: s, proxy: faults.Start(t, s.Network, s.Address), inspector: s.Dial(t)}
 	t.Cleanup(func() { _ = b.inspector.Close() })
 	b.before = b.taken()
 	b.pool = newTestPool(t, &redistest.Server{Network: b.proxy.Network, Address: b.proxy.Address}, change...)
-	b.pool.apart = 0 // all commands share one connection
+	b.pool.Apart = 0 // all commands share one connection
 	return b
 }
 
 // send runs a command, and requires the answer that belongs to it when there is one.
-func (b *sharedBench) send(ctx context.Context, limit limits, text string) outcome {
+func (b *sharedBench) send(ctx context.Context, limit Limits, text string) Result {
 	b.Helper()
-	o := b.pool.send(ctx, limit, echo(text))
-	if o.err == nil && string(o.reply.([]byte)) != text {
-		b.Errorf("%q was answered to %q", o.reply, text)
+	o := b.pool.Send(ctx, limit, echo(text))
+	if o.Err == nil && string(o.Reply.([]byte)) != text {
+		b.Errorf("%q was answered to %q", o.Reply, text)
 	}
 	return o
 }
 
 func (b *sharedBench) requireAnswer(text string) {
 	b.Helper()
-	require.NoError(b, b.send(context.Background(), limits{}, text).err)
+	require.NoError(b, b.send(context.Background(), Limits{}, text).Err)
 }
 
 // aboutToWrite is the stream, as if somebody were about to write after so long a rest: s.more lets it go on.
@@ -100,7 +100,7 @@ func (b *sharedBench) taken() int {
 func silences(answers []time.Time) (n int) {
 	slices.SortFunc(answers, time.Time.Compare)
 	for i := range answers[1:] {
-		n += int(answers[i+1].Sub(answers[i]) / (minLimit / 2))
+		n += int(answers[i+1].Sub(answers[i]) / (MinLimit / 2))
 	}
 	return n
 }

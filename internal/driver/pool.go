@@ -1,0 +1,154 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/tasks"
+)
+
+// Pool is the driver on a redigo pool, either our own or the user's.
+type Pool struct {
+	Redis   *redis.Pool
+	own     bool
+	dial    func(context.Context) (redis.Conn, error)
+	slots   chan struct{} // one for each connection in use, where callers wait for them; redigo's own wait cannot be closed safely
+	dialer  *dialer       // of our own
+	sockets *sockets      // of the connections that it opened
+	shared  *pipeline
+
+	Apart int64        // so many calls of send have a connection each; tests set it
+	busy  atomic.Int64 // calls of send under way
+
+	life           context.Context // ends at close
+	end            context.CancelFunc
+	dialTimeout    time.Duration
+	commandTimeout time.Duration
+	start          time.Time    // what broken counts from
+	broken         atomic.Int64 // ns after start of the last connection that broke; idle ones older than that are not used again
+	tasks          tasks.Group
+}
+
+func newPool(c *Config) *Pool {
+	d := &Pool{dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout, Apart: Crowd, start: time.Now()}
+	d.life, d.end = context.WithCancel(context.Background())
+	d.shared = &pipeline{driver: d}
+	return d
+}
+
+// NewPool returns a driver with a pool made from the options.
+func NewPool(c *Config) *Pool {
+	d := newPool(c)
+	d.own = true
+	d.shared.idle = c.IdleTimeout
+	d.sockets = newSockets()
+	d.dialer = newDialer(c, d.sockets)
+	d.dial = d.dialOwn
+	d.Redis = &redis.Pool{
+		DialContext: d.dial, TestOnBorrow: d.check,
+		MaxIdle: c.MaxIdle, MaxActive: c.MaxActive, IdleTimeout: c.IdleTimeout,
+	}
+	if c.Wait && c.MaxActive > 0 {
+		d.slots = make(chan struct{}, c.MaxActive)
+	}
+	return d
+}
+
+// FromPool returns a driver on the user's pool.
+func FromPool(c *Config, pool *redis.Pool) *Pool {
+	d := newPool(c)
+	d.Redis = pool
+	d.shared.idle, d.shared.age = pool.IdleTimeout, pool.MaxConnLifetime
+	d.dial = func(ctx context.Context) (redis.Conn, error) {
+		return dialBeside(ctx, func() (redis.Conn, error) { return dialAsPool(ctx, pool) })
+	}
+	return d
+}
+
+// dialAsPool dials as the user's pool does.
+func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
+	if pool.DialContext != nil {
+		conn, err = pool.DialContext(ctx)
+	} else {
+		conn, err = pool.Dial()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := conn.(redis.ConnWithTimeout); !ok {
+		_ = conn.Close()
+		return nil, fmt.Errorf("%w (%T)", errNoTimeouts, conn)
+	}
+	return conn, nil
+}
+
+var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
+
+// check refuses an idle connection that was last used before some other one broke, as the server was probably restarted, and one on
+// which there is something to read. It asks the server nothing.
+func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
+	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
+		return errStale
+	}
+	return atRest(idle)
+}
+
+var errStale = errors.New("idle connection is older than a break")
+
+// InUse returns how many connections callers have, if the pool counts them: they
+// wait for one.
+func (d *Pool) InUse() int { return len(d.slots) }
+
+// Sending returns how many calls of send are under way.
+func (d *Pool) Sending() int64 { return d.busy.Load() }
+
+// Send runs one command; see [Driver].
+func (d *Pool) Send(ctx context.Context, limit Limits, r Request) Result {
+	n := d.busy.Add(1)
+	defer d.busy.Add(-1)
+	if n > d.Apart && r.Ack == nil {
+		return d.shared.call(ctx, limit, r)
+	}
+	return d.Call(ctx, limit, r)
+}
+
+// Call runs one command on a connection out of the pool; see [Driver].
+func (d *Pool) Call(ctx context.Context, limit Limits, r Request) Result {
+	switch {
+	case ctx.Err() != nil:
+		return Result{Err: ErrAbandoned}
+	case d.own && (ctx.Done() == nil || d.dialer.interruptible()):
+		return d.run(ctx, limit, nil, r)
+	}
+	return d.callBeside(ctx, limit, r)
+}
+
+// CloseWait is how long close waits for goroutines. They end at once when their
+// connections are cut. Only code of the user's can keep one longer: a Dial
+// without a context, in a pool of their own.
+const CloseWait = 40 * time.Millisecond
+
+// Close cuts every connection; see [Driver].
+func (d *Pool) Close() error {
+	d.end()
+	var err error
+	if d.own {
+		d.sockets.close()
+		err = d.Redis.Close()
+	}
+	d.tasks.WaitFor(CloseWait)
+	return err
+}
+
+// Link returns a connection for one worker; see [Driver].
+func (d *Pool) Link() Link {
+	l := &poolLink{driver: d}
+	l.life, l.end = context.WithCancel(d.life)
+	return l
+}

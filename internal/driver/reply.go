@@ -1,0 +1,43 @@
+package driver
+
+import "github.com/gomodule/redigo/redis"
+
+// What follows reads replies, so that only this package knows redigo's types.
+
+// Values returns the values of an array.
+func Values(reply any, err error) ([]any, error) { return redis.Values(reply, err) }
+
+// Int64 returns an integer, also one written in decimal.
+func Int64(reply any, err error) (int64, error) { return redis.Int64(reply, err) }
+
+// Int64s returns an array of integers.
+func Int64s(reply any, err error) ([]int64, error) { return redis.Int64s(reply, err) }
+
+// String returns a string.
+func String(reply any, err error) (string, error) { return redis.String(reply, err) }
+
+// Strings returns an array of strings.
+func Strings(reply any, err error) ([]string, error) { return redis.Strings(reply, err) }
+
+// StringMap returns an array of names and values as a map.
+func StringMap(reply any, err error) (map[string]string, error) {
+	return redis.StringMap(reply, err)
+}
+
+// Scan copies values to what dest points to, and returns the rest of them.
+func Scan(values []any, dest ...any) ([]any, error) { return redis.Scan(values, dest...) }
+
+// Text turns the bytes and error lines in a reply into strings.
+func Text(reply any) any {
+	switch r := reply.(type) {
+	case []byte:
+		return string(r)
+	case redis.Error:
+		return string(r)
+	case []any:
+		for i := range r {
+			r[i] = Text(r[i])
+		}
+	}
+	return reply
+}

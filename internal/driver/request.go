@@ -1,0 +1,16 @@
+package driver
+
+import "time"
+
+// Request is one command to the server.
+type Request struct {
+	Cmd     string
+	Args    []any
+	Ack     *Ack                 // by replicas, once it was granted; nil for most
+	Granted func(reply any) bool // reports whether the reply is a grant; nil without confirm
+	waits   time.Duration        // that the server may take on top of what a command may
+}
+
+// MinLimit keeps a request with a very short limit from cutting the connection
+// under all others.
+const MinLimit = 100 * time.Millisecond

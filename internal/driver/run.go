@@ -1,0 +1,163 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// callBeside runs a command on a goroutine, where a caller could not leave it otherwise.
+func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
+	c := newCall()
+	started := d.tasks.Start(func() {
+		defer close(c.done)
+		c.outcome = d.run(ctx, limit, c, r)
+	})
+	if !started {
+		return Result{Err: errs.ErrClosed}
+	}
+	// A connection of the user's may know no deadlines, so both parts are bounded here as well.
+	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.now().Connect)))
+	defer timer.Stop()
+	begun := c.begun
+	for {
+		select {
+		case <-c.done:
+			return c.outcome
+		case <-begun:
+			begun = nil
+			timer.Reset(withGrace(below(d.commandTimeout, limit.now().Answer) + r.Ack.longest()))
+		case <-timer.C:
+			return c.leave(ErrTimeout)
+		case <-ctx.Done():
+			return c.leave(ErrAbandoned)
+		case <-d.life.Done():
+			return c.leave(errs.ErrClosed)
+		}
+	}
+}
+
+// run takes a connection and runs the command on it.
+func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result {
+	if limit.over() {
+		return Result{Err: ErrTimeout}
+	}
+	conn, err := d.Connect(ctx, limit.now().Connect)
+	switch {
+	case err != nil && d.life.Err() == nil && isOver(ctx):
+		return Result{Err: ErrAbandoned}
+	case err != nil:
+		return Result{Err: d.orClosed(err)}
+	}
+	sent := time.Now()
+	if !c.begin(sent) {
+		d.PutBack(conn)
+		return Result{Err: ErrAbandoned}
+	}
+	timeout := below(d.commandTimeout, limit.now().Answer)
+	reply, err := d.do(ctx, c, conn, timeout, r)
+	if errors.Is(err, errInterrupted) {
+		return d.leave(conn, sent, timeout+r.Ack.longest())
+	}
+	d.PutBack(conn)
+	o := d.outcome(sent, reply, err)
+	if o.Unanswered() && ctx.Err() != nil {
+		o.Err = ErrAbandoned // it was interrupted while it was written
+	}
+	return o
+}
+
+// outcome is called when the connection is back in the pool: a break makes all
+// that are idle then stale, itself included. So does READONLY: behind one
+// address another connection may lead to the new master. A connection that was
+// refused says nothing about them.
+func (d *Pool) outcome(sent time.Time, reply any, err error) Result {
+	o := newResult(sent, reply, err)
+	if o.Broke() && !isUnaccepted(o.Err) || IsReadOnly(o.Err) {
+		d.noteBreak()
+	}
+	o.Err = d.orClosed(o.Err)
+	return o
+}
+
+// noteBreak makes the connections stale that are idle now.
+func (d *Pool) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
+
+// leave lets a goroutine wait for the answer that the caller does not want to wait for, and put the
+// connection back.
+func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Result {
+	c := newCall()
+	started := d.tasks.Start(func() {
+		defer close(c.done)
+		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
+		d.PutBack(conn)
+		c.outcome = d.outcome(sent, reply, err)
+	})
+	if !started {
+		d.PutBack(conn)
+		return Result{Err: errs.ErrClosed, Sent: sent}
+	}
+	return Result{Err: ErrAbandoned, Sent: sent, Abandoned: c}
+}
+
+// isOver says whether ctx has ended. Its deadline ends a dial by itself, and that can be seen a moment before
+// the context ends.
+func isOver(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second): // a context of somebody's own, which does not keep its deadline
+		}
+	}
+	return ctx.Err() != nil
+}
+
+// do runs the command with a deadline. A caller that runs it itself can be interrupted. Close cuts a
+// connection of our own at its socket; one of the user's pool can only be cut through a context, which costs
+// a goroutine.
+func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request) (any, error) {
+	reply, err := d.doOnce(ctx, c, conn, timeout, r)
+	if err == nil && r.Ack != nil {
+		err = d.confirm(ctx, c, conn, timeout, r, reply)
+	}
+	return reply, err
+}
+
+func (d *Pool) doOnce(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request) (any, error) {
+	switch {
+	case d.own && c == nil && ctx.Done() != nil:
+		return redis.DoContext(conn, callContext{ctx, timeout}, r.Cmd, r.Args...)
+	case d.own:
+		return redis.DoWithTimeout(conn, timeout, r.Cmd, r.Args...)
+	}
+	life, cancel := context.WithTimeout(d.life, timeout)
+	defer cancel()
+	reply, err := redis.DoContext(conn, life, r.Cmd, r.Args...)
+	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
+		return doWithTimeout(conn, timeout, r) // nothing was sent
+	}
+	return reply, err
+}
+
+// doWithTimeout runs a command on a connection of the user's that knows no
+// contexts. The pool wraps connections, so that only a call shows what one can.
+func doWithTimeout(conn redis.Conn, timeout time.Duration, r Request) (any, error) {
+	reply, err := redis.DoWithTimeout(conn, timeout, r.Cmd, r.Args...)
+	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithTimeout") {
+		return nil, errNoTimeouts
+	}
+	return reply, err
+}
+
+// orClosed makes ErrClosed of whatever happens because of close.
+func (d *Pool) orClosed(err error) error {
+	if err != nil && d.life.Err() != nil {
+		return errs.ErrClosed
+	}
+	return err
+}
