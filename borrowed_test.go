@@ -9,6 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func TestReleaseThatWasSentTwice(t *testing.T) {
 	require.NoError(t, err)
 	openShared(t, c)
 	defer putBack(c, borrow(t, c, 1)) // so that Unlock needs the retrier
-	cut := proxy.On(faults.Script(releaseScript.sha), 1, faults.CutAfter)
+	cut := proxy.On(faults.Script(script.Release.SHA), 1, faults.CutAfter)
 	require.NoError(t, h.Unlock(t.Context()))
 	<-cut
 	requireFree(t, s, c, "k")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/relock-go/relock/internal/script"
 )
 
 // bundle is the grants that make one hold together: of all keys of a MultiLock, or of nodes of a RedLock. Each is a
@@ -37,7 +39,7 @@ type part struct {
 // newBundle begins a hold that needs so many parts.
 func newBundle(c *Client, key string, keys []string, need int, s *lockSettings) *bundle {
 	b := &bundle{keys: keys, need: need, limit: s.maxLease}
-	b.whole = newLease(c, key, nil, time.Now(), s, doubt{})
+	b.whole = newLease(c, key, nil, time.Now(), s, script.Indeterminate{})
 	b.whole.parts = b
 	return b
 }

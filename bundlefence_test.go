@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // All keys get one token, which is above what was drawn for any of them; who gets none draws none.
@@ -72,7 +73,7 @@ func TestInspectTellsTheTokenOfAMultiLock(t *testing.T) {
 func TestScriptRaisesACounter(t *testing.T) {
 	b := newScriptBench(t, redistest.Shared(t))
 	raise := func(token any) error {
-		_, err := b.try(scripted{script: fenceRaiseScript, args: []any{token}})
+		_, err := b.try(script.Call{Script: script.FenceRaise, Args: []any{token}})
 		return err
 	}
 	const token = 1_763_760_000_000_000
@@ -87,19 +88,19 @@ func TestScriptRaisesACounter(t *testing.T) {
 	for _, bad := range []any{"", "x", "0", "-1", "1.5", "12345678901234567"} {
 		require.Error(t, raise(bad), "%v", bad)
 	}
-	_, err := b.try(scripted{script: fenceRaiseScript})
+	_, err := b.try(script.Call{Script: script.FenceRaise})
 	require.Error(t, err)
 }
 
 // The script of a node draws a token, also when an earlier copy of it has taken the lock.
 func TestRedLockScriptDrawsTokens(t *testing.T) {
 	b := newScriptBench(t, redistest.Shared(t))
-	counter := b.key + endOfCounter
+	counter := b.key + script.CounterSuffix
 	b.do("DEL", b.key, counter)
 	draw := func() int64 {
 		t.Helper()
-		s := scripted{script: redlockAcquireScript.fenced, key: b.key, args: []any{plain1, 60_000, 0, "", 0}}
-		r := s.bySource()
+		s := script.Call{Script: script.RedLockAcquire.Fenced, Key: b.key, Args: []any{plain1, 60_000, 0, "", 0}}
+		r := s.BySource()
 		values, err := redis.Values(b.conn.Do(r.Cmd, r.Args...))
 		require.NoError(t, err)
 		require.Len(t, values, 3)
@@ -119,7 +120,7 @@ func TestMultiLockFencing(t *testing.T) {
 	c := newTestClient(t, s)
 	apart := sibling(t, s, c)
 	apart.apart.Store(true)
-	s.Do(t, "SET", keyOf(c, "b")+endOfCounter, time.Now().Add(time.Hour).UnixMicro()) // drawn by a clock that was ahead
+	s.Do(t, "SET", keyOf(c, "b")+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro()) // drawn by a clock that was ahead
 	var last int64
 	for n, lock := range []anyLock{
 		NewRedisLock("a", c, WithFencing()),
@@ -151,7 +152,7 @@ func TestRedLockFencing(t *testing.T) {
 	b := newRedBench(t, servers)
 	l := b.patient(WithFencing())
 	b.meet(l)
-	servers[0].Do(t, "SET", b.prefix+"{k}"+endOfCounter, time.Now().Add(time.Hour).UnixMicro())
+	servers[0].Do(t, "SET", b.prefix+"{k}"+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro())
 	var last int64
 	for n, away := range [][2]int{{3, 4}, {0, 1}, {1, 2}, {0, 4}, {0, 2}} {
 		for _, i := range away {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 const (
@@ -53,15 +54,15 @@ func newCell(t testing.TB, s *redistest.Server, opts ...ClientOption) *cell {
 func newFaultServer(t testing.TB) *redistest.Server { return taught(t, redistest.Start(t)) }
 
 func taught(t testing.TB, s *redistest.Server) *redistest.Server {
-	for _, script := range []*Script{
-		acquireScript, renewScript, releaseScript,
-		reentrantAcquireScript, reentrantEnterScript, reentrantRenewScript, reentrantReleaseScript,
-		reentrantTransferScript, tryScript, enqueueScript, claimScript, cancelScript, pollScript,
-		multiAcquireScript, redlockAcquireScript, redlockReleaseScript, redlockUnwaitScript, fenceRaiseScript,
-		forceScript, rwForceScript, noticeScript,
-		rwTryScript, rwEnqueueScript, rwClaimScript, rwCancelScript, rwPollScript, rwEnterScript, rwRenewScript, rwReleaseScript,
+	for _, script := range []*script.Script{
+		script.Acquire, script.Renew, script.Release,
+		script.ReentrantAcquire, script.ReentrantEnter, script.ReentrantRenew, script.ReentrantRelease,
+		script.ReentrantTransfer, script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll,
+		script.MultiAcquire, script.RedLockAcquire, script.RedLockRelease, script.RedLockUnwait, script.FenceRaise,
+		script.Force, script.RWForce, script.Notice,
+		script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll, script.RWEnter, script.RWRenew, script.RWRelease,
 	} {
-		s.Do(t, "SCRIPT", "LOAD", script.source)
+		s.Do(t, "SCRIPT", "LOAD", script.Source)
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The pauses between two sendings of one release: short at first, and never a second, so that a late copy of
@@ -23,16 +24,16 @@ type cleanup struct {
 	key     string // as the user named it, for the log
 	retrier *retrier
 	quiet   bool // nothing is said when it is given up: no lock depends on it
-	release func(now time.Time) scripted
-	lost    func()        // called when the server answers that there is nothing of ours; may be nil
-	doubt   doubt         // requests that the release cleans up after
-	until   time.Time     // with requests in doubt it is repeated until it was sent after that, whatever the answers
-	giveUp  time.Time     // after that the key has ended by itself
-	gap     time.Duration // the next pause, from sending to sending
+	release func(now time.Time) script.Call
+	lost    func()               // called when the server answers that there is nothing of ours; may be nil
+	doubt   script.Indeterminate // requests that the release cleans up after
+	until   time.Time            // with requests in doubt it is repeated until it was sent after that, whatever the answers
+	giveUp  time.Time            // after that the key has ended by itself
+	gap     time.Duration        // the next pause, from sending to sending
 
 	// Of the retrier's goroutine.
 	settled bool          // the doubt was settled before the sending under way
-	sending scripted      // that
+	sending script.Call   // that
 	tries   int           // that were sent, and may have been executed
 	connect time.Duration // what connecting may take where that takes longer than an answer may; 0 where it does not
 
@@ -43,11 +44,11 @@ type cleanup struct {
 
 // newCleanup makes a release that is sent until it is answered, for a lease at most; with doubt, until late
 // after the last request in doubt.
-func newCleanup(key string, lease, late time.Duration, d doubt, release func(time.Time) scripted) *cleanup {
+func newCleanup(key string, lease, late time.Duration, d script.Indeterminate, release func(time.Time) script.Call) *cleanup {
 	c := &cleanup{key: key, release: release, doubt: d, gap: firstCleanGap, answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
-	if !d.last.IsZero() {
-		c.until = d.last.Add(late)
+	if !d.Last.IsZero() {
+		c.until = d.Last.Add(late)
 		c.giveUp = later(c.giveUp, c.until.Add(lease)) // the last of them may take the key at until
 	}
 	return c
@@ -64,12 +65,12 @@ func (c *cleanup) allow(o driver.Result) {
 	c.connect = min(2*max(c.connect, driver.MinConnect), c.retrier.dialTimeout)
 }
 
-func (c *cleanup) next(now time.Time) (scripted, bool) {
+func (c *cleanup) next(now time.Time) (script.Call, bool) {
 	if now.After(c.giveUp) {
 		c.report()
-		return scripted{}, false
+		return script.Call{}, false
 	}
-	c.settled = c.doubt.settled()
+	c.settled = c.doubt.Resolved()
 	c.sending = c.release(now)
 	return c.sending, true
 }
@@ -86,7 +87,7 @@ func (c *cleanup) took(o driver.Result) (time.Time, bool) {
 	}
 	if o.Answered && (o.Err == nil || errors.Is(o.Err, ErrDenied)) {
 		c.note(o)
-		if o.Reply == int64(answerMore) {
+		if o.Reply == int64(script.More) {
 			c.retrier.passOn(c.sending)
 		}
 		if o.Err == nil && (c.settled || !o.Sent.Before(c.until)) {
@@ -116,7 +117,7 @@ func (c *cleanup) note(o driver.Result) {
 	}
 	c.answer, c.first = o, c.tries == 1
 	close(c.answered)
-	if c.lost != nil && o.Err == nil && !isOurs(o.Reply) {
+	if c.lost != nil && o.Err == nil && !script.IsOurs(o.Reply) {
 		c.lost()
 	}
 }
@@ -132,7 +133,7 @@ func (c *cleanup) isAnswered() bool {
 
 // tookLast takes the answer to it: a release that is done is not told of.
 func (c *cleanup) tookLast(o driver.Result) {
-	if o.Err == nil && (c.doubt.settled() || !o.Sent.Before(c.until)) {
+	if o.Err == nil && (c.doubt.Resolved() || !o.Sent.Before(c.until)) {
 		c.quiet = true
 	}
 }

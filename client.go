@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
 )
@@ -160,12 +161,13 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	}
 	var m mistakes
 	m.check(script != nil, "script: is nil")
+	m.check(script == nil || script.code != nil, "script: was not made by NewScript")
 	if err := c.ready(ctx, m.err()); err != nil {
 		return nil, wrap("eval", key, err)
 	}
-	o := c.driver.Call(ctx, driver.Limits{}, script.bySHA(keys, args))
+	o := c.driver.Call(ctx, driver.Limits{}, script.code.ByDigest(keys, args))
 	if driver.IsNoScript(o.Err) {
-		o = c.driver.Call(ctx, driver.Limits{}, script.bySource(keys, args))
+		o = c.driver.Call(ctx, driver.Limits{}, script.code.BySource(keys, args))
 	}
 	return driver.Text(o.Reply), wrap("eval", key, ended(ctx, o.Err))
 }
@@ -199,8 +201,8 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 }
 
 // eval runs a script of the locks, which may be sent twice.
-func (c *Client) eval(ctx context.Context, limit driver.Limits, s scripted) (driver.Result, doubt) {
-	return runScript(ctx, c.driver, limit, s, nil)
+func (c *Client) eval(ctx context.Context, limit driver.Limits, s script.Call) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, c.driver, limit, s, nil)
 }
 
 // adopt enters a lease in the books, so that Close ends it.
@@ -243,7 +245,7 @@ func (c *Client) close() error {
 	c.closed = true
 	c.mu.Unlock()
 	leases := c.allLeases()
-	var waits []scripted
+	var waits []script.Call
 	if c.config.releaseOnClose {
 		waits = c.queue.cancels() // before they leave
 	}

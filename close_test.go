@@ -14,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -383,7 +384,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.blocks.Store(true)
 	l := leaseOf(h)
 	l.leave()
-	c.retrier.add(newJob(l.cleanup(doubt{})), time.Now())
+	c.retrier.add(newJob(l.cleanup(script.Indeterminate{})), time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)

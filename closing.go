@@ -2,6 +2,8 @@ package relock
 
 import (
 	"time"
+
+	"github.com/relock-go/relock/internal/script"
 )
 
 // endHolds ends what is held, and returns it. Of a RedLock, another client that is closed may have ended this one's part meanwhile, and
@@ -21,7 +23,7 @@ func endHolds(leases []*lease) (held []*lease) {
 // giveAllBack takes the waits out of their queues, sends what the retrier has not, and releases leases that Close has ended: over a
 // connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
 // until its lease ends.
-func (c *Client) giveAllBack(waits []scripted, leases []*lease) {
+func (c *Client) giveAllBack(waits []script.Call, leases []*lease) {
 	leases = append(leases, c.queue.stranded()...)
 	half := time.Now().Add(c.config.CommandTimeout / 2)
 	end := half.Add(c.config.CommandTimeout / 2)
@@ -31,14 +33,14 @@ func (c *Client) giveAllBack(waits []scripted, leases []*lease) {
 	sendUntil(half, link, waits)   // first, so that nothing is handed over to calls that are over
 	c.retrier.sendLast(half, link) // after stranded, from which a transfer comes here
 	for i, o := range sendUntil(end, link, lastReleases(leases)) {
-		if o.Err != nil || !isOurs(o.Reply) {
+		if o.Err != nil || !script.IsOurs(o.Reply) {
 			c.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}
 	}
 }
 
 // lastReleases give all levels back.
-func lastReleases(leases []*lease) (all []scripted) {
+func lastReleases(leases []*lease) (all []script.Call) {
 	for _, l := range leases {
 		l.mu.Lock()
 		l.seq++
@@ -49,7 +51,7 @@ func lastReleases(leases []*lease) (all []scripted) {
 }
 
 // cancels take the waits that are in a queue out of it, and give back what they are granted meanwhile.
-func (q *queue) cancels() (all []scripted) {
+func (q *queue) cancels() (all []script.Call) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range q.lines {

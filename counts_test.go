@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // With requests doubled, cut the first time, or with copies that come much later, levels are counted once, up and down.
@@ -46,7 +47,7 @@ func TestLevelsCountOnce(t *testing.T) {
 		cells = append(cells, cellRun{f.name, func(t testing.TB) {
 			c := newCell(t, s, WithCommandTimeout(defaultCommandTimeout))
 			c.proxy.On(func(args []string) bool {
-				acquire := faults.Script(reentrantAcquireScript.sha)(args)
+				acquire := faults.Script(script.ReentrantAcquire.SHA)(args)
 				return faults.Command("EVALSHA")(args) && f.match(args) && (!acquire || f.action != faults.Hold)
 			}, faults.Every, f.action)
 			lock := NewReentrantLock(cellKey, c.client)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -27,7 +28,7 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 			requireTheirs := func() {
 				require.ErrorIs(t, NewRedisLock("others", c).TryLock(ctx), ErrLockAcquiredByOthers)
 			}
-			for _, match := range []faults.Match{faults.Command("SET"), faults.Script(releaseScript.sha), faults.Command("SET")} {
+			for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
 				done := proxy.On(match, 1, faults.DoubleAnswer)
 				l := NewRedisLock("free", c)
 				require.NoError(t, l.Lock(ctx))
@@ -37,8 +38,8 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 				<-done
 			}
 			refuses := NewScript("return redis.error_reply('ERR no')")
-			s.Do(t, "SCRIPT", "LOAD", refuses.source)
-			done := proxy.On(faults.Script(refuses.sha), 1, faults.DoubleAnswer)
+			s.Do(t, "SCRIPT", "LOAD", refuses.code.Source)
+			done := proxy.On(faults.Script(refuses.code.SHA), 1, faults.DoubleAnswer)
 			_, err := c.Eval(ctx, refuses, nil)
 			require.ErrorContains(t, err, "ERR no")
 			<-done

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Fencing tokens. A script that takes a lock draws the token from a counter
@@ -20,6 +21,6 @@ import (
 // raise makes the counter of a lock no lower than a token that was drawn from
 // another one, for the same hold.
 func (c *Client) raise(ctx context.Context, s *lockSettings, redisKey string, fence int64) error {
-	o, _ := c.eval(ctx, driver.ForLease(s.lease), scripted{script: fenceRaiseScript, key: redisKey + endOfCounter, args: []any{fence}})
+	o, _ := c.eval(ctx, driver.ForLease(s.lease), script.Call{Script: script.FenceRaise, Key: redisKey + script.CounterSuffix, Args: []any{fence}})
 	return o.Err
 }

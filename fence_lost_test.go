@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Readers that are let in together do not run the counter ahead of the clock:
@@ -16,26 +17,26 @@ import (
 func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 	t.Parallel()
 	b := newQueueScripts(t, redistest.Start(t))
-	b.do("SCRIPT", "LOAD", rwTryScript.source)
+	b.do("SCRIPT", "LOAD", script.RWTry.Source)
 	const readers = 2000
-	tries := make([]scripted, readers+1)
+	tries := make([]script.Call, readers+1)
 	for i := range tries {
 		tries[i] = rwWaitNamed(fmt.Sprint("c", i), 1, "su").try()
-		tries[i].key = b.key
+		tries[i].Key = b.key
 	}
 	for i, try := range tries {
 		if i == readers {
 			require.NoError(t, b.conn.Send("FLUSHALL"))
 		}
-		r := fenced(try).bySHA()
+		r := fenced(try).ByDigest()
 		require.NoError(t, b.conn.Send(r.Cmd, r.Args...))
 	}
 	replies, err := redis.Values(b.conn.Do(""))
 	require.NoError(t, err)
 	drawn := func(reply any) int64 {
-		code, drawn := readGrant(reply)
-		require.Equal(t, int64(answerOurs), code, reply)
-		return drawn.fence
+		code, drawn := script.ReadGrant(reply)
+		require.Equal(t, int64(script.Ours), code, reply)
+		return drawn.Fence
 	}
 	next := drawn(replies[readers+1])
 	for _, reply := range replies[:readers] {
@@ -54,7 +55,7 @@ func TestInspectTellsTheHighestToken(t *testing.T) {
 			require.NoError(t, err)
 			aside := int64(0)
 			if name == "RedisLock" && mode == "unfair" {
-				aside = leaseOf(h).tokens.aside
+				aside = leaseOf(h).tokens.Aside
 				require.Equal(t, int64(asideMost), aside)
 			}
 			require.Equal(t, h.Fence()+aside, inspect(t, c, "fenced").Fence, "%s, %s", name, mode)

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // fenced is the call of a script with a counter of fencing tokens.
-func fenced(s scripted) scripted {
-	s.script = s.script.fenced
+func fenced(s script.Call) script.Call {
+	s.Script = s.Script.Fenced
 	return s
 }
 
@@ -47,7 +48,7 @@ func TestScriptsDrawTokens(t *testing.T) {
 	unfair := waitNamed("c1", 1, "pu")
 	reads, writes := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c1", 1, "wf")
 	for name, tt := range map[string]struct {
-		script scripted
+		script script.Call
 		ready  func(b *queueScripts) // before each call
 		aside  int64
 	}{
@@ -72,7 +73,7 @@ func TestScriptsDrawTokens(t *testing.T) {
 			b.do("DEL", b.counter())
 			draw := func() (token, aside int64) {
 				t.Helper()
-				b.do("DEL", b.key, b.queue(), b.beats(), b.key+endOfHolders)
+				b.do("DEL", b.key, b.queue(), b.beats(), b.key+script.HoldersSuffix)
 				if tt.ready != nil {
 					tt.ready(b)
 				}
@@ -110,10 +111,10 @@ func TestScriptsDrawTokens(t *testing.T) {
 func TestNoHoldWithoutItsToken(t *testing.T) {
 	s := redistest.Start(t)
 	for name, w := range map[string]interface {
-		try() scripted
-		enqueue() scripted
+		try() script.Call
+		enqueue() script.Call
 	}{"plain": waitNamed("c1", 1, "pf"), "reentrant": waitNamed("c1", 1, "rf"), "read/write": rwWaitNamed("c1", 1, "wf")} {
-		for call, script := range map[string]scripted{"try": w.try(), "enqueue": w.enqueue()} {
+		for call, script := range map[string]script.Call{"try": w.try(), "enqueue": w.enqueue()} {
 			t.Run(name+"/"+call, func(t *testing.T) {
 				b := newQueueScripts(t, s)
 				b.do("LPUSH", b.counter(), "something else")
@@ -124,7 +125,7 @@ func TestNoHoldWithoutItsToken(t *testing.T) {
 			})
 		}
 	}
-	for name, script := range map[string]scripted{"plain": acquireOf(plain1, plain2, longLease), "reentrant": reentrantAcquireOf(ownerUs, hold1, longLease)} {
+	for name, script := range map[string]script.Call{"plain": acquireOf(plain1, plain2, longLease), "reentrant": reentrantAcquireOf(ownerUs, hold1, longLease)} {
 		t.Run(name+"/acquire", func(t *testing.T) {
 			b := newQueueScripts(t, s)
 			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
@@ -265,7 +266,7 @@ func TestPassedOnTokens(t *testing.T) {
 
 	l := next.(*level).lease
 	l.mu.Lock()
-	l.tokens.aside = 0
+	l.tokens.Aside = 0
 	l.mu.Unlock()
 	w = q.sits(t.Context(), 0, WithFencing())
 	q.unlock(next)
@@ -304,22 +305,22 @@ func TestReadGrant(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reply  any
 		code   int64
-		tokens tokens
+		tokens script.Tokens
 	}{
-		"a number":         {int64(1), answerOurs, tokens{}},
-		"held":             {int64(0), answerOther, tokens{}},
-		"a list":           {[]any{int64(1)}, answerOurs, tokens{}},
-		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, answerOurs, tokens{1795292944255000, 5}},
-		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, answerOther, tokens{}},
-		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, answerAlien, tokens{}},
-		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, answerAlien, tokens{}},
-		"nothing":          {nil, answerAlien, tokens{}},
-		"an empty list":    {[]any{}, answerAlien, tokens{}},
-		"a list of others": {[]any{[]byte("x")}, answerAlien, tokens{}},
-		"text":             {[]byte("OK"), answerAlien, tokens{}},
+		"a number":         {int64(1), script.Ours, script.Tokens{}},
+		"held":             {int64(0), script.Other, script.Tokens{}},
+		"a list":           {[]any{int64(1)}, script.Ours, script.Tokens{}},
+		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, script.Ours, script.Tokens{Fence: 1795292944255000, Aside: 5}},
+		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, script.Other, script.Tokens{}},
+		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, script.Foreign, script.Tokens{}},
+		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, script.Foreign, script.Tokens{}},
+		"nothing":          {nil, script.Foreign, script.Tokens{}},
+		"an empty list":    {[]any{}, script.Foreign, script.Tokens{}},
+		"a list of others": {[]any{[]byte("x")}, script.Foreign, script.Tokens{}},
+		"text":             {[]byte("OK"), script.Foreign, script.Tokens{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, drawn := readGrant(tt.reply)
+			code, drawn := script.ReadGrant(tt.reply)
 			require.Equal(t, tt.code, code)
 			require.Equal(t, tt.tokens, drawn)
 		})
@@ -328,7 +329,7 @@ func TestReadGrant(t *testing.T) {
 
 // The keys of a script are those of the lock's slot.
 func TestCounterIsInTheSlot(t *testing.T) {
-	for _, key := range (scripted{script: claimScript.fenced, key: "p{k}"}).keys() {
+	for _, key := range (script.Call{Script: script.Claim.Fenced, Key: "p{k}"}).Keys() {
 		require.True(t, strings.HasPrefix(key, "p{k}"), key)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/script"
 )
 
 const maxReason = 256
@@ -27,22 +28,22 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	if err := c.ready(ctx, m.err()); err != nil {
 		return wrap("force unlock", key, err)
 	}
-	s := scripted{script: forceScript, key: c.redisKey(key), args: []any{reason}}
-	o := runOnce(ctx, c.driver, driver.Limits{}, s, nil) // a second copy could end the hold of the next one
-	if o.Err == nil && o.Reply == int64(answerAlien) {
-		s.script = rwForceScript
-		o = runOnce(ctx, c.driver, driver.Limits{}, s, nil)
+	s := script.Call{Script: script.Force, Key: c.redisKey(key), Args: []any{reason}}
+	o := script.RunOnce(ctx, c.driver, driver.Limits{}, s, nil) // a second copy could end the hold of the next one
+	if o.Err == nil && o.Reply == int64(script.Foreign) {
+		s.Script = script.RWForce
+		o = script.RunOnce(ctx, c.driver, driver.Limits{}, s, nil)
 	}
 	switch {
 	case o.Unanswered():
 		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, ended(ctx, o.Err)))
 	case o.Err != nil:
 		return wrap("force unlock", key, ended(ctx, o.Err))
-	case o.Reply == int64(answerOther):
+	case o.Reply == int64(script.Other):
 		return wrap("force unlock", key, ErrNotHeld)
-	case o.Reply == int64(answerMore):
+	case o.Reply == int64(script.More):
 		c.passOn(s)
-	case o.Reply != int64(answerOurs):
+	case o.Reply != int64(script.Ours):
 		return wrap("force unlock", key, ErrKeyConflict)
 	}
 	c.logger.Warn("relock: lock forced open", "key", key, "reason", reason)
@@ -77,9 +78,9 @@ func (l *lease) stored() (redisKey, hold string) {
 const noticeLimit = 200 * time.Millisecond
 
 // askNotice is the request for the notice; false for a kind that has none.
-func (l *lease) askNotice() (scripted, bool) {
+func (l *lease) askNotice() (script.Call, bool) {
 	redisKey, hold := l.stored()
-	return scripted{script: noticeScript, key: redisKey + endOfNotice}, hold != ""
+	return script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}, hold != ""
 }
 
 // readNotice returns why somebody has ended the hold by force; nil when nobody has, or it cannot be known.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -142,7 +143,7 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), ErrNotHeld)
 			h, err := NewRedisLock("k", first).Acquire(t.Context())
 			require.NoError(t, err)
-			forces := faults.Script(forceScript.sha)
+			forces := faults.Script(script.Force.SHA)
 			cut := proxy.On(forces, 1, fault)
 			proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
 			result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
@@ -176,7 +177,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	s.Do(t, "SET", keyOf(c, "k")+endOfNotice, "another-hold why", "PX", 60_000)
+	s.Do(t, "SET", keyOf(c, "k")+script.NoticeSuffix, "another-hold why", "PX", 60_000)
 	s.Do(t, "DEL", keyOf(c, "k"))
 	err = h.Unlock(t.Context())
 	require.ErrorIs(t, err, ErrLockLost)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Hold is one grant of a lock, or one level of a reentrant one. It can be used from any goroutine.
@@ -124,7 +125,7 @@ func (l *lease) unused() {
 
 // add is push with mu held, of a lease that is renewed already.
 func (l *lease) add(ctx context.Context, sent time.Time, s *lockSettings) *level {
-	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, fence: l.tokens.fence, seen: l.client.sighting(ctx, l.key, s.kind)}
+	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, fence: l.tokens.Fence, seen: l.client.sighting(ctx, l.key, s.kind)}
 	l.levels = append(l.levels, h)
 	l.live++
 	if s.write {
@@ -249,7 +250,7 @@ func (h *level) renew(ctx context.Context, d time.Duration) error {
 	switch {
 	case o.Err != nil:
 		return o.Err
-	case o.Reply != int64(answerOurs):
+	case o.Reply != int64(script.Ours):
 		_ = l.refused()
 		return h.state() // the level may have ended before
 	}
@@ -309,6 +310,6 @@ func (l *lease) adjust() {
 	l.turn.take()
 	defer l.turn.give()
 	if l.check() == nil {
-		l.client.retrier.retry(l.cleanup(doubt{}))
+		l.client.retrier.retry(l.cleanup(script.Indeterminate{}))
 	}
 }

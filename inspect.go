@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // State is what a lock is at the moment.
@@ -82,7 +83,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := c.ready(ctx, m.err()); err != nil {
 		return Info{}, wrap("inspect", key, err)
 	}
-	o, _ := c.eval(ctx, driver.Limits{}, scripted{script: inspectScript, key: c.redisKey(key)})
+	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.Inspect, Key: c.redisKey(key)})
 	if o.Err != nil {
 		return Info{}, wrap("inspect", key, ended(ctx, o.Err))
 	}

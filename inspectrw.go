@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // inspectRW asks what a read/write lock is.
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
-	o, _ := c.eval(ctx, driver.Limits{}, scripted{script: rwInspectScript, key: c.redisKey(key)})
+	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.redisKey(key)})
 	if o.Err != nil {
 		return Info{}, ended(ctx, o.Err)
 	}

@@ -7,16 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The scripts of inspection by themselves: what they may not read is an error, and what a hold does not name is nobody's.
 func TestInspectionScripts(t *testing.T) {
 	s := redistest.Start(t)
-	inspection, force := scripted{script: inspectScript}, scripted{script: forceScript, args: []any{"why"}}
+	inspection, force := script.Call{Script: script.Inspect}, script.Call{Script: script.Force, Args: []any{"why"}}
 	t.Run("denied", func(t *testing.T) {
 		b := newQueueScripts(t, s)
 		b.deny(s, "-get")
-		for _, script := range []scripted{inspection, force} {
+		for _, script := range []script.Call{inspection, force} {
 			_, err := b.send(script)
 			require.Error(t, err)
 		}
@@ -38,7 +39,7 @@ func TestInspectionScripts(t *testing.T) {
 			require.Equal(t, "held", b.ask(inspection)[0])
 			require.Equal(t, "1", b.code(force))
 			require.Empty(t, b.lock())
-			require.Equal(t, []byte(holder.hold()+" why"), b.do("GET", b.key+endOfNotice))
+			require.Equal(t, []byte(holder.hold()+" why"), b.do("GET", b.key+script.NoticeSuffix))
 		})
 		t.Run("handed over "+letters, func(t *testing.T) {
 			b := newQueueScripts(t, s)
@@ -71,6 +72,6 @@ func TestInspectionScripts(t *testing.T) {
 		b.do("SET", b.key, "relock/1|k|h|c|h|1|l|2", "PX", 60_000)
 		require.Equal(t, "1", b.code(force))
 		require.Empty(t, b.lock())
-		require.Equal(t, int64(0), b.do("EXISTS", b.key+endOfNotice))
+		require.Equal(t, int64(0), b.do("EXISTS", b.key+script.NoticeSuffix))
 	})
 }

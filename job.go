@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // task is something that a worker sends to the server, again and again until it is done.
 type task interface {
 	// next returns what to send now; false when nothing is to be sent any more.
-	next(now time.Time) (scripted, bool)
+	next(now time.Time) (script.Call, bool)
 	// limit is how long an answer may take before another connection has to be tried.
 	limit() time.Duration
 	// took says what came of it, and returns when to send again; false when the task is done.

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // protocol is how a kind of lock renews and releases what it holds in Redis.
 type protocol interface {
-	renew(lease time.Duration) scripted
+	renew(lease time.Duration) script.Call
 	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
 	// change.
-	release(levels, seq int, keep time.Duration) scripted
+	release(levels, seq int, keep time.Duration) script.Call
 	// stored is where the lock is in Redis, and the id of the hold there.
 	stored() (redisKey, hold string)
 }
@@ -28,15 +29,15 @@ type lease struct {
 	client   *Client
 	key      string // as the user named it
 	protocol protocol
-	doubt    doubt                    // acquiring requests whose answers never came
-	undo     func(time.Time) scripted // cancels the wait that it came from; nil when there was none
-	owner    *owner                   // of a reentrant lock; nil for a plain one
-	turn     turn                     // one change of the levels at a time; nil where there is only one
-	lease    time.Duration            // that was granted; for so long after its sending a late copy of the acquire is looked for
-	confirm  *driver.Ack              // by replicas, of each renewal; nil when none is needed
-	job      *job                     // in the watchdog
-	parts    *bundle                  // of a hold that is made of several; nil for any other
-	whole    *bundle                  // that it is one of; nil when it is of none
+	doubt    script.Indeterminate        // acquiring requests whose answers never came
+	undo     func(time.Time) script.Call // cancels the wait that it came from; nil when there was none
+	owner    *owner                      // of a reentrant lock; nil for a plain one
+	turn     turn                        // one change of the levels at a time; nil where there is only one
+	lease    time.Duration               // that was granted; for so long after its sending a late copy of the acquire is looked for
+	confirm  *driver.Ack                 // by replicas, of each renewal; nil when none is needed
+	job      *job                        // in the watchdog
+	parts    *bundle                     // of a hold that is made of several; nil for any other
+	whole    *bundle                     // that it is one of; nil when it is of none
 
 	mu     sync.Mutex // guards what follows; taken before Client.mu, never after
 	until  time.Time
@@ -54,7 +55,7 @@ type lease struct {
 	passes   int16         // how often it was passed on since Redis granted it
 	length   time.Duration // the longest lease that was asked for
 	since    time.Duration // when Redis granted it, after the client's start
-	tokens   tokens        // of the grant, from the present holder's on
+	tokens   script.Tokens // of the grant, from the present holder's on
 	ending   *ending       // what else its release ends; nil when that is nothing
 	keep     time.Time     // the key stays until then, see WithMinHold
 }
@@ -70,7 +71,7 @@ type ending struct {
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // newLease starts the belief in a grant whose request was sent at sent.
-func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d doubt) *lease {
+func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d script.Indeterminate) *lease {
 	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.lease, due: -1, seq: 1, length: s.asked(), since: sent.Sub(c.beliefs.start), confirm: s.confirmation(), fair: s.fair}
 	l.job = newJob(&renewal{lease: l})
 	l.until = sent.Add(s.lease - drift(s.lease))
@@ -185,7 +186,7 @@ func (l *lease) loseLocked(why error) (follow func()) {
 }
 
 // cleanup is the release of what is left of the lease, in the background.
-func (l *lease) cleanup(d doubt) *cleanup {
+func (l *lease) cleanup(d script.Indeterminate) *cleanup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
@@ -204,10 +205,10 @@ func (l *lease) endWithNotice() {
 
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
 // its wait into the queue again, so that after the first answer the wait is cancelled.
-func (l *lease) newCleanup(d doubt, release func(time.Time) scripted) *cleanup {
+func (l *lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *cleanup {
 	job := newCleanup(l.key, l.length, l.lease, d, release)
-	if l.undo != nil && d.exists() {
-		job.release = func(now time.Time) scripted {
+	if l.undo != nil && d.Exists() {
+		job.release = func(now time.Time) script.Call {
 			if job.isAnswered() {
 				return l.undo(now)
 			}
@@ -230,21 +231,21 @@ func (h *level) lengthen(length time.Duration) error {
 }
 
 // release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
-func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) scripted {
+func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) script.Call {
 	ending, p, whole := l.ending, l.protocol, l.whole
 	if rw, ok := p.(rwProtocol); ok {
 		p = rw.writing(int(l.writes))
 	}
-	return func(now time.Time) scripted {
+	return func(now time.Time) script.Call {
 		left := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
 		if whole != nil && !whole.won.Load() {
 			left = 0 // nobody got the hold that it was to be a part of
 		}
 		s := p.release(levels, seq, left)
 		if ending != nil {
-			s.args = append(s.args, ending.spared)
+			s.Args = append(s.Args, ending.spared)
 			if ending.heir != "" {
-				s.args = append(s.args, ending.heir)
+				s.Args = append(s.Args, ending.heir)
 			}
 		}
 		return s

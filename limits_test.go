@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -190,7 +191,7 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	long, err := NewRedisLock("long", c, WithWatchdog(lease)).Acquire(t.Context())
 	require.NoError(t, err)
-	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(3*driver.MinLimit/2))
+	proxy.On(faults.Script(script.Renew.SHA), faults.Every, faults.Delay(3*driver.MinLimit/2))
 	ctx, cancel := context.WithCancel(t.Context())
 	result := testkit.Async(t, func() error {
 		for ctx.Err() == nil {
@@ -219,7 +220,7 @@ func TestShortLeaseBesideASlowLongOne(t *testing.T) {
 	const short, long = 3 * time.Second, 10 * time.Second // an answer may take 1 s and 3.3 s
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	proxy.On(faults.Script(renewScript.sha), faults.Every, faults.Delay(short/2))
+	proxy.On(faults.Script(script.Renew.SHA), faults.Every, faults.Delay(short/2))
 	tried := make(chan error, 100)
 	c, err := NewClient(proxy.Network, proxy.Address, "", WithObserver(Observer{RenewDone: func(r RenewDone) {
 		if r.Key == "long" {

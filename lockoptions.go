@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/script"
 )
 
 // A LockOption configures one lock. Given to a [Client] it is the default of
@@ -377,9 +379,9 @@ func (c *lockConfig) lease() (length time.Duration, watched bool) {
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // drawing is the script that takes a lock with these settings: with a fencing token or without.
-func (s *lockSettings) drawing(script *Script) *Script {
+func (s *lockSettings) drawing(acquire *script.Script) *script.Script {
 	if s.fencing {
-		return script.fenced
+		return acquire.Fenced
 	}
-	return script
+	return acquire
 }

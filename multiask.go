@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // tried is what became of one try for all keys, by the number of the key.
 type tried struct {
 	sent  []time.Time
-	doubt []doubt
+	doubt []script.Indeterminate
 	fence []int64 // tokens; with fencing the highest is that of the hold
 	taken int     // so many keys, the first ones; only where each is asked for by itself
 	busy  int     // the key that the error is about
@@ -28,7 +29,7 @@ type tried struct {
 // only keeps keys then, if need be all.
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
-	t := &tried{sent: make([]time.Time, n), doubt: make([]doubt, n), fence: make([]int64, n)}
+	t := &tried{sent: make([]time.Time, n), doubt: make([]script.Indeterminate, n), fence: make([]int64, n)}
 	if !a.lock.client.apart.Load() {
 		refused := a.askTogether(ctx, value, keep, t)
 		if !refused {
@@ -78,10 +79,10 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	own, earlier, keys := 0, "", l.redisKeys()
 	if a.got != nil {
 		own, earlier = a.at+1, a.got.body
-		keys = append(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)}.keys(), keys...)
+		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
 	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
-	o, d := l.client.ask(ctx, &l.part, scripted{script: multiAcquireScript, together: keys, args: args})
+	o, d := l.client.ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
 	if driver.IsCrossSlot(o.Err) {
 		return true // before it did anything
 	}
@@ -92,17 +93,17 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 		return false
 	}
 	code, detail, gave := readMulti(o.Reply)
-	t.settled = !d.exists()
-	if gave == answerMore {
-		l.client.passOn(scripted{script: multiAcquireScript, key: l.redisKeyOf(a.at)})
+	t.settled = !d.Exists()
+	if gave == script.More {
+		l.client.passOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
 	}
-	if code == answerOurs {
+	if code == script.Ours {
 		t.fence[0] = detail
 		return false
 	}
 	t.busy = int(min(max(detail, 1), int64(len(l.keys)))) - 1
 	t.err = a.of(t.busy, reasonOf(code))
-	if keep > 0 && code == answerOther {
+	if keep > 0 && code == script.Other {
 		t.kept = t.busy
 	}
 	return false
@@ -114,7 +115,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 func readMulti(reply any) (code, detail, gave int64) {
 	values, err := driver.Int64s(reply, nil)
 	if err != nil || len(values) == 0 {
-		return answerAlien, 0, 0
+		return script.Foreign, 0, 0
 	}
 	values = append(values, 0, 0)
 	return values[0], values[1], values[2]
@@ -123,9 +124,9 @@ func readMulti(reply any) (code, detail, gave int64) {
 // reasonOf is what an acquiring script answers, as an error.
 func reasonOf(code int64) error {
 	switch code {
-	case answerOurs:
+	case script.Ours:
 		return nil
-	case answerOther:
+	case script.Other:
 		return ErrLockAcquiredByOthers
 	}
 	return ErrKeyConflict
@@ -137,13 +138,13 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 	if keep > 0 {
 		s, length = &l.place, keep
 	}
-	o, d := l.client.ask(ctx, s, scripted{script: s.drawing(acquireScript), key: l.redisKeyOf(n), args: []any{value, a.earlier(n), length.Milliseconds()}})
+	o, d := l.client.ask(ctx, s, script.Call{Script: s.drawing(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.Sent, d
 	if t.err = o.Err; o.Err != nil {
 		return
 	}
-	code, drawn := readGrant(o.Reply)
-	t.fence[n], t.err = drawn.fence, a.of(n, reasonOf(code))
+	code, drawn := script.ReadGrant(o.Reply)
+	t.fence[n], t.err = drawn.Fence, a.of(n, reasonOf(code))
 }
 
 // earlier is the value under which the call has the n-th key, or "".

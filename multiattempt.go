@@ -151,7 +151,7 @@ func (a *multiAttempt) newValue() (string, error) {
 // follow keeps or gives back what a try has left of the call, and cleans up
 // after what is in doubt.
 func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
-	if a.got != nil && t.settled && !a.got.doubt.exists() {
+	if a.got != nil && t.settled && !a.got.doubt.Exists() {
 		a.got = nil // there is nothing of it any more
 	}
 	a.giveUp()
@@ -161,7 +161,7 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	}
 	l := a.lock
 	for n := range l.keys {
-		if n < t.taken || t.doubt[n].exists() {
+		if n < t.taken || t.doubt[n].Exists() {
 			l.client.retrier.retry(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
@@ -179,7 +179,7 @@ func (a *multiAttempt) of(n int, err error) error {
 func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 	l := a.lock
 	p := newBundle(l.client, l.key, l.keys, len(l.keys), &l.whole)
-	p.whole.tokens.fence = slices.Max(t.fence)
+	p.whole.tokens.Fence = slices.Max(t.fence)
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.minHold > 0}

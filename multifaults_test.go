@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -20,11 +21,11 @@ type bundleOp struct {
 	lease    func(time.Duration) LockOption
 }
 
-func bundleOps(acquire *Script, releases faults.Match) (all []bundleOp) {
+func bundleOps(acquire *script.Script, releases faults.Match) (all []bundleOp) {
 	for name, lease := range map[string]func(time.Duration) LockOption{"watched": WithWatchdog, "fixed": WithExpiry} {
 		all = append(
 			all,
-			bundleOp{"acquire/" + name, faults.Script(acquire.sha), false, lease},
+			bundleOp{"acquire/" + name, faults.Script(acquire.SHA), false, lease},
 			bundleOp{"release/" + name, releases, true, lease},
 		)
 	}
@@ -115,7 +116,7 @@ func TestOneFaultInAMultiLock(t *testing.T) {
 	unix, tcp := newFaultServer(t), taught(t, redistest.StartTCP(t))
 	keys := []string{cellKey, "second", "third"}
 	var cells []cellRun
-	for _, op := range bundleOps(multiAcquireScript, faults.Script(releaseScript.sha)) {
+	for _, op := range bundleOps(script.MultiAcquire, faults.Script(script.Release.SHA)) {
 		for _, f := range faultKinds {
 			if f.copy && f.released && !op.releases {
 				continue // it takes the free keys, see TestLateCopyOfAGrantedAcquire
@@ -146,7 +147,7 @@ func TestOneFaultInAMultiLock(t *testing.T) {
 				h := c.acquired(next)
 				before := c.read()
 				require.Equal(t, f.next, len(c.proxy.Release()) == 1) // what was held back finds nothing of its own
-				c.proxy.Await(faults.Script(releaseScript.sha), c.proxy.Count(faults.Script(releaseScript.sha))+1, answerLimit)
+				c.proxy.Await(faults.Script(script.Release.SHA), c.proxy.Count(faults.Script(script.Release.SHA))+1, answerLimit)
 				c.requireUntouched(before, c.read())
 				require.Equal(t, int64(3), held(c.client))
 				require.NoError(t, h.Unlock(t.Context()))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/script"
 )
 
 // MultiLock locks several keys at once: all of them or none. Each key is held
@@ -115,14 +117,14 @@ func (l *MultiLock) redisKeys() (all []string) {
 	}
 	if l.part.fencing {
 		for n := range l.keys {
-			all = append(all, all[n]+endOfCounter)
+			all = append(all, all[n]+script.CounterSuffix)
 		}
 	}
 	return all
 }
 
 // cleanup ends what a request may have made of the n-th key.
-func (l *MultiLock) cleanup(n int, value string, d doubt) *cleanup {
+func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *cleanup {
 	release := plainProtocol{l.redisKeyOf(n), value, false}.release(0, 0, 0)
-	return newCleanup(l.keys[n], l.part.asked(), l.part.lease, d, func(time.Time) scripted { return release })
+	return newCleanup(l.keys[n], l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release })
 }

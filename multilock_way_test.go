@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -198,7 +199,7 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 			cells = append(cells, cellRun{name + map[bool]string{true: ", and the caller leaves"}[leaves], func(t testing.TB) {
 				proxy := faults.Start(t, s.Network, s.Address)
 				c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, WithCommandTimeout(wayLease/4))
-				done := proxy.On(faults.Script(multiAcquireScript.sha), 1, action)
+				done := proxy.On(faults.Script(script.MultiAcquire.SHA), 1, action)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				b := newWayBench(ctx, t, s, c)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // multiHandOver runs the script of a MultiLock on a key with a queue, the one
@@ -33,7 +34,7 @@ func (b *multiHandOver) acquire(earlier string) []int64 {
 	if b.own == 2 {
 		locks = []string{b.other, b.key}
 	}
-	r := multiAcquireScript.bySource(append([]string{b.key, b.queue(), b.beats()}, locks...), []any{plain1, longLease.Milliseconds(), b.own, earlier, 2, "", 0})
+	r := script.MultiAcquire.BySource(append([]string{b.key, b.queue(), b.beats()}, locks...), []any{plain1, longLease.Milliseconds(), b.own, earlier, 2, "", 0})
 	answer, err := redis.Int64s(b.conn.Do(r.Cmd, r.Args...))
 	require.NoError(b, err)
 	return answer
@@ -92,7 +93,7 @@ func TestMultiScriptHandsOverPastManyStaleWaits(t *testing.T) {
 	require.Equal(t, "1", b.code(own.try()))
 	b.show(nil)
 	b.line(time.Minute, staleWaits(129)...)
-	require.Equal(t, []int64{0, 2, answerMore}, b.acquire(own.held()))
+	require.Equal(t, []int64{0, 2, script.More}, b.acquire(own.held()))
 	require.Empty(t, b.lock())
 	require.Len(t, b.waits(), 1)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // multiScripts runs the script of a MultiLock on several keys of a real server.
@@ -42,7 +43,7 @@ func (b *multiScripts) do(command string, args ...any) any {
 }
 
 func (b *multiScripts) try(keys []string, args ...any) (any, error) {
-	r := multiAcquireScript.bySource(keys, args)
+	r := script.MultiAcquire.BySource(keys, args)
 	return b.conn.Do(r.Cmd, r.Args...)
 }
 
@@ -59,7 +60,7 @@ func (b *multiScripts) acquireOrKeep(value string, lease time.Duration, own int,
 	keys := b.keys
 	if own > 0 {
 		key := keys[own-1]
-		keys = append([]string{key, key + endOfQueue, key + endOfBeats}, keys...)
+		keys = append([]string{key, key + script.QueueSuffix, key + script.HeartbeatSuffix}, keys...)
 	}
 	answer, err := redis.Int64s(b.try(keys, value, lease.Milliseconds(), own, earlier, len(b.keys), kept, keep.Milliseconds()))
 	require.NoError(b, err)
@@ -174,7 +175,7 @@ func TestMultiScriptLateCopies(t *testing.T) {
 func TestMultiScriptRefusesBadArguments(t *testing.T) {
 	b := newMultiScripts(t, redistest.Shared(t), 2)
 	good := []any{plain1, 60_000, 1, plain2, 2, plain3, 1000}
-	keys := append([]string{b.keys[0], b.keys[0] + endOfQueue, b.keys[0] + endOfBeats}, b.keys...)
+	keys := append([]string{b.keys[0], b.keys[0] + script.QueueSuffix, b.keys[0] + script.HeartbeatSuffix}, b.keys...)
 	for i, bad := range [][]any{
 		{},
 		good[:1],

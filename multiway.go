@@ -1,6 +1,10 @@
 package relock
 
-import "time"
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/script"
+)
 
 // way is the right of way of a call for a MultiLock: the first n keys, kept
 // under one value while the call waits for the key behind them. It is no part
@@ -85,7 +89,7 @@ func (a *multiAttempt) yield() {
 func (a *multiAttempt) returnKept(old way, n int) {
 	l := a.lock
 	for ; n < old.n; n++ {
-		job := l.cleanup(n, old.value, doubt{})
+		job := l.cleanup(n, old.value, script.Indeterminate{})
 		job.quiet = true // no hold depends on it, and the key expires soon
 		l.client.retrier.retry(job)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -19,16 +20,16 @@ func (p plainProtocol) stored() (redisKey, hold string) {
 	return p.redisKey, strings.SplitN(p.value, "|", 4)[2]
 }
 
-func (p plainProtocol) renew(lease time.Duration) scripted {
-	return scripted{script: renewScript, key: p.redisKey, args: []any{p.value, lease.Milliseconds()}}
+func (p plainProtocol) renew(lease time.Duration) script.Call {
+	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, lease.Milliseconds()}}
 }
 
-func (p plainProtocol) release(_, _ int, keep time.Duration) scripted {
+func (p plainProtocol) release(_, _ int, keep time.Duration) script.Call {
 	kept := ""
 	if p.minHold {
 		kept = keptValue(p.value)
 	}
-	return scripted{script: releaseScript, key: p.redisKey, args: []any{p.value, keep.Milliseconds(), kept}}
+	return script.Call{Script: script.Release, Key: p.redisKey, Args: []any{p.value, keep.Milliseconds(), kept}}
 }
 
 // plainAttempt is one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer
@@ -43,10 +44,10 @@ type plainAttempt struct {
 
 	queued *queued // the place in the queue; nil when the call does not wait and may overtake
 
-	first   string // the value of SET NX, "" before it was sent; the script may take it over
-	earlier string // id of its hold
-	value   string // of the script; "" before it was sent
-	doubt   doubt  // about the script
+	first   string               // the value of SET NX, "" before it was sent; the script may take it over
+	earlier string               // id of its hold
+	value   string               // of the script; "" before it was sent
+	doubt   script.Indeterminate // about the script
 }
 
 func (a *plainAttempt) try(ctx context.Context) (*level, error) {
@@ -123,7 +124,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 		return nil, false, o.Err
 	}
 	a.first, a.earlier = value, id
-	if d := (doubt{}).add(o); d.exists() {
+	if d := (script.Indeterminate{}).Add(o); d.Exists() {
 		a.client.retrier.retry(a.cleanup(value, d))
 	}
 	switch {
@@ -132,10 +133,10 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	case o.Reply == nil:
 		return nil, true, nil
 	case o.Reply != "OK":
-		a.client.retrier.retry(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken
+		a.client.retrier.retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
-	h, err = a.grant(value, o.Sent, tokens{}, doubt{})
+	h, err = a.grant(value, o.Sent, script.Tokens{}, script.Indeterminate{})
 	return h, false, err
 }
 
@@ -148,15 +149,15 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 		}
 		a.value = a.client.identity.value(id, a.settings)
 	}
-	o, d := a.client.ask(ctx, a.settings, scripted{script: a.settings.drawing(acquireScript), key: a.redisKey, args: []any{a.value, a.first, a.settings.asked().Milliseconds()}})
-	a.doubt = a.doubt.merge(d)
+	o, d := a.client.ask(ctx, a.settings, script.Call{Script: a.settings.drawing(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.settings.asked().Milliseconds()}})
+	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
 	}
-	switch code, t := readGrant(o.Reply); code {
-	case answerOurs:
+	switch code, t := script.ReadGrant(o.Reply); code {
+	case script.Ours:
 		return a.grant(a.value, o.Sent, t, a.doubt)
-	case answerOther:
+	case script.Other:
 		return nil, ErrLockAcquiredByOthers
 	}
 	return nil, ErrKeyConflict
@@ -173,21 +174,21 @@ func (a *plainAttempt) stand(l *line, left *queued) *queued {
 
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
-func (a *plainAttempt) grant(value string, sent time.Time, t tokens, d doubt) (*level, error) {
+func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*level, error) {
 	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.minHold > 0}, sent, a.settings, d)
 	l.tokens = t
-	a.first, a.value, a.doubt = value, "", doubt{}
+	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
 	return l.begin(a.caller, sent, a.settings)
 }
 
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
-	if a.doubt.exists() {
+	if a.doubt.Exists() {
 		a.client.retrier.retry(a.cleanup(a.value, a.doubt))
 	}
 }
 
-func (a *plainAttempt) cleanup(value string, d doubt) *cleanup {
+func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *cleanup {
 	release := plainProtocol{a.redisKey, value, false}.release(0, 0, 0)
-	return newCleanup(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) scripted { return release })
+	return newCleanup(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) script.Call { return release })
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // poll is a line's task for the poller: while somebody waits, the client shows once a period that it lives, asks what
@@ -24,12 +25,12 @@ const maxListed = 64
 
 // next lists the waits that have no request of their own under way: a client that can poll but not take what it is
 // given then loses each turn once, not for ever.
-func (p *poll) next(time.Time) (scripted, bool) {
+func (p *poll) next(time.Time) (script.Call, bool) {
 	l, q := p.line, p.line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(l.waits) == 0 {
-		return scripted{}, false
+		return script.Call{}, false
 	}
 	l.pace()
 	args := []any{q.client.identity.id, l.period.Milliseconds()}
@@ -44,7 +45,7 @@ func (p *poll) next(time.Time) (scripted, bool) {
 			break
 		}
 	}
-	return scripted{script: scripts.poll, key: l.redisKey, args: args}, true
+	return script.Call{Script: scripts.poll, Key: l.redisKey, Args: args}, true
 }
 
 func (p *poll) limit() time.Duration { return cleanLimit }
@@ -70,9 +71,9 @@ func (p *poll) took(o driver.Result) (time.Time, bool) {
 		l.queue.hear(name, l.redisKey)
 	}
 	switch a.code {
-	case answerAlien:
+	case script.Foreign:
 		l.wakeAll()
-	case answerMore:
+	case script.More:
 		return time.Now(), true
 	}
 	l.queue.mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/script"
 )
 
 // queue is what a client keeps of its waits: a line for each lock, the worker that polls for them, and the
@@ -227,20 +229,20 @@ func cutHold(name string) (hold, rest string) {
 
 // cancelOf takes a wait out of the queue, gives back what is reserved for it, and with alsoHold the hold that it has
 // taken.
-func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) scripted {
+func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
 	flag := 0
 	if alsoHold {
 		flag = 1
 	}
-	s := scripted{script: scriptsOf(wait).cancel, key: redisKey, args: []any{wait, flag}}
-	return func(time.Time) scripted { return s }
+	s := script.Call{Script: scriptsOf(wait).cancel, Key: redisKey, Args: []any{wait, flag}}
+	return func(time.Time) script.Call { return s }
 }
 
 // passOn goes on with the hand-over of a script that had to stop at what one may look at.
-func (c *Client) passOn(after scripted) {
-	s := scripted{script: mutexScripts.cancel, key: after.key, args: []any{"", 0}}
-	if after.script.rw {
-		s.script = rwScripts.cancel
+func (c *Client) passOn(after script.Call) {
+	s := script.Call{Script: mutexScripts.cancel, Key: after.Key, Args: []any{"", 0}}
+	if after.Script.ReadWrite {
+		s.Script = rwScripts.cancel
 	}
-	c.retrier.bestEffort(func(time.Time) scripted { return s })
+	c.retrier.bestEffort(func(time.Time) script.Call { return s })
 }

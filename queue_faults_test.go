@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -59,20 +60,20 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 	var met atomic.Int64
 	var cells []cellRun
 	for name, run := range map[string]struct {
-		script *Script
+		script *script.Script
 		run    func(*cellWithWaiter)
 	}{
-		"enqueue":               {enqueueScript, (*cellWithWaiter).isGranted},
-		"claim":                 {claimScript, (*cellWithWaiter).isGranted},
-		"poll":                  {pollScript, (*cellWithWaiter).isGranted},
-		"cancel":                {cancelScript, (*cellWithWaiter).givesUp},
-		"enqueue, and gives up": {enqueueScript, (*cellWithWaiter).givesUp},
-		"claim, and gives up":   {claimScript, (*cellWithWaiter).givesUp},
+		"enqueue":               {script.Enqueue, (*cellWithWaiter).isGranted},
+		"claim":                 {script.Claim, (*cellWithWaiter).isGranted},
+		"poll":                  {script.Poll, (*cellWithWaiter).isGranted},
+		"cancel":                {script.Cancel, (*cellWithWaiter).givesUp},
+		"enqueue, and gives up": {script.Enqueue, (*cellWithWaiter).givesUp},
+		"claim, and gives up":   {script.Claim, (*cellWithWaiter).givesUp},
 	} {
 		for _, f := range queueFaults {
 			for _, m := range queueModes() {
 				cells = append(cells, cellRun{name + "/" + f.name + "/" + m.name(), func(t testing.TB) {
-					c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.sha))
+					c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.SHA))
 					c.count = &met
 					run.run(c)
 				}})
@@ -133,12 +134,12 @@ func (c *cellWithWaiter) givesUp() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	h, w := c.begin(ctx)
-	claims := c.match([]string{"EVALSHA", c.scripts.claim.sha})
+	claims := c.match([]string{"EVALSHA", c.scripts.claim.SHA})
 	if claims {
 		q.awaitQueued(1)
 		q.unlock(h)
 	}
-	if !c.match([]string{"EVALSHA", c.scripts.cancel.sha}) {
+	if !c.match([]string{"EVALSHA", c.scripts.cancel.SHA}) {
 		c.proxy.Await(c.match, 1, testkit.Patience)
 	} else {
 		q.awaitQueued(1)

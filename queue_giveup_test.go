@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -66,7 +67,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 		taught(t, q.server)
 		proxy := faults.Start(t, q.server.Network, q.server.Address)
 		slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
-		claim := faults.Script(claimScript.sha)
+		claim := faults.Script(script.Claim.SHA)
 		var took, claimed []time.Duration
 		for range 6 {
 			h := q.wait(t.Context(), q.clients[0]).granted() // as above
@@ -150,20 +151,20 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		q := newQueueBench(t, m, 2)
 		taught(t, q.server)
 		proxy := faults.Start(t, q.server.Network, q.server.Address)
-		polled := proxy.On(faults.Script(pollScript.sha), 1, faults.DelayRequest(350*time.Millisecond))
+		polled := proxy.On(faults.Script(script.Poll.SHA), 1, faults.DelayRequest(350*time.Millisecond))
 		c := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
 		h := q.take(q.clients[0])
 		stays := q.waitNext(t.Context(), 0, q.clients[1])
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now() // no later than the poll is sent
 		w := q.waitNext(ctx, 1, c)
-		require.True(t, proxy.Await(faults.Script(pollScript.sha), 1, testkit.Patience))
+		require.True(t, proxy.Await(faults.Script(script.Poll.SHA), 1, testkit.Patience))
 		cancel()
 		require.ErrorIs(t, w.end(), context.Canceled)
 		q.awaitQueued(1)
 		<-polled
 		if time.Since(begun) < cleanLimit { // else the answer came too late, and nothing is promised
-			testkit.Eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(cancelScript.sha)) == 2 }, "taken out again")
+			testkit.Eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "taken out again")
 		}
 		next, _ := q.handOver(h, stays)
 		q.unlock(next)
@@ -178,7 +179,7 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	c := newTestClient(t, s)
 	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
 	proxy := faults.Start(t, s.Network, s.Address)
-	proxy.On(faults.Script(enqueueScript.sha), faults.Every, faults.DropAnswer)
+	proxy.On(faults.Script(script.Enqueue.SHA), faults.Every, faults.DropAnswer)
 	slow := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, c)
 	err := NewRedisLock("k", slow, WithBlockTimeout(time.Second)).Lock(t.Context())
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -29,7 +30,7 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 					q := newQueueBenchOn(t, s, m, 1)
 					proxy := faults.Start(t, s.Network, s.Address)
 					c := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
-					enqueue := faults.Script(enqueueScript.sha)
+					enqueue := faults.Script(script.Enqueue.SHA)
 					proxy.On(enqueue, 1, action)
 					h := q.take(q.clients[0])
 					ctx, cancel := context.WithCancel(t.Context())
@@ -40,7 +41,7 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 					}
 					cancel()
 					require.ErrorIs(t, w.end(), context.Canceled)
-					require.True(t, proxy.Await(faults.Script(cancelScript.sha), 1, testkit.Patience))
+					require.True(t, proxy.Await(faults.Script(script.Cancel.SHA), 1, testkit.Patience))
 					q.awaitQueued(0)
 					if free {
 						q.unlock(h)

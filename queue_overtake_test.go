@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -19,7 +20,7 @@ import (
 func (q *queueBench) newSlowWaiter(late time.Duration) *Client {
 	taught(q, q.server)
 	proxy := faults.Start(q, q.server.Network, q.server.Address)
-	proxy.On(faults.Script(claimScript.sha), faults.Every, faults.DelayRequest(late))
+	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(late))
 	return sibling(q, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // A release whose answer is lost is sent again, when the lock is reserved for the next one already: it was no loss.
@@ -18,10 +19,10 @@ func TestReleaseIsSentTwice(t *testing.T) {
 		proxy := faults.Start(t, s.Network, s.Address)
 		holder := sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.clients[0])
 		waiterProxy := faults.Start(t, s.Network, s.Address)
-		waiterProxy.On(faults.Script(claimScript.sha), faults.Every, faults.DelayRequest(answerLimit)) // it stays reserved meanwhile
+		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(answerLimit)) // it stays reserved meanwhile
 		waiter := sibling(t, &redistest.Server{Network: waiterProxy.Network, Address: waiterProxy.Address}, q.clients[0])
 		release := func(args []string) bool {
-			return faults.Script(releaseScript.sha)(args) || faults.Script(reentrantReleaseScript.sha)(args)
+			return faults.Script(script.Release.SHA)(args) || faults.Script(script.ReentrantRelease.SHA)(args)
 		}
 		for n, action := range []faults.Action{faults.CutAfter, faults.CutInAnswer} {
 			h := q.take(holder)

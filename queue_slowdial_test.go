@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -39,7 +40,7 @@ func TestCleanerConnectsSlowly(t *testing.T) {
 	lock := NewRedisLock("k", c)
 	require.NoError(t, lock.Lock(t.Context()))
 	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+700*time.Millisecond))
-	proxy.On(faults.Script(releaseScript.sha), 1, faults.CutBefore)
+	proxy.On(faults.Script(script.Release.SHA), 1, faults.CutBefore)
 	start := time.Now()
 	require.ErrorIs(t, lock.Unlock(t.Context()), ErrUnconfirmed)
 	other := NewRedisLock("k", sibling(t, s, c, WithDatabase(1)), WithBlock())
@@ -54,7 +55,7 @@ func TestWaiterWhosePollsAreAnsweredLate(t *testing.T) {
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
-	proxy.On(faults.Script(pollScript.sha), faults.Every, faults.Delay(cleanLimit+200*time.Millisecond))
+	proxy.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(cleanLimit+200*time.Millisecond))
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	holder := sibling(t, s, c)
 	h, err := NewRedisLock("k", holder, WithFair()).Acquire(t.Context())

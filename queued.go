@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // queued is the place of one call in the queue, and its requests there, one at a time. Its wait is drawn anew for
@@ -18,14 +19,14 @@ type queued struct {
 	once     bool                                  // does not wait
 	wake     chan struct{}                         // has one when somebody says that the lock may be had
 
-	name, hold string // of the wait; "" before it is drawn
-	args       []any  // of the lease and the hold, as scripts take them
-	earlier    string // hold of a SET NX of the same call
-	known      bool   // the server has said that the wait is in the queue
-	sent       bool   // a request of the wait
-	woken      bool   // and has not asked since
-	tokens     tokens // of the grant
-	doubt      doubt
+	name, hold string        // of the wait; "" before it is drawn
+	args       []any         // of the lease and the hold, as scripts take them
+	earlier    string        // hold of a SET NX of the same call
+	known      bool          // the server has said that the wait is in the queue
+	sent       bool          // a request of the wait
+	woken      bool          // and has not asked since
+	tokens     script.Tokens // of the grant
+	doubt      script.Indeterminate
 
 	// Guarded by queue.mu.
 	ticket  string // "" until it is known
@@ -57,7 +58,7 @@ func (w *queued) wakeNext() {
 // suits says whether another call with the settings can use the place. For a reentrant lock no request may be in doubt:
 // a late one would take it in the name of the call before.
 func (w *queued) suits(s *lockSettings) bool {
-	return w.known && w.settings.sameHold(s) && (w.kind == 'p' || !w.doubt.exists())
+	return w.known && w.settings.sameHold(s) && (w.kind == 'p' || !w.doubt.Exists())
 }
 
 // serve makes the place take the lock for another call, whose hold stores what body says.
@@ -75,17 +76,17 @@ func (w *queued) attempt(ctx context.Context) (time.Time, error) {
 			return o.Sent, o.Err
 		}
 		switch code := w.read(o.Reply); code {
-		case answerOurs:
+		case script.Ours:
 			w.line.queue.remove(w)
 			return o.Sent, nil
-		case answerUnqueued:
+		case script.Unqueued:
 			w.known = false
-		case answerMore:
-			w.line.queue.client.passOn(scripted{script: w.scripts().cancel, key: w.line.redisKey})
+		case script.More:
+			w.line.queue.client.passOn(script.Call{Script: w.scripts().cancel, Key: w.line.redisKey})
 			return o.Sent, ErrLockAcquiredByOthers
-		case answerOther:
+		case script.Other:
 			return o.Sent, ErrLockAcquiredByOthers
-		case answerFull:
+		case script.Full:
 			return o.Sent, ErrQueueFull
 		default:
 			w.known = false // nobody can use the place as it is
@@ -114,7 +115,7 @@ func (w *queued) send(ctx context.Context) driver.Result {
 	if gated {
 		<-w.line.gate
 	}
-	w.doubt, w.sent = w.doubt.merge(d), w.sent || !o.Sent.IsZero() || d.exists() // the second attempt may find no server
+	w.doubt, w.sent = w.doubt.Merge(d), w.sent || !o.Sent.IsZero() || d.Exists() // the second attempt may find no server
 	w.known = w.known && o.Err == nil
 	q.mu.Lock()
 	w.sending = false
@@ -154,27 +155,27 @@ func (w *queued) draw() {
 }
 
 // request is the next one: once the wait is in the queue, a claim. mu is held.
-func (w *queued) request() scripted {
+func (w *queued) request() script.Call {
 	switch {
 	case w.once:
-		return scripted{script: w.settings.drawing(w.scripts().try), key: w.line.redisKey, args: append([]any{w.name}, w.args...)}
+		return script.Call{Script: w.settings.drawing(w.scripts().try), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
 	case w.known:
-		return scripted{script: w.settings.drawing(w.scripts().claim), key: w.line.redisKey, args: append([]any{w.name}, w.args...)}
+		return script.Call{Script: w.settings.drawing(w.scripts().claim), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
 	}
 	args := []any{w.name, w.settings.period().Milliseconds(), w.ticket, w.earlier}
 	args = append(args, w.args...)
 	if w.settings.queueLimit > 0 {
 		args = append(args, w.settings.queueLimit)
 	}
-	return scripted{script: w.settings.drawing(w.scripts().enqueue), key: w.line.redisKey, args: args}
+	return script.Call{Script: w.settings.drawing(w.scripts().enqueue), Key: w.line.redisKey, Args: args}
 }
 
 // read takes an answer in.
 func (w *queued) read(reply any) int64 {
-	code, t := readGrant(reply)
+	code, t := script.ReadGrant(reply)
 	w.tokens = t
 	values, _ := driver.Values(reply, nil)
-	if len(values) == 4 && (code == answerOther || code == answerMore) {
+	if len(values) == 4 && (code == script.Other || code == script.More) {
 		ticket, err1 := driver.String(values[1], nil)
 		left, err2 := driver.Int64(values[2], nil)
 		others, err3 := driver.Int64(values[3], nil)
@@ -191,10 +192,10 @@ func (w *queued) read(reply any) int64 {
 func (w *queued) leave() {
 	if w != nil && w.name != "" {
 		w.line.queue.remove(w)
-		if w.sent && (!w.once || w.doubt.exists()) {
+		if w.sent && (!w.once || w.doubt.Exists()) {
 			s := w.settings
 			job := newCleanup(w.line.key, s.asked(), s.lease, w.doubt, cancelOf(w.line.redisKey, w.name, true))
-			job.quiet = !w.doubt.exists() // then it cannot have the lock
+			job.quiet = !w.doubt.Exists() // then it cannot have the lock
 			w.line.queue.client.retrier.retry(job)
 		}
 	}
@@ -203,15 +204,15 @@ func (w *queued) leave() {
 // grant is what a lease has to know of the wait that it came from.
 type grant struct {
 	hold, body string
-	tokens     tokens
-	doubt      doubt
-	undo       func(time.Time) scripted // cancels the wait, and gives back its hold
+	tokens     script.Tokens
+	doubt      script.Indeterminate
+	undo       func(time.Time) script.Call // cancels the wait, and gives back its hold
 }
 
 // granted returns what the last attempt got. Should the call go on, it draws a new wait.
 func (w *queued) granted() grant {
 	g := grant{w.hold, w.args[1].(string), w.tokens, w.doubt, cancelOf(w.line.redisKey, w.name, true)}
-	w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}
+	w.name, w.known, w.sent, w.doubt = "", false, false, script.Indeterminate{}
 	w.line.queue.mu.Lock()
 	defer w.line.queue.mu.Unlock()
 	w.ticket = ""

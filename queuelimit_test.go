@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
 // limitedTo is a call of enqueue that may be one of so many.
-func limitedTo(w scriptWait, limit any) scripted {
+func limitedTo(w scriptWait, limit any) script.Call {
 	s := w.enqueue()
-	s.args = append(s.args, limit)
+	s.Args = append(s.Args, limit)
 	return s
 }
 
@@ -30,7 +31,7 @@ func TestEnqueueIsLimited(t *testing.T) {
 	require.Equal(t, []string{string(first), string(second)}, b.waits())
 	require.Equal(t, "0", b.code(limitedTo(second, 2)), "is in the queue")
 	again := third.enqueueAgain("1", "")
-	again.args = append(again.args, 2)
+	again.Args = append(again.Args, 2)
 	require.Equal(t, "0", b.code(again), "has a ticket")
 	require.Equal(t, "0", b.code(limitedTo(waitNamed("c4", 1, "pf"), 4)))
 }

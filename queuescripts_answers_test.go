@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 var allLetters = []string{"pu", "pf", "ru", "rf"}
@@ -36,7 +37,7 @@ func (b *queueScripts) requireWaiting(w scriptWait, left time.Duration, answer [
 func TestQueueScriptAnswers(t *testing.T) {
 	type step struct {
 		name   string
-		script scripted
+		script script.Call
 		answer string
 		lock   string
 		waits  []string
@@ -113,7 +114,7 @@ func TestQueueScriptTakesAFreeLock(t *testing.T) {
 		x, y := waitNamed("c1", 1, letters), waitNamed("c2", 1, letters)
 		for _, tt := range []struct {
 			name   string
-			script scripted
+			script script.Call
 			line   []scriptWait // c1 lives
 			takes  bool
 			left   []scriptWait
@@ -162,7 +163,7 @@ func TestQueueScriptRepeatedGrantKeepsTheLease(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		w := waitNamed("c1", 1, letters)
-		for name, script := range map[string]scripted{"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim()} {
+		for name, script := range map[string]script.Call{"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim()} {
 			t.Run(letters+"/"+name, func(t *testing.T) {
 				b := newQueueScripts(t, s)
 				require.Equal(t, "1", b.code(w.try()))

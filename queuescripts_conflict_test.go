@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // queueState is all that the three keys hold, but for the times of beats.
@@ -41,7 +42,7 @@ func TestQueueScriptConflicts(t *testing.T) {
 			for _, asked := range allLetters {
 				t.Run(state+" "+there+", asked for "+asked, func(t *testing.T) {
 					holder, w := waitNamed("c9", 1, there), waitNamed("c1", 1, asked)
-					calls := map[string]scripted{"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim()}
+					calls := map[string]script.Call{"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim()}
 					want := map[string]string{"try": "0", "enqueue": "0", "claim": "3"}
 					switch asked {
 					case "pu":
@@ -91,22 +92,22 @@ func TestQueueScriptOtherKeys(t *testing.T) {
 			var codes []string
 			for _, letters := range []string{"pu", "ru"} {
 				w := waitNamed("c1", 1, letters)
-				for _, script := range []scripted{w.try(), w.enqueue(), w.claim(), w.cancel(0), w.cancel(1), nobody.cancel(0), pollAs("c1")} {
+				for _, call := range []script.Call{w.try(), w.enqueue(), w.claim(), w.cancel(0), w.cancel(1), nobody.cancel(0), pollAs("c1")} {
 					b := newQueueScripts(t, s)
 					b.do(tt.command[0].(string), append([]any{b.key}, tt.command[1:]...)...)
 					b.do("PEXPIRE", b.key, 20_000)
 					before, dump := b.state(), b.content(b.key)
-					code := b.code(script)
+					code := b.code(call)
 					require.Equal(t, dump, b.content(b.key))
 					requireExpiry(t, before.ttl, b.state().ttl)
-					switch script.script {
-					case cancelScript:
+					switch call.Script {
+					case script.Cancel:
 						require.Equal(t, "1", code)
-					case pollScript:
+					case script.Poll:
 						require.Equal(t, strings.HasSuffix(tt.codes, "-1"), code == "-1")
 					default:
 						codes = append(codes, code)
-						require.Equal(t, code == "0" && script.script == enqueueScript, len(b.waits()) == 1)
+						require.Equal(t, code == "0" && call.Script == script.Enqueue, len(b.waits()) == 1)
 					}
 				}
 			}
@@ -131,7 +132,7 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 			"reserved for the other":  func(b *queueScripts) { b.do("SET", b.key, other.reserved(), "PX", 7000); b.line(time.Minute, w) },
 			"of another kind or mode": func(b *queueScripts) { b.do("RPUSH", b.key, "a"); b.do("PEXPIRE", b.key, 20_000) },
 		}
-		calls := map[string]scripted{
+		calls := map[string]script.Call{
 			"try": w.try(), "enqueue": w.enqueue(), "enqueue again": w.enqueueAgain("77", ""), "enqueue after an earlier hold": w.enqueueAgain("", holder.hold()),
 			"claim": w.claim(), "cancel": w.cancel(0), "cancel with the hold": w.cancel(1), "poll": pollAs("c1", string(w), 77), "release": holder.release(),
 		}
@@ -173,7 +174,7 @@ func TestQueueScriptsRefuseBadArguments(t *testing.T) {
 	empty := []any{""}
 	badTickets := []any{"x", "-1", "1.5", " 1", "1e3"}
 	for name, tt := range map[string]struct {
-		call scripted
+		call script.Call
 		bad  map[int][]any
 	}{
 		"try":     {w.try(), map[int][]any{0: badWaits, 1: badLeases, 2: empty}},
@@ -194,22 +195,22 @@ func TestQueueScriptsRefuseBadArguments(t *testing.T) {
 						b.do("SET", b.key, held, "PX", 20_000)
 					}
 					before, beats := b.all(), b.do("HGETALL", b.beats())
-					_, err := b.send(scripted{script: tt.call.script, args: args})
+					_, err := b.send(script.Call{Script: tt.call.Script, Args: args})
 					var line redis.Error
 					require.ErrorAs(t, err, &line, what)
 					require.Equal(t, before, b.all(), what)
 					require.Equal(t, beats, b.do("HGETALL", b.beats()), what)
 				}
 			}
-			for i := range tt.call.args {
+			for i := range tt.call.Args {
 				if name == "poll" && i == 2 {
 					continue // a poll that names no waits
 				}
-				refused(fmt.Sprintf("%d arguments", i), tt.call.args[:i])
+				refused(fmt.Sprintf("%d arguments", i), tt.call.Args[:i])
 			}
 			for i, values := range tt.bad {
 				for _, value := range values {
-					args := append([]any(nil), tt.call.args...)
+					args := append([]any(nil), tt.call.Args...)
 					args[i] = value
 					refused(fmt.Sprintf("argument %d is %q", i+1, value), args)
 				}

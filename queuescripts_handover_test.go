@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Whom a lock is handed over to. Client "c1" listens, "c2" and "gone" do not.
@@ -93,7 +94,7 @@ func TestQueueScriptHandOverByAll(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, tt := range []struct {
 		name   string
-		script scripted
+		script script.Call
 		held   string // what the lock is before, "" for free
 		answer string
 		left   []scriptWait
@@ -123,7 +124,7 @@ func TestQueueScriptHandOverByAll(t *testing.T) {
 			require.Equal(t, tt.answer, answer[0])
 			b.requireHandedTo(first, append([]scriptWait{second}, tt.left...))
 			require.Contains(t, l.heard(), string(first)+" "+b.key)
-			if tt.script.script == pollScript {
+			if tt.script.Script == script.Poll {
 				require.Equal(t, tt.name == "poll of its own", answer[1] == string(first), "only its own waits are named")
 			}
 		})
@@ -137,17 +138,17 @@ func TestQueueScriptHandOverAfterAKeep(t *testing.T) {
 		t.Run(letters, func(t *testing.T) {
 			b := newQueueScripts(t, s)
 			holder, w := waitNamed("c9", 1, letters), waitNamed("c1", 1, letters)
-			over := scripted{script: releaseScript, args: []any{holder.body(), 0, "relock/1|k"}}
-			keep := scripted{script: releaseScript, args: []any{holder.body(), 5000, "relock/1|k"}}
+			over := script.Call{Script: script.Release, Args: []any{holder.body(), 0, "relock/1|k"}}
+			keep := script.Call{Script: script.Release, Args: []any{holder.body(), 5000, "relock/1|k"}}
 			if letters[0] == 'r' {
 				over = holder.release()
-				keep = scripted{script: reentrantReleaseScript, args: []any{holder.body(), holder.hold(), 0, 2, 5000}}
+				keep = script.Call{Script: script.ReentrantRelease, Args: []any{holder.body(), holder.hold(), 0, 2, 5000}}
 			}
 			require.Equal(t, "1", b.code(holder.try()))
 			b.show(map[string]shownBeat{"c1": {0, 0}})
 			b.line(time.Minute, w)
 			if letters[0] == 'r' {
-				require.Equal(t, "1", b.code(scripted{script: reentrantReleaseScript, args: []any{holder.body(), holder.hold(), 1, 3, 0}}))
+				require.Equal(t, "1", b.code(script.Call{Script: script.ReentrantRelease, Args: []any{holder.body(), holder.hold(), 1, 3, 0}}))
 				require.Equal(t, []string{string(w)}, b.waits())
 			}
 			require.Equal(t, "1", b.code(keep))
@@ -189,9 +190,9 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 func releaseTakesAWaitOut(t *testing.T, letters string) {
 	s := redistest.Shared(t)
 	holder, spared, next := waitNamed("c1", 1, letters), waitNamed("c1", 2, letters), waitNamed("c2", 1, letters)
-	release := func() scripted {
+	release := func() script.Call {
 		script := holder.release()
-		script.args = append(script.args, string(spared))
+		script.Args = append(script.Args, string(spared))
 		return script
 	}
 	for name, tt := range map[string]struct {
@@ -220,7 +221,7 @@ func releaseTakesAWaitOut(t *testing.T, letters string) {
 			require.Equal(t, "1", b.code(holder.try()))
 			b.line(time.Minute, spared)
 			script := release()
-			script.args[4] = 1000
+			script.Args[4] = 1000
 			require.Equal(t, "1", b.code(script))
 			require.Empty(t, b.waits())
 		})
@@ -237,7 +238,7 @@ func releaseTakesAWaitOut(t *testing.T, letters string) {
 		require.Equal(t, "1", b.code(holder.try()))
 		b.line(time.Minute, spared)
 		script := release()
-		require.Equal(t, int64(1), b.do("EVAL", append([]any{script.script.source, 1, b.key}, script.args...)...))
+		require.Equal(t, int64(1), b.do("EVAL", append([]any{script.Script.Source, 1, b.key}, script.Args...)...))
 		require.Empty(t, b.lock())
 		require.Equal(t, []string{string(spared)}, b.waits())
 	})

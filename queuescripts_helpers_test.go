@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The scripts of the queue by themselves, on a real server.
@@ -33,14 +34,14 @@ func (b *queueScripts) channel(client string) string {
 	return strings.TrimSuffix(b.key, "{k}") + client
 }
 
-func (b *queueScripts) send(s scripted) (any, error) {
+func (b *queueScripts) send(s script.Call) (any, error) {
 	b.Helper()
 	conn := b.conn
 	if b.less != nil {
 		conn = b.less
 	}
-	s.key = b.key
-	r := s.bySource()
+	s.Key = b.key
+	r := s.BySource()
 	reply, err := conn.Do(r.Cmd, r.Args...)
 	for _, key := range []string{b.key, b.queue(), b.beats()} {
 		require.NotEqual(b, int64(-1), b.do("PTTL", key), "%s would stay for ever", key)
@@ -49,7 +50,7 @@ func (b *queueScripts) send(s scripted) (any, error) {
 }
 
 // ask returns what a script answers, as text.
-func (b *queueScripts) ask(s scripted) []string {
+func (b *queueScripts) ask(s script.Call) []string {
 	b.Helper()
 	reply, err := b.send(s)
 	require.NoError(b, err)
@@ -69,7 +70,7 @@ func (b *queueScripts) ask(s scripted) []string {
 }
 
 // code is the first part of an answer.
-func (b *queueScripts) code(s scripted) string {
+func (b *queueScripts) code(s script.Call) string {
 	b.Helper()
 	return b.ask(s)[0]
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // An unfair wait that is young is woken, and the lock is free meanwhile. One that is older, or fair, or from the future gets it reserved.
@@ -23,8 +24,8 @@ func TestQueueScriptShortWaits(t *testing.T) {
 		b.show(map[string]shownBeat{"c1": {0, 1}})
 		b.line(time.Minute, staleWaits(2)...)
 		r := holder.release()
-		r.key = b.key
-		args := r.bySource().Args
+		r.Key = b.key
+		args := r.BySource().Args
 		// Both at once, so that a busy machine is not between them.
 		b.do("MULTI")
 		b.do("EVAL", "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], t[1] * 1000000 + t[2] - ARGV[1], ARGV[2])",
@@ -80,7 +81,7 @@ func TestQueueScriptHandOverLimit(t *testing.T) {
 	reentrant := waitNamed("c9", 1, "rf")
 	for _, tt := range []struct {
 		name   string
-		script scripted
+		script script.Call
 		held   scriptWait
 	}{
 		{"release", holder.release(), holder},
@@ -103,9 +104,9 @@ func TestQueueScriptHandOverLimit(t *testing.T) {
 			require.Equal(t, "4", answer[0])
 			require.Empty(t, b.lock())
 			require.Equal(t, string(staleWaits(129)[128]), b.waits()[0])
-			if tt.script.script == claimScript || tt.script.script == enqueueScript {
+			if tt.script.Script == script.Claim || tt.script.Script == script.Enqueue {
 				require.Len(t, answer, 4)
-				require.Equal(t, string(b.do("ZSCORE", b.queue(), tt.script.args[0].(string)).([]byte)), answer[1])
+				require.Equal(t, string(b.do("ZSCORE", b.queue(), tt.script.Args[0].(string)).([]byte)), answer[1])
 				require.Equal(t, "-2", answer[2], "the lock is free")
 			}
 			require.Equal(t, "4", b.code(nobody.cancel(0)))

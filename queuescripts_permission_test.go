@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // A release frees the lock whatever becomes of the queue.
@@ -29,7 +30,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 			{"-exists", w, nil},
 			{"-set", nobody, []scriptWait{gone, w}},
 		} {
-			for how, script := range map[string]scripted{"release": holder.release(), "cancel": holder.cancel(1)} {
+			for how, script := range map[string]script.Call{"release": holder.release(), "cancel": holder.cancel(1)} {
 				t.Run(letters+"/"+tt.denied+"/"+how, func(t *testing.T) {
 					b := newQueueScripts(t, s)
 					require.Equal(t, "1", b.code(holder.try()))
@@ -64,7 +65,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 			require.Equal(t, "1", b.code(holder.try()))
 			b.show(map[string]shownBeat{"c1": {0, 0}})
 			b.line(time.Minute, w)
-			alone := holder.release().script.bySource([]string{b.key}, holder.release().args)
+			alone := holder.release().Script.BySource([]string{b.key}, holder.release().Args)
 			require.Equal(t, int64(1), b.do(alone.Cmd, alone.Args...))
 			require.Empty(t, b.lock())
 			require.Equal(t, []string{string(w)}, b.waits())
@@ -92,7 +93,7 @@ func TestQueueScriptsErrors(t *testing.T) {
 		if letters[0] == 'p' {
 			denied = "-get"
 		}
-		for name, script := range map[string]scripted{
+		for name, script := range map[string]script.Call{
 			"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim(), "cancel": w.cancel(1), "poll": pollAs("c1", string(w), 5), "release": holder.release(),
 		} {
 			t.Run(letters+"/"+name, func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 			"reserved":                {[]any{"-pexpire"}, true, ""},
 			"free, it may not delete": {[]any{"-pexpire", "-del"}, false, "relock/1|denied"},
 		} {
-			for how, script := range map[string]scripted{"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim()} {
+			for how, script := range map[string]script.Call{"try": w.try(), "enqueue": w.enqueue(), "claim": w.claim()} {
 				if how != "claim" && tt.reserved || how == "claim" && !tt.reserved {
 					continue
 				}
@@ -154,7 +155,7 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 			}
 			before := b.all()
 			b.deny(s, "-pexpire")
-			for _, script := range []scripted{w.enqueue(), pollAs("c1", string(w), 5)} {
+			for _, script := range []script.Call{w.enqueue(), pollAs("c1", string(w), 5)} {
 				_, err := b.send(script)
 				var refusal redis.Error
 				require.ErrorAs(t, err, &refusal)

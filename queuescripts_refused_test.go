@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Without memory a lock is given back and handed over; what takes it or waits for it changes nothing.
@@ -21,7 +22,7 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		t.Cleanup(func() { s.Do(t, "CONFIG", "SET", "maxmemory", "0") })
 	}
 	for name, tt := range map[string]struct {
-		script scripted
+		script script.Call
 		held   scriptWait
 	}{
 		"release":                 {holder.release(), holder},
@@ -51,7 +52,7 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		})
 	}
 	for name, tt := range map[string]struct {
-		script scripted
+		script script.Call
 		held   string
 		line   []scriptWait
 	}{

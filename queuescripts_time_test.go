@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 func number(t testing.TB, text string) int64 {
@@ -143,7 +144,7 @@ func TestQueueScriptTickets(t *testing.T) {
 		first, second := waitNamed("c1", 1, "pf"), waitNamed("c2", 1, "pf")
 		ticket := b.ask(first.enqueue())[1]
 		other := b.ask(second.enqueue())[1]
-		for _, again := range []scripted{first.enqueue(), first.enqueueAgain(ticket, ""), first.enqueueAgain("9999999999999999", "")} {
+		for _, again := range []script.Call{first.enqueue(), first.enqueueAgain(ticket, ""), first.enqueueAgain("9999999999999999", "")} {
 			require.Equal(t, ticket, b.ask(again)[1])
 			require.Equal(t, []string{string(first), string(second)}, b.waits())
 			require.Equal(t, other, b.field("t"))
@@ -171,10 +172,10 @@ func TestQueueScriptStay(t *testing.T) {
 	w := waitNamed("c1", 1, "pf")
 	for period, stay := range map[time.Duration]time.Duration{time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute} {
 		enqueue := w.enqueue()
-		enqueue.args[1] = period.Milliseconds()
+		enqueue.Args[1] = period.Milliseconds()
 		poll := pollAs("c1", string(w), "77")
-		poll.args[1] = period.Milliseconds()
-		for name, script := range map[string]scripted{"enqueue": enqueue, "poll": poll} {
+		poll.Args[1] = period.Milliseconds()
+		for name, script := range map[string]script.Call{"enqueue": enqueue, "poll": poll} {
 			t.Run(fmt.Sprint(name, " ", period), func(t *testing.T) {
 				b := newQueueScripts(t, s)
 				b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
@@ -191,7 +192,7 @@ func TestQueueScriptStay(t *testing.T) {
 		b := newQueueScripts(t, s)
 		b.do("SET", b.key, waitNamed("c9", 1, "pf").held(), "PX", 20_000)
 		rare, often := w.enqueue(), waitNamed("c2", 1, "pf").enqueue()
-		rare.args[1] = (20 * time.Second).Milliseconds()
+		rare.Args[1] = (20 * time.Second).Milliseconds()
 		b.ask(rare)
 		b.ask(often)
 		b.ask(pollAs("c2", string(waitNamed("c2", 1, "pf")), "77"))

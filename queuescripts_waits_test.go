@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/relock-go/relock/internal/script"
 )
 
 // scriptWait is a wait as scripts name it.
@@ -50,35 +52,35 @@ func (w scriptWait) reserved() string { return "relock/1|w|" + string(w) }
 
 func (w scriptWait) asked() []any { return []any{scriptLease.Milliseconds(), w.body(), "info"} }
 
-func (w scriptWait) try() scripted {
-	return scripted{script: tryScript, args: append([]any{string(w)}, w.asked()...)}
+func (w scriptWait) try() script.Call {
+	return script.Call{Script: script.Try, Args: append([]any{string(w)}, w.asked()...)}
 }
 
-func (w scriptWait) enqueue() scripted { return w.enqueueAgain("", "") }
+func (w scriptWait) enqueue() script.Call { return w.enqueueAgain("", "") }
 
-func (w scriptWait) enqueueAgain(ticket, earlier string) scripted {
+func (w scriptWait) enqueueAgain(ticket, earlier string) script.Call {
 	args := []any{string(w), scriptPeriod.Milliseconds(), ticket, earlier}
-	return scripted{script: enqueueScript, args: append(args, w.asked()...)}
+	return script.Call{Script: script.Enqueue, Args: append(args, w.asked()...)}
 }
 
-func (w scriptWait) claim() scripted {
-	return scripted{script: claimScript, args: append([]any{string(w)}, w.asked()...)}
+func (w scriptWait) claim() script.Call {
+	return script.Call{Script: script.Claim, Args: append([]any{string(w)}, w.asked()...)}
 }
 
-func (w scriptWait) cancel(alsoHold int) scripted {
-	return scripted{script: cancelScript, args: []any{string(w), alsoHold}}
+func (w scriptWait) cancel(alsoHold int) script.Call {
+	return script.Call{Script: script.Cancel, Args: []any{string(w), alsoHold}}
 }
 
 // release gives back the wait's hold.
-func (w scriptWait) release() scripted {
+func (w scriptWait) release() script.Call {
 	if w.letters()[0] == 'p' {
-		return scripted{script: releaseScript, args: []any{w.body(), 0, ""}}
+		return script.Call{Script: script.Release, Args: []any{w.body(), 0, ""}}
 	}
-	return scripted{script: reentrantReleaseScript, args: []any{w.body(), w.hold(), 0, 2, 0}}
+	return script.Call{Script: script.ReentrantRelease, Args: []any{w.body(), w.hold(), 0, 2, 0}}
 }
 
 const nobody = scriptWait("")
 
-func pollAs(client string, listed ...any) scripted {
-	return scripted{script: pollScript, args: append([]any{client, scriptPeriod.Milliseconds()}, listed...)}
+func pollAs(client string, listed ...any) script.Call {
+	return script.Call{Script: script.Poll, Args: append([]any{client, scriptPeriod.Milliseconds()}, listed...)}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // After each fault in each request to one node of three, the call succeeds, and the nodes are given back within a second:
@@ -17,7 +18,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 	tcp := taught(t, redistest.StartTCP(t))
 	awaitUp(t, tcp)
 	var cells []cellRun
-	for _, op := range bundleOps(redlockAcquireScript, redReleases) {
+	for _, op := range bundleOps(script.RedLockAcquire, redReleases) {
 		for _, f := range faultKinds {
 			if f.copy && f.released && !op.releases || f.leaves {
 				continue // see TestLateCopyOfAGrantedAcquire, and TestRedLockOutlivesItsCall

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -93,7 +94,7 @@ func (b *redBench) meet(l *RedLock) {
 
 // redReleases are the releases of nodes: of a hold, and of a round that failed.
 func redReleases(args []string) bool {
-	return faults.Script(releaseScript.sha)(args) || faults.Script(redlockReleaseScript.sha)(args)
+	return faults.Script(script.Release.SHA)(args) || faults.Script(script.RedLockRelease.SHA)(args)
 }
 
 // holding are the nodes that have the lock's key.

@@ -9,12 +9,13 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // redAcquire returns what the script of a RedLock answers, without the name of the server, which it checks.
 func (b *scriptBench) redAcquire(value string, lease time.Duration, least int64) []int64 {
 	b.Helper()
-	values, err := redis.Values(b.try(scripted{script: redlockAcquireScript, args: []any{value, lease.Milliseconds(), least, "", 0}}))
+	values, err := redis.Values(b.try(script.Call{Script: script.RedLockAcquire, Args: []any{value, lease.Milliseconds(), least, "", 0}}))
 	require.NoError(b, err)
 	server, err := redis.String(values[1], nil)
 	require.NoError(b, err)
@@ -53,7 +54,7 @@ func TestRedLockScript(t *testing.T) {
 			before := b.state()
 			young := b.redAcquire(plain1, longLease, 1<<40)
 			require.Len(t, young, 2)
-			require.Equal(t, int64(answerYoung), young[0])
+			require.Equal(t, int64(script.Young), young[0])
 			require.Less(t, young[1], int64(1<<40))
 			requireSame(t, before, b.state())
 			require.Equal(t, []int64{tt.want}, b.redAcquire(plain1, longLease, 0))
@@ -84,7 +85,7 @@ func TestRedLockScriptRefusesBadArguments(t *testing.T) {
 		{plain1, 60_000, 0, ":1:q", 0},
 		{plain1, 60_000, 0, "c1:x:q", 0},
 	} {
-		_, err := b.try(scripted{script: redlockAcquireScript, args: bad})
+		_, err := b.try(script.Call{Script: script.RedLockAcquire, Args: bad})
 		var line redis.Error
 		require.ErrorAs(t, err, &line, "%d", i)
 		require.Equal(t, absent, b.state().ttl, "%d", i)
@@ -98,7 +99,7 @@ func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 		b := newScriptBench(t, s)
 		b.do("ACL", "SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all", denied)
 		b.do("AUTH", "less", "any")
-		_, err := b.try(scripted{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}})
+		_, err := b.try(script.Call{Script: script.RedLockAcquire, Args: []any{plain1, 60_000, 0, "", 0}})
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
 		require.True(t, driver.IsDenied(line), "%v", err)
@@ -106,10 +107,10 @@ func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 	}
 	b := newScriptBench(t, s)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	for _, request := range []scripted{
-		{script: redlockAcquireScript, args: []any{plain1, 60_000, 0, "", 0}},
-		{script: redlockWaitScript, args: []any{plain1, 60_000, 0, "c1:1:q", 400}},
-		{script: redlockWaitScript.fenced, args: []any{plain1, 60_000, 0, "c1:1:q", 400}},
+	for _, request := range []script.Call{
+		{Script: script.RedLockAcquire, Args: []any{plain1, 60_000, 0, "", 0}},
+		{Script: script.RedLockWait, Args: []any{plain1, 60_000, 0, "c1:1:q", 400}},
+		{Script: script.RedLockWait.Fenced, Args: []any{plain1, 60_000, 0, "c1:1:q", 400}},
 	} {
 		_, err := b.try(request)
 		require.ErrorContains(t, err, "OOM")

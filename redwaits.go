@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // A call that waits for a RedLock has a wait in the list of each node that has answered that others hold the lock there.
@@ -27,10 +28,10 @@ type redProtocol struct {
 	whole *bundle
 }
 
-func (p redProtocol) release(levels, seq int, keep time.Duration) scripted {
+func (p redProtocol) release(levels, seq int, keep time.Duration) script.Call {
 	s := p.plainProtocol.release(levels, seq, keep)
 	if p.whole.tells.Load() {
-		s.script = redlockReleaseScript
+		s.Script = script.RedLockRelease
 	}
 	return s
 }
@@ -76,15 +77,15 @@ func (s *redWaits) name(node int) string {
 }
 
 // note takes in what became of a request that lists the wait. One that is answered after the call has ended is undone.
-func (s *redWaits) note(node int, o driver.Result, d doubt) {
-	if o.Sent.IsZero() && !d.exists() {
+func (s *redWaits) note(node int, o driver.Result, d script.Indeterminate) {
+	if o.Sent.IsZero() && !d.Exists() {
 		return
 	}
-	code, _ := readGrant(o.Reply)
+	code, _ := script.ReadGrant(o.Reply)
 	s.mu.Lock()
 	place := &s.all[node]
 	place.refused = driver.AreKeysRefused(o.Err)
-	place.listed = !place.refused && (o.Err != nil || code == answerOther)
+	place.listed = !place.refused && (o.Err != nil || code == script.Other)
 	leave := s.over && place.listed
 	s.mu.Unlock()
 	if leave {
@@ -113,8 +114,8 @@ func (s *redWaits) leave(node int) {
 
 // unwait takes a wait out of a node's list, for a second at most. One that stays goes at a release, or with the list.
 func (c *Client) unwait(name, redisKey string) {
-	s := scripted{script: redlockUnwaitScript, key: redisKey, args: []any{name}}
-	c.retrier.bestEffort(func(time.Time) scripted { return s })
+	s := script.Call{Script: script.RedLockUnwait, Key: redisKey, Args: []any{name}}
+	c.retrier.bestEffort(func(time.Time) script.Call { return s })
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the

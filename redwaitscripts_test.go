@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The scripts with which a node of a RedLock tells those who wait, by themselves, on a real server.
@@ -22,7 +23,7 @@ func newRedNode(t testing.TB, s *redistest.Server) *redNode {
 	return b
 }
 
-func (b *redNode) places() string { return b.key + endOfPlaces }
+func (b *redNode) places() string { return b.key + script.WaitersSuffix }
 
 // redValue is what a hold stores at a node.
 func redValue(hold string, node int) string {
@@ -33,12 +34,12 @@ func redValue(hold string, node int) string {
 const redPeriod = 400 * time.Millisecond
 
 // wants is the request of a call that waits.
-func wants(script *Script, value, wait string) scripted {
-	return scripted{script: script, args: []any{value, scriptLease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
+func wants(acquire *script.Script, value, wait string) script.Call {
+	return script.Call{Script: acquire, Args: []any{value, scriptLease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
 }
 
 // answer is what a call that waits is told, without the name of the server and what is left of a lease, which it checks.
-func (b *redNode) answer(s scripted) []string {
+func (b *redNode) answer(s script.Call) []string {
 	b.Helper()
 	all := b.ask(s)
 	require.Regexp(b, "^[0-9a-f]{40}$", all[1])
@@ -62,43 +63,43 @@ func (b *redNode) told(wait string) string { return wait + " " + b.key }
 
 func (b *redNode) release(value string) string {
 	b.Helper()
-	return b.code(scripted{script: redlockReleaseScript, args: []any{value, 0, ""}})
+	return b.code(script.Call{Script: script.RedLockRelease, Args: []any{value, 0, ""}})
 }
 
 func (b *redNode) unwait(wait string) {
 	b.Helper()
-	require.Equal(b, "1", b.code(scripted{script: redlockUnwaitScript, args: []any{wait}}))
+	require.Equal(b, "1", b.code(script.Call{Script: script.RedLockUnwait, Args: []any{wait}}))
 }
 
 // A call that waits is listed while others hold the lock, in the order of its first request, and no more once it has it.
 func TestRedLockScriptLists(t *testing.T) {
 	s := redistest.Shared(t)
-	for name, script := range map[string]*Script{"without a token": redlockWaitScript, "with a token": redlockWaitScript.fenced} {
+	for name, acquire := range map[string]*script.Script{"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced} {
 		t.Run(name, func(t *testing.T) {
 			b := newRedNode(t, s)
 			b.do("SET", b.key, redValue("theirs", 3), "PX", scriptLease.Milliseconds())
-			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(wants(script, plain1, "c1:1:q")))
+			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(wants(acquire, plain1, "c1:1:q")))
 			l := b.listen(s, "c2")
-			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(script, plain2, "c2:1:q")))
+			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(acquire, plain2, "c2:1:q")))
 			require.Equal(t, []string{""}, l.heard(), "a sign of life")
-			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(wants(script, plain1, "c1:1:q")))
+			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(wants(acquire, plain1, "c1:1:q")))
 			require.Equal(t, []string{"c1:1:q", "c2:1:q"}, b.listed())
 			ttl := time.Duration(b.do("PTTL", b.places()).(int64)) * time.Millisecond
 			requireExpiry(t, 12*time.Second, ttl)
 			b.do("PEXPIRE", b.places(), 50_000)
-			b.answer(wants(script, plain1, "c1:1:q"))
+			b.answer(wants(acquire, plain1, "c1:1:q"))
 			require.Greater(t, b.do("PTTL", b.places()), int64(40_000), "others want it for longer")
 			b.do("DEL", b.key)
-			require.Equal(t, "1", b.answer(wants(script, plain1, "c1:1:q"))[0])
+			require.Equal(t, "1", b.answer(wants(acquire, plain1, "c1:1:q"))[0])
 			require.Equal(t, []string{"c2:1:q"}, b.listed())
-			require.Equal(t, int64(0), b.do("EXISTS", b.places()+endOfCounter))
+			require.Equal(t, int64(0), b.do("EXISTS", b.places()+script.CounterSuffix))
 		})
 	}
 	for what, value := range map[string]string{"kept": "relock/1|k|theirs.2|c1|host|1|label|1", "": plain3, "reserved": "relock/1|w|c6:1:pu:1250"} {
 		b := newRedNode(t, s)
 		b.do("SET", b.key, value, "PX", scriptLease.Milliseconds())
 		holder := map[bool]string{true: "theirs"}[what == "kept"]
-		require.Equal(t, []string{"0", "0", holder}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")), what)
+		require.Equal(t, []string{"0", "0", holder}, b.answer(wants(script.RedLockWait, plain1, "c1:1:q")), what)
 	}
 }
 
@@ -106,8 +107,8 @@ func TestRedLockScriptLists(t *testing.T) {
 func TestRedLockScriptRemembersForTwelvePeriods(t *testing.T) {
 	b := newRedNode(t, redistest.Shared(t))
 	b.do("SET", b.key, plain3, "PX", scriptLease.Milliseconds())
-	s := wants(redlockWaitScript, plain1, "c1:1:q")
-	s.args[4] = 5000
+	s := wants(script.RedLockWait, plain1, "c1:1:q")
+	s.Args[4] = 5000
 	b.answer(s)
 	requireExpiry(t, time.Minute, time.Duration(b.do("PTTL", b.places()).(int64))*time.Millisecond)
 }
@@ -123,15 +124,15 @@ func TestRedLockScriptListsWithoutPermission(t *testing.T) {
 		if denied == "-publish" {
 			heard, listed = "-1", []string{"c1:1:q"}
 		}
-		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")), denied)
+		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(wants(script.RedLockWait, plain1, "c1:1:q")), denied)
 		require.Equal(t, listed, b.listed(), denied)
 	}
 	b := newRedNode(t, s)
 	b.do("SET", b.key, redValue("theirs", 3), "PX", scriptLease.Milliseconds())
 	b.do("SET", b.places(), "text", "PX", 20_000)
-	require.Equal(t, []string{"0", "-2", "theirs"}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")))
+	require.Equal(t, []string{"0", "-2", "theirs"}, b.answer(wants(script.RedLockWait, plain1, "c1:1:q")))
 	b.do("DEL", b.key)
-	require.Equal(t, []string{"1"}, b.answer(wants(redlockWaitScript, plain1, "c1:1:q")), "a list that is something else")
+	require.Equal(t, []string{"1"}, b.answer(wants(script.RedLockWait, plain1, "c1:1:q")), "a list that is something else")
 }
 
 // A release tells the first whose client listens, once; those before it that are gone leave the list.
@@ -146,7 +147,7 @@ func TestRedLockScriptTellsTheFirst(t *testing.T) {
 		b.do("PEXPIRE", b.places(), 20_000)
 		require.Equal(t, "0", b.release(redValue("h2", 1)), "not ours")
 		require.Empty(t, l.heard())
-		require.Equal(t, "1", b.code(scripted{script: redlockReleaseScript, args: []any{holder, keep, "relock/1|k"}}))
+		require.Equal(t, "1", b.code(script.Call{Script: script.RedLockRelease, Args: []any{holder, keep, "relock/1|k"}}))
 		require.Equal(t, []string{b.told("c1:7:q")}, l.heard())
 		require.Equal(t, []string{"c1:8:q"}, b.listed())
 		require.Equal(t, int64(keep/5000), b.do("EXISTS", b.key))
@@ -199,7 +200,7 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 	require.Equal(t, "1", b.release(holder))
 	require.Empty(t, b.lock())
 	b.do("SET", b.key, holder, "PX", scriptLease.Milliseconds())
-	alone := redlockReleaseScript.bySource([]string{b.key}, []any{holder, 0, ""})
+	alone := script.RedLockRelease.BySource([]string{b.key}, []any{holder, 0, ""})
 	require.Equal(t, int64(1), b.do(alone.Cmd, alone.Args...), "only the lock may be named")
 	require.Empty(t, b.lock())
 }
@@ -223,7 +224,7 @@ func TestRedLockScriptUnwait(t *testing.T) {
 	require.Empty(t, l.heard())
 	require.Empty(t, b.listed())
 	for _, bad := range []string{"", "c1", "c1:1:pu:1250", ":1:q", "c1::q"} {
-		_, err := b.send(scripted{script: redlockUnwaitScript, args: []any{bad}})
+		_, err := b.send(script.Call{Script: script.RedLockUnwait, Args: []any{bad}})
 		require.ErrorContains(t, err, "bad arguments", bad)
 	}
 }

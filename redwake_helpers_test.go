@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -67,7 +68,7 @@ func (b *redBench) granted(w *redCall, before Hold) (Hold, time.Duration) {
 
 func (b *redBench) list(node int) []string {
 	b.Helper()
-	all, err := redis.Strings(b.servers[node].Do(b, "ZRANGE", b.prefix+"{k}"+endOfPlaces, 0, -1), nil)
+	all, err := redis.Strings(b.servers[node].Do(b, "ZRANGE", b.prefix+"{k}"+script.WaitersSuffix, 0, -1), nil)
 	require.NoError(b, err)
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -41,7 +42,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			for node, s := range b.servers {
 				testkit.Eventually(b, testkit.Patience, func() bool { return !slices.Contains(b.list(node), waits[node]) }, "it leaves")
 				if waits[node] != "" {
-					s.Do(b, "ZADD", b.prefix+"{k}"+endOfPlaces, 1, waits[node])
+					s.Do(b, "ZADD", b.prefix+"{k}"+script.WaitersSuffix, 1, waits[node])
 				}
 			}
 		},
@@ -53,7 +54,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			var took []time.Duration
 			for range 5 {
 				for _, s := range b.servers {
-					s.Do(t, "DEL", b.prefix+"{k}"+endOfPlaces) // what a late request has left
+					s.Do(t, "DEL", b.prefix+"{k}"+script.WaitersSuffix) // what a late request has left
 				}
 				h, err := b.lock(b.clients).Acquire(t.Context())
 				require.NoError(t, err)
@@ -86,13 +87,13 @@ func TestRedLockRoundsThatFailWakeNobody(t *testing.T) {
 		w := b.wait(t.Context(), b.clients, WithBlockTimeout(redLeisure), WithPollInterval(redLeisure/8))
 		require.ErrorIs(t, b.end(w), ErrLockAcquiredByOthers)
 	}
-	b.servers[2].Do(t, "ZADD", b.prefix+"{k}"+endOfPlaces, 1, "gone:1:q")
-	given := b.proxies[2].Count(faults.Script(releaseScript.sha))
+	b.servers[2].Do(t, "ZADD", b.prefix+"{k}"+script.WaitersSuffix, 1, "gone:1:q")
+	given := b.proxies[2].Count(faults.Script(script.Release.SHA))
 	require.ErrorIs(t, b.lock(b.clients).Lock(t.Context()), ErrLockAcquiredByOthers)
-	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), given+1, testkit.Patience))
+	require.True(t, b.proxies[2].Await(faults.Script(script.Release.SHA), given+1, testkit.Patience))
 	b.requireHeldBy(2)
 	require.Equal(t, []string{"gone:1:q"}, b.list(2))
-	b.servers[2].Do(t, "DEL", b.prefix+"{k}"+endOfPlaces)
+	b.servers[2].Do(t, "DEL", b.prefix+"{k}"+script.WaitersSuffix)
 	waits()
 	b.requireNobodyListed(b.clients)
 }
@@ -102,9 +103,9 @@ func TestRedLockRoundsThatFailKeepNothing(t *testing.T) {
 	t.Parallel()
 	b := newRedBench(t, newRedServers(t, 3))
 	b.holdRaw(60*time.Second, "theirs", "theirs", "")
-	given := b.proxies[2].Count(faults.Script(releaseScript.sha))
+	given := b.proxies[2].Count(faults.Script(script.Release.SHA))
 	require.ErrorIs(t, b.lock(b.clients, WithMinHold(redLease*9/10)).Lock(t.Context()), ErrLockAcquiredByOthers)
-	require.True(t, b.proxies[2].Await(faults.Script(releaseScript.sha), given+1, testkit.Patience))
+	require.True(t, b.proxies[2].Await(faults.Script(script.Release.SHA), given+1, testkit.Patience))
 	testkit.Eventually(t, redLease/2, func() bool { return b.holding() == 2 }, "kept for nobody")
 	for _, s := range b.servers {
 		s.Do(t, "DEL", b.prefix+"{k}")
@@ -146,10 +147,10 @@ func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 	t.Parallel()
 	b := newRedBench(t, newRedServers(t, 3))
 	for _, p := range b.proxies[1:] {
-		p.On(faults.Script(redlockAcquireScript.sha), 1, faults.Delay(time.Second))
+		p.On(faults.Script(script.RedLockAcquire.SHA), 1, faults.Delay(time.Second))
 	}
 	for _, s := range b.servers {
-		s.Do(t, "ZADD", b.prefix+"{k}"+endOfPlaces, 1, "gone:1:q")
+		s.Do(t, "ZADD", b.prefix+"{k}"+script.WaitersSuffix, 1, "gone:1:q")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -139,26 +140,26 @@ func (a *reentrantAttempt) stand(l *line, left *queued) *queued {
 // reentrantProtocol enters, renews and releases the hash of a reentrant lock.
 type reentrantProtocol struct{ redisKey, owner, hold string }
 
-func (p reentrantProtocol) acquire(s *lockSettings, info string) scripted {
-	return scripted{script: s.drawing(reentrantAcquireScript), key: p.redisKey, args: []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
+func (p reentrantProtocol) acquire(s *lockSettings, info string) script.Call {
+	return script.Call{Script: s.drawing(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
 }
 
-func (p reentrantProtocol) enter(levels, seq int, lease time.Duration) scripted {
-	return scripted{script: reentrantEnterScript, key: p.redisKey, args: []any{p.owner, p.hold, levels, seq, lease.Milliseconds()}}
+func (p reentrantProtocol) enter(levels, seq int, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, levels, seq, lease.Milliseconds()}}
 }
 
-func (p reentrantProtocol) renew(lease time.Duration) scripted {
-	return scripted{script: reentrantRenewScript, key: p.redisKey, args: []any{p.hold, lease.Milliseconds()}}
+func (p reentrantProtocol) renew(lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, lease.Milliseconds()}}
 }
 
 func (p reentrantProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
 
-func (p reentrantProtocol) release(levels, seq int, keep time.Duration) scripted {
-	return scripted{script: reentrantReleaseScript, key: p.redisKey, args: []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
+func (p reentrantProtocol) release(levels, seq int, keep time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
 }
 
-func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) scripted {
-	return scripted{script: t.seat.wait.settings.drawing(reentrantTransferScript), key: p.redisKey, args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) script.Call {
+	return script.Call{Script: t.seat.wait.settings.drawing(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.
@@ -169,7 +170,7 @@ type reentrantAttempt struct {
 	protocol reentrantProtocol // of the hold that this call would make
 	queued   *queued           // the place in the queue; nil when the call does not wait and may overtake
 
-	doubt doubt // about the requests that would make it
+	doubt script.Indeterminate // about the requests that would make it
 }
 
 // try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
@@ -230,21 +231,21 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		a.protocol.hold = id
 	}
 	o, d := c.ask(ctx, s, a.protocol.acquire(s, c.identity.info(s.label)))
-	a.doubt = a.doubt.merge(d)
+	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
 	}
-	code, t := readGrant(o.Reply)
+	code, t := script.ReadGrant(o.Reply)
 	switch code {
-	case answerOurs:
-	case answerOther:
+	case script.Ours:
+	case script.Other:
 		return nil, ErrLockAcquiredByOthers
 	default:
 		return nil, ErrKeyConflict
 	}
 	l := newLease(c, a.lock.key, a.protocol, o.Sent, s, a.doubt)
 	l.tokens = t
-	a.protocol.hold, a.doubt = "", doubt{} // the lease cleans up after itself
+	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease cleans up after itself
 	return a.wait.beginFor(a.owner, l, o.Sent)
 }
 
@@ -262,11 +263,11 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	o, d := l.ask(ctx, s, deeper)
 	switch {
 	case o.Err != nil:
-		if d.exists() {
-			c.retrier.retry(l.cleanup(doubt{}))
+		if d.Exists() {
+			c.retrier.retry(l.cleanup(script.Indeterminate{}))
 		}
 		return nil, o.Err
-	case o.Reply != int64(answerOurs):
+	case o.Reply != int64(script.Ours):
 		return nil, l.refused()
 	}
 	if err := l.believe(o.Sent, s.lease); err != nil {
@@ -276,11 +277,11 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 }
 
 // deeper is the request for one level more of a reentrant lock. It fails when the hold has ended meanwhile.
-func (l *lease) deeper(s *lockSettings) (scripted, error) {
+func (l *lease) deeper(s *lockSettings) (script.Call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
-		return scripted{}, lostLevel(l.over)
+		return script.Call{}, lostLevel(l.over)
 	}
 	l.seq++
 	l.length = max(l.length, s.asked()) // whether it is answered or not
@@ -299,7 +300,7 @@ func (l *lease) allows(s *lockSettings) error {
 	switch {
 	case s.fair != l.fair:
 		return ErrKeyConflict
-	case s.fencing && l.tokens.fence == 0:
+	case s.fencing && l.tokens.Fence == 0:
 		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
 	case s.replicas > had:
 		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.replicas, had)
@@ -318,9 +319,9 @@ func lostLevel(over error) error {
 // finish cleans up after a wait that ended without a grant of its own while its request may still be
 // executed.
 func (a *reentrantAttempt) finish() {
-	if !a.doubt.exists() {
+	if !a.doubt.Exists() {
 		return
 	}
 	s, release := &a.lock.settings, a.protocol.release(0, 2, 0)
-	a.lock.client.retrier.retry(newCleanup(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) scripted { return release }))
+	a.lock.client.retrier.retry(newCleanup(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) script.Call { return release }))
 }

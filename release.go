@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // giveBack tells the server how many levels are left. It takes at most the command timeout, counted from start: three
@@ -22,16 +23,16 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 	l.mu.Unlock()
 	o, d := c.eval(context.Background(), driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
 	if o.Answered && o.Err == nil {
-		if o.Reply == int64(answerMore) {
+		if o.Reply == int64(script.More) {
 			c.passOn(release(start))
 		}
-		if levels == 0 && !l.doubt.last.IsZero() {
+		if levels == 0 && !l.doubt.Last.IsZero() {
 			if l.undo != nil {
 				release = l.undo
 			}
 			c.retrier.retry(l.releaseJob(levels, release))
 		}
-		return l.judge(o, levels, !d.exists())
+		return l.judge(o, levels, !d.Exists())
 	}
 	job := l.releaseJob(levels, release)
 	c.retrier.retry(job)
@@ -40,7 +41,7 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 	select {
 	case <-job.answered:
 		if job.answer.Err == nil {
-			return l.judge(job.answer, levels, !d.exists() && job.first)
+			return l.judge(job.answer, levels, !d.Exists() && job.first)
 		}
 		return errs.Both(ErrUnconfirmed, job.answer.Err)
 	case <-budget.C:
@@ -50,10 +51,10 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 }
 
 // releaseJob is the release in the background. The last one also cleans up after the acquire.
-func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanup {
+func (l *lease) releaseJob(levels int, release func(time.Time) script.Call) *cleanup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var d doubt
+	var d script.Indeterminate
 	if levels == 0 {
 		d = l.doubt
 	}
@@ -68,13 +69,13 @@ func (l *lease) releaseJob(levels int, release func(time.Time) scripted) *cleanu
 // done the work; that is success while the lease cannot have ended by itself. Any other that finds nothing
 // has lost the hold.
 func (l *lease) judge(o driver.Result, levels int, first bool) error {
-	if isOurs(o.Reply) {
+	if script.IsOurs(o.Reply) {
 		return nil
 	}
 	l.mu.Lock()
 	inTime := time.Until(l.until) > 0
 	l.mu.Unlock()
-	nothing := o.Reply == int64(answerOther) || o.Reply == int64(answerAlien) // what is reserved for the next one is of another type
+	nothing := o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign) // what is reserved for the next one is of another type
 	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}

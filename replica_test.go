@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -21,20 +22,20 @@ func TestScriptsOnAReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
 	b := newScriptBench(t, s)
-	requests := map[string]scripted{
-		"release":            {script: releaseScript, args: []any{"a", 0, ""}},
-		"renew":              {script: renewScript, args: []any{"a", 1000}},
-		"reentrant release":  {script: reentrantReleaseScript, args: []any{"a", "h", 0, 2, 0}},
-		"reentrant renew":    {script: reentrantRenewScript, args: []any{"h", 1000}},
-		"reentrant enter":    {script: reentrantEnterScript, args: []any{"a", "h", 2, 2, 1000}},
-		"reentrant transfer": {script: reentrantTransferScript, args: []any{"h", "a", "i", "b", 1000, "info"}},
-		"rw release":         {script: rwReleaseScript, args: []any{"h", 0, 0, 2}},
-		"rw renew":           {script: rwRenewScript, args: []any{"h", 1000}},
-		"rw enter":           {script: rwEnterScript, args: []any{"h", 2, 0, 2, 1000}},
+	requests := map[string]script.Call{
+		"release":            {Script: script.Release, Args: []any{"a", 0, ""}},
+		"renew":              {Script: script.Renew, Args: []any{"a", 1000}},
+		"reentrant release":  {Script: script.ReentrantRelease, Args: []any{"a", "h", 0, 2, 0}},
+		"reentrant renew":    {Script: script.ReentrantRenew, Args: []any{"h", 1000}},
+		"reentrant enter":    {Script: script.ReentrantEnter, Args: []any{"a", "h", 2, 2, 1000}},
+		"reentrant transfer": {Script: script.ReentrantTransfer, Args: []any{"h", "a", "i", "b", 1000, "info"}},
+		"rw release":         {Script: script.RWRelease, Args: []any{"h", 0, 0, 2}},
+		"rw renew":           {Script: script.RWRenew, Args: []any{"h", 1000}},
+		"rw enter":           {Script: script.RWEnter, Args: []any{"h", 2, 0, 2, 1000}},
 		"acquire":            acquireOf("a", "", time.Second),
 		"reentrant acquire":  reentrantAcquireOf("a", "h", time.Second),
-		"force":              {script: forceScript, args: []any{"reason"}},
-		"rw force":           {script: rwForceScript, args: []any{"reason"}},
+		"force":              {Script: script.Force, Args: []any{"reason"}},
+		"rw force":           {Script: script.RWForce, Args: []any{"reason"}},
 	}
 	contents := map[string]func(){
 		"nothing":       func() {},
@@ -62,11 +63,11 @@ func TestScriptsOnAReplicaPermission(t *testing.T) {
 	_, err := b.conn.Do("AUTH", "app", "password")
 	require.NoError(t, err)
 	demote(t, s)
-	for name, r := range map[string]scripted{
-		"release":           {script: releaseScript, args: []any{"a", 0, ""}},
-		"renew":             {script: renewScript, args: []any{"a", 1000}},
-		"reentrant release": {script: reentrantReleaseScript, args: []any{"a", "h", 0, 2, 0}},
-		"reentrant renew":   {script: reentrantRenewScript, args: []any{"h", 1000}},
+	for name, r := range map[string]script.Call{
+		"release":           {Script: script.Release, Args: []any{"a", 0, ""}},
+		"renew":             {Script: script.Renew, Args: []any{"a", 1000}},
+		"reentrant release": {Script: script.ReentrantRelease, Args: []any{"a", "h", 0, 2, 0}},
+		"reentrant renew":   {Script: script.ReentrantRenew, Args: []any{"h", 1000}},
 	} {
 		_, err := b.try(r)
 		require.ErrorContains(t, err, "READONLY", name)
@@ -81,11 +82,11 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 	plain, writes := waitNamed("c1", 1, "pf"), rwWaitNamed("c1", 1, "wf")
 	for name, tt := range map[string]struct {
 		ready  func()
-		script scripted
+		script script.Call
 	}{
 		"claim":    {func() { b.do("SET", b.key, "relock/1|f|other|", "PX", 60_000); b.line(time.Minute, plain) }, plain.claim()},
 		"rw claim": {func() { b.code(rwWaitNamed("c2", 1, "wf").try()); b.line(time.Minute, writes.scriptWait) }, writes.claim()},
-		"rw force": {func() { b.code(writes.try()) }, scripted{script: rwForceScript, args: []any{"reason"}}},
+		"rw force": {func() { b.code(writes.try()) }, script.Call{Script: script.RWForce, Args: []any{"reason"}}},
 	} {
 		s.Do(t, "REPLICAOF", "NO", "ONE")
 		s.Do(t, "FLUSHALL")

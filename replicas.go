@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // confirmation is nil for a lock that needs none.
@@ -18,15 +19,15 @@ func (s *lockSettings) confirmation() *driver.Ack {
 }
 
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
-func (c *Client) ask(ctx context.Context, settings *lockSettings, s scripted) (driver.Result, doubt) {
+func (c *Client) ask(ctx context.Context, settings *lockSettings, s script.Call) (driver.Result, script.Indeterminate) {
 	c.vigil.look(time.Now())
-	return runScript(ctx, c.driver, driver.ForLease(settings.lease), s, settings.confirmation())
+	return script.Run(ctx, c.driver, driver.ForLease(settings.lease), s, settings.confirmation())
 }
 
 // ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
 // belief moves for all levels.
-func (l *lease) ask(ctx context.Context, settings *lockSettings, s scripted) (driver.Result, doubt) {
-	return runScript(ctx, l.client.driver, driver.ForLease(settings.lease), s, l.confirm)
+func (l *lease) ask(ctx context.Context, settings *lockSettings, s script.Call) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, l.client.driver, driver.ForLease(settings.lease), s, l.confirm)
 }
 
 // confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
@@ -36,7 +37,7 @@ func confirmed(c *driver.Ack, outcomes []driver.Result) {
 	}
 	for i := range outcomes {
 		switch o := &outcomes[i]; {
-		case !isOurs(o.Reply):
+		case !script.IsOurs(o.Reply):
 		case o.Unacked != nil:
 			o.Err = o.Unacked
 		case o.Acks < int64(c.Replicas):

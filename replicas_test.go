@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -229,7 +230,7 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 		l := h.(*level).lease
 		o, _ := c.eval(t.Context(), driver.Limits{}, l.protocol.renew(time.Minute))
 		require.NoError(t, o.Err)
-		require.Equal(t, int64(answerOurs), o.Reply)
+		require.Equal(t, int64(script.Ours), o.Reply)
 		require.Greater(t, written(), before, name)
 		require.Greater(t, pttl(t, s, c, name), 59*time.Minute)
 		require.NoError(t, h.Unlock(t.Context()))

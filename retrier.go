@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // retrier sends releases again until they are certain, on a worker of its own.
@@ -13,7 +14,7 @@ type retrier struct {
 	*worker
 	logger      *slog.Logger
 	dialTimeout time.Duration
-	passOn      func(scripted) // goes on with a hand-off that one script could not finish
+	passOn      func(script.Call) // goes on with a hand-off that one script could not finish
 }
 
 // retry takes a release over, and sends it immediately.
@@ -24,8 +25,8 @@ func (r *retrier) retry(job *cleanup) {
 
 // bestEffort sends a script for up to a second, until it is answered. No lock
 // depends on it: a lost one only delays recovery.
-func (r *retrier) bestEffort(s func(time.Time) scripted) {
-	job := newCleanup("", time.Second, 0, doubt{}, s)
+func (r *retrier) bestEffort(s func(time.Time) script.Call) {
+	job := newCleanup("", time.Second, 0, script.Indeterminate{}, s)
 	job.quiet = true
 	r.retry(job)
 }
@@ -44,7 +45,7 @@ func (r *retrier) unconfirmed() (keys []string) {
 // sendLast sends what is left over a link once more, when the worker has ended.
 func (r *retrier) sendLast(end time.Time, l driver.Link) {
 	jobs := r.pending()
-	releases := make([]scripted, len(jobs))
+	releases := make([]script.Call, len(jobs))
 	for i, t := range jobs {
 		releases[i] = t.(*cleanup).release(time.Now())
 	}
@@ -54,14 +55,14 @@ func (r *retrier) sendLast(end time.Time, l driver.Link) {
 }
 
 // sendUntil runs scripts over a link, in batches, as many as it comes to.
-func sendUntil(end time.Time, link driver.Link, all []scripted) (outcomes []driver.Result) {
+func sendUntil(end time.Time, link driver.Link, all []script.Call) (outcomes []driver.Result) {
 	for batch := range slices.Chunk(all, maxBatch) {
 		left := time.Until(end)
 		if left <= 0 {
 			outcomes = append(outcomes, slices.Repeat([]driver.Result{{Err: driver.ErrTimeout}}, len(batch))...)
 			continue
 		}
-		outcomes = append(outcomes, exchange(link, driver.BatchLimit{Own: left, Borrowed: left}, batch, nil)...)
+		outcomes = append(outcomes, script.RunBatch(link, driver.BatchLimit{Own: left, Borrowed: left}, batch, nil)...)
 	}
 	return outcomes
 }

@@ -125,7 +125,7 @@ func (r *round) add(v vote) error {
 func (r *round) raise(ctx context.Context) error {
 	l, known := r.lock, 0
 	for _, fence := range r.tokens {
-		r.hold.whole.tokens.fence = max(r.hold.whole.tokens.fence, fence)
+		r.hold.whole.tokens.Fence = max(r.hold.whole.tokens.Fence, fence)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
@@ -170,7 +170,7 @@ func (r *round) raise(ctx context.Context) error {
 
 // raiseOne has a node know the token of the hold, which it does already when its own is no lower.
 func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan<- vote) {
-	l, c, token := r.lock, r.lock.clients[node], r.hold.whole.tokens.fence
+	l, c, token := r.lock, r.lock.clients[node], r.hold.whole.tokens.Fence
 	if fence >= token {
 		raised <- vote{node: node}
 		return

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // acquire is the call of one who reads or writes, by the settings.
@@ -87,13 +88,13 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	o, d := l.ask(ctx, s, deeper)
 	switch {
 	case o.Err != nil:
-		if d.exists() { // also for want of replicas: else one who reads could keep others out like one who writes
-			c.retrier.retry(l.cleanup(doubt{}))
+		if d.Exists() { // also for want of replicas: else one who reads could keep others out like one who writes
+			c.retrier.retry(l.cleanup(script.Indeterminate{}))
 		}
 		return nil, o.Err
-	case o.Reply == int64(answerShared):
+	case o.Reply == int64(script.Shared):
 		return nil, ErrUpgrade
-	case o.Reply != int64(answerOurs):
+	case o.Reply != int64(script.Ours):
 		return nil, l.refused()
 	}
 	if err := l.believe(o.Sent, s.lease); err != nil {
@@ -103,11 +104,11 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 }
 
 // deeper is the request for one level more. It fails when the hold has ended meanwhile.
-func (a *rwAttempt) deeper(l *lease) (scripted, error) {
+func (a *rwAttempt) deeper(l *lease) (script.Call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
-		return scripted{}, lostLevel(l.over)
+		return script.Call{}, lostLevel(l.over)
 	}
 	l.seq++
 	l.length = max(l.length, a.wait.settings.asked()) // whether it is answered or not

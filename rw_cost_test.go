@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // With a thousand who read, and a thousand who wait to, no script takes more than a millisecond: the fastest of many runs, since a busy
@@ -23,8 +24,8 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 	steps := map[string]struct {
 		holders int
 		line    []rwWait
-		before  []scripted
-		script  scripted
+		before  []script.Call
+		script  script.Call
 	}{
 		"try":                          {holders, nil, nil, reader(5000).try()},
 		"try, refused":                 {holders, nil, nil, w.try()},
@@ -34,11 +35,11 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 		"upgrade, refused":             {holders, nil, nil, reader(1).enter(1, 1, 2, longLease)},
 		"renew":                        {holders, nil, nil, reader(1).renew(longLease)},
 		"release, one who writes next": {holders, []rwWait{w}, nil, reader(1).release()},
-		"release to those who read":    {0, nil, []scripted{w.try()}, w.release()},
-		"claim, and more come along":   {0, nil, []scripted{w.try(), w.release()}, reader(5000).claim()},
+		"release to those who read":    {0, nil, []script.Call{w.try()}, w.release()},
+		"claim, and more come along":   {0, nil, []script.Call{w.try(), w.release()}, reader(5000).claim()},
 		"poll":                         {holders, []rwWait{w}, nil, rwPollAs("c1")},
 		"poll, waits were taken out":   {holders, []rwWait{w}, nil, rwPollAs("c1", listedReaders(64)...)},
-		"poll, waits are reserved":     {0, nil, []scripted{w.try(), w.release()}, rwPollAs("c1", listedReaders(64)...)},
+		"poll, waits are reserved":     {0, nil, []script.Call{w.try(), w.release()}, rwPollAs("c1", listedReaders(64)...)},
 		"cancel":                       {holders, []rwWait{w}, nil, w.cancel(1)},
 		"many have ended":              {-holders, nil, nil, reader(5000).try()},
 	}
@@ -58,8 +59,8 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 				b.crowd(append(step.line, readersFrom(6000, holders)...)...)
 			}
 			b.do("SLOWLOG", "RESET")
-			step.script.key = b.key
-			r := step.script.bySHA()
+			step.script.Key = b.key
+			r := step.script.ByDigest()
 			b.do(r.Cmd, r.Args...)
 			took = append(took, b.lastScript())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -109,12 +110,12 @@ func TestForceUnlockRWLock(t *testing.T) {
 // The scripts by themselves.
 func TestRWInspectionScripts(t *testing.T) {
 	s := redistest.Start(t)
-	inspection, force := scripted{script: rwInspectScript}, scripted{script: rwForceScript, args: []any{"why"}}
+	inspection, force := script.Call{Script: script.RWInspect}, script.Call{Script: script.RWForce, Args: []any{"why"}}
 	x, y := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c2", 1, "wf")
 	t.Run("denied", func(t *testing.T) {
 		b := newRWBench(t, s)
 		b.deny(s, "-zrange")
-		for _, script := range []scripted{inspection, force} {
+		for _, script := range []script.Call{inspection, force} {
 			_, err := b.send(script)
 			require.Error(t, err)
 		}
@@ -135,7 +136,7 @@ func TestRWInspectionScripts(t *testing.T) {
 		b.stand(time.Minute, y)
 		require.Equal(t, "1", b.code(force))
 		require.Equal(t, []string{y.reserved()}, b.lock())
-		require.Equal(t, []byte(x.hold()+" why"), b.do("GET", b.key+endOfNotice))
+		require.Equal(t, []byte(x.hold()+" why"), b.do("GET", b.key+script.NoticeSuffix))
 		require.Equal(t, "write", b.ask(inspection)[0])
 		require.Equal(t, "1", b.code(force), "reserved")
 		require.Empty(t, b.lock())

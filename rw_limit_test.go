@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
-func rwLimitedTo(w rwWait, limit any) scripted {
+func rwLimitedTo(w rwWait, limit any) script.Call {
 	s := w.enqueue()
-	s.args = append(s.args, limit)
+	s.Args = append(s.Args, limit)
 	return s
 }
 
@@ -28,7 +29,7 @@ func TestRWScriptEnqueueIsLimited(t *testing.T) {
 	b.requireQueue("full", first, second)
 	require.Equal(t, "0", b.code(rwLimitedTo(second, 2)), "is in the queue")
 	again := third.enqueueAgain("1")
-	again.args = append(again.args, 2)
+	again.Args = append(again.Args, 2)
 	require.Equal(t, "0", b.code(again), "has a ticket")
 	for _, limit := range []any{"", "0", "-1", "x"} {
 		_, err := b.send(rwLimitedTo(first, limit))

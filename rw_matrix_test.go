@@ -9,12 +9,13 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // rwVariants are the operations of a read/write lock, at levels that read and levels that write.
 func rwVariants() (all []variant) {
-	try, enter, renew := faults.Script(rwTryScript.sha), faults.Script(rwEnterScript.sha), faults.Script(rwRenewScript.sha)
-	release := faults.Script(rwReleaseScript.sha)
+	try, enter, renew := faults.Script(script.RWTry.SHA), faults.Script(script.RWEnter.SHA), faults.Script(script.RWRenew.SHA)
+	release := faults.Script(script.RWRelease.SHA)
 	for _, order := range []string{"r", "w", "rw", "wr"} {
 		if len(order) == 1 {
 			all = append(all, variant{name: "acquire", rw: order, match: try, first: true, run: runAcquire})
@@ -80,22 +81,22 @@ func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
 	var met atomic.Int64
 	var cells []cellRun
 	for name, run := range map[string]struct {
-		script *Script
+		script *script.Script
 		run    func(*cellWithWaiter)
 	}{
-		"enqueue":               {rwEnqueueScript, (*cellWithWaiter).isGranted},
-		"claim":                 {rwClaimScript, (*cellWithWaiter).isGranted},
-		"poll":                  {rwPollScript, (*cellWithWaiter).isGranted},
-		"cancel":                {rwCancelScript, (*cellWithWaiter).givesUp},
-		"enqueue, and gives up": {rwEnqueueScript, (*cellWithWaiter).givesUp},
-		"claim, and gives up":   {rwClaimScript, (*cellWithWaiter).givesUp},
+		"enqueue":               {script.RWEnqueue, (*cellWithWaiter).isGranted},
+		"claim":                 {script.RWClaim, (*cellWithWaiter).isGranted},
+		"poll":                  {script.RWPoll, (*cellWithWaiter).isGranted},
+		"cancel":                {script.RWCancel, (*cellWithWaiter).givesUp},
+		"enqueue, and gives up": {script.RWEnqueue, (*cellWithWaiter).givesUp},
+		"claim, and gives up":   {script.RWClaim, (*cellWithWaiter).givesUp},
 	} {
 		for _, f := range queueFaults {
 			for kind := range rwKinds {
 				for _, fair := range []bool{false, true} {
 					m := queueMode{kind, fair}
 					cells = append(cells, cellRun{name + "/" + f.name + "/" + m.name(), func(t testing.TB) {
-						c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.sha))
+						c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.SHA))
 						c.scripts, c.count = rwScripts, &met
 						run.run(c)
 					}})

@@ -1,14 +1,18 @@
 package relock
 
-import "time"
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/script"
+)
 
 // queueing is the scripts with which the waits of some kinds of locks queue. All of them share the queue of a lock, the
 // messages and the polls.
-type queueing struct{ try, enqueue, claim, cancel, poll *Script }
+type queueing struct{ try, enqueue, claim, cancel, poll *script.Script }
 
 var (
-	mutexScripts = &queueing{tryScript, enqueueScript, claimScript, cancelScript, pollScript}
-	rwScripts    = &queueing{rwTryScript, rwEnqueueScript, rwClaimScript, rwCancelScript, rwPollScript}
+	mutexScripts = &queueing{script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll}
+	rwScripts    = &queueing{script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll}
 )
 
 // The kinds of waits for a read/write lock. Those for others are p and r.
@@ -46,20 +50,20 @@ func (p rwProtocol) writing(levels int) rwProtocol {
 	return p
 }
 
-func (p rwProtocol) enter(reads, writes, seq int, lease time.Duration) scripted {
-	return scripted{script: rwEnterScript, key: p.redisKey, args: []any{p.hold, reads, writes, seq, lease.Milliseconds()}}
+func (p rwProtocol) enter(reads, writes, seq int, lease time.Duration) script.Call {
+	return script.Call{Script: script.RWEnter, Key: p.redisKey, Args: []any{p.hold, reads, writes, seq, lease.Milliseconds()}}
 }
 
-func (p rwProtocol) renew(lease time.Duration) scripted {
-	return scripted{script: rwRenewScript, key: p.redisKey, args: []any{p.hold, lease.Milliseconds()}}
+func (p rwProtocol) renew(lease time.Duration) script.Call {
+	return script.Call{Script: script.RWRenew, Key: p.redisKey, Args: []any{p.hold, lease.Milliseconds()}}
 }
 
 func (p rwProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
 
 // release does not keep the key: a read/write lock has no minimum hold.
-func (p rwProtocol) release(levels, seq int, _ time.Duration) scripted {
+func (p rwProtocol) release(levels, seq int, _ time.Duration) script.Call {
 	writes := min(p.writes, levels)
-	return scripted{script: rwReleaseScript, key: p.redisKey, args: []any{p.hold, levels - writes, writes, seq}}
+	return script.Call{Script: script.RWRelease, Key: p.redisKey, Args: []any{p.hold, levels - writes, writes, seq}}
 }
 
 // rwInfo is what a read/write lock stores of a holder.

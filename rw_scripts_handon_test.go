@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // A newcomer overtakes one who waits only when the lock is unfair and the wait young.
 func TestRWScriptNewcomers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
-		for name, script := range map[string]func(rwWait) scripted{"try": rwWait.try, "enqueue": rwWait.enqueue} {
+		for name, script := range map[string]func(rwWait) script.Call{"try": rwWait.try, "enqueue": rwWait.enqueue} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				x, y, w := rwWaitNamed("c1", 1, "s"+mode), rwWaitNamed("c2", 1, "s"+mode), rwWaitNamed("c5", 1, "w"+mode)
 				b := newRWBench(t, s)
@@ -63,7 +64,7 @@ func TestRWScriptHandOn(t *testing.T) {
 		name   string
 		before []rwWait // take it
 		line   []rwWait
-		script scripted
+		script script.Call
 		answer string
 		lock   []string
 		left   []rwWait
@@ -144,7 +145,7 @@ func TestRWScriptHandOnToNobody(t *testing.T) {
 func TestRWScriptHandOnLimit(t *testing.T) {
 	s := redistest.Shared(t)
 	x, w := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c5", 1, "wf")
-	for name, script := range map[string]scripted{
+	for name, script := range map[string]script.Call{
 		"try": rwWaitNamed("c2", 1, "sf").try(), "enqueue": rwWaitNamed("c2", 1, "sf").enqueue(), "claim": w.claim(), "release": x.release(),
 		"cancel": x.cancel(1), "cancel for nobody": rwNobody.cancel(0), "poll": rwPollAs("c5"),
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The scripts of a read/write lock by themselves, on a real server.
@@ -21,36 +22,36 @@ func rwWaitNamed(client string, n int, letters string) rwWait {
 	return rwWait{waitNamed(client, n, letters)}
 }
 
-func (w rwWait) try() scripted     { return w.asks(rwTryScript) }
-func (w rwWait) claim() scripted   { return w.asks(rwClaimScript) }
-func (w rwWait) enqueue() scripted { return w.enqueueAgain("") }
+func (w rwWait) try() script.Call     { return w.asks(script.RWTry) }
+func (w rwWait) claim() script.Call   { return w.asks(script.RWClaim) }
+func (w rwWait) enqueue() script.Call { return w.enqueueAgain("") }
 
-func (w rwWait) asks(s *Script) scripted {
-	return scripted{script: s, args: append([]any{string(w.scriptWait)}, w.asked()...)}
+func (w rwWait) asks(s *script.Script) script.Call {
+	return script.Call{Script: s, Args: append([]any{string(w.scriptWait)}, w.asked()...)}
 }
 
-func (w rwWait) enqueueAgain(ticket string) scripted {
+func (w rwWait) enqueueAgain(ticket string) script.Call {
 	args := []any{string(w.scriptWait), scriptPeriod.Milliseconds(), ticket, ""}
-	return scripted{script: rwEnqueueScript, args: append(args, w.asked()...)}
+	return script.Call{Script: script.RWEnqueue, Args: append(args, w.asked()...)}
 }
 
-func (w rwWait) cancel(alsoHold int) scripted {
-	return scripted{script: rwCancelScript, args: []any{string(w.scriptWait), alsoHold}}
+func (w rwWait) cancel(alsoHold int) script.Call {
+	return script.Call{Script: script.RWCancel, Args: []any{string(w.scriptWait), alsoHold}}
 }
 
-func (w rwWait) enter(reads, writes, seq int, lease time.Duration) scripted {
-	return scripted{script: rwEnterScript, args: []any{w.hold(), reads, writes, seq, lease.Milliseconds()}}
+func (w rwWait) enter(reads, writes, seq int, lease time.Duration) script.Call {
+	return script.Call{Script: script.RWEnter, Args: []any{w.hold(), reads, writes, seq, lease.Milliseconds()}}
 }
 
-func (w rwWait) renew(lease time.Duration) scripted {
-	return scripted{script: rwRenewScript, args: []any{w.hold(), lease.Milliseconds()}}
+func (w rwWait) renew(lease time.Duration) script.Call {
+	return script.Call{Script: script.RWRenew, Args: []any{w.hold(), lease.Milliseconds()}}
 }
 
 // release gives the hold of the wait back.
-func (w rwWait) release() scripted { return w.leave(0, 0, 2) }
+func (w rwWait) release() script.Call { return w.leave(0, 0, 2) }
 
-func (w rwWait) leave(reads, writes, seq int) scripted {
-	return scripted{script: rwReleaseScript, args: []any{w.hold(), reads, writes, seq}}
+func (w rwWait) leave(reads, writes, seq int) script.Call {
+	return script.Call{Script: script.RWRelease, Args: []any{w.hold(), reads, writes, seq}}
 }
 
 // reads, writes and reserved are how rwBench.lock tells of the wait's hold, and of its reservation.
@@ -58,8 +59,8 @@ func (w rwWait) reads() string    { return "r:" + w.hold() }
 func (w rwWait) writes() string   { return "w:" + w.hold() }
 func (w rwWait) reserved() string { return "v:" + string(w.scriptWait) }
 
-func rwPollAs(client string, listed ...any) scripted {
-	return scripted{script: rwPollScript, args: append([]any{client, scriptPeriod.Milliseconds()}, listed...)}
+func rwPollAs(client string, listed ...any) script.Call {
+	return script.Call{Script: script.RWPoll, Args: append([]any{client, scriptPeriod.Milliseconds()}, listed...)}
 }
 
 var rwNobody = rwWait{nobody}
@@ -73,7 +74,7 @@ func newRWBench(t testing.TB, s *redistest.Server) *rwBench {
 	return b
 }
 
-func (b *rwBench) code(s scripted) string {
+func (b *rwBench) code(s script.Call) string {
 	b.Helper()
 	code := b.queueScripts.code(s)
 	require.NotEqual(b, int64(-1), b.do("PTTL", b.key+":h"), "the notes would stay for ever")
@@ -163,7 +164,7 @@ func (b *rwBench) put(mode string, left time.Duration, entries ...string) {
 // rwStep is one script, its answer, and what the lock and its queue are afterwards.
 type rwStep struct {
 	name   string
-	script scripted
+	script script.Call
 	answer string
 	lock   []string
 	waits  []rwWait

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Each entry ends by itself, and counts no longer then, whether it was swept or not. Another's goes on.
@@ -35,7 +36,7 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 		require.Equal(t, int64(5), b.do("ZCARD", b.key), "their numbers too")
 		require.Equal(t, int64(2), b.do("HLEN", b.key+":h"), "and the notes")
 	})
-	for name, script := range map[string]scripted{"try": w.try(), "enqueue": w.enqueue()} {
+	for name, script := range map[string]script.Call{"try": w.try(), "enqueue": w.enqueue()} {
 		t.Run("all, "+name, func(t *testing.T) {
 			b := newRWBench(t, s)
 			b.put("u", over, ended(200)...)
@@ -54,7 +55,7 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 		require.Equal(t, []string{w.reserved()}, b.lock())
 	})
 	t.Run("all, released or renewed late", func(t *testing.T) {
-		for _, script := range []scripted{x.release(), x.leave(1, 0, 2), x.renew(scriptLease), x.enter(2, 0, 2, scriptLease)} {
+		for _, script := range []script.Call{x.release(), x.leave(1, 0, 2), x.renew(scriptLease), x.enter(2, 0, 2, scriptLease)} {
 			for _, entry := range []string{x.reads(), x.writes()} {
 				b := newRWBench(t, s)
 				b.put("f", over, entry)
@@ -94,7 +95,7 @@ func TestRWScriptLeases(t *testing.T) {
 		if letters[0] == 'w' {
 			reads, writes = 0, 2
 		}
-		for _, script := range []scripted{w.renew(scriptLease), w.try(), w.claim(), w.enqueue(), w.enter(reads, writes, 2, scriptLease)} {
+		for _, script := range []script.Call{w.renew(scriptLease), w.try(), w.claim(), w.enqueue(), w.enter(reads, writes, 2, scriptLease)} {
 			require.Equal(t, "1", b.code(script))
 			requireExpiry(t, longLease+clockGrain, b.left(w))
 		}
@@ -151,7 +152,7 @@ func TestRWScriptCopiesOfChanges(t *testing.T) {
 		rwStep{"late, to renew", x.renew(longLease), "0", nil, nil},
 	)
 	require.Equal(t, "1", b.code(y.try()))
-	for _, late := range []scripted{x.release(), x.enter(1, 1, 8, longLease), x.leave(1, 0, 8), x.renew(longLease), x.cancel(1)} {
+	for _, late := range []script.Call{x.release(), x.enter(1, 1, 8, longLease), x.leave(1, 0, 8), x.renew(longLease), x.cancel(1)} {
 		before := b.entry(y)
 		b.code(late)
 		require.Equal(t, before, b.entry(y), "another's hold is not touched")

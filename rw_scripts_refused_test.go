@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // What is not a read/write lock, or one of the other mode, is a conflict, and is left as it is.
@@ -22,7 +23,7 @@ func TestRWScriptsConflict(t *testing.T) {
 		"text": {"SET", "text"}, "plain lock": {"SET", plain3}, "reservation": {"SET", "relock/1|w|" + string(other.scriptWait)},
 		"reentrant lock": {"HSET", "hold", "h", ownerUs, 1}, "sorted set": {"ZADD", 1, "x"}, "read/write lock to be": {"ZADD", "inf", "relock/2|f"},
 	} {
-		for name, script := range map[string]scripted{
+		for name, script := range map[string]script.Call{
 			"try": w.try(), "try to read": r.try(), "enqueue": w.enqueue(), "claim": r.claim(), "cancel": w.cancel(1), "release": w.release(),
 			"leave": w.leave(1, 0, 2), "renew": w.renew(longLease), "enter": w.enter(1, 1, 2, longLease),
 		} {
@@ -40,7 +41,7 @@ func TestRWScriptsConflict(t *testing.T) {
 			})
 		}
 	}
-	for name, script := range map[string]scripted{"try": r.try(), "enqueue": r.enqueue(), "claim": r.claim()} {
+	for name, script := range map[string]script.Call{"try": r.try(), "enqueue": r.enqueue(), "claim": r.claim()} {
 		t.Run("the other mode/"+name, func(t *testing.T) {
 			b := newRWBench(t, s)
 			require.Equal(t, "1", b.code(other.try()))
@@ -56,8 +57,8 @@ func TestRWScriptsWithTheLockAlone(t *testing.T) {
 	s := redistest.Shared(t)
 	x, y, w := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c2", 1, "sf"), rwWaitNamed("c5", 1, "wf")
 	b := newRWBench(t, s)
-	alone := func(s scripted) any {
-		r := s.script.bySource([]string{b.key}, s.args)
+	alone := func(s script.Call) any {
+		r := s.Script.BySource([]string{b.key}, s.Args)
 		return b.do(r.Cmd, r.Args...)
 	}
 	require.Equal(t, "1", b.code(x.try()))
@@ -82,7 +83,7 @@ func TestRWScriptsRefuseBadArguments(t *testing.T) {
 	numbers := []any{"", "-1", "1.5", "007", "1e3", "nan", "20 ", strings.Repeat("9", 20), "text"}
 	waits := []any{"", "c1", "c1:1", "c1:x:wf:5", "c1:1:pf:5", "c1:1:wx:5", "c1:1:wf:0", ":1:wf:5"}
 	for name, tt := range map[string]struct {
-		script scripted
+		script script.Call
 		bad    map[int][]any
 	}{
 		"try":     {w.try(), map[int][]any{0: waits, 1: append([]any{"0", "9"}, numbers...), 2: {""}}},
@@ -102,17 +103,17 @@ func TestRWScriptsRefuseBadArguments(t *testing.T) {
 			before := b.everything()
 			refused := func(what string, args []any) {
 				t.Helper()
-				_, err := b.send(scripted{script: tt.script.script, args: args})
+				_, err := b.send(script.Call{Script: tt.script.Script, Args: args})
 				var line redis.Error
 				require.ErrorAs(t, err, &line, what)
 				require.Equal(t, before, b.everything(), what)
 			}
-			for i := range tt.script.args {
+			for i := range tt.script.Args {
 				if name != "poll" || i == 0 || i == 1 || i == 3 {
-					refused(fmt.Sprintf("%d arguments", i), tt.script.args[:i])
+					refused(fmt.Sprintf("%d arguments", i), tt.script.Args[:i])
 				}
 				for _, bad := range tt.bad[i] {
-					args := append([]any(nil), tt.script.args...)
+					args := append([]any(nil), tt.script.Args...)
 					args[i] = bad
 					refused(fmt.Sprintf("argument %d is %q", i+1, bad), args)
 				}
@@ -140,7 +141,7 @@ func TestRWScriptsOutOfMemory(t *testing.T) {
 	live := map[string]shownBeat{"c1": {0, 0}, "c2": {0, 0}, "c5": {0, 0}}
 	for name, tt := range map[string]struct {
 		held   []rwWait
-		script scripted
+		script script.Call
 		lock   []string
 		left   []rwWait
 	}{
@@ -170,7 +171,7 @@ func TestRWScriptsOutOfMemory(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		held   []rwWait
-		script scripted
+		script script.Call
 	}{
 		"try": {nil, x.try()}, "try beside another": {[]rwWait{y}, x.try()}, "enqueue": {nil, x.enqueue()}, "enqueue, held": {[]rwWait{holder}, x.enqueue()},
 		"enter": {[]rwWait{x}, x.enter(2, 0, 2, longLease)}, "upgrade": {[]rwWait{x}, x.enter(1, 1, 2, longLease)},
@@ -194,14 +195,14 @@ func TestRWScriptsOutOfMemory(t *testing.T) {
 func TestRWScriptsPermission(t *testing.T) {
 	s := redistest.Start(t)
 	x, y, w := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c2", 1, "sf"), rwWaitNamed("c5", 1, "wf")
-	denied := func(b *rwBench, script scripted) {
+	denied := func(b *rwBench, script script.Call) {
 		b.Helper()
 		_, err := b.send(script)
 		var line redis.Error
 		require.ErrorAs(b, err, &line)
 		require.True(b, driver.IsDenied(line), line)
 	}
-	for name, script := range map[string]scripted{
+	for name, script := range map[string]script.Call{
 		"try": x.try(), "enqueue": x.enqueue(), "claim": x.claim(), "cancel": x.cancel(1), "poll": rwPollAs("c1", string(x.scriptWait), 5),
 		"enter": x.enter(2, 0, 2, longLease), "renew": x.renew(longLease), "release": x.release(),
 	} {
@@ -215,7 +216,7 @@ func TestRWScriptsPermission(t *testing.T) {
 		})
 	}
 	t.Run("for an expiry", func(t *testing.T) {
-		for _, script := range []scripted{x.try(), x.enqueue()} {
+		for _, script := range []script.Call{x.try(), x.enqueue()} {
 			b := newRWBench(t, s)
 			b.deny(s, "-pexpire")
 			denied(b, script)

@@ -9,17 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // allScripts is a valid call of each, which finds the hold of plainHeld or heldOnce.
 func allScripts() map[string]struct {
-	call    scripted
-	state   []scripted
+	call    script.Call
+	state   []script.Call
 	numbers map[int]bool // the arguments that are numbers; true where 0 is one too
 } {
 	type entry = struct {
-		call    scripted
-		state   []scripted
+		call    script.Call
+		state   []script.Call
 		numbers map[int]bool
 	}
 	return map[string]entry{
@@ -39,24 +40,24 @@ func allScripts() map[string]struct {
 func TestScriptsRefuseBadArguments(t *testing.T) {
 	s := redistest.Shared(t)
 	badNumbers := []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 20), "text"}
-	for name, script := range allScripts() {
+	for name, one := range allScripts() {
 		t.Run(name, func(t *testing.T) {
 			b := newScriptBench(t, s)
 			refused := func(what string, args []any) {
 				t.Helper()
-				for _, steps := range [][]scripted{script.state, noKey} {
+				for _, steps := range [][]script.Call{one.state, noKey} {
 					b.setUp(steps)
 					before, dump := b.state(), b.content(b.key)
-					_, err := b.try(scripted{script: script.call.script, args: args})
+					_, err := b.try(script.Call{Script: one.call.Script, Args: args})
 					var line redis.Error
 					require.ErrorAs(t, err, &line, what)
 					require.Equal(t, dump, b.content(b.key), what)
 					requireSame(t, before, b.state())
 				}
 			}
-			for i := range script.call.args {
-				refused(fmt.Sprintf("%d arguments", i), script.call.args[:i])
-				zero, number := script.numbers[i]
+			for i := range one.call.Args {
+				refused(fmt.Sprintf("%d arguments", i), one.call.Args[:i])
+				zero, number := one.numbers[i]
 				bad := badNumbers
 				switch {
 				case !number:
@@ -68,7 +69,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 					continue // no earlier value, no info
 				}
 				for _, value := range bad {
-					args := append([]any(nil), script.call.args...)
+					args := append([]any(nil), one.call.Args...)
 					args[i] = value
 					refused(fmt.Sprintf("argument %d is %q", i+1, value), args)
 				}
@@ -82,7 +83,7 @@ func TestScriptReleaseOfAnEmptyValue(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t, redistest.Shared(t))
 	b.do("SET", b.key, "", "PX", 20_000)
-	_, err := b.try(scripted{script: releaseScript, args: []any{"", 0, ""}})
+	_, err := b.try(script.Call{Script: script.Release, Args: []any{"", 0, ""}})
 	require.ErrorContains(t, err, "bad arguments")
 	require.Equal(t, int64(1), b.do("EXISTS", b.key))
 }
@@ -102,10 +103,10 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 		"a plain lock, kept": {"SET", "", keptValue(plain3), "PX", 20_000},
 		"a reentrant lock":   {"HSET", "", ownerThem, 1, "hold", hold3, "seq", "#1", "info", "info"},
 	}
-	calls := map[string]scripted{
+	calls := map[string]script.Call{
 		"acquire, no earlier value": acquireOf(plain1, "", longLease),
 		"release, nothing to keep":  releaseOf(plain1, 0),
-		"release, never to be kept": {script: releaseScript, args: []any{plain1, 0, ""}},
+		"release, never to be kept": {Script: script.Release, Args: []any{plain1, 0, ""}},
 		"inner release":             reentrantReleaseOf(hold1, 1, 2, 0),
 		"last release":              reentrantReleaseOf(hold1, 0, 2, 0),
 	}
@@ -123,11 +124,11 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 				answer, err := redis.Int64(b.try(call))
 				require.Equal(t, dump, b.content(b.key))
 				requireSame(t, before, b.state())
-				if call.script == releaseScript && call.args[2] == "" && err != nil {
+				if call.Script == script.Release && call.Args[2] == "" && err != nil {
 					return // a release without a value to keep may be refused
 				}
 				require.NoError(t, err)
-				require.Contains(t, []int64{answerOther, answerAlien}, answer)
+				require.Contains(t, []int64{script.Other, script.Foreign}, answer)
 			})
 		}
 	}

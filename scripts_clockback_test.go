@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // A clock that is set back while a script runs, at any of its readings, leaves no key without an expiry. Redis before 7.2 takes
@@ -42,7 +43,7 @@ func TestClockIsSetBackWithinAScript(t *testing.T) {
 
 // setBackWithin runs the last of the scripts again and again, and sets the clock back at one more reading each time. It returns how often
 // that was.
-func (b *scriptBench) setBackWithin(clock *redistest.Clock, name string, scripts []scripted) (jumps int) {
+func (b *scriptBench) setBackWithin(clock *redistest.Clock, name string, scripts []script.Call) (jumps int) {
 	const jump = 10 * time.Minute
 	last := len(scripts) - 1
 	for reading, past := 1, 0; past < 3; reading++ { // what the server reads beside the script differs by a few
@@ -75,38 +76,38 @@ func (b *scriptBench) requireExpiries(name string, reading int) {
 }
 
 // scriptsWithExpiry are scripts that set an expiry, each the last of its list, behind what makes its case.
-func scriptsWithExpiry() map[string][]scripted {
-	all := map[string][]scripted{
-		"acquire":           {{script: acquireScript.fenced, args: []any{plain1, "", 60_000}}},
-		"reentrant acquire": {{script: reentrantAcquireScript.fenced, args: []any{"o", "h", 60_000, "info"}}},
+func scriptsWithExpiry() map[string][]script.Call {
+	all := map[string][]script.Call{
+		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{plain1, "", 60_000}}},
+		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
 		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.enter(2, 2, time.Hour)},
 		"reentrant renew":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.renew(time.Hour)},
-		"redlock, taken":    {{script: acquireScript, args: []any{plain2, "", 60_000}}, {script: redlockWaitScript, args: []any{plain1, 60_000, 0, "c1:1:q", 400}}},
+		"redlock, taken":    {{Script: script.Acquire, Args: []any{plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{plain1, 60_000, 0, "c1:1:q", 400}}},
 	}
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		first, w, next := waitNamed("c9", 1, letters), waitNamed("c1", 1, letters), waitNamed("c1", 2, letters)
-		kept := scripted{script: releaseScript, args: []any{first.body(), 1000, "relock/1|k|kept"}}
+		kept := script.Call{Script: script.Release, Args: []any{first.body(), 1000, "relock/1|k|kept"}}
 		if letters[0] == 'r' {
-			kept = scripted{script: reentrantReleaseScript, args: []any{first.body(), first.hold(), 0, 2, 1000}}
+			kept = script.Call{Script: script.ReentrantRelease, Args: []any{first.body(), first.hold(), 0, 2, 1000}}
 		}
-		all[letters+" try"] = []scripted{first.try()}
-		all[letters+" kept"] = []scripted{first.try(), kept}
-		all[letters+" enqueue"] = []scripted{first.try(), w.enqueue()}
-		all[letters+" enqueue another"] = []scripted{first.try(), w.enqueue(), next.enqueue()}
-		all[letters+" poll"] = []scripted{first.try(), w.enqueue(), pollAs("c1")}
-		all[letters+" poll, put back"] = []scripted{first.try(), pollAs("c1", string(w), "1000")}
-		all[letters+" release"] = []scripted{first.try(), w.enqueue(), pollAs("c1"), first.release()}
+		all[letters+" try"] = []script.Call{first.try()}
+		all[letters+" kept"] = []script.Call{first.try(), kept}
+		all[letters+" enqueue"] = []script.Call{first.try(), w.enqueue()}
+		all[letters+" enqueue another"] = []script.Call{first.try(), w.enqueue(), next.enqueue()}
+		all[letters+" poll"] = []script.Call{first.try(), w.enqueue(), pollAs("c1")}
+		all[letters+" poll, put back"] = []script.Call{first.try(), pollAs("c1", string(w), "1000")}
+		all[letters+" release"] = []script.Call{first.try(), w.enqueue(), pollAs("c1"), first.release()}
 	}
 	for _, letters := range []string{"su", "sf", "wu", "wf"} {
 		first, w := rwWaitNamed("c9", 1, "w"+letters[1:]), rwWaitNamed("c1", 1, letters)
-		all[letters+" try"] = []scripted{first.try()}
-		all[letters+" enter"] = []scripted{first.try(), first.enter(1, 1, 2, time.Hour)}
-		all[letters+" renew"] = []scripted{first.try(), first.renew(time.Hour)}
-		all[letters+" downgrade"] = []scripted{first.try(), first.enter(1, 1, 2, time.Hour), w.enqueue(), first.leave(1, 0, 3)}
-		all[letters+" enqueue"] = []scripted{first.try(), w.enqueue()}
-		all[letters+" poll"] = []scripted{first.try(), w.enqueue(), rwPollAs("c1")}
-		all[letters+" poll, put back"] = []scripted{first.try(), rwPollAs("c1", string(w.scriptWait), "1000")}
-		all[letters+" release"] = []scripted{first.try(), w.enqueue(), rwPollAs("c1"), first.release()}
+		all[letters+" try"] = []script.Call{first.try()}
+		all[letters+" enter"] = []script.Call{first.try(), first.enter(1, 1, 2, time.Hour)}
+		all[letters+" renew"] = []script.Call{first.try(), first.renew(time.Hour)}
+		all[letters+" downgrade"] = []script.Call{first.try(), first.enter(1, 1, 2, time.Hour), w.enqueue(), first.leave(1, 0, 3)}
+		all[letters+" enqueue"] = []script.Call{first.try(), w.enqueue()}
+		all[letters+" poll"] = []script.Call{first.try(), w.enqueue(), rwPollAs("c1")}
+		all[letters+" poll, put back"] = []script.Call{first.try(), rwPollAs("c1", string(w.scriptWait), "1000")}
+		all[letters+" release"] = []script.Call{first.try(), w.enqueue(), rwPollAs("c1"), first.release()}
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The scripts by themselves: requests that are lost, late, doubled or out of order.
@@ -34,13 +35,13 @@ func (b *scriptBench) do(command string, args ...any) any {
 
 func (b *scriptBench) content(key string) string { return redistest.ContentOver(b, b.conn, key) }
 
-func (b *scriptBench) try(s scripted) (any, error) {
-	s.key = b.key
-	r := s.bySource()
+func (b *scriptBench) try(s script.Call) (any, error) {
+	s.Key = b.key
+	r := s.BySource()
 	return b.conn.Do(r.Cmd, r.Args...)
 }
 
-func (b *scriptBench) run(s scripted) int64 {
+func (b *scriptBench) run(s script.Call) int64 {
 	b.Helper()
 	answer, err := redis.Int64(b.try(s))
 	require.NoError(b, err)
@@ -48,11 +49,11 @@ func (b *scriptBench) run(s scripted) int64 {
 }
 
 // setUp brings the key into a state.
-func (b *scriptBench) setUp(steps []scripted) {
+func (b *scriptBench) setUp(steps []script.Call) {
 	b.Helper()
 	b.do("DEL", b.key)
 	for _, s := range steps {
-		require.Equal(b, int64(answerOurs), b.run(s), "set up")
+		require.Equal(b, int64(script.Ours), b.run(s), "set up")
 	}
 }
 
@@ -129,16 +130,16 @@ const (
 	plain3 = "relock/1|p|h3|c2|host|2|label|3"
 )
 
-func acquireOf(value, earlier string, lease time.Duration) scripted {
-	return scripted{script: acquireScript, args: []any{value, earlier, lease.Milliseconds()}}
+func acquireOf(value, earlier string, lease time.Duration) script.Call {
+	return script.Call{Script: script.Acquire, Args: []any{value, earlier, lease.Milliseconds()}}
 }
 
-func renewOf(value string, lease time.Duration) scripted {
-	return scripted{script: renewScript, args: []any{value, lease.Milliseconds()}}
+func renewOf(value string, lease time.Duration) script.Call {
+	return script.Call{Script: script.Renew, Args: []any{value, lease.Milliseconds()}}
 }
 
-func releaseOf(value string, keep time.Duration) scripted {
-	return scripted{script: releaseScript, args: []any{value, keep.Milliseconds(), keptValue(value)}}
+func releaseOf(value string, keep time.Duration) script.Call {
+	return script.Call{Script: script.Release, Args: []any{value, keep.Milliseconds(), keptValue(value)}}
 }
 
 // The owners of a reentrant lock, and their holds: two of ours and another's.
@@ -147,36 +148,36 @@ const (
 	hold1, hold2, hold3 = "h1", "h2", "h3"
 )
 
-func reentrantAcquireOf(owner, hold string, lease time.Duration) scripted {
-	return scripted{script: reentrantAcquireScript, args: []any{owner, hold, lease.Milliseconds(), "info"}}
+func reentrantAcquireOf(owner, hold string, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantAcquire, Args: []any{owner, hold, lease.Milliseconds(), "info"}}
 }
 
-func enterOf(hold string, count, seq int, lease time.Duration) scripted {
-	return scripted{script: reentrantEnterScript, args: []any{ownerUs, hold, count, seq, lease.Milliseconds()}}
+func enterOf(hold string, count, seq int, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantEnter, Args: []any{ownerUs, hold, count, seq, lease.Milliseconds()}}
 }
 
-func reentrantRenewOf(hold string, lease time.Duration) scripted {
-	return scripted{script: reentrantRenewScript, args: []any{hold, lease.Milliseconds()}}
+func reentrantRenewOf(hold string, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRenew, Args: []any{hold, lease.Milliseconds()}}
 }
 
-func reentrantReleaseOf(hold string, count, seq int, keep time.Duration) scripted {
-	return scripted{script: reentrantReleaseScript, args: []any{ownerUs, hold, count, seq, keep.Milliseconds()}}
+func reentrantReleaseOf(hold string, count, seq int, keep time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRelease, Args: []any{ownerUs, hold, count, seq, keep.Milliseconds()}}
 }
 
 // andThen returns the steps and more.
-func andThen(steps []scripted, more ...scripted) []scripted {
-	return append(append([]scripted(nil), steps...), more...)
+func andThen(steps []script.Call, more ...script.Call) []script.Call {
+	return append(append([]script.Call(nil), steps...), more...)
 }
 
 // The states of a key. Each reentrant change has the number that the owner would give it.
 var (
-	noKey     []scripted
-	plainHeld = []scripted{acquireOf(plain1, "", scriptLease)}
+	noKey     []script.Call
+	plainHeld = []script.Call{acquireOf(plain1, "", scriptLease)}
 	plainNext = andThen(plainHeld, releaseOf(plain1, 0), acquireOf(plain2, "", scriptLease))
 	plainTook = andThen(plainHeld, releaseOf(plain1, 0), acquireOf(plain3, "", scriptLease))
 	plainKept = andThen(plainHeld, releaseOf(plain1, scriptKeep))
 
-	heldOnce  = []scripted{reentrantAcquireOf(ownerUs, hold1, scriptLease)}
+	heldOnce  = []script.Call{reentrantAcquireOf(ownerUs, hold1, scriptLease)}
 	heldTwice = andThen(heldOnce, enterOf(hold1, 2, 2, scriptLease))
 	heldThree = andThen(heldTwice, enterOf(hold1, 3, 3, scriptLease))
 	heldBack  = andThen(heldTwice, reentrantReleaseOf(hold1, 1, 3, 0))

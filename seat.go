@@ -238,7 +238,7 @@ func (w *queued) goneWith(released error) {
 	if w == nil {
 		return
 	}
-	if released != nil || w.doubt.exists() {
+	if released != nil || w.doubt.Exists() {
 		w.leave()
 	}
 	w.line.exit()
@@ -284,10 +284,10 @@ func (l *lease) granted() time.Time { return l.client.beliefs.start.Add(l.since)
 func (l *lease) pass(from *level) (left *queued, ok bool) {
 	p, plain := l.protocol.(plainProtocol)
 	s := from.settings
-	if !plain || l.whole != nil || !s.watched || s.minHold > 0 || s.fair || l.length > s.lease || l.doubt.exists() || time.Until(l.until) <= s.lease/2 {
+	if !plain || l.whole != nil || !s.watched || s.minHold > 0 || s.fair || l.length > s.lease || l.doubt.Exists() || time.Until(l.until) <= s.lease/2 {
 		return nil, false
 	}
-	if l.suspect || l.tokens.spent() {
+	if l.suspect || l.tokens.Spent() {
 		return nil, false
 	}
 	next, left := l.client.queue.next(p.redisKey, l.granted(), l.passes, s)
@@ -295,7 +295,7 @@ func (l *lease) pass(from *level) (left *queued, ok bool) {
 		return nil, false
 	}
 	l.passes++
-	l.tokens.next()
+	l.tokens.Next()
 	next.turn <- offer{hold: l.add(next.wait.caller, time.Now(), next.wait.settings)}
 	return left, true
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -125,7 +126,7 @@ func TestExtendDuringAPass(t *testing.T) {
 	q, proxy := newSeatBenchBehind(t)
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
-	renewal := faults.Script(renewScript.sha)
+	renewal := faults.Script(script.Renew.SHA)
 	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
 	extended := testkit.Async(t, func() error { return h.Extend(t.Context(), time.Hour) })
 	require.True(t, proxy.Await(renewal, 1, testkit.Patience))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -103,7 +104,7 @@ func TestSparedPlaceThatIsHandedOverTo(t *testing.T) {
 		h = w.granted()
 		start := time.Now()
 		p := leaseOf(h).protocol.release(0, 9, 0)
-		require.Equal(t, int64(1), q.server.Do(t, "EVAL", append([]any{p.script.source, 3, q.key, q.key + ":q", q.key + ":b"}, p.args...)...))
+		require.Equal(t, int64(1), q.server.Do(t, "EVAL", append([]any{p.Script.Source, 3, q.key, q.key + ":q", q.key + ":b"}, p.Args...)...))
 		theirs := other.granted()
 		require.Less(t, time.Since(start), time.Second)
 		require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
@@ -173,9 +174,9 @@ func TestPassedOverTheFirstSeat(t *testing.T) {
 	q, proxy := newSeatBenchBehind(t)
 	h := q.take(q.clients[0])
 	fresh(h)
-	proxy.On(faults.Script(enqueueScript.sha), 1, faults.Delay(500*time.Millisecond))
+	proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.Delay(500*time.Millisecond))
 	first := q.wait(t.Context(), q.clients[0])
-	require.True(t, proxy.Await(faults.Script(enqueueScript.sha), 1, testkit.Patience))
+	require.True(t, proxy.Await(faults.Script(script.Enqueue.SHA), 1, testkit.Patience))
 	second := q.wait(t.Context(), q.clients[0])
 	testkit.Eventually(t, testkit.Patience, func() bool { return q.clients[0].waiting(q.key) == 2 }, "both sit")
 	value := q.value()
@@ -195,7 +196,7 @@ func TestPlaceThatWasWoken(t *testing.T) {
 	q, proxy := newSeatBenchBehind(t)
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
-	proxy.On(faults.Script(claimScript.sha), 1, faults.DelayRequest(300*time.Millisecond))
+	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	fresh(h)
 	value := q.value()
 	q.clients[0].queue.hear(q.snapshotQueue()[0], q.key)

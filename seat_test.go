@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -80,7 +81,7 @@ func TestNotPassedOn(t *testing.T) {
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
 		"less than half of the lease": {set: func(_ *queueBench, h Hold) { fresh(h); believeLess(h, defaultLease/2) }},
 		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.endWithin(defaultLease) }},
-		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.doubt = doubt{error: true} }},
+		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.doubt = script.Indeterminate{Error: true} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +162,7 @@ func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 			q, proxy := newSeatBenchBehind(t, WithCommandTimeout(time.Second))
 			h := q.take(q.clients[0])
 			w := q.sits(t.Context(), 0)
-			proxy.On(faults.Script(renewScript.sha), 1, faults.HoldOnly)
+			proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
 			require.Error(t, h.Extend(t.Context(), defaultLease))
 			fresh(h)
 			q.unlock(h)

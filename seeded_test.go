@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -21,11 +22,11 @@ type requests struct{ acquire, again, renew, release faults.Match }
 
 var requestsOf = map[string]requests{
 	"RedisLock": {
-		faults.Command("SET"), faults.Script(acquireScript.sha), faults.Script(renewScript.sha), faults.Script(releaseScript.sha),
+		faults.Command("SET"), faults.Script(script.Acquire.SHA), faults.Script(script.Renew.SHA), faults.Script(script.Release.SHA),
 	},
 	"ReentrantLock": {
-		faults.Script(reentrantAcquireScript.sha), faults.Script(reentrantEnterScript.sha),
-		faults.Script(reentrantRenewScript.sha), faults.Script(reentrantReleaseScript.sha),
+		faults.Script(script.ReentrantAcquire.SHA), faults.Script(script.ReentrantEnter.SHA),
+		faults.Script(script.ReentrantRenew.SHA), faults.Script(script.ReentrantRelease.SHA),
 	},
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -134,7 +135,7 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 	defer cancel()
 	lock := NewReentrantLock(cellKey, c.client, WithBlock(), WithOwner("me"))
 	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
-	require.True(t, c.proxy.Await(faults.Script(enqueueScript.sha), 2, cellPatience/2), "it has to wait for its own release")
+	require.True(t, c.proxy.Await(faults.Script(script.Enqueue.SHA), 2, cellPatience/2), "it has to wait for its own release")
 	late := c.bench.state().content.(map[string]string)["hold"]
 	c.proxy.Release()
 	require.NoError(t, testkit.ResultWithin(t, result, cellPatience))

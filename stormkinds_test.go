@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // newStorm has a client with a pool of its own, one with a full one, and one with a pool of the user's.
@@ -76,9 +77,9 @@ func TestStormOfMessages(t *testing.T) {
 	var calm atomic.Bool
 	anything := func([]string) bool { return !calm.Load() }
 	// A copy of an acquire that was answered makes a hold of its own, which nothing can tell from a wanted one.
-	acquires := []*Script{acquireScript, reentrantAcquireScript, tryScript, enqueueScript}
+	acquires := []*script.Script{script.Acquire, script.ReentrantAcquire, script.Try, script.Enqueue}
 	notAcquire := func(args []string) bool {
-		isAcquire := func(s *Script) bool { return faults.Script(s.sha)(args) }
+		isAcquire := func(s *script.Script) bool { return faults.Script(s.SHA)(args) }
 		return !calm.Load() && args[0] != "SET" && !slices.ContainsFunc(acquires, isAcquire)
 	}
 	const loading = "LOADING Redis is loading the dataset in memory"

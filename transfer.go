@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // transfer is a reentrant lock on its way to the next call of the client that waits for it: one request is the release of
@@ -22,7 +23,7 @@ type transfer struct {
 	sent   time.Time     // the copy that was granted
 	since  time.Duration // when the lock was granted to the client, after its start
 	passes int16         // how often it was given on since
-	tokens tokens        // of the next hold
+	tokens script.Tokens // of the next hold
 }
 
 // choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
@@ -30,7 +31,7 @@ type transfer struct {
 func (l *lease) choose(from *level) (t *transfer, left *queued) {
 	p, reentrant := l.protocol.(reentrantProtocol)
 	s, q := from.settings, l.client.queue
-	if !reentrant || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.exists() {
+	if !reentrant || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
 		return nil, nil
 	}
 	next, left := q.next(p.redisKey, l.granted(), l.passes, s)
@@ -53,12 +54,12 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	o, d := c.eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
 		l.protocol.(reentrantProtocol).transfer(t, s.lease, c.identity.info(s.label)))
 	answered := o.Answered && o.Err == nil
-	code, drawn := readGrant(o.Reply)
-	if answered && code == answerOurs && t.deliver(o.Sent, drawn) {
+	code, drawn := script.ReadGrant(o.Reply)
+	if answered && code == script.Ours && t.deliver(o.Sent, drawn) {
 		return true, nil
 	}
 	t.seat.comeBack()
-	if answered && code != answerOurs {
+	if answered && code != script.Ours {
 		err = l.judge(o, 0, true) // had an earlier copy done it, this one would have found the next hold
 		l.takeSpared().goneWith(ErrLockLost)
 		return true, err
@@ -70,7 +71,7 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 }
 
 // deliver tells the call that it has the lock. It says no when that has left, or the client is closing.
-func (t *transfer) deliver(sent time.Time, drawn tokens) bool {
+func (t *transfer) deliver(sent time.Time, drawn script.Tokens) bool {
 	q := t.seat.line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +147,7 @@ func (a *reentrantAttempt) refuse(t *transfer) { a.giveUp(a.inherit(t), t) }
 func (a *reentrantAttempt) inherit(t *transfer) *lease {
 	p := a.protocol
 	p.hold = t.hold
-	l := newLease(a.lock.client, a.lock.key, p, t.sent, &a.lock.settings, doubt{})
+	l := newLease(a.lock.client, a.lock.key, p, t.sent, &a.lock.settings, script.Indeterminate{})
 	l.since, l.passes, l.tokens = t.since, t.passes, t.tokens
 	return l
 }

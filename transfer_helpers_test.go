@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -29,7 +30,7 @@ func newTransferBenchBehind(t testing.TB, opts ...ClientOption) (*queueBench, *f
 	return q, proxy
 }
 
-var transferOnly = faults.Script(reentrantTransferScript.sha)
+var transferOnly = faults.Script(script.ReentrantTransfer.SHA)
 
 // stored is what the lock's hash holds.
 func (q *queueBench) stored() map[string]string {

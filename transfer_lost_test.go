@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -183,7 +184,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	w := q.sits(t.Context(), 0, WithOwner("late"))
 	o := c.enter(ownerOf{queueKey, c.identity.named("late"), reentrantKind})
 	o.turn.take()
-	o.lease = newLease(c, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(*level).settings, doubt{})
+	o.lease = newLease(c, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(*level).settings, script.Indeterminate{})
 	o.lease.over = ErrLockLost
 	o.turn.give()
 	fresh(h)

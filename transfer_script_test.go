@@ -9,27 +9,28 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // ownerNext is another owner of our client.
 const ownerNext = "c1:g:2"
 
-func transferOf(from, to string, lease time.Duration) scripted {
-	return scripted{script: reentrantTransferScript, args: []any{from, ownerUs, to, ownerNext, lease.Milliseconds(), "next"}}
+func transferOf(from, to string, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantTransfer, Args: []any{from, ownerUs, to, ownerNext, lease.Milliseconds(), "next"}}
 }
 
 // releaseOfEither is the release of a hold that may have been transferred.
-func releaseOfEither(hold, heir string) scripted {
+func releaseOfEither(hold, heir string) script.Call {
 	s := reentrantReleaseOf(hold, 0, 9, 0)
-	s.args = append(s.args, "", heir)
+	s.Args = append(s.Args, "", heir)
 	return s
 }
 
 var (
 	heldGiven   = andThen(heldOnce, transferOf(hold1, hold2, scriptLease))
-	heldGiven2  = andThen(heldGiven, scripted{script: reentrantEnterScript, args: []any{ownerNext, hold2, 2, 2, scriptLease.Milliseconds()}})
-	heldGivenOn = andThen(heldGiven, scripted{
-		script: reentrantTransferScript, args: []any{hold2, ownerNext, hold3, ownerUs, scriptLease.Milliseconds(), "info"},
+	heldGiven2  = andThen(heldGiven, script.Call{Script: script.ReentrantEnter, Args: []any{ownerNext, hold2, 2, 2, scriptLease.Milliseconds()}})
+	heldGivenOn = andThen(heldGiven, script.Call{
+		Script: script.ReentrantTransfer, Args: []any{hold2, ownerNext, hold3, ownerUs, scriptLease.Milliseconds(), "info"},
 	})
 )
 
@@ -41,22 +42,22 @@ func given(owner, hold, info string) map[string]string {
 func TestTransferScript(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, tt := range map[string]struct {
-		state  []scripted
-		script scripted
+		state  []script.Call
+		script script.Call
 		want   map[string]string
 	}{
 		"one level":            {heldOnce, transferOf(hold1, hold2, longLease), given(ownerNext, hold2, "next")},
 		"three levels":         {heldThree, transferOf(hold1, hold2, longLease), given(ownerNext, hold2, "next")},
 		"a shorter lease":      {heldOnce, transferOf(hold1, hold2, time.Second), given(ownerNext, hold2, "next")},
 		"given on":             {heldGivenOn, transferOf(hold3, "h9", longLease), given(ownerNext, "h9", "next")},
-		"to the owner himself": {heldTwice, scripted{script: reentrantTransferScript, args: []any{hold1, ownerUs, hold2, ownerUs, longLease.Milliseconds(), "next"}}, given(ownerUs, hold2, "next")},
+		"to the owner himself": {heldTwice, script.Call{Script: script.ReentrantTransfer, Args: []any{hold1, ownerUs, hold2, ownerUs, longLease.Milliseconds(), "next"}}, given(ownerUs, hold2, "next")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newScriptBench(t, s)
 			b.setUp(tt.state)
-			require.Equal(t, int64(answerOurs), b.run(tt.script))
+			require.Equal(t, int64(script.Ours), b.run(tt.script))
 			require.Equal(t, tt.want, b.state().content)
-			lease, err := redis.Int64(tt.script.args[4], nil)
+			lease, err := redis.Int64(tt.script.Args[4], nil)
 			require.NoError(t, err)
 			requireExpiry(t, time.Duration(lease)*time.Millisecond, b.state().ttl)
 		})
@@ -66,14 +67,14 @@ func TestTransferScript(t *testing.T) {
 // A release that names both holds ends either, once; then a late copy of the transfer finds nothing.
 func TestTransferScriptAndReleaseOfEither(t *testing.T) {
 	s := redistest.Shared(t)
-	for name, state := range map[string][]scripted{"before it": heldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
+	for name, state := range map[string][]script.Call{"before it": heldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
 		t.Run(name, func(t *testing.T) {
 			b := newScriptBench(t, s)
 			b.setUp(state)
-			require.Equal(t, int64(answerOurs), b.run(releaseOfEither(hold1, hold2)))
+			require.Equal(t, int64(script.Ours), b.run(releaseOfEither(hold1, hold2)))
 			require.Equal(t, absent, b.state().ttl)
-			require.Equal(t, int64(answerOther), b.run(releaseOfEither(hold1, hold2)))
-			require.Equal(t, int64(answerOther), b.run(transferOf(hold1, hold2, longLease)))
+			require.Equal(t, int64(script.Other), b.run(releaseOfEither(hold1, hold2)))
+			require.Equal(t, int64(script.Other), b.run(transferOf(hold1, hold2, longLease)))
 			require.Equal(t, absent, b.state().ttl)
 		})
 	}
@@ -125,7 +126,7 @@ func TestTransferScriptRefused(t *testing.T) {
 		_, err := b.try(transferOf(hold1, hold2, longLease))
 		require.ErrorContains(t, err, "OOM")
 		requireSame(t, before, b.state())
-		require.Equal(t, int64(answerOurs), b.run(releaseOfEither(hold1, hold2)))
+		require.Equal(t, int64(script.Ours), b.run(releaseOfEither(hold1, hold2)))
 		require.Equal(t, absent, b.state().ttl)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -33,8 +34,8 @@ func TestTransferred(t *testing.T) {
 	q.requireStored(next, 1)
 	require.NotEqual(t, holdOf(h), holdOf(next))
 	require.Equal(t, place, q.snapshotQueue(), "one place for all of them")
-	for name, s := range map[string]*Script{"release": reentrantReleaseScript, "claim": claimScript} {
-		require.Zero(t, proxy.Count(faults.Script(s.sha)), name)
+	for name, s := range map[string]*script.Script{"release": script.ReentrantRelease, "claim": script.Claim} {
+		require.Zero(t, proxy.Count(faults.Script(s.SHA)), name)
 	}
 	require.Equal(t, 1, proxy.Count(transferOnly))
 
@@ -98,7 +99,7 @@ func TestNotTransferred(t *testing.T) {
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
-		"a request in doubt":          {set: func(h Hold) { leaseOf(h).doubt = doubt{error: true} }},
+		"a request in doubt":          {set: func(h Hold) { leaseOf(h).doubt = script.Indeterminate{Error: true} }},
 		"a level that keeps the key":  {set: func(h Hold) { leaseOf(h).keep = time.Now().Add(time.Second) }},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}, transferred: true},
 		"less than half of the lease": {set: func(h Hold) { believeLess(h, defaultLease/2) }, transferred: true},
@@ -218,7 +219,7 @@ func TestPlaceServesAnotherOwner(t *testing.T) {
 func TestPlaceInDoubtServesNobody(t *testing.T) {
 	t.Parallel()
 	q, proxy := newTransferBenchBehind(t)
-	proxy.On(faults.Script(enqueueScript.sha), 1, faults.HoldAndCut) // and sent again
+	proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.HoldAndCut) // and sent again
 	h := q.take(q.clients[1])
 	ctx, cancel := context.WithCancel(t.Context())
 	first, second := q.sits(ctx, 0), q.sits(t.Context(), 1)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -97,7 +98,7 @@ func TestUnlockAfterTheEndOfContext(t *testing.T) {
 func TestFaultsInABatchOfRenewals(t *testing.T) {
 	const lease, holds = 3 * time.Second, 20
 	s := newFaultServer(t)
-	renewals := faults.Script(renewScript.sha)
+	renewals := faults.Script(script.Renew.SHA)
 	var cells []cellRun
 	for _, f := range []struct {
 		name   string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -131,9 +132,9 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 			l := b.patient(WithFencing(), WithMinHold(redLease))
 			b.meet(b.lock(b.clients))
 			for _, p := range b.proxies[:2] {
-				p.On(faults.Script(fenceRaiseScript.sha), faults.Every, faults.ErrorLine("ERR no"))
+				p.On(faults.Script(script.FenceRaise.SHA), faults.Every, faults.ErrorLine("ERR no"))
 			}
-			b.proxies[2].On(faults.Script(redlockAcquireScript.fenced.sha), faults.Every, tt.third)
+			b.proxies[2].On(faults.Script(script.RedLockAcquire.Fenced.SHA), faults.Every, tt.third)
 			err := l.TryLock(t.Context())
 			if tt.err == nil {
 				require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestMultiLockExtendNamesTheKey(t *testing.T) {
 	h, err := NewMultiLock(keys, c.client, WithWatchdog(time.Minute)).Acquire(t.Context()) // one key is not renewed
 	require.NoError(t, err)
 	bad := keyOf(c.client, keys[40])
-	c.proxy.On(func(args []string) bool { return faults.Script(renewScript.sha)(args) && args[3] == bad }, faults.Every, faults.ErrorLine("LOADING soon"))
+	c.proxy.On(func(args []string) bool { return faults.Script(script.Renew.SHA)(args) && args[3] == bad }, faults.Every, faults.ErrorLine("LOADING soon"))
 	for range 10 {
 		err := h.Extend(t.Context(), 2*time.Minute)
 		require.ErrorContains(t, err, "LOADING")

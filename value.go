@@ -76,3 +76,10 @@ func (i identity) named(name string) string { return i.id + ":n:" + name }
 
 // quote writes a name for people; nothing in it breaks a line.
 func quote(name string) string { return strconv.Quote(name) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // variant is an operation at some level and under some kind of lease, in whose request a fault can be.
@@ -34,20 +35,20 @@ const (
 )
 
 func plainVariants() []variant {
-	release := faults.Script(releaseScript.sha)
+	release := faults.Script(script.Release.SHA)
 	return []variant{
 		{name: "plain acquire by SET", match: faults.Command("SET"), first: true, run: runAcquire},
-		{name: "plain acquire by script", match: faults.Script(acquireScript.sha), first: true, cut: true, run: runAcquire},
-		{name: "plain renewal", levels: 1, match: faults.Script(renewScript.sha), renews: true, run: runRenewal},
-		{name: "plain extension", levels: 1, match: faults.Script(renewScript.sha), run: runExtension},
+		{name: "plain acquire by script", match: faults.Script(script.Acquire.SHA), first: true, cut: true, run: runAcquire},
+		{name: "plain renewal", levels: 1, match: faults.Script(script.Renew.SHA), renews: true, run: runRenewal},
+		{name: "plain extension", levels: 1, match: faults.Script(script.Renew.SHA), run: runExtension},
 		{name: "plain release", levels: 1, match: release, releases: true, run: runRelease},
 		{name: "plain release that keeps", levels: 1, match: release, releases: true, run: runRelease, keeps: true},
 	}
 }
 
 func reentrantVariants() []variant {
-	enter, renew, release := faults.Script(reentrantEnterScript.sha), faults.Script(reentrantRenewScript.sha), faults.Script(reentrantReleaseScript.sha)
-	all := []variant{{name: "reentrant acquire", match: faults.Script(reentrantAcquireScript.sha), first: true, run: runAcquire}}
+	enter, renew, release := faults.Script(script.ReentrantEnter.SHA), faults.Script(script.ReentrantRenew.SHA), faults.Script(script.ReentrantRelease.SHA)
+	all := []variant{{name: "reentrant acquire", match: faults.Script(script.ReentrantAcquire.SHA), first: true, run: runAcquire}}
 	for n := 1; n <= 3; n++ {
 		all = append(
 			all,
@@ -131,12 +132,12 @@ func (op variant) minHold(f fault) time.Duration {
 // giveBack matches what gives the lock back.
 func (op variant) giveBack() faults.Match {
 	if op.rw != "" {
-		return faults.Script(rwReleaseScript.sha)
+		return faults.Script(script.RWRelease.SHA)
 	}
 	if op.reentrant {
-		return faults.Script(reentrantReleaseScript.sha)
+		return faults.Script(script.ReentrantRelease.SHA)
 	}
-	return faults.Script(releaseScript.sha)
+	return faults.Script(script.Release.SHA)
 }
 
 // loseSET makes the acquire script the first request that comes to the server.

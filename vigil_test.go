@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -233,9 +234,9 @@ func TestGrantAfterASleep(t *testing.T) {
 func TestLevelOverASleep(t *testing.T) {
 	t.Parallel()
 	s := newFaultServer(t)
-	for script, newLock := range map[*Script]func(c *Client) anyLock{
-		reentrantEnterScript: func(c *Client) anyLock { return NewReentrantLock("k", c, WithOwner("me")) },
-		rwEnterScript:        func(c *Client) anyLock { return NewRWLock("k", c, WithOwner("me")) },
+	for script, newLock := range map[*script.Script]func(c *Client) anyLock{
+		script.ReentrantEnter: func(c *Client) anyLock { return NewReentrantLock("k", c, WithOwner("me")) },
+		script.RWEnter:        func(c *Client) anyLock { return NewRWLock("k", c, WithOwner("me")) },
 	} {
 		t.Run(fmt.Sprintf("%T", newLock(nil)), func(t *testing.T) {
 			t.Parallel()
@@ -244,9 +245,9 @@ func TestLevelOverASleep(t *testing.T) {
 			c.vigil.once.Do(func() {}) // nobody looks but who asks
 			l := newLock(c)
 			require.NoError(t, l.Lock(t.Context()))
-			proxy.On(faults.Script(script.sha), 1, faults.Delay(time.Second))
+			proxy.On(faults.Script(script.SHA), 1, faults.Delay(time.Second))
 			result := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-			require.True(t, proxy.Await(faults.Script(script.sha), 1, testkit.Patience))
+			require.True(t, proxy.Await(faults.Script(script.SHA), 1, testkit.Patience))
 			sleep(time.Hour)
 			require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), ErrLockLost)
 		})

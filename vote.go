@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // vote is the answer of one node.
@@ -54,33 +55,33 @@ func (r *round) ask(node int) vote {
 		v.err = r.hold.begin(r.call.caller, node, one, o.Sent, &l.part)
 		return v
 	}
-	if d.exists() {
+	if d.Exists() {
 		release := p.plainProtocol.release(0, 0, 0)
-		c.retrier.retry(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) scripted { return release }))
+		c.retrier.retry(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v
 }
 
 // request asks a node, which lists the call's wait when others hold the lock. Where a list may not be named, it asks for
 // the lock alone.
-func (r *round) request(node int, redisKey, value string) (driver.Result, doubt) {
+func (r *round) request(node int, redisKey, value string) (driver.Result, script.Indeterminate) {
 	l, c := r.lock, r.lock.clients[node]
 	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.lease / 3}
-	ask := func(script *Script, wait string) (driver.Result, doubt) {
+	ask := func(acquire *script.Script, wait string) (driver.Result, script.Indeterminate) {
 		args := []any{value, l.part.asked().Milliseconds(), l.leastUp(), wait, l.part.period().Milliseconds()}
-		return c.eval(context.Background(), limit, scripted{script: l.part.drawing(script), key: redisKey, args: args})
+		return c.eval(context.Background(), limit, script.Call{Script: l.part.drawing(acquire), Key: redisKey, Args: args})
 	}
-	var before doubt
+	var before script.Indeterminate
 	if name := r.waits.name(node); name != "" {
-		o, d := ask(redlockWaitScript, name)
+		o, d := ask(script.RedLockWait, name)
 		r.waits.note(node, o, d)
 		if !driver.AreKeysRefused(o.Err) {
 			return o, d
 		}
 		before = d
 	}
-	o, d := ask(redlockAcquireScript, "")
-	return o, before.merge(d)
+	o, d := ask(script.RedLockAcquire, "")
+	return o, before.Merge(d)
 }
 
 // read takes the answer of a node in, which was asked when the client's subscription was in this epoch.
@@ -96,16 +97,16 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 	}
 	code, _ := driver.Int64(values[0], nil)
 	v.server, _ = driver.String(values[1], nil)
-	if code == answerYoung && len(values) == 3 {
+	if code == script.Young && len(values) == 3 {
 		up, _ := driver.Int64(values[2], nil)
 		v.young, v.err = true, r.lock.errYoung(up)
 		return v
 	}
 	v.err = reasonOf(code)
-	if code == answerOurs && len(values) == 3 {
+	if code == script.Ours && len(values) == 3 {
 		v.fence, _ = driver.Int64(values[2], nil)
 	}
-	if code == answerOther && len(values) == 5 {
+	if code == script.Other && len(values) == 5 {
 		left, _ := driver.Int64(values[2], nil)
 		heard, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of
@@ -28,16 +29,16 @@ type renewal struct {
 
 // next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
 // runs out as last set. A process that was paused for too long finds the loss here, and renews nothing.
-func (r *renewal) next(time.Time) (scripted, bool) {
+func (r *renewal) next(time.Time) (script.Call, bool) {
 	if r.refused {
 		return r.lease.askNotice()
 	}
 	if r.lease.check() != nil {
-		return scripted{}, false
+		return script.Call{}, false
 	}
 	r.asked = r.lease.watchedLease()
 	if r.asked == 0 {
-		return scripted{}, false
+		return script.Call{}, false
 	}
 	return r.lease.protocol.renew(r.asked), true
 }
@@ -55,7 +56,7 @@ func (r *renewal) took(o driver.Result) (time.Time, bool) {
 	case o.Err != nil:
 		r.report(o.Err)
 		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
-	case o.Reply != int64(answerOurs):
+	case o.Reply != int64(script.Ours):
 		if _, r.refused = r.lease.askNotice(); r.refused {
 			r.lease.endWithin(r.lease.client.reasonLimit)
 			return time.Now(), true
@@ -84,7 +85,7 @@ func (l *lease) tellRenewal(o driver.Result) {
 	if hook == nil {
 		return
 	}
-	if err == nil && o.Reply != int64(answerOurs) {
+	if err == nil && o.Reply != int64(script.Ours) {
 		err = ErrLockLost
 	}
 	hook(RenewDone{l.key, o.Sent, wrap("renew", l.key, err)})

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -106,7 +107,7 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 			c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 			h, err := newLock("k", c, WithWatchdog(time.Minute)).Acquire(t.Context())
 			require.NoError(t, err)
-			asked := proxy.On(faults.Script(noticeScript.sha), faults.Every, faults.DropRequest)
+			asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 			s.Do(t, "DEL", keyOf(c, "k"))
 			l := h.(*level).lease
 			c.watchdog.add(l.job, time.Now())
@@ -172,7 +173,7 @@ func TestRenewalAfterRelease(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 			o, _ := c.eval(t.Context(), driver.Limits{}, renew)
 			require.NoError(t, o.Err)
-			require.Equal(t, int64(answerOther), o.Reply)
+			require.Equal(t, int64(script.Other), o.Reply)
 			requireFree(t, s, c, "k")
 		})
 	}

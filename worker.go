@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/tasks"
 )
 
@@ -209,7 +210,7 @@ func (w *worker) wakeAt(now time.Time) time.Time {
 func (w *worker) send(batch []*job) {
 	now := time.Now()
 	var sending []*job
-	var requests []scripted
+	var requests []script.Call
 	for _, j := range batch {
 		s, ok := j.task.next(now)
 		if !ok {
@@ -219,7 +220,7 @@ func (w *worker) send(batch []*job) {
 		sending, requests = append(sending, j), append(requests, s)
 	}
 	shortest, _ := w.bounds()
-	outcomes := exchange(w.link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.confirm)
+	outcomes := script.RunBatch(w.link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.confirm)
 	confirmed(w.confirm, outcomes)
 	for i, o := range outcomes {
 		sending[i].heard(o)

@@ -42,8 +42,8 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "scripts: an answer that none gives is one",
-		file: "run.go",
-		old:  "return o, left.orUnread(o)",
+		file: "internal/script/run.go",
+		old:  "return o, left.orUnrecognised(o)",
 		new:  "return o, left",
 		test: "TestWildAnswerToAScriptIsNoGrant",
 	},
@@ -92,7 +92,7 @@ var answerFaults = []mutant{
 	{
 		name: "SET: an answer that makes no sense is not cleaned up after",
 		file: "plain.go",
-		old:  "		a.client.retrier.retry(a.cleanup(value, doubt{error: true})) // whatever that means, the key may be taken\n",
+		old:  "		a.client.retrier.retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken\n",
 		new:  "",
 		test: "TestWildAnswerToSetIsNoGrant",
 	},
@@ -127,7 +127,7 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "Unlock: takes a replica's refusal for an earlier copy that did it",
-		file: "doubt.go",
+		file: "internal/script/indeterminate.go",
 		old:  "	case driver.IsReadOnly(o.Err): // nothing was done\n",
 		new:  "",
 		test: "TestNeitherMasterHasTheHold",

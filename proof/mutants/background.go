@@ -34,8 +34,8 @@ var watchdogFaults = []mutant{
 	{
 		name: "renewal: \"not ours\" is no loss",
 		file: "watchdog.go",
-		old:  "case o.Reply != int64(answerOurs):\n\t\tif",
-		new:  "case o.Reply != int64(answerOurs):\n\t\treturn r.lease.renewAt(o.Sent), true\n\t\tif",
+		old:  "case o.Reply != int64(script.Ours):\n\t\tif",
+		new:  "case o.Reply != int64(script.Ours):\n\t\treturn r.lease.renewAt(o.Sent), true\n\t\tif",
 		test: "TestWatchdogFindsALoss",
 	},
 	{
@@ -54,9 +54,9 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "renewal: script that the server has forgotten is an error",
-		file: "run.go",
-		old:  "after(o.Err); ok {",
-		new:  "after(o.Err); ok && !driver.IsNoScript(o.Err) {",
+		file: "internal/script/run.go",
+		old:  "Next(o.Err); ok {",
+		new:  "Next(o.Err); ok && !driver.IsNoScript(o.Err) {",
 		test: "TestScriptFlushCostsNoError",
 	},
 	{
@@ -75,9 +75,9 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "Lock: script that the server has forgotten is an error",
-		file: "run.go",
-		old:  "next, ok := s.after(o.Err)\n\t\tif !ok {",
-		new:  "next, ok := s.after(o.Err)\n\t\tif !ok || driver.IsNoScript(o.Err) {",
+		file: "internal/script/run.go",
+		old:  "next, ok := s.Next(o.Err)\n\t\tif !ok {",
+		new:  "next, ok := s.Next(o.Err)\n\t\tif !ok || driver.IsNoScript(o.Err) {",
 		test: "TestScriptFlushCostsNoError",
 	},
 	{
@@ -141,22 +141,22 @@ var cleanUpFaults = []mutant{
 	{
 		name: "clean-up after a SET: ends with the caller's context",
 		file: "plain.go",
-		old:  "d.exists() {",
-		new:  "d.exists() && ctx.Err() == nil {",
+		old:  "d.Exists() {",
+		new:  "d.Exists() && ctx.Err() == nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
 		name: "clean-up after an acquire: ends with the caller's context",
 		file: "plain.go",
-		old:  "if a.doubt.exists() {",
-		new:  "if a.doubt.exists() && a.caller.Err() == nil {",
+		old:  "if a.doubt.Exists() {",
+		new:  "if a.doubt.Exists() && a.caller.Err() == nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
 		name: "clean-up after a reentrant acquire: ends with the caller's context",
 		file: "reentrant.go",
-		old:  "if !a.doubt.exists() {",
-		new:  "if !a.doubt.exists() || a.wait.caller.Err() != nil {",
+		old:  "if !a.doubt.Exists() {",
+		new:  "if !a.doubt.Exists() || a.wait.caller.Err() != nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
@@ -182,22 +182,22 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "clean-up: not after an error line",
-		file: "doubt.go",
-		old:  "return d.merge(doubt{error: true})",
+		file: "internal/script/indeterminate.go",
+		old:  "return d.Merge(Indeterminate{Error: true})",
 		new:  "return d",
 		test: "TestErrorLinesAreCleanedUp",
 	},
 	{
 		name: "clean-up: not after a re-entry that failed",
 		file: "reentrant.go",
-		old:  "if d.exists() {",
-		new:  "if false && d.exists() {",
+		old:  "if d.Exists() {",
+		new:  "if false && d.Exists() {",
 		test: "TestFailedReentryIsUndone",
 	},
 	{
 		name: "release: not repeated against a late copy of the acquire",
 		file: "release.go",
-		old:  "if levels == 0 && !l.doubt.last.IsZero() {",
+		old:  "if levels == 0 && !l.doubt.Last.IsZero() {",
 		new:  "if levels < 0 {",
 		test: "TestLateCopyOfAnAcquireIsFreed",
 	},

@@ -113,15 +113,15 @@ var beliefFaults = []mutant{
 	{
 		name: "grant that came too late: its value is used again",
 		file: "queued.go",
-		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}`,
-		new:  `w.known, w.sent, w.doubt = false, false, doubt{}`,
+		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, script.Indeterminate{}`,
+		new:  `w.known, w.sent, w.doubt = false, false, script.Indeterminate{}`,
 		test: "TestGrantAfterItsLease",
 	},
 	{
 		name: "reentrant grant that came too late: its hold id is used again",
 		file: "queued.go",
-		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, doubt{}`,
-		new:  `w.known, w.sent, w.doubt = false, false, doubt{}`,
+		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, script.Indeterminate{}`,
+		new:  `w.known, w.sent, w.doubt = false, false, script.Indeterminate{}`,
 		test: "TestReentrantGrantAfterItsLease",
 	},
 	{
@@ -140,7 +140,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "retry: none when the connection is cut",
-		file: "run.go",
+		file: "internal/script/run.go",
 		old:  "if o.Broke() && ctx.Err() == nil {",
 		new:  "if o.Broke() && ctx.Err() != nil {",
 		test: "TestRetriedLevelsCountOnce",
@@ -272,7 +272,7 @@ var beliefFaults = []mutant{
 	{
 		name: "level: one of a hold that has ended meanwhile is asked for",
 		file: "reentrant.go",
-		old:  "	if l.over != nil {\n		return scripted{}, lostLevel(l.over)\n	}\n",
+		old:  "	if l.over != nil {\n		return script.Call{}, lostLevel(l.over)\n	}\n",
 		new:  "",
 		test: "TestNoLevelOfAHoldThatHasEnded",
 	},

@@ -20,8 +20,8 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: granted without the replicas that were asked for",
 		file: "multiask.go",
-		old:  "l.client.ask(ctx, &l.part, scripted{script: multiAcquireScript",
-		new:  "l.client.eval(ctx, driver.ForLease(l.part.lease), scripted{script: multiAcquireScript",
+		old:  "l.client.ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
+		new:  "l.client.eval(ctx, driver.ForLease(l.part.lease), script.Call{Script: script.MultiAcquire",
 		test: "TestFailoverLosesWhatNoReplicaHas",
 	},
 	{
@@ -139,15 +139,15 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: a try without an answer is not cleaned up",
 		file: "multiattempt.go",
-		old:  "if n < t.taken || t.doubt[n].exists() {",
+		old:  "if n < t.taken || t.doubt[n].Exists() {",
 		new:  "if n < t.taken {",
 		test: "TestOneFaultInAMultiLock",
 	},
 	{
 		name: "keys: those that were taken one by one are not given back",
 		file: "multiattempt.go",
-		old:  "if n < t.taken || t.doubt[n].exists() {",
-		new:  "if t.doubt[n].exists() {",
+		old:  "if n < t.taken || t.doubt[n].Exists() {",
+		new:  "if t.doubt[n].Exists() {",
 		test: "TestMultiLockOnACluster",
 	},
 	{
@@ -238,7 +238,7 @@ var bundleFaults = []mutant{
 		name: "quorum: the highest token is known to one node",
 		file: "round.go",
 		old:  "if err == nil && l.part.fencing {",
-		new:  "for _, fence := range r.tokens {\n\t\tr.hold.whole.tokens.fence = max(r.hold.whole.tokens.fence, fence)\n\t}\n\tif false {",
+		new:  "for _, fence := range r.tokens {\n\t\tr.hold.whole.tokens.Fence = max(r.hold.whole.tokens.Fence, fence)\n\t}\n\tif false {",
 		test: "TestRedLockFencing",
 	},
 	{

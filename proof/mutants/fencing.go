@@ -67,14 +67,14 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: one token for all holders in memory",
 		file: "seat.go",
-		old:  "\tl.tokens.next()\n",
+		old:  "\tl.tokens.Next()\n",
 		new:  "",
 		test: "TestPassedOnTokens",
 	},
 	{
 		name: "fencing: passed on beyond the tokens set aside",
-		file: "grant.go",
-		old:  "return t.fence > 0 && t.aside == 0",
+		file: "internal/script/grant.go",
+		old:  "return t.Fence > 0 && t.Aside == 0",
 		new:  "return false",
 		test: "TestPassedOnTokens",
 	},
@@ -101,7 +101,7 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "replicas: a grant over a user's pool has no more time for them than for a command",
-		file: "internal/driver/driver.go",
+		file: "internal/driver/run.go",
 		old:  " + r.Ack.longest()))",
 		new:  "))",
 		test: "TestReplicasMayTakeLongerThanACommand",
@@ -137,8 +137,8 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: a level is granted without the token that it asks for",
 		file: "reentrant.go",
-		old:  "case s.fencing && l.tokens.fence == 0:",
-		new:  "case s.fencing && l.tokens.fence < 0:",
+		old:  "case s.fencing && l.tokens.Fence == 0:",
+		new:  "case s.fencing && l.tokens.Fence < 0:",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{

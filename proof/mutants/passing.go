@@ -34,7 +34,7 @@ var passingFaults = []mutant{
 	{
 		name: "pass: with a request in doubt, whose clean-up ends the next hold",
 		file: "seat.go",
-		old:  "l.doubt.exists() || ",
+		old:  "l.doubt.Exists() || ",
 		new:  "",
 		test: "TestNotPassedOn",
 	},
@@ -62,8 +62,8 @@ var passingFaults = []mutant{
 	{
 		name: "pass: what the server has refused",
 		file: "seat.go",
-		old:  "l.suspect || l.tokens.spent()",
-		new:  "l.tokens.spent()",
+		old:  "l.suspect || l.tokens.Spent()",
+		new:  "l.tokens.Spent()",
 		test: "TestNotPassedOn",
 	},
 	{

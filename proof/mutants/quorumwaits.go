@@ -6,7 +6,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: nobody is told of a release",
 		file: "redwaits.go",
-		old:  "		s.script = redlockReleaseScript\n",
+		old:  "		s.Script = script.RedLockRelease\n",
 		new:  "",
 		test: "TestRedLockWaiterIsWoken",
 	},

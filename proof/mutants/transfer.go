@@ -13,7 +13,7 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: with a request in doubt, whose clean-up ends the next hold",
 		file: "transfer.go",
-		old:  " || l.doubt.exists() {",
+		old:  " || l.doubt.Exists() {",
 		new:  " {",
 		test: "TestNotTransferred",
 	},
@@ -90,7 +90,7 @@ var transferFaults = []mutant{
 	{
 		name: "place: with a request in doubt serves another owner",
 		file: "queued.go",
-		old:  " && (w.kind == 'p' || !w.doubt.exists())",
+		old:  " && (w.kind == 'p' || !w.doubt.Exists())",
 		new:  "",
 		test: "TestPlaceInDoubtServesNobody",
 	},
@@ -154,7 +154,7 @@ var transferFaults = []mutant{
 		name: "transfer: takes a lock that is gone for one that an earlier copy has passed on",
 		file: "transfer.go",
 		old:  "err = l.judge(o, 0, true)",
-		new:  "err = l.judge(o, 0, !d.exists())",
+		new:  "err = l.judge(o, 0, !d.Exists())",
 		test: "TestTransferFindsTheLossBehindABreak",
 	},
 }

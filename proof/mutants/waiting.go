@@ -69,14 +69,14 @@ var clientFaults = []mutant{
 	{
 		name: "waiter: gives up without a word",
 		file: "queued.go",
-		old:  "if w.sent && (!w.once || w.doubt.exists()) {",
-		new:  "if w.sent && w.once && w.doubt.exists() {",
+		old:  "if w.sent && (!w.once || w.doubt.Exists()) {",
+		new:  "if w.sent && w.once && w.doubt.Exists() {",
 		test: "TestWaiterGivesUpInTheQueue",
 	},
 	{
 		name: "waiter: forgets the first attempt where the second finds no server",
 		file: "queued.go",
-		old:  "w.sent || !o.Sent.IsZero() || d.exists()",
+		old:  "w.sent || !o.Sent.IsZero() || d.Exists()",
 		new:  "w.sent || !o.Sent.IsZero()",
 		test: "TestServerGoesAwayBeforeItAnswers",
 	},
@@ -97,8 +97,8 @@ var clientFaults = []mutant{
 	{
 		name: "release: takes what is reserved for the next one for a loss",
 		file: "release.go",
-		old:  "o.Reply == int64(answerOther) || o.Reply == int64(answerAlien) //",
-		new:  "o.Reply == int64(answerOther) //",
+		old:  "o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign) //",
+		new:  "o.Reply == int64(script.Other) //",
 		test: "TestReleaseIsSentTwice",
 	},
 	{

@@ -1,4 +1,4 @@
-package relock
+package script
 
 import (
 	"context"
@@ -6,27 +6,27 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// runScript sends a script within the limits, and waits for replicas if confirm
+// Run sends a script within the limits, and waits for replicas if confirm
 // asks for them. It sends the script once more if the connection broke under
 // it. It returns the last result, and what is indeterminate of both.
-func runScript(ctx context.Context, d driver.Driver, limit driver.Limits, s scripted, confirm *driver.Ack) (driver.Result, doubt) {
-	o := runOnce(ctx, d, limit, s, confirm)
-	left := doubt{}.add(o)
+func Run(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack) (driver.Result, Indeterminate) {
+	o := RunOnce(ctx, d, limit, s, confirm)
+	left := Indeterminate{}.Add(o)
 	if o.Broke() && ctx.Err() == nil {
-		o = runOnce(ctx, d, limit, s, confirm)
-		left = left.add(o)
+		o = RunOnce(ctx, d, limit, s, confirm)
+		left = left.Add(o)
 	}
-	return o, left.orUnread(o)
+	return o, left.orUnrecognised(o)
 }
 
-// runOnce sends a script once. A refused one was not executed, and is sent in
+// RunOnce sends a script once. A refused one was not executed, and is sent in
 // its other forms.
-func runOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s scripted, confirm *driver.Ack) driver.Result {
-	r := s.bySHA()
+func RunOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack) driver.Result {
+	r := s.ByDigest()
 	r.Ack, r.Granted = confirm, isGrant
 	o := d.Send(ctx, limit, r)
 	for range 2 { // not known, then refused for its keys
-		next, ok := s.after(o.Err)
+		next, ok := s.Next(o.Err)
 		if !ok {
 			break
 		}
@@ -36,20 +36,20 @@ func runOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s script
 	return o
 }
 
-// exchange runs scripts over a link: by digest, and otherwise where the server refuses that.
-func exchange(l driver.Link, limit driver.BatchLimit, scripts []scripted, confirm *driver.Ack) []driver.Result {
+// RunBatch runs scripts over a link: by digest, and otherwise where the server refuses that.
+func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *driver.Ack) []driver.Result {
 	if len(scripts) == 0 {
 		return nil
 	}
 	requests := make([]driver.Request, len(scripts))
 	for i, s := range scripts {
-		requests[i] = s.bySHA()
+		requests[i] = s.ByDigest()
 	}
 	outcomes := driver.PipelineAcked(l, limit, requests, confirm)
 	var again []int
 	requests = requests[:0]
 	for i, o := range outcomes {
-		if next, ok := scripts[i].after(o.Err); ok {
+		if next, ok := scripts[i].Next(o.Err); ok {
 			again, requests = append(again, i), append(requests, next)
 		}
 	}

@@ -1,0 +1,46 @@
+package script
+
+import "github.com/relock-go/relock/internal/driver"
+
+// Tokens are what a grant by Redis has for its holders: the token of the
+// present one, 0 without fencing, and how many after it are set aside.
+type Tokens struct{ Fence, Aside int64 }
+
+// Spent reports whether no token is left for another holder.
+func (t Tokens) Spent() bool { return t.Fence > 0 && t.Aside == 0 }
+
+// Next moves on to the token of the next holder, which must not be spent.
+func (t *Tokens) Next() {
+	if t.Fence > 0 {
+		t.Fence++
+		t.Aside--
+	}
+}
+
+// ReadGrant reads the answer of a script that takes a lock: a number, and with
+// fencing the tokens.
+func ReadGrant(reply any) (code int64, t Tokens) {
+	if code, ok := reply.(int64); ok {
+		return code, t
+	}
+	values, err := driver.Values(reply, nil)
+	if err != nil || len(values) == 0 {
+		return Foreign, t
+	}
+	code, err = driver.Int64(values[0], nil)
+	if err != nil {
+		return Foreign, t
+	}
+	if code == Ours && len(values) == 3 {
+		if _, err = driver.Scan(values[1:], &t.Fence, &t.Aside); err != nil {
+			return Foreign, Tokens{}
+		}
+	}
+	return code, t
+}
+
+// isGrant reports whether a script that answers this took the lock.
+func isGrant(reply any) bool {
+	code, _ := ReadGrant(reply)
+	return code == Ours
+}

@@ -1,0 +1,42 @@
+package script
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+
+	"github.com/relock-go/relock/internal/driver"
+)
+
+// Script is a Lua script.
+type Script struct {
+	Source    string
+	SHA       string
+	beside    []string // what the names of its keys beside the lock's end in
+	Fenced    *Script  // the same with the counter of fencing tokens among its keys; nil for one that draws none
+	ReadWrite bool     // of a read/write lock
+}
+
+// New returns a script with this source.
+func New(source string) *Script {
+	sum := sha1.Sum([]byte(source)) // Redis names scripts by SHA-1; nothing depends on its strength
+	return &Script{Source: source, SHA: hex.EncodeToString(sum[:])}
+}
+
+// ByDigest returns the request that runs the script by its digest.
+func (s *Script) ByDigest(keys []string, args []any) driver.Request {
+	return s.request("EVALSHA", s.SHA, keys, args)
+}
+
+// BySource returns the request that runs the script in full.
+func (s *Script) BySource(keys []string, args []any) driver.Request {
+	return s.request("EVAL", s.Source, keys, args)
+}
+
+func (s *Script) request(cmd, text string, keys []string, args []any) driver.Request {
+	all := make([]any, 0, 2+len(keys)+len(args))
+	all = append(all, text, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return driver.Request{Cmd: cmd, Args: append(all, args...)}
+}
