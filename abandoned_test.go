@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -148,23 +146,4 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 		}
 	}
 	together(t, cells)
-}
-
-// However long a clean-up has gone on, it is sent again within a second: a late request holds the key no longer.
-func TestCleanUpPausesForLessThanASecond(t *testing.T) {
-	t.Parallel()
-	nothing := driver.Result{Answered: true, Reply: int64(script.Other)}
-	silence := driver.Result{Err: driver.ErrTimeout}
-	for name, o := range map[string]driver.Result{"answered": nothing, "not answered": silence} {
-		now := time.Now()
-		job := newCleanup("k", time.Hour, time.Hour, script.Indeterminate{Last: now}, nil)
-		for try := range 100 {
-			o.Sent = now
-			again, ok := job.took(o)
-			require.True(t, ok, "%s, try %d", name, try)
-			require.Less(t, again.Sub(now), cleanWithin, "%s, try %d", name, try)
-			now = again
-		}
-	}
-	require.Less(t, cleanLimit, cleanWithin, "so long it waits for an answer")
 }

@@ -104,19 +104,3 @@ func TestBeliefsEndInTheirOrder(t *testing.T) {
 	}
 	require.ErrorIs(t, context.Cause(unlocked.Context()), ErrNotHeld)
 }
-
-// What is due soon goes along with what is due now; alone it waits for its time.
-func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
-	t.Parallel()
-	w := &worker{ahead: 10 * time.Millisecond, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
-	now := time.Now()
-	for _, in := range []time.Duration{0, 3, 9, 11, 40} {
-		w.put(newJob(nil), now.Add(in*time.Millisecond))
-	}
-	batch, pause := w.due(now)
-	require.Len(t, batch, 3)
-	require.Equal(t, 11*time.Millisecond, pause)
-	batch, pause = w.due(now.Add(5 * time.Millisecond))
-	require.Empty(t, batch)
-	require.Equal(t, 6*time.Millisecond, pause)
-}

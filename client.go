@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
@@ -24,8 +25,8 @@ type Client struct {
 	config   *clientConfig
 	identity identity
 	driver   driver.Driver
-	watchdog *worker
-	retrier  *retrier
+	watchdog *background.Worker
+	retrier  *background.Retrier
 	queue    *queue
 	beliefs  *beliefs
 	vigil    *vigil
@@ -43,7 +44,7 @@ type Client struct {
 	leases map[*lease]struct{}
 	owners map[ownerOf]*owner
 
-	replicators map[driver.Ack]*worker // the watchdogs of locks that wait for replicas
+	replicators map[driver.Ack]*background.Worker // the watchdogs of locks that wait for replicas
 
 	reasonLimit time.Duration // see noticeLimit
 }
@@ -123,12 +124,12 @@ func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 	client := &Client{
 		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks.Group{},
 		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
-		replicators: map[driver.Ack]*worker{}, reasonLimit: noticeLimit,
+		replicators: map[driver.Ack]*background.Worker{}, reasonLimit: noticeLimit,
 	}
 	client.life, client.end = context.WithCancel(context.Background())
-	client.watchdog = newWorker(d, client.tasks, client.life.Done())
-	client.watchdog.ahead = renewAhead
-	client.retrier = &retrier{newWorker(d, client.tasks, client.life.Done()), c.logger, c.DialTimeout, client.passOn}
+	client.watchdog = background.NewWorker(d, client.tasks, client.life.Done())
+	client.watchdog.Ahead = renewAhead
+	client.retrier = background.NewRetrier(background.NewWorker(d, client.tasks, client.life.Done()), c.logger, c.DialTimeout, client.passOn)
 	client.queue = newQueue(client)
 	client.vigil = newVigil(client, suspend.WithSleep, suspend.Split)
 	return client, nil
@@ -255,15 +256,15 @@ func (c *Client) close() error {
 		c.giveAllBack(waits, held)
 	}
 	c.beliefs.close()
-	c.watchdog.link.Close()
+	c.watchdog.Close()
 	for _, w := range c.allReplicators() {
-		w.link.Close()
+		w.Close()
 	}
-	c.retrier.link.Close()
+	c.retrier.Close()
 	c.queue.close()
 	err := c.driver.Close()
 	c.tasks.WaitFor(driver.CloseWait)
-	for _, key := range c.retrier.unconfirmed() {
+	for _, key := range c.retrier.Unconfirmed() {
 		c.logger.Warn("relock: closed before a release was confirmed", "key", key)
 	}
 	return err

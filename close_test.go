@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -185,8 +186,8 @@ func blockEngine(t *testing.T, b *closing) {
 	require.NoError(t, err)
 	blockDials(t, b)
 	stuck := b.stuck.Load()
-	b.c.watchdog.link.Cut() // it may have dialled before
-	b.c.watchdog.add(leaseOf(h).job, time.Now())
+	b.c.watchdog.Link.Cut() // it may have dialled before
+	b.c.watchdog.Add(leaseOf(h).job, time.Now())
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
 }
 
@@ -379,12 +380,12 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.endAtCleanup(t)
 	h, err := NewRedisLock("my key", c).Acquire(t.Context())
 	require.NoError(t, err)
-	ping := c.retrier.link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
+	ping := c.retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
 	require.NoError(t, ping[0].Err)
 	b.blocks.Store(true)
 	l := leaseOf(h)
 	l.leave()
-	c.retrier.add(newJob(l.cleanup(script.Indeterminate{})), time.Now())
+	c.retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)

@@ -3,6 +3,7 @@ package relock
 import (
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -30,9 +31,9 @@ func (c *Client) giveAllBack(waits []script.Call, leases []*lease) {
 	link := c.driver.Link()
 	defer time.AfterFunc(time.Until(end), link.Close).Stop() // a dial may take longer, and each batch would dial anew
 	defer link.Close()
-	sendUntil(half, link, waits)   // first, so that nothing is handed over to calls that are over
-	c.retrier.sendLast(half, link) // after stranded, from which a transfer comes here
-	for i, o := range sendUntil(end, link, lastReleases(leases)) {
+	background.SendUntil(half, link, waits) // first, so that nothing is handed over to calls that are over
+	c.retrier.SendLast(half, link)          // after stranded, from which a transfer comes here
+	for i, o := range background.SendUntil(end, link, lastReleases(leases)) {
 		if o.Err != nil || !script.IsOurs(o.Reply) {
 			c.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -46,7 +47,7 @@ func TestReleaseOnCloseOfACleanUp(t *testing.T) {
 	require.NoError(t, err)
 	l := leaseOf(h)
 	l.leave()
-	c.retrier.add(newJob(l.cleanup(script.Indeterminate{})), time.Now().Add(time.Hour))
+	c.retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), time.Now().Add(time.Hour))
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "k")))
 	require.Empty(t, log.String(), "told of as not confirmed")

@@ -42,7 +42,7 @@ func TestForceUnlock(t *testing.T) {
 		"by the renewal": func(t testing.TB, q *queueBench, h Hold) {
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
 			l := h.(*level).lease
-			l.client.watchdog.add(l.job, time.Now())
+			l.client.watchdog.Add(l.job, time.Now())
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 		},
 		"by Extend": func(t testing.TB, q *queueBench, h Hold) {

@@ -83,7 +83,7 @@ func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockSettings
 	h := l.add(ctx, sent, s)
 	l.mu.Unlock()
 	if s.watched {
-		l.renewer().add(l.job, l.renewAt(sent))
+		l.renewer().Add(l.job, l.renewAt(sent))
 	}
 	return h.given(sent, now)
 }
@@ -310,6 +310,6 @@ func (l *lease) adjust() {
 	l.turn.take()
 	defer l.turn.give()
 	if l.check() == nil {
-		l.client.retrier.retry(l.cleanup(script.Indeterminate{}))
+		l.client.retrier.Retry(l.cleanup(script.Indeterminate{}))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -35,7 +36,7 @@ type lease struct {
 	turn     turn                        // one change of the levels at a time; nil where there is only one
 	lease    time.Duration               // that was granted; for so long after its sending a late copy of the acquire is looked for
 	confirm  *driver.Ack                 // by replicas, of each renewal; nil when none is needed
-	job      *job                        // in the watchdog
+	job      *background.Job             // in the watchdog
 	parts    *bundle                     // of a hold that is made of several; nil for any other
 	whole    *bundle                     // that it is one of; nil when it is of none
 
@@ -73,7 +74,7 @@ func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millis
 // newLease starts the belief in a grant whose request was sent at sent.
 func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d script.Indeterminate) *lease {
 	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.lease, due: -1, seq: 1, length: s.asked(), since: sent.Sub(c.beliefs.start), confirm: s.confirmation(), fair: s.fair}
-	l.job = newJob(&renewal{lease: l})
+	l.job = background.NewJob(&renewal{lease: l})
 	l.until = sent.Add(s.lease - drift(s.lease))
 	return l
 }
@@ -178,7 +179,7 @@ func (l *lease) loseLocked(why error) (follow func()) {
 			return // the connections are being cut
 		}
 		// First, as a log handler may take long.
-		l.client.retrier.retry(l.cleanup(l.doubt))
+		l.client.retrier.Retry(l.cleanup(l.doubt))
 		if l.whole == nil {
 			l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		}
@@ -186,13 +187,13 @@ func (l *lease) loseLocked(why error) (follow func()) {
 }
 
 // cleanup is the release of what is left of the lease, in the background.
-func (l *lease) cleanup(d script.Indeterminate) *cleanup {
+func (l *lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
 	job := l.newCleanup(d, l.release(l.live, l.seq, l.keep))
 	if l.live > 0 {
-		job.lost = l.endWithNotice
+		job.Lost = l.endWithNotice
 	}
 	return job
 }
@@ -205,11 +206,11 @@ func (l *lease) endWithNotice() {
 
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
 // its wait into the queue again, so that after the first answer the wait is cancelled.
-func (l *lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *cleanup {
-	job := newCleanup(l.key, l.length, l.lease, d, release)
+func (l *lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *background.Release {
+	job := background.NewRelease(l.key, l.length, l.lease, d, release)
 	if l.undo != nil && d.Exists() {
-		job.release = func(now time.Time) script.Call {
-			if job.isAnswered() {
+		job.Call = func(now time.Time) script.Call {
+			if job.IsAnswered() {
 				return l.undo(now)
 			}
 			return release(now)
@@ -260,7 +261,7 @@ func (l *lease) end(why error) {
 
 // leave takes the lease out of the client's books: no renewal is sent after that.
 func (l *lease) leave() {
-	l.renewer().remove(l.job)
+	l.renewer().Remove(l.job)
 	l.client.forget(l)
 }
 

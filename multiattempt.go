@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -113,7 +114,7 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.place
-	a.lock.client.retrier.retry(newCleanup(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))
+	a.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))
 	a.got = nil
 }
 
@@ -162,7 +163,7 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	l := a.lock
 	for n := range l.keys {
 		if n < t.taken || t.doubt[n].Exists() {
-			l.client.retrier.retry(l.cleanup(n, value, t.doubt[n]))
+			l.client.retrier.Retry(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -124,7 +125,7 @@ func (l *MultiLock) redisKeys() (all []string) {
 }
 
 // cleanup ends what a request may have made of the n-th key.
-func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *cleanup {
+func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *background.Release {
 	release := plainProtocol{l.redisKeyOf(n), value, false}.release(0, 0, 0)
-	return newCleanup(l.keys[n], l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release })
+	return background.NewRelease(l.keys[n], l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release })
 }

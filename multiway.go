@@ -90,7 +90,7 @@ func (a *multiAttempt) returnKept(old way, n int) {
 	l := a.lock
 	for ; n < old.n; n++ {
 		job := l.cleanup(n, old.value, script.Indeterminate{})
-		job.quiet = true // no hold depends on it, and the key expires soon
-		l.client.retrier.retry(job)
+		job.BestEffort = true // no hold depends on it, and the key expires soon
+		l.client.retrier.Retry(job)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/utils"
@@ -125,7 +126,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	}
 	a.first, a.earlier = value, id
 	if d := (script.Indeterminate{}).Add(o); d.Exists() {
-		a.client.retrier.retry(a.cleanup(value, d))
+		a.client.retrier.Retry(a.cleanup(value, d))
 	}
 	switch {
 	case o.Err != nil:
@@ -133,7 +134,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	case o.Reply == nil:
 		return nil, true, nil
 	case o.Reply != "OK":
-		a.client.retrier.retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
+		a.client.retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
 	h, err = a.grant(value, o.Sent, script.Tokens{}, script.Indeterminate{})
@@ -184,11 +185,11 @@ func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d sc
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
 	if a.doubt.Exists() {
-		a.client.retrier.retry(a.cleanup(a.value, a.doubt))
+		a.client.retrier.Retry(a.cleanup(a.value, a.doubt))
 	}
 }
 
-func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *cleanup {
+func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
 	release := plainProtocol{a.redisKey, value, false}.release(0, 0, 0)
-	return newCleanup(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) script.Call { return release })
+	return background.NewRelease(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) script.Call { return release })
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -23,9 +24,9 @@ type listed struct{ hold, name string }
 // maxListed is how many waits a poll names, the oldest ones.
 const maxListed = 64
 
-// next lists the waits that have no request of their own under way: a client that can poll but not take what it is
+// Next lists the waits that have no request of their own under way: a client that can poll but not take what it is
 // given then loses each turn once, not for ever.
-func (p *poll) next(time.Time) (script.Call, bool) {
+func (p *poll) Next(time.Time) (script.Call, bool) {
 	l, q := p.line, p.line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -48,9 +49,9 @@ func (p *poll) next(time.Time) (script.Call, bool) {
 	return script.Call{Script: scripts.poll, Key: l.redisKey, Args: args}, true
 }
 
-func (p *poll) limit() time.Duration { return cleanLimit }
+func (p *poll) Limit() time.Duration { return background.RetryLimit }
 
-func (p *poll) took(o driver.Result) (time.Time, bool) {
+func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	l := p.line
 	interval := l.note(o.Err)
 	if o.Err != nil {

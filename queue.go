@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -14,7 +15,7 @@ import (
 // hint: only the answer of a script is believed.
 type queue struct {
 	client *Client
-	poller *worker
+	poller *background.Worker
 	feed   *feed
 
 	mu    sync.Mutex
@@ -28,13 +29,13 @@ type queue struct {
 
 func newQueue(c *Client) *queue {
 	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*redWaiter{}, underway: map[*transfer]struct{}{}}
-	q.poller = newWorker(c.driver, c.tasks, c.life.Done())
+	q.poller = background.NewWorker(c.driver, c.tasks, c.life.Done())
 	q.feed = &feed{queue: q, link: c.driver.Link(), channel: c.config.prefix + c.identity.id}
 	return q
 }
 
 func (q *queue) close() {
-	q.poller.link.Close()
+	q.poller.Close()
 	q.feed.link.Close()
 }
 
@@ -70,13 +71,13 @@ type line struct {
 
 	// Guarded by queue.mu.
 	calls    int
-	seats    []*seat   // of an unfair lock, oldest first
-	place    *queued   // that is spared, see unseat
-	spared   time.Time // since when
-	held     bool      // others have held the lock since the line began, as Redis has said
-	remote   bool      // others wait as well, as far as Redis has said
-	waits    []*queued // that are in the queue, oldest first
-	poll     *job      // nil until there are any
+	seats    []*seat         // of an unfair lock, oldest first
+	place    *queued         // that is spared, see unseat
+	spared   time.Time       // since when
+	held     bool            // others have held the lock since the line began, as Redis has said
+	remote   bool            // others wait as well, as far as Redis has said
+	waits    []*queued       // that are in the queue, oldest first
+	poll     *background.Job // nil until there are any
 	interval time.Duration
 	period   time.Duration
 	trouble  error // of the last poll
@@ -112,7 +113,7 @@ func (l *line) exit() {
 	}
 	delete(q.lines, l.redisKey)
 	if l.poll != nil {
-		q.poller.drop(l.poll)
+		q.poller.Drop(l.poll)
 	}
 }
 
@@ -129,14 +130,14 @@ func (q *queue) add(w *queued, ticket string, left time.Duration, others int64) 
 	}
 	w.ticket = ticket
 	if l.poll == nil {
-		l.poll, l.interval, l.period = newJob(&poll{line: l}), s.poll, s.period()
+		l.poll, l.interval, l.period = background.NewJob(&poll{line: l}), s.poll, s.period()
 	}
 	l.interval, l.period = min(l.interval, s.poll), min(l.period, s.period())
 	at := time.Now()
 	if w.epoch == q.feed.epoch {
 		at = at.Add(l.nextPoll(left))
 	}
-	q.poller.sooner(l.poll, at)
+	q.poller.AddEarlier(l.poll, at)
 }
 
 // remove forgets a wait that was granted or given up.
@@ -168,7 +169,7 @@ func (q *queue) lookAll() {
 	now := time.Now()
 	for _, l := range q.lines {
 		if l.poll != nil {
-			q.poller.add(l.poll, now)
+			q.poller.Add(l.poll, now)
 		}
 	}
 	for _, w := range q.calls {
@@ -209,7 +210,7 @@ func (q *queue) hear(name, redisKey string) {
 	case w != nil && w.line.redisKey == redisKey:
 		w.nudge()
 	case rest != "":
-		q.client.retrier.bestEffort(cancelOf(redisKey, name, false))
+		q.client.retrier.BestEffort(cancelOf(redisKey, name, false))
 	}
 }
 
@@ -244,5 +245,5 @@ func (c *Client) passOn(after script.Call) {
 	if after.Script.ReadWrite {
 		s.Script = rwScripts.cancel
 	}
-	c.retrier.bestEffort(func(time.Time) script.Call { return s })
+	c.retrier.BestEffort(func(time.Time) script.Call { return s })
 }

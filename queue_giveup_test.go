@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
@@ -163,7 +164,7 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		require.ErrorIs(t, w.end(), context.Canceled)
 		q.awaitQueued(1)
 		<-polled
-		if time.Since(begun) < cleanLimit { // else the answer came too late, and nothing is promised
+		if time.Since(begun) < background.RetryLimit { // else the answer came too late, and nothing is promised
 			testkit.Eventually(t, time.Second, func() bool { return q.inQueue() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "taken out again")
 		}
 		next, _ := q.handOver(h, stays)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
@@ -55,7 +56,7 @@ func TestWaiterWhosePollsAreAnsweredLate(t *testing.T) {
 	s := newFaultServer(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
-	proxy.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(cleanLimit+200*time.Millisecond))
+	proxy.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(background.RetryLimit+200*time.Millisecond))
 	c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	holder := sibling(t, s, c)
 	h, err := NewRedisLock("k", holder, WithFair()).Acquire(t.Context())

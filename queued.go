@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -194,9 +195,9 @@ func (w *queued) leave() {
 		w.line.queue.remove(w)
 		if w.sent && (!w.once || w.doubt.Exists()) {
 			s := w.settings
-			job := newCleanup(w.line.key, s.asked(), s.lease, w.doubt, cancelOf(w.line.redisKey, w.name, true))
-			job.quiet = !w.doubt.Exists() // then it cannot have the lock
-			w.line.queue.client.retrier.retry(job)
+			job := background.NewRelease(w.line.key, s.asked(), s.lease, w.doubt, cancelOf(w.line.redisKey, w.name, true))
+			job.BestEffort = !w.doubt.Exists() // then it cannot have the lock
+			w.line.queue.client.retrier.Retry(job)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (s *redWaits) leave(node int) {
 // unwait takes a wait out of a node's list, for a second at most. One that stays goes at a release, or with the list.
 func (c *Client) unwait(name, redisKey string) {
 	s := script.Call{Script: script.RedLockUnwait, Key: redisKey, Args: []any{name}}
-	c.retrier.bestEffort(func(time.Time) script.Call { return s })
+	c.retrier.BestEffort(func(time.Time) script.Call { return s })
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the

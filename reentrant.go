@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/utils"
@@ -264,7 +265,7 @@ func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error
 	switch {
 	case o.Err != nil:
 		if d.Exists() {
-			c.retrier.retry(l.cleanup(script.Indeterminate{}))
+			c.retrier.Retry(l.cleanup(script.Indeterminate{}))
 		}
 		return nil, o.Err
 	case o.Reply != int64(script.Ours):
@@ -323,5 +324,5 @@ func (a *reentrantAttempt) finish() {
 		return
 	}
 	s, release := &a.lock.settings, a.protocol.release(0, 2, 0)
-	a.lock.client.retrier.retry(newCleanup(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) script.Call { return release }))
+	a.lock.client.retrier.Retry(background.NewRelease(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) script.Call { return release }))
 }

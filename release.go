@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/script"
@@ -30,20 +31,20 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 			if l.undo != nil {
 				release = l.undo
 			}
-			c.retrier.retry(l.releaseJob(levels, release))
+			c.retrier.Retry(l.releaseJob(levels, release))
 		}
 		return l.judge(o, levels, !d.Exists())
 	}
 	job := l.releaseJob(levels, release)
-	c.retrier.retry(job)
+	c.retrier.Retry(job)
 	budget := time.NewTimer(limit - time.Since(start))
 	defer budget.Stop()
 	select {
-	case <-job.answered:
-		if job.answer.Err == nil {
-			return l.judge(job.answer, levels, !d.Exists() && job.first)
+	case <-job.Answered:
+		if job.Answer.Err == nil {
+			return l.judge(job.Answer, levels, !d.Exists() && job.First)
 		}
-		return errs.Both(ErrUnconfirmed, job.answer.Err)
+		return errs.Both(ErrUnconfirmed, job.Answer.Err)
 	case <-budget.C:
 	case <-c.life.Done():
 	}
@@ -51,7 +52,7 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 }
 
 // releaseJob is the release in the background. The last one also cleans up after the acquire.
-func (l *lease) releaseJob(levels int, release func(time.Time) script.Call) *cleanup {
+func (l *lease) releaseJob(levels int, release func(time.Time) script.Call) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var d script.Indeterminate
@@ -60,7 +61,7 @@ func (l *lease) releaseJob(levels int, release func(time.Time) script.Call) *cle
 	}
 	job := l.newCleanup(d, release)
 	if levels > 0 {
-		job.lost = l.endWithNotice
+		job.Lost = l.endWithNotice
 	}
 	return job
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -30,24 +31,8 @@ func (l *lease) ask(ctx context.Context, settings *lockSettings, s script.Call) 
 	return script.Run(ctx, l.client.driver, driver.ForLease(settings.lease), s, l.confirm)
 }
 
-// confirmed turns the answers of renewals that too few replicas have, or nobody knows how many, into errors.
-func confirmed(c *driver.Ack, outcomes []driver.Result) {
-	if c == nil {
-		return
-	}
-	for i := range outcomes {
-		switch o := &outcomes[i]; {
-		case !script.IsOurs(o.Reply):
-		case o.Unacked != nil:
-			o.Err = o.Unacked
-		case o.Acks < int64(c.Replicas):
-			o.Err = driver.TooFewReplicas(o.Acks)
-		}
-	}
-}
-
 // renewer is the worker that renews the lease.
-func (l *lease) renewer() *worker {
+func (l *lease) renewer() *background.Worker {
 	if l.confirm != nil {
 		return l.client.replicator(*l.confirm)
 	}
@@ -56,20 +41,20 @@ func (l *lease) renewer() *worker {
 
 // replicator renews leases that wait for the same number of replicas as long. It waits too, and so others have another one:
 // replicas that do not come would make it late.
-func (c *Client) replicator(k driver.Ack) *worker {
+func (c *Client) replicator(k driver.Ack) *background.Worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.replicators[k]
 	if w == nil {
-		w = newWorker(c.driver, c.tasks, c.life.Done())
-		w.confirm = &k
+		w = background.NewWorker(c.driver, c.tasks, c.life.Done())
+		w.Ack = &k
 		c.replicators[k] = w
 	}
 	return w
 }
 
 // allReplicators are those that there are.
-func (c *Client) allReplicators() []*worker {
+func (c *Client) allReplicators() []*background.Worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.replicators))

@@ -188,7 +188,7 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	second.Pause(t)
 	defer second.Resume(t)
 	l := both.(*level).lease
-	l.renewer().add(l.job, time.Now())
+	l.renewer().Add(l.job, time.Now())
 	<-time.After(6 * time.Second) // longer than the lease of the one, more than half of which the other has waited
 	require.NoError(t, one.Err())
 	require.NoError(t, one.Unlock(t.Context()))
@@ -206,7 +206,7 @@ func TestRenewalTellsWhyWaitFailed(t *testing.T) {
 	require.NoError(t, err)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
 	l := h.(*level).lease
-	l.renewer().add(l.job, time.Now())
+	l.renewer().Add(l.job, time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), ErrDenied.Error())
 	require.NotContains(t, log.String(), ErrReplicas.Error())

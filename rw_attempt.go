@@ -89,7 +89,7 @@ func (a *rwAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
 	switch {
 	case o.Err != nil:
 		if d.Exists() { // also for want of replicas: else one who reads could keep others out like one who writes
-			c.retrier.retry(l.cleanup(script.Indeterminate{}))
+			c.retrier.Retry(l.cleanup(script.Indeterminate{}))
 		}
 		return nil, o.Err
 	case o.Reply == int64(script.Shared):

@@ -206,7 +206,7 @@ func (l *line) restore(s *lockSettings) (place, left *queued) {
 	if at.Sub(l.spared) < l.interval {
 		at = at.Add(l.nextPoll(-1))
 	}
-	l.queue.poller.sooner(l.poll, at)
+	l.queue.poller.AddEarlier(l.poll, at)
 	return place, nil
 }
 

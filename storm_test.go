@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -277,7 +278,7 @@ func (s *storm) quiet(settle func()) {
 		require.Empty(s, c.owners, "owners")
 		require.Empty(s, c.leases, "leases")
 		c.mu.Unlock()
-		require.Empty(s, c.watchdog.pending(), "renewals")
+		require.Empty(s, c.watchdog.Pending(), "renewals")
 		d := c.driver.(*driver.Pool)
 		testkit.Eventually(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
 	}
@@ -285,7 +286,7 @@ func (s *storm) quiet(settle func()) {
 
 // stormSettles is how long a lock may stay after several faults in a row: the pause of a release that was tried before, a connection
 // on which it is not answered, a hand-over to a call that has ended and whose subscription is silent; and what a busy machine adds.
-const stormSettles = maxCleanGap + cleanLimit + 1250*time.Millisecond + 500*time.Millisecond
+const stormSettles = background.MaxPause + background.RetryLimit + 1250*time.Millisecond + 500*time.Millisecond
 
 // describe says what locks are, for the one who has to find out why they are left.
 func (s *storm) describe(locks []string) (all []string) {
@@ -299,7 +300,7 @@ func (s *storm) describe(locks []string) (all []string) {
 		all = append(all, fmt.Sprintf("%s for %v ms: %s; queue: %s", key, left, value, queue))
 	}
 	for i, c := range s.clients {
-		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.id, len(c.retrier.pending())))
+		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.id, len(c.retrier.Pending())))
 	}
 	return all
 }

@@ -158,6 +158,6 @@ func (a *reentrantAttempt) giveUp(l *lease, t *transfer) {
 	l.end(ErrNotHeld)
 	l.mu.Unlock()
 	l.takeSpared().goneWith(ErrNotHeld)
-	l.client.retrier.retry(l.cleanup(l.doubt))
+	l.client.retrier.Retry(l.cleanup(l.doubt))
 	t.arrived()
 }

@@ -236,8 +236,8 @@ func TestPairsLeaveNothing(t *testing.T) {
 	defer c.mu.Unlock()
 	require.Empty(t, c.leases)
 	require.Empty(t, c.owners)
-	require.Empty(t, c.watchdog.pending())
-	require.Empty(t, c.retrier.pending())
+	require.Empty(t, c.watchdog.Pending())
+	require.Empty(t, c.retrier.Pending())
 	require.Equal(t, int64(0), s.Do(t, "DBSIZE"))
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -57,7 +58,7 @@ func (r *round) ask(node int) vote {
 	}
 	if d.Exists() {
 		release := p.plainProtocol.release(0, 0, 0)
-		c.retrier.retry(newCleanup(l.key, l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release }))
+		c.retrier.Retry(background.NewRelease(l.key, l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v
 }

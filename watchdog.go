@@ -27,9 +27,9 @@ type renewal struct {
 	refused bool          // it asks why
 }
 
-// next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
+// Next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
 // runs out as last set. A process that was paused for too long finds the loss here, and renews nothing.
-func (r *renewal) next(time.Time) (script.Call, bool) {
+func (r *renewal) Next(time.Time) (script.Call, bool) {
 	if r.refused {
 		return r.lease.askNotice()
 	}
@@ -43,9 +43,9 @@ func (r *renewal) next(time.Time) (script.Call, bool) {
 	return r.lease.protocol.renew(r.asked), true
 }
 
-func (r *renewal) limit() time.Duration { return r.lease.watchedLease() / 3 }
+func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
 
-func (r *renewal) took(o driver.Result) (time.Time, bool) {
+func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	if !r.refused {
 		defer r.lease.tellRenewal(o) // what follows from the answer comes first
 	}

@@ -110,7 +110,7 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 			asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 			s.Do(t, "DEL", keyOf(c, "k"))
 			l := h.(*level).lease
-			c.watchdog.add(l.job, time.Now())
+			c.watchdog.Add(l.job, time.Now())
 			select {
 			case <-asked:
 			case <-time.After(testkit.Patience):
@@ -192,12 +192,11 @@ func TestWatchdogForgets(t *testing.T) {
 				require.NoError(t, l.Lock(t.Context()))
 				require.NoError(t, l.Unlock(t.Context()))
 			}
-			require.Empty(t, c.watchdog.pending())
+			require.Empty(t, c.watchdog.Pending())
 			require.Empty(t, c.leases)
 			require.Empty(t, c.owners)
-			c.watchdog.mu.Lock()
-			defer c.watchdog.mu.Unlock()
-			require.Empty(t, c.watchdog.limits)
+			shortest, _ := c.watchdog.Bounds()
+			require.Zero(t, shortest, "no job is counted")
 		})
 	}
 }

@@ -26,4 +26,5 @@ fi
 echo "fast: tests that need no server"
 go test ./internal/suspend ./internal/tasks ./internal/competition ./internal/ports ./bench ./utils ./proof/mutants ./proof/luacover ./proof/internal/testbinary
 go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/driver
+go test ./internal/background
 go test -run 'Guarantees|MapNames|Mistakes|Classify|Retryable|Belief' -skip 'RedLock|BeliefEnds|BeliefCounts' .

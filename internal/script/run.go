@@ -36,7 +36,9 @@ func RunOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, 
 	return o
 }
 
-// RunBatch runs scripts over a link: by digest, and otherwise where the server refuses that.
+// RunBatch runs scripts over a link, and sends refused ones in their other
+// forms. If confirm asks for replicas, a script that too few have got, or nobody
+// knows how many, has an error.
 func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *driver.Ack) []driver.Result {
 	if len(scripts) == 0 {
 		return nil
@@ -58,5 +60,21 @@ func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *d
 			outcomes[again[k]] = o
 		}
 	}
+	requireAcks(confirm, outcomes)
 	return outcomes
+}
+
+func requireAcks(confirm *driver.Ack, outcomes []driver.Result) {
+	if confirm == nil {
+		return
+	}
+	for i := range outcomes {
+		switch o := &outcomes[i]; {
+		case !IsOurs(o.Reply):
+		case o.Unacked != nil:
+			o.Err = o.Unacked
+		case o.Acks < int64(confirm.Replicas):
+			o.Err = driver.TooFewReplicas(o.Acks)
+		}
+	}
 }

@@ -64,22 +64,22 @@ var answerFaults = []mutant{
 	{
 		name: "Close: leaves its own waits in the queue",
 		file: "closing.go",
-		old:  "sendUntil(half, link, waits)",
+		old:  "background.SendUntil(half, link, waits)",
 		new:  "_ = waits",
 		test: "TestReleaseOnCloseBesideWaitsOfItsOwn",
 	},
 	{
 		name: "Close: does not send what the retrier has not",
-		file: "retrier.go",
-		old:  "sendUntil(end, l, releases)",
-		new:  "sendUntil(end, l, releases[:0])",
+		file: "internal/background/retrier.go",
+		old:  "SendUntil(end, l, releases)",
+		new:  "SendUntil(end, l, releases[:0])",
 		test: "TestReleaseOnCloseOfACleanUp",
 	},
 	{
 		name: "Close: forgets the release that is under way",
-		file: "retrier.go",
+		file: "internal/background/retrier.go",
 		old:  "r.unfinished()",
-		new:  "r.pending()",
+		new:  "r.Pending()",
 		test: "TestCloseLogsWhatIsUnderWay",
 	},
 	{
@@ -92,7 +92,7 @@ var answerFaults = []mutant{
 	{
 		name: "SET: an answer that makes no sense is not cleaned up after",
 		file: "plain.go",
-		old:  "		a.client.retrier.retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken\n",
+		old:  "		a.client.retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken\n",
 		new:  "",
 		test: "TestWildAnswerToSetIsNoGrant",
 	},

@@ -61,7 +61,7 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "renewal: a late answer gets no more time",
-		file: "job.go",
+		file: "internal/background/job.go",
 		old:  "j.missed++",
 		new:  "j.missed = 0",
 		test: "TestShortLeaseBesideASlowLongOne",
@@ -134,8 +134,8 @@ var cleanUpFaults = []mutant{
 	{
 		name: "loss: is logged before it is given back",
 		file: "lease.go",
-		old:  "\t\tl.client.retrier.retry(l.cleanup(l.doubt))\n",
-		new:  "\t\tdefer l.client.retrier.retry(l.cleanup(l.doubt))\n",
+		old:  "\t\tl.client.retrier.Retry(l.cleanup(l.doubt))\n",
+		new:  "\t\tdefer l.client.retrier.Retry(l.cleanup(l.doubt))\n",
 		test: "TestLossIsLoggedLast",
 	},
 	{
@@ -161,23 +161,23 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "clean-up: sent once",
-		file: "cleaner.go",
+		file: "internal/background/release.go",
 		old:  "return sent.Add(pause), true",
 		new:  "return sent.Add(pause), false",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
 		name: "clean-up: stops after its first answer",
-		file: "cleaner.go",
+		file: "internal/background/release.go",
 		old:  "c.settled || !o.Sent.Before(c.until)",
 		new:  "c.settled || o.Answered",
 		test: "TestCleanUpOvertakesTheRequest",
 	},
 	{
 		name: "clean-up: stops when what it is for was answered after it was sent",
-		file: "cleaner.go",
+		file: "internal/background/release.go",
 		old:  "c.settled || !o.Sent.Before(c.until)",
-		new:  "c.doubt.settled() || !o.Sent.Before(c.until)",
+		new:  "c.indeterminate.Resolved() || !o.Sent.Before(c.until)",
 		test: "TestCleanUpOvertakesTheRequest",
 	},
 	{
@@ -204,13 +204,13 @@ var cleanUpFaults = []mutant{
 	{
 		name: "loss: the key is not given back",
 		file: "lease.go",
-		old:  "l.client.retrier.retry(l.cleanup(l.doubt))\n",
+		old:  "l.client.retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
 		test: "TestMaxHold",
 	},
 	{
 		name: "retrier: connecting has no more time than an answer",
-		file: "cleaner.go",
+		file: "internal/background/release.go",
 		old:  "	c.connect = min(2*max(c.connect, driver.MinConnect), c.retrier.dialTimeout)\n",
 		new:  "	c.connect = 0\n",
 		test: "TestCleanerConnectsSlowly",
@@ -224,9 +224,10 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "worker: a connection that takes too long does not count as an answer that does",
-		file: "job.go",
+		file: "internal/background/job.go",
 		old:  " || o.Unconnected(); !late {",
 		new:  "; !late {",
+		in:   "internal/background",
 		test: "TestJobCountsWhatIsLate",
 	},
 	{
@@ -269,7 +270,7 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "worker: a batch that it sent twice counts once",
-		file: "cleaner.go",
+		file: "internal/background/release.go",
 		old:  "	if o.Resent {",
 		new:  "	if o.Resent && c == nil {",
 		test: "TestReleaseThatWasSentTwice",

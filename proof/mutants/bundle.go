@@ -69,7 +69,7 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: keeps what it waited for, where it asks for one after another",
 		file: "multiattempt.go",
-		old:  "\ta.lock.client.retrier.retry(newCleanup(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))\n",
+		old:  "\ta.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))\n",
 		new:  "\t_ = s\n",
 		test: "TestMultiLockOneByOneReturnsAKey",
 	},
@@ -111,7 +111,7 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: what is kept stays until it expires",
 		file: "multiway.go",
-		old:  "\t\tl.client.retrier.retry(job)\n",
+		old:  "\t\tl.client.retrier.Retry(job)\n",
 		new:  "",
 		test: "TestMultiLockReturnsWhatItKeeps",
 	},

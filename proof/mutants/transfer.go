@@ -69,7 +69,7 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: a hold that nobody could take is not given back",
 		file: "transfer.go",
-		old:  "	l.client.retrier.retry(l.cleanup(l.doubt))\n",
+		old:  "	l.client.retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
 		test: "TestTransferAtTheLastMoment",
 	},

@@ -1,4 +1,4 @@
-package relock
+package background
 
 import (
 	"time"
@@ -7,19 +7,21 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// task is something that a worker sends to the server, again and again until it is done.
-type task interface {
-	// next returns what to send now; false when nothing is to be sent any more.
-	next(now time.Time) (script.Call, bool)
-	// limit is how long an answer may take before another connection has to be tried.
-	limit() time.Duration
-	// took says what came of it, and returns when to send again; false when the task is done.
-	took(o driver.Result) (again time.Time, ok bool)
+// Task is something that a worker sends to the server until it is done.
+type Task interface {
+	// Next returns what to send now; false when nothing is left to send.
+	Next(now time.Time) (script.Call, bool)
+	// Limit returns how long an answer may take before the worker tries another
+	// connection.
+	Limit() time.Duration
+	// Handle takes the result, and returns when to send again; false when the
+	// task is done.
+	Handle(o driver.Result) (again time.Time, ok bool)
 }
 
-// job is a task's place in a worker. Its fields belong to the worker.
-type job struct {
-	task    task
+// Job is a task's place in a worker. Its fields belong to the worker.
+type Job struct {
+	task    Task
 	at      time.Time
 	limit   time.Duration // as counted in worker.limits; 0 while it is not
 	index   int32         // in the heap, -1 while it is not there
@@ -27,10 +29,11 @@ type job struct {
 	removed bool          // by remove; a job under way is then not put back
 }
 
-func newJob(t task) *job { return &job{task: t, index: -1} }
+// NewJob returns a job for a worker.
+func NewJob(t Task) *Job { return &Job{task: t, index: -1} }
 
 // heard counts the answers in a row that did not come in time, and the connections.
-func (j *job) heard(o driver.Result) {
+func (j *Job) heard(o driver.Result) {
 	if late := o.Unanswered() && !o.Broke() || o.Unconnected(); !late {
 		j.missed = 0
 		return
@@ -39,7 +42,7 @@ func (j *job) heard(o driver.Result) {
 }
 
 // jobHeap orders jobs by their time.
-type jobHeap []*job
+type jobHeap []*Job
 
 func (h jobHeap) Len() int           { return len(h) }
 func (h jobHeap) Less(a, b int) bool { return h[a].at.Before(h[b].at) }
@@ -49,7 +52,7 @@ func (h jobHeap) Swap(a, b int) {
 }
 
 func (h *jobHeap) Push(x any) {
-	j := x.(*job)
+	j := x.(*Job)
 	j.index = int32(len(*h))
 	*h = append(*h, j)
 }

@@ -1,4 +1,4 @@
-package relock
+package background
 
 import (
 	"io"
@@ -27,12 +27,12 @@ func TestPatienceOfAWorker(t *testing.T) {
 		{[]time.Duration{years}, []int32{10}, years},
 		{nil, []int32{1}, 0},
 	} {
-		w, batch := &worker{limits: map[time.Duration]int{}}, []*job{}
+		w, batch := &Worker{limits: map[time.Duration]int{}}, []*Job{}
 		for _, limit := range tt.limits {
 			w.limits[limit]++
 		}
 		for _, n := range tt.missed {
-			batch = append(batch, &job{missed: n})
+			batch = append(batch, &Job{missed: n})
 		}
 		require.Equal(t, tt.want, w.patience(batch), tt)
 	}
@@ -52,8 +52,24 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 		"cut":           {driver.Result{Sent: now, Err: io.EOF}, 0},
 		"answered":      {driver.Result{Sent: now, Answered: true}, 0},
 	} {
-		j := &job{missed: 1}
+		j := &Job{missed: 1}
 		j.heard(tt.outcome)
 		require.Equal(t, tt.missed, j.missed, name)
 	}
+}
+
+// What is due soon goes along with what is due now; alone it waits for its time.
+func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
+	t.Parallel()
+	w := &Worker{Ahead: 10 * time.Millisecond, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
+	now := time.Now()
+	for _, in := range []time.Duration{0, 3, 9, 11, 40} {
+		w.put(NewJob(nil), now.Add(in*time.Millisecond))
+	}
+	batch, pause := w.due(now)
+	require.Len(t, batch, 3)
+	require.Equal(t, 11*time.Millisecond, pause)
+	batch, pause = w.due(now.Add(5 * time.Millisecond))
+	require.Empty(t, batch)
+	require.Equal(t, 6*time.Millisecond, pause)
 }

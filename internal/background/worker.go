@@ -1,4 +1,4 @@
-package relock
+package background
 
 import (
 	"container/heap"
@@ -13,38 +13,43 @@ import (
 // maxBatch is how many jobs share a pipeline.
 const maxBatch = 100
 
-// worker sends jobs when they are due, in pipelined batches over a connection
+// Worker sends jobs when they are due, in pipelined batches over a connection
 // of its own, so that no caller can keep it from doing so; see detour.go for
 // when it has none. One goroutine, started with the first job.
-type worker struct {
-	link  driver.Link
+type Worker struct {
+	Link  driver.Link
 	tasks *tasks.Group
 	done  <-chan struct{} // of the client
-	ahead time.Duration   // jobs may go along so much too early
+	Ahead time.Duration   // jobs may go along so much too early
 
-	confirm *driver.Ack // that all jobs wait for; nil when they wait for none
+	Ack *driver.Ack // that all jobs wait for; nil when they wait for none
 
 	mu      sync.Mutex
 	jobs    jobHeap
-	batch   []*job                // taken out of them to be sent
+	batch   []*Job                // taken out of them to be sent
 	limits  map[time.Duration]int // of the jobs that are not done
 	started bool
 	until   time.Time // when the worker wakes by itself
 	wake    chan struct{}
 }
 
-func newWorker(d driver.Driver, t *tasks.Group, done <-chan struct{}) *worker {
-	return &worker{link: d.Link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
+// NewWorker returns a worker of a driver, in the group of a client. It ends when
+// done is closed.
+func NewWorker(d driver.Driver, t *tasks.Group, done <-chan struct{}) *Worker {
+	return &Worker{Link: d.Link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 }
 
-// add puts a job in, or moves it. A removed job stays out.
-func (w *worker) add(j *job, at time.Time) { w.plan(j, at, false) }
+// Close ends the worker's connection; done ends its goroutine.
+func (w *Worker) Close() { w.Link.Close() }
 
-// sooner is add for a job that may have an earlier time already, which it keeps.
-func (w *worker) sooner(j *job, at time.Time) { w.plan(j, at, true) }
+// Add puts a job in, or moves it. A removed job stays out.
+func (w *Worker) Add(j *Job, at time.Time) { w.plan(j, at, false) }
 
-func (w *worker) plan(j *job, at time.Time, onlySooner bool) {
-	limit := max(j.task.limit(), driver.MinLimit)
+// AddEarlier is add for a job that may have an earlier time already, which it keeps.
+func (w *Worker) AddEarlier(j *Job, at time.Time) { w.plan(j, at, true) }
+
+func (w *Worker) plan(j *Job, at time.Time, onlySooner bool) {
+	limit := max(j.task.Limit(), driver.MinLimit)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.removed || onlySooner && j.index >= 0 && !at.Before(j.at) {
@@ -61,7 +66,7 @@ func (w *worker) plan(j *job, at time.Time, onlySooner bool) {
 	}
 }
 
-func (w *worker) put(j *job, at time.Time) {
+func (w *Worker) put(j *Job, at time.Time) {
 	switch j.at = at; {
 	case j.removed:
 	case j.index >= 0:
@@ -72,7 +77,7 @@ func (w *worker) put(j *job, at time.Time) {
 }
 
 // count enters the job's limit; 0 takes it out.
-func (w *worker) count(j *job, limit time.Duration) {
+func (w *Worker) count(j *Job, limit time.Duration) {
 	if limit == j.limit {
 		return
 	}
@@ -86,9 +91,9 @@ func (w *worker) count(j *job, limit time.Duration) {
 	}
 }
 
-// bounds are the limits of the most impatient job and of the most patient one, due or not: while one connection
+// Bounds are the limits of the most impatient job and of the most patient one, due or not: while one connection
 // is silent, no other job gets its turn. There are as many different limits as there are different leases in use.
-func (w *worker) bounds() (shortest, longest time.Duration) {
+func (w *Worker) Bounds() (shortest, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for limit := range w.limits {
@@ -100,9 +105,9 @@ func (w *worker) bounds() (shortest, longest time.Duration) {
 	return shortest, longest
 }
 
-// remove takes a job out for good. What it has under way may still be executed; its answer is not looked at
+// Remove takes a job out for good. What it has under way may still be executed; its answer is not looked at
 // any more.
-func (w *worker) remove(j *job) {
+func (w *Worker) Remove(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j.removed = true
@@ -112,8 +117,8 @@ func (w *worker) remove(j *job) {
 	}
 }
 
-// drop takes a job out unless it is under way; then its task sees the answer, and has to end it.
-func (w *worker) drop(j *job) {
+// Drop takes a job out unless it is under way; then its task sees the answer, and has to end it.
+func (w *Worker) Drop(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.index >= 0 {
@@ -122,18 +127,18 @@ func (w *worker) drop(j *job) {
 	}
 }
 
-func (w *worker) nudge() {
+func (w *Worker) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it is awake already
 	}
 }
 
-// pending returns the tasks that are left, but those that are under way.
-func (w *worker) pending() []task {
+// Pending returns the tasks that are left, but those that are under way.
+func (w *Worker) Pending() []Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var left []task
+	var left []Task
 	for _, j := range w.jobs {
 		left = append(left, j.task)
 	}
@@ -141,10 +146,10 @@ func (w *worker) pending() []task {
 }
 
 // unfinished returns the tasks that are left, with those that are under way.
-func (w *worker) unfinished() []task {
+func (w *Worker) unfinished() []Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var left []task
+	var left []Task
 	for _, j := range w.jobs {
 		left = append(left, j.task)
 	}
@@ -156,7 +161,7 @@ func (w *worker) unfinished() []task {
 	return left
 }
 
-func (w *worker) run() {
+func (w *Worker) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -176,7 +181,7 @@ func (w *worker) run() {
 }
 
 // due takes out the jobs whose time has come, and those that come soon after one, or says how long that will be.
-func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
+func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -186,8 +191,8 @@ func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 	}
 	until := now
 	for len(w.jobs) > 0 && len(batch) < maxBatch && !w.jobs[0].at.After(until) {
-		batch = append(batch, heap.Pop(&w.jobs).(*job))
-		until = now.Add(w.ahead)
+		batch = append(batch, heap.Pop(&w.jobs).(*Job))
+		until = now.Add(w.Ahead)
 	}
 	w.batch = batch
 	w.until = w.wakeAt(now)
@@ -196,7 +201,7 @@ func (w *worker) due(now time.Time) (batch []*job, pause time.Duration) {
 
 // wakeAt is when to look again. A wake-up that is planned already stays, though its job may have gone: locks
 // that are held for a moment then cost one wake-up now and then, not one each.
-func (w *worker) wakeAt(now time.Time) time.Time {
+func (w *Worker) wakeAt(now time.Time) time.Time {
 	next := now.Add(time.Hour)
 	if len(w.jobs) > 0 {
 		next = w.jobs[0].at
@@ -207,21 +212,20 @@ func (w *worker) wakeAt(now time.Time) time.Time {
 	return next
 }
 
-func (w *worker) send(batch []*job) {
+func (w *Worker) send(batch []*Job) {
 	now := time.Now()
-	var sending []*job
+	var sending []*Job
 	var requests []script.Call
 	for _, j := range batch {
-		s, ok := j.task.next(now)
+		s, ok := j.task.Next(now)
 		if !ok {
 			w.finish(j)
 			continue
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	shortest, _ := w.bounds()
-	outcomes := script.RunBatch(w.link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.confirm)
-	confirmed(w.confirm, outcomes)
+	shortest, _ := w.Bounds()
+	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.Ack)
 	for i, o := range outcomes {
 		sending[i].heard(o)
 		w.answered(sending[i], o)
@@ -231,12 +235,12 @@ func (w *worker) send(batch []*job) {
 // patience is the shortest limit, doubled for each answer in a row that one of the jobs has missed, up to the longest: a
 // server that is too slow for one short lease is not too slow for all others. Each job counts for itself, since answers
 // to the others say nothing of its own: a short lease that gets every second one would take them all from a long one.
-func (w *worker) patience(batch []*job) time.Duration {
+func (w *Worker) patience(batch []*Job) time.Duration {
 	missed := int32(0)
 	for _, j := range batch {
 		missed = max(missed, j.missed)
 	}
-	shortest, longest := w.bounds()
+	shortest, longest := w.Bounds()
 	limit := shortest
 	for ; missed > 0 && limit < longest; missed-- {
 		limit = min(2*limit, longest)
@@ -244,19 +248,19 @@ func (w *worker) patience(batch []*job) time.Duration {
 	return limit
 }
 
-func (w *worker) answered(j *job, o driver.Result) {
+func (w *Worker) answered(j *Job, o driver.Result) {
 	w.mu.Lock()
 	removed := j.removed
 	w.mu.Unlock()
 	if removed {
 		return
 	}
-	again, ok := j.task.took(o)
+	again, ok := j.task.Handle(o)
 	if !ok {
 		w.finish(j)
 		return
 	}
-	limit := max(j.task.limit(), driver.MinLimit) // may have changed
+	limit := max(j.task.Limit(), driver.MinLimit) // may have changed
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.removed {
@@ -269,7 +273,7 @@ func (w *worker) answered(j *job, o driver.Result) {
 }
 
 // finish forgets a job that is done, unless it was added again meanwhile.
-func (w *worker) finish(j *job) {
+func (w *Worker) finish(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.index < 0 {
