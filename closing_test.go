@@ -93,7 +93,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
 	w := c.newWait(t.Context(), &l.settings, true)
-	place := newQueued(c.queue.enter("k", c.redisKey("k")), 'p', &l.settings, false,
+	place := newQueued(c.queue.enter("k", c.redisKey("k")), &l.settings, false,
 		func(hold string) (string, string) { return c.identity.value(hold, &l.settings), "" })
 	defer place.line.exit()
 	c.end()

@@ -71,7 +71,7 @@ func (l *lease) stored() (redisKey, hold string) {
 	if l.protocol == nil {
 		return "", ""
 	}
-	return l.protocol.stored()
+	return l.protocol.lockKey(), l.protocol.holdID()
 }
 
 // noticeLimit is how long a holder that was refused may look for the reason.

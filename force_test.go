@@ -343,7 +343,7 @@ func TestHoldCount(t *testing.T) {
 	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := c.enter(ownerOf{"k", c.identity.named("busy"), reentrantKind})
+	o := c.enter(ownerOf{"k", c.identity.named("busy"), reentrantFamily})
 	o.turn.take()
 	require.Zero(t, NewReentrantLock("k", c, WithOwner("busy")).HoldCount(ctx))
 	o.turn.give()

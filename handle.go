@@ -14,20 +14,20 @@ type handle struct {
 	mistake  error // in key and options; reported by every call
 }
 
-func newHandle(key string, client *Client, opts []LockOption, allowed option) handle {
+func newHandle(key string, client *Client, opts []LockOption, k *kind) handle {
 	var m mistakes
 	checkKey(&m, key)
-	return newHandleWith(m, key, client, opts, allowed)
+	return newHandleWith(m, key, client, opts, k)
 }
 
 // newHandleWith is newHandle where the mistakes in the key are known.
-func newHandleWith(m mistakes, key string, client *Client, opts []LockOption, allowed option) handle {
+func newHandleWith(m mistakes, key string, client *Client, opts []LockOption, k *kind) handle {
 	h := handle{key: key, client: client}
 	if client == nil || client.driver == nil {
 		m.check(false, "client: was not made by NewClient")
-		h.settings = settle(lockConfig{}, opts, allowed, &m)
+		h.settings = settle(lockConfig{}, opts, k, &m)
 	} else {
-		h.settings = settle(client.config.locks, opts, allowed, &m)
+		h.settings = settle(client.config.locks, opts, k, &m)
 	}
 	h.mistake = m.err()
 	return h

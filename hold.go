@@ -125,10 +125,10 @@ func (l *lease) unused() {
 
 // add is push with mu held, of a lease that is renewed already.
 func (l *lease) add(ctx context.Context, sent time.Time, s *lockSettings) *level {
-	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, fence: l.tokens.Fence, seen: l.client.sighting(ctx, l.key, s.kind)}
+	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, fence: l.tokens.Fence, seen: l.client.sighting(ctx, l.key, s.kindName())}
 	l.levels = append(l.levels, h)
 	l.live++
-	if s.write {
+	if s.kind.writes {
 		l.writes++
 	}
 	if h.watched {
@@ -267,7 +267,7 @@ func (h *level) end(why error) {
 	}
 	h.over = why
 	h.seen.ended()
-	if h.settings.write {
+	if h.settings.kind.writes {
 		h.lease.writes--
 	}
 	if h.watched {

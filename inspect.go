@@ -153,7 +153,10 @@ func readWaiters(waits []string, now int64) []Waiter {
 		if len(parts) != 4 || len(parts[2]) != 2 {
 			continue
 		}
-		w := Waiter{Client: parts[0], Kind: kindNames[parts[2][0]], Fair: parts[2][1] == 'f'}
+		w := Waiter{Client: parts[0], Fair: parts[2][1] == 'f'}
+		if k := kindOfWait(parts[2][0]); k != nil {
+			w.Kind = k.family.String()
+		}
 		var ticket float64
 		if _, err := fmt.Sscan(waits[i+1], &ticket); err == nil {
 			w.Age = max(0, time.Duration(now-int64(ticket))*time.Microsecond)
@@ -162,5 +165,3 @@ func readWaiters(waits []string, now int64) []Waiter {
 	}
 	return all
 }
-
-var kindNames = map[byte]string{'p': "plain", 'r': "reentrant", sharedWait: "read/write", writeWait: "read/write"}

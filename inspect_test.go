@@ -127,7 +127,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		s.Do(t, "SET", keyOf(c, "k"), waitNamed("c1", 7, letters).reserved(), "PX", 5000)
 		info := inspect(t, c, "k")
-		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: kindNames[letters[0]], Fair: letters[1] == 'f', Left: info.Left}, info)
+		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: kindOfWait(letters[0]).family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
 		require.Positive(t, info.Left)
 		s.Do(t, "DEL", keyOf(c, "k"))
 	}

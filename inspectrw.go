@@ -42,7 +42,7 @@ func readRWInfo(key string, reply any) (Info, error) {
 	case "free":
 		return info, nil
 	}
-	info.State, info.Kind, info.Fair = StateReserved, kindNames[writeWait], mode == "f"
+	info.State, info.Kind, info.Fair = StateReserved, rwFamily.String(), mode == "f"
 	for i, entry := range entries {
 		info.readEntry(entry, notes[i])
 	}

@@ -18,7 +18,7 @@ func (i *Info) readString(value string) error {
 	if parts[0] != "relock/1" || len(parts) < 3 {
 		return errUnreadable
 	}
-	i.Kind = "plain"
+	i.Kind = plainFamily.String()
 	switch parts[1] {
 	case "w":
 		wait := readWaiters([]string{parts[2], ""}, 0)
@@ -47,7 +47,7 @@ func (i *Info) readHash(content []any) error {
 	if parts[0] != "relock/1" || len(parts) < 3 {
 		return errUnreadable
 	}
-	i.State, i.Kind, i.Fair = StateHeld, "reentrant", fields["mode"] == "f"
+	i.State, i.Kind, i.Fair = StateHeld, reentrantFamily.String(), fields["mode"] == "f"
 	if strings.HasPrefix(fields["hold"], "kept:") {
 		i.State = StateKept
 	}

@@ -16,10 +16,20 @@ type protocol interface {
 	renew(lease time.Duration) script.Call
 	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
 	// change.
-	release(levels, seq int, keep time.Duration) script.Call
-	// stored is where the lock is in Redis, and the id of the hold there.
-	stored() (redisKey, hold string)
+	release(left levels, seq int, keep time.Duration) script.Call
+	// lockKey returns where the lock is in Redis, holdID the id of the hold there.
+	lockKey() string
+	holdID() string
 }
+
+// enterer is the protocol of a kind whose owner may take the lock again.
+type enterer interface {
+	// enter goes to so many levels.
+	enter(l levels, seq int, lease time.Duration) script.Call
+}
+
+// levels is how many a hold has, and how many of them write, of a read/write lock.
+type levels struct{ all, writes int }
 
 // lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has
 // one level.
@@ -232,17 +242,14 @@ func (h *level) lengthen(length time.Duration) error {
 }
 
 // release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
-func (l *lease) release(levels, seq int, keep time.Time) func(time.Time) script.Call {
-	ending, p, whole := l.ending, l.protocol, l.whole
-	if rw, ok := p.(rwProtocol); ok {
-		p = rw.writing(int(l.writes))
-	}
+func (l *lease) release(left, seq int, keep time.Time) func(time.Time) script.Call {
+	ending, p, whole, stay := l.ending, l.protocol, l.whole, levels{left, int(l.writes)}
 	return func(now time.Time) script.Call {
-		left := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
+		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
 		if whole != nil && !whole.won.Load() {
-			left = 0 // nobody got the hold that it was to be a part of
+			rest = 0 // nobody got the hold that it was to be a part of
 		}
-		s := p.release(levels, seq, left)
+		s := p.release(stay, seq, rest)
 		if ending != nil {
 			s.Args = append(s.Args, ending.spared)
 			if ending.heir != "" {

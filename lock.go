@@ -39,16 +39,12 @@ type RedisLock struct {
 	shared
 }
 
-const plainOptions = ^(optOwner | optMaxLease)
-
 // NewRedisLock returns the lock of this name on client. It is cheap, does no I/O and needs no closing. Names
 // are 1 to 1024 bytes and do not start with a closing brace.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
-	h := newHandle(key, client, opts, plainOptions)
-	h.settings.kind = kindPlain
-	return newRedisLock(h)
+	return newRedisLock(newHandle(key, client, opts, kindPlain))
 }
 
 func newRedisLock(h handle) *RedisLock {
@@ -70,7 +66,7 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if block && l.waitsForItself(l.client.held(ctx, l.key, plainKind)) {
+	if block && l.waitsForItself(l.client.held(ctx, l.key, plainFamily)) {
 		return nil, errSelfWait
 	}
 	return l.client.newWait(ctx, &l.settings, block), nil
@@ -94,7 +90,7 @@ func (l *RedisLock) compete(w *wait) (*level, error) {
 	if !l.settings.fair {
 		return w.sitForValid(line, a)
 	}
-	a.queued = newQueued(line, 'p', &l.settings, !w.block, a.body)
+	a.queued = newQueued(line, &l.settings, !w.block, a.body)
 	defer a.queued.leave()
 	w.queued = a.queued
 	return w.acquire(a.try)

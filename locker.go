@@ -19,18 +19,14 @@ type Locker interface {
 	TryLock(ctx context.Context, key string) (Hold, error)
 }
 
-// Lock always waits as long as ctx allows, so a block timeout makes no sense.
-const lockerOptions = plainOptions &^ optBlockTimeout
-
 // NewLocker returns a Locker whose locks are those of [NewRedisLock] with these options: not reentrant, unfair unless
 // [WithFair] is given. It does no I/O and needs no closing. Mistakes in the options, [WithBlockTimeout] among them, are
 // an error that matches [ErrInvalid].
 func NewLocker(client *Client, opts ...LockOption) (Locker, error) {
-	l := &locker{newHandle("any", client, opts, lockerOptions)}
+	l := &locker{newHandle("any", client, opts, kindLocker)}
 	if l.mistake != nil {
 		return nil, wrap("new locker", "", l.mistake)
 	}
-	l.settings.kind = kindPlain
 	return l, nil
 }
 

@@ -256,9 +256,7 @@ type lockSettings struct {
 	watched      bool
 	fair         bool
 	fencing      bool
-	reentrant    bool
-	write        bool // of a read/write lock
-	kind         lockKind
+	kind         *kind
 	blockTimeout time.Duration // 0: until the context ends
 	poll         time.Duration
 	lease        time.Duration
@@ -288,9 +286,19 @@ func (s *lockSettings) period() time.Duration {
 // through before the lease has ended. Belief goes by the lease alone.
 func (s *lockSettings) asked() time.Duration { return max(s.lease, s.minHold) }
 
-// settle checks a lock's own options and lays them over the defaults; allowed are the ones that its kind can
-// honour.
-func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes) lockSettings {
+// kindName returns the name of the kind, "" for a lock that was not made by its
+// constructor.
+func (s *lockSettings) kindName() string {
+	if s.kind == nil {
+		return ""
+	}
+	return s.kind.name
+}
+
+// settle checks a lock's own options and lays them over the defaults, as far as
+// its kind can honour them.
+func settle(defaults lockConfig, opts []LockOption, k *kind, m *mistakes) lockSettings {
+	allowed := k.options
 	var own lockConfig
 	for i, opt := range opts {
 		if m.check(opt != nil, "opts[%d]: LockOption is nil", i); opt != nil {
@@ -303,7 +311,7 @@ func settle(defaults lockConfig, opts []LockOption, allowed option, m *mistakes)
 	}
 	c := own.over(defaults, allowed)
 	s := lockSettings{
-		block: c.has(optBlock), blockTimeout: c.blockTimeout, fair: c.has(optFair),
+		kind: k, block: c.has(optBlock), blockTimeout: c.blockTimeout, fair: c.has(optFair),
 		maxHold: c.maxHold, minHold: c.minHold, owner: c.owner, label: escape(c.label),
 		fencing: c.has(optFencing), queueLimit: c.queueLimit,
 		replicas: c.replicas, replicaTimeout: c.replicaTime,

@@ -87,7 +87,7 @@ func (a *multiAttempt) queueAt(n int) {
 	}
 	a.leave()
 	line := a.lock.client.queue.enter(a.lock.keys[n], a.lock.redisKeyOf(n))
-	a.queued, a.at = newQueued(line, 'p', &a.lock.place, false, a.body), n
+	a.queued, a.at = newQueued(line, &a.lock.place, false, a.body), n
 	a.wait.queued = a.queued
 }
 

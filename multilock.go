@@ -51,11 +51,6 @@ type MultiLock struct {
 	place       lockSettings // of the one key that a call waits for
 }
 
-// commonOptions are what a hold that is made of several can honour.
-const commonOptions = optBlock | optBlockTimeout | optPollInterval | optExpiry | optWatchdog | optMaxHold | optMinHold | optLabel | optFencing
-
-const multiOptions = commonOptions | optQueueLimit | optReplicas
-
 // maxKeys limits what one script does.
 const maxKeys = 100
 
@@ -73,8 +68,8 @@ func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock 
 	for _, key := range l.keys {
 		checkKey(&m, key)
 	}
-	l.handle = newHandleWith(m, strings.Join(l.keys, ","), client, opts, multiOptions)
-	l.how, l.settings.kind = l, kindMulti
+	l.handle = newHandleWith(m, strings.Join(l.keys, ","), client, opts, kindMulti)
+	l.how = l
 	l.whole, l.part = l.settings.split()
 	l.place = l.part
 	l.place.minHold, l.place.fencing, l.place.replicas = 0, false, 0 // one key alone is never held by the user
@@ -95,7 +90,7 @@ func (l *MultiLock) wait(ctx context.Context, block bool) (*wait, error) {
 		return nil, err
 	}
 	for _, key := range l.keys {
-		if block && l.waitsForItself(l.client.held(ctx, key, plainKind)) {
+		if block && l.waitsForItself(l.client.held(ctx, key, plainFamily)) {
 			return nil, errSelfWait
 		}
 	}
@@ -126,6 +121,6 @@ func (l *MultiLock) redisKeys() (all []string) {
 
 // cleanup ends what a request may have made of the n-th key.
 func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{l.redisKeyOf(n), value, false}.release(0, 0, 0)
+	release := plainProtocol{l.redisKeyOf(n), value, false}.release(levels{}, 0, 0)
 	return background.NewRelease(l.keys[n], l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release })
 }

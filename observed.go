@@ -6,25 +6,9 @@ import (
 	"time"
 )
 
-// lockKind is the kind of a lock, as observers are told it.
-type lockKind uint8
-
-const (
-	kindPlain lockKind = iota
-	kindReentrant
-	kindRead
-	kindWrite
-	kindMulti
-	kindQuorum
-)
-
-func (k lockKind) String() string {
-	return [...]string{"plain", "reentrant", "read", "write", "multi", "quorum"}[k]
-}
-
 // call acquires the lock and notifies the observer.
 func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
-	o, start := b.observer(), LockStart{b.key, b.settings.kind.String(), block}
+	o, start := b.observer(), LockStart{b.key, b.settings.kindName(), block}
 	began, seen := time.Now(), orEmpty(ctx)
 	if o.LockStart != nil {
 		o.LockStart(seen, start)
@@ -68,12 +52,12 @@ type sighting struct {
 }
 
 // sighting is nil when nobody wants to know of a hold that is granted now.
-func (c *Client) sighting(ctx context.Context, key string, kind lockKind) *sighting {
+func (c *Client) sighting(ctx context.Context, key string, kind string) *sighting {
 	tell := c.config.observer.HoldDone
 	if tell == nil {
 		return nil
 	}
-	return &sighting{tell: tell, ctx: context.WithoutCancel(ctx), done: HoldDone{Key: key, Kind: kind.String(), Start: time.Now()}}
+	return &sighting{tell: tell, ctx: context.WithoutCancel(ctx), done: HoldDone{Key: key, Kind: kind, Start: time.Now()}}
 }
 
 // ended notes that the hold ends now.

@@ -37,14 +37,14 @@ func covers(hold Hold, key string) bool {
 
 // held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a lock of this
 // kind.
-func (c *Client) held(ctx context.Context, key string, kind byte) *level {
+func (c *Client) held(ctx context.Context, key string, of family) *level {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*level)
 		if !ok {
 			continue // of another backend
 		}
 		l := h.lease
-		if l.client == c && l.covers(key) && l.kind() == kind && !h.isUnlocked() {
+		if l.client == c && l.covers(key) && l.family() == of && !h.isUnlocked() {
 			return h
 		}
 	}
@@ -61,8 +61,8 @@ func ContextWithOwner(ctx context.Context, id string) context.Context {
 }
 
 // ownerID is who calls: the hold in ctx, the owner in ctx, the owner of the lock, or the goroutine.
-func (l *handle) ownerID(ctx context.Context, kind byte) (string, error) {
-	if h := l.client.held(ctx, l.key, kind); h != nil {
+func (l *handle) ownerID(ctx context.Context, of family) (string, error) {
+	if h := l.client.held(ctx, l.key, of); h != nil {
 		return h.lease.owner.key.id, nil
 	}
 	if id, ok := carried.Owner(ctx); ok {
@@ -78,12 +78,12 @@ func (l *handle) ownerID(ctx context.Context, kind byte) (string, error) {
 }
 
 // unlockNewest ends the level that pick chooses of those that the caller's owner has.
-func (l *handle) unlockNewest(ctx context.Context, kind byte, pick func(*lease) *level) error {
-	id, err := l.ownerID(ctx, kind)
+func (l *handle) unlockNewest(ctx context.Context, of family, pick func(*lease) *level) error {
+	id, err := l.ownerID(ctx, of)
 	if err != nil {
 		return err
 	}
-	o := l.client.enter(ownerOf{l.key, id, kind})
+	o := l.client.enter(ownerOf{l.key, id, of})
 	defer l.client.exit(o)
 	o.turn.take()
 	defer o.turn.give()
@@ -150,21 +150,14 @@ func (w *wait) beginFor(o *owner, l *lease, sent time.Time) (*level, error) {
 
 type ownerOf struct {
 	lock, id string
-	kind     byte // of the lock
+	family   family
 }
 
-// The kinds of locks, in the books of a client.
-const (
-	plainKind     = 'p'
-	reentrantKind = 'r'
-	rwKind        = 'w'
-)
-
-func (l *lease) kind() byte {
+func (l *lease) family() family {
 	if l.owner == nil {
-		return plainKind
+		return plainFamily
 	}
-	return l.owner.key.kind
+	return l.owner.key.family
 }
 
 // enter returns the owner's entry, making it when there is none. Every enter has its exit.

@@ -17,15 +17,14 @@ type plainProtocol struct {
 	minHold         bool // a release may have to keep the key
 }
 
-func (p plainProtocol) stored() (redisKey, hold string) {
-	return p.redisKey, strings.SplitN(p.value, "|", 4)[2]
-}
+func (p plainProtocol) lockKey() string { return p.redisKey }
+func (p plainProtocol) holdID() string  { return strings.SplitN(p.value, "|", 4)[2] }
 
 func (p plainProtocol) renew(lease time.Duration) script.Call {
 	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, lease.Milliseconds()}}
 }
 
-func (p plainProtocol) release(_, _ int, keep time.Duration) script.Call {
+func (p plainProtocol) release(_ levels, _ int, keep time.Duration) script.Call {
 	kept := ""
 	if p.minHold {
 		kept = keptValue(p.value)
@@ -167,7 +166,7 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 // stand is on a place as it is: what it stores names the client, not the call.
 func (a *plainAttempt) stand(l *line, left *queued) *queued {
 	if a.queued = left; left == nil {
-		a.queued = newQueued(l, 'p', a.settings, false, a.body)
+		a.queued = newQueued(l, a.settings, false, a.body)
 		a.queued.earlier = a.earlier
 	}
 	return a.queued
@@ -190,6 +189,6 @@ func (a *plainAttempt) finish() {
 }
 
 func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{a.redisKey, value, false}.release(0, 0, 0)
+	release := plainProtocol{a.redisKey, value, false}.release(levels{}, 0, 0)
 	return background.NewRelease(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) script.Call { return release })
 }

@@ -36,9 +36,9 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 	l.pace()
 	args := []any{q.client.identity.id, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
-	scripts := l.waits[0].scripts()
+	scripts := l.waits[0].settings.kind.queue
 	for _, w := range l.waits {
-		if !w.sending && w.scripts() == scripts {
+		if !w.sending && w.settings.kind.queue == scripts {
 			args = append(args, w.name, w.ticket)
 			p.listed = append(p.listed, listed{w.hold, w.name})
 		}

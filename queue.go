@@ -190,7 +190,7 @@ func (q *queue) hear(name, redisKey string) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
-	if w != nil && w.line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.hear(waitOf(hold, w.kind, w.settings), redisKey) }) {
+	if w != nil && w.line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.hear(waitOf(hold, w.settings), redisKey) }) {
 		q.mu.Unlock()
 		return
 	}
@@ -235,15 +235,15 @@ func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) script.Call 
 	if alsoHold {
 		flag = 1
 	}
-	s := script.Call{Script: scriptsOf(wait).cancel, Key: redisKey, Args: []any{wait, flag}}
+	s := script.Call{Script: queueOf(wait).cancel, Key: redisKey, Args: []any{wait, flag}}
 	return func(time.Time) script.Call { return s }
 }
 
 // passOn goes on with the hand-over of a script that had to stop at what one may look at.
 func (c *Client) passOn(after script.Call) {
-	s := script.Call{Script: mutexScripts.cancel, Key: after.Key, Args: []any{"", 0}}
+	s := script.Call{Script: mutexQueue.cancel, Key: after.Key, Args: []any{"", 0}}
 	if after.Script.ReadWrite {
-		s.Script = rwScripts.cancel
+		s.Script = rwQueue.cancel
 	}
 	c.retrier.BestEffort(func(time.Time) script.Call { return s })
 }

@@ -87,7 +87,7 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 }
 
 func newCellWithWaiter(t testing.TB, s *redistest.Server, m queueMode, f queueFault, match faults.Match) *cellWithWaiter {
-	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(waiterLimit)), fault: f, match: match, scripts: mutexScripts}
+	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(waiterLimit)), fault: f, match: match, scripts: mutexQueue}
 	c.queue = &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{c.client, c.other}, key: keyOf(c.client, queueKey)}
 	return c
 }

@@ -213,7 +213,7 @@ func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
-	place := newQueued(c.queue.enter("k", c.redisKey("k")), 'p', &l.settings, false, nil)
+	place := newQueued(c.queue.enter("k", c.redisKey("k")), &l.settings, false, nil)
 	defer place.line.exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -21,10 +21,9 @@ func TestUnknownWaitGivesItsTurnUp(t *testing.T) {
 			h := q.take(q.clients[0])
 			w := q.waitNext(t.Context(), 0, waiter)
 			q.awaitHeard(waiter)
-			settings := newHandle(queueKey, waiter, nil, reentrantOptions).settings
+			settings := newHandle(queueKey, waiter, nil, map[string]*kind{"RedisLock": kindPlain, "ReentrantLock": kindReentrant}[m.kind]).settings
 			settings.fair = m.fair
-			kind := map[string]byte{"RedisLock": 'p', "ReentrantLock": 'r'}[m.kind]
-			s.Do(t, "ZADD", q.key+":q", 1, waitOf(waiter.identity.hold(999), kind, &settings))
+			s.Do(t, "ZADD", q.key+":q", 1, waitOf(waiter.identity.hold(999), &settings))
 			next, d := q.handOver(h, w)
 			took = append(took, d)
 			q.unlock(next)

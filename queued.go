@@ -15,7 +15,6 @@ import (
 type queued struct {
 	line     *line
 	settings *lockSettings
-	kind     byte                                  // p, r, s or w
 	body     func(hold string) (body, info string) // what the lock stores
 	once     bool                                  // does not wait
 	wake     chan struct{}                         // has one when somebody says that the lock may be had
@@ -37,8 +36,8 @@ type queued struct {
 	wakeups *wakeups
 }
 
-func newQueued(l *line, kind byte, s *lockSettings, once bool, body func(string) (string, string)) *queued {
-	return &queued{line: l, settings: s, kind: kind, once: once, body: body, wake: make(chan struct{}, 1)}
+func newQueued(l *line, s *lockSettings, once bool, body func(string) (string, string)) *queued {
+	return &queued{line: l, settings: s, once: once, body: body, wake: make(chan struct{}, 1)}
 }
 
 // nudge makes the call look at the lock.
@@ -59,7 +58,7 @@ func (w *queued) wakeNext() {
 // suits says whether another call with the settings can use the place. For a reentrant lock no request may be in doubt:
 // a late one would take it in the name of the call before.
 func (w *queued) suits(s *lockSettings) bool {
-	return w.known && w.settings.sameHold(s) && (w.kind == 'p' || !w.doubt.Exists())
+	return w.known && w.settings.sameHold(s) && (w.settings.kind.wait == kindPlain.wait || !w.doubt.Exists())
 }
 
 // serve makes the place take the lock for another call, whose hold stores what body says.
@@ -83,7 +82,7 @@ func (w *queued) attempt(ctx context.Context) (time.Time, error) {
 		case script.Unqueued:
 			w.known = false
 		case script.More:
-			w.line.queue.client.passOn(script.Call{Script: w.scripts().cancel, Key: w.line.redisKey})
+			w.line.queue.client.passOn(script.Call{Script: w.settings.kind.queue.cancel, Key: w.line.redisKey})
 			return o.Sent, ErrLockAcquiredByOthers
 		case script.Other:
 			return o.Sent, ErrLockAcquiredByOthers
@@ -150,7 +149,7 @@ func (w *queued) draw() {
 		return
 	}
 	w.hold = w.line.queue.draw(w)
-	w.name = waitOf(w.hold, w.kind, w.settings)
+	w.name = waitOf(w.hold, w.settings)
 	body, info := w.body(w.hold)
 	w.args = []any{w.settings.asked().Milliseconds(), body, info}
 }
@@ -159,16 +158,16 @@ func (w *queued) draw() {
 func (w *queued) request() script.Call {
 	switch {
 	case w.once:
-		return script.Call{Script: w.settings.drawing(w.scripts().try), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
+		return script.Call{Script: w.settings.drawing(w.settings.kind.queue.try), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
 	case w.known:
-		return script.Call{Script: w.settings.drawing(w.scripts().claim), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
+		return script.Call{Script: w.settings.drawing(w.settings.kind.queue.claim), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
 	}
 	args := []any{w.name, w.settings.period().Milliseconds(), w.ticket, w.earlier}
 	args = append(args, w.args...)
 	if w.settings.queueLimit > 0 {
 		args = append(args, w.settings.queueLimit)
 	}
-	return script.Call{Script: w.settings.drawing(w.scripts().enqueue), Key: w.line.redisKey, Args: args}
+	return script.Call{Script: w.settings.drawing(w.settings.kind.queue.enqueue), Key: w.line.redisKey, Args: args}
 }
 
 // read takes an answer in.

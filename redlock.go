@@ -53,8 +53,6 @@ type RedLock struct {
 	whole, part lockSettings
 }
 
-const redOptions = commonOptions | optMaxLease
-
 // minNodes is how few nodes there may be: with two, both are needed.
 const minNodes = 3
 
@@ -76,8 +74,8 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	if len(clients) > 0 {
 		first = clients[0]
 	}
-	l.handle = newHandleWith(m, key, first, opts, redOptions)
-	l.how, l.settings.kind = l, kindQuorum
+	l.handle = newHandleWith(m, key, first, opts, kindQuorum)
+	l.how = l
 	l.whole, l.part = l.settings.split()
 	return l
 }
@@ -128,7 +126,7 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 func (l *RedLock) inTheWay(ctx context.Context) *level {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*level)
-		if !ok || !h.lease.covers(l.key) || h.lease.kind() != plainKind || h.isUnlocked() {
+		if !ok || !h.lease.covers(l.key) || h.lease.family() != plainFamily || h.isUnlocked() {
 			continue
 		}
 		if h.isQuorum() && l.free(h.lease.parts) < l.need || !h.isQuorum() && h.lease.client == l.client {

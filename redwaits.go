@@ -28,8 +28,8 @@ type redProtocol struct {
 	whole *bundle
 }
 
-func (p redProtocol) release(levels, seq int, keep time.Duration) script.Call {
-	s := p.plainProtocol.release(levels, seq, keep)
+func (p redProtocol) release(l levels, seq int, keep time.Duration) script.Call {
+	s := p.plainProtocol.release(l, seq, keep)
 	if p.whole.tells.Load() {
 		s.Script = script.RedLockRelease
 	}

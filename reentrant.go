@@ -2,8 +2,6 @@ package relock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -25,17 +23,14 @@ type ReentrantLock struct {
 	base
 }
 
-const reentrantOptions = ^optMaxLease
-
 // NewReentrantLock returns the reentrant lock of this name on client. It is cheap, does no I/O and needs no
 // closing. Names are 1 to 1024 bytes and do not start with a closing brace.
 //
 // By default Lock makes one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
-	l := &ReentrantLock{base{handle: newHandle(key, client, opts, reentrantOptions)}}
+	l := &ReentrantLock{base{handle: newHandle(key, client, opts, kindReentrant)}}
 	l.how = l
-	l.settings.reentrant, l.settings.kind = true, kindReentrant
 	return l
 }
 
@@ -46,11 +41,11 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	if l.mistaken(ctx) != nil {
 		return 0
 	}
-	id, err := l.ownerID(ctx, reentrantKind)
+	id, err := l.ownerID(ctx, reentrantFamily)
 	if err != nil {
 		return 0
 	}
-	o := l.client.enter(ownerOf{l.key, id, reentrantKind})
+	o := l.client.enter(ownerOf{l.key, id, reentrantFamily})
 	defer l.client.exit(o)
 	if !o.turn.takeUntil(ctx) {
 		return 0
@@ -66,7 +61,7 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 
 // release leaves the owner's newest level.
 func (l *ReentrantLock) release(ctx context.Context) error {
-	return l.unlockNewest(ctx, reentrantKind, (*lease).newest)
+	return l.unlockNewest(ctx, reentrantFamily, (*lease).newest)
 }
 
 func (l *ReentrantLock) unlock(h *level) error { return h.unlock() }
@@ -76,13 +71,13 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	id, err := l.ownerID(ctx, reentrantKind)
+	id, err := l.ownerID(ctx, reentrantFamily)
 	if err != nil {
 		return nil, err
 	}
 	w := l.client.newWait(ctx, &l.settings, block)
 	defer w.cancel()
-	o := l.client.enter(ownerOf{l.key, id, reentrantKind})
+	o := l.client.enter(ownerOf{l.key, id, reentrantFamily})
 	defer l.client.exit(o)
 	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
 	w.reentrant = a
@@ -100,7 +95,7 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 func (a *reentrantAttempt) queueUp(block bool) (*level, error) {
 	line := a.lock.client.queue.enter(a.lock.key, a.protocol.redisKey)
 	defer line.exit()
-	a.queued = newQueued(line, 'r', &a.lock.settings, !block, a.body)
+	a.queued = newQueued(line, &a.lock.settings, !block, a.body)
 	defer a.queued.leave()
 	a.wait.queued = a.queued
 	a.owner.join(a.wait)
@@ -131,7 +126,7 @@ func (a *reentrantAttempt) sit() (*level, error) {
 // stand is on a place that takes the lock for this call's owner.
 func (a *reentrantAttempt) stand(l *line, left *queued) *queued {
 	if a.queued = left; left == nil {
-		a.queued = newQueued(l, 'r', &a.lock.settings, false, a.body)
+		a.queued = newQueued(l, &a.lock.settings, false, a.body)
 	} else {
 		left.serve(a.body)
 	}
@@ -145,18 +140,19 @@ func (p reentrantProtocol) acquire(s *lockSettings, info string) script.Call {
 	return script.Call{Script: s.drawing(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
 }
 
-func (p reentrantProtocol) enter(levels, seq int, lease time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, levels, seq, lease.Milliseconds()}}
+func (p reentrantProtocol) enter(l levels, seq int, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, lease.Milliseconds()}}
 }
 
 func (p reentrantProtocol) renew(lease time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, lease.Milliseconds()}}
 }
 
-func (p reentrantProtocol) stored() (redisKey, hold string) { return p.redisKey, p.hold }
+func (p reentrantProtocol) lockKey() string { return p.redisKey }
+func (p reentrantProtocol) holdID() string  { return p.hold }
 
-func (p reentrantProtocol) release(levels, seq int, keep time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, levels, seq, keep.Milliseconds()}}
+func (p reentrantProtocol) release(l levels, seq int, keep time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, keep.Milliseconds()}}
 }
 
 func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) script.Call {
@@ -181,7 +177,7 @@ func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 	}
 	defer a.owner.turn.give()
 	if l := a.owner.lease; l != nil {
-		return a.reenter(ctx, l)
+		return l.reenter(ctx, a.wait)
 	}
 	if a.queued != nil {
 		return a.queue(ctx)
@@ -198,7 +194,7 @@ func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
 	if a.owner.lease == nil {
 		return nil, nil
 	}
-	return a.reenter(ctx, a.owner.lease)
+	return a.owner.lease.reenter(ctx, a.wait)
 }
 
 // body is what the lock stores under a hold.
@@ -250,79 +246,12 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	return a.wait.beginFor(a.owner, l, o.Sent)
 }
 
-// reenter goes one level deeper. When it cannot know whether the server did, the count is put right in the
-// background.
-func (a *reentrantAttempt) reenter(ctx context.Context, l *lease) (*level, error) {
-	c, s := a.lock.client, &a.lock.settings
-	if err := l.allows(s); err != nil {
-		return nil, err
-	}
-	deeper, err := l.deeper(s)
-	if err != nil {
-		return nil, err
-	}
-	o, d := l.ask(ctx, s, deeper)
-	switch {
-	case o.Err != nil:
-		if d.Exists() {
-			c.retrier.Retry(l.cleanup(script.Indeterminate{}))
-		}
-		return nil, o.Err
-	case o.Reply != int64(script.Ours):
-		return nil, l.refused()
-	}
-	if err := l.believe(o.Sent, s.lease); err != nil {
-		return nil, lostLevel(err)
-	}
-	return l.push(a.wait.caller, o.Sent, s)
-}
-
-// deeper is the request for one level more of a reentrant lock. It fails when the hold has ended meanwhile.
-func (l *lease) deeper(s *lockSettings) (script.Call, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil {
-		return script.Call{}, lostLevel(l.over)
-	}
-	l.seq++
-	l.length = max(l.length, s.asked()) // whether it is answered or not
-	return l.protocol.(reentrantProtocol).enter(l.live+1, l.seq, s.asked()), nil
-}
-
-// allows says why the hold cannot have one level more with these settings, nil when it can: it was lost, or does not have what they ask for.
-func (l *lease) allows(s *lockSettings) error {
-	if err := l.check(); err != nil {
-		return lostLevel(err)
-	}
-	had := 0
-	if l.confirm != nil {
-		had = l.confirm.Replicas
-	}
-	switch {
-	case s.fair != l.fair:
-		return ErrKeyConflict
-	case s.fencing && l.tokens.Fence == 0:
-		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
-	case s.replicas > had:
-		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.replicas, had)
-	}
-	return nil
-}
-
-// lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.
-func lostLevel(over error) error {
-	if errors.Is(over, ErrNotHeld) {
-		return ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked
-	}
-	return over
-}
-
 // finish cleans up after a wait that ended without a grant of its own while its request may still be
 // executed.
 func (a *reentrantAttempt) finish() {
 	if !a.doubt.Exists() {
 		return
 	}
-	s, release := &a.lock.settings, a.protocol.release(0, 2, 0)
+	s, release := &a.lock.settings, a.protocol.release(levels{}, 2, 0)
 	a.lock.client.retrier.Retry(background.NewRelease(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) script.Call { return release }))
 }

@@ -94,12 +94,12 @@ func TestOwnerOrder(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewReentrantLock("k", c, WithOwner("of the lock"))
 	id := func(ctx context.Context) string {
-		id, err := l.ownerID(ctx, reentrantKind)
+		id, err := l.ownerID(ctx, reentrantFamily)
 		require.NoError(t, err)
 		return id
 	}
 	require.Equal(t, c.identity.goroutine(), func() string {
-		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), reentrantKind)
+		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), reentrantFamily)
 		return id
 	}())
 	require.Equal(t, c.identity.named("of the lock"), id(t.Context()))
@@ -113,7 +113,7 @@ func TestOwnerOrder(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.Equal(t, c.identity.named("of the context"), id(inside), "one that is over does not count")
 
-	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), reentrantKind)
+	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), reentrantFamily)
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorIs(t, l.Lock(ContextWithOwner(t.Context(), "")), ErrInvalid)
 }
@@ -220,6 +220,6 @@ func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
 	require.NoError(t, err)
 	l = two.(*level).lease
 	l.lose(ErrLockLost)
-	_, err = (&rwAttempt{wait: &wait{settings: two.(*level).settings}}).deeper(l)
+	_, err = l.deeper(two.(*level).settings)
 	require.ErrorIs(t, err, ErrLockLost)
 }

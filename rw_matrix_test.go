@@ -97,7 +97,7 @@ func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
 					m := queueMode{kind, fair}
 					cells = append(cells, cellRun{name + "/" + f.name + "/" + m.name(), func(t testing.TB) {
 						c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.SHA))
-						c.scripts, c.count = rwScripts, &met
+						c.scripts, c.count = rwQueue, &met
 						run.run(c)
 					}})
 				}

@@ -27,19 +27,16 @@ type RWLock struct {
 	reading base // the same lock, for reading
 }
 
-const rwOptions = ^(optMinHold | optMaxLease)
-
 // NewRWLock returns the read/write lock of this name on client. It is cheap, does no I/O and needs no closing. Names are
 // 1 to 1024 bytes and do not start with a closing brace.
 //
 // By default Lock and RLock make one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner. It cannot honour [WithMinHold] and [WithMaxLease].
 func NewRWLock(key string, client *Client, opts ...LockOption) *RWLock {
-	l := &RWLock{base: base{handle: newHandle(key, client, opts, rwOptions)}}
+	l := &RWLock{base: base{handle: newHandle(key, client, opts, kindWrite)}}
 	l.reading = l.base
 	l.reading.how, l.reading.settings.kind = (*readSide)(l), kindRead
 	l.how = (*writeSide)(l)
-	l.settings.kind, l.settings.write = kindWrite, true
 	return l
 }
 
@@ -76,7 +73,7 @@ func (s *writeSide) take(ctx context.Context, block, _ bool) (*level, error) {
 
 // release leaves the owner's newest level that writes.
 func (s *writeSide) release(ctx context.Context) error {
-	return (*RWLock)(s).unlockNewest(ctx, rwKind, newestThat(true))
+	return (*RWLock)(s).unlockNewest(ctx, rwFamily, newestThat(true))
 }
 
 func (s *writeSide) unlock(h *level) error { return h.unlock() }
@@ -91,7 +88,7 @@ func (s *readSide) take(ctx context.Context, block, _ bool) (*level, error) {
 
 // release leaves the owner's newest level that reads.
 func (s *readSide) release(ctx context.Context) error {
-	return (*RWLock)(s).unlockNewest(ctx, rwKind, newestThat(false))
+	return (*RWLock)(s).unlockNewest(ctx, rwFamily, newestThat(false))
 }
 
 func (s *readSide) unlock(h *level) error { return h.unlock() }

@@ -80,7 +80,7 @@ func scriptsWithExpiry() map[string][]script.Call {
 	all := map[string][]script.Call{
 		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{plain1, "", 60_000}}},
 		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
-		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.enter(2, 2, time.Hour)},
+		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.enter(levels{all: 2}, 2, time.Hour)},
 		"reentrant renew":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockSettings{lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.renew(time.Hour)},
 		"redlock, taken":    {{Script: script.Acquire, Args: []any{plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{plain1, 60_000, 0, "c1:1:q", 400}}},
 	}

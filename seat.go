@@ -49,7 +49,7 @@ var errOtherKind = errors.New("the line is of another kind of lock")
 // admits says why a call cannot sit; queue.mu is held.
 func (l *line) admits(s *lockSettings) error {
 	switch n := len(l.seats); {
-	case n > 0 && l.seats[0].wait.settings.reentrant != s.reentrant:
+	case n > 0 && l.seats[0].wait.settings.kind.transfers != s.kind.transfers:
 		return errOtherKind
 	case s.queueLimit > 0 && n >= s.queueLimit:
 		return ErrQueueFull
@@ -99,10 +99,10 @@ func (s *seat) rise() (taken bool) {
 // given is the hold that was passed on to the first seat, which may have been offered it already. One that is
 // transferred takes a while: the call waits for it as those do that are not the first.
 func (s *seat) given(o offer, offered bool) *level {
-	switch reentrant := s.wait.settings.reentrant; {
-	case reentrant && offered:
+	switch transfers := s.wait.settings.kind.transfers; {
+	case transfers && offered:
 		s.turn <- o
-	case !reentrant && !offered:
+	case !transfers && !offered:
 		o = <-s.turn
 	}
 	return o.hold
@@ -135,7 +135,7 @@ func (s *seat) leave(place *queued) (last offer) {
 // waited for. It gives queue.mu back.
 func (s *seat) leaveOut() offer {
 	q := s.line.queue
-	if !s.wait.settings.reentrant {
+	if !s.wait.settings.kind.transfers {
 		q.mu.Unlock()
 		return <-s.turn
 	}
@@ -164,7 +164,7 @@ func (l *line) promote(place *queued) (left *queued) {
 
 // sameHold says that a hold under either settings is the same to Redis and to its user.
 func (s *lockSettings) sameHold(other *lockSettings) bool {
-	return s == other || s.reentrant == other.reentrant && s.lease == other.lease && s.watched == other.watched && s.minHold == other.minHold &&
+	return s == other || s.kind.transfers == other.kind.transfers && s.lease == other.lease && s.watched == other.watched && s.minHold == other.minHold &&
 		s.maxHold == other.maxHold && s.label == other.label && s.poll == other.poll && s.fencing == other.fencing &&
 		s.replicas == other.replicas && s.replicaTimeout == other.replicaTimeout
 }
@@ -282,15 +282,14 @@ func (l *lease) granted() time.Time { return l.client.beliefs.start.Add(l.since)
 // next holder. It may be passed on while more than half of the lease is left, so that renewals have time, and while the
 // key stays for no longer than the next holder asks for; mu is held.
 func (l *lease) pass(from *level) (left *queued, ok bool) {
-	p, plain := l.protocol.(plainProtocol)
 	s := from.settings
-	if !plain || l.whole != nil || !s.watched || s.minHold > 0 || s.fair || l.length > s.lease || l.doubt.Exists() || time.Until(l.until) <= s.lease/2 {
+	if !s.kind.passes || !s.watched || s.minHold > 0 || s.fair || l.length > s.lease || l.doubt.Exists() || time.Until(l.until) <= s.lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {
 		return nil, false
 	}
-	next, left := l.client.queue.next(p.redisKey, l.granted(), l.passes, s)
+	next, left := l.client.queue.next(l.protocol.lockKey(), l.granted(), l.passes, s)
 	if next == nil {
 		return nil, false
 	}

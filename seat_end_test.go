@@ -212,7 +212,7 @@ func TestOthersAreForgotten(t *testing.T) {
 type prepared struct{ holds []*level }
 
 func (p *prepared) stand(l *line, _ *queued) *queued {
-	return newQueued(l, 'p', &lockSettings{}, false, nil)
+	return newQueued(l, &lockSettings{kind: kindPlain}, false, nil)
 }
 
 func (p *prepared) try(context.Context) (h *level, err error) {
@@ -232,7 +232,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
 	line := c.queue.enter(queueKey, q.key)
 	defer line.exit()
-	w := c.newWait(t.Context(), &lockSettings{poll: time.Second}, true)
+	w := c.newWait(t.Context(), &lockSettings{kind: kindPlain, poll: time.Second}, true)
 	h, err := w.sitForValid(line, &prepared{[]*level{over.(*level), valid.(*level)}})
 	require.NoError(t, err)
 	require.Same(t, valid, h)

@@ -103,7 +103,7 @@ func TestSparedPlaceThatIsHandedOverTo(t *testing.T) {
 		q.unlock(h)
 		h = w.granted()
 		start := time.Now()
-		p := leaseOf(h).protocol.release(0, 9, 0)
+		p := leaseOf(h).protocol.release(levels{}, 9, 0)
 		require.Equal(t, int64(1), q.server.Do(t, "EVAL", append([]any{p.Script.Source, 3, q.key, q.key + ":q", q.key + ":b"}, p.Args...)...))
 		theirs := other.granted()
 		require.Less(t, time.Since(start), time.Second)

@@ -92,7 +92,7 @@ func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err e
 	} else {
 		h, err = w.passed(h)
 	}
-	done = w.seat != nil || !w.settings.reentrant
+	done = w.seat != nil || !w.settings.kind.transfers
 	if w.seat != nil {
 		w.queued.wakeNext()
 		s.leave(w.queued)

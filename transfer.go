@@ -29,12 +29,11 @@ type transfer struct {
 // choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
 // same limits hold as for a plain lock that is passed on, but for the belief, which begins anew; mu is held.
 func (l *lease) choose(from *level) (t *transfer, left *queued) {
-	p, reentrant := l.protocol.(reentrantProtocol)
 	s, q := from.settings, l.client.queue
-	if !reentrant || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
+	if !s.kind.transfers || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
 		return nil, nil
 	}
-	next, left := q.next(p.redisKey, l.granted(), l.passes, s)
+	next, left := q.next(l.protocol.lockKey(), l.granted(), l.passes, s)
 	if next == nil {
 		return nil, nil
 	}

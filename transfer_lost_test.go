@@ -58,7 +58,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.sits(ctx, 0, WithOwner("slow"))
 	c := q.clients[0]
-	o := c.enter(ownerOf{queueKey, c.identity.named("slow"), reentrantKind})
+	o := c.enter(ownerOf{queueKey, c.identity.named("slow"), reentrantFamily})
 	o.turn.take() // another attempt of the owner is under way
 	fresh(h)
 	q.unlock(h)
@@ -182,7 +182,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	w := q.sits(t.Context(), 0, WithOwner("late"))
-	o := c.enter(ownerOf{queueKey, c.identity.named("late"), reentrantKind})
+	o := c.enter(ownerOf{queueKey, c.identity.named("late"), reentrantFamily})
 	o.turn.take()
 	o.lease = newLease(c, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(*level).settings, script.Indeterminate{})
 	o.lease.over = ErrLockLost

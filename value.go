@@ -51,12 +51,12 @@ func (i identity) value(hold string, s *lockSettings) string {
 func (i identity) hold(n uint64) string { return i.id + ":" + strconv.FormatUint(n, 10) }
 
 // waitOf names a wait, so that scripts know all that a hand-over needs of it.
-func waitOf(hold string, kind byte, s *lockSettings) string {
+func waitOf(hold string, s *lockSettings) string {
 	mode := byte('u')
 	if s.fair {
 		mode = 'f'
 	}
-	return hold + ":" + string([]byte{kind, mode}) + ":" + strconv.FormatInt(s.claim().Milliseconds(), 10)
+	return hold + ":" + string([]byte{s.kind.wait, mode}) + ":" + strconv.FormatInt(s.claim().Milliseconds(), 10)
 }
 
 // keptValue is what it stores after its release, for the rest of its minimum hold.

@@ -57,7 +57,7 @@ func (r *round) ask(node int) vote {
 		return v
 	}
 	if d.Exists() {
-		release := p.plainProtocol.release(0, 0, 0)
+		release := p.plainProtocol.release(levels{}, 0, 0)
 		c.retrier.Retry(background.NewRelease(l.key, l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v

@@ -189,7 +189,7 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "clean-up: not after a re-entry that failed",
-		file: "reentrant.go",
+		file: "reenter.go",
 		old:  "if d.Exists() {",
 		new:  "if false && d.Exists() {",
 		test: "TestFailedReentryIsUndone",

@@ -14,9 +14,9 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "belief: counts from the answer to the re-entry",
-		file: "reentrant.go",
+		file: "reenter.go",
 		old:  "l.believe(o.Sent, s.lease)",
-		new:  "l.believe(o.Sent.Add(time.Since(o.Sent)), s.lease)",
+		new:  "l.believe(o.Sent.Add(s.lease/2), s.lease)",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
@@ -271,7 +271,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "level: one of a hold that has ended meanwhile is asked for",
-		file: "reentrant.go",
+		file: "reenter.go",
 		old:  "	if l.over != nil {\n		return script.Call{}, lostLevel(l.over)\n	}\n",
 		new:  "",
 		test: "TestNoLevelOfAHoldThatHasEnded",

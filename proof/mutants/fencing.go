@@ -108,9 +108,9 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "replicas: one who reads may write without any",
-		file: "rw_attempt.go",
+		file: "reenter.go",
 		old:  "l.ask(ctx, s, deeper)",
-		new:  "c.eval(ctx, driver.ForLease(s.lease), deeper)",
+		new:  "l.client.eval(ctx, driver.ForLease(s.lease), deeper)",
 		test: "TestUpgradeWaitsForReplicas",
 	},
 	{
@@ -122,21 +122,21 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "replicas: a level asks for more than its hold renews with",
-		file: "reentrant.go",
+		file: "reenter.go",
 		old:  "case s.replicas > had:",
 		new:  "case s.replicas > 1<<20+had:",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
 		name: "levels: of the other mode are of the hold",
-		file: "reentrant.go",
+		file: "reenter.go",
 		old:  "case s.fair != l.fair:",
 		new:  "case s.fair != l.fair && l.live < 0:",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
 		name: "fencing: a level is granted without the token that it asks for",
-		file: "reentrant.go",
+		file: "reenter.go",
 		old:  "case s.fencing && l.tokens.Fence == 0:",
 		new:  "case s.fencing && l.tokens.Fence < 0:",
 		test: "TestLevelThatAsksForMoreThanTheHold",

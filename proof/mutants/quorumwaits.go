@@ -167,7 +167,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a round that failed keeps its nodes for the minimum hold",
 		file: "lease.go",
-		old:  "left = 0 // nobody",
+		old:  "rest = 0 // nobody",
 		new:  "_ = 0 // nobody",
 		test: "TestRedLockRoundsThatFailKeepNothing",
 	},
@@ -202,8 +202,8 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a holder is not told that it was ended by force",
 		file: "plain.go",
-		old:  "	return p.redisKey, strings.SplitN(p.value, \"|\", 4)[2]\n",
-		new:  "	return p.redisKey, strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]\n",
+		old:  "return strings.SplitN(p.value, \"|\", 4)[2]",
+		new:  "return strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]",
 		test: "TestRedLockEndedByForce",
 	},
 }

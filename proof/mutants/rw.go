@@ -160,7 +160,7 @@ var rwFaults = []mutant{
 	{
 		name: "read/write: the hold of another kind of lock makes an owner",
 		file: "owner.go",
-		old:  "l.kind() == kind && ",
+		old:  "l.family() == of && ",
 		new:  "",
 		test: "TestRWLockOwners",
 	},

@@ -76,7 +76,7 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: the call waits for it beyond its context",
 		file: "seat.go",
-		old:  "	if !s.wait.settings.reentrant {\n		q.mu.Unlock()\n		return <-s.turn",
+		old:  "	if !s.wait.settings.kind.transfers {\n		q.mu.Unlock()\n		return <-s.turn",
 		new:  "	if s != nil {\n		q.mu.Unlock()\n		return <-s.turn",
 		test: "TestTransferToACallThatLeaves",
 	},
@@ -90,14 +90,14 @@ var transferFaults = []mutant{
 	{
 		name: "place: with a request in doubt serves another owner",
 		file: "queued.go",
-		old:  " && (w.kind == 'p' || !w.doubt.Exists())",
+		old:  " && (w.settings.kind.wait == kindPlain.wait || !w.doubt.Exists())",
 		new:  "",
 		test: "TestPlaceInDoubtServesNobody",
 	},
 	{
 		name: "seats: of both kinds in one line",
 		file: "seat.go",
-		old:  "	case n > 0 && l.seats[0].wait.settings.reentrant != s.reentrant:\n",
+		old:  "	case n > 0 && l.seats[0].wait.settings.kind.transfers != s.kind.transfers:\n",
 		new:  "	case n < 0:\n",
 		test: "TestKindsDoNotSitTogether",
 	},

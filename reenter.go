@@ -1,0 +1,84 @@
+package relock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/relock-go/relock/internal/script"
+)
+
+// reenter goes one level deeper for a call of the owner, without queueing. If
+// nobody knows whether the server did, the levels are put right in the
+// background.
+func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
+	s := w.settings
+	if err := l.allows(s); err != nil {
+		return nil, err
+	}
+	deeper, err := l.deeper(s)
+	if err != nil {
+		return nil, err
+	}
+	o, d := l.ask(ctx, s, deeper)
+	switch {
+	case o.Err != nil:
+		if d.Exists() { // also for want of replicas: a reader could keep others out as a writer does
+			l.client.retrier.Retry(l.cleanup(script.Indeterminate{}))
+		}
+		return nil, o.Err
+	case o.Reply == int64(script.Shared):
+		return nil, ErrUpgrade
+	case o.Reply != int64(script.Ours):
+		return nil, l.refused()
+	}
+	if err := l.believe(o.Sent, s.lease); err != nil {
+		return nil, lostLevel(err)
+	}
+	return l.push(w.caller, o.Sent, s)
+}
+
+// deeper returns the request for one more level. It fails if the hold has ended
+// meanwhile.
+func (l *lease) deeper(s *lockSettings) (script.Call, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return script.Call{}, lostLevel(l.over)
+	}
+	l.seq++
+	l.length = max(l.length, s.asked()) // whether it is answered or not
+	want := levels{l.live + 1, int(l.writes)}
+	if s.kind.writes {
+		want.writes++
+	}
+	return l.protocol.(enterer).enter(want, l.seq, s.asked()), nil
+}
+
+// allows says why the hold cannot have one level more with these settings, nil when it can: it was lost, or does not have what they ask for.
+func (l *lease) allows(s *lockSettings) error {
+	if err := l.check(); err != nil {
+		return lostLevel(err)
+	}
+	had := 0
+	if l.confirm != nil {
+		had = l.confirm.Replicas
+	}
+	switch {
+	case s.fair != l.fair:
+		return ErrKeyConflict
+	case s.fencing && l.tokens.Fence == 0:
+		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
+	case s.replicas > had:
+		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.replicas, had)
+	}
+	return nil
+}
+
+// lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.
+func lostLevel(over error) error {
+	if errors.Is(over, ErrNotHeld) {
+		return ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked
+	}
+	return over
+}
