@@ -31,7 +31,7 @@ func (b *base) Validate() error { return b.validate() }
 // can, until ctx is cancelled. Its errors are in the table of outcomes of the
 // package's documentation.
 func (b *base) Lock(ctx context.Context) error {
-	_, err := b.call(ctx, b.settings.block, true)
+	_, err := b.call(ctx, b.settings.Block, true)
 	return err
 }
 
@@ -59,7 +59,7 @@ func (b *base) Unlock(ctx context.Context) error {
 // fn's own, joined with [ErrLockLost] if the hold was lost before the end. A
 // release that is not confirmed is logged. If fn panics, the lock is unlocked.
 func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
-	return b.do(ctx, b.settings.block, fn)
+	return b.do(ctx, b.settings.Block, fn)
 }
 
 // TryDo is Do with one attempt to acquire the lock.
@@ -71,7 +71,7 @@ func (b *base) TryDo(ctx context.Context, fn func(context.Context) error) error 
 // level. It leaves nothing in the object. Goroutines that share a non-reentrant
 // one compete, and it is the hold that is unlocked.
 func (b *base) Acquire(ctx context.Context) (Hold, error) {
-	return b.hold(ctx, b.settings.block)
+	return b.hold(ctx, b.settings.Block)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold].

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -37,24 +38,15 @@ type part struct {
 }
 
 // newBundle begins a hold that needs so many parts.
-func newBundle(c *Client, key string, keys []string, need int, s *lockSettings) *bundle {
-	b := &bundle{keys: keys, need: need, limit: s.maxLease}
+func newBundle(c *Client, key string, keys []string, need int, s *lockspec.Spec) *bundle {
+	b := &bundle{keys: keys, need: need, limit: s.MaxLease}
 	b.whole = newLease(c, key, nil, time.Now(), s, script.Indeterminate{})
 	b.whole.parts = b
 	return b
 }
 
-// split returns the settings of a whole, which is not renewed itself, and those of its parts, which have no limit of
-// their own.
-func (s *lockSettings) split() (whole, part lockSettings) {
-	whole, part = *s, *s
-	whole.watched, whole.minHold = false, 0
-	part.maxHold = 0
-	return whole, part
-}
-
 // begin makes a part of a lease that was just granted. Without one, it sees to its end.
-func (b *bundle) begin(ctx context.Context, n int, l *lease, sent time.Time, s *lockSettings) error {
+func (b *bundle) begin(ctx context.Context, n int, l *lease, sent time.Time, s *lockspec.Spec) error {
 	l.whole = b
 	h, err := l.begin(ctx, sent, s)
 	if err != nil {
@@ -82,7 +74,7 @@ func (b *bundle) join(one part) bool {
 
 // grant makes the hold of the parts that are there. It fails when they are not enough, or not any more; then all of them
 // are given back.
-func (b *bundle) grant(ctx context.Context, start time.Time, s *lockSettings) (*level, error) {
+func (b *bundle) grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*level, error) {
 	l := b.whole
 	l.mu.Lock()
 	b.open = true

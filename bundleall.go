@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -131,7 +132,7 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 // atOnce is how many parts of a hold may be lengthened at once. One that waits for replicas has a connection of the pool
 // meanwhile.
 func (b *bundle) atOnce(h *level) int {
-	if h.settings.replicas > 0 {
+	if h.settings.Replicas > 0 {
 		return 1
 	}
 	return maxAtOnce
@@ -164,7 +165,7 @@ var errNotBegun = errors.New("not begun")
 // name says which part has failed.
 func (b *bundle) name(r result) error {
 	if b.keys != nil {
-		return fmt.Errorf("key %s: %w", quote(b.keys[r.n]), r.err)
+		return fmt.Errorf("key %s: %w", strconv.Quote(b.keys[r.n]), r.err)
 	}
 	return &NodeError{Node: r.n, Err: r.err}
 }

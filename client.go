@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
@@ -23,7 +24,7 @@ import (
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
 	config   *clientConfig
-	identity identity
+	identity lockspec.Identity
 	driver   driver.Driver
 	watchdog *background.Worker
 	retrier  *background.Retrier
@@ -67,20 +68,20 @@ func NewClient(network, address, password string, opts ...ClientOption) (*Client
 // A host that is missing is localhost, a port 6379. Options come on top of what the URL says. It makes no network
 // call. No error repeats the URL, as it may have a password in it.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
-	var m mistakes
+	var m lockspec.Problems
 	c := newClientConfig(nil)
 	c.fromURL(rawURL, &m)
 	c.apply(opts)
 	return newOwnClient(c, m)
 }
 
-func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
+func newOwnClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if len(m) == 0 { // what a URL with a mistake tells as its address may be part of a password
 		checkAddress(&m, c.Network, c.Address)
 	}
 	c.checkConnection(&m)
 	c.check(&m)
-	if err := m.err(); err != nil {
+	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
 	return newClient(c, driver.NewPool(&c.Config))
@@ -102,22 +103,22 @@ func newOwnClient(c *clientConfig, m mistakes) (*Client, error) {
 // Options that set up a pool or a connection are mistakes here. It makes no
 // network call.
 func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
-	var m mistakes
+	var m lockspec.Problems
 	c := newClientConfig(opts)
-	m.check(pool != nil, "pool: is nil")
-	m.check(pool == nil || pool.Dial != nil || pool.DialContext != nil, "pool: has neither Dial nor DialContext")
+	m.Check(pool != nil, "pool: is nil")
+	m.Check(pool == nil || pool.Dial != nil || pool.DialContext != nil, "pool: has neither Dial nor DialContext")
 	for _, name := range c.given {
-		m.check(false, "%s: belongs to the pool, which is given", name)
+		m.Check(false, "%s: belongs to the pool, which is given", name)
 	}
 	c.check(&m)
-	if err := m.err(); err != nil {
+	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
 	return newClient(c, driver.FromPool(&c.Config, pool))
 }
 
 func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
-	id, err := newIdentity()
+	id, err := lockspec.NewIdentity()
 	if err != nil {
 		return nil, wrap("new client", "", err)
 	}
@@ -138,9 +139,9 @@ func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 // SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key
 // is taken as it is, without the prefix of locks. The expiry is whole milliseconds, 10ms or more.
 func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Duration) (bool, error) {
-	var m mistakes
-	m.checkMillis("expiry", expiry)
-	if err := c.ready(ctx, m.err()); err != nil {
+	var m lockspec.Problems
+	m.CheckMillis("expiry", expiry)
+	if err := c.ready(ctx, m.Err()); err != nil {
 		return false, wrap("setnex", key, err)
 	}
 	o := c.driver.Call(ctx, driver.Limits{}, setNX(key, value, expiry))
@@ -160,10 +161,10 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if len(keys) > 0 {
 		key = keys[0]
 	}
-	var m mistakes
-	m.check(script != nil, "script: is nil")
-	m.check(script == nil || script.code != nil, "script: was not made by NewScript")
-	if err := c.ready(ctx, m.err()); err != nil {
+	var m lockspec.Problems
+	m.Check(script != nil, "script: is nil")
+	m.Check(script == nil || script.code != nil, "script: was not made by NewScript")
+	if err := c.ready(ctx, m.Err()); err != nil {
 		return nil, wrap("eval", key, err)
 	}
 	o := c.driver.Call(ctx, driver.Limits{}, script.code.ByDigest(keys, args))

@@ -94,7 +94,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	l := NewRedisLock("k", c, WithBlock())
 	w := c.newWait(t.Context(), &l.settings, true)
 	place := newQueued(c.queue.enter("k", c.redisKey("k")), &l.settings, false,
-		func(hold string) (string, string) { return c.identity.value(hold, &l.settings), "" })
+		func(hold string) (string, string) { return c.identity.Value(hold, &l.settings), "" })
 	defer place.line.exit()
 	c.end()
 	w.queued = place

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -70,6 +71,6 @@ func TestIdleConnectionThatSpeaks(t *testing.T) {
 	s.Do(t, "DEL", keyOf(c, "held"))
 	proxy.Say(strings.Repeat(":1\r\n", 100)) // each of which would be a renewal
 	c.watchdog.Add(l.job, time.Now())
-	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), defaultLease/4), ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), lockspec.DefaultLease/4), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 }

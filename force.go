@@ -3,11 +3,13 @@ package relock
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -22,10 +24,10 @@ const maxReason = 256
 // It is sent once. [ErrUnconfirmed] when there was no answer: the hold may have been ended, or may still be. Ask [Client.Inspect]
 // who has the lock before you call it again, which would end the hold of the next one.
 func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
-	var m mistakes
-	checkKey(&m, key)
-	m.check(len(reason) <= maxReason, "reason: longer than %d bytes", maxReason)
-	if err := c.ready(ctx, m.err()); err != nil {
+	var m lockspec.Problems
+	lockspec.CheckKey(&m, key)
+	m.Check(len(reason) <= maxReason, "reason: longer than %d bytes", maxReason)
+	if err := c.ready(ctx, m.Err()); err != nil {
 		return wrap("force unlock", key, err)
 	}
 	s := script.Call{Script: script.Force, Key: c.redisKey(key), Args: []any{reason}}
@@ -109,7 +111,7 @@ func (l *lease) notice() error {
 type forcedError struct{ reason string }
 
 func (e *forcedError) Error() string {
-	return ErrLockLost.Error() + ": " + ErrForced.Error() + ": " + quote(e.reason)
+	return ErrLockLost.Error() + ": " + ErrForced.Error() + ": " + strconv.Quote(e.reason)
 }
 
 // Unwrap returns what it matches.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -111,7 +112,7 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
 	inner.(*level).expire()
 	require.ErrorIs(t, inner.Err(), ErrMaxHold)
-	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), defaultLease/6), ErrForced, "before a renewal")
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
 	require.ErrorIs(t, outer.Unlock(t.Context()), ErrForced)
 }
@@ -343,7 +344,7 @@ func TestHoldCount(t *testing.T) {
 	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := c.enter(ownerOf{"k", c.identity.named("busy"), reentrantFamily})
+	o := c.enter(ownerOf{"k", c.identity.Named("busy"), lockspec.ReentrantFamily})
 	o.turn.take()
 	require.Zero(t, NewReentrantLock("k", c, WithOwner("busy")).HoldCount(ctx))
 	o.turn.give()

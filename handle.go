@@ -4,33 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // handle is what every kind of lock is made of.
 type handle struct {
 	key      string
 	client   *Client
-	settings lockSettings
+	settings lockspec.Spec
 	mistake  error // in key and options; reported by every call
 }
 
-func newHandle(key string, client *Client, opts []LockOption, k *kind) handle {
-	var m mistakes
-	checkKey(&m, key)
+func newHandle(key string, client *Client, opts []LockOption, k *lockspec.Kind) handle {
+	var m lockspec.Problems
+	lockspec.CheckKey(&m, key)
 	return newHandleWith(m, key, client, opts, k)
 }
 
 // newHandleWith is newHandle where the mistakes in the key are known.
-func newHandleWith(m mistakes, key string, client *Client, opts []LockOption, k *kind) handle {
+func newHandleWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) handle {
 	h := handle{key: key, client: client}
+	var defaults lockspec.Options
 	if client == nil || client.driver == nil {
-		m.check(false, "client: was not made by NewClient")
-		h.settings = settle(lockConfig{}, opts, k, &m)
+		m.Check(false, "client: was not made by NewClient")
 	} else {
-		h.settings = settle(client.config.locks, opts, k, &m)
+		defaults = client.config.locks
 	}
-	h.mistake = m.err()
+	h.settings = lockspec.Resolve(defaults, applied(opts, &m), k, &m)
+	h.mistake = m.Err()
 	return h
+}
+
+// applied returns what a lock's own options say.
+func applied(opts []LockOption, m *lockspec.Problems) (own lockspec.Options) {
+	for i, opt := range opts {
+		if m.Check(opt != nil, "opts[%d]: LockOption is nil", i); opt != nil {
+			opt.applyLock(&own)
+		}
+	}
+	return own
 }
 
 // made says what is wrong with the lock itself.
@@ -81,4 +95,4 @@ func (h *handle) after(err, unlocked error, got *level) error {
 }
 
 // String names the lock.
-func (h *handle) String() string { return "lock " + quote(h.key) }
+func (h *handle) String() string { return "lock " + strconv.Quote(h.key) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -46,7 +47,7 @@ type Hold interface {
 type level struct {
 	lease    *lease
 	values   context.Context // what Context is made from
-	settings *lockSettings
+	settings *lockspec.Spec
 	maxHold  *maxHold  // nil when there is none
 	fence    int64     // 0 without fencing
 	seen     *sighting // by an observer; nil when there is none
@@ -67,14 +68,14 @@ type maxHold struct {
 }
 
 // push adds a level for a request that was granted, unless it is over already. mu is not held.
-func (l *lease) push(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
+func (l *lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*level, error) {
 	now := time.Now()
 	l.look(now)
 	return l.pushAt(ctx, sent, now, s)
 }
 
 // pushAt is push at now, after a look.
-func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockSettings) (*level, error) {
+func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spec) (*level, error) {
 	l.mu.Lock()
 	if l.over != nil {
 		defer l.mu.Unlock()
@@ -82,7 +83,7 @@ func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockSettings
 	}
 	h := l.add(ctx, sent, s)
 	l.mu.Unlock()
-	if s.watched {
+	if s.Watched {
 		l.renewer().Add(l.job, l.renewAt(sent))
 	}
 	return h.given(sent, now)
@@ -107,8 +108,8 @@ func (h *level) given(sent, now time.Time) (*level, error) {
 	if l.parts != nil {
 		l.parts.won.Store(true)
 	}
-	if h.settings.minHold > 0 {
-		l.keep = later(l.keep, sent.Add(h.settings.minHold))
+	if h.settings.MinHold > 0 {
+		l.keep = later(l.keep, sent.Add(h.settings.MinHold))
 	}
 	return h, nil
 }
@@ -124,18 +125,18 @@ func (l *lease) unused() {
 }
 
 // add is push with mu held, of a lease that is renewed already.
-func (l *lease) add(ctx context.Context, sent time.Time, s *lockSettings) *level {
-	h := &level{lease: l, values: ctx, settings: s, watched: s.watched, fence: l.tokens.Fence, seen: l.client.sighting(ctx, l.key, s.kindName())}
+func (l *lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *level {
+	h := &level{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, seen: l.client.sighting(ctx, l.key, s.KindName())}
 	l.levels = append(l.levels, h)
 	l.live++
-	if s.kind.writes {
+	if s.Kind.Writes {
 		l.writes++
 	}
 	if h.watched {
-		l.watch(h.settings.lease)
+		l.watch(h.settings.Lease)
 	}
-	if s.maxHold > 0 {
-		end := sent.Add(s.maxHold)
+	if s.MaxHold > 0 {
+		end := sent.Add(s.MaxHold)
 		h.maxHold = &maxHold{time.AfterFunc(time.Until(end), h.expire), end}
 	}
 	return h
@@ -220,10 +221,10 @@ func (h *level) Extend(ctx context.Context, d time.Duration) error {
 }
 
 func (h *level) extend(ctx context.Context, d time.Duration) error {
-	var m mistakes
-	m.checkMillis("Extend", d)
-	m.check(ctx != nil, "context: is nil")
-	if err := m.err(); err != nil {
+	var m lockspec.Problems
+	m.CheckMillis("Extend", d)
+	m.Check(ctx != nil, "context: is nil")
+	if err := m.Err(); err != nil {
 		return err
 	}
 	if err := h.state(); err != nil {
@@ -267,11 +268,11 @@ func (h *level) end(why error) {
 	}
 	h.over = why
 	h.seen.ended()
-	if h.settings.kind.writes {
+	if h.settings.Kind.Writes {
 		h.lease.writes--
 	}
 	if h.watched {
-		h.lease.unwatch(h.settings.lease)
+		h.lease.unwatch(h.settings.Lease)
 	}
 	for _, cancel := range h.cancels {
 		cancel(why)

@@ -202,7 +202,7 @@ func TestHoldShowsNoSecret(t *testing.T) {
 	id := h.(*level).lease.protocol.(reentrantProtocol).hold
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.NotContains(t, fmt.Sprintf(format, h), id)
-		require.NotContains(t, fmt.Sprintf(format, c), c.identity.id)
+		require.NotContains(t, fmt.Sprintf(format, c), c.identity.ID)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -78,9 +79,9 @@ type Waiter struct {
 // waits. A lock that nobody has is [StateFree], no error. It is [ErrKeyConflict] when the key is something else. What it tells
 // may be over when it returns.
 func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
-	var m mistakes
-	checkKey(&m, key)
-	if err := c.ready(ctx, m.err()); err != nil {
+	var m lockspec.Problems
+	lockspec.CheckKey(&m, key)
+	if err := c.ready(ctx, m.Err()); err != nil {
 		return Info{}, wrap("inspect", key, err)
 	}
 	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.Inspect, Key: c.redisKey(key)})
@@ -154,8 +155,8 @@ func readWaiters(waits []string, now int64) []Waiter {
 			continue
 		}
 		w := Waiter{Client: parts[0], Fair: parts[2][1] == 'f'}
-		if k := kindOfWait(parts[2][0]); k != nil {
-			w.Kind = k.family.String()
+		if k := lockspec.KindOfWait(parts[2][0]); k != nil {
+			w.Kind = k.Family.String()
 		}
 		var ticket float64
 		if _, err := fmt.Sscan(waits[i+1], &ticket); err == nil {

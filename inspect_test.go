@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -63,11 +64,11 @@ func TestInspectHolder(t *testing.T) {
 			require.NoError(t, err)
 			got := inspect(t, other, "k")
 			require.Greater(t, got.Left, 25*time.Second)
-			require.LessOrEqual(t, got.Left, defaultLease)
+			require.LessOrEqual(t, got.Left, lockspec.DefaultLease)
 			require.False(t, got.Holder.Since.Before(start))
 			require.False(t, got.Holder.Since.After(time.Now()))
 			tt.want.Left, tt.want.Holder.Since = got.Left, got.Holder.Since
-			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = c.identity.id, host, os.Getpid()
+			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = c.identity.ID, host, os.Getpid()
 			require.Equal(t, tt.want, got)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
@@ -106,7 +107,7 @@ func TestInspectWaiters(t *testing.T) {
 			require.Equal(t, 2, info.Waiting)
 			require.Len(t, info.Waiters, 2)
 			for i, w := range info.Waiters {
-				require.Equal(t, q.clients[i+1].identity.id, w.Client)
+				require.Equal(t, q.clients[i+1].identity.ID, w.Client)
 				require.Equal(t, info.Kind, w.Kind)
 				require.Equal(t, m.fair, w.Fair)
 				require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
@@ -127,7 +128,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		s.Do(t, "SET", keyOf(c, "k"), waitNamed("c1", 7, letters).reserved(), "PX", 5000)
 		info := inspect(t, c, "k")
-		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: kindOfWait(letters[0]).family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
+		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
 		require.Positive(t, info.Left)
 		s.Do(t, "DEL", keyOf(c, "k"))
 	}
@@ -137,7 +138,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		info := inspect(t, c, name)
 		require.Equal(t, StateKept, info.State)
-		require.Equal(t, c.identity.id, info.Holder.Client)
+		require.Equal(t, c.identity.ID, info.Holder.Client)
 		require.Greater(t, info.Left, 50*time.Second)
 	}
 }
@@ -274,7 +275,7 @@ func TestListGoesOnBehindForeignKeys(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
-	foreign := []string{"", "}x", strings.Repeat("x", maxKey+1)}
+	foreign := []string{"", "}x", strings.Repeat("x", lockspec.MaxKey+1)}
 	for _, name := range foreign {
 		s.Do(t, "SET", keyOf(c, name), "x")
 	}

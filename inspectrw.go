@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -42,7 +43,7 @@ func readRWInfo(key string, reply any) (Info, error) {
 	case "free":
 		return info, nil
 	}
-	info.State, info.Kind, info.Fair = StateReserved, rwFamily.String(), mode == "f"
+	info.State, info.Kind, info.Fair = StateReserved, lockspec.RWFamily.String(), mode == "f"
 	for i, entry := range entries {
 		info.readEntry(entry, notes[i])
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // readString reads what a plain lock stores, or a reservation.
@@ -18,7 +19,7 @@ func (i *Info) readString(value string) error {
 	if parts[0] != "relock/1" || len(parts) < 3 {
 		return errUnreadable
 	}
-	i.Kind = plainFamily.String()
+	i.Kind = lockspec.PlainFamily.String()
 	switch parts[1] {
 	case "w":
 		wait := readWaiters([]string{parts[2], ""}, 0)
@@ -47,7 +48,7 @@ func (i *Info) readHash(content []any) error {
 	if parts[0] != "relock/1" || len(parts) < 3 {
 		return errUnreadable
 	}
-	i.State, i.Kind, i.Fair = StateHeld, reentrantFamily.String(), fields["mode"] == "f"
+	i.State, i.Kind, i.Fair = StateHeld, lockspec.ReentrantFamily.String(), fields["mode"] == "f"
 	if strings.HasPrefix(fields["hold"], "kept:") {
 		i.State = StateKept
 	}

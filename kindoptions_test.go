@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -30,7 +31,7 @@ func TestTableOfOptions(t *testing.T) {
 		"WithQueueLimit": WithQueueLimit(1), "WithReplicas": WithReplicas(1, time.Second), "WithOwner": WithOwner("me"),
 		"WithMaxLease": WithMaxLease(time.Minute),
 	}
-	require.Len(t, optionNames, len(options))
+	require.Len(t, lockspec.OptionNames, len(options))
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	var kinds []string

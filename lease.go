@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -82,16 +83,16 @@ type ending struct {
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // newLease starts the belief in a grant whose request was sent at sent.
-func newLease(c *Client, key string, p protocol, sent time.Time, s *lockSettings, d script.Indeterminate) *lease {
-	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.lease, due: -1, seq: 1, length: s.asked(), since: sent.Sub(c.beliefs.start), confirm: s.confirmation(), fair: s.fair}
+func newLease(c *Client, key string, p protocol, sent time.Time, s *lockspec.Spec, d script.Indeterminate) *lease {
+	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.Lease, due: -1, seq: 1, length: s.Expiry(), since: sent.Sub(c.beliefs.start), confirm: s.Ack(), fair: s.Fair}
 	l.job = background.NewJob(&renewal{lease: l})
-	l.until = sent.Add(s.lease - drift(s.lease))
+	l.until = sent.Add(s.Lease - drift(s.Lease))
 	return l
 }
 
 // begin enters a new lease in the client's books and returns its first level. It fails when the client was
 // closed, and when the belief or the maximum hold is over before it began; then the key is released.
-func (l *lease) begin(ctx context.Context, sent time.Time, s *lockSettings) (*level, error) {
+func (l *lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*level, error) {
 	if err := l.client.adopt(l); err != nil {
 		l.client.logger.Warn("relock: closed before a lock was released", "key", l.key)
 		return nil, err
@@ -369,7 +370,7 @@ func (l *lease) unwatch(length time.Duration) {
 	l.watched = 0
 	for _, h := range l.levels {
 		if h.watched && h.over == nil {
-			l.watch(h.settings.lease)
+			l.watch(h.settings.Lease)
 		}
 	}
 }

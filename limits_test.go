@@ -14,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -154,9 +155,9 @@ func TestHugeTimeouts(t *testing.T) {
 	require.NoError(t, user.Ping(t.Context()))
 
 	c := newTestClient(t, s, WithCommandTimeout(huge), WithDialTimeout(huge), WithIdleTimeout(huge), WithWaitMode(), WithMaxActive(1))
-	h, err := NewRedisLock("k", c, WithMaxHold(huge), WithBlockTimeout(huge), WithWatchdog(maxLease)).Acquire(t.Context())
+	h, err := NewRedisLock("k", c, WithMaxHold(huge), WithBlockTimeout(huge), WithWatchdog(lockspec.MaxLease)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, h.Extend(t.Context(), maxLease))
+	require.NoError(t, h.Extend(t.Context(), lockspec.MaxLease))
 	require.NoError(t, h.Err())
 	require.ErrorIs(t, h.Extend(t.Context(), 1<<62), ErrInvalid)
 	require.NoError(t, h.Unlock(t.Context()))

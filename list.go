@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // List goes through the locks that are held, reserved or kept and whose names match a pattern as SCAN knows it (* is any
@@ -36,8 +37,8 @@ func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error
 
 // listOne tells of one lock, unless it is free by now. It says whether to go on.
 func (c *Client) listOne(ctx context.Context, name string, yield func(Info, error) bool) bool {
-	var m mistakes
-	if checkKey(&m, name); m.err() != nil { // no lock has such a name
+	var m lockspec.Problems
+	if lockspec.CheckKey(&m, name); m.Err() != nil { // no lock has such a name
 		return yield(Info{Key: name}, wrap("inspect", name, ErrKeyConflict))
 	}
 	info, err := c.Inspect(ctx, name)

@@ -3,6 +3,8 @@ package relock
 import (
 	"context"
 	"fmt"
+
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's
@@ -44,7 +46,7 @@ type RedisLock struct {
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
-	return newRedisLock(newHandle(key, client, opts, kindPlain))
+	return newRedisLock(newHandle(key, client, opts, lockspec.Plain))
 }
 
 func newRedisLock(h handle) *RedisLock {
@@ -66,7 +68,7 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if block && l.waitsForItself(l.client.held(ctx, l.key, plainFamily)) {
+	if block && l.waitsForItself(l.client.held(ctx, l.key, lockspec.PlainFamily)) {
 		return nil, errSelfWait
 	}
 	return l.client.newWait(ctx, &l.settings, block), nil
@@ -77,7 +79,7 @@ var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait
 func (l *RedisLock) compete(w *wait) (*level, error) {
 	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.caller}
 	defer a.finish()
-	if !w.block && !l.settings.fair {
+	if !w.block && !l.settings.Fair {
 		return w.acquire(a.try)
 	}
 	if a.mayHurry() && !l.client.queue.has(a.redisKey) {
@@ -87,7 +89,7 @@ func (l *RedisLock) compete(w *wait) (*level, error) {
 	}
 	line := l.client.queue.enter(l.key, a.redisKey)
 	defer line.exit()
-	if !l.settings.fair {
+	if !l.settings.Fair {
 		return w.sitForValid(line, a)
 	}
 	a.queued = newQueued(line, &l.settings, !w.block, a.body)

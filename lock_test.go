@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -112,7 +113,7 @@ var kinds = map[string]func(key string, c *Client, opts ...LockOption) anyLock{
 	"RedisLock": func(key string, c *Client, opts ...LockOption) anyLock {
 		var usable []LockOption
 		for _, o := range opts {
-			if o.(lockOption).name != optOwner {
+			if o.(lockOption).name != lockspec.OptOwner {
 				usable = append(usable, o)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // Locker gives locks by name, the same way for every backend: [NewLocker] makes one for Redis, package etcdlock one
@@ -23,7 +25,7 @@ type Locker interface {
 // [WithFair] is given. It does no I/O and needs no closing. Mistakes in the options, [WithBlockTimeout] among them, are
 // an error that matches [ErrInvalid].
 func NewLocker(client *Client, opts ...LockOption) (Locker, error) {
-	l := &locker{newHandle("any", client, opts, kindLocker)}
+	l := &locker{newHandle("any", client, opts, lockspec.Locker)}
 	if l.mistake != nil {
 		return nil, wrap("new locker", "", l.mistake)
 	}
@@ -40,9 +42,9 @@ func (l *locker) TryLock(ctx context.Context, key string) (Hold, error) {
 }
 
 func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error) {
-	var m mistakes
-	checkKey(&m, key)
-	lock := newRedisLock(handle{key: key, client: l.client, settings: l.settings, mistake: m.err()})
+	var m lockspec.Problems
+	lockspec.CheckKey(&m, key)
+	lock := newRedisLock(handle{key: key, client: l.client, settings: l.settings, mistake: m.Err()})
 	return lock.hold(ctx, block)
 }
 

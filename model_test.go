@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -109,7 +110,7 @@ func (m *counted) extend(t *testing.T, who modelOwner) {
 	if m.heldBy(who) {
 		newest := m.holds[len(m.holds)-1]
 		require.NoError(t, newest.Extend(t.Context(), time.Minute))
-		require.Greater(t, time.Until(newest.ValidUntil()), defaultLease)
+		require.Greater(t, time.Until(newest.ValidUntil()), lockspec.DefaultLease)
 	}
 }
 
@@ -132,7 +133,7 @@ func (m *counted) atServer() map[string]string {
 	case m.plain:
 		return map[string]string{"plain": "held"}
 	}
-	return map[string]string{m.owner.client.identity.named(m.owner.name): fmt.Sprint(len(m.holds))}
+	return map[string]string{m.owner.client.identity.Named(m.owner.name): fmt.Sprint(len(m.holds))}
 }
 
 // storedIn are the counts in a hash, or that a plain lock is held.

@@ -81,7 +81,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 		own, earlier = a.at+1, a.got.body
 		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
-	args := []any{value, l.part.asked().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
+	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
 	o, d := l.client.ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
 	if driver.IsCrossSlot(o.Err) {
 		return true // before it did anything
@@ -134,11 +134,11 @@ func reasonOf(code int64) error {
 
 // askOne asks for the n-th key, with a whole lease or only to keep it.
 func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) {
-	l, s, length := a.lock, &a.lock.part, a.lock.part.asked()
+	l, s, length := a.lock, &a.lock.part, a.lock.part.Expiry()
 	if keep > 0 {
 		s, length = &l.place, keep
 	}
-	o, d := l.client.ask(ctx, s, script.Call{Script: s.drawing(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
+	o, d := l.client.ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.Sent, d
 	if t.err = o.Err; o.Err != nil {
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -77,7 +78,7 @@ func (a *multiAttempt) takePlace(ctx context.Context) error {
 
 // body is what a place stores.
 func (a *multiAttempt) body(hold string) (value, info string) {
-	return a.lock.client.identity.value(hold, &a.lock.place), ""
+	return a.lock.client.identity.Value(hold, &a.lock.place), ""
 }
 
 // queueAt makes the call wait for the n-th key.
@@ -114,7 +115,7 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.place
-	a.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))
+	a.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.doubt, a.got.undo))
 	a.got = nil
 }
 
@@ -146,7 +147,7 @@ func (a *multiAttempt) newValue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return a.lock.client.identity.value(id, &a.lock.part), nil
+	return a.lock.client.identity.Value(id, &a.lock.part), nil
 }
 
 // follow keeps or gives back what a try has left of the call, and cleans up
@@ -171,7 +172,7 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 // of says which key an error is about.
 func (a *multiAttempt) of(n int, err error) error {
 	if err == ErrLockAcquiredByOthers || err == ErrKeyConflict { //nolint:errorlint // our own sentinels, as they are
-		return fmt.Errorf("%w: key %s", err, quote(a.lock.keys[n]))
+		return fmt.Errorf("%w: key %s", err, strconv.Quote(a.lock.keys[n]))
 	}
 	return err
 }
@@ -183,7 +184,7 @@ func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 	p.whole.tokens.Fence = slices.Max(t.fence)
 	var late error
 	for n, key := range l.keys {
-		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.minHold > 0}
+		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
 		one := newLease(l.client, key, protocol, t.sent[n], &l.part, t.doubt[n])
 		if err := p.begin(a.wait.caller, n, one, t.sent[n], &l.part); err != nil {
 			late = err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -47,8 +48,8 @@ type MultiLock struct {
 	shared
 
 	keys        []string // sorted, each once
-	whole, part lockSettings
-	place       lockSettings // of the one key that a call waits for
+	whole, part lockspec.Spec
+	place       lockspec.Spec // of the one key that a call waits for
 }
 
 // maxKeys limits what one script does.
@@ -62,17 +63,17 @@ const maxKeys = 100
 // call would wait in. [WithFair] and [WithOwner] are for other kinds.
 func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock {
 	l := &MultiLock{keys: slices.Compact(slices.Sorted(slices.Values(keys)))}
-	var m mistakes
-	m.check(len(l.keys) > 0, "keys: there are none")
-	m.check(len(l.keys) <= maxKeys, "keys: more than %d", maxKeys)
+	var m lockspec.Problems
+	m.Check(len(l.keys) > 0, "keys: there are none")
+	m.Check(len(l.keys) <= maxKeys, "keys: more than %d", maxKeys)
 	for _, key := range l.keys {
-		checkKey(&m, key)
+		lockspec.CheckKey(&m, key)
 	}
-	l.handle = newHandleWith(m, strings.Join(l.keys, ","), client, opts, kindMulti)
+	l.handle = newHandleWith(m, strings.Join(l.keys, ","), client, opts, lockspec.Multi)
 	l.how = l
-	l.whole, l.part = l.settings.split()
+	l.whole, l.part = l.settings.Split()
 	l.place = l.part
-	l.place.minHold, l.place.fencing, l.place.replicas = 0, false, 0 // one key alone is never held by the user
+	l.place.MinHold, l.place.Fencing, l.place.Replicas = 0, false, 0 // one key alone is never held by the user
 	return l
 }
 
@@ -90,7 +91,7 @@ func (l *MultiLock) wait(ctx context.Context, block bool) (*wait, error) {
 		return nil, err
 	}
 	for _, key := range l.keys {
-		if block && l.waitsForItself(l.client.held(ctx, key, plainFamily)) {
+		if block && l.waitsForItself(l.client.held(ctx, key, lockspec.PlainFamily)) {
 			return nil, errSelfWait
 		}
 	}
@@ -111,7 +112,7 @@ func (l *MultiLock) redisKeys() (all []string) {
 	for n := range l.keys {
 		all = append(all, l.redisKeyOf(n))
 	}
-	if l.part.fencing {
+	if l.part.Fencing {
 		for n := range l.keys {
 			all = append(all, all[n]+script.CounterSuffix)
 		}
@@ -122,5 +123,5 @@ func (l *MultiLock) redisKeys() (all []string) {
 // cleanup ends what a request may have made of the n-th key.
 func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *background.Release {
 	release := plainProtocol{l.redisKeyOf(n), value, false}.release(levels{}, 0, 0)
-	return background.NewRelease(l.keys[n], l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release })
+	return background.NewRelease(l.keys[n], l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release })
 }

@@ -82,7 +82,7 @@ func TestMultiLockMistakes(t *testing.T) {
 	require.NoError(t, NewMultiLock(append(many[:maxKeys], "1", "2"), c).Validate(), "the same ones again do not count")
 	fair := unconnected(t, WithFair(), WithOwner("x"), WithMaxLease(time.Second))
 	require.NoError(t, NewMultiLock([]string{"a"}, fair).Validate(), "defaults that it cannot honour are ignored")
-	require.False(t, NewMultiLock([]string{"a"}, fair).settings.fair)
+	require.False(t, NewMultiLock([]string{"a"}, fair).settings.Fair)
 }
 
 // The hold is that of all keys: it ends when one of them is lost, and the others are given back.

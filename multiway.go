@@ -3,6 +3,7 @@ package relock
 import (
 	"time"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -19,21 +20,14 @@ type way struct {
 // lower number costs the holders of single keys more of their rate.
 const maxMisses = 4
 
-// rightOfWay limits how long keys are kept. It covers a lost notification and
-// the claim after it. It also limits how long a caller waits that holds one of
-// the keys and wants a kept one.
-func (s *lockSettings) rightOfWay() time.Duration {
-	return max(minLease, min(2*s.claim(), s.lease/2))
-}
-
 // keep is how long the next try keeps the keys before a busy one; 0 if it keeps
 // none. A right of way is not extended.
 func (a *multiAttempt) keep() time.Duration {
 	switch {
 	case a.way.n > 0:
-		return max(minLease, time.Until(a.way.ends))
+		return max(lockspec.MinLease, time.Until(a.way.ends))
 	case a.misses >= maxMisses:
-		return a.lock.part.rightOfWay()
+		return a.lock.part.RightOfWay()
 	}
 	return 0
 }
@@ -42,7 +36,7 @@ func (a *multiAttempt) keep() time.Duration {
 // is left to return the keys before they expire: a release notifies the next
 // waiter, an expiry does not.
 func (a *multiAttempt) wayLeft() time.Duration {
-	return time.Until(a.way.ends) - a.lock.part.rightOfWay()/10
+	return time.Until(a.way.ends) - a.lock.part.RightOfWay()/10
 }
 
 // rest is how long the call may wait before its next attempt; 0 if it keeps

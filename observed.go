@@ -8,7 +8,7 @@ import (
 
 // call acquires the lock and notifies the observer.
 func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
-	o, start := b.observer(), LockStart{b.key, b.settings.kindName(), block}
+	o, start := b.observer(), LockStart{b.key, b.settings.KindName(), block}
 	began, seen := time.Now(), orEmpty(ctx)
 	if o.LockStart != nil {
 		o.LockStart(seen, start)

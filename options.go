@@ -2,7 +2,6 @@ package relock
 
 import (
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of
@@ -38,7 +38,7 @@ type clientConfig struct {
 	prefix         string
 	logger         *slog.Logger
 	observer       Observer
-	locks          lockConfig
+	locks          lockspec.Options
 	releaseOnClose bool
 
 	given   []string // names of the options that only make sense for a pool and connections of our own
@@ -161,57 +161,40 @@ func WithReleaseOnClose() ClientOption {
 	return clientOption(func(c *clientConfig) { c.releaseOnClose = true })
 }
 
-// mistakes collects what is wrong with settings, so that they are reported all at once.
-type mistakes []string
-
-func (m *mistakes) check(ok bool, format string, args ...any) {
-	if !ok {
-		*m = append(*m, fmt.Sprintf(format, args...))
-	}
-}
-
-// err returns nil, or an error that matches ErrInvalid and lists every mistake.
-func (m mistakes) err() error {
-	if len(m) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrInvalid, strings.Join(m, "; "))
-}
-
 // check reports the mistakes in the settings of any client.
-func (c *clientConfig) check(m *mistakes) {
+func (c *clientConfig) check(m *lockspec.Problems) {
 	for _, i := range c.missing {
-		m.check(false, "opts[%d]: ClientOption is nil", i)
+		m.Check(false, "opts[%d]: ClientOption is nil", i)
 	}
-	m.check(c.CommandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.CommandTimeout)
-	m.check(!strings.ContainsAny(c.prefix, "{}"), "WithKeyPrefix: %q has a brace", c.prefix)
-	m.check(c.logger != nil, "WithLogger: is nil")
-	m.check(len(c.prefix) <= maxKey, "WithKeyPrefix: longer than %d bytes", maxKey)
-	c.locks.check(m)
+	m.Check(c.CommandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.CommandTimeout)
+	m.Check(!strings.ContainsAny(c.prefix, "{}"), "WithKeyPrefix: %q has a brace", c.prefix)
+	m.Check(c.logger != nil, "WithLogger: is nil")
+	m.Check(len(c.prefix) <= lockspec.MaxKey, "WithKeyPrefix: longer than %d bytes", lockspec.MaxKey)
+	c.locks.Check(m)
 }
 
 // checkConnection reports the mistakes in what only a pool of our own needs.
-func (c *clientConfig) checkConnection(m *mistakes) {
-	m.check(c.MaxIdle >= 0, "WithMaxIdle: %d is negative", c.MaxIdle)
-	m.check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
-	m.check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
-	m.check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
-	m.check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
-	m.check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
+func (c *clientConfig) checkConnection(m *lockspec.Problems) {
+	m.Check(c.MaxIdle >= 0, "WithMaxIdle: %d is negative", c.MaxIdle)
+	m.Check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
+	m.Check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
+	m.Check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
+	m.Check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
+	m.Check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
 }
 
-func checkAddress(m *mistakes, network, address string) {
-	m.check(address != "", "address: is empty")
+func checkAddress(m *lockspec.Problems, network, address string) {
+	m.Check(address != "", "address: is empty")
 	switch network {
 	case "tcp", "tcp4", "tcp6":
-		m.check(!strings.Contains(address, "@"), "address: has an @; it is host:port")
+		m.Check(!strings.Contains(address, "@"), "address: has an @; it is host:port")
 		_, port, err := net.SplitHostPort(address)
-		m.check(address == "" || err == nil, "address: %s is not host:port", shown(address))
+		m.Check(address == "" || err == nil, "address: %s is not host:port", shown(address))
 		n, bad := strconv.ParseUint(port, 10, 16)
-		m.check(err != nil || (bad == nil && n > 0), "address: %s has no port from 1 to 65535", shown(address))
+		m.Check(err != nil || (bad == nil && n > 0), "address: %s has no port from 1 to 65535", shown(address))
 	case "unix":
 	default:
-		m.check(false, "network: %s is not tcp, tcp4, tcp6 or unix", shown(network))
+		m.Check(false, "network: %s is not tcp, tcp4, tcp6 or unix", shown(network))
 	}
 }
 

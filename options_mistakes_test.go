@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // unconnected returns a client whose server is not there: whoever sends something is refused.
@@ -45,7 +47,7 @@ func clientMistakes() []mistaken[ClientOption] {
 		{"WithCommandTimeout", WithCommandTimeout(-1)},
 		{"WithKeyPrefix", WithKeyPrefix("app{1")},
 		{"WithKeyPrefix", WithKeyPrefix("app}")},
-		{"WithKeyPrefix", WithKeyPrefix(strings.Repeat("x", maxKey+1))},
+		{"WithKeyPrefix", WithKeyPrefix(strings.Repeat("x", lockspec.MaxKey+1))},
 		{"WithLogger", WithLogger(nil)},
 	}
 	for _, m := range lockMistakes() {
@@ -196,7 +198,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	c := unconnected(t, opts...)
 	require.NoError(t, NewReentrantLock("k", c, locks...).Validate())
 	require.NoError(t, NewReentrantLock("k", c, WithWatchdog(10*365*24*time.Hour), WithLabel(strings.Repeat("|", 85))).Validate())
-	for _, prefix := range []string{"", ":", "a b\r\n", strings.Repeat("x", maxKey)} {
+	for _, prefix := range []string{"", ":", "a b\r\n", strings.Repeat("x", lockspec.MaxKey)} {
 		require.Equal(t, prefix+"{k}", keyOf(unconnected(t, WithKeyPrefix(prefix)), "k"))
 	}
 }

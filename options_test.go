@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -37,7 +38,7 @@ func TestPoolOptionsBesideAPool(t *testing.T) {
 }
 
 // settingsOf are what a lock goes by.
-func settingsOf(t testing.TB, c *Client, opts ...LockOption) lockSettings {
+func settingsOf(t testing.TB, c *Client, opts ...LockOption) lockspec.Spec {
 	t.Helper()
 	l := NewReentrantLock("k", c, opts...)
 	require.NoError(t, l.Validate())
@@ -64,17 +65,17 @@ func TestDefaults(t *testing.T) {
 	require.False(t, pool.Wait)
 	require.Equal(t, 60*time.Second, pool.IdleTimeout)
 
-	require.Equal(t, lockSettings{kind: kindReentrant, poll: 50 * time.Millisecond, lease: 30 * time.Second, watched: true}, settingsOf(t, c))
-	require.Equal(t, lockSettings{kind: kindReentrant, poll: 50 * time.Millisecond, lease: 200 * time.Millisecond, watched: true}, settingsOf(t, c, WithWatchdog(200*time.Millisecond)))
-	require.Equal(t, lockSettings{kind: kindReentrant, poll: 25 * time.Millisecond, lease: 100 * time.Millisecond, watched: true}, settingsOf(t, c, WithWatchdog(100*time.Millisecond)))
-	require.Equal(t, lockSettings{kind: kindReentrant, poll: 2500 * time.Microsecond, lease: 10 * time.Millisecond}, settingsOf(t, c, WithExpiry(10*time.Millisecond)))
+	require.Equal(t, lockspec.Spec{Kind: lockspec.Reentrant, Poll: 50 * time.Millisecond, Lease: 30 * time.Second, Watched: true}, settingsOf(t, c))
+	require.Equal(t, lockspec.Spec{Kind: lockspec.Reentrant, Poll: 50 * time.Millisecond, Lease: 200 * time.Millisecond, Watched: true}, settingsOf(t, c, WithWatchdog(200*time.Millisecond)))
+	require.Equal(t, lockspec.Spec{Kind: lockspec.Reentrant, Poll: 25 * time.Millisecond, Lease: 100 * time.Millisecond, Watched: true}, settingsOf(t, c, WithWatchdog(100*time.Millisecond)))
+	require.Equal(t, lockspec.Spec{Kind: lockspec.Reentrant, Poll: 2500 * time.Microsecond, Lease: 10 * time.Millisecond}, settingsOf(t, c, WithExpiry(10*time.Millisecond)))
 }
 
 // Each default that a doc comment states is the one that is there.
 func TestDocumentedDefaults(t *testing.T) {
 	t.Parallel()
 	c := newClientConfig(nil)
-	s := settle(lockConfig{}, nil, kindQuorum, &mistakes{})
+	s := lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Quorum, &lockspec.Problems{})
 	want := map[string]string{
 		"WithMaxIdle":        fmt.Sprint(c.MaxIdle),
 		"WithMaxActive":      fmt.Sprint(c.MaxActive),
@@ -83,9 +84,9 @@ func TestDocumentedDefaults(t *testing.T) {
 		"WithCommandTimeout": seconds(c.CommandTimeout),
 		"WithDatabase":       fmt.Sprint(c.Database),
 		"WithKeyPrefix":      fmt.Sprintf("%q", c.prefix),
-		"WithPollInterval":   s.poll.String(),
-		"WithWatchdog":       seconds(s.lease),
-		"WithMaxLease":       seconds(s.maxLease),
+		"WithPollInterval":   s.Poll.String(),
+		"WithWatchdog":       seconds(s.Lease),
+		"WithMaxLease":       seconds(s.MaxLease),
 		"WithUsername":       "the", // server's default user
 	}
 	stated := regexp.MustCompile(`The\s+default\s+is\s+([^\s,]+?)[.,]?(\s|$)`)
@@ -107,7 +108,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"NewMultiLock":     {"1 to 1024 bytes", "1 to 100 different ones"},
 		"NewRedLock":       {"1 to 1024 bytes", "3 or more"},
 	}
-	for _, file := range []string{"options.go", "lockoptions.go", "owner.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
+	for _, file := range []string{"options.go", "lock_options.go", "owner.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		require.NoError(t, err)
 		for _, decl := range parsed.Decls {
@@ -135,33 +136,33 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 	t.Parallel()
 	c := unconnected(t, WithBlockTimeout(time.Second), WithPollInterval(40*time.Millisecond), WithExpiry(8*time.Second), WithMaxHold(time.Minute),
 		WithMinHold(time.Second), WithOwner("default"), WithLabel("default label"), WithFencing(), WithQueueLimit(7), WithReplicas(2, time.Second))
-	base := lockSettings{
-		kind: kindReentrant, block: true, blockTimeout: time.Second, poll: 40 * time.Millisecond, lease: 8 * time.Second, maxHold: time.Minute, minHold: time.Second,
-		owner: "default", label: "default%20label", fencing: true, queueLimit: 7, replicas: 2, replicaTimeout: time.Second,
+	base := lockspec.Spec{
+		Kind: lockspec.Reentrant, Block: true, BlockTimeout: time.Second, Poll: 40 * time.Millisecond, Lease: 8 * time.Second, MaxHold: time.Minute, MinHold: time.Second,
+		Owner: "default", Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
 	}
 	for _, tt := range []struct {
 		name string
 		opts []LockOption
-		set  func(*lockSettings)
+		set  func(*lockspec.Spec)
 	}{
-		{"nothing", nil, func(*lockSettings) {}},
-		{"WithBlockTimeout", []LockOption{WithBlockTimeout(2 * time.Second)}, func(s *lockSettings) { s.blockTimeout = 2 * time.Second }},
-		{"WithBlock", []LockOption{WithBlock()}, func(s *lockSettings) { s.blockTimeout = 0 }}, // until ctx ends
-		{"WithPollInterval", []LockOption{WithPollInterval(time.Second)}, func(s *lockSettings) { s.poll = time.Second }},
-		{"WithExpiry", []LockOption{WithExpiry(4 * time.Second)}, func(s *lockSettings) { s.lease = 4 * time.Second }},
-		{"WithWatchdog", []LockOption{WithWatchdog(4 * time.Second)}, func(s *lockSettings) { s.lease, s.watched = 4*time.Second, true }},
-		{"WithMaxHold", []LockOption{WithMaxHold(time.Hour)}, func(s *lockSettings) { s.maxHold = time.Hour }},
-		{"WithMinHold", []LockOption{WithMinHold(20 * time.Millisecond)}, func(s *lockSettings) { s.minHold = 20 * time.Millisecond }},
-		{"WithOwner", []LockOption{WithOwner("own")}, func(s *lockSettings) { s.owner = "own" }},
-		{"WithLabel", []LockOption{WithLabel("")}, func(s *lockSettings) { s.label = "" }},
-		{"WithQueueLimit", []LockOption{WithQueueLimit(8)}, func(s *lockSettings) { s.queueLimit = 8 }},
-		{"WithReplicas", []LockOption{WithReplicas(1, 500*time.Millisecond)}, func(s *lockSettings) { s.replicas, s.replicaTimeout = 1, 500*time.Millisecond }},
-		{"the last of two", []LockOption{WithOwner("a"), WithOwner("b")}, func(s *lockSettings) { s.owner = "b" }},
+		{"nothing", nil, func(*lockspec.Spec) {}},
+		{"WithBlockTimeout", []LockOption{WithBlockTimeout(2 * time.Second)}, func(s *lockspec.Spec) { s.BlockTimeout = 2 * time.Second }},
+		{"WithBlock", []LockOption{WithBlock()}, func(s *lockspec.Spec) { s.BlockTimeout = 0 }}, // until ctx ends
+		{"WithPollInterval", []LockOption{WithPollInterval(time.Second)}, func(s *lockspec.Spec) { s.Poll = time.Second }},
+		{"WithExpiry", []LockOption{WithExpiry(4 * time.Second)}, func(s *lockspec.Spec) { s.Lease = 4 * time.Second }},
+		{"WithWatchdog", []LockOption{WithWatchdog(4 * time.Second)}, func(s *lockspec.Spec) { s.Lease, s.Watched = 4*time.Second, true }},
+		{"WithMaxHold", []LockOption{WithMaxHold(time.Hour)}, func(s *lockspec.Spec) { s.MaxHold = time.Hour }},
+		{"WithMinHold", []LockOption{WithMinHold(20 * time.Millisecond)}, func(s *lockspec.Spec) { s.MinHold = 20 * time.Millisecond }},
+		{"WithOwner", []LockOption{WithOwner("own")}, func(s *lockspec.Spec) { s.Owner = "own" }},
+		{"WithLabel", []LockOption{WithLabel("")}, func(s *lockspec.Spec) { s.Label = "" }},
+		{"WithQueueLimit", []LockOption{WithQueueLimit(8)}, func(s *lockspec.Spec) { s.QueueLimit = 8 }},
+		{"WithReplicas", []LockOption{WithReplicas(1, 500*time.Millisecond)}, func(s *lockspec.Spec) { s.Replicas, s.ReplicaTimeout = 1, 500*time.Millisecond }},
+		{"the last of two", []LockOption{WithOwner("a"), WithOwner("b")}, func(s *lockspec.Spec) { s.Owner = "b" }},
 		{
 			"a lease that is short for the default poll interval",
 			[]LockOption{WithExpiry(100 * time.Millisecond)},
-			func(s *lockSettings) {
-				s.lease, s.poll, s.replicaTimeout = 100*time.Millisecond, 25*time.Millisecond, 25*time.Millisecond
+			func(s *lockspec.Spec) {
+				s.Lease, s.Poll, s.ReplicaTimeout = 100*time.Millisecond, 25*time.Millisecond, 25*time.Millisecond
 			},
 		},
 	} {
@@ -173,8 +174,8 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 	}
 	watched := unconnected(t, WithWatchdog(3*time.Second))
 	s := settingsOf(t, watched, WithExpiry(2*time.Second))
-	require.Equal(t, 2*time.Second, s.lease)
-	require.False(t, s.watched)
+	require.Equal(t, 2*time.Second, s.Lease)
+	require.False(t, s.Watched)
 }
 
 // A default that a kind cannot honour is ignored there; given to the lock it is a mistake.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 func withHold(ctx context.Context, h Hold) context.Context { return carried.WithHold(ctx, h) }
@@ -37,7 +38,7 @@ func covers(hold Hold, key string) bool {
 
 // held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a lock of this
 // kind.
-func (c *Client) held(ctx context.Context, key string, of family) *level {
+func (c *Client) held(ctx context.Context, key string, of lockspec.Family) *level {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*level)
 		if !ok {
@@ -61,24 +62,24 @@ func ContextWithOwner(ctx context.Context, id string) context.Context {
 }
 
 // ownerID is who calls: the hold in ctx, the owner in ctx, the owner of the lock, or the goroutine.
-func (l *handle) ownerID(ctx context.Context, of family) (string, error) {
+func (l *handle) ownerID(ctx context.Context, of lockspec.Family) (string, error) {
 	if h := l.client.held(ctx, l.key, of); h != nil {
 		return h.lease.owner.key.id, nil
 	}
 	if id, ok := carried.Owner(ctx); ok {
-		if id == "" || len(id) > maxOwner {
-			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", ErrInvalid, maxOwner)
+		if id == "" || len(id) > lockspec.MaxOwner {
+			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", ErrInvalid, lockspec.MaxOwner)
 		}
-		return l.client.identity.named(id), nil
+		return l.client.identity.Named(id), nil
 	}
-	if l.settings.owner != "" {
-		return l.client.identity.named(l.settings.owner), nil
+	if l.settings.Owner != "" {
+		return l.client.identity.Named(l.settings.Owner), nil
 	}
-	return l.client.identity.goroutine(), nil
+	return l.client.identity.Goroutine(), nil
 }
 
 // unlockNewest ends the level that pick chooses of those that the caller's owner has.
-func (l *handle) unlockNewest(ctx context.Context, of family, pick func(*lease) *level) error {
+func (l *handle) unlockNewest(ctx context.Context, of lockspec.Family, pick func(*lease) *level) error {
 	id, err := l.ownerID(ctx, of)
 	if err != nil {
 		return err
@@ -150,12 +151,12 @@ func (w *wait) beginFor(o *owner, l *lease, sent time.Time) (*level, error) {
 
 type ownerOf struct {
 	lock, id string
-	family   family
+	family   lockspec.Family
 }
 
-func (l *lease) family() family {
+func (l *lease) family() lockspec.Family {
 	if l.owner == nil {
-		return plainFamily
+		return lockspec.PlainFamily
 	}
 	return l.owner.key.family
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/utils"
 )
@@ -27,7 +28,7 @@ func (p plainProtocol) renew(lease time.Duration) script.Call {
 func (p plainProtocol) release(_ levels, _ int, keep time.Duration) script.Call {
 	kept := ""
 	if p.minHold {
-		kept = keptValue(p.value)
+		kept = lockspec.KeptValue(p.value)
 	}
 	return script.Call{Script: script.Release, Key: p.redisKey, Args: []any{p.value, keep.Milliseconds(), kept}}
 }
@@ -39,7 +40,7 @@ type plainAttempt struct {
 	client   *Client
 	key      string
 	redisKey string
-	settings *lockSettings
+	settings *lockspec.Spec
 	caller   context.Context
 
 	queued *queued // the place in the queue; nil when the call does not wait and may overtake
@@ -65,7 +66,7 @@ func (a *plainAttempt) try(ctx context.Context) (*level, error) {
 
 // body is what the lock stores under a hold.
 func (a *plainAttempt) body(hold string) (value, info string) {
-	return a.client.identity.value(hold, a.settings), ""
+	return a.client.identity.Value(hold, a.settings), ""
 }
 
 // queue asks in the queue's order.
@@ -75,14 +76,14 @@ func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
 		return nil, err
 	}
 	g, s := a.queued.granted(), a.queued.settings // what was asked for
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, s.minHold > 0}, sent, s, g.doubt)
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, s.MinHold > 0}, sent, s, g.doubt)
 	l.undo, l.tokens = g.undo, g.tokens
 	return l.begin(a.caller, sent, s)
 }
 
 // mayHurry says that the lock may be taken by SET NX.
 func (a *plainAttempt) mayHurry() bool {
-	return !a.settings.fair && !a.settings.fencing && a.settings.replicas == 0
+	return !a.settings.Fair && !a.settings.Fencing && a.settings.Replicas == 0
 }
 
 // hurry makes the first attempt of a call that may wait, before it sits in a line: mostly nobody else wants the lock. It says
@@ -117,9 +118,9 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	value := a.client.identity.value(id, a.settings)
+	value := a.client.identity.Value(id, a.settings)
 	a.client.vigil.look(time.Now())
-	o := a.client.driver.Send(ctx, driver.ForLease(a.settings.lease), setNX(a.redisKey, value, a.settings.asked()))
+	o := a.client.driver.Send(ctx, driver.ForLease(a.settings.Lease), setNX(a.redisKey, value, a.settings.Expiry()))
 	if o.Sent.IsZero() {
 		return nil, false, o.Err
 	}
@@ -147,9 +148,9 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.value = a.client.identity.value(id, a.settings)
+		a.value = a.client.identity.Value(id, a.settings)
 	}
-	o, d := a.client.ask(ctx, a.settings, script.Call{Script: a.settings.drawing(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.settings.asked().Milliseconds()}})
+	o, d := a.client.ask(ctx, a.settings, script.Call{Script: a.settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.settings.Expiry().Milliseconds()}})
 	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -175,7 +176,7 @@ func (a *plainAttempt) stand(l *line, left *queued) *queued {
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*level, error) {
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.minHold > 0}, sent, a.settings, d)
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.MinHold > 0}, sent, a.settings, d)
 	l.tokens = t
 	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
 	return l.begin(a.caller, sent, a.settings)
@@ -190,5 +191,5 @@ func (a *plainAttempt) finish() {
 
 func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
 	release := plainProtocol{a.redisKey, value, false}.release(levels{}, 0, 0)
-	return background.NewRelease(a.key, a.settings.asked(), a.settings.lease, d, func(time.Time) script.Call { return release })
+	return background.NewRelease(a.key, a.settings.Expiry(), a.settings.Lease, d, func(time.Time) script.Call { return release })
 }

@@ -34,11 +34,11 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 		return script.Call{}, false
 	}
 	l.pace()
-	args := []any{q.client.identity.id, l.period.Milliseconds()}
+	args := []any{q.client.identity.ID, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
-	scripts := l.waits[0].settings.kind.queue
+	scripts := l.waits[0].settings.Kind.Queue
 	for _, w := range l.waits {
-		if !w.sending && w.settings.kind.queue == scripts {
+		if !w.sending && w.settings.Kind.Queue == scripts {
 			args = append(args, w.name, w.ticket)
 			p.listed = append(p.listed, listed{w.hold, w.name})
 		}
@@ -46,7 +46,7 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 			break
 		}
 	}
-	return script.Call{Script: scripts.poll, Key: l.redisKey, Args: args}, true
+	return script.Call{Script: scripts.Poll, Key: l.redisKey, Args: args}, true
 }
 
 func (p *poll) Limit() time.Duration { return background.RetryLimit }

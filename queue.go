@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -30,7 +31,7 @@ type queue struct {
 func newQueue(c *Client) *queue {
 	q := &queue{client: c, lines: map[string]*line{}, waits: map[string]*queued{}, calls: map[string]*redWaiter{}, underway: map[*transfer]struct{}{}}
 	q.poller = background.NewWorker(c.driver, c.tasks, c.life.Done())
-	q.feed = &feed{queue: q, link: c.driver.Link(), channel: c.config.prefix + c.identity.id}
+	q.feed = &feed{queue: q, link: c.driver.Link(), channel: c.config.prefix + c.identity.ID}
 	return q
 }
 
@@ -44,7 +45,7 @@ func (q *queue) draw(w *queued) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
-	hold := q.client.identity.hold(q.last)
+	hold := q.client.identity.Hold(q.last)
 	w.wakeups = &wakeups{}
 	q.waits[hold] = w
 	return hold
@@ -55,7 +56,7 @@ func (q *queue) newHold() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
-	return q.client.identity.hold(q.last)
+	return q.client.identity.Hold(q.last)
 }
 
 // maxSending is how many calls for one lock send at once. Ten thousand waiters must not open ten thousand
@@ -130,9 +131,9 @@ func (q *queue) add(w *queued, ticket string, left time.Duration, others int64) 
 	}
 	w.ticket = ticket
 	if l.poll == nil {
-		l.poll, l.interval, l.period = background.NewJob(&poll{line: l}), s.poll, s.period()
+		l.poll, l.interval, l.period = background.NewJob(&poll{line: l}), s.Poll, s.Period()
 	}
-	l.interval, l.period = min(l.interval, s.poll), min(l.period, s.period())
+	l.interval, l.period = min(l.interval, s.Poll), min(l.period, s.Period())
 	at := time.Now()
 	if w.epoch == q.feed.epoch {
 		at = at.Add(l.nextPoll(left))
@@ -158,9 +159,9 @@ func (q *queue) forget(w *queued) {
 // pace has the line's polls come as often as the call needs them that needs them most, of those that it has, which are one at least; mu is held. It is for the poll
 // that is about to be sent: the server expects the next one after the period that it is told.
 func (l *line) pace() {
-	l.interval, l.period = l.waits[0].settings.poll, l.waits[0].settings.period()
+	l.interval, l.period = l.waits[0].settings.Poll, l.waits[0].settings.Period()
 	for _, w := range l.waits[1:] {
-		l.interval, l.period = min(l.interval, w.settings.poll), min(l.period, w.settings.period())
+		l.interval, l.period = min(l.interval, w.settings.Poll), min(l.period, w.settings.Period())
 	}
 }
 
@@ -180,8 +181,8 @@ func (q *queue) lookAll() {
 // hear takes a message or the answer to a poll: the lock may be had by a wait, named by itself or by its hold. A
 // wait that nobody knows any more leaves its place, but not a hold, which may have been granted to it.
 func (q *queue) hear(name, redisKey string) {
-	hold, rest := cutHold(name)
-	if !strings.HasPrefix(hold, q.client.identity.id+":") || !strings.HasPrefix(redisKey, q.client.config.prefix+"{") {
+	hold, rest := lockspec.CutHold(name)
+	if !strings.HasPrefix(hold, q.client.identity.ID+":") || !strings.HasPrefix(redisKey, q.client.config.prefix+"{") {
 		return // not from a script of ours
 	}
 	if rest == redWait {
@@ -190,7 +191,7 @@ func (q *queue) hear(name, redisKey string) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
-	if w != nil && w.line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.hear(waitOf(hold, w.settings), redisKey) }) {
+	if w != nil && w.line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.hear(lockspec.WaitName(hold, w.settings), redisKey) }) {
 		q.mu.Unlock()
 		return
 	}
@@ -221,13 +222,6 @@ func (l *line) knows(hold string) bool {
 	return l.queue.waits[hold] != nil || l.place != nil && l.place.hold == hold
 }
 
-// cutHold splits the name of a wait after the id of its hold.
-func cutHold(name string) (hold, rest string) {
-	client, numbered, _ := strings.Cut(name, ":")
-	n, rest, _ := strings.Cut(numbered, ":")
-	return client + ":" + n, rest
-}
-
 // cancelOf takes a wait out of the queue, gives back what is reserved for it, and with alsoHold the hold that it has
 // taken.
 func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
@@ -235,15 +229,15 @@ func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) script.Call 
 	if alsoHold {
 		flag = 1
 	}
-	s := script.Call{Script: queueOf(wait).cancel, Key: redisKey, Args: []any{wait, flag}}
+	s := script.Call{Script: lockspec.QueueOf(wait).Cancel, Key: redisKey, Args: []any{wait, flag}}
 	return func(time.Time) script.Call { return s }
 }
 
 // passOn goes on with the hand-over of a script that had to stop at what one may look at.
 func (c *Client) passOn(after script.Call) {
-	s := script.Call{Script: mutexQueue.cancel, Key: after.Key, Args: []any{"", 0}}
+	s := script.Call{Script: lockspec.MutexQueue.Cancel, Key: after.Key, Args: []any{"", 0}}
 	if after.Script.ReadWrite {
-		s.Script = rwQueue.cancel
+		s.Script = lockspec.RWQueue.Cancel
 	}
 	c.retrier.BestEffort(func(time.Time) script.Call { return s })
 }

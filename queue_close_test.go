@@ -32,7 +32,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		t.Logf("%d waiters ended after %v", waiters, time.Since(start))
 		require.Less(t, time.Since(start), 2*time.Second)
 		testkit.Eventually(t, testkit.Patience, func() bool {
-			return q.server.Do(t, "PUBLISH", closing.config.prefix+closing.identity.id, "") == int64(0)
+			return q.server.Do(t, "PUBLISH", closing.config.prefix+closing.identity.ID, "") == int64(0)
 		}, "no subscription")
 		q.unlock(h)
 		last := next.granted()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -49,7 +50,7 @@ type cellWithWaiter struct {
 	match   faults.Match
 	met     <-chan struct{}
 	count   *atomic.Int64 // of the cells whose fault has happened
-	scripts *queueing
+	scripts *lockspec.Queue
 }
 
 // After each fault in each request of a waiter, the waiter gets the lock, or leaves nothing behind, and those behind it get the lock
@@ -87,7 +88,7 @@ func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 }
 
 func newCellWithWaiter(t testing.TB, s *redistest.Server, m queueMode, f queueFault, match faults.Match) *cellWithWaiter {
-	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(waiterLimit)), fault: f, match: match, scripts: mutexQueue}
+	c := &cellWithWaiter{cell: newCell(t, s, WithCommandTimeout(waiterLimit)), fault: f, match: match, scripts: lockspec.MutexQueue}
 	c.queue = &queueBench{TB: t, queueMode: m, server: s, clients: []*Client{c.client, c.other}, key: keyOf(c.client, queueKey)}
 	return c
 }
@@ -134,12 +135,12 @@ func (c *cellWithWaiter) givesUp() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	h, w := c.begin(ctx)
-	claims := c.match([]string{"EVALSHA", c.scripts.claim.SHA})
+	claims := c.match([]string{"EVALSHA", c.scripts.Claim.SHA})
 	if claims {
 		q.awaitQueued(1)
 		q.unlock(h)
 	}
-	if !c.match([]string{"EVALSHA", c.scripts.cancel.SHA}) {
+	if !c.match([]string{"EVALSHA", c.scripts.Cancel.SHA}) {
 		c.proxy.Await(c.match, 1, testkit.Patience)
 	} else {
 		q.awaitQueued(1)

@@ -131,7 +131,7 @@ func (q *queueBench) awaitHeard(c *Client) {
 func awaitHeard(t testing.TB, s *redistest.Server, key string, c *Client) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		beat, _ := redis.String(s.Do(t, "HGET", key+":b", c.identity.id), nil)
+		beat, _ := redis.String(s.Do(t, "HGET", key+":b", c.identity.ID), nil)
 		return strings.HasSuffix(beat, ":1")
 	}, "a subscription that the server has noted")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -46,7 +47,7 @@ func TestCleanerConnectsSlowly(t *testing.T) {
 	require.ErrorIs(t, lock.Unlock(t.Context()), ErrUnconfirmed)
 	other := NewRedisLock("k", sibling(t, s, c, WithDatabase(1)), WithBlock())
 	require.NoError(t, other.Lock(t.Context()))
-	require.Less(t, time.Since(start), defaultLease/2, "it waited for the end of the lease")
+	require.Less(t, time.Since(start), lockspec.DefaultLease/2, "it waited for the end of the lease")
 	require.NoError(t, other.Unlock(t.Context()))
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -21,9 +22,9 @@ func TestUnknownWaitGivesItsTurnUp(t *testing.T) {
 			h := q.take(q.clients[0])
 			w := q.waitNext(t.Context(), 0, waiter)
 			q.awaitHeard(waiter)
-			settings := newHandle(queueKey, waiter, nil, map[string]*kind{"RedisLock": kindPlain, "ReentrantLock": kindReentrant}[m.kind]).settings
-			settings.fair = m.fair
-			s.Do(t, "ZADD", q.key+":q", 1, waitOf(waiter.identity.hold(999), &settings))
+			settings := newHandle(queueKey, waiter, nil, map[string]*lockspec.Kind{"RedisLock": lockspec.Plain, "ReentrantLock": lockspec.Reentrant}[m.kind]).settings
+			settings.Fair = m.fair
+			s.Do(t, "ZADD", q.key+":q", 1, lockspec.WaitName(waiter.identity.Hold(999), &settings))
 			next, d := q.handOver(h, w)
 			took = append(took, d)
 			q.unlock(next)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -14,7 +15,7 @@ import (
 // each hold that it could take: one that was granted or given up is never used again.
 type queued struct {
 	line     *line
-	settings *lockSettings
+	settings *lockspec.Spec
 	body     func(hold string) (body, info string) // what the lock stores
 	once     bool                                  // does not wait
 	wake     chan struct{}                         // has one when somebody says that the lock may be had
@@ -36,7 +37,7 @@ type queued struct {
 	wakeups *wakeups
 }
 
-func newQueued(l *line, s *lockSettings, once bool, body func(string) (string, string)) *queued {
+func newQueued(l *line, s *lockspec.Spec, once bool, body func(string) (string, string)) *queued {
 	return &queued{line: l, settings: s, once: once, body: body, wake: make(chan struct{}, 1)}
 }
 
@@ -57,15 +58,15 @@ func (w *queued) wakeNext() {
 
 // suits says whether another call with the settings can use the place. For a reentrant lock no request may be in doubt:
 // a late one would take it in the name of the call before.
-func (w *queued) suits(s *lockSettings) bool {
-	return w.known && w.settings.sameHold(s) && (w.settings.kind.wait == kindPlain.wait || !w.doubt.Exists())
+func (w *queued) suits(s *lockspec.Spec) bool {
+	return w.known && w.settings.SameHold(s) && (w.settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())
 }
 
 // serve makes the place take the lock for another call, whose hold stores what body says.
 func (w *queued) serve(body func(string) (string, string)) {
 	w.body = body
 	stored, info := body(w.hold)
-	w.args = []any{w.settings.asked().Milliseconds(), stored, info}
+	w.args = []any{w.settings.Expiry().Milliseconds(), stored, info}
 }
 
 // attempt asks for the lock. No error is a grant, of a request that was sent at the time that is returned.
@@ -82,7 +83,7 @@ func (w *queued) attempt(ctx context.Context) (time.Time, error) {
 		case script.Unqueued:
 			w.known = false
 		case script.More:
-			w.line.queue.client.passOn(script.Call{Script: w.settings.kind.queue.cancel, Key: w.line.redisKey})
+			w.line.queue.client.passOn(script.Call{Script: w.settings.Kind.Queue.Cancel, Key: w.line.redisKey})
 			return o.Sent, ErrLockAcquiredByOthers
 		case script.Other:
 			return o.Sent, ErrLockAcquiredByOthers
@@ -149,25 +150,25 @@ func (w *queued) draw() {
 		return
 	}
 	w.hold = w.line.queue.draw(w)
-	w.name = waitOf(w.hold, w.settings)
+	w.name = lockspec.WaitName(w.hold, w.settings)
 	body, info := w.body(w.hold)
-	w.args = []any{w.settings.asked().Milliseconds(), body, info}
+	w.args = []any{w.settings.Expiry().Milliseconds(), body, info}
 }
 
 // request is the next one: once the wait is in the queue, a claim. mu is held.
 func (w *queued) request() script.Call {
 	switch {
 	case w.once:
-		return script.Call{Script: w.settings.drawing(w.settings.kind.queue.try), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
+		return script.Call{Script: w.settings.Variant(w.settings.Kind.Queue.Try), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
 	case w.known:
-		return script.Call{Script: w.settings.drawing(w.settings.kind.queue.claim), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
+		return script.Call{Script: w.settings.Variant(w.settings.Kind.Queue.Claim), Key: w.line.redisKey, Args: append([]any{w.name}, w.args...)}
 	}
-	args := []any{w.name, w.settings.period().Milliseconds(), w.ticket, w.earlier}
+	args := []any{w.name, w.settings.Period().Milliseconds(), w.ticket, w.earlier}
 	args = append(args, w.args...)
-	if w.settings.queueLimit > 0 {
-		args = append(args, w.settings.queueLimit)
+	if w.settings.QueueLimit > 0 {
+		args = append(args, w.settings.QueueLimit)
 	}
-	return script.Call{Script: w.settings.drawing(w.settings.kind.queue.enqueue), Key: w.line.redisKey, Args: args}
+	return script.Call{Script: w.settings.Variant(w.settings.Kind.Queue.Enqueue), Key: w.line.redisKey, Args: args}
 }
 
 // read takes an answer in.
@@ -194,7 +195,7 @@ func (w *queued) leave() {
 		w.line.queue.remove(w)
 		if w.sent && (!w.once || w.doubt.Exists()) {
 			s := w.settings
-			job := background.NewRelease(w.line.key, s.asked(), s.lease, w.doubt, cancelOf(w.line.redisKey, w.name, true))
+			job := background.NewRelease(w.line.key, s.Expiry(), s.Lease, w.doubt, cancelOf(w.line.redisKey, w.name, true))
 			job.BestEffort = !w.doubt.Exists() // then it cannot have the lock
 			w.line.queue.client.retrier.Retry(job)
 		}

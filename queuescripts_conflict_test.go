@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -77,7 +78,7 @@ func TestQueueScriptOtherKeys(t *testing.T) {
 		command []any
 		codes   string // of try, enqueue and claim for a plain wait and a reentrant one
 	}{
-		"kept":                         {[]any{"SET", keptValue(plain1)}, "0 0 3 0 0 3"},
+		"kept":                         {[]any{"SET", lockspec.KeptValue(plain1)}, "0 0 3 0 0 3"},
 		"denied":                       {[]any{"SET", "relock/1|denied"}, "0 0 3 0 0 3"},
 		"of a later relock":            {[]any{"SET", "relock/2|p|h1|"}, "0 0 3 0 0 3"},
 		"reserved for what is no wait": {[]any{"SET", "relock/1|w|text"}, "0 0 3 0 0 3"},

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -27,7 +28,9 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 			{"held by others", func(b *queueScripts) { b.code(other.try()) }, "1", ""},
 			{"reserved for it", func(b *queueScripts) { b.do("SET", b.key, mine.reserved(), "PX", scriptLease.Milliseconds()) }, "1", string(mine)},
 			{"reserved for others", func(b *queueScripts) { b.do("SET", b.key, other.reserved(), "PX", scriptLease.Milliseconds()) }, "1", ""},
-			{"kept", func(b *queueScripts) { b.do("SET", b.key, keptValue(plain1), "PX", scriptLease.Milliseconds()) }, "1", ""},
+			{"kept", func(b *queueScripts) {
+				b.do("SET", b.key, lockspec.KeptValue(plain1), "PX", scriptLease.Milliseconds())
+			}, "1", ""},
 			{"a list", func(b *queueScripts) { b.do("RPUSH", b.key, "a"); b.do("PEXPIRE", b.key, scriptLease.Milliseconds()) }, "-1", ""},
 			{"text", func(b *queueScripts) { b.do("SET", b.key, "text", "PX", scriptLease.Milliseconds()) }, "-1", ""},
 		} {

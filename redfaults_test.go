@@ -35,7 +35,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 				others := []*Client{c.other, b.client(servers[1]), b.client(servers[2])}
 				lock := func(clients []*Client, option LockOption) *RedLock {
 					l := NewRedLock(cellKey, clients, WithMaxLease(cellLease), option)
-					l.settings.maxLease = redLease // the servers are new, and remember all
+					l.settings.MaxLease = redLease // the servers are new, and remember all
 					return l
 				}
 				free := func() bool {

@@ -13,7 +13,7 @@ func (q *queue) listen(w *wait) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
-	name := q.client.identity.hold(q.last) + ":" + redWait
+	name := q.client.identity.Hold(q.last) + ":" + redWait
 	q.calls[name] = &redWaiter{wait: w}
 	return name
 }

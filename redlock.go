@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // RedLock is a lock on several servers that know nothing of each other, its nodes: who has it on more than half of them
@@ -50,7 +51,7 @@ type RedLock struct {
 
 	clients     []*Client
 	need        int
-	whole, part lockSettings
+	whole, part lockspec.Spec
 }
 
 // minNodes is how few nodes there may be: with two, both are needed.
@@ -67,25 +68,25 @@ const minNodes = 3
 // [WithQueueLimit] and [WithOwner] are for other kinds.
 func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1}
-	var m mistakes
-	checkKey(&m, key)
+	var m lockspec.Problems
+	lockspec.CheckKey(&m, key)
 	checkNodes(&m, clients)
 	var first *Client
 	if len(clients) > 0 {
 		first = clients[0]
 	}
-	l.handle = newHandleWith(m, key, first, opts, kindQuorum)
+	l.handle = newHandleWith(m, key, first, opts, lockspec.Quorum)
 	l.how = l
-	l.whole, l.part = l.settings.split()
+	l.whole, l.part = l.settings.Split()
 	return l
 }
 
-func checkNodes(m *mistakes, clients []*Client) {
-	m.check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
+func checkNodes(m *lockspec.Problems, clients []*Client) {
+	m.Check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
 	for i, c := range clients {
-		m.check(i == 0 || c != nil && c.driver != nil, "client %d: was not made by NewClient", i)
+		m.Check(i == 0 || c != nil && c.driver != nil, "client %d: was not made by NewClient", i)
 		first := slices.Index(clients, c)
-		m.check(first == i || c == nil, "clients %d and %d: are the same", first, i)
+		m.Check(first == i || c == nil, "clients %d and %d: are the same", first, i)
 	}
 }
 
@@ -126,7 +127,7 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 func (l *RedLock) inTheWay(ctx context.Context) *level {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*level)
-		if !ok || !h.lease.covers(l.key) || h.lease.family() != plainFamily || h.isUnlocked() {
+		if !ok || !h.lease.covers(l.key) || h.lease.family() != lockspec.PlainFamily || h.isUnlocked() {
 			continue
 		}
 		if h.isQuorum() && l.free(h.lease.parts) < l.need || !h.isQuorum() && h.lease.client == l.client {
@@ -195,14 +196,14 @@ func (l *RedLock) life() (life context.Context, end func()) {
 }
 
 // patience is how long a node is waited for.
-func (l *RedLock) patience() time.Duration { return max(50*time.Millisecond, l.part.lease/5) }
+func (l *RedLock) patience() time.Duration { return max(50*time.Millisecond, l.part.Lease/5) }
 
 // shortPatience is how long that is once a quorum has answered, others among it.
 func (l *RedLock) shortPatience() time.Duration { return max(50*time.Millisecond, l.patience()/10) }
 
 // leastUp is how many seconds a server has to be up, by its own count, which may be ahead by one.
 func (l *RedLock) leastUp() int64 {
-	return int64((l.settings.maxLease+time.Second-1)/time.Second) + 1
+	return int64((l.settings.MaxLease+time.Second-1)/time.Second) + 1
 }
 
 // errYoung is why a node is not counted.

@@ -128,9 +128,9 @@ func (r *round) rest(err error) time.Duration {
 	}
 	holder := r.holder()
 	if holder == "" {
-		return s.poll/2 + rand.N(s.poll)
+		return s.Poll/2 + rand.N(s.Poll)
 	}
-	left, tells := s.period(), false
+	left, tells := s.Period(), false
 	for _, v := range r.others {
 		if v.holder == holder {
 			left, tells = min(left, v.left), tells || v.tells
@@ -139,7 +139,7 @@ func (r *round) rest(err error) time.Duration {
 	if !tells {
 		return 0
 	}
-	return max(left, s.poll) + rand.N(s.poll/5+1)
+	return max(left, s.Poll) + rand.N(s.Poll/5+1)
 }
 
 // holder is the hold that has a quorum; "" when there is none, or the nodes do not say.

@@ -32,7 +32,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			waits := make([]string, len(b.servers))
 			for node := range b.servers {
 				for _, wait := range b.list(node) {
-					if strings.HasPrefix(wait, first[node].identity.id+":") { // of a node that the holder has not, the next call may be the only one
+					if strings.HasPrefix(wait, first[node].identity.ID+":") { // of a node that the holder has not, the next call may be the only one
 						waits[node] = wait
 					}
 				}

@@ -90,7 +90,7 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 				b.awaitListed(1, b.clients)
 				last, _ = b.granted(w, next)
 			}
-			require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(less).part.period())
+			require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(less).part.Period())
 			require.NoError(t, last.Unlock(t.Context()))
 			b.requireFree(time.Second)
 		})
@@ -121,7 +121,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 		require.NoError(t, next.Unlock(t.Context()))
 		b.requireFree(time.Second)
 	}
-	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).part.period())
+	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).part.Period())
 }
 
 // When a subscription comes, and when it goes, calls that wait look again: what happened before reached nobody.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -32,7 +33,7 @@ func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
 	case o.Reply != int64(script.Ours):
 		return nil, l.refused()
 	}
-	if err := l.believe(o.Sent, s.lease); err != nil {
+	if err := l.believe(o.Sent, s.Lease); err != nil {
 		return nil, lostLevel(err)
 	}
 	return l.push(w.caller, o.Sent, s)
@@ -40,23 +41,23 @@ func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
 
 // deeper returns the request for one more level. It fails if the hold has ended
 // meanwhile.
-func (l *lease) deeper(s *lockSettings) (script.Call, error) {
+func (l *lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
 		return script.Call{}, lostLevel(l.over)
 	}
 	l.seq++
-	l.length = max(l.length, s.asked()) // whether it is answered or not
+	l.length = max(l.length, s.Expiry()) // whether it is answered or not
 	want := levels{l.live + 1, int(l.writes)}
-	if s.kind.writes {
+	if s.Kind.Writes {
 		want.writes++
 	}
-	return l.protocol.(enterer).enter(want, l.seq, s.asked()), nil
+	return l.protocol.(enterer).enter(want, l.seq, s.Expiry()), nil
 }
 
 // allows says why the hold cannot have one level more with these settings, nil when it can: it was lost, or does not have what they ask for.
-func (l *lease) allows(s *lockSettings) error {
+func (l *lease) allows(s *lockspec.Spec) error {
 	if err := l.check(); err != nil {
 		return lostLevel(err)
 	}
@@ -65,12 +66,12 @@ func (l *lease) allows(s *lockSettings) error {
 		had = l.confirm.Replicas
 	}
 	switch {
-	case s.fair != l.fair:
+	case s.Fair != l.fair:
 		return ErrKeyConflict
-	case s.fencing && l.tokens.Fence == 0:
+	case s.Fencing && l.tokens.Fence == 0:
 		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
-	case s.replicas > had:
-		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.replicas, had)
+	case s.Replicas > had:
+		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.Replicas, had)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/utils"
 )
@@ -29,7 +30,7 @@ type ReentrantLock struct {
 // By default Lock makes one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
-	l := &ReentrantLock{base{handle: newHandle(key, client, opts, kindReentrant)}}
+	l := &ReentrantLock{base{handle: newHandle(key, client, opts, lockspec.Reentrant)}}
 	l.how = l
 	return l
 }
@@ -41,11 +42,11 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	if l.mistaken(ctx) != nil {
 		return 0
 	}
-	id, err := l.ownerID(ctx, reentrantFamily)
+	id, err := l.ownerID(ctx, lockspec.ReentrantFamily)
 	if err != nil {
 		return 0
 	}
-	o := l.client.enter(ownerOf{l.key, id, reentrantFamily})
+	o := l.client.enter(ownerOf{l.key, id, lockspec.ReentrantFamily})
 	defer l.client.exit(o)
 	if !o.turn.takeUntil(ctx) {
 		return 0
@@ -61,7 +62,7 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 
 // release leaves the owner's newest level.
 func (l *ReentrantLock) release(ctx context.Context) error {
-	return l.unlockNewest(ctx, reentrantFamily, (*lease).newest)
+	return l.unlockNewest(ctx, lockspec.ReentrantFamily, (*lease).newest)
 }
 
 func (l *ReentrantLock) unlock(h *level) error { return h.unlock() }
@@ -71,19 +72,19 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	id, err := l.ownerID(ctx, reentrantFamily)
+	id, err := l.ownerID(ctx, lockspec.ReentrantFamily)
 	if err != nil {
 		return nil, err
 	}
 	w := l.client.newWait(ctx, &l.settings, block)
 	defer w.cancel()
-	o := l.client.enter(ownerOf{l.key, id, reentrantFamily})
+	o := l.client.enter(ownerOf{l.key, id, lockspec.ReentrantFamily})
 	defer l.client.exit(o)
 	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
 	w.reentrant = a
 	defer a.finish()
 	switch {
-	case l.settings.fair:
+	case l.settings.Fair:
 		return a.queueUp(block)
 	case block:
 		return a.sit()
@@ -136,8 +137,8 @@ func (a *reentrantAttempt) stand(l *line, left *queued) *queued {
 // reentrantProtocol enters, renews and releases the hash of a reentrant lock.
 type reentrantProtocol struct{ redisKey, owner, hold string }
 
-func (p reentrantProtocol) acquire(s *lockSettings, info string) script.Call {
-	return script.Call{Script: s.drawing(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.asked().Milliseconds(), info}}
+func (p reentrantProtocol) acquire(s *lockspec.Spec, info string) script.Call {
+	return script.Call{Script: s.Variant(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.Expiry().Milliseconds(), info}}
 }
 
 func (p reentrantProtocol) enter(l levels, seq int, lease time.Duration) script.Call {
@@ -156,7 +157,7 @@ func (p reentrantProtocol) release(l levels, seq int, keep time.Duration) script
 }
 
 func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) script.Call {
-	return script.Call{Script: t.seat.wait.settings.drawing(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+	return script.Call{Script: t.seat.wait.settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.
@@ -199,7 +200,7 @@ func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
 
 // body is what the lock stores under a hold.
 func (a *reentrantAttempt) body(string) (owner, info string) {
-	return a.owner.key.id, a.lock.client.identity.info(a.lock.settings.label)
+	return a.owner.key.id, a.lock.client.identity.Info(a.lock.settings.Label)
 }
 
 // queue asks for a hold in the queue's order.
@@ -227,7 +228,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		}
 		a.protocol.hold = id
 	}
-	o, d := c.ask(ctx, s, a.protocol.acquire(s, c.identity.info(s.label)))
+	o, d := c.ask(ctx, s, a.protocol.acquire(s, c.identity.Info(s.Label)))
 	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -253,5 +254,5 @@ func (a *reentrantAttempt) finish() {
 		return
 	}
 	s, release := &a.lock.settings, a.protocol.release(levels{}, 2, 0)
-	a.lock.client.retrier.Retry(background.NewRelease(a.lock.key, s.asked(), s.lease, a.doubt, func(time.Time) script.Call { return release }))
+	a.lock.client.retrier.Retry(background.NewRelease(a.lock.key, s.Expiry(), s.Lease, a.doubt, func(time.Time) script.Call { return release }))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -94,26 +95,26 @@ func TestOwnerOrder(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewReentrantLock("k", c, WithOwner("of the lock"))
 	id := func(ctx context.Context) string {
-		id, err := l.ownerID(ctx, reentrantFamily)
+		id, err := l.ownerID(ctx, lockspec.ReentrantFamily)
 		require.NoError(t, err)
 		return id
 	}
-	require.Equal(t, c.identity.goroutine(), func() string {
-		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), reentrantFamily)
+	require.Equal(t, c.identity.Goroutine(), func() string {
+		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), lockspec.ReentrantFamily)
 		return id
 	}())
-	require.Equal(t, c.identity.named("of the lock"), id(t.Context()))
+	require.Equal(t, c.identity.Named("of the lock"), id(t.Context()))
 	named := ContextWithOwner(t.Context(), "of the context")
-	require.Equal(t, c.identity.named("of the context"), id(named))
+	require.Equal(t, c.identity.Named("of the context"), id(named))
 
 	h, err := NewReentrantLock("k", c, WithOwner("holder")).Acquire(t.Context())
 	require.NoError(t, err)
 	inside := ContextWithOwner(h.Context(), "of the context")
-	require.Equal(t, c.identity.named("holder"), id(inside), "a live hold comes first")
+	require.Equal(t, c.identity.Named("holder"), id(inside), "a live hold comes first")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.Equal(t, c.identity.named("of the context"), id(inside), "one that is over does not count")
+	require.Equal(t, c.identity.Named("of the context"), id(inside), "one that is over does not count")
 
-	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), reentrantFamily)
+	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), lockspec.ReentrantFamily)
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorIs(t, l.Lock(ContextWithOwner(t.Context(), "")), ErrInvalid)
 }

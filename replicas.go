@@ -8,27 +8,20 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
-// confirmation is nil for a lock that needs none.
-func (s *lockSettings) confirmation() *driver.Ack {
-	if s.replicas == 0 {
-		return nil
-	}
-	return &driver.Ack{Replicas: s.replicas, Timeout: s.replicaTimeout}
-}
-
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
-func (c *Client) ask(ctx context.Context, settings *lockSettings, s script.Call) (driver.Result, script.Indeterminate) {
+func (c *Client) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
 	c.vigil.look(time.Now())
-	return script.Run(ctx, c.driver, driver.ForLease(settings.lease), s, settings.confirmation())
+	return script.Run(ctx, c.driver, driver.ForLease(settings.Lease), s, settings.Ack())
 }
 
 // ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
 // belief moves for all levels.
-func (l *lease) ask(ctx context.Context, settings *lockSettings, s script.Call) (driver.Result, script.Indeterminate) {
-	return script.Run(ctx, l.client.driver, driver.ForLease(settings.lease), s, l.confirm)
+func (l *lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, l.client.driver, driver.ForLease(settings.Lease), s, l.confirm)
 }
 
 // renewer is the worker that renews the lease.

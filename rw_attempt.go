@@ -5,20 +5,21 @@ import (
 	"slices"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // acquire is the call of one who reads or writes, by the settings.
-func (l *RWLock) acquire(ctx context.Context, s *lockSettings, block bool) (*level, error) {
+func (l *RWLock) acquire(ctx context.Context, s *lockspec.Spec, block bool) (*level, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	id, err := l.ownerID(ctx, rwFamily)
+	id, err := l.ownerID(ctx, lockspec.RWFamily)
 	if err != nil {
 		return nil, err
 	}
 	w := l.client.newWait(ctx, s, block)
 	defer w.cancel()
-	o := l.client.enter(ownerOf{l.key, id, rwFamily})
+	o := l.client.enter(ownerOf{l.key, id, lockspec.RWFamily})
 	defer l.client.exit(o)
 	line := l.client.queue.enter(l.key, l.redisKey())
 	defer line.exit()
@@ -53,7 +54,7 @@ func (a *rwAttempt) try(ctx context.Context) (*level, error) {
 
 // body is what the lock stores under a hold.
 func (a *rwAttempt) body(string) (owner, info string) {
-	return a.owner.key.id, a.lock.client.identity.rwInfo(a.wait.settings.label)
+	return a.owner.key.id, a.lock.client.identity.RWInfo(a.wait.settings.Label)
 }
 
 // first asks for a hold, in the queue's order.
@@ -75,7 +76,7 @@ func newestThat(write bool) func(*lease) *level {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, h := range slices.Backward(l.levels) {
-			if h.settings.kind.writes == write {
+			if h.settings.Kind.Writes == write {
 				return h
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -97,7 +98,7 @@ func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
 					m := queueMode{kind, fair}
 					cells = append(cells, cellRun{name + "/" + f.name + "/" + m.name(), func(t testing.TB) {
 						c := newCellWithWaiter(t, s, m, f, faults.Script(run.script.SHA))
-						c.scripts, c.count = rwQueue, &met
+						c.scripts, c.count = lockspec.RWQueue, &met
 						run.run(c)
 					}})
 				}

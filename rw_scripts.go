@@ -27,8 +27,3 @@ func (p rwProtocol) release(l levels, seq int, _ time.Duration) script.Call {
 	writes := min(l.writes, l.all)
 	return script.Call{Script: script.RWRelease, Key: p.redisKey, Args: []any{p.hold, l.all - writes, writes, seq}}
 }
-
-// rwInfo is what a read/write lock stores of a holder.
-func (i identity) rwInfo(label string) string {
-	return "relock/1|s" + i.process + label + "|" + since()
-}

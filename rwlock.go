@@ -1,6 +1,10 @@
 package relock
 
-import "context"
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/lockspec"
+)
 
 // RWLock is a lock that many may hold to read, or one alone to write, and that its owner can take again.
 //
@@ -33,9 +37,9 @@ type RWLock struct {
 // By default Lock and RLock make one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner. It cannot honour [WithMinHold] and [WithMaxLease].
 func NewRWLock(key string, client *Client, opts ...LockOption) *RWLock {
-	l := &RWLock{base: base{handle: newHandle(key, client, opts, kindWrite)}}
+	l := &RWLock{base: base{handle: newHandle(key, client, opts, lockspec.Write)}}
 	l.reading = l.base
-	l.reading.how, l.reading.settings.kind = (*readSide)(l), kindRead
+	l.reading.how, l.reading.settings.Kind = (*readSide)(l), lockspec.Read
 	l.how = (*writeSide)(l)
 	return l
 }
@@ -73,7 +77,7 @@ func (s *writeSide) take(ctx context.Context, block, _ bool) (*level, error) {
 
 // release leaves the owner's newest level that writes.
 func (s *writeSide) release(ctx context.Context) error {
-	return (*RWLock)(s).unlockNewest(ctx, rwFamily, newestThat(true))
+	return (*RWLock)(s).unlockNewest(ctx, lockspec.RWFamily, newestThat(true))
 }
 
 func (s *writeSide) unlock(h *level) error { return h.unlock() }
@@ -88,7 +92,7 @@ func (s *readSide) take(ctx context.Context, block, _ bool) (*level, error) {
 
 // release leaves the owner's newest level that reads.
 func (s *readSide) release(ctx context.Context) error {
-	return (*RWLock)(s).unlockNewest(ctx, rwFamily, newestThat(false))
+	return (*RWLock)(s).unlockNewest(ctx, lockspec.RWFamily, newestThat(false))
 }
 
 func (s *readSide) unlock(h *level) error { return h.unlock() }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -100,7 +101,7 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 		"set":                {"SADD", "", "a"},
 		"sorted set":         {"ZADD", "", 1, hold1},
 		"a plain lock":       {"SET", "", plain3, "PX", 20_000},
-		"a plain lock, kept": {"SET", "", keptValue(plain3), "PX", 20_000},
+		"a plain lock, kept": {"SET", "", lockspec.KeptValue(plain3), "PX", 20_000},
 		"a reentrant lock":   {"HSET", "", ownerThem, 1, "hold", hold3, "seq", "#1", "info", "info"},
 	}
 	calls := map[string]script.Call{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -172,7 +173,7 @@ func TestScriptsSentTwice(t *testing.T) {
 		{"acquire with earlier value", plainHeld, acquireOf(plain2, plain1, longLease), [2]int64{1, 1}, keyState{plain2, longLease}},
 		{"renew", plainHeld, renewOf(plain1, longLease), [2]int64{1, 1}, keyState{plain1, longLease}},
 		{"release", plainHeld, releaseOf(plain1, 0), [2]int64{1, 0}, keyState{nil, -2}},
-		{"release and keep", plainHeld, releaseOf(plain1, scriptKeep), [2]int64{1, 2}, keyState{keptValue(plain1), scriptKeep}},
+		{"release and keep", plainHeld, releaseOf(plain1, scriptKeep), [2]int64{1, 2}, keyState{lockspec.KeptValue(plain1), scriptKeep}},
 		{"release, kept until now", plainKept, releaseOf(plain1, 0), [2]int64{2, 0}, keyState{nil, -2}},
 		{"reentrant acquire", noKey, reentrantAcquireOf(ownerUs, hold1, longLease), [2]int64{1, 1}, keyState{hash(hold1, "1", "1"), longLease}},
 		{"enter", heldOnce, enterOf(hold1, 2, 2, longLease), [2]int64{1, 1}, keyState{hash(hold1, "2", "2"), longLease}},

@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -139,7 +140,7 @@ func renewOf(value string, lease time.Duration) script.Call {
 }
 
 func releaseOf(value string, keep time.Duration) script.Call {
-	return script.Call{Script: script.Release, Args: []any{value, keep.Milliseconds(), keptValue(value)}}
+	return script.Call{Script: script.Release, Args: []any{value, keep.Milliseconds(), lockspec.KeptValue(value)}}
 }
 
 // The owners of a reentrant lock, and their holds: two of ours and another's.

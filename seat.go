@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // seat is the place of one call in the line of its client for an unfair lock. The first of a line waits in Redis, for
@@ -47,11 +49,11 @@ func (l *line) sit(w *wait) (*seat, error) {
 var errOtherKind = errors.New("the line is of another kind of lock")
 
 // admits says why a call cannot sit; queue.mu is held.
-func (l *line) admits(s *lockSettings) error {
+func (l *line) admits(s *lockspec.Spec) error {
 	switch n := len(l.seats); {
-	case n > 0 && l.seats[0].wait.settings.kind.transfers != s.kind.transfers:
+	case n > 0 && l.seats[0].wait.settings.Kind.Transfers != s.Kind.Transfers:
 		return errOtherKind
-	case s.queueLimit > 0 && n >= s.queueLimit:
+	case s.QueueLimit > 0 && n >= s.QueueLimit:
 		return ErrQueueFull
 	}
 	return nil
@@ -99,7 +101,7 @@ func (s *seat) rise() (taken bool) {
 // given is the hold that was passed on to the first seat, which may have been offered it already. One that is
 // transferred takes a while: the call waits for it as those do that are not the first.
 func (s *seat) given(o offer, offered bool) *level {
-	switch transfers := s.wait.settings.kind.transfers; {
+	switch transfers := s.wait.settings.Kind.Transfers; {
 	case transfers && offered:
 		s.turn <- o
 	case !transfers && !offered:
@@ -135,7 +137,7 @@ func (s *seat) leave(place *queued) (last offer) {
 // waited for. It gives queue.mu back.
 func (s *seat) leaveOut() offer {
 	q := s.line.queue
-	if !s.wait.settings.kind.transfers {
+	if !s.wait.settings.Kind.Transfers {
 		q.mu.Unlock()
 		return <-s.turn
 	}
@@ -162,13 +164,6 @@ func (l *line) promote(place *queued) (left *queued) {
 	return left
 }
 
-// sameHold says that a hold under either settings is the same to Redis and to its user.
-func (s *lockSettings) sameHold(other *lockSettings) bool {
-	return s == other || s.kind.transfers == other.kind.transfers && s.lease == other.lease && s.watched == other.watched && s.minHold == other.minHold &&
-		s.maxHold == other.maxHold && s.label == other.label && s.poll == other.poll && s.fencing == other.fencing &&
-		s.replicas == other.replicas && s.replicaTimeout == other.replicaTimeout
-}
-
 // unseat takes a seat out that is given the lock. The first one's place goes to the next one. When nobody else sits it
 // is spared, as its caller mostly comes back soon: meanwhile it is nobody's, so that what is handed over to it is passed
 // on at once. It returns a place that is of no use any more; queue.mu is held.
@@ -190,7 +185,7 @@ func (l *line) unseat(i int) (s *seat, left *queued) {
 
 // restore returns the place that was spared, to be used or to be given up; queue.mu is held. Nobody has polled for it:
 // after a while it may have been taken for gone.
-func (l *line) restore(s *lockSettings) (place, left *queued) {
+func (l *line) restore(s *lockspec.Spec) (place, left *queued) {
 	place = l.place
 	if place == nil {
 		return nil, nil
@@ -254,7 +249,7 @@ const (
 
 // next takes the seat out that a lock is passed on to, which was granted by Redis at since and passed on so often; nil
 // when there is none, or when it is the turn of others.
-func (q *queue) next(redisKey string, since time.Time, passes int16, s *lockSettings) (next *seat, left *queued) {
+func (q *queue) next(redisKey string, since time.Time, passes int16, s *lockspec.Spec) (next *seat, left *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]
@@ -268,7 +263,7 @@ func (q *queue) next(redisKey string, since time.Time, passes int16, s *lockSett
 	if l.seats[0].place == nil { // something of it is under way
 		i = 1
 	}
-	if i == len(l.seats) || !s.sameHold(l.seats[i].wait.settings) {
+	if i == len(l.seats) || !s.SameHold(l.seats[i].wait.settings) {
 		return nil, nil
 	}
 	return l.unseat(i)
@@ -283,7 +278,7 @@ func (l *lease) granted() time.Time { return l.client.beliefs.start.Add(l.since)
 // key stays for no longer than the next holder asks for; mu is held.
 func (l *lease) pass(from *level) (left *queued, ok bool) {
 	s := from.settings
-	if !s.kind.passes || !s.watched || s.minHold > 0 || s.fair || l.length > s.lease || l.doubt.Exists() || time.Until(l.until) <= s.lease/2 {
+	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.doubt.Exists() || time.Until(l.until) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {

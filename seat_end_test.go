@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -149,7 +150,7 @@ func TestExtendAfterAPass(t *testing.T) {
 	next, _ := q.handOver(h, w)
 	require.Same(t, leaseOf(h), leaseOf(next))
 	require.Equal(t, ErrNotHeld, h.(*level).lengthen(time.Hour), "it has looked before")
-	require.Equal(t, defaultLease, leaseOf(next).length)
+	require.Equal(t, lockspec.DefaultLease, leaseOf(next).length)
 	q.unlock(next)
 	q.requireNothingLeft()
 }
@@ -163,7 +164,7 @@ func TestExtendAndPass(t *testing.T) {
 	w := q.sits(t.Context(), 0)
 	fresh(h)
 	next, _ := q.handOver(h, w)
-	require.LessOrEqual(t, pttl(t, q.server, q.clients[0], queueKey), defaultLease)
+	require.LessOrEqual(t, pttl(t, q.server, q.clients[0], queueKey), lockspec.DefaultLease)
 	q.unlock(next)
 	q.requireNothingLeft()
 }
@@ -212,7 +213,7 @@ func TestOthersAreForgotten(t *testing.T) {
 type prepared struct{ holds []*level }
 
 func (p *prepared) stand(l *line, _ *queued) *queued {
-	return newQueued(l, &lockSettings{kind: kindPlain}, false, nil)
+	return newQueued(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
 }
 
 func (p *prepared) try(context.Context) (h *level, err error) {
@@ -232,7 +233,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
 	line := c.queue.enter(queueKey, q.key)
 	defer line.exit()
-	w := c.newWait(t.Context(), &lockSettings{kind: kindPlain, poll: time.Second}, true)
+	w := c.newWait(t.Context(), &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
 	h, err := w.sitForValid(line, &prepared{[]*level{over.(*level), valid.(*level)}})
 	require.NoError(t, err)
 	require.Same(t, valid, h)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -157,7 +158,7 @@ func TestSparedPlaceThatIsGone(t *testing.T) {
 		fresh(h)
 		q.unlock(h)
 		h = w.granted()
-		time.Sleep(defaultPollInterval)
+		time.Sleep(lockspec.DefaultPollInterval)
 		q.server.Do(t, "DEL", q.key+":q", q.key+":b")
 		w = q.sits(t.Context(), 0)
 		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.inQueue() == 1 }, "back in the queue")

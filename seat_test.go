@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -26,7 +27,7 @@ func TestPassedOnInMemory(t *testing.T) {
 	next := first.granted()
 	require.False(t, second.isOver())
 	require.NoError(t, next.Err())
-	require.Greater(t, time.Until(next.ValidUntil()), defaultLease/2)
+	require.Greater(t, time.Until(next.ValidUntil()), lockspec.DefaultLease/2)
 	require.ErrorIs(t, h.Err(), ErrNotHeld)
 	require.ErrorIs(t, context.Cause(h.Context()), ErrNotHeld)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrNotHeld)
@@ -40,8 +41,8 @@ func TestPassedOnInMemory(t *testing.T) {
 	require.Equal(t, value, q.value())
 	require.Equal(t, zadds, calls(t, q.server, "zadd"))
 	require.Equal(t, sets, calls(t, q.server, "set"))
-	require.NoError(t, last.Extend(t.Context(), 2*defaultLease))
-	require.Greater(t, time.Until(last.ValidUntil()), defaultLease)
+	require.NoError(t, last.Extend(t.Context(), 2*lockspec.DefaultLease))
+	require.Greater(t, time.Until(last.ValidUntil()), lockspec.DefaultLease)
 	q.unlock(last)
 	q.requireNothingLeft()
 	q.requireNoLines()
@@ -79,8 +80,8 @@ func TestNotPassedOn(t *testing.T) {
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
-		"less than half of the lease": {set: func(_ *queueBench, h Hold) { fresh(h); believeLess(h, defaultLease/2) }},
-		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.endWithin(defaultLease) }},
+		"less than half of the lease": {set: func(_ *queueBench, h Hold) { fresh(h); believeLess(h, lockspec.DefaultLease/2) }},
+		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.endWithin(lockspec.DefaultLease) }},
 		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.doubt = script.Indeterminate{Error: true} }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 			h := q.take(q.clients[0])
 			w := q.sits(t.Context(), 0)
 			proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
-			require.Error(t, h.Extend(t.Context(), defaultLease))
+			require.Error(t, h.Extend(t.Context(), lockspec.DefaultLease))
 			fresh(h)
 			q.unlock(h)
 			next := w.granted()

@@ -92,7 +92,7 @@ func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err e
 	} else {
 		h, err = w.passed(h)
 	}
-	done = w.seat != nil || !w.settings.kind.transfers
+	done = w.seat != nil || !w.settings.Kind.Transfers
 	if w.seat != nil {
 		w.queued.wakeNext()
 		s.leave(w.queued)

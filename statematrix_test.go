@@ -139,7 +139,7 @@ func (c *troubled) requireLevels() {
 		if len(c.holds) == 0 || !c.op.reentrant {
 			return (pttl(c, c.server, c.client, cellKey) == absent) == (len(c.holds) == 0)
 		}
-		n, err := redis.Int(c.server.Do(c, "HGET", keyOf(c.client, cellKey), c.client.identity.named("me")), nil)
+		n, err := redis.Int(c.server.Do(c, "HGET", keyOf(c.client, cellKey), c.client.identity.Named("me")), nil)
 		return err == nil && n == len(c.holds)
 	}, "the count is right again")
 }

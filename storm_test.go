@@ -300,7 +300,7 @@ func (s *storm) describe(locks []string) (all []string) {
 		all = append(all, fmt.Sprintf("%s for %v ms: %s; queue: %s", key, left, value, queue))
 	}
 	for i, c := range s.clients {
-		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.id, len(c.retrier.Pending())))
+		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.ID, len(c.retrier.Pending())))
 	}
 	return all
 }

@@ -30,7 +30,7 @@ type transfer struct {
 // same limits hold as for a plain lock that is passed on, but for the belief, which begins anew; mu is held.
 func (l *lease) choose(from *level) (t *transfer, left *queued) {
 	s, q := from.settings, l.client.queue
-	if !s.kind.transfers || s.minHold > 0 || s.fair || s.replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
+	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
 		return nil, nil
 	}
 	next, left := q.next(l.protocol.lockKey(), l.granted(), l.passes, s)
@@ -51,7 +51,7 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	c, s := l.client, t.seat.wait.settings
 	half := min(c.config.CommandTimeout, l.lease/3) / 2
 	o, d := c.eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
-		l.protocol.(reentrantProtocol).transfer(t, s.lease, c.identity.info(s.label)))
+		l.protocol.(reentrantProtocol).transfer(t, s.Lease, c.identity.Info(s.Label)))
 	answered := o.Answered && o.Err == nil
 	code, drawn := script.ReadGrant(o.Reply)
 	if answered && code == script.Ours && t.deliver(o.Sent, drawn) {

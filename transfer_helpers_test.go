@@ -51,7 +51,7 @@ func (q *queueBench) requireStored(h Hold, levels int) {
 	fields := q.stored()
 	require.Equal(q, holdOf(h), fields["hold"])
 	require.Equal(q, strconv.Itoa(levels), fields[leaseOf(h).owner.key.id])
-	require.Contains(q, fields["info"], leaseOf(h).client.identity.id)
+	require.Contains(q, fields["info"], leaseOf(h).client.identity.ID)
 	require.Len(q, fields, 4, "%v", fields)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -41,8 +42,8 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			for _, other := range others {
 				q.unlock(other.granted())
 			}
-			testkit.Eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
-			require.Less(t, time.Since(start), defaultLease/2, "only when its lease had ended")
+			testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+			require.Less(t, time.Since(start), lockspec.DefaultLease/2, "only when its lease had ended")
 			q.requireNothingLeft()
 			q.requireNoLines()
 			q.requireForgotten()
@@ -58,7 +59,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.sits(ctx, 0, WithOwner("slow"))
 	c := q.clients[0]
-	o := c.enter(ownerOf{queueKey, c.identity.named("slow"), reentrantFamily})
+	o := c.enter(ownerOf{queueKey, c.identity.Named("slow"), lockspec.ReentrantFamily})
 	o.turn.take() // another attempt of the owner is under way
 	fresh(h)
 	q.unlock(h)
@@ -66,7 +67,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	require.ErrorIs(t, w.end(), context.Canceled)
 	o.turn.give()
 	c.exit(o)
-	testkit.Eventually(t, defaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
+	testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 	q.requireNothingLeft()
 	q.requireNoLines()
 	q.requireForgotten()
@@ -182,7 +183,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	w := q.sits(t.Context(), 0, WithOwner("late"))
-	o := c.enter(ownerOf{queueKey, c.identity.named("late"), reentrantFamily})
+	o := c.enter(ownerOf{queueKey, c.identity.Named("late"), lockspec.ReentrantFamily})
 	o.turn.take()
 	o.lease = newLease(c, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(*level).settings, script.Indeterminate{})
 	o.lease.over = ErrLockLost

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -29,8 +30,8 @@ func TestTransferred(t *testing.T) {
 	next := first.granted()
 	require.False(t, second.isOver())
 	require.EqualValues(t, 1, leaseOf(next).passes)
-	require.False(t, next.ValidUntil().Before(asked.Add(defaultLease-drift(defaultLease))), "the whole lease")
-	require.Greater(t, pttl(t, q.server, q.clients[0], queueKey), defaultLease-10*time.Second)
+	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-drift(lockspec.DefaultLease))), "the whole lease")
+	require.Greater(t, pttl(t, q.server, q.clients[0], queueKey), lockspec.DefaultLease-10*time.Second)
 	q.requireStored(next, 1)
 	require.NotEqual(t, holdOf(h), holdOf(next))
 	require.Equal(t, place, q.snapshotQueue(), "one place for all of them")
@@ -58,7 +59,7 @@ func TestTransferred(t *testing.T) {
 	q.unlock(next)
 	last := second.granted()
 	require.EqualValues(t, 2, leaseOf(last).passes)
-	require.LessOrEqual(t, pttl(t, q.server, q.clients[0], queueKey), defaultLease, "what the one before asked for does not count")
+	require.LessOrEqual(t, pttl(t, q.server, q.clients[0], queueKey), lockspec.DefaultLease, "what the one before asked for does not count")
 	q.requireStored(last, 1)
 	q.unlock(last)
 	q.requireNothingLeft()
@@ -102,7 +103,7 @@ func TestNotTransferred(t *testing.T) {
 		"a request in doubt":          {set: func(h Hold) { leaseOf(h).doubt = script.Indeterminate{Error: true} }},
 		"a level that keeps the key":  {set: func(h Hold) { leaseOf(h).keep = time.Now().Add(time.Second) }},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}, transferred: true},
-		"less than half of the lease": {set: func(h Hold) { believeLess(h, defaultLease/2) }, transferred: true},
+		"less than half of the lease": {set: func(h Hold) { believeLess(h, lockspec.DefaultLease/2) }, transferred: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

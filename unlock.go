@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -131,4 +132,4 @@ func (l *lease) newest() *level {
 }
 
 // String keeps ids out of whatever prints a hold.
-func (h *level) String() string { return "hold of " + quote(h.Key()) }
+func (h *level) String() string { return "hold of " + strconv.Quote(h.Key()) }

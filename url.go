@@ -5,14 +5,16 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // fromURL fills in what a URL says: network, address, user, password, database and TLS. Its mistakes never
 // repeat the URL, which may have a password in it.
-func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
+func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		m.check(false, "URL: cannot be parsed")
+		m.Check(false, "URL: cannot be parsed")
 		return
 	}
 	switch u.Scheme {
@@ -21,18 +23,18 @@ func (c *clientConfig) fromURL(rawURL string, m *mistakes) {
 	case "unix":
 		c.fromUnix(u, m)
 	default:
-		m.check(false, "URL: its scheme is not redis, rediss or unix") // which may be a password, where there is none
+		m.Check(false, "URL: its scheme is not redis, rediss or unix") // which may be a password, where there is none
 		return
 	}
-	m.check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
+	m.Check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
 	if u.User != nil {
 		c.Username = u.User.Username()
 		*c.Password, _ = u.User.Password()
-		m.check(*c.Password != "", "URL: a user needs a password")
+		m.Check(*c.Password != "", "URL: a user needs a password")
 	}
 }
 
-func (c *clientConfig) fromTCP(u *url.URL, m *mistakes) {
+func (c *clientConfig) fromTCP(u *url.URL, m *lockspec.Problems) {
 	c.Network = "tcp"
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
@@ -47,34 +49,34 @@ func (c *clientConfig) fromTCP(u *url.URL, m *mistakes) {
 	c.fromQuery(u, m)
 }
 
-func (c *clientConfig) fromUnix(u *url.URL, m *mistakes) {
+func (c *clientConfig) fromUnix(u *url.URL, m *lockspec.Problems) {
 	c.Network, c.Address = "unix", u.Path
-	m.check(u.Host == "", "URL: a unix socket has no host; write unix:///path")
+	m.Check(u.Host == "", "URL: a unix socket has no host; write unix:///path")
 	c.fromQuery(u, m)
 }
 
 // fromQuery takes ?db=n and refuses everything else: a setting that is not understood must not be dropped.
-func (c *clientConfig) fromQuery(u *url.URL, m *mistakes) {
+func (c *clientConfig) fromQuery(u *url.URL, m *lockspec.Problems) {
 	query, err := url.ParseQuery(u.RawQuery)
-	m.check(err == nil, "URL: its parameters cannot be parsed")
+	m.Check(err == nil, "URL: its parameters cannot be parsed")
 	for name, values := range query {
 		switch {
 		case name == "db":
-			m.check(len(values) == 1 && (u.Scheme == "unix" || strings.Trim(u.Path, "/") == ""), "URL: more than one database")
+			m.Check(len(values) == 1 && (u.Scheme == "unix" || strings.Trim(u.Path, "/") == ""), "URL: more than one database")
 			c.fromDatabase(values[0], m)
 		case strings.Contains(u.Path+u.RawQuery, "@"): // behind a password that is not escaped, the rest of which is here
-			m.check(false, "URL: a parameter is not known")
+			m.Check(false, "URL: a parameter is not known")
 		default:
-			m.check(false, "URL: parameter %q is not known", name)
+			m.Check(false, "URL: parameter %q is not known", name)
 		}
 	}
 }
 
-func (c *clientConfig) fromDatabase(text string, m *mistakes) {
+func (c *clientConfig) fromDatabase(text string, m *lockspec.Problems) {
 	if text == "" {
 		return
 	}
 	n, err := strconv.Atoi(text)
-	m.check(err == nil && n >= 0, "URL: database is not a number from 0")
+	m.Check(err == nil && n >= 0, "URL: database is not a number from 0")
 	c.Database = n
 }

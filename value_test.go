@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -270,7 +271,7 @@ func TestValue(t *testing.T) {
 			require.Len(t, got, 8, "bars only between the parts")
 			require.Equal(t, []string{"relock/1", "p"}, got[:2])
 			require.NoError(t, uuid.Validate(got[2]), "hold id")
-			require.Equal(t, c.identity.id, got[3])
+			require.Equal(t, c.identity.ID, got[3])
 			require.NoError(t, uuid.Validate(got[3]), "client id")
 			unescaped, err := url.PathUnescape(got[6])
 			require.NoError(t, err)
@@ -292,19 +293,19 @@ func TestValue(t *testing.T) {
 // The value has at most 512 bytes, whatever the host, the process and the label.
 func TestLongestValue(t *testing.T) {
 	t.Parallel()
-	made, err := newIdentity()
+	made, err := lockspec.NewIdentity()
 	require.NoError(t, err)
-	fields := strings.Split(made.process, "|")
+	fields := strings.Split(made.Process, "|")
 	require.Len(t, fields, 5, `"|client|host|pid|"`)
-	require.LessOrEqual(t, len(fields[2]), maxHost)
-	longest := identity{id: made.id, process: "|" + made.id + "|" + strings.Repeat("h", maxHost) + "|4194304000|"}
-	label := escape(strings.Repeat("|", 85)) + "x"
-	require.Len(t, label, maxLabel)
-	value := longest.value(uuid.NewString(), &lockSettings{label: label})
+	require.LessOrEqual(t, len(fields[2]), lockspec.MaxHost)
+	longest := lockspec.Identity{ID: made.ID, Process: "|" + made.ID + "|" + strings.Repeat("h", lockspec.MaxHost) + "|4194304000|"}
+	label := lockspec.Escape(strings.Repeat("|", 85)) + "x"
+	require.Len(t, label, lockspec.MaxLabel)
+	value := longest.Value(uuid.NewString(), &lockspec.Spec{Label: label})
 	require.LessOrEqual(t, len(value), 512)
-	require.LessOrEqual(t, len(longest.info(label)), 512)
+	require.LessOrEqual(t, len(longest.Info(label)), 512)
 
-	kept := keptValue(value)
+	kept := lockspec.KeptValue(value)
 	require.NotEqual(t, value, kept)
 	require.Len(t, kept, len(value))
 	require.True(t, strings.HasPrefix(kept, "relock/1|k|"))
@@ -314,7 +315,7 @@ func TestLongestValue(t *testing.T) {
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "a", "a|b", "a+b c", "%", "\r\n", allBytes(), "日本", "\xff"} {
-		escaped := escape(s)
+		escaped := lockspec.Escape(s)
 		require.NotRegexp(t, `[^!-~]|\||\+`, escaped)
 		back, err := url.PathUnescape(escaped)
 		require.NoError(t, err)
@@ -330,7 +331,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", c.identity.id, allBytes()}
+	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", c.identity.ID, allBytes()}
 	fields := map[string]bool{"hold": true, "seq": true, "info": true}
 	for i, owner := range owners {
 		key := fmt.Sprint("owner", i)
@@ -345,7 +346,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 			if field != "hold" && field != "seq" && field != "info" {
 				require.False(t, fields[field], "%q is twice", field)
 				fields[field] = true
-				require.True(t, strings.HasPrefix(field, c.identity.id+":"))
+				require.True(t, strings.HasPrefix(field, c.identity.ID+":"))
 			}
 		}
 		require.ErrorIs(t, NewReentrantLock(key, c).TryLock(t.Context()), ErrLockAcquiredByOthers, "the goroutine is another owner")

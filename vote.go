@@ -45,8 +45,8 @@ func (r *round) start(node int) {
 // ask sends the request to a node. It goes on when its call has ended.
 func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.clients[node]
-	value := c.identity.value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
-	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.minHold > 0}, r.hold}
+	value := c.identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
+	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.MinHold > 0}, r.hold}
 	c.vigil.look(time.Now())
 	epoch := c.queue.now()
 	o, d := r.request(node, p.redisKey, value)
@@ -58,7 +58,7 @@ func (r *round) ask(node int) vote {
 	}
 	if d.Exists() {
 		release := p.plainProtocol.release(levels{}, 0, 0)
-		c.retrier.Retry(background.NewRelease(l.key, l.part.asked(), l.part.lease, d, func(time.Time) script.Call { return release }))
+		c.retrier.Retry(background.NewRelease(l.key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v
 }
@@ -67,10 +67,10 @@ func (r *round) ask(node int) vote {
 // the lock alone.
 func (r *round) request(node int, redisKey, value string) (driver.Result, script.Indeterminate) {
 	l, c := r.lock, r.lock.clients[node]
-	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.lease / 3}
+	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.Lease / 3}
 	ask := func(acquire *script.Script, wait string) (driver.Result, script.Indeterminate) {
-		args := []any{value, l.part.asked().Milliseconds(), l.leastUp(), wait, l.part.period().Milliseconds()}
-		return c.eval(context.Background(), limit, script.Call{Script: l.part.drawing(acquire), Key: redisKey, Args: args})
+		args := []any{value, l.part.Expiry().Milliseconds(), l.leastUp(), wait, l.part.Period().Milliseconds()}
+		return c.eval(context.Background(), limit, script.Call{Script: l.part.Variant(acquire), Key: redisKey, Args: args})
 	}
 	var before script.Indeterminate
 	if name := r.waits.name(node); name != "" {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // wait is one call that acquires: attempts, and the pauses between them when it may wait.
 type wait struct {
 	client   *Client
-	settings *lockSettings
+	settings *lockspec.Spec
 	block    bool
 	caller   context.Context
 	ctx      context.Context // the caller's, cut by the block timeout
@@ -31,10 +32,10 @@ type wait struct {
 	rest   time.Duration // until the next attempt, where the last one has found out; else 0
 }
 
-func (c *Client) newWait(ctx context.Context, s *lockSettings, block bool) *wait {
+func (c *Client) newWait(ctx context.Context, s *lockspec.Spec, block bool) *wait {
 	w := &wait{client: c, settings: s, block: block, caller: ctx, ctx: ctx, cancel: func() {}}
-	if block && s.blockTimeout > 0 {
-		w.ctx, w.cancel = context.WithTimeout(ctx, s.blockTimeout)
+	if block && s.BlockTimeout > 0 {
+		w.ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
 	}
 	return w
 }
@@ -150,7 +151,7 @@ func (w *wait) passed(h *level) (*level, error) {
 
 // nextPause is the poll interval and up to a fifth more, or what the last attempt has found out. It grows while the server answers with errors or not at all.
 func (w *wait) nextPause(err error) time.Duration {
-	poll := w.settings.poll
+	poll := w.settings.Poll
 	if w.rest > 0 {
 		w.pause = poll
 		return w.rest
@@ -171,7 +172,7 @@ func (w *wait) reason() error {
 	case w.caller.Err() != nil:
 		return endOf(w.caller, w.last)
 	case w.last == nil:
-		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.settings.blockTimeout, os.ErrDeadlineExceeded)
+		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.settings.BlockTimeout, os.ErrDeadlineExceeded)
 	}
 	return w.last
 }

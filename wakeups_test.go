@@ -16,7 +16,7 @@ import (
 func forge(c *Client, publish func(channel, text string), wait, redisKey string, times int) (allowed int) {
 	start := time.Now()
 	for range times {
-		publish(c.config.prefix+c.identity.id, wait+" "+redisKey)
+		publish(c.config.prefix+c.identity.ID, wait+" "+redisKey)
 	}
 	return int(time.Since(start)/lookPause) + 1 + looksAhead
 }
@@ -96,7 +96,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		q := newQueueBench(t, m, 2)
 		holder, waiter := q.clients[1], q.clients[0]
-		channel := waiter.config.prefix + waiter.identity.id
+		channel := waiter.config.prefix + waiter.identity.ID
 		var took []time.Duration
 		for range 7 {
 			h := q.take(holder)

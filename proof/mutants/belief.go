@@ -8,15 +8,15 @@ var beliefFaults = []mutant{
 	{
 		name: "belief: counts from the answer to the acquire",
 		file: "lease.go",
-		old:  "l.until = sent.Add(s.lease - drift(s.lease))",
-		new:  "l.until = time.Now().Add(s.lease - drift(s.lease))",
+		old:  "l.until = sent.Add(s.Lease - drift(s.Lease))",
+		new:  "l.until = time.Now().Add(s.Lease - drift(s.Lease))",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
 		name: "belief: counts from the answer to the re-entry",
 		file: "reenter.go",
-		old:  "l.believe(o.Sent, s.lease)",
-		new:  "l.believe(o.Sent.Add(s.lease/2), s.lease)",
+		old:  "l.believe(o.Sent, s.Lease)",
+		new:  "l.believe(o.Sent.Add(s.Lease/2), s.Lease)",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
@@ -93,7 +93,7 @@ var beliefFaults = []mutant{
 		name: "grant that nobody got: kept for its minimum hold",
 		file: "hold.go",
 		old:  "\th.tick(now)\n\tl := h.lease\n",
-		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.minHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
+		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
 		test: "TestGrantAfterItsLeaseIsNotKept",
 	},
 	{
@@ -134,7 +134,7 @@ var beliefFaults = []mutant{
 	{
 		name: "retry: believes in the value of a SET that was not answered",
 		file: "plain.go",
-		old:  "a.value = a.client.identity.value(id, a.settings)\n",
+		old:  "a.value = a.client.identity.Value(id, a.settings)\n",
 		new:  "a.value = a.first\n\t\t_ = id\n",
 		test: "TestUnansweredSETIsNotBelieved",
 	},
@@ -147,7 +147,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "owner: all goroutines are the same one",
-		file: "value.go",
+		file: "internal/lockspec/identity.go",
 		old:  "strconv.FormatInt(utils.GoroutineID(), 10)",
 		new:  "strconv.FormatInt(0*utils.GoroutineID(), 10)",
 		test: "TestAnotherGoroutineIsAnotherOwner",

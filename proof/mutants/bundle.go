@@ -21,7 +21,7 @@ var bundleFaults = []mutant{
 		name: "keys: granted without the replicas that were asked for",
 		file: "multiask.go",
 		old:  "l.client.ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
-		new:  "l.client.eval(ctx, driver.ForLease(l.part.lease), script.Call{Script: script.MultiAcquire",
+		new:  "(&lease{client: l.client}).ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
 		test: "TestFailoverLosesWhatNoReplicaHas",
 	},
 	{
@@ -34,8 +34,8 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: all are lengthened at once, each on a connection",
 		file: "bundleall.go",
-		old:  "	if h.settings.replicas > 0 {",
-		new:  "	if h.settings.replicas > 1000 {",
+		old:  "	if h.settings.Replicas > 0 {",
+		new:  "	if h.settings.Replicas > 1000 {",
 		test: "TestExtendOfManyKeysWithReplicas",
 	},
 	{
@@ -69,7 +69,7 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: keeps what it waited for, where it asks for one after another",
 		file: "multiattempt.go",
-		old:  "\ta.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.asked(), s.lease, a.got.doubt, a.got.undo))\n",
+		old:  "\ta.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.doubt, a.got.undo))\n",
 		new:  "\t_ = s\n",
 		test: "TestMultiLockOneByOneReturnsAKey",
 	},
@@ -89,9 +89,9 @@ var bundleFaults = []mutant{
 	},
 	{
 		name: "keys: keeps them for the whole lease",
-		file: "multiway.go",
-		old:  "min(2*s.claim(), s.lease/2)",
-		new:  "s.lease",
+		file: "internal/lockspec/spec.go",
+		old:  "min(2*s.ClaimLease(), s.Lease/2)",
+		new:  "s.Lease",
 		test: "TestMultiLockKeepsKeys",
 	},
 	{
@@ -237,7 +237,7 @@ var bundleFaults = []mutant{
 	{
 		name: "quorum: the highest token is known to one node",
 		file: "round.go",
-		old:  "if err == nil && l.part.fencing {",
+		old:  "if err == nil && l.part.Fencing {",
 		new:  "for _, fence := range r.tokens {\n\t\tr.hold.whole.tokens.Fence = max(r.hold.whole.tokens.Fence, fence)\n\t}\n\tif false {",
 		test: "TestRedLockFencing",
 	},

@@ -27,7 +27,7 @@ var passingFaults = []mutant{
 	{
 		name: "pass: to a call that asks for another hold",
 		file: "seat.go",
-		old:  "if i == len(l.seats) || !s.sameHold(l.seats[i].wait.settings) {",
+		old:  "if i == len(l.seats) || !s.SameHold(l.seats[i].wait.settings) {",
 		new:  "if i == len(l.seats) {",
 		test: "TestNotPassedOn",
 	},
@@ -41,14 +41,14 @@ var passingFaults = []mutant{
 	{
 		name: "pass: when the belief is about to end",
 		file: "seat.go",
-		old:  " || time.Until(l.until) <= s.lease/2 {",
+		old:  " || time.Until(l.until) <= s.Lease/2 {",
 		new:  " {",
 		test: "TestNotPassedOn",
 	},
 	{
 		name: "pass: a key that stays longer than its holder asked for",
 		file: "seat.go",
-		old:  "l.length > s.lease || ",
+		old:  "l.length > s.Lease || ",
 		new:  "",
 		test: "TestExtendAndPass",
 	},

@@ -27,7 +27,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: asks as often as before although it will be told",
 		file: "redwaits.go",
-		old:  "	return max(left, s.poll) + rand.N(s.poll/5+1)\n",
+		old:  "	return max(left, s.Poll) + rand.N(s.Poll/5+1)\n",
 		new:  "	return 0\n",
 		test: "TestRedLockWaiterIsIdle",
 	},

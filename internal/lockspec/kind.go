@@ -1,0 +1,88 @@
+package lockspec
+
+import "github.com/relock-go/relock/internal/script"
+
+// Kind is one kind of lock: all that tells it from the others. A new kind is a
+// new row below.
+type Kind struct {
+	name      string // as observers get it
+	Family    Family
+	options   Option // that it can honour
+	Wait      byte   // its letter in the names of waits
+	Queue     *Queue // the scripts that its waits queue with
+	Writes    bool   // of a read/write lock: its levels write
+	Passes    bool   // a hold goes to a local waiter without a request
+	Transfers bool   // a hold goes to a local waiter by one request
+}
+
+// Family is what kinds share: how their locks are stored, and who owns them.
+type Family uint8
+
+// The families.
+const (
+	PlainFamily Family = iota
+	ReentrantFamily
+	RWFamily
+)
+
+// String returns the family as Info shows it.
+func (f Family) String() string { return [...]string{"plain", "reentrant", "read/write"}[f] }
+
+// Queue is the scripts with which the waits of a kind queue. All kinds share
+// the queue of a lock, the messages and the polls.
+type Queue struct{ Try, Enqueue, Claim, Cancel, Poll *script.Script }
+
+// The scripts of all families: a read/write lock has its own.
+var (
+	MutexQueue = &Queue{script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll}
+	RWQueue    = &Queue{script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll}
+)
+
+// commonOptions are those that each kind can honour.
+const commonOptions = OptBlock | OptBlockTimeout | OptPollInterval | OptExpiry | OptWatchdog | OptMaxHold | OptMinHold | OptLabel | OptFencing
+
+// The kinds of locks.
+var (
+	Plain = &Kind{
+		name: "plain", options: ^(OptOwner | OptMaxLease), Wait: 'p', Queue: MutexQueue, Passes: true,
+	}
+	// Locker is a plain lock whose Lock waits as long as its context allows.
+	Locker = &Kind{
+		name: "plain", options: Plain.options &^ OptBlockTimeout, Wait: 'p', Queue: MutexQueue, Passes: true,
+	}
+	Reentrant = &Kind{
+		name: "reentrant", Family: ReentrantFamily, options: ^OptMaxLease, Wait: 'r', Queue: MutexQueue, Transfers: true,
+	}
+	Read = &Kind{
+		name: "read", Family: RWFamily, options: ^(OptMinHold | OptMaxLease), Wait: 's', Queue: RWQueue,
+	}
+	Write = &Kind{
+		name: "write", Family: RWFamily, options: ^(OptMinHold | OptMaxLease), Wait: 'w', Queue: RWQueue, Writes: true,
+	}
+	Multi = &Kind{
+		name: "multi", options: commonOptions | OptQueueLimit | OptReplicas, Wait: 'p', Queue: MutexQueue,
+	}
+	Quorum = &Kind{
+		name: "quorum", options: commonOptions | OptMaxLease, Wait: 'p', Queue: MutexQueue,
+	}
+)
+
+// KindOfWait returns the kind whose waits have this letter, or nil.
+func KindOfWait(letter byte) *Kind {
+	for _, k := range []*Kind{Plain, Reentrant, Read, Write} {
+		if k.Wait == letter {
+			return k
+		}
+	}
+	return nil
+}
+
+// QueueOf returns the scripts for a wait by its name.
+func QueueOf(wait string) *Queue {
+	if _, rest := CutHold(wait); rest != "" {
+		if k := KindOfWait(rest[0]); k != nil {
+			return k.Queue
+		}
+	}
+	return MutexQueue
+}

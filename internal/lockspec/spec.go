@@ -1,0 +1,131 @@
+package lockspec
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// Spec is what a lock goes by: its own options over the defaults of its client.
+// Nobody changes it once its lock is made.
+type Spec struct {
+	Block        bool
+	Watched      bool
+	Fair         bool
+	Fencing      bool
+	Kind         *Kind
+	BlockTimeout time.Duration // 0: until the context is cancelled
+	Poll         time.Duration
+	Lease        time.Duration
+	MaxHold      time.Duration // 0: no limit
+	MinHold      time.Duration // 0: none
+	Owner        string
+	Label        string        // escaped
+	QueueLimit   int           // 0: none
+	MaxLease     time.Duration // that is allowed; 0: no limit
+
+	Replicas       int // 0: none are waited for
+	ReplicaTimeout time.Duration
+}
+
+// ClaimLease returns how long a lock that was handed over stays reserved for its
+// new holder. It is longer than the period, so that a waiter that missed the
+// message learns of it by its poll.
+func (s *Spec) ClaimLease() time.Duration {
+	return min(s.Lease, max(1250*time.Millisecond, 4*s.Poll)).Truncate(time.Millisecond)
+}
+
+// Period returns how often a waiting client sends a heartbeat.
+func (s *Spec) Period() time.Duration {
+	return max(s.Poll, min(time.Second, s.Lease/3, s.ClaimLease()*4/5), time.Millisecond)
+}
+
+// Expiry returns the expiry that an acquire asks for: the key stays for the
+// minimum hold even if no release succeeds before the lease expires. Validity
+// goes by the lease only.
+func (s *Spec) Expiry() time.Duration { return max(s.Lease, s.MinHold) }
+
+// KindName returns the name of the kind, "" for a lock that was not made by its
+// constructor.
+func (s *Spec) KindName() string {
+	if s.Kind == nil {
+		return ""
+	}
+	return s.Kind.name
+}
+
+// Resolve checks a lock's own options and lays them over the defaults, as far as
+// its kind can honour them.
+func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
+	allowed := k.options
+	own.Check(m)
+	for bit := OptBlock; bit <= optLast; bit <<= 1 {
+		m.Check(!own.has(bit&^allowed), "%s: this kind of lock cannot honour it", OptionNames[bit])
+	}
+	c := own.over(defaults, allowed)
+	s := Spec{
+		Kind: k, Block: c.has(OptBlock), BlockTimeout: c.BlockTimeout, Fair: c.has(OptFair),
+		MaxHold: c.MaxHold, MinHold: c.MinHold, Owner: c.Owner, Label: Escape(c.Label),
+		Fencing: c.has(OptFencing), QueueLimit: c.QueueLimit,
+		Replicas: c.Replicas, ReplicaTimeout: c.ReplicaTimeout,
+	}
+	s.Lease, s.Watched = c.lease()
+	s.Poll = min(DefaultPollInterval, s.Lease/4)
+	if c.has(OptPollInterval) {
+		m.Check(!own.has(OptPollInterval) || c.PollInterval <= s.Lease/4, "WithPollInterval: %v is above a quarter of the lease of %v", c.PollInterval, s.Lease)
+		s.Poll = min(c.PollInterval, s.Lease/4)
+	}
+	m.Check(!own.has(OptReplicas) || s.ReplicaTimeout <= s.Lease/4, "WithReplicas: %v is above a quarter of the lease of %v", s.ReplicaTimeout, s.Lease)
+	s.ReplicaTimeout = min(s.ReplicaTimeout, s.Lease/4).Truncate(time.Millisecond)
+	m.Check(own.Given&(OptMaxHold|OptMinHold) == OptMaxHold|OptMinHold || s.MaxHold == 0 || s.MaxHold >= s.MinHold, "WithMaxHold: %v is below the minimum hold of %v", s.MaxHold, s.MinHold)
+	if allowed&OptMaxLease != 0 {
+		s.MaxLease = DefaultLease
+		if c.has(OptMaxLease) {
+			s.MaxLease = c.MaxLease
+		}
+		m.Check(s.Expiry() <= s.MaxLease, "lease of %v: above the largest one allowed, %v; see WithMaxLease", s.Expiry(), s.MaxLease)
+	}
+	return s
+}
+
+// Split returns the settings of a group, which is not renewed itself, and those
+// of its members, which have no maximum hold.
+func (s *Spec) Split() (whole, part Spec) {
+	whole, part = *s, *s
+	whole.Watched, whole.MinHold = false, 0
+	part.MaxHold = 0
+	return whole, part
+}
+
+// SameHold reports whether a hold under either settings is the same to Redis and
+// to its user.
+func (s *Spec) SameHold(other *Spec) bool {
+	return s == other || s.Kind.Transfers == other.Kind.Transfers && s.Lease == other.Lease && s.Watched == other.Watched && s.MinHold == other.MinHold &&
+		s.MaxHold == other.MaxHold && s.Label == other.Label && s.Poll == other.Poll && s.Fencing == other.Fencing &&
+		s.Replicas == other.Replicas && s.ReplicaTimeout == other.ReplicaTimeout
+}
+
+// RightOfWay limits how long keys are kept. It covers a lost notification and
+// the claim after it. It also limits how long a caller waits that holds one of
+// the keys and wants a kept one.
+func (s *Spec) RightOfWay() time.Duration {
+	return max(MinLease, min(2*s.ClaimLease(), s.Lease/2))
+}
+
+// Ack returns the replicas that a request waits for, or nil.
+func (s *Spec) Ack() *driver.Ack {
+	if s.Replicas == 0 {
+		return nil
+	}
+	return &driver.Ack{Replicas: s.Replicas, Timeout: s.ReplicaTimeout}
+}
+
+// Variant returns the script that takes a lock with these settings: with a
+// fencing token or without.
+func (s *Spec) Variant(acquire *script.Script) *script.Script {
+	if s.Fencing {
+		return acquire.Fenced
+	}
+	return acquire
+}
