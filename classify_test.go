@@ -18,6 +18,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 func TestIsRetryableErr(t *testing.T) {
@@ -163,7 +164,7 @@ func TestErrorTexts(t *testing.T) {
 	require.EqualError(t, &NodeError{Node: 3, Err: ErrClosed}, "node 3: client closed")
 	require.NoError(t, wrap("lock", "k", nil))
 	seen := map[string]bool{}
-	for i, err := range append(slices.Clone(permanent), passing...) {
+	for i, err := range append(slices.Clone(lockspec.Permanent), lockspec.Passing...) {
 		require.False(t, seen[err.Error()], "two reasons have one text: %v", err)
 		seen[err.Error()] = true
 		require.NotContains(t, err.Error(), "\n", strconv.Itoa(i))

@@ -16,6 +16,7 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
@@ -28,7 +29,7 @@ type Client struct {
 	driver   driver.Driver
 	watchdog *background.Worker
 	retrier  *background.Retrier
-	queue    *queue
+	queue    *waitqueue.Queue
 	beliefs  *beliefs
 	vigil    *vigil
 	logger   *slog.Logger
@@ -130,8 +131,11 @@ func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 	client.life, client.end = context.WithCancel(context.Background())
 	client.watchdog = background.NewWorker(d, client.tasks, client.life.Done())
 	client.watchdog.Ahead = renewAhead
-	client.retrier = background.NewRetrier(background.NewWorker(d, client.tasks, client.life.Done()), c.logger, c.DialTimeout, client.passOn)
-	client.queue = newQueue(client)
+	client.retrier = background.NewRetrier(background.NewWorker(d, client.tasks, client.life.Done()), c.logger, c.DialTimeout)
+	client.queue = waitqueue.New(waitqueue.Host{
+		Identity: id, Prefix: c.prefix, Driver: d, Tasks: client.tasks, Life: client.life, Logger: c.logger,
+		Retrier: client.retrier, Ask: client.ask, Forced: client.forced,
+	})
 	client.vigil = newVigil(client, suspend.WithSleep, suspend.Split)
 	return client, nil
 }
@@ -249,7 +253,7 @@ func (c *Client) close() error {
 	leases := c.allLeases()
 	var waits []script.Call
 	if c.config.releaseOnClose {
-		waits = c.queue.cancels() // before they leave
+		waits = c.queue.Cancels() // before they leave
 	}
 	c.end()
 	held := endHolds(leases)
@@ -262,7 +266,7 @@ func (c *Client) close() error {
 		w.Close()
 	}
 	c.retrier.Close()
-	c.queue.close()
+	c.queue.Close()
 	err := c.driver.Close()
 	c.tasks.WaitFor(driver.CloseWait)
 	for _, key := range c.retrier.Unconfirmed() {

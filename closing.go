@@ -25,7 +25,7 @@ func endHolds(leases []*lease) (held []*lease) {
 // connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
 // until its lease ends.
 func (c *Client) giveAllBack(waits []script.Call, leases []*lease) {
-	leases = append(leases, c.queue.stranded()...)
+	leases = append(leases, c.stranded()...)
 	half := time.Now().Add(c.config.CommandTimeout / 2)
 	end := half.Add(c.config.CommandTimeout / 2)
 	link := c.driver.Link()
@@ -47,18 +47,6 @@ func lastReleases(leases []*lease) (all []script.Call) {
 		l.seq++
 		all = append(all, l.release(0, l.seq, l.keep)(time.Now()))
 		l.mu.Unlock()
-	}
-	return all
-}
-
-// cancels take the waits that are in a queue out of it, and give back what they are granted meanwhile.
-func (q *queue) cancels() (all []script.Call) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, l := range q.lines {
-		for _, w := range l.waits {
-			all = append(all, cancelOf(l.redisKey, w.name, true)(time.Now()))
-		}
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Close takes its own calls out of the queue before it gives the lock back: it goes to whoever is behind them.
@@ -93,17 +94,17 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
 	w := c.newWait(t.Context(), &l.settings, true)
-	place := newQueued(c.queue.enter("k", c.redisKey("k")), &l.settings, false,
+	place := waitqueue.NewEntry(c.queue.Enter("k", c.redisKey("k")), &l.settings, false,
 		func(hold string) (string, string) { return c.identity.Value(hold, &l.settings), "" })
-	defer place.line.exit()
+	defer place.Line.Exit()
 	c.end()
 	w.queued = place
 	for range 100 {
-		place.nudge()
+		place.Nudge()
 		_, again := w.sleep(ErrLockAcquiredByOthers)
 		require.False(t, again)
-		_, err := place.attempt(t.Context())
+		_, err := place.Attempt(t.Context())
 		require.ErrorIs(t, err, driver.ErrAbandoned)
 	}
-	require.False(t, place.sent)
+	require.False(t, place.Sent)
 }

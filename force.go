@@ -44,16 +44,13 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	case o.Reply == int64(script.Other):
 		return wrap("force unlock", key, ErrNotHeld)
 	case o.Reply == int64(script.More):
-		c.passOn(s)
+		c.retrier.PassOn(s)
 	case o.Reply != int64(script.Ours):
 		return wrap("force unlock", key, ErrKeyConflict)
 	}
 	c.logger.Warn("relock: lock forced open", "key", key, "reason", reason)
 	return nil
 }
-
-// forcedMark stands before the hold in the message that tells its client.
-const forcedMark = "forced:"
 
 // forced takes the message that a hold was ended: a hint, to look at the notice.
 func (c *Client) forced(hold, redisKey string) {

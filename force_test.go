@@ -31,9 +31,7 @@ func TestForceUnlock(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			waits := testkit.Async(t, func() error { return NewRedisLock("other", q.clients[0], WithBlock()).Lock(ctx) })
 			testkit.Eventually(t, testkit.Patience, func() bool {
-				q.clients[0].queue.mu.Lock()
-				defer q.clients[0].queue.mu.Unlock()
-				return q.clients[0].queue.feed.up
+				return q.clients[0].queue.State().Subscribed
 			}, "listens")
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
@@ -194,9 +192,9 @@ func TestForgedForceMessage(t *testing.T) {
 	require.NoError(t, err)
 	at, hold := h.(*level).lease.stored()
 	require.Equal(t, keyOf(c, "k"), at)
-	c.queue.feed.message(forcedMark + hold + " " + at)
-	c.queue.feed.message(forcedMark + "another " + at)
-	c.queue.feed.message(forcedMark + " elsewhere")
+	c.forced(hold, at)
+	c.forced("another", at)
+	c.forced("", "elsewhere")
 	testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, s, "get") == 1 }, "has looked")
 	select {
 	case <-h.Context().Done():
@@ -269,9 +267,7 @@ func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	first := q.sits(context.Background(), 0)
-	c.queue.mu.Lock()
-	turn := c.queue.lines[q.key].seats[0].wait.reentrant.owner.turn
-	c.queue.mu.Unlock()
+	turn := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).owner.turn
 	turn.take()
 	fresh(h)
 	q.unlock(h)

@@ -178,7 +178,7 @@ func (l *lease) loseLocked(why error) (follow func()) {
 		for _, s := range seen {
 			defer s.report(wrap("hold", l.key, why))
 		}
-		l.takeSpared().goneWith(why)
+		l.takeSpared().LeaveWith(why)
 		if l.whole != nil {
 			defer l.whole.lost(l, why)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's
@@ -77,23 +78,23 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", ErrInvalid)
 
 func (l *RedisLock) compete(w *wait) (*level, error) {
-	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.caller}
+	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.Caller}
 	defer a.finish()
 	if !w.block && !l.settings.Fair {
 		return w.acquire(a.try)
 	}
-	if a.mayHurry() && !l.client.queue.has(a.redisKey) {
+	if a.mayHurry() && !l.client.queue.Uses(a.redisKey) {
 		if h, done, err := a.hurry(w); done {
 			return h, err
 		}
 	}
-	line := l.client.queue.enter(l.key, a.redisKey)
-	defer line.exit()
+	line := l.client.queue.Enter(l.key, a.redisKey)
+	defer line.Exit()
 	if !l.settings.Fair {
 		return w.sitForValid(line, a)
 	}
-	a.queued = newQueued(line, &l.settings, !w.block, a.body)
-	defer a.queued.leave()
+	a.queued = waitqueue.NewEntry(line, &l.settings, !w.block, a.body)
+	defer a.queued.Leave()
 	w.queued = a.queued
 	return w.acquire(a.try)
 }

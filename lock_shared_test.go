@@ -42,12 +42,7 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 
 // waiting is how many calls of the client sit in the line for a lock.
 func (c *Client) waiting(redisKey string) int {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	if l := c.queue.lines[redisKey]; l != nil {
-		return len(l.seats)
-	}
-	return 0
+	return len(c.queue.State().Lines[redisKey].Waiters)
 }
 
 func TestSharedObjectExcludes(t *testing.T) {

@@ -78,7 +78,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	l := a.lock
 	own, earlier, keys := 0, "", l.redisKeys()
 	if a.got != nil {
-		own, earlier = a.at+1, a.got.body
+		own, earlier = a.at+1, a.got.Body
 		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
 	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
@@ -95,7 +95,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	code, detail, gave := readMulti(o.Reply)
 	t.settled = !d.Exists()
 	if gave == script.More {
-		l.client.passOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
+		l.client.retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
 	}
 	if code == script.Ours {
 		t.fence[0] = detail
@@ -151,7 +151,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 func (a *multiAttempt) earlier(n int) string {
 	switch {
 	case a.got != nil && a.at == n:
-		return a.got.body
+		return a.got.Body
 	case n < a.way.n:
 		return a.way.value
 	}

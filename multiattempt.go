@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -19,9 +20,9 @@ type multiAttempt struct {
 	lock *MultiLock
 	wait *wait
 
-	queued *queued // the place; nil when there is none
-	at     int     // its key
-	got    *grant  // what the place was granted; nil while it was not
+	queued *waitqueue.Entry   // the place; nil when there is none
+	at     int                // its key
+	got    *waitqueue.Granted // what the place was granted; nil while it was not
 
 	way    way
 	misses int // keys that it was handed in vain since it last kept any
@@ -68,10 +69,10 @@ func (a *multiAttempt) takePlace(ctx context.Context) error {
 	if a.queued == nil {
 		return nil
 	}
-	if _, err := a.queued.attempt(ctx); err != nil {
+	if _, err := a.queued.Attempt(ctx); err != nil {
 		return err
 	}
-	g := a.queued.granted()
+	g := a.queued.Granted()
 	a.got = &g
 	return nil
 }
@@ -87,8 +88,8 @@ func (a *multiAttempt) queueAt(n int) {
 		return
 	}
 	a.leave()
-	line := a.lock.client.queue.enter(a.lock.keys[n], a.lock.redisKeyOf(n))
-	a.queued, a.at = newQueued(line, &a.lock.place, false, a.body), n
+	line := a.lock.client.queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
+	a.queued, a.at = waitqueue.NewEntry(line, &a.lock.place, false, a.body), n
 	a.wait.queued = a.queued
 }
 
@@ -104,8 +105,8 @@ func (a *multiAttempt) leave() {
 		return
 	}
 	a.giveUp()
-	a.queued.leave()
-	a.queued.line.exit()
+	a.queued.Leave()
+	a.queued.Line.Exit()
 	a.queued, a.wait.queued = nil, nil
 }
 
@@ -115,7 +116,7 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.place
-	a.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.doubt, a.got.undo))
+	a.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
 	a.got = nil
 }
 
@@ -153,7 +154,7 @@ func (a *multiAttempt) newValue() (string, error) {
 // follow keeps or gives back what a try has left of the call, and cleans up
 // after what is in doubt.
 func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
-	if a.got != nil && t.settled && !a.got.doubt.Exists() {
+	if a.got != nil && t.settled && !a.got.Doubt.Exists() {
 		a.got = nil // there is nothing of it any more
 	}
 	a.giveUp()
@@ -186,11 +187,11 @@ func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
 		one := newLease(l.client, key, protocol, t.sent[n], &l.part, t.doubt[n])
-		if err := p.begin(a.wait.caller, n, one, t.sent[n], &l.part); err != nil {
+		if err := p.begin(a.wait.Caller, n, one, t.sent[n], &l.part); err != nil {
 			late = err
 		}
 	}
-	h, err := p.grant(a.wait.caller, t.sent[0], &l.whole)
+	h, err := p.grant(a.wait.Caller, t.sent[0], &l.whole)
 	if late != nil {
 		return nil, late // the others were given back, since one is missing
 	}

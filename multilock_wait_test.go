@@ -54,9 +54,8 @@ func requireNoQueues(t testing.TB, s *redistest.Server, c *Client, keys ...strin
 		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, key), keyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		c.queue.mu.Lock()
-		defer c.queue.mu.Unlock()
-		return len(c.queue.lines) == 0 && len(c.queue.waits) == 0
+		state := c.queue.State()
+		return len(state.Lines) == 0 && state.Waits == 0
 	}, "no waits are remembered")
 	c.mu.Lock()
 	defer c.mu.Unlock()

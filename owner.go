@@ -116,7 +116,7 @@ func (o *owner) join(w *wait) {
 	if o.waits == nil {
 		o.waits = map[*wait]struct{}{}
 	}
-	w.again = make(chan struct{}, 1)
+	w.Again = make(chan struct{}, 1)
 	o.waits[w] = struct{}{}
 }
 
@@ -140,7 +140,7 @@ func (o *owner) wakeOthers(own *wait) {
 // beginFor makes a lease the owner's. Whoever waits as the same owner goes one level deeper instead.
 func (w *wait) beginFor(o *owner, l *lease, sent time.Time) (*level, error) {
 	l.owner, l.turn = o, o.turn
-	h, err := l.begin(w.caller, sent, w.settings)
+	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {
 		o.lease = l
 		l.client.enter(o.key) // until the last level is dropped

@@ -9,6 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -43,7 +44,7 @@ type plainAttempt struct {
 	settings *lockspec.Spec
 	caller   context.Context
 
-	queued *queued // the place in the queue; nil when the call does not wait and may overtake
+	queued *waitqueue.Entry // the place in the queue; nil when the call does not wait and may overtake
 
 	first   string               // the value of SET NX, "" before it was sent; the script may take it over
 	earlier string               // id of its hold
@@ -71,13 +72,13 @@ func (a *plainAttempt) body(hold string) (value, info string) {
 
 // queue asks in the queue's order.
 func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
-	sent, err := a.queued.attempt(ctx)
+	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g, s := a.queued.granted(), a.queued.settings // what was asked for
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.body, s.MinHold > 0}, sent, s, g.doubt)
-	l.undo, l.tokens = g.undo, g.tokens
+	g, s := a.queued.Granted(), a.queued.Settings // what was asked for
+	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.Body, s.MinHold > 0}, sent, s, g.Doubt)
+	l.undo, l.tokens = g.Undo, g.Tokens
 	return l.begin(a.caller, sent, s)
 }
 
@@ -89,7 +90,7 @@ func (a *plainAttempt) mayHurry() bool {
 // hurry makes the first attempt of a call that may wait, before it sits in a line: mostly nobody else wants the lock. It says
 // whether the call is done.
 func (a *plainAttempt) hurry(w *wait) (h *level, done bool, err error) {
-	h, next, err := a.setNX(w.ctx)
+	h, next, err := a.setNX(w.Ctx)
 	switch {
 	case next && err == nil:
 		w.note(ErrLockAcquiredByOthers) // until the queue says more
@@ -165,10 +166,10 @@ func (a *plainAttempt) script(ctx context.Context) (*level, error) {
 }
 
 // stand is on a place as it is: what it stores names the client, not the call.
-func (a *plainAttempt) stand(l *line, left *queued) *queued {
+func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
-		a.queued = newQueued(l, a.settings, false, a.body)
-		a.queued.earlier = a.earlier
+		a.queued = waitqueue.NewEntry(l, a.settings, false, a.body)
+		a.queued.Earlier = a.earlier
 	}
 	return a.queued
 }

@@ -40,9 +40,8 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.Less(t, next.at.Sub(start), 10*time.Second)
 		q.unlock(last)
 		q.requireNothingLeft()
-		closing.queue.mu.Lock()
-		defer closing.queue.mu.Unlock()
-		require.Empty(t, closing.queue.lines)
-		require.Empty(t, closing.queue.waits)
+		state := closing.queue.State()
+		require.Empty(t, state.Lines)
+		require.Zero(t, state.Waits)
 	})
 }

@@ -196,8 +196,7 @@ func (c *cellWithWaiter) finish(behind *waiting) {
 	defer c.client.mu.Unlock()
 	require.Empty(c, c.client.leases)
 	require.Empty(c, c.client.owners)
-	c.client.queue.mu.Lock()
-	defer c.client.queue.mu.Unlock()
-	require.Empty(c, c.client.queue.lines)
-	require.Empty(c, c.client.queue.waits)
+	state := c.client.queue.State()
+	require.Empty(c, state.Lines)
+	require.Zero(c, state.Waits)
 }

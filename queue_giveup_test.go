@@ -14,6 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // A waiter gives up while it is the first in the queue: the next one is the first then.
@@ -213,14 +214,14 @@ func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
-	place := newQueued(c.queue.enter("k", c.redisKey("k")), &l.settings, false, nil)
-	defer place.line.exit()
+	place := waitqueue.NewEntry(c.queue.Enter("k", c.redisKey("k")), &l.settings, false, nil)
+	defer place.Line.Exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := c.newWait(ctx, &l.settings, true)
 	w.queued = place
 	w.note(ErrLockAcquiredByOthers)
-	place.line.note(driver.ErrTimeout)
+	place.Line.Note(driver.ErrTimeout)
 	_, err := w.acquire(func(context.Context) (*level, error) { return nil, driver.ErrAbandoned })
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, driver.ErrTimeout)

@@ -187,12 +187,7 @@ func (q *queueBench) waitNext(ctx context.Context, n int, c *Client, opts ...Loc
 
 // known is how many waits a client knows to be in the queue.
 func (q *queueBench) known(c *Client) int {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	if l := c.queue.lines[q.key]; l != nil {
-		return len(l.waits)
-	}
-	return 0
+	return c.queue.State().Lines[q.key].Entries
 }
 
 // end waits for the end of the call, and returns its error.

@@ -13,6 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // One unlock wakes one waiter, however many there are.
@@ -105,7 +106,7 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		const waiters = 300
-		q := newQueueBench(t, m, 1, WithMaxIdle(2*maxSending))
+		q := newQueueBench(t, m, 1, WithMaxIdle(2*waitqueue.MaxSending))
 		q.clients[0].driver.(*driver.Pool).Apart = waiters // else they share one
 		q.server.Do(t, "SET", q.key, "relock/1|"+map[bool]string{true: "f", false: "p"}[m.fair]+"|somebody", "PX", 600000)
 		if m.kind == "ReentrantLock" {
@@ -130,6 +131,6 @@ func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 		}
 		opened := infoField(t, q.server, "stats", "total_connections_received") - before
 		t.Logf("%d connections opened", opened)
-		require.LessOrEqual(t, opened, int64(2*maxSending), "connections")
+		require.LessOrEqual(t, opened, int64(2*waitqueue.MaxSending), "connections")
 	})
 }

@@ -76,10 +76,8 @@ func TestPollForgetsAHastyCall(t *testing.T) {
 	h, err := NewRedisLock("k", sibling(t, s, c), WithFair()).Acquire(t.Context())
 	require.NoError(t, err)
 	intervals := func() (all []time.Duration) {
-		c.queue.mu.Lock()
-		defer c.queue.mu.Unlock()
-		for _, l := range c.queue.lines {
-			all = append(all, l.interval)
+		for _, l := range c.queue.State().Lines {
+			all = append(all, l.Interval)
 		}
 		return all
 	}

@@ -19,9 +19,6 @@ import (
 // Only a hold that had a quorum tells of its end, and a call that leaves: it may have been told in another's place. Rounds
 // that fail do not: they would wake each other without an end.
 
-// redWait is what the names of such waits end in.
-const redWait = "q"
-
 // redProtocol is how a node's part of a RedLock is released: with a message to those who wait, if the lock was had.
 type redProtocol struct {
 	plainProtocol
@@ -57,11 +54,11 @@ func newRedWaits(l *RedLock, w *wait) *redWaits {
 	if !w.block {
 		return s
 	}
-	if w.again == nil {
-		w.again = make(chan struct{}, 1)
+	if w.Again == nil {
+		w.Again = make(chan struct{}, 1)
 	}
 	for _, c := range l.clients {
-		s.all = append(s.all, redPlace{name: c.queue.listen(w)})
+		s.all = append(s.all, redPlace{name: c.queue.Listen(w.nudge)})
 	}
 	return s
 }
@@ -100,7 +97,7 @@ func (s *redWaits) end() {
 	all := slices.Clone(s.all)
 	s.mu.Unlock()
 	for node, place := range all {
-		s.lock.clients[node].queue.deafen(place.name)
+		s.lock.clients[node].queue.Unlisten(place.name)
 		if place.listed {
 			s.leave(node)
 		}
@@ -109,13 +106,7 @@ func (s *redWaits) end() {
 
 func (s *redWaits) leave(node int) {
 	c := s.lock.clients[node]
-	c.unwait(s.all[node].name, c.redisKey(s.lock.key))
-}
-
-// unwait takes a wait out of a node's list, for a second at most. One that stays goes at a release, or with the list.
-func (c *Client) unwait(name, redisKey string) {
-	s := script.Call{Script: script.RedLockUnwait, Key: redisKey, Args: []any{name}}
-	c.retrier.BestEffort(func(time.Time) script.Call { return s })
+	c.queue.Unwait(s.all[node].name, c.redisKey(s.lock.key))
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the

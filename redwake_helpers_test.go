@@ -79,19 +79,12 @@ func (b *redBench) awaitListed(n int, clients []*Client) {
 	testkit.Eventually(b, testkit.Patience, func() bool {
 		nodes := 0
 		for node := range b.servers {
-			if len(b.list(node)) == n && clients[node].queue.hearing() {
+			if len(b.list(node)) == n && clients[node].queue.State().Subscribed {
 				nodes++
 			}
 		}
 		return 2*nodes > len(b.servers)
 	}, "listed")
-}
-
-// hearing says that messages reach the client.
-func (q *queue) hearing() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.feed.reaches()
 }
 
 // requireNobodyListed looks at the lists, which would end by themselves after 12 s, and at what the clients remember.
@@ -101,9 +94,7 @@ func (b *redBench) requireNobodyListed(clients []*Client) {
 		testkit.Eventually(b, 5*time.Second, func() bool { return len(b.list(node)) == 0 }, "lists")
 	}
 	for _, c := range clients {
-		c.queue.mu.Lock()
-		require.Empty(b, c.queue.calls)
-		c.queue.mu.Unlock()
+		require.Zero(b, c.queue.State().Quorum)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestRedLockWaitersThatShareTheNodes(t *testing.T) {
 		b.holdRaw(60*time.Second, "one", "another", "")
 		w := b.wait(t.Context(), others, WithPollInterval(20*time.Millisecond))
 		for node := range b.servers[:2] {
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && others[node].queue.hearing() }, "listed")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && others[node].queue.State().Subscribed }, "listed")
 		}
 		b.awaitAsked()
 		b.awaitAsked()

@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -113,7 +111,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		for node, c := range others {
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && !c.queue.hearing() }, "no subscription")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && !c.queue.State().Subscribed }, "no subscription")
 		}
 		b.awaitAsked()
 		next, d := b.granted(w, h)
@@ -122,24 +120,4 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 		b.requireFree(time.Second)
 	}
 	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).part.Period())
-}
-
-// When a subscription comes, and when it goes, calls that wait look again: what happened before reached nobody.
-func TestRedLockSubscriptionMakesCallsLook(t *testing.T) {
-	t.Parallel()
-	c := newTestClient(t, redistest.Start(t))
-	w := &wait{again: make(chan struct{}, 1)}
-	defer c.queue.deafen(c.queue.listen(w))
-	looks := func(why string) {
-		t.Helper()
-		select {
-		case <-w.again:
-		case <-time.After(5 * time.Second):
-			require.FailNow(t, why)
-		}
-	}
-	c.queue.feed.confirmed()
-	looks("it came")
-	c.queue.feed.lost(driver.ErrTimeout)
-	looks("it went")
 }

@@ -13,7 +13,7 @@ import (
 // nobody knows whether the server did, the levels are put right in the
 // background.
 func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
-	s := w.settings
+	s := w.Settings
 	if err := l.allows(s); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
 	if err := l.believe(o.Sent, s.Lease); err != nil {
 		return nil, lostLevel(err)
 	}
-	return l.push(w.caller, o.Sent, s)
+	return l.push(w.Caller, o.Sent, s)
 }
 
 // deeper returns the request for one more level. It fails if the hold has ended

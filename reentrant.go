@@ -8,6 +8,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -81,7 +82,7 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 	o := l.client.enter(ownerOf{l.key, id, lockspec.ReentrantFamily})
 	defer l.client.exit(o)
 	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
-	w.reentrant = a
+	w.Attempt = a
 	defer a.finish()
 	switch {
 	case l.settings.Fair:
@@ -94,10 +95,10 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 
 // queueUp asks in the order of a fair lock.
 func (a *reentrantAttempt) queueUp(block bool) (*level, error) {
-	line := a.lock.client.queue.enter(a.lock.key, a.protocol.redisKey)
-	defer line.exit()
-	a.queued = newQueued(line, &a.lock.settings, !block, a.body)
-	defer a.queued.leave()
+	line := a.lock.client.queue.Enter(a.lock.key, a.protocol.redisKey)
+	defer line.Exit()
+	a.queued = waitqueue.NewEntry(line, &a.lock.settings, !block, a.body)
+	defer a.queued.Leave()
 	a.wait.queued = a.queued
 	a.owner.join(a.wait)
 	defer a.owner.part(a.wait)
@@ -112,8 +113,8 @@ func (a *reentrantAttempt) sit() (*level, error) {
 	}
 	a.owner.join(w)
 	defer a.owner.part(w)
-	line := a.lock.client.queue.enter(a.lock.key, a.protocol.redisKey)
-	defer line.exit()
+	line := a.lock.client.queue.Enter(a.lock.key, a.protocol.redisKey)
+	defer line.Exit()
 	for {
 		if h, err := w.acquire(a.deeper); h != nil || err != nil {
 			return h, err
@@ -125,11 +126,11 @@ func (a *reentrantAttempt) sit() (*level, error) {
 }
 
 // stand is on a place that takes the lock for this call's owner.
-func (a *reentrantAttempt) stand(l *line, left *queued) *queued {
+func (a *reentrantAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
-		a.queued = newQueued(l, &a.lock.settings, false, a.body)
+		a.queued = waitqueue.NewEntry(l, &a.lock.settings, false, a.body)
 	} else {
-		left.serve(a.body)
+		left.Rebind(a.body)
 	}
 	return a.queued
 }
@@ -157,7 +158,7 @@ func (p reentrantProtocol) release(l levels, seq int, keep time.Duration) script
 }
 
 func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) script.Call {
-	return script.Call{Script: t.seat.wait.settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+	return script.Call{Script: t.seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.
@@ -166,7 +167,7 @@ type reentrantAttempt struct {
 	wait     *wait
 	owner    *owner
 	protocol reentrantProtocol // of the hold that this call would make
-	queued   *queued           // the place in the queue; nil when the call does not wait and may overtake
+	queued   *waitqueue.Entry  // the place in the queue; nil when the call does not wait and may overtake
 
 	doubt script.Indeterminate // about the requests that would make it
 }
@@ -205,15 +206,15 @@ func (a *reentrantAttempt) body(string) (owner, info string) {
 
 // queue asks for a hold in the queue's order.
 func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
-	sent, err := a.queued.attempt(ctx)
+	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := a.queued.granted()
+	g := a.queued.Granted()
 	p := a.protocol
-	p.hold = g.hold
-	l := newLease(a.lock.client, a.lock.key, p, sent, &a.lock.settings, g.doubt)
-	l.undo, l.tokens = g.undo, g.tokens
+	p.hold = g.Hold
+	l := newLease(a.lock.client, a.lock.key, p, sent, &a.lock.settings, g.Doubt)
+	l.undo, l.tokens = g.Undo, g.Tokens
 	return a.wait.beginFor(a.owner, l, sent)
 }
 

@@ -25,7 +25,7 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 	o, d := c.eval(context.Background(), driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
 	if o.Answered && o.Err == nil {
 		if o.Reply == int64(script.More) {
-			c.passOn(release(start))
+			c.retrier.PassOn(release(start))
 		}
 		if levels == 0 && !l.doubt.Last.IsZero() {
 			if l.undo != nil {

@@ -63,7 +63,7 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 		a.call.rest = r.rest(err)
 		return nil, err
 	}
-	return r.hold.grant(a.call.caller, start, &l.whole)
+	return r.hold.grant(a.call.Caller, start, &l.whole)
 }
 
 // count takes votes in until the round is decided. No error is a quorum.
@@ -162,7 +162,7 @@ func (r *round) raise(ctx context.Context) error {
 	switch {
 	case known >= l.need:
 		return nil
-	case r.call.caller.Err() != nil:
+	case r.call.Caller.Err() != nil:
 		return driver.ErrAbandoned
 	}
 	return r.tooFew()

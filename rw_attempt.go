@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // acquire is the call of one who reads or writes, by the settings.
@@ -21,14 +22,14 @@ func (l *RWLock) acquire(ctx context.Context, s *lockspec.Spec, block bool) (*le
 	defer w.cancel()
 	o := l.client.enter(ownerOf{l.key, id, lockspec.RWFamily})
 	defer l.client.exit(o)
-	line := l.client.queue.enter(l.key, l.redisKey())
-	defer line.exit()
+	line := l.client.queue.Enter(l.key, l.redisKey())
+	defer line.Exit()
 	a := &rwAttempt{lock: l, wait: w, owner: o}
-	a.queued = newQueued(line, s, !block, a.body)
+	a.queued = waitqueue.NewEntry(line, s, !block, a.body)
 	w.queued = a.queued
 	o.join(w)
 	defer o.part(w)
-	defer a.queued.leave()
+	defer a.queued.Leave()
 	return w.acquire(a.try)
 }
 
@@ -37,7 +38,7 @@ type rwAttempt struct {
 	lock   *RWLock
 	wait   *wait
 	owner  *owner
-	queued *queued
+	queued *waitqueue.Entry
 }
 
 // try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
@@ -54,19 +55,19 @@ func (a *rwAttempt) try(ctx context.Context) (*level, error) {
 
 // body is what the lock stores under a hold.
 func (a *rwAttempt) body(string) (owner, info string) {
-	return a.owner.key.id, a.lock.client.identity.RWInfo(a.wait.settings.Label)
+	return a.owner.key.id, a.lock.client.identity.RWInfo(a.wait.Settings.Label)
 }
 
 // first asks for a hold, in the queue's order.
 func (a *rwAttempt) first(ctx context.Context) (*level, error) {
-	sent, err := a.queued.attempt(ctx)
+	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := a.queued.granted()
-	p := rwProtocol{redisKey: a.lock.redisKey(), hold: g.hold}
-	l := newLease(a.lock.client, a.lock.key, p, sent, a.wait.settings, g.doubt)
-	l.undo, l.tokens = g.undo, g.tokens
+	g := a.queued.Granted()
+	p := rwProtocol{redisKey: a.lock.redisKey(), hold: g.Hold}
+	l := newLease(a.lock.client, a.lock.key, p, sent, a.wait.Settings, g.Doubt)
+	l.undo, l.tokens = g.Undo, g.Tokens
 	return a.wait.beginFor(a.owner, l, sent)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Many callers of few objects, whose contexts end at any time, and two clients: nobody is inside with another, and
@@ -93,7 +94,7 @@ func TestCloseEndsSeats(t *testing.T) {
 			require.ErrorIs(t, w.end(), ErrClosed)
 		}
 		require.ErrorIs(t, next.Err(), ErrClosed)
-		require.Empty(t, c.queue.lines)
+		require.Empty(t, c.queue.State().Lines)
 	})
 }
 
@@ -104,18 +105,18 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
 	c, l := q.clients[0], h.(*level).lease
-	next, left := c.queue.next(q.key, time.Now().Add(time.Hour), 0, h.(*level).settings)
+	next, left := c.queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(*level).settings)
 	require.Nil(t, left)
-	place := c.queue.lines[q.key].place
-	place.nudge() // it wakes, finds that it was given the lock, and waits for that
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(place.wake) == 0 }, "awake")
+	place := c.queue.State().Lines[q.key].Retained
+	place.Nudge() // it wakes, finds that it was given the lock, and waits for that
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(place.Wake) == 0 }, "awake")
 	l.mu.Lock()
 	l.passes++
-	passed := l.add(next.wait.caller, time.Now(), next.wait.settings)
+	passed := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
 	l.mu.Unlock()
-	next.turn <- offer{hold: passed}
+	next.Pass(passed)
 	require.Same(t, passed, w.granted())
-	require.Len(t, place.wake, 1)
+	require.Len(t, place.Wake, 1)
 	l.lose(ErrLockLost) // the first hold was not unlocked
 	q.requireNothingLeft()
 	q.requireNoLines()
@@ -195,16 +196,15 @@ func TestOthersAreForgotten(t *testing.T) {
 		q.awaitQueued(1)
 		q.awaitHeard(q.clients[1]) // its first poll is over, which would put the wait back
 		w := q.sits(t.Context(), 0)
-		line := q.clients[0].queue.lines[q.key]
-		require.True(t, line.remote)
+		require.True(t, q.clients[0].queue.State().Lines[q.key].Remote)
 		cancel()
 		require.ErrorIs(t, remote.end(), context.Canceled)
 		q.awaitQueued(1)
-		grantedAt(h, time.Now().Add(-passBeside))
+		grantedAt(h, time.Now().Add(-waitqueue.PassBeside))
 		q.unlock(h)
 		h = w.granted() // by Redis
 		q.sits(t.Context(), 0)
-		require.False(t, q.clients[0].queue.lines[q.key].remote)
+		require.False(t, q.clients[0].queue.State().Lines[q.key].Remote)
 		q.unlock(h)
 	})
 }
@@ -212,8 +212,8 @@ func TestOthersAreForgotten(t *testing.T) {
 // prepared brings holds that were made before, one after the other.
 type prepared struct{ holds []*level }
 
-func (p *prepared) stand(l *line, _ *queued) *queued {
-	return newQueued(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
+func (p *prepared) stand(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
+	return waitqueue.NewEntry(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
 }
 
 func (p *prepared) try(context.Context) (h *level, err error) {
@@ -231,8 +231,8 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	valid, err := NewRedisLock("second", c).Acquire(t.Context())
 	require.NoError(t, err)
 	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
-	line := c.queue.enter(queueKey, q.key)
-	defer line.exit()
+	line := c.queue.Enter(queueKey, q.key)
+	defer line.Exit()
 	w := c.newWait(t.Context(), &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
 	h, err := w.sitForValid(line, &prepared{[]*level{over.(*level), valid.(*level)}})
 	require.NoError(t, err)

@@ -36,10 +36,7 @@ func (q *queueBench) sits(ctx context.Context, n int, opts ...LockOption) *waiti
 
 // restsInRedis says that the first seat's place is in Redis, with nothing of it under way.
 func (q *queueBench) restsInRedis(c *Client) bool {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	l := c.queue.lines[q.key]
-	return l != nil && len(l.seats) > 0 && l.seats[0].place != nil
+	return c.queue.State().Lines[q.key].Resting
 }
 
 func (q *queueBench) value() string {
@@ -64,9 +61,8 @@ func (q *queueBench) requireNoLines() {
 	q.Helper()
 	for _, c := range q.clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {
-			c.queue.mu.Lock()
-			defer c.queue.mu.Unlock()
-			return len(c.queue.lines) == 0 && len(c.queue.waits) == 0
+			state := c.queue.State()
+			return len(state.Lines) == 0 && state.Waits == 0
 		}, "nothing is remembered")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // An Unlock gives the lock to the next call of the client without asking Redis, in the order of their calls. The hold
@@ -73,8 +74,8 @@ func TestNotPassedOn(t *testing.T) {
 		holder, waiter []LockOption
 		set            func(q *queueBench, h Hold)
 	}{
-		"the time alone is over":      {set: func(_ *queueBench, h Hold) { grantedAt(h, time.Now().Add(-passAlone)) }},
-		"passed on a thousand times":  {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.passes = passesAlone }},
+		"the time alone is over":      {set: func(_ *queueBench, h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
+		"passed on a thousand times":  {set: func(_ *queueBench, h Hold) { fresh(h); h.(*level).lease.passes = waitqueue.PassesAlone }},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}},
 		"a minimum hold":              {holder: []LockOption{WithMinHold(10 * time.Millisecond)}, waiter: []LockOption{WithMinHold(10 * time.Millisecond)}},
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
@@ -117,7 +118,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 		q.unlock(h)
 		next := first.granted() // within the millisecond
 		testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the second has its place")
-		grantedAt(next, time.Now().Add(-passBeside))
+		grantedAt(next, time.Now().Add(-waitqueue.PassBeside))
 		q.unlock(next)
 		theirs := other.granted()
 		require.False(t, second.isOver())
@@ -139,9 +140,7 @@ func TestSeatsAreToldTheTrouble(t *testing.T) {
 		q.server.Kill(t)
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			c := q.clients[0]
-			c.queue.mu.Lock()
-			defer c.queue.mu.Unlock()
-			return c.queue.lines[q.key].trouble != nil
+			return c.queue.State().Lines[q.key].Trouble != nil
 		}, "polls fail")
 		cancel()
 		err := second.end()

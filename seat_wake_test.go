@@ -20,9 +20,7 @@ func TestWakeUpOfACallThatLeaves(t *testing.T) {
 	defer cancel()
 	first, second := q.sits(ctx, 0, WithPollInterval(poll)), q.sits(t.Context(), 1, WithPollInterval(poll))
 	c := q.clients[0]
-	c.queue.mu.Lock()
-	turn := c.queue.lines[q.key].seats[0].wait.reentrant.owner.turn
-	c.queue.mu.Unlock()
+	turn := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).owner.turn
 	turn.take() // as another call of its owner does
 	q.unlock(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return !q.restsInRedis(c) }, "is woken")

@@ -72,7 +72,7 @@ func (o *shared) awaitFree(w *wait) bool {
 	select {
 	case <-freed:
 		return true
-	case <-w.ctx.Done():
+	case <-w.Ctx.Done():
 	case <-w.client.life.Done():
 	}
 	return false

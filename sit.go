@@ -3,31 +3,33 @@ package relock
 import (
 	"context"
 	"errors"
+
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // sitter is a call that can sit.
 type sitter interface {
 	// stand is where the call stands in Redis once it is the first of its line: on a place of its own, or on one that
 	// another call has left.
-	stand(l *line, left *queued) *queued
+	stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry
 	// try makes an attempt from there.
 	try(ctx context.Context) (*level, error)
 }
 
 // sit waits in the client's line until the call is the first of it, or another gives the lock to it. The first asks
 // Redis. Neither a hold nor an error: a call for a reentrant lock begins anew.
-func (w *wait) sit(l *line, a sitter) (*level, error) {
-	s, err := l.sit(w)
+func (w *wait) sit(l *waitqueue.Line, a sitter) (*level, error) {
+	s, err := l.Join(&w.Call)
 	switch {
-	case errors.Is(err, errOtherKind): // Redis says who is mistaken
+	case errors.Is(err, waitqueue.ErrOtherKind): // Redis says who is mistaken
 		w.queued = a.stand(l, nil)
-		defer w.queued.leave()
+		defer w.queued.Leave()
 		return w.acquire(a.try)
 	case err != nil:
 		return nil, err
 	}
 	for {
-		o, ok := s.await()
+		o, ok := s.Await()
 		switch {
 		case !ok && w.isOver():
 			return w.stop(s)
@@ -35,12 +37,10 @@ func (w *wait) sit(l *line, a sitter) (*level, error) {
 			if h, done, err := w.goDeeper(s); done {
 				return h, err
 			}
-		case o.hold != nil:
-			return w.passed(o.hold)
-		case o.transfer != nil:
-			return w.take(o.transfer)
+		case o.Grant != nil:
+			return w.takeGrant(o.Grant)
 		default:
-			if h, done, err := w.lead(s, a, o.place); done {
+			if h, done, err := w.lead(s, a, o.Entry); done {
 				return h, err
 			}
 		}
@@ -49,7 +49,7 @@ func (w *wait) sit(l *line, a sitter) (*level, error) {
 
 // sitForValid is sit until it brings a hold that is not over: a process that is stopped while a hold is passed on to one of
 // its goroutines may go on when the belief has ended.
-func (w *wait) sitForValid(l *line, a sitter) (*level, error) {
+func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*level, error) {
 	for {
 		h, err := w.sit(l, a)
 		if h == nil || err != nil || h.state() == nil {
@@ -64,24 +64,21 @@ func (w *wait) sitForValid(l *line, a sitter) (*level, error) {
 }
 
 // isOver says that the call waits no longer.
-func (w *wait) isOver() bool { return w.ctx.Err() != nil || w.client.life.Err() != nil }
+func (w *wait) isOver() bool { return w.Ctx.Err() != nil || w.client.life.Err() != nil }
 
 // stop ends a wait in memory, with what was offered at the last moment.
-func (w *wait) stop(s *seat) (*level, error) {
-	switch o := s.leave(nil); {
-	case o.hold != nil:
-		return w.passed(o.hold)
-	case o.transfer != nil:
-		return w.take(o.transfer)
+func (w *wait) stop(s *waitqueue.Waiter) (*level, error) {
+	if o := s.Leave(nil); o.Grant != nil {
+		return w.takeGrant(o.Grant)
 	}
-	w.note(s.line.reason())
+	w.note(s.Line.Reason())
 	return w.passed(nil)
 }
 
 // lead waits in Redis, for all who sit behind. It says no when another call is about to give the lock to this one, whose
 // place is another's then.
-func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err error) {
-	w.seat, w.queued = s, a.stand(s.line, left)
+func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *level, done bool, err error) {
+	w.seat, w.queued = s, a.stand(s.Line, left)
 	again := true
 	if left != nil { // the server has said that it waits
 		w.note(ErrLockAcquiredByOthers)
@@ -92,10 +89,10 @@ func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err e
 	} else {
 		h, err = w.passed(h)
 	}
-	done = w.seat != nil || !w.settings.Kind.Transfers
+	done = w.seat != nil || !w.Settings.Kind.Transfers
 	if w.seat != nil {
-		w.queued.wakeNext()
-		s.leave(w.queued)
+		w.queued.WakeNext()
+		s.Leave(w.queued)
 	}
 	w.seat, w.queued = nil, nil
 	return h, done, err
@@ -103,12 +100,12 @@ func (w *wait) lead(s *seat, a sitter, left *queued) (h *level, done bool, err e
 
 // goDeeper is for a call for a reentrant lock that sits while its owner has got it elsewhere. It says no when the owner
 // has it no more: then the call sits on.
-func (w *wait) goDeeper(s *seat) (h *level, done bool, err error) {
-	if h, err = w.reentrant.deeper(w.ctx); h == nil && err == nil {
+func (w *wait) goDeeper(s *waitqueue.Waiter) (h *level, done bool, err error) {
+	if h, err = w.reentrant().deeper(w.Ctx); h == nil && err == nil {
 		return nil, false, nil
 	}
-	if t := s.leave(nil).transfer; t != nil {
-		w.reentrant.refuse(t)
+	if t, ok := s.Leave(nil).Grant.(*transfer); ok {
+		w.reentrant().refuse(t)
 	}
 	if err != nil {
 		err = w.failed(err)
@@ -116,10 +113,21 @@ func (w *wait) goDeeper(s *seat) (h *level, done bool, err error) {
 	return h, true, err
 }
 
+// takeGrant ends a wait with what another call has given to it.
+func (w *wait) takeGrant(grant any) (*level, error) {
+	if t, ok := grant.(*transfer); ok {
+		return w.take(t)
+	}
+	return w.passed(grant.(*level))
+}
+
+// reentrant returns the attempt of a call for a reentrant lock.
+func (w *wait) reentrant() *reentrantAttempt { return w.Attempt.(*reentrantAttempt) }
+
 // take makes a hold of the lock that another call has transferred.
 func (w *wait) take(t *transfer) (*level, error) {
-	w.note(t.seat.line.reason())
-	h, err := w.reentrant.accept(w.ctx, t)
+	w.note(t.seat.Line.Reason())
+	h, err := w.reentrant().accept(w.Ctx, t)
 	if err != nil {
 		return nil, w.failed(err)
 	}

@@ -2,12 +2,11 @@ package relock
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // transfer is a reentrant lock on its way to the next call of the client that waits for it: one request is the release of
@@ -17,7 +16,7 @@ import (
 // The request finds the old hold, or the new one when it comes again. So once a copy of it was executed, or a release
 // that names both holds, no late copy of it changes anything.
 type transfer struct {
-	seat   *seat
+	seat   *waitqueue.Waiter
 	hold   string        // the next one
 	owner  string        // of that
 	sent   time.Time     // the copy that was granted
@@ -28,18 +27,18 @@ type transfer struct {
 
 // choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
 // same limits hold as for a plain lock that is passed on, but for the belief, which begins anew; mu is held.
-func (l *lease) choose(from *level) (t *transfer, left *queued) {
+func (l *lease) choose(from *level) (t *transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.queue
 	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
 		return nil, nil
 	}
-	next, left := q.next(l.protocol.lockKey(), l.granted(), l.passes, s)
+	next, left := q.Next(l.protocol.lockKey(), l.granted(), l.passes, s)
 	if next == nil {
 		return nil, nil
 	}
 	l.passes++
-	owner := next.wait.reentrant.owner.key.id
-	return &transfer{seat: next, hold: q.newHold(), owner: owner, since: l.since, passes: l.passes}, left
+	owner := next.Call.Attempt.(*reentrantAttempt).owner.key.id
+	return &transfer{seat: next, hold: q.NewHold(), owner: owner, since: l.since, passes: l.passes}, left
 }
 
 // transfer asks the server for t. It says no when the lock has to be given back all the same: when the request was refused
@@ -48,7 +47,7 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil
 	}
-	c, s := l.client, t.seat.wait.settings
+	c, s := l.client, t.seat.Call.Settings
 	half := min(c.config.CommandTimeout, l.lease/3) / 2
 	o, d := c.eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
 		l.protocol.(reentrantProtocol).transfer(t, s.Lease, c.identity.Info(s.Label)))
@@ -57,10 +56,10 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	if answered && code == script.Ours && t.deliver(o.Sent, drawn) {
 		return true, nil
 	}
-	t.seat.comeBack()
+	t.seat.Return()
 	if answered && code != script.Ours {
 		err = l.judge(o, 0, true) // had an earlier copy done it, this one would have found the next hold
-		l.takeSpared().goneWith(ErrLockLost)
+		l.takeSpared().LeaveWith(ErrLockLost)
 		return true, err
 	}
 	l.mu.Lock()
@@ -69,49 +68,23 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	return false, nil
 }
 
-// deliver tells the call that it has the lock. It says no when that has left, or the client is closing.
+// deliver gives the call the lock. It reports false if that has left, or the
+// client is closing.
 func (t *transfer) deliver(sent time.Time, drawn script.Tokens) bool {
-	q := t.seat.line.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if t.seat.left || q.client.life.Err() != nil {
-		return false
-	}
-	t.sent, t.tokens, q.underway[t] = sent, drawn, struct{}{}
-	t.seat.turn <- offer{transfer: t}
-	return true
-}
-
-// comeBack gives a seat that was taken out for nothing a place ahead of those that came later, unless its call has left.
-func (s *seat) comeBack() {
-	l, q := s.line, s.line.queue
-	q.mu.Lock()
-	if s.left {
-		q.mu.Unlock()
-		return
-	}
-	s.out, s.place = false, nil
-	left := l.put(s, min(1, len(l.seats)))
-	q.mu.Unlock()
-	left.leave()
+	t.sent, t.tokens = sent, drawn
+	return t.seat.Deliver(t)
 }
 
 // arrived says that the lock is in the client's books, or was given back.
-func (t *transfer) arrived() {
-	q := t.seat.line.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.underway, t)
-}
+func (t *transfer) arrived() { t.seat.Line.Queue.Arrived(t) }
 
-// stranded are the leases of locks whose calls will not take them any more, as the client is closed.
-func (q *queue) stranded() (leases []*lease) {
-	q.mu.Lock()
-	underway := slices.Collect(maps.Keys(q.underway))
-	q.mu.Unlock()
-	for _, t := range underway {
-		l := t.seat.wait.reentrant.inherit(t)
-		l.takeSpared().goneWith(ErrClosed) // else the lock would be reserved for it
+// stranded returns the leases of locks whose calls will not take them any more,
+// as the client is closed.
+func (c *Client) stranded() (leases []*lease) {
+	for _, grant := range c.queue.InTransit() {
+		t := grant.(*transfer)
+		l := t.seat.Call.Attempt.(*reentrantAttempt).inherit(t)
+		l.takeSpared().LeaveWith(ErrClosed) // else the lock would be reserved for it
 		leases = append(leases, l)
 	}
 	return leases
@@ -134,7 +107,7 @@ func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, err
 		t.arrived()
 	}
 	if err != nil {
-		l.takeSpared().goneWith(err)
+		l.takeSpared().LeaveWith(err)
 	}
 	return h, err
 }
@@ -156,7 +129,7 @@ func (a *reentrantAttempt) giveUp(l *lease, t *transfer) {
 	l.mu.Lock()
 	l.end(ErrNotHeld)
 	l.mu.Unlock()
-	l.takeSpared().goneWith(ErrNotHeld)
+	l.takeSpared().LeaveWith(ErrNotHeld)
 	l.client.retrier.Retry(l.cleanup(l.doubt))
 	t.arrived()
 }

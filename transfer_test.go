@@ -13,6 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // The last Unlock gives the lock to the next call of the client by one request, in the order of their calls. The hold
@@ -94,8 +95,8 @@ func TestNotTransferred(t *testing.T) {
 		set            func(h Hold)
 		transferred    bool // all the same: the lease begins anew
 	}{
-		"the time alone is over":      {set: func(h Hold) { grantedAt(h, time.Now().Add(-passAlone)) }},
-		"given on a thousand times":   {set: func(h Hold) { leaseOf(h).passes = passesAlone }},
+		"the time alone is over":      {set: func(h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
+		"given on a thousand times":   {set: func(h Hold) { leaseOf(h).passes = waitqueue.PassesAlone }},
 		"a minimum hold":              {holder: []LockOption{WithMinHold(10 * time.Millisecond)}, waiter: []LockOption{WithMinHold(10 * time.Millisecond)}},
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
@@ -162,7 +163,7 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	w := q.sits(t.Context(), 0)
 	o := c.enter(leaseOf(h).owner.key)
 	defer c.exit(o)
-	a := c.queue.lines[q.key].seats[0].wait.reentrant
+	a := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt)
 	a.owner, a.protocol.owner = o, o.key.id // as if it had sat before its owner was granted the lock
 	fresh(h)
 	q.unlock(h)
@@ -259,9 +260,7 @@ func TestCloseDuringATransfer(t *testing.T) {
 			require.ErrorIs(t, first.end(), ErrClosed)
 			require.ErrorIs(t, second.end(), ErrClosed)
 			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), ErrUnconfirmed)
-			c.queue.mu.Lock()
-			defer c.queue.mu.Unlock()
-			require.Empty(t, c.queue.lines)
+			require.Empty(t, c.queue.State().Lines)
 			require.Empty(t, c.leases)
 			require.Empty(t, c.owners)
 		})

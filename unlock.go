@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // What Unlock does: the level ends here first, and then at the server, or goes to the next call of the client.
@@ -41,7 +42,7 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 	l.live--
 	rest := l.live
 	var next *transfer
-	var left *queued // a place in the queue that is nobody's now
+	var left *waitqueue.Entry // a place in the queue that is nobody's now
 	passed := false
 	if rest == 0 {
 		if left, passed = l.pass(h); !passed {
@@ -50,7 +51,7 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 		}
 	}
 	l.mu.Unlock()
-	left.leave()
+	left.Leave()
 	if passed {
 		return nil
 	}
@@ -77,12 +78,12 @@ func (l *lease) giveOn(levels int, next *transfer, start time.Time) error {
 	if done, err := l.transfer(next, start); done {
 		return err
 	}
-	var spared *queued
+	var spared *waitqueue.Entry
 	if levels == 0 {
 		spared = l.takeSpared()
 	}
 	err := l.giveBack(levels, start)
-	spared.goneWith(err)
+	spared.LeaveWith(err)
 	return err
 }
 

@@ -48,12 +48,12 @@ func (r *round) ask(node int) vote {
 	value := c.identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
 	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.MinHold > 0}, r.hold}
 	c.vigil.look(time.Now())
-	epoch := c.queue.now()
+	epoch := c.queue.Epoch()
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
 		one := newLease(c, l.key, p, o.Sent, &l.part, d)
-		v.err = r.hold.begin(r.call.caller, node, one, o.Sent, &l.part)
+		v.err = r.hold.begin(r.call.Caller, node, one, o.Sent, &l.part)
 		return v
 	}
 	if d.Exists() {
@@ -112,7 +112,7 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 		heard, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		v.tells = r.lock.clients[node].queue.listens(o.Sent, heard, epoch)
+		v.tells = r.lock.clients[node].queue.Listens(o.Sent, heard, epoch)
 	}
 	return v
 }

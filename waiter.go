@@ -11,31 +11,27 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // wait is one call that acquires: attempts, and the pauses between them when it may wait.
 type wait struct {
-	client   *Client
-	settings *lockspec.Spec
-	block    bool
-	caller   context.Context
-	ctx      context.Context // the caller's, cut by the block timeout
-	cancel   context.CancelFunc
+	waitqueue.Call
+	client *Client
+	block  bool
+	cancel context.CancelFunc
 
-	reentrant *reentrantAttempt // of a call for such a lock
-	again     chan struct{}     // has one when the owner may have got the lock elsewhere; nil where nobody says so
-
-	queued *queued       // the call's place in the queue; nil for one that does not wait and may overtake
-	seat   *seat         // the first of its line, of an unfair lock; nil once another gives the lock to it
-	last   error         // the last reason seen
-	pause  time.Duration // after a server's error
-	rest   time.Duration // until the next attempt, where the last one has found out; else 0
+	queued *waitqueue.Entry  // the call's place in the queue; nil for one that does not wait and may overtake
+	seat   *waitqueue.Waiter // the first of its line, of an unfair lock; nil once another gives the lock to it
+	last   error             // the last reason seen
+	pause  time.Duration     // after a server's error
+	rest   time.Duration     // until the next attempt, where the last one has found out; else 0
 }
 
 func (c *Client) newWait(ctx context.Context, s *lockspec.Spec, block bool) *wait {
-	w := &wait{client: c, settings: s, block: block, caller: ctx, ctx: ctx, cancel: func() {}}
+	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: c, block: block, cancel: func() {}}
 	if block && s.BlockTimeout > 0 {
-		w.ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
+		w.Ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
 	}
 	return w
 }
@@ -43,16 +39,16 @@ func (c *Client) newWait(ctx context.Context, s *lockspec.Spec, block bool) *wai
 // acquire makes attempts until one is granted, one fails for good, or the wait ends.
 func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, error) {
 	for {
-		h, err := attempt(w.ctx)
+		h, err := attempt(w.Ctx)
 		if w.seat != nil {
-			w.seat.line.tell(err)
+			w.seat.Line.Note(err)
 		}
 		if err == nil {
 			return h, nil
 		}
 		w.note(err)
 		if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {
-			w.note(w.queued.line.lastTrouble()) // as where the end comes while it sleeps
+			w.note(w.queued.Line.LastTrouble()) // as where the end comes while it sleeps
 		}
 		if !w.block || !IsRetryableErr(err) || errors.Is(err, ErrQueueFull) {
 			return nil, w.reason()
@@ -66,7 +62,7 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 // nudge makes the call look again whether its owner has the lock.
 func (w *wait) nudge() {
 	select {
-	case w.again <- struct{}{}:
+	case w.Again <- struct{}{}:
 	default: // it will anyway
 	}
 }
@@ -80,47 +76,45 @@ func (w *wait) note(err error) {
 	w.last = err
 }
 
-// maxPause is how far pauses grow while the server answers with errors or not at all.
-const maxPause = time.Second
-
 // sleep pauses before the next attempt, after one that failed with err: until the call is woken when it is in the
 // queue, else for a while: see nextPause. It says no when the wait is over: by its end, or with the
 // hold that another call of the client has passed on; none yet when that is about to transfer one.
 func (w *wait) sleep(err error) (h *level, again bool) {
 	var wake <-chan struct{}
 	var due <-chan time.Time
-	var turn <-chan offer
-	inQueue := w.queued != nil && w.queued.known && errors.Is(err, ErrLockAcquiredByOthers)
+	var turn <-chan waitqueue.Offer
+	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, ErrLockAcquiredByOthers)
 	if w.queued != nil {
-		wake = w.queued.wake
+		wake = w.queued.Wake
 	}
 	if inQueue && w.seat != nil {
-		turn = w.seat.turn
-		w.seat.rest(w.queued)
+		turn = w.seat.Turn
+		w.seat.Park(w.queued)
 	}
 	if !inQueue || w.rest > 0 {
 		timer := time.NewTimer(w.nextPause(err))
 		defer timer.Stop()
 		due = timer.C
 	}
-	var o offer
+	var o waitqueue.Offer
 	var offered, woken, told bool
 	select {
 	case o = <-turn:
 		offered = true
 	case <-wake:
 		woken = true
-	case <-w.again:
+	case <-w.Again:
 		told = true
 	case <-due:
 		again = true
-	case <-w.ctx.Done():
+	case <-w.Ctx.Done():
 	case <-w.client.life.Done():
 	}
-	if turn != nil && (o.hold != nil || w.seat.rise()) {
-		h, w.seat = w.seat.given(o, offered), nil
+	if _, passed := o.Grant.(*level); turn != nil && (passed || w.seat.Unpark()) {
+		h, _ = w.seat.Given(o, offered).(*level) // none yet of a transfer
+		w.seat = nil
 		if woken {
-			w.queued.nudge() // it was meant for the place, which is another's now
+			w.queued.Nudge() // it was meant for the place, which is another's now
 		}
 		if told {
 			w.nudge()
@@ -128,11 +122,11 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 		return h, false
 	}
 	if woken {
-		w.queued.woken = true
+		w.queued.Woken = true
 	}
 	again = (again || woken || told) && w.client.life.Err() == nil
 	if !again && w.queued != nil {
-		w.note(w.queued.line.lastTrouble())
+		w.note(w.queued.Line.LastTrouble())
 	}
 	return nil, again
 }
@@ -151,7 +145,7 @@ func (w *wait) passed(h *level) (*level, error) {
 
 // nextPause is the poll interval and up to a fifth more, or what the last attempt has found out. It grows while the server answers with errors or not at all.
 func (w *wait) nextPause(err error) time.Duration {
-	poll := w.settings.Poll
+	poll := w.Settings.Poll
 	if w.rest > 0 {
 		w.pause = poll
 		return w.rest
@@ -159,7 +153,7 @@ func (w *wait) nextPause(err error) time.Duration {
 	if errors.Is(err, ErrLockAcquiredByOthers) {
 		w.pause = poll
 	} else {
-		w.pause = max(poll, min(2*w.pause, maxPause))
+		w.pause = max(poll, min(2*w.pause, waitqueue.MaxPause))
 	}
 	return w.pause + rand.N(w.pause/5+1)
 }
@@ -169,10 +163,10 @@ func (w *wait) reason() error {
 	switch {
 	case w.client.life.Err() != nil:
 		return ErrClosed
-	case w.caller.Err() != nil:
-		return endOf(w.caller, w.last)
+	case w.Caller.Err() != nil:
+		return endOf(w.Caller, w.last)
 	case w.last == nil:
-		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.settings.BlockTimeout, os.ErrDeadlineExceeded)
+		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
 	}
 	return w.last
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // forge publishes a wake-up so often, and returns how many looks the pause
@@ -18,7 +19,7 @@ func forge(c *Client, publish func(channel, text string), wait, redisKey string,
 	for range times {
 		publish(c.config.prefix+c.identity.ID, wait+" "+redisKey)
 	}
-	return int(time.Since(start)/lookPause) + 1 + looksAhead
+	return int(time.Since(start)/waitqueue.LookPause) + 1 + waitqueue.LooksAhead
 }
 
 // However many wake-ups somebody forges, a wait takes one look for each pause.
@@ -65,7 +66,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	require.NoError(t, err)
 	w := b.waitPatiently(t.Context(), others)
 	b.awaitListed(1, others)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].queue.hearing() }, "listed")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].queue.State().Subscribed }, "listed")
 	publish := publisher(t, b.servers[0])
 	const forged = 2000
 	before := calls(t, b.servers[1], "evalsha")
@@ -78,16 +79,6 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	next, _ := b.granted(w, h)
 	require.NoError(t, next.Unlock(t.Context()))
 	b.requireNobodyListed(others)
-}
-
-// pauseFor makes messages for the client's waits come within a pause for so
-// long.
-func pauseFor(c *Client, d time.Duration) {
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	for _, w := range c.queue.waits {
-		w.wakeups.next = time.Now().Add(d)
-	}
 }
 
 // A wake-up that comes within the pause after a look is looked at when that
@@ -104,10 +95,10 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			q.awaitHeard(waiter)
 			text := w.name() + " " + q.key
 			before := calls(t, q.server, "evalsha")
-			pauseFor(waiter, 10*time.Millisecond) // from a wake-up before, however slow the machine is
+			waiter.queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.server.Do(t, "PUBLISH", channel, text)
 			testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, q.server, "evalsha") > before }, "looks")
-			pauseFor(waiter, 30*time.Millisecond)
+			waiter.queue.PauseFor(30 * time.Millisecond)
 			start := time.Now()
 			q.server.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], ARGV[2])", 1, q.key, channel, text)
 			next := w.granted()

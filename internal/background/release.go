@@ -93,7 +93,7 @@ func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 	if o.Answered && (o.Err == nil || errors.Is(o.Err, errs.ErrDenied)) {
 		c.note(o)
 		if o.Reply == int64(script.More) {
-			c.retrier.passOn(c.sending)
+			c.retrier.PassOn(c.sending)
 		}
 		if o.Err == nil && (c.settled || !o.Sent.Before(c.until)) {
 			return time.Time{}, false

@@ -14,13 +14,12 @@ type Retrier struct {
 	*Worker
 	logger      *slog.Logger
 	dialTimeout time.Duration
-	passOn      func(script.Call) // goes on with a hand-off that one script could not finish
 }
 
 // NewRetrier returns a retrier on a worker. Connecting may take up to
 // dialTimeout.
-func NewRetrier(w *Worker, logger *slog.Logger, dialTimeout time.Duration, passOn func(script.Call)) *Retrier {
-	return &Retrier{Worker: w, logger: logger, dialTimeout: dialTimeout, passOn: passOn}
+func NewRetrier(w *Worker, logger *slog.Logger, dialTimeout time.Duration) *Retrier {
+	return &Retrier{Worker: w, logger: logger, dialTimeout: dialTimeout}
 }
 
 // Retry takes a release over, and sends it immediately.
@@ -35,6 +34,16 @@ func (r *Retrier) BestEffort(s func(time.Time) script.Call) {
 	job := NewRelease("", time.Second, 0, script.Indeterminate{}, s)
 	job.BestEffort = true
 	r.Retry(job)
+}
+
+// PassOn goes on with a hand-off that stopped after as many waits as one script
+// may look at.
+func (r *Retrier) PassOn(after script.Call) {
+	s := script.Call{Script: script.Cancel, Key: after.Key, Args: []any{"", 0}}
+	if after.Script.ReadWrite {
+		s.Script = script.RWCancel
+	}
+	r.BestEffort(func(time.Time) script.Call { return s })
 }
 
 // Unconfirmed returns the names of the locks whose releases are left, but those

@@ -56,7 +56,7 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "poll: that cannot be sent wakes nobody",
-		file: "poll.go",
+		file: "internal/waitqueue/poll.go",
 		old:  "		case o.Sent.IsZero() || o.Unanswered():\n			l.wakeFirst()",
 		new:  "		case o.Sent.IsZero() || o.Unanswered():",
 		test: "TestWaiterWhosePollsAreAnsweredLate",
@@ -84,8 +84,8 @@ var answerFaults = []mutant{
 	},
 	{
 		name: "Close: calls ask once more",
-		file: "queued.go",
-		old:  "if c.life.Err() != nil { // Close may have",
+		file: "internal/waitqueue/entry.go",
+		old:  "if q.host.Life.Err() != nil { // Close may have",
 		new:  "if false { // Close may have",
 		test: "TestNothingIsAskedDuringClose",
 	},
@@ -184,8 +184,8 @@ var answerFaults = []mutant{
 	{
 		name: "wait: sleeps on after the end of its context",
 		file: "waiter.go",
-		old:  "case <-due:\n\t\tagain = true\n\tcase <-w.ctx.Done():\n",
-		new:  "case <-due:\n\t\tagain = true\n\tcase <-w.ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
+		old:  "case <-due:\n\t\tagain = true\n\tcase <-w.Ctx.Done():\n",
+		new:  "case <-due:\n\t\tagain = true\n\tcase <-w.Ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
@@ -198,13 +198,13 @@ var answerFaults = []mutant{
 	{
 		name: "wait: sleeps on after Close",
 		file: "waiter.go",
-		old:  "case <-w.ctx.Done():\n\tcase <-w.client.life.Done():\n",
-		new:  "case <-w.ctx.Done():\n",
+		old:  "case <-w.Ctx.Done():\n\tcase <-w.client.life.Done():\n",
+		new:  "case <-w.Ctx.Done():\n",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
 		name: "wait: asks again at once",
-		file: "poll.go",
+		file: "internal/waitqueue/poll.go",
 		old:  "return l.interval + rand.N(l.interval/5+1)",
 		new:  "return rand.N(l.interval/5 + 1)",
 		test: "TestPollIsNeverFaster",

@@ -94,7 +94,7 @@ var watchdogFaults = []mutant{
 	l.live--
 	rest := l.live
 	var next *transfer
-	var left *queued // a place in the queue that is nobody's now
+	var left *waitqueue.Entry // a place in the queue that is nobody's now
 	passed := false
 	if rest == 0 {
 		if left, passed = l.pass(h); !passed {
@@ -103,7 +103,7 @@ var watchdogFaults = []mutant{
 		}
 	}
 	l.mu.Unlock()
-	left.leave()
+	left.Leave()
 	if passed {
 		return nil
 	}
@@ -156,7 +156,7 @@ var cleanUpFaults = []mutant{
 		name: "clean-up after a reentrant acquire: ends with the caller's context",
 		file: "reentrant.go",
 		old:  "if !a.doubt.Exists() {",
-		new:  "if !a.doubt.Exists() || a.wait.caller.Err() != nil {",
+		new:  "if !a.doubt.Exists() || a.wait.Caller.Err() != nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{

@@ -112,16 +112,16 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "grant that came too late: its value is used again",
-		file: "queued.go",
-		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, script.Indeterminate{}`,
-		new:  `w.known, w.sent, w.doubt = false, false, script.Indeterminate{}`,
+		file: "internal/waitqueue/entry.go",
+		old:  `w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}`,
+		new:  `w.Known, w.Sent, w.doubt = false, false, script.Indeterminate{}`,
 		test: "TestGrantAfterItsLease",
 	},
 	{
 		name: "reentrant grant that came too late: its hold id is used again",
-		file: "queued.go",
-		old:  `w.name, w.known, w.sent, w.doubt = "", false, false, script.Indeterminate{}`,
-		new:  `w.known, w.sent, w.doubt = false, false, script.Indeterminate{}`,
+		file: "internal/waitqueue/entry.go",
+		old:  `w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}`,
+		new:  `w.Known, w.Sent, w.doubt = false, false, script.Indeterminate{}`,
 		test: "TestReentrantGrantAfterItsLease",
 	},
 	{

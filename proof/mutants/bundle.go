@@ -69,7 +69,7 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: keeps what it waited for, where it asks for one after another",
 		file: "multiattempt.go",
-		old:  "\ta.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.doubt, a.got.undo))\n",
+		old:  "\ta.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))\n",
 		new:  "\t_ = s\n",
 		test: "TestMultiLockOneByOneReturnsAKey",
 	},

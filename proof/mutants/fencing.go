@@ -46,8 +46,8 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: a transferred hold does not know its token",
 		file: "transfer.go",
-		old:  "t.sent, t.tokens, q.underway[t] = sent, drawn, struct{}{}",
-		new:  "t.sent, q.underway[t] = sent, struct{}{}",
+		old:  "t.sent, t.tokens = sent, drawn",
+		new:  "t.sent = sent",
 		test: "TestTransferDrawsAToken",
 	},
 	{
@@ -60,13 +60,13 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: the token of a grant from the queue is forgotten",
 		file: "plain.go",
-		old:  "l.undo, l.tokens = g.undo, g.tokens",
-		new:  "l.undo = g.undo",
+		old:  "l.undo, l.tokens = g.Undo, g.Tokens",
+		new:  "l.undo = g.Undo",
 		test: "TestTokensRise",
 	},
 	{
 		name: "fencing: one token for all holders in memory",
-		file: "seat.go",
+		file: "pass.go",
 		old:  "\tl.tokens.Next()\n",
 		new:  "",
 		test: "TestPassedOnTokens",
@@ -88,8 +88,8 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: a read/write hold does not know its token",
 		file: "rw_attempt.go",
-		old:  "l.undo, l.tokens = g.undo, g.tokens",
-		new:  "l.undo = g.undo",
+		old:  "l.undo, l.tokens = g.Undo, g.Tokens",
+		new:  "l.undo = g.Undo",
 		test: "TestTokensOfReaders",
 	},
 	{
@@ -164,7 +164,7 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "queue limit: any number in memory",
-		file: "seat.go",
+		file: "internal/waitqueue/waiter.go",
 		old:  "s.QueueLimit > 0 && n >= s.QueueLimit:",
 		new:  "n < 0:",
 		test: "TestQueueLimitInMemory",

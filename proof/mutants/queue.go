@@ -5,7 +5,7 @@ package main
 var waitFaults = []mutant{
 	{
 		name: "subscription: logs while nobody else can wait or unlock",
-		file: "feed.go",
+		file: "internal/waitqueue/subscription.go",
 		old:  "\tif news {\n",
 		new:  "\tif news {\n\t\tf.queue.mu.Lock()\n\t\tdefer f.queue.mu.Unlock()\n",
 		test: "TestLogHandlerThatBlocks",

@@ -1,4 +1,4 @@
-package relock
+package waitqueue
 
 import "time"
 
@@ -8,9 +8,19 @@ import "time"
 // notified, and newcomers are often quicker. After that a real message brings
 // the lock.
 const (
-	lookPause  = 5 * time.Millisecond
-	looksAhead = 8
+	LookPause  = 5 * time.Millisecond
+	LooksAhead = 8
 )
+
+// PauseFor makes messages for all waits come within a pause for so long. It is
+// for tests.
+func (q *Queue) PauseFor(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.waits {
+		w.wakeups.next = time.Now().Add(d)
+	}
+}
 
 // wakeups limits how often messages notify a wait. It is guarded by queue.mu.
 type wakeups struct {
@@ -22,25 +32,28 @@ type wakeups struct {
 // the pause ends, once for all messages until then: each of them may be the one
 // that counts. For the wait that is a message that comes late. queue.mu is
 // held.
-func (q *queue) admit(u *wakeups, deliver func()) bool {
+func (q *Queue) admit(u *wakeups, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)
 	if pause <= 0 {
-		u.next = later(u.next, now.Add(-looksAhead*lookPause)).Add(lookPause)
+		if first := now.Add(-LooksAhead * LookPause); first.After(u.next) {
+			u.next = first
+		}
+		u.next = u.next.Add(LookPause)
 		return true
 	}
 	if !u.due {
-		u.due = q.client.tasks.Start(func() { q.deliverLater(u, pause, deliver) })
+		u.due = q.host.Tasks.Start(func() { q.deliverLater(u, pause, deliver) })
 	}
 	return false
 }
 
-func (q *queue) deliverLater(u *wakeups, pause time.Duration, deliver func()) {
+func (q *Queue) deliverLater(u *wakeups, pause time.Duration, deliver func()) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-q.client.life.Done():
+	case <-q.host.Life.Done():
 		return
 	}
 	q.mu.Lock()

@@ -1,4 +1,4 @@
-package relock
+package waitqueue
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -14,7 +16,7 @@ import (
 // became of its waits, and puts those back that were taken for gone. While no message can reach it, it asks every
 // poll interval.
 type poll struct {
-	line   *line
+	line   *Line
 	pause  time.Duration // after an error
 	listed []listed      // in the one under way
 }
@@ -27,20 +29,20 @@ const maxListed = 64
 // Next lists the waits that have no request of their own under way: a client that can poll but not take what it is
 // given then loses each turn once, not for ever.
 func (p *poll) Next(time.Time) (script.Call, bool) {
-	l, q := p.line, p.line.queue
+	l, q := p.line, p.line.Queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(l.waits) == 0 {
 		return script.Call{}, false
 	}
 	l.pace()
-	args := []any{q.client.identity.ID, l.period.Milliseconds()}
+	args := []any{q.host.Identity.ID, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
-	scripts := l.waits[0].settings.Kind.Queue
+	scripts := l.waits[0].Settings.Kind.Queue
 	for _, w := range l.waits {
-		if !w.sending && w.settings.Kind.Queue == scripts {
-			args = append(args, w.name, w.ticket)
-			p.listed = append(p.listed, listed{w.hold, w.name})
+		if !w.sending && w.Settings.Kind.Queue == scripts {
+			args = append(args, w.Name, w.ticket)
+			p.listed = append(p.listed, listed{w.hold, w.Name})
 		}
 		if len(p.listed) == maxListed {
 			break
@@ -53,11 +55,11 @@ func (p *poll) Limit() time.Duration { return background.RetryLimit }
 
 func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	l := p.line
-	interval := l.note(o.Err)
+	interval := l.notePoll(o.Err)
 	if o.Err != nil {
-		p.pause = max(interval, min(2*p.pause, maxPause))
+		p.pause = max(interval, min(2*p.pause, MaxPause))
 		switch {
-		case !IsRetryableErr(o.Err):
+		case !lockspec.IsRetryable(o.Err):
 			l.wakeAll() // to see for themselves
 		case o.Sent.IsZero() || o.Unanswered():
 			l.wakeFirst() // calls have more time, to connect and for an answer, and the pool
@@ -67,9 +69,9 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	p.pause = 0
 	p.forget()
 	a := readPoll(o.Reply)
-	l.queue.feed.pulse(o.Sent, a.heard)
+	l.Queue.feed.pulse(o.Sent, a.heard)
 	for _, name := range a.names {
-		l.queue.hear(name, l.redisKey)
+		l.Queue.Deliver(name, l.redisKey)
 	}
 	switch a.code {
 	case script.Foreign:
@@ -77,8 +79,8 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	case script.More:
 		return time.Now(), true
 	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	return time.Now().Add(l.nextPoll(a.left)), true
 }
 
@@ -86,14 +88,14 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 func (p *poll) forget() {
 	for _, w := range p.listed {
 		if !p.line.knows(w.hold) {
-			p.line.queue.hear(w.name, p.line.redisKey)
+			p.line.Queue.Deliver(w.name, p.line.redisKey)
 		}
 	}
 }
 
 // nextPoll is how long to wait for the next poll, when the lock ends by itself after left; queue.mu is held.
-func (l *line) nextPoll(left time.Duration) time.Duration {
-	if !l.queue.feed.reaches() {
+func (l *Line) nextPoll(left time.Duration) time.Duration {
+	if !l.Queue.feed.reaches() {
 		return l.interval + rand.N(l.interval/5+1)
 	}
 	pause := l.period + rand.N(l.period/20+1)
@@ -103,58 +105,58 @@ func (l *line) nextPoll(left time.Duration) time.Duration {
 	return max(pause, l.interval)
 }
 
-// note keeps why a poll failed, or nil, and returns the poll interval.
-func (l *line) note(err error) time.Duration {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+// notePoll keeps why a poll failed, or nil, and returns the poll interval.
+func (l *Line) notePoll(err error) time.Duration {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	l.trouble = err
 	return l.interval
 }
 
-// tell notes what a request of the first seat has met, for those behind it.
-func (l *line) tell(err error) {
-	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, ErrLockLost) { // of its own owner
+// Note notes what a request of the first seat has met, for those behind it.
+func (l *Line) Note(err error) {
+	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, errs.ErrLockLost) { // of its own owner
 		return
 	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	l.trouble = err
-	if err == nil || errors.Is(err, ErrLockAcquiredByOthers) {
+	if err == nil || errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		l.trouble, l.held = nil, true
 	}
 }
 
-// reason is what is known of why nobody in the line gets on: trouble, that others hold the lock, or nothing.
-func (l *line) reason() error {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+// Reason is what is known of why nobody in the line gets on: trouble, that others hold the lock, or nothing.
+func (l *Line) Reason() error {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	if l.trouble == nil && l.held {
-		return ErrLockAcquiredByOthers
+		return errs.ErrLockAcquiredByOthers
 	}
 	return l.trouble
 }
 
-// lastTrouble is why the client's last request for the lock failed, or nil.
-func (l *line) lastTrouble() error {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+// LastTrouble is why the client's last request for the lock failed, or nil.
+func (l *Line) LastTrouble() error {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	return l.trouble
 }
 
-func (l *line) wakeAll() {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+func (l *Line) wakeAll() {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	for _, w := range l.waits {
 		w.crowd = true
-		w.nudge()
+		w.Nudge()
 	}
 }
 
-func (l *line) wakeFirst() {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+func (l *Line) wakeFirst() {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
 	if len(l.waits) > 0 {
-		l.waits[0].nudge()
+		l.waits[0].Nudge()
 	}
 }
 

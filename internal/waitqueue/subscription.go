@@ -1,4 +1,4 @@
-package relock
+package waitqueue
 
 import (
 	"errors"
@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 )
 
-// feed is the subscription of a client: one connection and one goroutine for all its waits, started by the first
+// subscription is the subscription of a client: one connection and one goroutine for all its waits, started by the first
 // one. A message says which waits may take which lock; each poll of the client sends an empty one, as a sign of life.
-type feed struct {
-	queue   *queue
+type subscription struct {
+	queue   *Queue
 	link    driver.Link
 	channel string
 
@@ -28,6 +29,13 @@ type feed struct {
 	toldMute bool
 }
 
+// forcedMark stands before the hold in a message that an operator ended it.
+const forcedMark = "forced:"
+
+// MaxPause is how far pauses grow while the server answers with errors or not
+// at all.
+const MaxPause = time.Second
+
 // The pauses between two attempts to subscribe: short at first; long when it is not permitted.
 const (
 	firstFeedPause  = 10 * time.Millisecond
@@ -36,31 +44,31 @@ const (
 
 // start begins to listen, once; queue.mu is held. A wait need not wait for it: what it missed it learns of when it is
 // there.
-func (f *feed) start() {
+func (f *subscription) start() {
 	if !f.started {
-		f.started = f.queue.client.tasks.Start(f.run)
+		f.started = f.queue.host.Tasks.Start(f.run)
 	}
 }
 
-func (f *feed) run() {
+func (f *subscription) run() {
 	pause := firstFeedPause
 	for {
 		err := f.link.Subscribe(f.channel, f.confirmed, f.message)
-		if f.queue.client.life.Err() != nil {
+		if f.queue.host.Life.Err() != nil {
 			return
 		}
 		switch lasted := f.lost(err); {
-		case errors.Is(err, ErrDenied):
+		case errors.Is(err, errs.ErrDenied):
 			pause = deniedFeedPause
-		case lasted > maxPause:
+		case lasted > MaxPause:
 			pause = firstFeedPause
 		default:
-			pause = min(pause, maxPause)
+			pause = min(pause, MaxPause)
 		}
 		timer := time.NewTimer(pause + rand.N(pause))
 		select {
 		case <-timer.C:
-		case <-f.queue.client.life.Done():
+		case <-f.queue.host.Life.Done():
 			timer.Stop()
 			return
 		}
@@ -69,7 +77,7 @@ func (f *feed) run() {
 }
 
 // confirmed: from now on a message reaches us. All that was missed before is looked at.
-func (f *feed) confirmed() {
+func (f *subscription) confirmed() {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
 	f.since = time.Now()
@@ -79,17 +87,17 @@ func (f *feed) confirmed() {
 }
 
 // lost: nothing reaches us any more. It returns how long something did.
-func (f *feed) lost(err error) time.Duration {
+func (f *subscription) lost(err error) time.Duration {
 	lasted, news := f.down()
 	if news {
-		f.queue.client.logger.Warn("relock: no subscription, waiters poll until there is one", "reason", err.Error())
+		f.queue.host.Logger.Warn("relock: no subscription, waiters poll until there is one", "reason", err.Error())
 	}
 	return lasted
 }
 
 // down says how long something reached us, and whether that it does no more is news. What logs must not hold queue.mu: a
 // handler that blocks would keep all calls of the client up.
-func (f *feed) down() (lasted time.Duration, news bool) {
+func (f *subscription) down() (lasted time.Duration, news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
 	news, f.told = !f.told, true
@@ -103,9 +111,9 @@ func (f *feed) down() (lasted time.Duration, news bool) {
 }
 
 // reaches says that a message would; queue.mu is held.
-func (f *feed) reaches() bool { return f.up && !f.mute }
+func (f *subscription) reaches() bool { return f.up && !f.mute }
 
-func (f *feed) message(text string) {
+func (f *subscription) message(text string) {
 	f.queue.mu.Lock()
 	f.heard = time.Now()
 	f.queue.mu.Unlock()
@@ -113,24 +121,24 @@ func (f *feed) message(text string) {
 	switch hold, forced := strings.CutPrefix(wait, forcedMark); {
 	case !ok:
 	case forced:
-		f.queue.client.forced(hold, redisKey)
+		f.queue.host.Forced(hold, redisKey)
 	default:
 		for one := range strings.SplitSeq(wait, ",") {
-			f.queue.hear(one, redisKey)
+			f.queue.Deliver(one, redisKey)
 		}
 	}
 }
 
 // pulse takes what a poll that was sent at sent says of its sign of life. A subscription that has heard nothing for
 // long, though it should have, is on a connection that died without a word.
-func (f *feed) pulse(sent time.Time, receivers int64) {
+func (f *subscription) pulse(sent time.Time, receivers int64) {
 	if f.beat(sent, receivers) {
-		f.queue.client.logger.Warn("relock: no permission to publish, waiters poll")
+		f.queue.host.Logger.Warn("relock: no permission to publish, waiters poll")
 	}
 }
 
 // beat says whether it is news that the scripts may not publish.
-func (f *feed) beat(sent time.Time, receivers int64) (news bool) {
+func (f *subscription) beat(sent time.Time, receivers int64) (news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
 	f.mute = receivers < 0

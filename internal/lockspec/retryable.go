@@ -1,0 +1,51 @@
+package lockspec
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// IsRetryable reports whether the same call may succeed later without any change
+// to settings or code.
+func IsRetryable(err error) bool {
+	if err == nil || hasContextEnd(err) || isAny(err, Permanent) {
+		return false
+	}
+	return isAny(err, Passing) || driver.IsTransient(err)
+}
+
+// Permanent are reasons that stay until somebody changes something; Passing are
+// those that do not.
+var (
+	Permanent = []error{
+		errs.ErrLockLost, errs.ErrNotHeld, errs.ErrInvalid, errs.ErrClosed, errs.ErrKeyConflict, errs.ErrUpgrade, errs.ErrMaxHold, errs.ErrForced, errs.ErrDenied, errs.ErrUnconfirmed,
+	}
+	Passing = []error{errs.ErrLockAcquiredByOthers, errs.ErrQuorum, errs.ErrQueueFull, errs.ErrReplicas}
+)
+
+func isAny(err error, targets []error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// hasContextEnd reports whether err wraps one of the two context errors itself. A
+// dial that timed out matches context.DeadlineExceeded although no context of
+// the caller was cancelled.
+func hasContextEnd(err error) bool {
+	if err == nil {
+		return false
+	}
+	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // identity is meant
+		return true
+	}
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself
+	case interface{ Unwrap() error }:
+		return hasContextEnd(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), hasContextEnd)
+	}
+	return false
+}

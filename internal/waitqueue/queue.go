@@ -1,0 +1,198 @@
+package waitqueue
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/tasks"
+)
+
+// Queue is what a client keeps of its waits: a line for each lock, the worker
+// that polls for them, and the subscription over which they are notified.
+type Queue struct {
+	host   *Host
+	poller *background.Worker
+	feed   *subscription
+
+	mu    sync.Mutex
+	last  uint64                   // number of the last wait
+	lines map[string]*Line         // by the lock's key in Redis
+	waits map[string]*Entry        // by the hold that they take
+	calls map[string]*quorumWaiter // of RedLocks, by what their waits are called at this client's server
+	// Grants that a call was offered, and has neither made a lease of nor given back.
+	transit map[any]struct{}
+}
+
+// Host is what a queue needs of its client.
+type Host struct {
+	Identity lockspec.Identity
+	Prefix   string // of the names of locks
+	Driver   driver.Driver
+	Tasks    *tasks.Group
+	Life     context.Context // ends with the client
+	Logger   *slog.Logger
+	Retrier  *background.Retrier
+	// Ask sends a script that takes a lock.
+	Ask func(context.Context, *lockspec.Spec, script.Call) (driver.Result, script.Indeterminate)
+	// Forced is called when an operator has ended a hold.
+	Forced func(hold, redisKey string)
+}
+
+// New returns the queue of a client.
+func New(h Host) *Queue {
+	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}}
+	q.poller = background.NewWorker(h.Driver, h.Tasks, h.Life.Done())
+	q.feed = &subscription{queue: q, link: h.Driver.Link(), channel: h.Prefix + h.Identity.ID}
+	return q
+}
+
+// Close ends the connections of the poller and of the subscription.
+func (q *Queue) Close() {
+	q.poller.Close()
+	q.feed.link.Close()
+}
+
+// draw returns the id of the hold that a new wait of the call takes.
+func (q *Queue) draw(w *Entry) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last++
+	hold := q.host.Identity.Hold(q.last)
+	w.wakeups = &wakeups{}
+	q.waits[hold] = w
+	return hold
+}
+
+// NewHold returns the id of a hold that no wait takes.
+func (q *Queue) NewHold() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last++
+	return q.host.Identity.Hold(q.last)
+}
+
+// Uses says that somebody of the client is about the lock.
+func (q *Queue) Uses(redisKey string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lines[redisKey] != nil
+}
+
+// add notes that a wait is in the queue, under the ticket, and sees to it that it is polled for: when the lock ends
+// by itself after left, and at once when the subscription came or went while the request was under way.
+func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.feed.start()
+	w.Line.remote, w.Line.held = others > 0, true
+	l, s := w.Line, w.Settings
+	if w.ticket == "" {
+		l.waits = append(l.waits, w)
+	}
+	w.ticket = ticket
+	if l.poll == nil {
+		l.poll, l.interval, l.period = background.NewJob(&poll{line: l}), s.Poll, s.Period()
+	}
+	l.interval, l.period = min(l.interval, s.Poll), min(l.period, s.Period())
+	at := time.Now()
+	if w.epoch == q.feed.epoch {
+		at = at.Add(l.nextPoll(left))
+	}
+	q.poller.AddEarlier(l.poll, at)
+}
+
+// remove forgets a wait that was granted or given up.
+func (q *Queue) remove(w *Entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forget(w)
+}
+
+// forget is remove with mu held.
+func (q *Queue) forget(w *Entry) {
+	delete(q.waits, w.hold)
+	if i := slices.Index(w.Line.waits, w); i >= 0 {
+		w.Line.waits = slices.Delete(w.Line.waits, i, i+1)
+	}
+}
+
+// lookAll polls for every lock that somebody waits for, and makes calls for RedLocks look; mu is held.
+func (q *Queue) lookAll() {
+	now := time.Now()
+	for _, l := range q.lines {
+		if l.poll != nil {
+			q.poller.Add(l.poll, now)
+		}
+	}
+	for _, w := range q.calls {
+		w.notify()
+	}
+}
+
+// Deliver takes a message or the answer to a poll: the lock may be had by a wait, named by itself or by its hold. A
+// wait that nobody knows any more leaves its place, but not a hold, which may have been granted to it.
+func (q *Queue) Deliver(name, redisKey string) {
+	hold, rest := lockspec.CutHold(name)
+	if !strings.HasPrefix(hold, q.host.Identity.ID+":") || !strings.HasPrefix(redisKey, q.host.Prefix+"{") {
+		return // not from a script of ours
+	}
+	if rest == quorumWait {
+		q.notifyQuorum(name, redisKey)
+		return
+	}
+	q.mu.Lock()
+	w := q.waits[hold]
+	if w != nil && w.Line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.Deliver(lockspec.WaitName(hold, w.Settings), redisKey) }) {
+		q.mu.Unlock()
+		return
+	}
+	l := q.lines[redisKey]
+	if l != nil && len(l.waiters) > 0 && l.waiters[0].Entry == w {
+		l.waiters[0].Entry = nil // it is about to ask, and may have been given the lock
+	}
+	var spared *Entry
+	if l != nil && l.retained != nil && l.retained.hold == hold {
+		spared, l.retained = l.retained, nil
+	}
+	q.mu.Unlock()
+	switch {
+	case spared != nil: // nobody wants it
+		spared.Leave()
+		l.Exit()
+	case w != nil && w.Line.redisKey == redisKey:
+		w.Nudge()
+	case rest != "":
+		q.host.Retrier.BestEffort(Cancel(redisKey, name, false))
+	}
+}
+
+// Cancel takes a wait out of the queue, gives back what is reserved for it, and with alsoHold the hold that it has
+// taken.
+func Cancel(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
+	flag := 0
+	if alsoHold {
+		flag = 1
+	}
+	s := script.Call{Script: lockspec.QueueOf(wait).Cancel, Key: redisKey, Args: []any{wait, flag}}
+	return func(time.Time) script.Call { return s }
+}
+
+// Cancels take the waits that are in a queue out of it, and give back what they are granted meanwhile.
+func (q *Queue) Cancels() (all []script.Call) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.lines {
+		for _, w := range l.waits {
+			all = append(all, Cancel(l.redisKey, w.Name, true)(time.Now()))
+		}
+	}
+	return all
+}

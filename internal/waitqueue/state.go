@@ -1,0 +1,38 @@
+package waitqueue
+
+import "time"
+
+// State is what a queue has at the moment, for tests.
+type State struct {
+	Subscribed bool // messages reach the client
+	Waits      int  // that are not over
+	Quorum     int  // calls for RedLocks
+	Lines      map[string]LineState
+}
+
+// LineState is what a line has at the moment.
+type LineState struct {
+	Waiters  []*Call // for an unfair lock, oldest first
+	Resting  bool    // no request of the first one is under way
+	Entries  int     // in Redis
+	Retained *Entry
+	Remote   bool // others wait as well
+	Trouble  error
+	Interval time.Duration
+}
+
+// State returns what the queue has at the moment.
+func (q *Queue) State() State {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := State{Subscribed: q.feed.reaches(), Waits: len(q.waits), Quorum: len(q.calls), Lines: map[string]LineState{}}
+	for key, l := range q.lines {
+		one := LineState{Entries: len(l.waits), Retained: l.retained, Remote: l.remote, Trouble: l.trouble, Interval: l.interval}
+		for _, w := range l.waiters {
+			one.Waiters = append(one.Waiters, w.Call)
+		}
+		one.Resting = len(l.waiters) > 0 && l.waiters[0].Entry != nil
+		s.Lines[key] = one
+	}
+	return s
+}
