@@ -83,7 +83,7 @@ func waitForEverything(t *testing.T, s *redistest.Server, p *faults.Proxy, c *re
 	holder, tickets := clientOf(t, s), map[string]bool{}
 	scripts := map[string]faults.Match{}
 	for _, name := range []string{"enqueue", "poll", "claim", "cancel"} {
-		digest, err := redis.String(s.Do(t, "SCRIPT", "LOAD", scriptSources(t)[name]), nil)
+		digest, err := redis.String(s.Do(t, "SCRIPT", "LOAD", scriptSources()[name]), nil)
 		require.NoError(t, err)
 		scripts[name] = faults.Script(digest)
 	}

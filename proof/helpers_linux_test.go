@@ -107,7 +107,7 @@ func (r *register) write(n int64) (before int64) { return atomic.SwapInt64(&r.va
 func loadScripts(tb testing.TB, s *redistest.Server) map[string]string {
 	tb.Helper()
 	digests := map[string]string{}
-	for name, source := range scriptSources(tb) {
+	for name, source := range scriptSources() {
 		digest, err := redis.String(s.Do(tb, "SCRIPT", "LOAD", source), nil)
 		require.NoError(tb, err)
 		digests[name] = digest

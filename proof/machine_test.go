@@ -81,7 +81,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, args ...string) *bench {
-	b := &bench{t: t, steps: map[string]int{}, scripts: scriptSources(t)}
+	b := &bench{t: t, steps: map[string]int{}, scripts: scriptSources()}
 	b.server, b.clock = redistest.StartWithClock(t, args...)
 	b.connect()
 	t.Cleanup(func() { _ = b.conn.Close() })

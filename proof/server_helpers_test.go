@@ -3,10 +3,6 @@ package proof
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 const serverPrefix = "server:"
@@ -116,28 +113,19 @@ func requireRenewed(t testing.TB, limit time.Duration, holds ...relock.Hold) {
 	}
 }
 
-var (
-	joinedFiles = regexp.MustCompile(`(\w+)Script += luaScript\(("[^)]*")\)`)
-	fileName    = regexp.MustCompile(`"(\w+)"`)
-	capital     = regexp.MustCompile(`[A-Z]`)
-)
-
-// scriptSources returns relock's scripts as it sends them, each joined from files, by what script.go calls them: releaseScript is "release",
-// reentrantReleaseScript "reentrant_release".
-func scriptSources(tb testing.TB) map[string]string {
-	tb.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "script.go"))
-	require.NoError(tb, err)
+// scriptSources returns relock's scripts as it sends them, by the names of their
+// files.
+func scriptSources() map[string]string {
 	sources := map[string]string{}
-	for _, call := range joinedFiles.FindAllStringSubmatch(string(text), -1) {
-		name, source := capital.ReplaceAllStringFunc(call[1], func(c string) string { return "_" + strings.ToLower(c) }), ""
-		for _, file := range fileName.FindAllStringSubmatch(call[2], -1) {
-			part, err := os.ReadFile(filepath.Join("..", "lua", file[1]+".lua"))
-			require.NoError(tb, err)
-			source += string(part) + "\n"
-		}
-		sources[name] = source
+	for name, one := range map[string]*script.Script{
+		"acquire": script.Acquire, "renew": script.Renew, "release": script.Release,
+		"try": script.Try, "enqueue": script.Enqueue, "claim": script.Claim, "cancel": script.Cancel, "poll": script.Poll,
+		"reentrant_acquire": script.ReentrantAcquire, "reentrant_enter": script.ReentrantEnter, "reentrant_renew": script.ReentrantRenew,
+		"reentrant_release": script.ReentrantRelease, "reentrant_transfer": script.ReentrantTransfer,
+		"rw_try": script.RWTry, "rw_enqueue": script.RWEnqueue, "rw_claim": script.RWClaim, "rw_cancel": script.RWCancel, "rw_poll": script.RWPoll,
+		"rw_enter": script.RWEnter, "rw_renew": script.RWRenew, "rw_release": script.RWRelease,
+	} {
+		sources[name] = one.Source
 	}
-	require.GreaterOrEqual(tb, len(sources), 30, "script.go joins its scripts in another way now")
 	return sources
 }

@@ -14,6 +14,7 @@ type Spec struct {
 	Watched      bool
 	Fair         bool
 	Fencing      bool
+	QueueLimit   int32 // 0: none; here, where it takes no room
 	Kind         *Kind
 	BlockTimeout time.Duration // 0: until the context is cancelled
 	Poll         time.Duration
@@ -22,7 +23,6 @@ type Spec struct {
 	MinHold      time.Duration // 0: none
 	Owner        string
 	Label        string        // escaped
-	QueueLimit   int           // 0: none
 	MaxLease     time.Duration // that is allowed; 0: no limit
 
 	Replicas       int // 0: none are waited for
@@ -67,7 +67,7 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	s := Spec{
 		Kind: k, Block: c.has(OptBlock), BlockTimeout: c.BlockTimeout, Fair: c.has(OptFair),
 		MaxHold: c.MaxHold, MinHold: c.MinHold, Owner: c.Owner, Label: Escape(c.Label),
-		Fencing: c.has(OptFencing), QueueLimit: c.QueueLimit,
+		Fencing: c.has(OptFencing), QueueLimit: int32(min(max(c.QueueLimit, 0), maxQueueLimit)),
 		Replicas: c.Replicas, ReplicaTimeout: c.ReplicaTimeout,
 	}
 	s.Lease, s.Watched = c.lease()

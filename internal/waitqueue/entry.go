@@ -169,7 +169,7 @@ func (w *Entry) request() script.Call {
 	args := []any{w.Name, w.Settings.Period().Milliseconds(), w.ticket, w.Earlier}
 	args = append(args, w.args...)
 	if w.Settings.QueueLimit > 0 {
-		args = append(args, w.Settings.QueueLimit)
+		args = append(args, int(w.Settings.QueueLimit))
 	}
 	return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Enqueue), Key: w.Line.redisKey, Args: args}
 }

@@ -65,7 +65,7 @@ func (l *Line) admits(s *lockspec.Spec) error {
 	switch n := len(l.waiters); {
 	case n > 0 && l.waiters[0].Call.Settings.Kind.Transfers != s.Kind.Transfers:
 		return ErrOtherKind
-	case s.QueueLimit > 0 && n >= s.QueueLimit:
+	case s.QueueLimit > 0 && n >= int(s.QueueLimit):
 		return errs.ErrQueueFull
 	}
 	return nil

@@ -165,7 +165,7 @@ var fenceFaults = []mutant{
 	{
 		name: "queue limit: any number in memory",
 		file: "internal/waitqueue/waiter.go",
-		old:  "s.QueueLimit > 0 && n >= s.QueueLimit:",
+		old:  "s.QueueLimit > 0 && n >= int(s.QueueLimit):",
 		new:  "n < 0:",
 		test: "TestQueueLimitInMemory",
 	},
