@@ -83,11 +83,11 @@ func (b *base) hold(ctx context.Context, block bool) (Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	return got, nil
+	return hold{got}, nil
 }
 
 // do runs fn between Lock and Unlock.
-func (b *base) do(ctx context.Context, block bool, fn func(context.Context) error) (err error) {
+func (b *base) do(ctx context.Context, block bool, fn func(context.Context) error) error {
 	if fn == nil {
 		return wrap("lock", b.key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
 	}
@@ -95,10 +95,7 @@ func (b *base) do(ctx context.Context, block bool, fn func(context.Context) erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = b.after(err, b.how.unlock(got), got) }()
-	ctx, cancel := got.work(ctx)
-	defer cancel(ErrNotHeld)
-	return fn(ctx)
+	return got.run(ctx, func() error { return b.how.unlock(got) }, fn)
 }
 
 // take acquires in the way of the kind.

@@ -68,11 +68,11 @@ func TestBeliefsOfManyEndBeforeAnyIsLogged(t *testing.T) {
 	for i := range 100 {
 		h, err := NewRedisLock(fmt.Sprint("k", i), c, WithExpiry(time.Hour)).Acquire(t.Context())
 		require.NoError(t, err)
-		rush(h.(*level).lease, 0)
+		rush(h.(hold).lease, 0)
 	}
 	several, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
-	for _, one := range several.(*level).lease.parts.there() {
+	for _, one := range several.(hold).lease.parts.there() {
 		rush(one.hold.lease, time.Nanosecond) // the last ones of the batch
 	}
 	ctx := several.Context()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -20,7 +21,8 @@ type bundle struct {
 	whole *lease
 	keys  []string // of a MultiLock, by the number of the part; nil where parts are nodes
 	need  int
-	limit time.Duration // the largest lease that is allowed; 0: none
+	limit time.Duration                // the largest lease that is allowed; 0: none
+	named func(n int, err error) error // says which part has failed
 
 	why   atomic.Pointer[error] // of the part that ended last; whoever finds the hold's end has it from here
 	won   atomic.Bool           // somebody got the hold
@@ -38,9 +40,9 @@ type part struct {
 }
 
 // newBundle begins a hold that needs so many parts.
-func newBundle(c *Client, key string, keys []string, need int, s *lockspec.Spec) *bundle {
-	b := &bundle{keys: keys, need: need, limit: s.MaxLease}
-	b.whole = newLease(c, key, nil, time.Now(), s, script.Indeterminate{})
+func newBundle(m *manager, key string, keys []string, need int, s *lockspec.Spec, named func(int, error) error) *bundle {
+	b := &bundle{keys: keys, need: need, limit: s.MaxLease, named: named}
+	b.whole = newLease(m, key, nil, time.Now(), s, script.Indeterminate{})
 	b.whole.parts = b
 	return b
 }
@@ -56,7 +58,7 @@ func (b *bundle) begin(ctx context.Context, n int, l *lease, sent time.Time, s *
 		return nil
 	}
 	_ = h.unlock() // one that fails is repeated
-	return ErrNotHeld
+	return errs.ErrNotHeld
 }
 
 // join adds a part, unless the hold is over.
@@ -118,7 +120,7 @@ func (b *bundle) settle() (follow func()) {
 	if why := b.why.Load(); why != nil {
 		return l.loseLocked(*why)
 	}
-	return l.loseLocked(ErrLockLost)
+	return l.loseLocked(errs.ErrLockLost)
 }
 
 // lost tells of the end of a part before the hold's.
@@ -136,13 +138,13 @@ func (b *bundle) lost(l *lease, why error) {
 func (b *bundle) lose(why error) {
 	for _, one := range b.there() {
 		l := one.hold.lease
-		if why == ErrClosed && l.client.life.Err() == nil { //nolint:errorlint // our own sentinel
-			l.lose(ErrLockLost) // another client was closed
+		if why == errs.ErrClosed && l.client.life.Err() == nil { //nolint:errorlint // our own sentinel
+			l.lose(errs.ErrLockLost) // another client was closed
 			continue
 		}
 		l.lose(why)
 	}
-	if why != ErrClosed { //nolint:errorlint // our own sentinel
+	if why != errs.ErrClosed { //nolint:errorlint // our own sentinel
 		b.whole.client.logger.Warn("relock: lock lost", "key", b.whole.key, "reason", why.Error())
 	}
 }
@@ -151,7 +153,7 @@ func (b *bundle) lose(why error) {
 // nodes free. What joins it from now on is given back at once.
 func (b *bundle) abandon() {
 	b.whole.mu.Lock()
-	b.whole.end(ErrNotHeld)
+	b.whole.end(errs.ErrNotHeld)
 	b.whole.mu.Unlock()
 	given, n := b.each(maxAtOnce, (*level).unlock)
 	end := time.NewTimer(straggle)

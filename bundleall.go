@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // result is what became of one part.
@@ -19,7 +20,7 @@ type result struct {
 
 // notItsOwn keeps the loss of a node, which the whole may outlive, from being taken for that of the whole.
 func (b *bundle) notItsOwn(r result) result {
-	if b.keys == nil && (isLoss(r.err) || errors.Is(r.err, ErrNotHeld)) {
+	if b.keys == nil && (isLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
 		r.err = errors.New(r.err.Error())
 	}
 	return r
@@ -80,7 +81,7 @@ func (t *tally) count(r result, name func(result) error) {
 	switch {
 	case r.err == nil:
 		t.ours++
-	case errors.Is(r.err, ErrLockLost), errors.Is(r.err, ErrNotHeld):
+	case errors.Is(r.err, errs.ErrLockLost), errors.Is(r.err, errs.ErrNotHeld):
 		t.open--
 		t.lost = append(t.lost, name(r))
 	default:
@@ -95,17 +96,17 @@ func (t *tally) verdict() error {
 	case t.ours >= t.need:
 		return nil
 	case t.open < t.need:
-		return joined(gone(ErrLockLost), t.lost)
-	case !slices.ContainsFunc(t.failed, func(err error) bool { return !errors.Is(err, ErrClosed) }):
-		return ErrClosed
+		return joined(gone(errs.ErrLockLost), t.lost)
+	case !slices.ContainsFunc(t.failed, func(err error) bool { return !errors.Is(err, errs.ErrClosed) }):
+		return errs.ErrClosed
 	}
-	return joined(ErrUnconfirmed, t.failed)
+	return joined(errs.ErrUnconfirmed, t.failed)
 }
 
 // extend lengthens the leases of all parts, and returns as soon as enough of them are.
 func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 	if b.limit > 0 && d > b.limit {
-		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", ErrInvalid, d, b.limit)
+		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
 	}
 	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *level) error { return h.extend(ctx, d) }))
 	done := 0
@@ -126,7 +127,7 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 	case b.keys != nil:
 		return failed[0]
 	}
-	return joined(ErrQuorum, failed)
+	return joined(errs.ErrQuorum, failed)
 }
 
 // atOnce is how many parts of a hold may be lengthened at once. One that waits for replicas has a connection of the pool
@@ -163,12 +164,7 @@ func (b *bundle) untilOneFails(f func(*level) error) func(*level) error {
 var errNotBegun = errors.New("not begun")
 
 // name says which part has failed.
-func (b *bundle) name(r result) error {
-	if b.keys != nil {
-		return fmt.Errorf("key %s: %w", strconv.Quote(b.keys[r.n]), r.err)
-	}
-	return &NodeError{Node: r.n, Err: r.err}
-}
+func (b *bundle) name(r result) error { return b.named(r.n, r.err) }
 
 // joined is an error that matches the reason and all that led to it.
 func joined(reason error, all []error) error {

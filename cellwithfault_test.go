@@ -30,7 +30,7 @@ func (c *cellWithFault) setUp() {
 		h, err := c.lock.Acquire(c.Context())
 		require.NoError(c, err)
 		c.holds = append(c.holds, h)
-		c.until, c.keep = h.ValidUntil(), h.(*level).lease.keep
+		c.until, c.keep = h.ValidUntil(), h.(hold).lease.keep
 	}
 }
 

@@ -3,20 +3,14 @@ package relock
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/tasks"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
@@ -24,31 +18,10 @@ import (
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
-	config   *clientConfig
-	identity lockspec.Identity
-	driver   driver.Driver
-	watchdog *background.Worker
-	retrier  *background.Retrier
-	queue    *waitqueue.Queue
-	beliefs  *beliefs
-	vigil    *vigil
-	logger   *slog.Logger
-	tasks    *tasks.Group
-
-	apart atomic.Bool // the server takes one key at a time, see MultiLock
-
-	life context.Context // ends with Close
-	end  context.CancelFunc
-	once sync.Once
-
-	mu     sync.Mutex
-	closed bool
-	leases map[*lease]struct{}
-	owners map[ownerOf]*owner
-
-	replicators map[driver.Ack]*background.Worker // the watchdogs of locks that wait for replicas
-
-	reasonLimit time.Duration // see noticeLimit
+	*manager
+	config *clientConfig
+	apart  atomic.Bool // the server takes one key at a time, see MultiLock
+	once   sync.Once   // closes it
 }
 
 // NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix".
@@ -123,21 +96,11 @@ func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 	if err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	client := &Client{
-		config: c, identity: id, driver: d, logger: c.logger, tasks: &tasks.Group{},
-		leases: map[*lease]struct{}{}, owners: map[ownerOf]*owner{}, beliefs: newBeliefs(),
-		replicators: map[driver.Ack]*background.Worker{}, reasonLimit: noticeLimit,
-	}
-	client.life, client.end = context.WithCancel(context.Background())
-	client.watchdog = background.NewWorker(d, client.tasks, client.life.Done())
-	client.watchdog.Ahead = renewAhead
-	client.retrier = background.NewRetrier(background.NewWorker(d, client.tasks, client.life.Done()), c.logger, c.DialTimeout)
-	client.queue = waitqueue.New(waitqueue.Host{
-		Identity: id, Prefix: c.prefix, Driver: d, Tasks: client.tasks, Life: client.life, Logger: c.logger,
-		Retrier: client.retrier, Ask: client.ask, Forced: client.forced,
+	m := newManager(managerConfig{
+		identity: id, prefix: c.prefix, driver: d, logger: c.logger, dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout,
+		releaseOnClose: c.releaseOnClose, hooks: c.observer.hooks(),
 	})
-	client.vigil = newVigil(client, suspend.WithSleep, suspend.Split)
-	return client, nil
+	return &Client{manager: m, config: c}, nil
 }
 
 // SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key
@@ -194,7 +157,7 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	switch {
 	case mistake != nil:
 		return mistake
-	case c == nil || c.driver == nil:
+	case c == nil || c.manager == nil:
 		return fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid)
 	case ctx == nil:
 		return errNilContext
@@ -206,73 +169,18 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	return nil
 }
 
-// eval runs a script of the locks, which may be sent twice.
-func (c *Client) eval(ctx context.Context, limit driver.Limits, s script.Call) (driver.Result, script.Indeterminate) {
-	return script.Run(ctx, c.driver, limit, s, nil)
-}
-
-// adopt enters a lease in the books, so that Close ends it.
-func (c *Client) adopt(l *lease) error {
-	c.mu.Lock()
-	closed := c.closed
-	if !closed {
-		c.leases[l] = struct{}{}
-	}
-	c.mu.Unlock()
-	if closed {
-		return ErrClosed
-	}
-	c.vigil.start()
-	return nil
-}
-
-func (c *Client) forget(l *lease) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.leases, l)
-}
-
 // Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
 // goroutines have ended; code of yours in which one is, a Dial or a log handler, is waited for only for a moment. Locks that are still
 // held stay in Redis until their leases end, but see [WithReleaseOnClose]; releases that were not confirmed are given up
 // and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
 // nothing.
 func (c *Client) Close() error {
-	if c == nil || c.driver == nil {
+	if c == nil || c.manager == nil {
 		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))
 	}
 	var err error
 	c.once.Do(func() { err = c.close() })
 	return wrap("close", "", err)
-}
-
-func (c *Client) close() error {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	leases := c.allLeases()
-	var waits []script.Call
-	if c.config.releaseOnClose {
-		waits = c.queue.Cancels() // before they leave
-	}
-	c.end()
-	held := endHolds(leases)
-	if c.config.releaseOnClose {
-		c.giveAllBack(waits, held)
-	}
-	c.beliefs.close()
-	c.watchdog.Close()
-	for _, w := range c.allReplicators() {
-		w.Close()
-	}
-	c.retrier.Close()
-	c.queue.Close()
-	err := c.driver.Close()
-	c.tasks.WaitFor(driver.CloseWait)
-	for _, key := range c.retrier.Unconfirmed() {
-		c.logger.Warn("relock: closed before a release was confirmed", "key", key)
-	}
-	return err
 }
 
 // String says nothing that is secret.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -11,12 +12,12 @@ import (
 // leaves the key to it.
 func endHolds(leases []*lease) (held []*lease) {
 	for _, l := range leases {
-		if why := l.check(); why == nil || why == ErrClosed { //nolint:errorlint // our own sentinel
+		if why := l.check(); why == nil || why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 			held = append(held, l)
 		}
 	}
 	for _, l := range leases {
-		l.lose(ErrClosed)
+		l.lose(errs.ErrClosed)
 	}
 	return held
 }
@@ -24,18 +25,18 @@ func endHolds(leases []*lease) (held []*lease) {
 // giveAllBack takes the waits out of their queues, sends what the retrier has not, and releases leases that Close has ended: over a
 // connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
 // until its lease ends.
-func (c *Client) giveAllBack(waits []script.Call, leases []*lease) {
-	leases = append(leases, c.stranded()...)
-	half := time.Now().Add(c.config.CommandTimeout / 2)
-	end := half.Add(c.config.CommandTimeout / 2)
-	link := c.driver.Link()
+func (m *manager) giveAllBack(waits []script.Call, leases []*lease) {
+	leases = append(leases, m.stranded()...)
+	half := time.Now().Add(m.commandTimeout / 2)
+	end := half.Add(m.commandTimeout / 2)
+	link := m.driver.Link()
 	defer time.AfterFunc(time.Until(end), link.Close).Stop() // a dial may take longer, and each batch would dial anew
 	defer link.Close()
 	background.SendUntil(half, link, waits) // first, so that nothing is handed over to calls that are over
-	c.retrier.SendLast(half, link)          // after stranded, from which a transfer comes here
+	m.retrier.SendLast(half, link)          // after stranded, from which a transfer comes here
 	for i, o := range background.SendUntil(end, link, lastReleases(leases)) {
 		if o.Err != nil || !script.IsOurs(o.Reply) {
-			c.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
+			m.logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}
 	}
 }

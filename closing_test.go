@@ -93,7 +93,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
-	w := c.newWait(t.Context(), &l.settings, true)
+	w := newWait(t.Context(), c.life, &l.settings, true)
 	place := waitqueue.NewEntry(c.queue.Enter("k", c.redisKey("k")), &l.settings, false,
 		func(hold string) (string, string) { return c.identity.Value(hold, &l.settings), "" })
 	defer place.Line.Exit()

@@ -21,7 +21,7 @@ import (
 
 // raise makes the counter of a lock no lower than a token that was drawn from
 // another one, for the same hold.
-func (c *Client) raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
-	o, _ := c.eval(ctx, driver.ForLease(s.Lease), script.Call{Script: script.FenceRaise, Key: redisKey + script.CounterSuffix, Args: []any{fence}})
+func (m *manager) raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
+	o, _ := m.eval(ctx, driver.ForLease(s.Lease), script.Call{Script: script.FenceRaise, Key: redisKey + script.CounterSuffix, Args: []any{fence}})
 	return o.Err
 }

@@ -261,23 +261,23 @@ func TestPassedOnTokens(t *testing.T) {
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.Same(t, h.(*level).lease, next.(*level).lease)
+	require.Same(t, h.(hold).lease, next.(hold).lease)
 	require.Equal(t, h.Fence()+1, next.Fence())
 
-	l := next.(*level).lease
+	l := next.(hold).lease
 	l.mu.Lock()
 	l.tokens.Aside = 0
 	l.mu.Unlock()
 	w = q.sits(t.Context(), 0, WithFencing())
 	q.unlock(next)
 	last := w.granted()
-	require.NotSame(t, l, last.(*level).lease)
+	require.NotSame(t, l, last.(hold).lease)
 	require.Greater(t, last.Fence(), h.Fence()+asideMost)
 	unfenced := q.sits(t.Context(), 0)
 	fresh(last)
 	q.unlock(last)
 	other := unfenced.granted()
-	require.NotSame(t, last.(*level).lease, other.(*level).lease)
+	require.NotSame(t, last.(hold).lease, other.(hold).lease)
 	require.Zero(t, other.Fence())
 	q.unlock(other)
 	q.requireNothingLeft()

@@ -2,10 +2,6 @@ package relock
 
 import (
 	"context"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
@@ -50,78 +46,4 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	}
 	c.logger.Warn("relock: lock forced open", "key", key, "reason", reason)
 	return nil
-}
-
-// forced takes the message that a hold was ended: a hint, to look at the notice.
-func (c *Client) forced(hold, redisKey string) {
-	for _, l := range c.allLeases() {
-		if at, id := l.stored(); at == redisKey && id == hold {
-			c.tasks.Start(func() {
-				if err := l.notice(); err != nil {
-					l.lose(err)
-				}
-			})
-		}
-	}
-}
-
-// stored is where the lease is in Redis, and the id of its hold there; empty for one that is made of several.
-func (l *lease) stored() (redisKey, hold string) {
-	if l.protocol == nil {
-		return "", ""
-	}
-	return l.protocol.lockKey(), l.protocol.holdID()
-}
-
-// noticeLimit is how long a holder that was refused may look for the reason.
-const noticeLimit = 200 * time.Millisecond
-
-// askNotice is the request for the notice; false for a kind that has none.
-func (l *lease) askNotice() (script.Call, bool) {
-	redisKey, hold := l.stored()
-	return script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}, hold != ""
-}
-
-// readNotice returns why somebody has ended the hold by force; nil when nobody has, or it cannot be known.
-func (l *lease) readNotice(o driver.Result) error {
-	text, err := driver.String(o.Reply, o.Err)
-	_, hold := l.stored()
-	named, reason, ok := strings.Cut(text, " ")
-	if err != nil || !ok || !slices.Contains(strings.Split(named, ","), hold) {
-		return nil
-	}
-	return &forcedError{reason}
-}
-
-// notice asks for the notice, and reads it.
-func (l *lease) notice() error {
-	ask, ok := l.askNotice()
-	if !ok {
-		return nil
-	}
-	limit := l.client.reasonLimit
-	o, _ := l.client.eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
-	return l.readNotice(o)
-}
-
-// forcedError is the loss of a hold that was ended by force.
-type forcedError struct{ reason string }
-
-func (e *forcedError) Error() string {
-	return ErrLockLost.Error() + ": " + ErrForced.Error() + ": " + strconv.Quote(e.reason)
-}
-
-// Unwrap returns what it matches.
-func (e *forcedError) Unwrap() []error { return []error{ErrForced, ErrLockLost} }
-
-// refused ends a lease of which a request has found that it is not ours any more, as soon as it was asked whether somebody has ended
-// it by force, and returns why.
-func (l *lease) refused() error {
-	l.endWithin(l.client.reasonLimit)
-	why := l.notice()
-	if why == nil {
-		why = ErrLockLost
-	}
-	l.lose(why)
-	return why
 }

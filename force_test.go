@@ -40,7 +40,7 @@ func TestForceUnlock(t *testing.T) {
 		},
 		"by the renewal": func(t testing.TB, q *queueBench, h Hold) {
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
-			l := h.(*level).lease
+			l := h.(hold).lease
 			l.client.watchdog.Add(l.job, time.Now())
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 		},
@@ -108,7 +108,7 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	inner, err := NewReentrantLock("k", c, WithOwner("me"), WithMaxHold(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
-	inner.(*level).expire()
+	inner.(hold).expire()
 	require.ErrorIs(t, inner.Err(), ErrMaxHold)
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
@@ -190,7 +190,7 @@ func TestForgedForceMessage(t *testing.T) {
 	c := patient(newTestClient(t, s))
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	at, hold := h.(*level).lease.stored()
+	at, hold := h.(hold).lease.stored()
 	require.Equal(t, keyOf(c, "k"), at)
 	c.forced(hold, at)
 	c.forced("another", at)
@@ -293,7 +293,7 @@ func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	c, err := NewClient(s.Network, s.Address, "", WithReleaseOnClose())
 	require.NoError(t, err)
 	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
-	c.config.CommandTimeout = 200 * time.Millisecond // of Close; the call before it has more
+	c.commandTimeout = 200 * time.Millisecond // of Close; the call before it has more
 	s.Pause(t)
 	defer s.Resume(t)
 	start := time.Now()
@@ -311,7 +311,7 @@ func TestReleaseOnCloseOfManyWithoutALogin(t *testing.T) {
 	for i := range 350 {
 		require.NoError(t, NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
 	}
-	c.config.CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+	c.commandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
 	proxy.On(faults.Any, faults.Every, faults.DropRequest)
 	start := time.Now()
 	require.NoError(t, c.Close())

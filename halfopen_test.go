@@ -69,7 +69,7 @@ func TestSilentNetwork(t *testing.T) {
 			}
 			c.proxy.Stall()
 			returned := c.callsWithDeadlines(op)
-			c.requireLossInTime(holds[0].(*level))
+			c.requireLossInTime(holds[0].(hold).level)
 			for name, err := range returned {
 				require.NoError(t, testkit.ResultWithin(t, err, cellPatience), name)
 			}
@@ -91,7 +91,7 @@ func (c *cell) requireLossInTime(h *level) {
 	due := setAlarm(c, h.ValidUntil())
 	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), cellPatience), ErrLockLost)
 	err := due.prompt()
-	require.ErrorIs(c, h.Err(), ErrLockLost)
+	require.ErrorIs(c, h.state(), ErrLockLost)
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	if h.lease.until.Equal(due.at) { // else one more answer was on its way

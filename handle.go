@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -27,7 +26,7 @@ func newHandle(key string, client *Client, opts []LockOption, k *lockspec.Kind) 
 func newHandleWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) handle {
 	h := handle{key: key, client: client}
 	var defaults lockspec.Options
-	if client == nil || client.driver == nil {
+	if client == nil || client.manager == nil {
 		m.Check(false, "client: was not made by NewClient")
 	} else {
 		defaults = client.config.locks
@@ -76,23 +75,6 @@ func (h *handle) mistaken(ctx context.Context) error {
 
 // redisKey is where the lock is in Redis.
 func (h *handle) redisKey() string { return h.client.redisKey(h.key) }
-
-// after is the result of Do: fn's error as it is, joined with the end of a hold that ended before its time.
-func (h *handle) after(err, unlocked error, got *level) error {
-	if lost := got.foundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel
-		unlocked = lost // fn has unlocked it, and was told
-	}
-	switch {
-	case errors.Is(unlocked, ErrUnconfirmed):
-		h.client.logger.Warn("relock: release not confirmed", "key", h.key, "reason", unlocked.Error())
-		return err
-	case !isLoss(unlocked):
-		return err // unlocked, by us or by fn
-	case err == nil:
-		return wrap("unlock", h.key, unlocked)
-	}
-	return errors.Join(err, wrap("unlock", h.key, unlocked))
-}
 
 // String names the lock.
 func (h *handle) String() string { return "lock " + strconv.Quote(h.key) }

@@ -29,7 +29,7 @@ func TestHoldContext(t *testing.T) {
 			require.Equal(t, "value", h.Context().Value(userKey{}))
 			carried, ok := HoldFromContext(h.Context(), "k")
 			require.True(t, ok)
-			require.Same(t, h, carried)
+			require.Equal(t, h, carried)
 			require.NoError(t, h.Err())
 
 			require.NoError(t, h.Unlock(ctx))
@@ -85,7 +85,7 @@ func TestErrDoesNotNeedTheTimer(t *testing.T) {
 	s := redistest.Shared(t)
 	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	l := h.(*level).lease
+	l := h.(hold).lease
 	l.mu.Lock()
 	l.client.beliefs.forget(l)
 	until := l.until
@@ -199,7 +199,7 @@ func TestHoldShowsNoSecret(t *testing.T) {
 	l := NewReentrantLock("k", c)
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	id := h.(*level).lease.protocol.(reentrantProtocol).hold
+	id := h.(hold).lease.protocol.(reentrantProtocol).hold
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.NotContains(t, fmt.Sprintf(format, h), id)
 		require.NotContains(t, fmt.Sprintf(format, c), c.identity.ID)
@@ -217,7 +217,7 @@ func TestHoldFromContextFindsTheNewest(t *testing.T) {
 	b, err := NewRedisLock("b", c).Acquire(a.Context())
 	require.NoError(t, err)
 	got, _ := HoldFromContext(b.Context(), "a")
-	require.Same(t, a, got)
+	require.Equal(t, a, got)
 	got, _ = HoldFromContext(b.Context(), "b")
-	require.Same(t, b, got)
+	require.Equal(t, b, got)
 }

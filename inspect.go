@@ -101,7 +101,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 }
 
 // redisKey is where the lock of this name is in Redis.
-func (c *Client) redisKey(key string) string { return c.config.prefix + "{" + key + "}" }
+func (m *manager) redisKey(key string) string { return m.prefix + "{" + key + "}" }
 
 var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)
 

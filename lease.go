@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -38,7 +39,7 @@ type levels struct{ all, writes int }
 // The belief ends at until, which is the sending of the request that set the expiry, plus the lease, less the
 // drift: the key cannot end before. A timer enforces it without asking anybody.
 type lease struct {
-	client   *Client
+	client   *manager
 	key      string // as the user named it
 	protocol protocol
 	doubt    script.Indeterminate        // acquiring requests whose answers never came
@@ -83,8 +84,8 @@ type ending struct {
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // newLease starts the belief in a grant whose request was sent at sent.
-func newLease(c *Client, key string, p protocol, sent time.Time, s *lockspec.Spec, d script.Indeterminate) *lease {
-	l := &lease{client: c, key: key, protocol: p, doubt: d, lease: s.Lease, due: -1, seq: 1, length: s.Expiry(), since: sent.Sub(c.beliefs.start), confirm: s.Ack(), fair: s.Fair}
+func newLease(m *manager, key string, p protocol, sent time.Time, s *lockspec.Spec, d script.Indeterminate) *lease {
+	l := &lease{client: m, key: key, protocol: p, doubt: d, lease: s.Lease, due: -1, seq: 1, length: s.Expiry(), since: sent.Sub(m.beliefs.start), confirm: s.Ack(), fair: s.Fair}
 	l.job = background.NewJob(&renewal{lease: l})
 	l.until = sent.Add(s.Lease - drift(s.Lease))
 	return l
@@ -104,7 +105,7 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*l
 	l.mu.Unlock()
 	now := time.Now()
 	if l.client.vigil.since(sent, now) {
-		l.lose(ErrLockLost)
+		l.lose(errs.ErrLockLost)
 	}
 	h, err := l.pushAt(ctx, sent, now, s)
 	return h, tooLate(err)
@@ -119,7 +120,7 @@ func (l *lease) isAdopted() bool {
 
 // tooLate is why a first level that is over already, for this reason, is not granted; nil stays nil.
 func tooLate(over error) error {
-	if over == nil || over == ErrClosed { //nolint:errorlint // our own sentinel
+	if over == nil || over == errs.ErrClosed { //nolint:errorlint // our own sentinel
 		return over
 	}
 	return errLate
@@ -137,7 +138,7 @@ func (l *lease) expire() (follow func()) {
 		l.client.beliefs.watch(l)
 		return nil
 	}
-	return l.loseLocked(ErrLockLost)
+	return l.loseLocked(errs.ErrLockLost)
 }
 
 // lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
@@ -153,7 +154,7 @@ func (l *lease) lose(why error) {
 func (l *lease) markLost() (follow func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.loseLocked(ErrLockLost)
+	return l.loseLocked(errs.ErrLockLost)
 }
 
 // loseLocked is lose with mu held. What it returns is to be called without.
@@ -176,7 +177,7 @@ func (l *lease) loseLocked(why error) (follow func()) {
 	return func() {
 		l.leave()
 		for _, s := range seen {
-			defer s.report(wrap("hold", l.key, why))
+			defer s.report("hold", why)
 		}
 		l.takeSpared().LeaveWith(why)
 		if l.whole != nil {
@@ -186,7 +187,7 @@ func (l *lease) loseLocked(why error) (follow func()) {
 			l.parts.lose(why)
 			return
 		}
-		if why == ErrClosed { //nolint:errorlint // our own sentinel
+		if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 			return // the connections are being cut
 		}
 		// First, as a log handler may take long.
@@ -282,8 +283,8 @@ func (l *lease) checkAt(now time.Time) error {
 	over, late := l.over, !now.Before(l.until)
 	l.mu.Unlock()
 	if over == nil && late {
-		l.lose(ErrLockLost)
-		over = ErrLockLost
+		l.lose(errs.ErrLockLost)
+		over = errs.ErrLockLost
 	}
 	return over
 }

@@ -72,7 +72,7 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if block && l.waitsForItself(l.client.held(ctx, l.key, lockspec.PlainFamily)) {
 		return nil, errSelfWait
 	}
-	return l.client.newWait(ctx, &l.settings, block), nil
+	return newWait(ctx, l.client.life, &l.settings, block), nil
 }
 
 var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", ErrInvalid)

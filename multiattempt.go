@@ -181,12 +181,12 @@ func (a *multiAttempt) of(n int, err error) error {
 // grant makes the hold: a lease for each key, which cleans up after itself from then on.
 func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 	l := a.lock
-	p := newBundle(l.client, l.key, l.keys, len(l.keys), &l.whole)
+	p := newBundle(l.client.manager, l.key, l.keys, len(l.keys), &l.whole, l.failed)
 	p.whole.tokens.Fence = slices.Max(t.fence)
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
-		one := newLease(l.client, key, protocol, t.sent[n], &l.part, t.doubt[n])
+		one := newLease(l.client.manager, key, protocol, t.sent[n], &l.part, t.doubt[n])
 		if err := p.begin(a.wait.Caller, n, one, t.sent[n], &l.part); err != nil {
 			late = err
 		}
@@ -196,4 +196,9 @@ func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 		return nil, late // the others were given back, since one is missing
 	}
 	return h, err
+}
+
+// failed says of which key err is.
+func (l *MultiLock) failed(n int, err error) error {
+	return fmt.Errorf("key %s: %w", strconv.Quote(l.keys[n]), err)
 }

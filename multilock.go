@@ -95,7 +95,7 @@ func (l *MultiLock) wait(ctx context.Context, block bool) (*wait, error) {
 			return nil, errSelfWait
 		}
 	}
-	return l.client.newWait(ctx, &l.settings, block), nil
+	return newWait(ctx, l.client.life, &l.settings, block), nil
 }
 
 func (l *MultiLock) compete(w *wait) (*level, error) {

@@ -122,8 +122,8 @@ func TestMultiLockBelief(t *testing.T) {
 	require.False(t, until.After(end.Add(lease-drift(lease))))
 
 	// One key is extended, the other is not: the hold is valid until the first one ends.
-	one := h.(*level).lease.parts.all[0].hold
-	require.NoError(t, one.Extend(t.Context(), time.Minute))
+	one := h.(hold).lease.parts.all[0].hold
+	require.NoError(t, one.extend(t.Context(), time.Minute))
 	require.Equal(t, until, h.ValidUntil())
 	require.NoError(t, h.Extend(t.Context(), 20*time.Second))
 	require.Greater(t, time.Until(h.ValidUntil()), 18*time.Second)

@@ -99,7 +99,7 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 			h := <-b.grant
 			b.requireWhole(h)
 			require.Greater(t, time.Until(h.ValidUntil()), wayLease/2)
-			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, h.unlock())
 			requireNoQueues(t, s, c, b.keys...)
 		})
 	}
@@ -161,7 +161,7 @@ func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, b.held.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
-	require.NoError(t, (<-b.grant).Unlock(t.Context()))
+	require.NoError(t, (<-b.grant).unlock())
 	requireNoQueues(t, s, c, b.keys...)
 }
 
@@ -181,7 +181,7 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 	require.Zero(t, infoField(t, s, "stats", "expired_keys"))
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
-	require.NoError(t, (<-b.grant).Unlock(t.Context()))
+	require.NoError(t, (<-b.grant).unlock())
 	requireNoQueues(t, s, c, b.keys...)
 }
 
@@ -214,7 +214,7 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 					require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 					h := <-b.grant
 					b.requireWhole(h)
-					_ = h.Unlock(t.Context()) // it may be too slow for its limit
+					_ = h.unlock() // it may be too slow for its limit
 				}
 				testkit.Eventually(t, testkit.Patience, func() bool { return b.exists(b.keys...) == 0 }, "all are free")
 			}})

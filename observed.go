@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -40,65 +39,16 @@ func orEmpty(ctx context.Context) context.Context {
 	return ctx
 }
 
-// sighting is what an observer is to be told of a hold: its end, once, and not before its grant.
-type sighting struct {
-	tell func(context.Context, HoldDone)
-	ctx  context.Context
-
-	mu    sync.Mutex
-	done  HoldDone
-	known bool // the grant was told
-	over  bool // the hold has ended, and what there is to be said of that is known
-}
-
-// sighting is nil when nobody wants to know of a hold that is granted now.
-func (c *Client) sighting(ctx context.Context, key string, kind string) *sighting {
-	tell := c.config.observer.HoldDone
-	if tell == nil {
-		return nil
+// hooks returns what the engine calls. The errors that users get say what was
+// done, and to which key.
+func (o *Observer) hooks() (h hooks) {
+	if done := o.HoldDone; done != nil {
+		h.holdDone = func(ctx context.Context, e holdEnd) {
+			done(ctx, HoldDone{Key: e.key, Kind: e.kind, Start: e.start, End: e.end, Err: wrap(e.op, e.key, e.err)})
+		}
 	}
-	return &sighting{tell: tell, ctx: context.WithoutCancel(ctx), done: HoldDone{Key: key, Kind: kind, Start: time.Now()}}
-}
-
-// ended notes that the hold ends now.
-func (s *sighting) ended() {
-	if s == nil {
-		return
+	if done := o.RenewDone; done != nil {
+		h.renewDone = func(key string, sent time.Time, err error) { done(RenewDone{key, sent, wrap("renew", key, err)}) }
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.done.End.IsZero() {
-		s.done.End = time.Now()
-	}
-}
-
-// report says how the hold has ended: the first one that does.
-func (s *sighting) report(err error) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	first := !s.over
-	if first {
-		s.over, s.done.Err = true, err
-	}
-	known := s.known
-	s.mu.Unlock()
-	if first && known {
-		s.tell(s.ctx, s.done)
-	}
-}
-
-// reveal says that the grant was told: the end may be now, or is if it has come.
-func (s *sighting) reveal() {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	s.known = true
-	over := s.over
-	s.mu.Unlock()
-	if over {
-		s.tell(s.ctx, s.done)
-	}
+	return h
 }

@@ -77,7 +77,7 @@ func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
 		return nil, err
 	}
 	g, s := a.queued.Granted(), a.queued.Settings // what was asked for
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, g.Body, s.MinHold > 0}, sent, s, g.Doubt)
+	l := newLease(a.client.manager, a.key, plainProtocol{a.redisKey, g.Body, s.MinHold > 0}, sent, s, g.Doubt)
 	l.undo, l.tokens = g.Undo, g.Tokens
 	return l.begin(a.caller, sent, s)
 }
@@ -177,7 +177,7 @@ func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*level, error) {
-	l := newLease(a.client, a.key, plainProtocol{a.redisKey, value, a.settings.MinHold > 0}, sent, a.settings, d)
+	l := newLease(a.client.manager, a.key, plainProtocol{a.redisKey, value, a.settings.MinHold > 0}, sent, a.settings, d)
 	l.tokens = t
 	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
 	return l.begin(a.caller, sent, a.settings)

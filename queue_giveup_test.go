@@ -218,7 +218,7 @@ func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
 	defer place.Line.Exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := c.newWait(ctx, &l.settings, true)
+	w := newWait(ctx, c.life, &l.settings, true)
 	w.queued = place
 	w.note(ErrLockAcquiredByOthers)
 	place.Line.Note(driver.ErrTimeout)

@@ -84,7 +84,7 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 func checkNodes(m *lockspec.Problems, clients []*Client) {
 	m.Check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
 	for i, c := range clients {
-		m.Check(i == 0 || c != nil && c.driver != nil, "client %d: was not made by NewClient", i)
+		m.Check(i == 0 || c != nil && c.manager != nil, "client %d: was not made by NewClient", i)
 		first := slices.Index(clients, c)
 		m.Check(first == i || c == nil, "clients %d and %d: are the same", first, i)
 	}
@@ -113,7 +113,7 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 		return nil, errSelfWait
 	}
 	life, end := l.life()
-	w := (&Client{life: life}).newWait(ctx, &l.settings, block) // of its client a wait knows the life alone
+	w := newWait(ctx, life, &l.settings, block)
 	cancel := w.cancel
 	w.cancel = func() {
 		cancel()
@@ -130,7 +130,7 @@ func (l *RedLock) inTheWay(ctx context.Context) *level {
 		if !ok || !h.lease.covers(l.key) || h.lease.family() != lockspec.PlainFamily || h.isUnlocked() {
 			continue
 		}
-		if h.isQuorum() && l.free(h.lease.parts) < l.need || !h.isQuorum() && h.lease.client == l.client {
+		if h.isQuorum() && l.free(h.lease.parts) < l.need || !h.isQuorum() && h.lease.client == l.client.manager {
 			return h
 		}
 	}
@@ -144,7 +144,7 @@ func (h *level) isQuorum() bool { return h.lease.parts != nil && h.lease.parts.k
 func (l *RedLock) free(other *bundle) int {
 	n := len(l.clients)
 	for _, one := range other.there() {
-		if slices.Contains(l.clients, one.hold.lease.client) {
+		if slices.ContainsFunc(l.clients, func(c *Client) bool { return c.manager == one.hold.lease.client }) {
 			n--
 		}
 	}

@@ -79,7 +79,7 @@ func (b *redBench) withoutTheThird(l *RedLock) (Hold, *bundle) {
 	b.proxies[2].Stall()
 	h, err := l.Acquire(b.Context())
 	require.NoError(b, err)
-	parts := h.(*level).lease.parts
+	parts := h.(hold).lease.parts
 	require.Len(b, parts.there(), 2)
 	return h, parts
 }
@@ -134,7 +134,7 @@ func TestRedLockLosesNodes(t *testing.T) {
 	b := newRedBench(t, servers, log.option())
 	h, err := b.lock(b.clients).Acquire(t.Context())
 	require.NoError(t, err)
-	bundle := h.(*level).lease.parts
+	bundle := h.(hold).lease.parts
 	testkit.Eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
 	for i, lost := range []int{1, 2} {
 		servers[lost].Do(t, "DEL", b.prefix+"{k}")
@@ -164,7 +164,7 @@ func TestRedLockBelief(t *testing.T) {
 	length := redLease - drift(redLease)
 	require.False(t, h.ValidUntil().Before(start.Add(length)))
 	require.False(t, h.ValidUntil().After(end.Add(length)))
-	bundle := h.(*level).lease.parts
+	bundle := h.(hold).lease.parts
 	testkit.Eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
 	var latest time.Time
 	for _, one := range bundle.there() {
@@ -173,7 +173,7 @@ func TestRedLockBelief(t *testing.T) {
 	for i, one := range bundle.there() {
 		require.Equal(t, i >= 3, h.ValidUntil().After(latest), "with %d of 5 extended", i)
 		time.Sleep(10 * time.Millisecond)
-		require.NoError(t, one.hold.Extend(t.Context(), redLease))
+		require.NoError(t, one.hold.extend(t.Context(), redLease))
 	}
 	require.ErrorIs(t, h.Extend(t.Context(), 2*redLease), ErrInvalid, "above the largest lease")
 	until := h.ValidUntil()

@@ -58,7 +58,7 @@ func newRedWaits(l *RedLock, w *wait) *redWaits {
 		w.Again = make(chan struct{}, 1)
 	}
 	for _, c := range l.clients {
-		s.all = append(s.all, redPlace{name: c.queue.Listen(w.nudge)})
+		s.all = append(s.all, redPlace{name: c.queue.Listen(w.Nudge)})
 	}
 	return s
 }

@@ -37,7 +37,7 @@ func TestRedLockEndedByForceIsFoundByAnotherPart(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3))
 	h, err := b.patient().Acquire(t.Context())
 	require.NoError(t, err)
-	bundle := h.(*level).lease.parts
+	bundle := h.(hold).lease.parts
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "all are there")
 	var follows []func()
 	for _, one := range bundle.there()[:2] {

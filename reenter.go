@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // reenter goes one level deeper for a call of the owner, without queueing. If
 // nobody knows whether the server did, the levels are put right in the
 // background.
-func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
+func (l *lease) reenter(ctx context.Context, w *waitqueue.Call) (*level, error) {
 	s := w.Settings
 	if err := l.allows(s); err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func (l *lease) reenter(ctx context.Context, w *wait) (*level, error) {
 		}
 		return nil, o.Err
 	case o.Reply == int64(script.Shared):
-		return nil, ErrUpgrade
+		return nil, errs.ErrUpgrade
 	case o.Reply != int64(script.Ours):
 		return nil, l.refused()
 	}
@@ -67,19 +69,19 @@ func (l *lease) allows(s *lockspec.Spec) error {
 	}
 	switch {
 	case s.Fair != l.fair:
-		return ErrKeyConflict
+		return errs.ErrKeyConflict
 	case s.Fencing && l.tokens.Fence == 0:
-		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", ErrInvalid)
+		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", errs.ErrInvalid)
 	case s.Replicas > had:
-		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", ErrInvalid, s.Replicas, had)
+		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", errs.ErrInvalid, s.Replicas, had)
 	}
 	return nil
 }
 
 // lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.
 func lostLevel(over error) error {
-	if errors.Is(over, ErrNotHeld) {
-		return ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked
+	if errors.Is(over, errs.ErrNotHeld) {
+		return errs.ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked
 	}
 	return over
 }

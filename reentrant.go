@@ -77,7 +77,7 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 	if err != nil {
 		return nil, err
 	}
-	w := l.client.newWait(ctx, &l.settings, block)
+	w := newWait(ctx, l.client.life, &l.settings, block)
 	defer w.cancel()
 	o := l.client.enter(ownerOf{l.key, id, lockspec.ReentrantFamily})
 	defer l.client.exit(o)
@@ -100,8 +100,8 @@ func (a *reentrantAttempt) queueUp(block bool) (*level, error) {
 	a.queued = waitqueue.NewEntry(line, &a.lock.settings, !block, a.body)
 	defer a.queued.Leave()
 	a.wait.queued = a.queued
-	a.owner.join(a.wait)
-	defer a.owner.part(a.wait)
+	a.owner.join(&a.wait.Call)
+	defer a.owner.part(&a.wait.Call)
 	return a.wait.acquire(a.try)
 }
 
@@ -111,8 +111,8 @@ func (a *reentrantAttempt) sit() (*level, error) {
 	if h, err := w.acquire(a.deeper); h != nil || err != nil {
 		return h, err // as mostly, when levels are nested
 	}
-	a.owner.join(w)
-	defer a.owner.part(w)
+	a.owner.join(&w.Call)
+	defer a.owner.part(&w.Call)
 	line := a.lock.client.queue.Enter(a.lock.key, a.protocol.redisKey)
 	defer line.Exit()
 	for {
@@ -179,7 +179,7 @@ func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
 	}
 	defer a.owner.turn.give()
 	if l := a.owner.lease; l != nil {
-		return l.reenter(ctx, a.wait)
+		return l.reenter(ctx, &a.wait.Call)
 	}
 	if a.queued != nil {
 		return a.queue(ctx)
@@ -196,7 +196,7 @@ func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
 	if a.owner.lease == nil {
 		return nil, nil
 	}
-	return a.owner.lease.reenter(ctx, a.wait)
+	return a.owner.lease.reenter(ctx, &a.wait.Call)
 }
 
 // body is what the lock stores under a hold.
@@ -213,9 +213,9 @@ func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
 	g := a.queued.Granted()
 	p := a.protocol
 	p.hold = g.Hold
-	l := newLease(a.lock.client, a.lock.key, p, sent, &a.lock.settings, g.Doubt)
+	l := newLease(a.lock.client.manager, a.lock.key, p, sent, &a.lock.settings, g.Doubt)
 	l.undo, l.tokens = g.Undo, g.Tokens
-	return a.wait.beginFor(a.owner, l, sent)
+	return a.owner.begin(&a.wait.Call, l, sent)
 }
 
 // first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
@@ -242,10 +242,10 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	default:
 		return nil, ErrKeyConflict
 	}
-	l := newLease(c, a.lock.key, a.protocol, o.Sent, s, a.doubt)
+	l := newLease(c.manager, a.lock.key, a.protocol, o.Sent, s, a.doubt)
 	l.tokens = t
 	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease cleans up after itself
-	return a.wait.beginFor(a.owner, l, o.Sent)
+	return a.owner.begin(&a.wait.Call, l, o.Sent)
 }
 
 // finish cleans up after a wait that ended without a grant of its own while its request may still be

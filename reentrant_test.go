@@ -211,16 +211,16 @@ func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	one, err := NewReentrantLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	l := one.(*level).lease
+	l := one.(hold).lease
 	l.lose(ErrForced)
-	_, err = l.deeper(one.(*level).settings)
+	_, err = l.deeper(one.(hold).settings)
 	require.ErrorIs(t, err, ErrForced)
 
 	rw := NewRWLock("rw", c)
 	two, err := rw.Acquire(t.Context())
 	require.NoError(t, err)
-	l = two.(*level).lease
+	l = two.(hold).lease
 	l.lose(ErrLockLost)
-	_, err = l.deeper(two.(*level).settings)
+	_, err = l.deeper(two.(hold).settings)
 	require.ErrorIs(t, err, ErrLockLost)
 }

@@ -17,7 +17,7 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 		return l.parts.giveBack(start)
 	}
 	c := l.client
-	limit := min(c.config.CommandTimeout, l.lease/3)
+	limit := min(c.commandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
 	release := l.release(levels, l.seq, l.keep)
@@ -44,11 +44,11 @@ func (l *lease) giveBack(levels int, start time.Time) error {
 		if job.Answer.Err == nil {
 			return l.judge(job.Answer, levels, !d.Exists() && job.First)
 		}
-		return errs.Both(ErrUnconfirmed, job.Answer.Err)
+		return errs.Both(errs.ErrUnconfirmed, job.Answer.Err)
 	case <-budget.C:
 	case <-c.life.Done():
 	}
-	return errs.Both(ErrUnconfirmed, o.Err)
+	return errs.Both(errs.ErrUnconfirmed, o.Err)
 }
 
 // releaseJob is the release in the background. The last one also cleans up after the acquire.

@@ -13,9 +13,9 @@ import (
 )
 
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
-func (c *Client) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
-	c.vigil.look(time.Now())
-	return script.Run(ctx, c.driver, driver.ForLease(settings.Lease), s, settings.Ack())
+func (m *manager) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+	m.vigil.look(time.Now())
+	return script.Run(ctx, m.driver, driver.ForLease(settings.Lease), s, settings.Ack())
 }
 
 // ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
@@ -34,21 +34,21 @@ func (l *lease) renewer() *background.Worker {
 
 // replicator renews leases that wait for the same number of replicas as long. It waits too, and so others have another one:
 // replicas that do not come would make it late.
-func (c *Client) replicator(k driver.Ack) *background.Worker {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w := c.replicators[k]
+func (m *manager) replicator(k driver.Ack) *background.Worker {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.replicators[k]
 	if w == nil {
-		w = background.NewWorker(c.driver, c.tasks, c.life.Done())
+		w = background.NewWorker(m.driver, m.tasks, m.life.Done())
 		w.Ack = &k
-		c.replicators[k] = w
+		m.replicators[k] = w
 	}
 	return w
 }
 
 // allReplicators are those that there are.
-func (c *Client) allReplicators() []*background.Worker {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.replicators))
+func (m *manager) allReplicators() []*background.Worker {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.replicators))
 }

@@ -187,7 +187,7 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	take("one", 4*time.Second, 1, time.Second, &one)
 	second.Pause(t)
 	defer second.Resume(t)
-	l := both.(*level).lease
+	l := both.(hold).lease
 	l.renewer().Add(l.job, time.Now())
 	<-time.After(6 * time.Second) // longer than the lease of the one, more than half of which the other has waited
 	require.NoError(t, one.Err())
@@ -205,7 +205,7 @@ func TestRenewalTellsWhyWaitFailed(t *testing.T) {
 	h, err := NewRedisLock("k", c, oneReplica).Acquire(t.Context())
 	require.NoError(t, err)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
-	l := h.(*level).lease
+	l := h.(hold).lease
 	l.renewer().Add(l.job, time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), ErrDenied.Error())
@@ -227,7 +227,7 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		before := written()
-		l := h.(*level).lease
+		l := h.(hold).lease
 		o, _ := c.eval(t.Context(), driver.Limits{}, l.protocol.renew(time.Minute))
 		require.NoError(t, o.Err)
 		require.Equal(t, int64(script.Ours), o.Reply)

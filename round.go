@@ -47,7 +47,7 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 	}
 	n := len(l.clients)
 	r := &round{redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n), left: n, servers: map[string]int{}, tokens: map[int]int64{}}
-	r.hold = newBundle(l.client, l.key, nil, l.need, &l.whole)
+	r.hold = newBundle(l.client.manager, l.key, nil, l.need, &l.whole, failedNode)
 	start := time.Now()
 	r.until = start.Add(l.patience())
 	for node := range l.clients {
@@ -233,3 +233,6 @@ func (r *round) tooFew() error {
 	}
 	return joined(ErrQuorum, all)
 }
+
+// failedNode says of which node err is.
+func failedNode(n int, err error) error { return &NodeError{Node: n, Err: err} }

@@ -18,7 +18,7 @@ func (l *RWLock) acquire(ctx context.Context, s *lockspec.Spec, block bool) (*le
 	if err != nil {
 		return nil, err
 	}
-	w := l.client.newWait(ctx, s, block)
+	w := newWait(ctx, l.client.life, s, block)
 	defer w.cancel()
 	o := l.client.enter(ownerOf{l.key, id, lockspec.RWFamily})
 	defer l.client.exit(o)
@@ -27,8 +27,8 @@ func (l *RWLock) acquire(ctx context.Context, s *lockspec.Spec, block bool) (*le
 	a := &rwAttempt{lock: l, wait: w, owner: o}
 	a.queued = waitqueue.NewEntry(line, s, !block, a.body)
 	w.queued = a.queued
-	o.join(w)
-	defer o.part(w)
+	o.join(&w.Call)
+	defer o.part(&w.Call)
 	defer a.queued.Leave()
 	return w.acquire(a.try)
 }
@@ -48,7 +48,7 @@ func (a *rwAttempt) try(ctx context.Context) (*level, error) {
 	}
 	defer a.owner.turn.give()
 	if l := a.owner.lease; l != nil {
-		return l.reenter(ctx, a.wait)
+		return l.reenter(ctx, &a.wait.Call)
 	}
 	return a.first(ctx)
 }
@@ -66,9 +66,9 @@ func (a *rwAttempt) first(ctx context.Context) (*level, error) {
 	}
 	g := a.queued.Granted()
 	p := rwProtocol{redisKey: a.lock.redisKey(), hold: g.Hold}
-	l := newLease(a.lock.client, a.lock.key, p, sent, a.wait.Settings, g.Doubt)
+	l := newLease(a.lock.client.manager, a.lock.key, p, sent, a.wait.Settings, g.Doubt)
 	l.undo, l.tokens = g.Undo, g.Tokens
-	return a.wait.beginFor(a.owner, l, sent)
+	return a.owner.begin(&a.wait.Call, l, sent)
 }
 
 // newestThat picks the newest level that writes, or that reads; nil when there is none.

@@ -104,8 +104,8 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	q := newSeatBench(t)
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
-	c, l := q.clients[0], h.(*level).lease
-	next, left := c.queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(*level).settings)
+	c, l := q.clients[0], h.(hold).lease
+	next, left := c.queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).settings)
 	require.Nil(t, left)
 	place := c.queue.State().Lines[q.key].Retained
 	place.Nudge() // it wakes, finds that it was given the lock, and waits for that
@@ -115,7 +115,7 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	passed := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
 	l.mu.Unlock()
 	next.Pass(passed)
-	require.Same(t, passed, w.granted())
+	require.Same(t, passed, w.granted().(hold).level)
 	require.Len(t, place.Wake, 1)
 	l.lose(ErrLockLost) // the first hold was not unlocked
 	q.requireNothingLeft()
@@ -150,7 +150,7 @@ func TestExtendAfterAPass(t *testing.T) {
 	fresh(h)
 	next, _ := q.handOver(h, w)
 	require.Same(t, leaseOf(h), leaseOf(next))
-	require.Equal(t, ErrNotHeld, h.(*level).lengthen(time.Hour), "it has looked before")
+	require.Equal(t, ErrNotHeld, h.(hold).lengthen(time.Hour), "it has looked before")
 	require.Equal(t, lockspec.DefaultLease, leaseOf(next).length)
 	q.unlock(next)
 	q.requireNothingLeft()
@@ -233,10 +233,10 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
 	line := c.queue.Enter(queueKey, q.key)
 	defer line.Exit()
-	w := c.newWait(t.Context(), &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
-	h, err := w.sitForValid(line, &prepared{[]*level{over.(*level), valid.(*level)}})
+	w := newWait(t.Context(), c.life, &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
+	h, err := w.sitForValid(line, &prepared{[]*level{over.(hold).level, valid.(hold).level}})
 	require.NoError(t, err)
-	require.Same(t, valid, h)
+	require.Same(t, valid.(hold).level, h)
 	require.ErrorIs(t, over.Unlock(t.Context()), ErrNotHeld, "is given back")
 	require.NoError(t, valid.Unlock(t.Context()))
 }

@@ -71,7 +71,7 @@ func TestSparedPlaceIsGivenUp(t *testing.T) {
 	for name, end := range map[string]func(q *queueBench, h Hold){
 		"unlocked": func(q *queueBench, h Hold) { q.unlock(h) },
 		"lost": func(q *queueBench, h Hold) {
-			h.(*level).lease.lose(ErrLockLost)
+			h.(hold).lease.lose(ErrLockLost)
 			require.ErrorIs(q, h.Unlock(q.Context()), ErrLockLost)
 		},
 	} {

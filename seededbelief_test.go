@@ -78,7 +78,7 @@ func TestLateAnswerRevivesNothing(t *testing.T) {
 	t.Parallel()
 	h, err := NewRedisLock("k", newTestClient(t, redistest.Shared(t)), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	l := h.(*level).lease
+	l := h.(hold).lease
 	l.mu.Lock()
 	l.client.beliefs.forget(l)
 	until := l.until

@@ -73,7 +73,7 @@ func (o *shared) awaitFree(w *wait) bool {
 	case <-freed:
 		return true
 	case <-w.Ctx.Done():
-	case <-w.client.life.Done():
+	case <-w.life.Done():
 	}
 	return false
 }

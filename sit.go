@@ -64,7 +64,7 @@ func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*level, error) {
 }
 
 // isOver says that the call waits no longer.
-func (w *wait) isOver() bool { return w.Ctx.Err() != nil || w.client.life.Err() != nil }
+func (w *wait) isOver() bool { return w.Ctx.Err() != nil || w.life.Err() != nil }
 
 // stop ends a wait in memory, with what was offered at the last moment.
 func (w *wait) stop(s *waitqueue.Waiter) (*level, error) {

@@ -195,7 +195,7 @@ func (s *storm) levels(ctx context.Context, k int, c *Client) {
 
 // requireOneLevel checks that server and client count the same, now and then.
 func (s *storm) requireOneLevel(c *Client, k int, h Hold) {
-	owner := h.(*level).lease.owner.key.id
+	owner := h.(hold).lease.owner.key.id
 	for end := time.Now().Add(2 * time.Second); h.Err() == nil && rand.IntN(3) == 0; time.Sleep(10 * time.Millisecond) {
 		n, err := s.levelsOf(keyOf(c, stormKey(k)), owner)
 		if err == nil && n == 1 {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -25,6 +27,18 @@ type transfer struct {
 	tokens script.Tokens // of the next hold
 }
 
+// heir is a waiting call that a lock can be transferred to.
+type heir interface {
+	ownerID() string
+	// inherit makes the lease of the transfer.
+	inherit(t *transfer) *lease
+}
+
+// transferrer is the protocol of a kind whose locks are transferred.
+type transferrer interface {
+	transfer(t *transfer, lease time.Duration, info string) script.Call
+}
+
 // choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
 // same limits hold as for a plain lock that is passed on, but for the belief, which begins anew; mu is held.
 func (l *lease) choose(from *level) (t *transfer, left *waitqueue.Entry) {
@@ -37,7 +51,7 @@ func (l *lease) choose(from *level) (t *transfer, left *waitqueue.Entry) {
 		return nil, nil
 	}
 	l.passes++
-	owner := next.Call.Attempt.(*reentrantAttempt).owner.key.id
+	owner := next.Call.Attempt.(heir).ownerID()
 	return &transfer{seat: next, hold: q.NewHold(), owner: owner, since: l.since, passes: l.passes}, left
 }
 
@@ -48,9 +62,9 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 		return false, nil
 	}
 	c, s := l.client, t.seat.Call.Settings
-	half := min(c.config.CommandTimeout, l.lease/3) / 2
+	half := min(c.commandTimeout, l.lease/3) / 2
 	o, d := c.eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
-		l.protocol.(reentrantProtocol).transfer(t, s.Lease, c.identity.Info(s.Label)))
+		l.protocol.(transferrer).transfer(t, s.Lease, c.identity.Info(s.Label)))
 	answered := o.Answered && o.Err == nil
 	code, drawn := script.ReadGrant(o.Reply)
 	if answered && code == script.Ours && t.deliver(o.Sent, drawn) {
@@ -59,7 +73,7 @@ func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	t.seat.Return()
 	if answered && code != script.Ours {
 		err = l.judge(o, 0, true) // had an earlier copy done it, this one would have found the next hold
-		l.takeSpared().LeaveWith(ErrLockLost)
+		l.takeSpared().LeaveWith(errs.ErrLockLost)
 		return true, err
 	}
 	l.mu.Lock()
@@ -80,56 +94,30 @@ func (t *transfer) arrived() { t.seat.Line.Queue.Arrived(t) }
 
 // stranded returns the leases of locks whose calls will not take them any more,
 // as the client is closed.
-func (c *Client) stranded() (leases []*lease) {
-	for _, grant := range c.queue.InTransit() {
+func (m *manager) stranded() (leases []*lease) {
+	for _, grant := range m.queue.InTransit() {
 		t := grant.(*transfer)
-		l := t.seat.Call.Attempt.(*reentrantAttempt).inherit(t)
-		l.takeSpared().LeaveWith(ErrClosed) // else the lock would be reserved for it
+		l := t.seat.Call.Attempt.(heir).inherit(t)
+		l.takeSpared().LeaveWith(errs.ErrClosed) // else the lock would be reserved for it
 		leases = append(leases, l)
 	}
 	return leases
 }
 
-// accept makes the hold that was transferred the owner's. Neither a hold nor an error: the owner has one already.
-func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, error) {
-	l := a.inherit(t)
-	if !a.owner.turn.takeUntil(ctx) {
-		a.giveUp(l, t)
-		return nil, driver.ErrAbandoned
-	}
-	defer a.owner.turn.give()
-	if a.owner.lease != nil {
-		a.giveUp(l, t)
-		return nil, nil
-	}
-	h, err := a.wait.beginFor(a.owner, l, t.sent)
-	if l.isAdopted() { // else Close sees to it
-		t.arrived()
-	}
-	if err != nil {
-		l.takeSpared().LeaveWith(err)
-	}
-	return h, err
-}
-
-// refuse gives back what was transferred to a call that has no use for it.
-func (a *reentrantAttempt) refuse(t *transfer) { a.giveUp(a.inherit(t), t) }
-
-// inherit makes the lease of a transfer. The request leaves nothing in doubt.
-func (a *reentrantAttempt) inherit(t *transfer) *lease {
-	p := a.protocol
-	p.hold = t.hold
-	l := newLease(a.lock.client, a.lock.key, p, t.sent, &a.lock.settings, script.Indeterminate{})
+// lease makes the lease of a transfer. The request leaves nothing in doubt.
+func (t *transfer) lease(m *manager, key string, p protocol, s *lockspec.Spec) *lease {
+	l := newLease(m, key, p, t.sent, s, script.Indeterminate{})
 	l.since, l.passes, l.tokens = t.since, t.passes, t.tokens
 	return l
 }
 
-// giveUp releases the lease of a transfer that was never begun, in the background.
-func (a *reentrantAttempt) giveUp(l *lease, t *transfer) {
+// giveUp releases the lease of a transfer that was never begun, in the
+// background.
+func (l *lease) giveUp(t *transfer) {
 	l.mu.Lock()
-	l.end(ErrNotHeld)
+	l.end(errs.ErrNotHeld)
 	l.mu.Unlock()
-	l.takeSpared().LeaveWith(ErrNotHeld)
+	l.takeSpared().LeaveWith(errs.ErrNotHeld)
 	l.client.retrier.Retry(l.cleanup(l.doubt))
 	t.arrived()
 }

@@ -40,7 +40,7 @@ func (q *queueBench) stored() map[string]string {
 	return fields
 }
 
-func leaseOf(h Hold) *lease { return h.(*level).lease }
+func leaseOf(h Hold) *lease { return h.(hold).lease }
 
 // holdOf is the id of a reentrant hold.
 func holdOf(h Hold) string { return leaseOf(h).protocol.(reentrantProtocol).hold }

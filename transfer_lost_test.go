@@ -185,7 +185,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	w := q.sits(t.Context(), 0, WithOwner("late"))
 	o := c.enter(ownerOf{queueKey, c.identity.Named("late"), lockspec.ReentrantFamily})
 	o.turn.take()
-	o.lease = newLease(c, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(*level).settings, script.Indeterminate{})
+	o.lease = newLease(c.manager, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(hold).settings, script.Indeterminate{})
 	o.lease.over = ErrLockLost
 	o.turn.give()
 	fresh(h)

@@ -119,18 +119,18 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 			for i := range all {
 				h, err := NewRedisLock(fmt.Sprint("of the batch ", i), c.client).Acquire(t.Context())
 				require.NoError(t, err)
-				all[i], untils[i] = h.(*level), h.ValidUntil()
+				all[i], untils[i] = h.(hold).level, h.ValidUntil()
 			}
 			for _, h := range all {
 				c.client.watchdog.Add(h.lease.job, time.Now()) // they are due now
 			}
 			c.await(done, "not renewed")
 			for i, h := range all {
-				c.waitFor(cellPatience, func() bool { return h.ValidUntil().After(untils[i]) || h.Err() != nil }, "not renewed again")
-				require.NoError(t, h.Err())
+				c.waitFor(cellPatience, func() bool { return h.ValidUntil().After(untils[i]) || h.state() != nil }, "not renewed again")
+				require.NoError(t, h.state())
 				until, left := h.ValidUntil(), pttl(t, s, c.client, h.Key())
 				require.False(t, until.After(time.Now().Add(left+clockGrain)), "believed for longer than the server has it")
-				require.NoError(t, h.Unlock(t.Context()))
+				require.NoError(t, h.unlock())
 			}
 		}})
 	}

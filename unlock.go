@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -11,8 +10,6 @@ import (
 )
 
 // What Unlock does: the level ends here first, and then at the server, or goes to the next call of the client.
-
-func (h *level) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.unlock()) }
 
 // unlock ends the level here, and then at the server.
 func (h *level) unlock() error {
@@ -28,17 +25,17 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 	l.mu.Lock()
 	if h.unlocked {
 		l.mu.Unlock()
-		return ErrNotHeld
+		return errs.ErrNotHeld
 	}
 	h.unlocked = true
-	defer func() { h.seen.report(wrap("unlock", l.key, err)) }()
+	defer func() { h.seen.report("unlock", err) }()
 	l.drop(h)
 	if h.over != nil {
 		defer l.mu.Unlock()
 		h.noteLoss(gone(h.over))
 		return gone(h.over)
 	}
-	h.end(ErrNotHeld)
+	h.end(errs.ErrNotHeld)
 	l.live--
 	rest := l.live
 	var next *transfer
@@ -47,7 +44,7 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 	if rest == 0 {
 		if left, passed = l.pass(h); !passed {
 			next, left = l.choose(h)
-			l.end(ErrNotHeld)
+			l.end(errs.ErrNotHeld)
 		}
 	}
 	l.mu.Unlock()
@@ -96,10 +93,10 @@ func (h *level) foundLost() error {
 
 // gone is the error of an Unlock that finds its hold over.
 func gone(why error) error {
-	if why == ErrClosed || why == ErrNotHeld { //nolint:errorlint // our own sentinels
+	if why == errs.ErrClosed || why == errs.ErrNotHeld { //nolint:errorlint // our own sentinels
 		return why
 	}
-	return errs.Both(why, ErrNotHeld)
+	return errs.Both(why, errs.ErrNotHeld)
 }
 
 func (h *level) isUnlocked() bool {

@@ -9,13 +9,13 @@ import (
 
 // vigil notices that the machine has slept, and ends all holds of the client: others may have them.
 type vigil struct {
-	client *Client
+	client *manager
 	once   sync.Once      // starts it
 	watch  *suspend.Watch // its mutex is taken before all others, but not before that of tasks
 }
 
-func newVigil(c *Client, all func() time.Duration, split func(now time.Time) (wall, awake time.Duration)) *vigil {
-	return &vigil{client: c, watch: suspend.NewWatch(all, split)}
+func newVigil(m *manager, all func() time.Duration, split func(now time.Time) (wall, awake time.Duration)) *vigil {
+	return &vigil{client: m, watch: suspend.NewWatch(all, split)}
 }
 
 // look ends all holds if the machine was suspended before now, which the caller
@@ -77,11 +77,11 @@ func (v *vigil) run() {
 	}
 }
 
-func (c *Client) allLeases() []*lease {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]*lease, 0, len(c.leases))
-	for l := range c.leases {
+func (m *manager) allLeases() []*lease {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*lease, 0, len(m.leases))
+	for l := range m.leases {
 		all = append(all, l)
 	}
 	return all

@@ -25,7 +25,7 @@ const (
 func sleepy(t testing.TB, s *redistest.Server, opts ...ClientOption) (c *Client, sleep func(time.Duration)) {
 	c = newTestClient(t, s, opts...)
 	var total atomic.Int64
-	c.vigil = newVigil(c, func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
+	c.vigil = newVigil(c.manager, func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
 	return c, func(d time.Duration) { total.Add(int64(d)) }
 }
 
@@ -124,7 +124,7 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		h, err := NewRedisLock(key, c).Acquire(t.Context())
 		require.NoError(t, err)
-		leases = append(leases, h.(*level).lease)
+		leases = append(leases, h.(hold).lease)
 	}
 	for _, l := range leases {
 		l.mu.Lock() // so that the marking takes until the unlock
@@ -153,7 +153,7 @@ func TestSuspendWithTheWallClockSetBack(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	var total atomic.Int64
 	still := func(time.Time) (wall, awake time.Duration) { return 0, 0 }
-	c.vigil = newVigil(c, func() time.Duration { return time.Duration(total.Load()) }, still)
+	c.vigil = newVigil(c.manager, func() time.Duration { return time.Duration(total.Load()) }, still)
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	total.Add(int64(time.Hour))

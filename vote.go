@@ -52,7 +52,7 @@ func (r *round) ask(node int) vote {
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
-		one := newLease(c, l.key, p, o.Sent, &l.part, d)
+		one := newLease(c.manager, l.key, p, o.Sent, &l.part, d)
 		v.err = r.hold.begin(r.call.Caller, node, one, o.Sent, &l.part)
 		return v
 	}

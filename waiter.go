@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -17,7 +16,7 @@ import (
 // wait is one call that acquires: attempts, and the pauses between them when it may wait.
 type wait struct {
 	waitqueue.Call
-	client *Client
+	life   context.Context // of the client, or of the clients
 	block  bool
 	cancel context.CancelFunc
 
@@ -28,8 +27,8 @@ type wait struct {
 	rest   time.Duration     // until the next attempt, where the last one has found out; else 0
 }
 
-func (c *Client) newWait(ctx context.Context, s *lockspec.Spec, block bool) *wait {
-	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: c, block: block, cancel: func() {}}
+func newWait(ctx, life context.Context, s *lockspec.Spec, block bool) *wait {
+	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, life: life, block: block, cancel: func() {}}
 	if block && s.BlockTimeout > 0 {
 		w.Ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
 	}
@@ -56,14 +55,6 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 		if h, again := w.sleep(err); !again {
 			return w.passed(h)
 		}
-	}
-}
-
-// nudge makes the call look again whether its owner has the lock.
-func (w *wait) nudge() {
-	select {
-	case w.Again <- struct{}{}:
-	default: // it will anyway
 	}
 }
 
@@ -108,7 +99,7 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 	case <-due:
 		again = true
 	case <-w.Ctx.Done():
-	case <-w.client.life.Done():
+	case <-w.life.Done():
 	}
 	if _, passed := o.Grant.(*level); turn != nil && (passed || w.seat.Unpark()) {
 		h, _ = w.seat.Given(o, offered).(*level) // none yet of a transfer
@@ -117,14 +108,14 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 			w.queued.Nudge() // it was meant for the place, which is another's now
 		}
 		if told {
-			w.nudge()
+			w.Nudge()
 		}
 		return h, false
 	}
 	if woken {
 		w.queued.Woken = true
 	}
-	again = (again || woken || told) && w.client.life.Err() == nil
+	again = (again || woken || told) && w.life.Err() == nil
 	if !again && w.queued != nil {
 		w.note(w.queued.Line.LastTrouble())
 	}
@@ -136,7 +127,7 @@ func (w *wait) passed(h *level) (*level, error) {
 	switch {
 	case h == nil:
 		return nil, w.reason()
-	case w.client.life.Err() != nil:
+	case w.life.Err() != nil:
 		_ = h.unlock() // over already
 		return nil, ErrClosed
 	}
@@ -161,7 +152,7 @@ func (w *wait) nextPause(err error) time.Duration {
 // reason is why the wait ended without a grant.
 func (w *wait) reason() error {
 	switch {
-	case w.client.life.Err() != nil:
+	case w.life.Err() != nil:
 		return ErrClosed
 	case w.Caller.Err() != nil:
 		return endOf(w.Caller, w.last)
@@ -169,28 +160,4 @@ func (w *wait) reason() error {
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
 	}
 	return w.last
-}
-
-// errLate is an acquire that was granted after the lease or the maximum hold that it grants had ended.
-var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
-
-// endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason
-// seen.
-func endOf(ctx context.Context, last error) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(err, cause) {
-		err = errs.Both(err, cause)
-	}
-	if last != nil && !errors.Is(err, last) {
-		err = fmt.Errorf("%w: %w", err, last)
-	}
-	return err
-}
-
-// ended turns the error of a call whose caller left into the end of its context.
-func ended(ctx context.Context, err error) error {
-	if errors.Is(err, driver.ErrAbandoned) {
-		return endOf(ctx, nil)
-	}
-	return err
 }

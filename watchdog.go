@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -74,21 +75,21 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 // lose ends a lease that is not ours any more, for the reason that is known.
 func (r *renewal) lose(why error) {
 	if why == nil {
-		why = ErrLockLost
+		why = errs.ErrLockLost
 	}
 	r.lease.lose(why)
 }
 
 // tellRenewal tells the observer of an attempt.
 func (l *lease) tellRenewal(o driver.Result) {
-	hook, err := l.client.config.observer.RenewDone, o.Err
+	hook, err := l.client.hooks.renewDone, o.Err
 	if hook == nil {
 		return
 	}
 	if err == nil && o.Reply != int64(script.Ours) {
-		err = ErrLockLost
+		err = errs.ErrLockLost
 	}
-	hook(RenewDone{l.key, o.Sent, wrap("renew", l.key, err)})
+	hook(l.key, o.Sent, err)
 }
 
 func (r *renewal) report(err error) {

@@ -109,7 +109,7 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 			require.NoError(t, err)
 			asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 			s.Do(t, "DEL", keyOf(c, "k"))
-			l := h.(*level).lease
+			l := h.(hold).lease
 			c.watchdog.Add(l.job, time.Now())
 			select {
 			case <-asked:
@@ -169,7 +169,7 @@ func TestRenewalAfterRelease(t *testing.T) {
 			c := newTestClient(t, s)
 			h, err := newLock("k", c).Acquire(t.Context())
 			require.NoError(t, err)
-			renew := h.(*level).lease.protocol.renew(30 * time.Second)
+			renew := h.(hold).lease.protocol.renew(30 * time.Second)
 			require.NoError(t, h.Unlock(t.Context()))
 			o, _ := c.eval(t.Context(), driver.Limits{}, renew)
 			require.NoError(t, o.Err)

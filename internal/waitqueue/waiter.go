@@ -41,6 +41,14 @@ type Call struct {
 	Attempt  any           // the caller's own, which the queue only carries
 }
 
+// Nudge makes the call look again whether its owner has the lock.
+func (c *Call) Nudge() {
+	select {
+	case c.Again <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
 // Join adds a call as the last waiter. It fails if as many wait as may, and if
 // the line is of another kind of lock.
 func (l *Line) Join(c *Call) (*Waiter, error) {

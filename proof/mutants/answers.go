@@ -177,7 +177,7 @@ var answerFaults = []mutant{
 	{
 		name: "Unlock: without an answer is success",
 		file: "release.go",
-		old:  "return errs.Both(ErrUnconfirmed, o.Err)",
+		old:  "return errs.Both(errs.ErrUnconfirmed, o.Err)",
 		new:  "return nil",
 		test: "TestUnlockUnconfirmed",
 	},
@@ -198,7 +198,7 @@ var answerFaults = []mutant{
 	{
 		name: "wait: sleeps on after Close",
 		file: "waiter.go",
-		old:  "case <-w.Ctx.Done():\n\tcase <-w.client.life.Done():\n",
+		old:  "case <-w.Ctx.Done():\n\tcase <-w.life.Done():\n",
 		new:  "case <-w.Ctx.Done():\n",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
@@ -212,7 +212,7 @@ var answerFaults = []mutant{
 	{
 		name: "Close: leaves the holds as they are",
 		file: "closing.go",
-		old:  "l.lose(ErrClosed)",
+		old:  "l.lose(errs.ErrClosed)",
 		new:  "_ = l",
 		test: "TestClose",
 	},

@@ -90,7 +90,7 @@ var watchdogFaults = []mutant{
 	{
 		name: "Unlock: sends the release before the renewal is stopped",
 		file: "unlock.go",
-		old: `	h.end(ErrNotHeld)
+		old: `	h.end(errs.ErrNotHeld)
 	l.live--
 	rest := l.live
 	var next *transfer
@@ -99,7 +99,7 @@ var watchdogFaults = []mutant{
 	if rest == 0 {
 		if left, passed = l.pass(h); !passed {
 			next, left = l.choose(h)
-			l.end(ErrNotHeld)
+			l.end(errs.ErrNotHeld)
 		}
 	}
 	l.mu.Unlock()
@@ -116,10 +116,10 @@ var watchdogFaults = []mutant{
 	l.mu.Unlock()
 	err = l.giveOn(rest, nil, start)
 	l.mu.Lock()
-	h.end(ErrNotHeld)
+	h.end(errs.ErrNotHeld)
 	l.live--
 	if l.live == 0 {
-		l.end(ErrNotHeld)
+		l.end(errs.ErrNotHeld)
 	}
 	l.mu.Unlock()
 	if rest == 0 {

@@ -28,7 +28,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "belief: counts from the answer to Extend",
-		file: "hold.go",
+		file: "level.go",
 		old:  "l.believe(o.Sent, d)",
 		new:  "l.believe(time.Now(), d)",
 		test: "TestBeliefCountsFromTheSending",
@@ -77,21 +77,21 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "belief: Err goes by the timer alone",
-		file: "hold.go",
+		file: "level.go",
 		old:  "\t_ = h.lease.checkAt(now)\n\tif h.maxHold",
 		new:  "\tif h.maxHold",
 		test: "TestErrDoesNotNeedTheTimer",
 	},
 	{
 		name: "grant: believed although it came after its lease",
-		file: "hold.go",
+		file: "level.go",
 		old:  "\th.tick(now)\n\tl := h.lease",
 		new:  "\tl := h.lease",
 		test: "TestGrantAfterItsLease",
 	},
 	{
 		name: "grant that nobody got: kept for its minimum hold",
-		file: "hold.go",
+		file: "level.go",
 		old:  "\th.tick(now)\n\tl := h.lease\n",
 		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
 		test: "TestGrantAfterItsLeaseIsNotKept",
@@ -105,7 +105,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "grant: believed although it came after its maximum hold",
-		file: "hold.go",
+		file: "level.go",
 		old:  "if h.maxHold != nil && !now.Before(h.maxHold.end) {",
 		new:  "if false {",
 		test: "TestGrantAfterItsMaximumHold",
@@ -190,7 +190,7 @@ var beliefFaults = []mutant{
 	{
 		name: "suspend: a sleep before the request takes the grant of a script away",
 		file: "replicas.go",
-		old:  "	c.vigil.look(time.Now())\n",
+		old:  "	m.vigil.look(time.Now())\n",
 		new:  "",
 		test: "TestGrantAfterASleep",
 	},
@@ -203,7 +203,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "suspend: a level that was asked for before is believed in",
-		file: "hold.go",
+		file: "level.go",
 		old:  "	l.look(now)\n",
 		new:  "",
 		test: "TestLevelOverASleep",

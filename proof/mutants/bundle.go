@@ -265,7 +265,7 @@ var bundleFaults = []mutant{
 	{
 		name: "quorum: a node whose part another client's Close has ended is not given back",
 		file: "closing.go",
-		old:  "why == nil || why == ErrClosed {",
+		old:  "why == nil || why == errs.ErrClosed {",
 		new:  "why == nil {",
 		test: "TestReleaseOnCloseOfARedLock",
 	},

@@ -181,14 +181,14 @@ var inspectionFaults = []mutant{
 	},
 	{
 		name: "force: the notice of any hold is taken for our own",
-		file: "force.go",
+		file: "notice.go",
 		old:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) {",
 		new:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) && hold == \"\" {",
 		test: "TestForceUnlockOfWhatNobodyHolds",
 	},
 	{
 		name: "force: a message is believed",
-		file: "force.go",
+		file: "notice.go",
 		old:  "if err := l.notice(); err != nil {\n\t\t\t\t\tl.lose(err)\n\t\t\t\t}",
 		new:  "l.lose(ErrForced)",
 		test: "TestForgedForceMessage",
@@ -209,9 +209,9 @@ var inspectionFaults = []mutant{
 	},
 	{
 		name: "Close: gives back what it was not asked to",
-		file: "client.go",
-		old:  "if c.config.releaseOnClose {\n\t\tc.giveAllBack",
-		new:  "if true {\n\t\tc.giveAllBack",
+		file: "manager.go",
+		old:  "if m.releaseOnClose {\n\t\tm.giveAllBack",
+		new:  "if true {\n\t\tm.giveAllBack",
 		test: "TestReleaseOnClose",
 	},
 	{

@@ -6,7 +6,7 @@ var transferFaults = []mutant{
 	{
 		name: "Close: leaves a lock that is being transferred",
 		file: "closing.go",
-		old:  "append(leases, c.stranded()...)",
+		old:  "append(leases, m.stranded()...)",
 		new:  "append(leases[:0:0], leases...)",
 		test: "TestReleaseOnCloseOfATransfer",
 	},
@@ -61,7 +61,7 @@ var transferFaults = []mutant{
 	},
 	{
 		name: "transfer: beside a lease that the owner has already",
-		file: "transfer.go",
+		file: "accept.go",
 		old:  "	if a.owner.lease != nil {\n",
 		new:  "	if false {\n",
 		test: "TestTransferToTheOwnerOfALostHold",

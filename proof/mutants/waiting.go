@@ -89,7 +89,7 @@ var clientFaults = []mutant{
 	},
 	{
 		name: "waiter: its owner's other goroutines sleep on",
-		file: "owner.go",
+		file: "ownertable.go",
 		old:  "		o.wakeOthers(w)\n",
 		new:  "",
 		test: "TestTwoGoroutinesOfOneOwnerWait",
