@@ -66,14 +66,17 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	require.NoError(t, err)
 	w := b.waitPatiently(t.Context(), others)
 	b.awaitListed(1, others)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].queue.State().Subscribed }, "listed")
-	publish := publisher(t, b.servers[0])
+	node := 0 // one that h has: the call is listed there only
+	for len(b.list(node)) != 1 || !others[node].queue.State().Subscribed {
+		node++
+	}
+	publish, other := publisher(t, b.servers[node]), b.servers[(node+1)%3]
 	const forged = 2000
-	before := calls(t, b.servers[1], "evalsha")
+	before := calls(t, other, "evalsha")
 	start := time.Now()
-	allowed := forge(others[0], publish, b.list(0)[0], b.prefix+"{k}", forged)
-	rounds := calls(t, b.servers[1], "evalsha") - before
-	slack := 10 * (1 + int(time.Since(start)/time.Second)) // renewals, and what it asks by itself
+	allowed := forge(others[node], publish, b.list(node)[0], b.prefix+"{k}", forged)
+	rounds := calls(t, other, "evalsha") - before
+	slack := 20 * (1 + int(time.Since(start)/time.Second)) // renewals, rounds that have begun, and what it asks by itself
 	t.Logf("%d forged in %v: %d rounds", forged, time.Since(start), rounds)
 	require.LessOrEqual(t, rounds, allowed+slack)
 	next, _ := b.granted(w, h)
