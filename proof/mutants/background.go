@@ -71,7 +71,8 @@ var watchdogFaults = []mutant{
 		file: "internal/driver/link.go",
 		old:  "o.Broke() && closer != nil && !closer.Stop()",
 		new:  "o.Broke() && closer != nil && false",
-		test: "TestShortLeaseBesideASlowLongOne",
+		in:   "internal/driver",
+		test: "TestLateAnswerIsNoBreak",
 	},
 	{
 		name: "Lock: script that the server has forgotten is an error",

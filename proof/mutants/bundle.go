@@ -21,7 +21,7 @@ var bundleFaults = []mutant{
 		name: "keys: granted without the replicas that were asked for",
 		file: "multiask.go",
 		old:  "l.client.ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
-		new:  "(&lease{client: l.client}).ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
+		new:  "(&lease{client: l.client.manager}).ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
 		test: "TestFailoverLosesWhatNoReplicaHas",
 	},
 	{
