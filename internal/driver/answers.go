@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -13,7 +14,9 @@ import (
 // asked for, which a broken proxy may make, would be taken for that to the next request, a grant among them.
 type answers struct {
 	net.Conn
-	whole int // complete ones
+	// whole counts complete answers. A dial that ends looks at it while a
+	// goroutine of redigo may still read.
+	whole atomic.Int64
 
 	// Of the one that is being read.
 	values int  // that are left of it
@@ -82,7 +85,7 @@ func (a *answers) value(inside int) {
 		a.values = 1
 	}
 	if a.values += inside - 1; a.values == 0 {
-		a.whole++
+		a.whole.Add(1)
 	}
 }
 
@@ -102,7 +105,7 @@ func (c *conn) asks(command string) {
 
 // hasMore says that more answers came than there were requests.
 func (c *conn) hasMore() bool {
-	return !c.listens.Load() && int64(c.answers.whole) > c.asked.Load()
+	return !c.listens.Load() && c.answers.whole.Load() > c.asked.Load()
 }
 
 // judge refuses a reply when there are too many. It marks the break of a
@@ -111,7 +114,7 @@ func (c *conn) judge(reply any, err error) (any, error) {
 	switch {
 	case err == nil && c.hasMore():
 		return nil, errUnasked
-	case err != nil && c.answers.whole == 0:
+	case err != nil && c.answers.whole.Load() == 0:
 		return nil, unacceptedError{err}
 	}
 	return reply, err
@@ -120,7 +123,7 @@ func (c *conn) judge(reply any, err error) (any, error) {
 // rest is what is wrong with a connection that waits for nothing: there was more than one answer to a request, or there is something to
 // read, which may be the server's end. It asks the server nothing.
 func (c *conn) rest() error {
-	if int64(c.answers.whole) != c.asked.Load() || !c.answers.between() || c.quiet && c.socket.canRead() {
+	if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || c.quiet && c.socket.canRead() {
 		return errNotAtRest
 	}
 	return nil

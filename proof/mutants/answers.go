@@ -27,7 +27,7 @@ var answerFaults = []mutant{
 	{
 		name: "driver: believes one of two answers",
 		file: "internal/driver/answers.go",
-		old:  "return !c.listens.Load() && int64(c.answers.whole) > c.asked.Load()",
+		old:  "return !c.listens.Load() && c.answers.whole.Load() > c.asked.Load()",
 		new:  "return false",
 		in:   "internal/driver",
 		test: "TestBatchWithAnAnswerTooMany",
@@ -99,7 +99,7 @@ var answerFaults = []mutant{
 	{
 		name: "driver: uses a connection again that has said too much",
 		file: "internal/driver/answers.go",
-		old:  "if int64(c.answers.whole) != c.asked.Load() || !c.answers.between() || ",
+		old:  "if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || ",
 		new:  "if ",
 		test: "TestDoubledAnswerIsNoGrant",
 	},
