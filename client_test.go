@@ -155,9 +155,11 @@ func TestEvalErrors(t *testing.T) {
 			require.False(t, IsRetryableErr(err))
 		})
 	}
-	_, err := c.Eval(t.Context(), nil, nil)
-	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "script")
+	for script, mistake := range map[*Script]string{nil: "script: is nil", {}: "script: was not made by NewScript"} {
+		_, err := c.Eval(t.Context(), script, nil)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, mistake)
+	}
 }
 
 // A server that forgets its scripts all the time costs no error, nor a hold that is being renewed.

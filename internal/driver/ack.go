@@ -34,9 +34,6 @@ func (e errTooFewReplicas) Error() string {
 // Unwrap returns the reason.
 func (e errTooFewReplicas) Unwrap() error { return errs.ErrReplicas }
 
-// TooFewReplicas returns the error of a lock that only got replicas have.
-func TooFewReplicas(got int64) error { return errTooFewReplicas{got} }
-
 // longest is how long the server may take on top of what a command may.
 func (c *Ack) longest() time.Duration {
 	if c == nil {
@@ -54,7 +51,7 @@ func (c *Ack) judge(reply any, err error) error {
 	case err != nil:
 		return err
 	case got < int64(c.Replicas):
-		return TooFewReplicas(got)
+		return errTooFewReplicas{got}
 	}
 	return nil
 }
@@ -79,16 +76,21 @@ func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout ti
 	return r.Ack.judge(reply, err)
 }
 
-// PipelineAcked asks behind the requests how many replicas have them.
+// PipelineAcked sends the requests together, and asks behind them how many
+// replicas have them. A request that was granted, and that too few have or
+// nobody knows how many, has an error.
 func PipelineAcked(l Link, limit BatchLimit, requests []Request, confirm *Ack) []Result {
 	if confirm == nil {
 		return l.Pipeline(limit, requests)
 	}
 	outcomes := l.Pipeline(limit, append(requests, confirm.request()))
 	last := len(outcomes) - 1
-	acks, err := redis.Int64(outcomes[last].Reply, outcomes[last].Err)
+	err := confirm.judge(outcomes[last].Reply, outcomes[last].Err)
+	outcomes = outcomes[:last]
 	for i := range outcomes {
-		outcomes[i].Acks, outcomes[i].Unacked = acks, err
+		if err != nil && requests[i].Granted(outcomes[i].Reply) {
+			outcomes[i].Err = err
+		}
 	}
-	return outcomes[:last]
+	return outcomes
 }

@@ -83,7 +83,9 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	l := linkOf(t, d)
 	limit := BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
 	requireAnswered(t, l.Pipeline(limit, []Request{echo("x"), echo("x")}))
-	for _, o := range PipelineAcked(l, limit, []Request{echo("x")}, &Ack{Replicas: 1, Timeout: time.Second}) {
+	granted := echo("x")
+	granted.Granted = func(reply any) bool { return reply != nil }
+	for _, o := range PipelineAcked(l, limit, []Request{granted}, &Ack{Replicas: 1, Timeout: time.Second}) {
 		require.Error(t, o.Err)
 		require.False(t, o.Answered && !isRefusal(o.Err))
 	}

@@ -21,8 +21,6 @@ type Result struct {
 	Sent      time.Time // right before it was written; zero when it never was
 	Answered  bool
 	Resent    bool  // an earlier copy, which was not answered, was sent right before
-	Acks      int64 // replicas that have it, where that was asked
-	Unacked   error // why that is not known
 	Abandoned *Call // the call that its caller left, still waiting for the answer
 }
 

@@ -46,12 +46,14 @@ func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *d
 	requests := make([]driver.Request, len(scripts))
 	for i, s := range scripts {
 		requests[i] = s.ByDigest()
+		requests[i].Granted = IsOurs
 	}
 	outcomes := driver.PipelineAcked(l, limit, requests, confirm)
 	var again []int
 	requests = requests[:0]
 	for i, o := range outcomes {
 		if next, ok := scripts[i].Next(o.Err); ok {
+			next.Granted = IsOurs
 			again, requests = append(again, i), append(requests, next)
 		}
 	}
@@ -60,21 +62,5 @@ func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *d
 			outcomes[again[k]] = o
 		}
 	}
-	requireAcks(confirm, outcomes)
 	return outcomes
-}
-
-func requireAcks(confirm *driver.Ack, outcomes []driver.Result) {
-	if confirm == nil {
-		return
-	}
-	for i := range outcomes {
-		switch o := &outcomes[i]; {
-		case !IsOurs(o.Reply):
-		case o.Unacked != nil:
-			o.Err = o.Unacked
-		case o.Acks < int64(confirm.Replicas):
-			o.Err = driver.TooFewReplicas(o.Acks)
-		}
-	}
 }

@@ -121,6 +121,13 @@ var fenceFaults = []mutant{
 		test: "TestLevelThatAsksForLessThanTheHold",
 	},
 	{
+		name: "replicas: a renewal counts that too few have",
+		file: "internal/driver/ack.go",
+		old:  "if err != nil && requests[i].Granted(outcomes[i].Reply) {",
+		new:  "if err != nil && outcomes == nil {",
+		test: "TestRenewalNeedsReplicas",
+	},
+	{
 		name: "replicas: a level asks for more than its hold renews with",
 		file: "reenter.go",
 		old:  "case s.Replicas > had:",
