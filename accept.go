@@ -6,7 +6,8 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// accept makes the hold that was transferred the owner's. Neither a hold nor an error: the owner has one already.
+// accept makes the hold that was transferred the owner's. Neither a hold nor an
+// error: the owner has one already.
 func (a *reentrantAttempt) accept(ctx context.Context, t *transfer) (*level, error) {
 	l := a.inherit(t)
 	if !a.owner.turn.takeUntil(ctx) {

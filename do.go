@@ -9,12 +9,13 @@ import (
 	"github.com/relock-go/relock/internal/carried"
 )
 
-// Do runs fn while it has the lock of that name. The context of fn ends with ctx and when the hold is lost, and carries
-// the hold, see [HoldFromContext].
+// Do runs fn while it has the lock of that name. The context of fn ends with
+// ctx and when the hold is lost, and carries the hold, see [HoldFromContext].
 //
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's own, joined with [ErrLockLost] when the
-// hold was lost before the end. A release that is not confirmed is left to the backend's log. If fn panics, the lock is
-// unlocked.
+// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's
+// own, joined with [ErrLockLost] when the hold was lost before the end. A
+// release that is not confirmed is left to the backend's log. If fn panics, the
+// lock is unlocked.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) (err error) {
 	switch {
 	case l == nil:
@@ -70,9 +71,10 @@ func asLockError(key string, err error) error {
 	return wrap("lock", key, err)
 }
 
-// under is a context that ends with ctx and with a hold of another backend, for the reason of
-// whichever was first. At the deadline of ctx it ends by a timer of its own:
-// what follows ctx can only cancel it, and Err has to be DeadlineExceeded.
+// under is a context that ends with ctx and with a hold of another backend, for
+// the reason of whichever was first. At the deadline of ctx it ends by a timer
+// of its own: what follows ctx can only cancel it, and Err has to be
+// DeadlineExceeded.
 func under(ctx context.Context, hold Hold) (context.Context, context.CancelCauseFunc) {
 	work, cancel := context.WithCancelCause(carried.WithHold(hold.Context(), hold))
 	at, limited := ctx.Deadline()
@@ -89,7 +91,8 @@ func under(ctx context.Context, hold Hold) (context.Context, context.CancelCause
 	return work, end
 }
 
-// unlockAfter ends such a hold after fn, and joins its end with what fn has returned when it came before its time.
+// unlockAfter ends such a hold after fn, and joins its end with what fn has
+// returned when it came before its time.
 func unlockAfter(hold Hold, err error) error {
 	unlocked := hold.Unlock(context.Background())
 	if errors.Is(unlocked, ErrNotHeld) && isLoss(hold.Err()) {

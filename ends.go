@@ -9,11 +9,12 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// errLate is an acquire that was granted after the lease or the maximum hold that it grants had ended.
+// errLate is an acquire that was granted after the lease or the maximum hold
+// that it grants had ended.
 var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
 
-// endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason
-// seen.
+// endOf is the error of a call whose context has ended: it matches ctx.Err(),
+// its cause, and the last reason seen.
 func endOf(ctx context.Context, last error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {
@@ -25,7 +26,8 @@ func endOf(ctx context.Context, last error) error {
 	return err
 }
 
-// ended turns the error of a call whose caller left into the end of its context.
+// ended turns the error of a call whose caller left into the end of its
+// context.
 func ended(ctx context.Context, err error) error {
 	if errors.Is(err, driver.ErrAbandoned) {
 		return endOf(ctx, nil)
@@ -33,7 +35,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// isLoss says that a hold ended before its time.
+// isLoss reports whether a hold ended before its time.
 func isLoss(err error) bool {
 	return errors.Is(err, errs.ErrLockLost) || errors.Is(err, errs.ErrClosed)
 }

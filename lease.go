@@ -111,7 +111,7 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*l
 	return h, tooLate(err)
 }
 
-// isAdopted says that the client's books had the lease when it began, so that Close ends it.
+// isAdopted reports whether the client's books had the lease when it began, so that Close ends it.
 func (l *lease) isAdopted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +232,7 @@ func (l *lease) newCleanup(d script.Indeterminate, release func(time.Time) scrip
 }
 
 // lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on,
-// whether it is answered or not, and is not passed on. It says no when the level is over: the lease may be somebody else's.
+// whether it is answered or not, and is not passed on. It fails if the level is over: the lease may be somebody else's.
 func (h *level) lengthen(length time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
@@ -335,7 +335,7 @@ func (l *lease) ends() time.Time {
 	return l.until
 }
 
-// covers says whether the hold is one of this name.
+// covers reports whether the hold is one of this name.
 func (l *lease) covers(key string) bool {
 	if l.parts != nil && l.parts.keys != nil {
 		return slices.Contains(l.parts.keys, key)

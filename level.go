@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// level is the Hold of one Lock: the only one of its lease, or one of several of a reentrant lock.
+// level is the Hold of one Lock: the only one of its lease, or one of several
+// of a reentrant lock.
 type level struct {
 	lease    *lease
 	values   context.Context // what Context is made from
@@ -35,7 +36,8 @@ type maxHold struct {
 	end time.Time
 }
 
-// push adds a level for a request that was granted, unless it is over already. mu is not held.
+// push adds a level for a request that was granted, unless it is over already.
+// mu is not held.
 func (l *lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*level, error) {
 	now := time.Now()
 	l.look(now)
@@ -142,8 +144,8 @@ func (h *level) ends(cancel context.CancelCauseFunc) {
 	h.cancels = append(h.cancels, cancel)
 }
 
-// work is the context of Do's function: it ends with ctx and with the level, for the reason of whichever was
-// first.
+// work is the context of Do's function: it ends with ctx and with the level,
+// for the reason of whichever was first.
 func (h *level) work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(carried.WithHold(ctx, h))
 	h.lease.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// forced takes the message that a hold was ended: a hint, to look at the notice.
+// forced takes the message that a hold was ended: a hint, to look at the
+// notice.
 func (m *manager) forced(hold, redisKey string) {
 	for _, l := range m.allLeases() {
 		if at, id := l.stored(); at == redisKey && id == hold {
@@ -25,7 +26,8 @@ func (m *manager) forced(hold, redisKey string) {
 	}
 }
 
-// stored is where the lease is in Redis, and the id of its hold there; empty for one that is made of several.
+// stored is where the lease is in Redis, and the id of its hold there; empty
+// for one that is made of several.
 func (l *lease) stored() (redisKey, hold string) {
 	if l.protocol == nil {
 		return "", ""
@@ -42,7 +44,8 @@ func (l *lease) askNotice() (script.Call, bool) {
 	return script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}, hold != ""
 }
 
-// readNotice returns why somebody has ended the hold by force; nil when nobody has, or it cannot be known.
+// readNotice returns why somebody has ended the hold by force; nil when nobody
+// has, or it cannot be known.
 func (l *lease) readNotice(o driver.Result) error {
 	text, err := driver.String(o.Reply, o.Err)
 	_, hold := l.stored()
@@ -74,8 +77,9 @@ func (e *forcedError) Error() string {
 // Unwrap returns what it matches.
 func (e *forcedError) Unwrap() []error { return []error{errs.ErrForced, errs.ErrLockLost} }
 
-// refused ends a lease of which a request has found that it is not ours any more, as soon as it was asked whether somebody has ended
-// it by force, and returns why.
+// refused ends a lease of which a request has found that it is not ours any
+// more, as soon as it was asked whether somebody has ended it by force, and
+// returns why.
 func (l *lease) refused() error {
 	l.endWithin(l.client.reasonLimit)
 	why := l.notice()

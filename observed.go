@@ -23,7 +23,8 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
 	return got, err
 }
 
-// observer is that of the client; it has no hooks when the lock was not made by its constructor.
+// observer is that of the client; it has no hooks when the lock was not made by
+// its constructor.
 func (h *handle) observer() *Observer {
 	if h.client == nil || h.client.config == nil {
 		return &Observer{}

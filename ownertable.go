@@ -74,7 +74,8 @@ func (l *lease) family() lockspec.Family {
 	return l.owner.key.family
 }
 
-// enter returns the owner's entry, making it when there is none. Every enter has its exit.
+// enter returns the owner's entry, making it when there is none. Every enter
+// has its exit.
 func (m *manager) enter(key ownerOf) *owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,8 +97,8 @@ func (m *manager) exit(o *owner) {
 	}
 }
 
-// held returns the newest hold of the client's key that ctx carries and that was not unlocked, of a lock of this
-// kind.
+// held returns the newest hold of the client's key that ctx carries and that
+// was not unlocked, of a lock of this kind.
 func (m *manager) held(ctx context.Context, key string, of lockspec.Family) *level {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*level)

@@ -9,10 +9,12 @@ import (
 // granted is when Redis granted the lease.
 func (l *lease) granted() time.Time { return l.client.beliefs.start.Add(l.since) }
 
-// pass gives the lock to the next call of the client that waits for it, without asking Redis: the lease goes on, under
-// another level. Nothing may be under way that ends it: what cleans up after a request in doubt would end it under the
-// next holder. It may be passed on while more than half of the lease is left, so that renewals have time, and while the
-// key stays for no longer than the next holder asks for; mu is held.
+// pass gives the lock to the next call of the client that waits for it, without
+// asking Redis: the lease goes on, under another level. Nothing may be under
+// way that ends it: what cleans up after a request in doubt would end it under
+// the next holder. It may be passed on while more than half of the lease is
+// left, so that renewals have time, and while the key stays for no longer than
+// the next holder asks for; mu is held.
 func (l *lease) pass(from *level) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
 	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.doubt.Exists() || time.Until(l.until) <= s.Lease/2 {

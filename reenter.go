@@ -58,7 +58,8 @@ func (l *lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	return l.protocol.(enterer).enter(want, l.seq, s.Expiry()), nil
 }
 
-// allows says why the hold cannot have one level more with these settings, nil when it can: it was lost, or does not have what they ask for.
+// allows says why the hold cannot have one level more with these settings, nil
+// when it can: it was lost, or does not have what they ask for.
 func (l *lease) allows(s *lockspec.Spec) error {
 	if err := l.check(); err != nil {
 		return lostLevel(err)
@@ -78,7 +79,8 @@ func (l *lease) allows(s *lockspec.Spec) error {
 	return nil
 }
 
-// lostLevel is why a level cannot be added to a lease that is over but not yet unlocked to the last level.
+// lostLevel is why a level cannot be added to a lease that is over but not yet
+// unlocked to the last level.
 func lostLevel(over error) error {
 	if errors.Is(over, errs.ErrNotHeld) {
 		return errs.ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked

@@ -14,7 +14,8 @@ type holdEnd struct {
 	err        error
 }
 
-// sighting is what an observer is to be told of a hold: its end, once, and not before its grant.
+// sighting is what an observer is to be told of a hold: its end, once, and not
+// before its grant.
 type sighting struct {
 	tell func(context.Context, holdEnd)
 	ctx  context.Context
@@ -63,7 +64,8 @@ func (s *sighting) report(op string, err error) {
 	}
 }
 
-// reveal says that the grant was told: the end may be now, or is if it has come.
+// reveal says that the grant was told: the end may be now, or is if it has
+// come.
 func (s *sighting) reveal() {
 	if s == nil {
 		return

@@ -11,12 +11,14 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// transfer is a reentrant lock on its way to the next call of the client that waits for it: one request is the release of
-// a hold and the acquire of the next. Who unlocks sends it, and the call makes a lease of what the server has granted, in
-// its owner's turn.
+// transfer is a reentrant lock on its way to the next call of the client that
+// waits for it: one request is the release of a hold and the acquire of the
+// next. Who unlocks sends it, and the call makes a lease of what the server has
+// granted, in its owner's turn.
 //
-// The request finds the old hold, or the new one when it comes again. So once a copy of it was executed, or a release
-// that names both holds, no late copy of it changes anything.
+// The request finds the old hold, or the new one when it comes again. So once a
+// copy of it was executed, or a release that names both holds, no late copy of
+// it changes anything.
 type transfer struct {
 	seat   *waitqueue.Waiter
 	hold   string        // the next one
@@ -39,8 +41,9 @@ type transferrer interface {
 	transfer(t *transfer, lease time.Duration, info string) script.Call
 }
 
-// choose takes the call out that the lock is transferred to; nil when there is none, or when it is the turn of others. The
-// same limits hold as for a plain lock that is passed on, but for the belief, which begins anew; mu is held.
+// choose takes the call out that the lock is transferred to; nil when there is
+// none, or when it is the turn of others. The same limits hold as for a plain
+// lock that is passed on, but for the belief, which begins anew; mu is held.
 func (l *lease) choose(from *level) (t *transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.queue
 	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
@@ -55,8 +58,10 @@ func (l *lease) choose(from *level) (t *transfer, left *waitqueue.Entry) {
 	return &transfer{seat: next, hold: q.NewHold(), owner: owner, since: l.since, passes: l.passes}, left
 }
 
-// transfer asks the server for t. It says no when the lock has to be given back all the same: when the request was refused
-// or not answered, and when the call waits no longer. The release then names both holds, as the lock may be either.
+// transfer asks the server for t. It says no when the lock has to be given back
+// all the same: when the request was refused or not answered, and when the call
+// waits no longer. The release then names both holds, as the lock may be
+// either.
 func (l *lease) transfer(t *transfer, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil

@@ -32,7 +32,8 @@ type Job struct {
 // NewJob returns a job for a worker.
 func NewJob(t Task) *Job { return &Job{task: t, index: -1} }
 
-// heard counts the answers in a row that did not come in time, and the connections.
+// heard counts the answers in a row that did not come in time, and the
+// connections.
 func (j *Job) heard(o driver.Result) {
 	if late := o.Unanswered() && !o.Broke() || o.Unconnected(); !late {
 		j.missed = 0

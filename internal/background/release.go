@@ -9,18 +9,19 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// The pauses between two sendings of one release: short at first, and never a second, so that a late copy of
-// an acquire holds the key for less than that.
+// The pauses between two sendings of one release: short at first, and never a
+// second, so that a late copy of an acquire holds the key for less than that.
 const (
 	firstPause = 10 * time.Millisecond
 	MaxPause   = 800 * time.Millisecond
 )
 
-// RetryLimit is how long the retrier waits for an answer before it tries another connection.
+// RetryLimit is how long the retrier waits for an answer before it tries
+// another connection.
 const RetryLimit = 700 * time.Millisecond
 
-// Release is a release that is repeated in the background, on the retrier's connection and on no caller's
-// context.
+// Release is a release that is repeated in the background, on the retrier's
+// connection and on no caller's context.
 type Release struct {
 	key           string // as the user named it, for the log
 	retrier       *Retrier
@@ -43,8 +44,8 @@ type Release struct {
 	Answered chan struct{} // closed when the two are there
 }
 
-// NewRelease makes a release that is sent until it is answered, for a lease at most; with doubt, until late
-// after the last request in doubt.
+// NewRelease makes a release that is sent until it is answered, for a lease at
+// most; with doubt, until late after the last request in doubt.
 func NewRelease(key string, lease, late time.Duration, d script.Indeterminate, release func(time.Time) script.Call) *Release {
 	c := &Release{key: key, Call: release, indeterminate: d, gap: firstPause, Answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
@@ -60,7 +61,8 @@ func NewRelease(key string, lease, late time.Duration, d script.Indeterminate, r
 // Limit returns how long an answer may take.
 func (c *Release) Limit() time.Duration { return max(RetryLimit, c.connect) }
 
-// allow gives connecting twice as long after each time that it took too long: without a connection nothing is ever released.
+// allow gives connecting twice as long after each time that it took too long:
+// without a connection nothing is ever released.
 func (c *Release) allow(o driver.Result) {
 	if !o.Unconnected() {
 		c.connect = 0
@@ -80,8 +82,9 @@ func (c *Release) Next(now time.Time) (script.Call, bool) {
 	return c.sending, true
 }
 
-// Handle keeps the first answer and says when to send again. Only the answer to a release that was sent after
-// the doubt had settled ends the job early: one that was sent before may have overtaken the request in doubt.
+// Handle keeps the first answer and says when to send again. Only the answer to
+// a release that was sent after the doubt had settled ends the job early: one
+// that was sent before may have overtaken the request in doubt.
 func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 	c.allow(o)
 	if !o.Sent.IsZero() && !driver.IsReadOnly(o.Err) {

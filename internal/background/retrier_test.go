@@ -10,7 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// However long a clean-up has gone on, it is sent again within a second: a late request holds the key no longer.
+// However long a clean-up has gone on, it is sent again within a second: a late
+// request holds the key no longer.
 func TestCleanUpPausesForLessThanASecond(t *testing.T) {
 	t.Parallel()
 	nothing := driver.Result{Answered: true, Reply: int64(script.Other)}

@@ -33,8 +33,8 @@ type Worker struct {
 	wake    chan struct{}
 }
 
-// NewWorker returns a worker of a driver, in the group of a client. It ends when
-// done is closed.
+// NewWorker returns a worker of a driver, in the group of a client. It ends
+// when done is closed.
 func NewWorker(d driver.Driver, t *tasks.Group, done <-chan struct{}) *Worker {
 	return &Worker{Link: d.Link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 }
@@ -45,7 +45,8 @@ func (w *Worker) Close() { w.Link.Close() }
 // Add puts a job in, or moves it. A removed job stays out.
 func (w *Worker) Add(j *Job, at time.Time) { w.plan(j, at, false) }
 
-// AddEarlier is add for a job that may have an earlier time already, which it keeps.
+// AddEarlier is add for a job that may have an earlier time already, which it
+// keeps.
 func (w *Worker) AddEarlier(j *Job, at time.Time) { w.plan(j, at, true) }
 
 func (w *Worker) plan(j *Job, at time.Time, onlySooner bool) {
@@ -91,8 +92,9 @@ func (w *Worker) count(j *Job, limit time.Duration) {
 	}
 }
 
-// Bounds are the limits of the most impatient job and of the most patient one, due or not: while one connection
-// is silent, no other job gets its turn. There are as many different limits as there are different leases in use.
+// Bounds are the limits of the most impatient job and of the most patient one,
+// due or not: while one connection is silent, no other job gets its turn. There
+// are as many different limits as there are different leases in use.
 func (w *Worker) Bounds() (shortest, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,8 +107,8 @@ func (w *Worker) Bounds() (shortest, longest time.Duration) {
 	return shortest, longest
 }
 
-// Remove takes a job out for good. What it has under way may still be executed; its answer is not looked at
-// any more.
+// Remove takes a job out for good. What it has under way may still be executed;
+// its answer is not looked at any more.
 func (w *Worker) Remove(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +119,8 @@ func (w *Worker) Remove(j *Job) {
 	}
 }
 
-// Drop takes a job out unless it is under way; then its task sees the answer, and has to end it.
+// Drop takes a job out unless it is under way; then its task sees the answer,
+// and has to end it.
 func (w *Worker) Drop(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,7 +183,8 @@ func (w *Worker) run() {
 	}
 }
 
-// due takes out the jobs whose time has come, and those that come soon after one, or says how long that will be.
+// due takes out the jobs whose time has come, and those that come soon after
+// one, or says how long that will be.
 func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,8 +203,9 @@ func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	return batch, w.until.Sub(now)
 }
 
-// wakeAt is when to look again. A wake-up that is planned already stays, though its job may have gone: locks
-// that are held for a moment then cost one wake-up now and then, not one each.
+// wakeAt is when to look again. A wake-up that is planned already stays, though
+// its job may have gone: locks that are held for a moment then cost one wake-up
+// now and then, not one each.
 func (w *Worker) wakeAt(now time.Time) time.Time {
 	next := now.Add(time.Hour)
 	if len(w.jobs) > 0 {
@@ -232,9 +237,11 @@ func (w *Worker) send(batch []*Job) {
 	}
 }
 
-// patience is the shortest limit, doubled for each answer in a row that one of the jobs has missed, up to the longest: a
-// server that is too slow for one short lease is not too slow for all others. Each job counts for itself, since answers
-// to the others say nothing of its own: a short lease that gets every second one would take them all from a long one.
+// patience is the shortest limit, doubled for each answer in a row that one of
+// the jobs has missed, up to the longest: a server that is too slow for one
+// short lease is not too slow for all others. Each job counts for itself, since
+// answers to the others say nothing of its own: a short lease that gets every
+// second one would take them all from a long one.
 func (w *Worker) patience(batch []*Job) time.Duration {
 	missed := int32(0)
 	for _, j := range batch {

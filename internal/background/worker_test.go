@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// Each answer that was missed doubles the time for the next, from the shortest limit to the longest one, and to no more: leases may be years.
+// Each answer that was missed doubles the time for the next, from the shortest
+// limit to the longest one, and to no more: leases may be years.
 func TestPatienceOfAWorker(t *testing.T) {
 	t.Parallel()
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
@@ -38,7 +39,8 @@ func TestPatienceOfAWorker(t *testing.T) {
 	}
 }
 
-// Connections that take too long count as answers that do: a connection that takes longer than a short lease gives is not too slow for others.
+// Connections that take too long count as answers that do: a connection that
+// takes longer than a short lease gives is not too slow for others.
 func TestJobCountsWhatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -58,7 +60,8 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 	}
 }
 
-// What is due soon goes along with what is due now; alone it waits for its time.
+// What is due soon goes along with what is due now; alone it waits for its
+// time.
 func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
 	t.Parallel()
 	w := &Worker{Ahead: 10 * time.Millisecond, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}

@@ -23,8 +23,8 @@ func (c *Ack) request() Request {
 	return Request{Cmd: "WAIT", Args: []any{c.Replicas, c.Timeout.Milliseconds()}, waits: c.Timeout}
 }
 
-// errTooFewReplicas is the error of a lock that too few replicas have. The server
-// has answered: the lock exists, and must be released.
+// errTooFewReplicas is the error of a lock that too few replicas have. The
+// server has answered: the lock exists, and must be released.
 type errTooFewReplicas struct{ got int64 }
 
 func (e errTooFewReplicas) Error() string {

@@ -10,8 +10,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// answers reads what a server says on a connection, and counts its answers. Redis gives answers no numbers: one more than was
-// asked for, which a broken proxy may make, would be taken for that to the next request, a grant among them.
+// answers reads what a server says on a connection, and counts its answers.
+// Redis gives answers no numbers: one more than was asked for, which a broken
+// proxy may make, would be taken for that to the next request, a grant among
+// them.
 type answers struct {
 	net.Conn
 	// whole counts complete answers. A dial that ends looks at it while a
@@ -26,8 +28,8 @@ type answers struct {
 	bytes  int  // that are left of a bulk string
 }
 
-// errUnasked is why an answer is not believed: there are more than requests, and any of them may be the one too many. It breaks
-// the connection.
+// errUnasked is why an answer is not believed: there are more than requests,
+// and any of them may be the one too many. It breaks the connection.
 var errUnasked = fmt.Errorf("%w: an answer that nobody asked for", io.ErrUnexpectedEOF)
 
 func (a *answers) Read(p []byte) (int, error) {
@@ -79,7 +81,8 @@ func (a *answers) line() {
 	}
 }
 
-// value is one that was read, or the beginning of one with so many others in it.
+// value is one that was read, or the beginning of one with so many others in
+// it.
 func (a *answers) value(inside int) {
 	if a.values == 0 {
 		a.values = 1
@@ -89,7 +92,7 @@ func (a *answers) value(inside int) {
 	}
 }
 
-// between says that nothing of an answer is missing.
+// between reports whether no part of an answer is missing.
 func (a *answers) between() bool { return a.values == 0 && a.kind == 0 && a.bytes == 0 }
 
 // asks counts the requests. The answers to a subscription have no number.
@@ -103,7 +106,7 @@ func (c *conn) asks(command string) {
 	}
 }
 
-// hasMore says that more answers came than there were requests.
+// hasMore reports whether more answers came than there were requests.
 func (c *conn) hasMore() bool {
 	return !c.listens.Load() && c.answers.whole.Load() > c.asked.Load()
 }
@@ -120,8 +123,9 @@ func (c *conn) judge(reply any, err error) (any, error) {
 	return reply, err
 }
 
-// rest is what is wrong with a connection that waits for nothing: there was more than one answer to a request, or there is something to
-// read, which may be the server's end. It asks the server nothing.
+// rest is what is wrong with a connection that waits for nothing: there was
+// more than one answer to a request, or there is something to read, which may
+// be the server's end. It asks the server nothing.
 func (c *conn) rest() error {
 	if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || c.quiet && c.socket.canRead() {
 		return errNotAtRest
@@ -129,7 +133,8 @@ func (c *conn) rest() error {
 	return nil
 }
 
-// greeted is what is wrong with a new connection. What the server says before it was asked anything is for the first call.
+// greeted is what is wrong with a new connection. What the server says before
+// it was asked anything is for the first call.
 func (c *conn) greeted() error {
 	if c.asked.Load() > 0 && c.rest() != nil {
 		return errUnasked

@@ -71,7 +71,8 @@ func TestGreetingWithTwoAnswers(t *testing.T) {
 	}
 }
 
-// What comes after the answer to the log-in is seen before the connection is used.
+// What comes after the answer to the log-in is seen before the connection is
+// used.
 func TestGreetingIsLookedAt(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "pw")
@@ -105,7 +106,8 @@ func TestDialEndsAsItsAnswerComes(t *testing.T) {
 	}
 }
 
-// Of answers that come together, one more than there were requests, none is believed.
+// Of answers that come together, one more than there were requests, none is
+// believed.
 func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
 	s := testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whether an idle connection is older than a break is not asked of the wall clock, which may be set back.
+// Whether an idle connection is older than a break is not asked of the wall
+// clock, which may be set back.
 func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	d := newPool(&Config{})

@@ -44,7 +44,8 @@ func IsNetwork(err error) bool {
 	return errors.As(err, &network)
 }
 
-// isFull says that the server has no connection free: "reached", or "+ cluster connections reached" where it is part of a cluster.
+// isFull reports whether the server has no connection free: "reached", or "+
+// cluster connections reached" where it is part of a cluster.
 func isFull(line redis.Error) bool {
 	return strings.HasPrefix(string(line), "ERR max number of clients ")
 }
@@ -61,7 +62,8 @@ func IsDenied(line redis.Error) bool {
 		strings.HasPrefix(text, "ERR Protocol error: unauthenticated") // a long request before AUTH
 }
 
-// IsReadOnly says that the connection leads to a replica: after a failover behind one address another one may lead to the master.
+// IsReadOnly reports whether the connection leads to a replica: after a
+// failover behind one address another one may lead to the master.
 func IsReadOnly(err error) bool {
 	line, ok := errorLine(err)
 	return ok && code(line) == "READONLY"
@@ -105,12 +107,13 @@ func IsNoScript(err error) bool {
 	return ok && code(line) == "NOSCRIPT"
 }
 
-// ErrTimeout stands for a time limit of the client's own, so that it does not look like the end of the
-// caller's context.
+// ErrTimeout stands for a time limit of the client's own, so that it does not
+// look like the end of the caller's context.
 var ErrTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-// Explain turns an error of redigo into one that may be shown: no argument of a command in it, no context
-// error that is not the caller's, and the reason that it stands for.
+// Explain turns an error of redigo into one that may be shown: no argument of a
+// command in it, no context error that is not the caller's, and the reason that
+// it stands for.
 func Explain(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
@@ -122,7 +125,8 @@ func Explain(err error) error {
 	return err
 }
 
-// explainLine cuts the arguments off that "unknown command" repeats: a token or a password may be among them.
+// explainLine cuts the arguments off that "unknown command" repeats: a token or
+// a password may be among them.
 func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")
 	if IsDenied(line) {

@@ -10,12 +10,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// conn is a connection of our own: redigo's, with the socket under it, so that a caller can stop waiting for
-// an answer without cutting the connection and without a goroutine for each call.
+// conn is a connection of our own: redigo's, with the socket under it, so that
+// a caller can stop waiting for an answer without cutting the connection and
+// without a goroutine for each call.
 //
-// redigo's DoContext starts a goroutine for each call, and closes the connection when the context ends. Here
-// the caller itself waits until the socket can be read, which consumes nothing: when the context ends first,
-// the answer is still to come, and somebody else can take it.
+// redigo's DoContext starts a goroutine for each call, and closes the
+// connection when the context ends. Here the caller itself waits until the
+// socket can be read, which consumes nothing: when the context ends first, the
+// answer is still to come, and somebody else can take it.
 type conn struct {
 	redis.Conn
 	socket  *socket
@@ -38,14 +40,15 @@ func (c *conn) Do(command string, args ...any) (any, error) {
 	return c.judge(c.Conn.Do(command, args...))
 }
 
-// callContext gives DoContext, which has only a context to say it with, the time limit of one command.
+// callContext gives DoContext, which has only a context to say it with, the
+// time limit of one command.
 type callContext struct {
 	context.Context
 	timeout time.Duration
 }
 
-// errInterrupted says that the context ended while the answer was still to come. The connection is whole: its
-// next ReceiveWithTimeout gets the answer.
+// errInterrupted says that the context ended while the answer was still to
+// come. The connection is whole: its next ReceiveWithTimeout gets the answer.
 var errInterrupted = errors.New("interrupted")
 
 // unacceptedError is the end of a connection before the server's first answer.
@@ -129,8 +132,9 @@ func (g *guard) end() {
 	g.over = true
 }
 
-// interrupted waits until the socket can be read, or has failed, or the deadline is over: then it says no,
-// and a read will tell which. It says yes when the context ended first.
+// interrupted waits until the socket can be read, or has failed, or the
+// deadline is over: then it returns false, and a read will tell which. It
+// returns true if the context ended first.
 func (g *guard) interrupted(deadline time.Time) bool {
 	if g.socket.SetReadDeadline(deadline) != nil {
 		return false

@@ -9,8 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Connect takes a connection from the pool; putBack gives it back. Where no waiting is involved, the limits
-// are only looked at when one has to be dialled: they cost more than a connection that is there.
+// Connect takes a connection from the pool; putBack gives it back. Where no
+// waiting is involved, the limits are only looked at when one has to be
+// dialled: they cost more than a connection that is there.
 func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if d.own && d.slots == nil {
 		return d.get(dialContext{ctx, limit})
@@ -34,8 +35,8 @@ func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, er
 
 var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
 
-// get takes a connection out of the pool. The user's Dial may not know the context, or not look at it: the
-// caller goes on when that ends.
+// get takes a connection out of the pool. The user's Dial may not know the
+// context, or not look at it: the caller goes on when that ends.
 func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
 	get := func() (redis.Conn, error) { return getContext(ctx, d.Redis) }
 	if !d.own {
@@ -53,7 +54,8 @@ func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
 	return conn, nil
 }
 
-// guarded makes an error of a panic: it would end the program here, where no caller can recover it.
+// guarded makes an error of a panic: it would end the program here, where no
+// caller can recover it.
 func guarded(dial func() (redis.Conn, error)) (conn redis.Conn, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -63,8 +65,9 @@ func guarded(dial func() (redis.Conn, error)) (conn redis.Conn, err error) {
 	return dial()
 }
 
-// getContext is the pool's. One that waits for connections can panic when it is closed meanwhile (redigo
-// 1.9.3 sends on the channel that its Close has closed).
+// getContext is the pool's. One that waits for connections can panic when it is
+// closed meanwhile (redigo 1.9.3 sends on the channel that its Close has
+// closed).
 func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -74,7 +77,8 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return pool.GetContext(ctx)
 }
 
-// PutBack returns a connection to the pool. The error of the command on it counts, not that of this.
+// PutBack returns a connection to the pool. The error of the command on it
+// counts, not that of this.
 func (d *Pool) PutBack(conn redis.Conn) {
 	_ = conn.Close()
 	if d.slots != nil {
@@ -111,7 +115,8 @@ func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
 	return d.dialer.dial(ctx)
 }
 
-// dialBeside runs a dial that knows no context on a goroutine, so that its caller can go on when ctx ends.
+// dialBeside runs a dial that knows no context on a goroutine, so that its
+// caller can go on when ctx ends.
 func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Conn, error) {
 	type result struct {
 		conn redis.Conn

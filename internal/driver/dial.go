@@ -79,7 +79,8 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	return opened, nil
 }
 
-// choose goes to the database. redigo would not see that the answer before it came twice.
+// choose goes to the database. redigo would not see that the answer before it
+// came twice.
 func (d *dialer) choose(ctx context.Context, opened *conn) error {
 	if err := opened.greeted(); err != nil || d.database == 0 {
 		return err
@@ -98,7 +99,8 @@ func (d *dialer) open(ctx context.Context, network, address string) (*socket, er
 	return d.sockets.add(plain)
 }
 
-// encrypt puts TLS on the socket, where it is asked for. redigo's own ignores the context.
+// encrypt puts TLS on the socket, where it is asked for. redigo's own ignores
+// the context.
 func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 	if d.tls == nil {
 		return s, nil
@@ -111,11 +113,13 @@ func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 	return encrypted, nil
 }
 
-// interruptible says that callers can leave a call on these connections without a goroutine: their sockets
-// can be waited on, and what can be read from them is an answer.
+// interruptible reports whether callers can leave a call on these connections
+// without a goroutine: their sockets can be waited on, and what can be read
+// from them is an answer.
 func (d *dialer) interruptible() bool { return d.tls == nil && canWait }
 
-// sockets are the open connections of a client, so that Close can cut them under whoever waits for an answer.
+// sockets are the open connections of a client, so that Close can cut them
+// under whoever waits for an answer.
 type sockets struct {
 	mu     sync.Mutex
 	open   map[*socket]struct{}

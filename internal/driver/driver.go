@@ -27,7 +27,7 @@ type Limits struct {
 	End     time.Time     // of all that belongs to it, commands that are sent again included; zero when there is none
 }
 
-// over says that nothing more may be sent.
+// over reports whether nothing more may be sent.
 func (l Limits) over() bool { return !l.End.IsZero() && time.Until(l.End) <= 0 }
 
 // now is what is left of the limits.

@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Servers before 7.0 put the error of a command in a script behind the name of the script, once or twice.
+// Servers before 7.0 put the error of a command in a script behind the name of
+// the script, once or twice.
 func TestErrorLinesOfEachServer(t *testing.T) {
 	t.Parallel()
 	const (

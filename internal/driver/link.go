@@ -12,8 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// poolLink is a connection beside the pool, dialled as the pool's are. One goroutine uses it; close may come
-// from another.
+// poolLink is a connection beside the pool, dialled as the pool's are. One
+// goroutine uses it; close may come from another.
 type poolLink struct {
 	driver *Pool
 	life   context.Context // of what is dialled; ends with close
@@ -106,7 +106,8 @@ func hasReadOnly(outcomes []Result) bool {
 	return slices.ContainsFunc(outcomes, func(o Result) bool { return IsReadOnly(o.Err) })
 }
 
-// orLate is o, or no answer in time where it was the closer that ended the connection: the server has not broken it.
+// orLate is o, or no answer in time where it was the closer that ended the
+// connection: the server has not broken it.
 func orLate(o Result, closer *time.Timer) Result {
 	if o.Broke() && closer != nil && !closer.Stop() {
 		o.Err = ErrTimeout
@@ -216,7 +217,8 @@ func (l *poolLink) Cut() {
 	}
 }
 
-// drop closes a connection, on a goroutine: the Close of one of the user's may block, and whoever drops it has others to serve.
+// drop closes a connection, on a goroutine: the Close of one of the user's may
+// block, and whoever drops it has others to serve.
 func (l *poolLink) drop(conn redis.Conn) {
 	l.mu.Lock()
 	if l.conn == conn {

@@ -12,9 +12,10 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// pipeline is the connection that the calls of locks share: requests of many goroutines go out together, and a caller
-// that leaves abandons its answer instead of cutting the connection. It is dialled when it is first used, and again
-// after it was lost.
+// pipeline is the connection that the calls of locks share: requests of many
+// goroutines go out together, and a caller that leaves abandons its answer
+// instead of cutting the connection. It is dialled when it is first used, and
+// again after it was lost.
 type pipeline struct {
 	driver    *Pool
 	idle, age time.Duration // after which it is not used again; 0 is no limit
@@ -32,13 +33,15 @@ type dialing struct {
 }
 
 var (
-	// errUnsent is the error of a request that a connection took, and lost before it was written: the next one may take it.
+	// errUnsent is the error of a request that a connection took, and lost
+	// before it was written: the next one may take it.
 	errUnsent = fmt.Errorf("connection was lost before the request was sent: %w", io.EOF)
 
 	errDialTimeout = fmt.Errorf("connecting takes too long: %w", os.ErrDeadlineExceeded)
 )
 
-// call runs one command, within the limits and the client's own timeouts. What was written is never written again.
+// call runs one command, within the limits and the client's own timeouts. What
+// was written is never written again.
 func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result) {
 	for range 3 {
 		switch {
@@ -142,7 +145,8 @@ func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, e
 	}
 }
 
-// current is the connection that is there, or the attempt to get one, which begins now unless one is under way.
+// current is the connection that is there, or the attempt to get one, which
+// begins now unless one is under way.
 func (p *pipeline) current() (*stream, *dialing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

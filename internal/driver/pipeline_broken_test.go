@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// A connection that owes an answer and says nothing takes no more requests, and is cut when nobody can wait any longer.
+// A connection that owes an answer and says nothing takes no more requests, and
+// is cut when nobody can wait any longer.
 func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t, withCommandTimeout(time.Second))
@@ -29,7 +30,8 @@ func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
 }
 
-// Calls that leave before they lose patience do not keep a silent connection alive.
+// Calls that leave before they lose patience do not keep a silent connection
+// alive.
 func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -43,8 +45,9 @@ func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 	b.requireAnswer("on another connection")
 }
 
-// After READONLY the next request goes over another connection. The one that led to a replica is closed when all its
-// requests are answered, or cannot be in time.
+// After READONLY the next request goes over another connection. The one that
+// led to a replica is closed when all its requests are answered, or cannot be
+// in time.
 func TestSharedConnectionToAReplica(t *testing.T) {
 	t.Parallel()
 	for name, action := range map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer} {
@@ -77,8 +80,9 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 	}
 }
 
-// A connection that breaks loses no request without a word: those that were written are unanswered and may be sent
-// again, those that were not go over the next one.
+// A connection that breaks loses no request without a word: those that were
+// written are unanswered and may be sent again, those that were not go over the
+// next one.
 func TestSharedConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -125,7 +129,8 @@ func TestSharedConnectionNoticesARestart(t *testing.T) {
 	b.requireAnswer("next")
 }
 
-// A connection that was idle for longer than the idle timeout, or is too old, is not used again.
+// A connection that was idle for longer than the idle timeout, or is too old,
+// is not used again.
 func TestSharedConnectionGrowsOld(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(p *pipeline){

@@ -36,7 +36,8 @@ func newSharedBench(t testing.TB, change ...func(*Config)) *sharedBench {
 	return b
 }
 
-// send runs a command, and requires the answer that belongs to it when there is one.
+// send runs a command, and requires the answer that belongs to it when there is
+// one.
 func (b *sharedBench) send(ctx context.Context, limit Limits, text string) Result {
 	b.Helper()
 	o := b.pool.Send(ctx, limit, echo(text))
@@ -51,7 +52,8 @@ func (b *sharedBench) requireAnswer(text string) {
 	require.NoError(b, b.send(context.Background(), Limits{}, text).Err)
 }
 
-// aboutToWrite is the stream, as if somebody were about to write after so long a rest: s.more lets it go on.
+// aboutToWrite is the stream, as if somebody were about to write after so long
+// a rest: s.more lets it go on.
 func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
 	s := b.pool.shared.stream
 	s.mu.Lock()
@@ -95,8 +97,8 @@ func (b *sharedBench) taken() int {
 	return n
 }
 
-// silences is how many connections may have been silent for minLimit, as far as their callers can tell: where nothing runs for a moment,
-// they seem to be.
+// silences is how many connections may have been silent for minLimit, as far as
+// their callers can tell: where nothing runs for a moment, they seem to be.
 func silences(answers []time.Time) (n int) {
 	slices.SortFunc(answers, time.Time.Compare)
 	for i := range answers[1:] {

@@ -21,7 +21,8 @@ func TestSharedConnectionHasTheLimitsOfTheUserPool(t *testing.T) {
 	require.Equal(t, time.Hour, d.shared.age)
 }
 
-// What a server says to a connection that it does not take is the error of all calls.
+// What a server says to a connection that it does not take is the error of all
+// calls.
 func TestRefusedSharedConnection(t *testing.T) {
 	t.Parallel()
 	for text, retryable := range map[string]bool{

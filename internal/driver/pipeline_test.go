@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// Calls of many goroutines share one connection; each gets its own answer, though callers leave all the time.
+// Calls of many goroutines share one connection; each gets its own answer,
+// though callers leave all the time.
 func TestSharedConnection(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -66,7 +67,8 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 	require.Equal(t, Crowd+1, b.open())
 }
 
-// A caller that leaves cuts nothing: its answer is taken in when it comes, and noted.
+// A caller that leaves cuts nothing: its answer is taken in when it comes, and
+// noted.
 func TestLeavingASharedConnection(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -119,8 +121,9 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
 }
 
-// A connection that has rested for longer than an answer may take owes none: it is as good for the second of a burst, who comes before the
-// first has written, as for the first.
+// A connection that has rested for longer than an answer may take owes none: it
+// is as good for the second of a burst, who comes before the first has written,
+// as for the first.
 func TestBurstAfterARest(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -138,7 +141,8 @@ func TestBurstAfterARest(t *testing.T) {
 	require.Equal(t, 1, b.dials())
 }
 
-// One that grows too old meanwhile has the whole time for the answers to what it took.
+// One that grows too old meanwhile has the whole time for the answers to what
+// it took.
 func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -183,7 +187,8 @@ func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 	require.Equal(t, 32*20, seen)
 }
 
-// Impatient calls, as of very short leases, do not end the connection under the others while answers come.
+// Impatient calls, as of very short leases, do not end the connection under the
+// others while answers come.
 func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t, withCommandTimeout(testkit.Patience))

@@ -90,8 +90,9 @@ func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 
 var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
 
-// check refuses an idle connection that was last used before some other one broke, as the server was probably restarted, and one on
-// which there is something to read. It asks the server nothing.
+// check refuses an idle connection that was last used before some other one
+// broke, as the server was probably restarted, and one on which there is
+// something to read. It asks the server nothing.
 func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
 	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
 		return errStale
@@ -101,8 +102,8 @@ func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
 
 var errStale = errors.New("idle connection is older than a break")
 
-// InUse returns how many connections callers have, if the pool counts them: they
-// wait for one.
+// InUse returns how many connections callers have, if the pool counts them:
+// they wait for one.
 func (d *Pool) InUse() int { return len(d.slots) }
 
 // Sending returns how many calls of send are under way.

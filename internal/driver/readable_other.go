@@ -10,7 +10,8 @@ import (
 
 const canWait = false
 
-// rawConn says that here no socket can be waited on without reading it; calls take a goroutine instead.
+// rawConn says that here no socket can be waited on without reading it; calls
+// take a goroutine instead.
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
 // canRead says that here no socket can be looked at.

@@ -19,7 +19,8 @@ func rawConn(conn net.Conn) syscall.RawConn {
 	return nil
 }
 
-// canRead says that a read would not block: what waitReadable waits for has come. One that was closed can be read, which says so.
+// canRead reports whether a read would not block: what waitReadable waits for
+// has come. One that was closed can be read, which says so.
 func (s *socket) canRead() bool {
 	if s.peek == nil { // kept, as each command on a pooled connection asks
 		s.peek = func(fd uintptr) { s.speaks = !blocks(fd) }
@@ -29,13 +30,14 @@ func (s *socket) canRead() bool {
 	return s.speaks
 }
 
-// waitReadable returns when a read would not block: an answer, the end of the connection, or its failure. It
-// consumes nothing. Its error is that of the read deadline, or of a socket that was closed.
+// waitReadable returns when a read would not block: an answer, the end of the
+// connection, or its failure. It consumes nothing. Its error is that of the
+// read deadline, or of a socket that was closed.
 func waitReadable(raw syscall.RawConn) error {
 	return raw.Read(func(fd uintptr) bool { return !blocks(fd) })
 }
 
-// blocks says that a read would.
+// blocks reports whether a read would block.
 func blocks(fd uintptr) bool {
 	var one [1]byte
 	for {

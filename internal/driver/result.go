@@ -12,9 +12,10 @@ import (
 
 // Result is what became of one command.
 //
-// Three cases matter. Not sent: nothing happened. Answered, by a value or an error line: no copy of it is
-// under way any more. Unanswered (no answer in time, a connection that broke, a caller that left): it may be
-// executed now, later or never.
+// Three cases matter. Not sent: nothing happened. Answered, by a value or an
+// error line: no copy of it is under way any more. Unanswered (no answer in
+// time, a connection that broke, a caller that left): it may be executed now,
+// later or never.
 type Result struct {
 	Reply     any
 	Err       error
@@ -33,8 +34,8 @@ func newResult(sent time.Time, reply any, err error) Result {
 	return Result{Reply: reply, Err: Explain(err), Sent: sent, Answered: answered}
 }
 
-// errorLine is the error line of the server in err, if there is one. It costs nothing where there is no error: a variable for
-// errors.As is on the heap.
+// errorLine is the error line of the server in err, if there is one. It costs
+// nothing where there is no error: a variable for errors.As is on the heap.
 func errorLine(err error) (redis.Error, bool) {
 	if err == nil {
 		return "", false
@@ -67,7 +68,8 @@ func isTimeout(err error) bool {
 // ErrAbandoned is the error of a call whose caller left when its context ended.
 var ErrAbandoned = errors.New("caller left")
 
-// Call is a command that runs on a goroutine of its own, so that its caller can leave.
+// Call is a command that runs on a goroutine of its own, so that its caller can
+// leave.
 type Call struct {
 	state   atomic.Int32
 	sent    time.Time     // set before state becomes callSent
@@ -84,8 +86,8 @@ const (
 
 func newCall() *Call { return &Call{begun: make(chan struct{}), done: make(chan struct{})} }
 
-// begin is called right before the command is written. It says no when the caller has left: then nothing may
-// be sent.
+// begin is called right before the command is written. It returns false if the
+// caller has left: then nothing may be sent.
 func (c *Call) begin(now time.Time) bool {
 	if c == nil {
 		return true

@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// callBeside runs a command on a goroutine, where a caller could not leave it otherwise.
+// callBeside runs a command on a goroutine, where a caller could not leave it
+// otherwise.
 func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 	c := newCall()
 	started := d.tasks.Start(func() {
@@ -21,7 +22,8 @@ func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 	if !started {
 		return Result{Err: errs.ErrClosed}
 	}
-	// A connection of the user's may know no deadlines, so both parts are bounded here as well.
+	// A connection of the user's may know no deadlines, so both parts are
+	// bounded here as well.
 	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.now().Connect)))
 	defer timer.Stop()
 	begun := c.begun
@@ -88,8 +90,8 @@ func (d *Pool) outcome(sent time.Time, reply any, err error) Result {
 // noteBreak makes the connections stale that are idle now.
 func (d *Pool) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
 
-// leave lets a goroutine wait for the answer that the caller does not want to wait for, and put the
-// connection back.
+// leave lets a goroutine wait for the answer that the caller does not want to
+// wait for, and put the connection back.
 func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Result {
 	c := newCall()
 	started := d.tasks.Start(func() {
@@ -105,8 +107,8 @@ func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Res
 	return Result{Err: ErrAbandoned, Sent: sent, Abandoned: c}
 }
 
-// isOver says whether ctx has ended. Its deadline ends a dial by itself, and that can be seen a moment before
-// the context ends.
+// isOver reports whether ctx has ended. Its deadline ends a dial by itself, and
+// that can be seen a moment before the context ends.
 func isOver(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		select {
@@ -117,9 +119,9 @@ func isOver(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// do runs the command with a deadline. A caller that runs it itself can be interrupted. Close cuts a
-// connection of our own at its socket; one of the user's pool can only be cut through a context, which costs
-// a goroutine.
+// do runs the command with a deadline. A caller that runs it itself can be
+// interrupted. Close cuts a connection of our own at its socket; one of the
+// user's pool can only be cut through a context, which costs a goroutine.
 func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request) (any, error) {
 	reply, err := d.doOnce(ctx, c, conn, timeout, r)
 	if err == nil && r.Ack != nil {

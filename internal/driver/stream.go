@@ -12,12 +12,14 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// stream is one connection of the pipeline. Requests are written in the order in which they came, and the answers come
-// in the same order: the connection is only given up as a whole.
+// stream is one connection of the pipeline. Requests are written in the order
+// in which they came, and the answers come in the same order: the connection is
+// only given up as a whole.
 //
-// A caller writes itself unless somebody else is writing. Where many are about to write, the first lets the others
-// come, and writes for them; what comes while it writes is left to a goroutine, since the caller has its own answer to
-// wait for. One goroutine reads, and is the only one that ends calls.
+// A caller writes itself unless somebody else is writing. Where many are about
+// to write, the first lets the others come, and writes for them; what comes
+// while it writes is left to a goroutine, since the caller has its own answer
+// to wait for. One goroutine reads, and is the only one that ends calls.
 type stream struct {
 	driver *Pool
 	conn   redis.Conn
@@ -43,11 +45,13 @@ type entry struct {
 }
 
 const (
-	// Crowd is how many requests have to be under way for more to be about to come.
+	// Crowd is how many requests have to be under way for more to be about to
+	// come.
 	Crowd = 4
 	// maxOwnBatch is how many requests a caller writes; more could keep it.
 	maxOwnBatch = 64
-	// slow is how long an answer is missing when a write may have to wait as well.
+	// slow is how long an answer is missing when a write may have to wait as
+	// well.
 	slow = 5 * time.Millisecond
 )
 
@@ -56,7 +60,8 @@ func newStream(d *Pool, conn redis.Conn) *stream {
 	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// send takes a request. It says no when the connection takes none any more; then nothing was sent.
+// send takes a request. It returns false if the connection takes none any more;
+// then nothing was sent.
 func (s *stream) send(c *Call, r Request) bool {
 	s.mu.Lock()
 	if s.over {
@@ -88,7 +93,8 @@ func (s *stream) tooMany() bool {
 	return len(s.waiting) > maxOwnBatch
 }
 
-// write sends what waits. It says yes when more has come meanwhile: then somebody has to write again.
+// write sends what waits. It returns true if more has come meanwhile: then
+// somebody has to write again.
 func (s *stream) write() (more bool) {
 	batch, now := s.take()
 	err := s.put(batch, now)
@@ -125,7 +131,8 @@ func (s *stream) take() ([]entry, time.Time) {
 	return batch, now
 }
 
-// put writes a batch, all of it soon after its sending was noted: what is written later may outlast a clean-up.
+// put writes a batch, all of it soon after its sending was noted: what is
+// written later may outlast a clean-up.
 func (s *stream) put(batch []entry, sent time.Time) error {
 	for _, e := range batch {
 		if time.Since(sent) > s.driver.commandTimeout {
@@ -138,7 +145,8 @@ func (s *stream) put(batch []entry, sent time.Time) error {
 	return s.conn.Flush()
 }
 
-// run reads until the connection is lost, while a goroutine writes what callers leave to it.
+// run reads until the connection is lost, while a goroutine writes what callers
+// leave to it.
 func (s *stream) run() {
 	stop := context.AfterFunc(s.driver.life, func() { s.cut(errs.ErrClosed) })
 	defer stop()
@@ -150,7 +158,8 @@ func (s *stream) run() {
 	close(s.done)
 }
 
-// writeOn goes on where a caller stopped. It lets those come first that are about to send.
+// writeOn goes on where a caller stopped. It lets those come first that are
+// about to send.
 func (s *stream) writeOn() {
 	for {
 		select {
@@ -164,8 +173,8 @@ func (s *stream) writeOn() {
 	}
 }
 
-// read gives each answer to its call, until the connection is lost. It returns the calls that it has taken and not
-// served.
+// read gives each answer to its call, until the connection is lost. It returns
+// the calls that it has taken and not served.
 func (s *stream) read() (calls []*Call, err error) {
 	for {
 		reply, err := redis.ReceiveWithTimeout(s.conn, 0)
@@ -188,7 +197,8 @@ func (s *stream) read() (calls []*Call, err error) {
 	}
 }
 
-// isRefusal says that the server takes no requests from the connection. It says so unasked, and then ends it.
+// isRefusal reports whether the server takes no requests from the connection.
+// It says so unasked, and then ends it.
 func isRefusal(err error) bool {
 	line, ok := errorLine(err)
 	return ok && (code(line) == "DENIED" || isFull(line))
@@ -202,7 +212,8 @@ func (s *stream) takeWritten() []*Call {
 	return calls
 }
 
-// heard notes an answer. After READONLY another connection may lead to the new master, behind the same address.
+// heard notes an answer. After READONLY another connection may lead to the new
+// master, behind the same address.
 func (s *stream) heard(readOnly bool) {
 	if readOnly {
 		s.driver.noteBreak()
@@ -220,8 +231,8 @@ func (s *stream) heard(readOnly bool) {
 	}
 }
 
-// retire lets the connection take no more requests. Those that it has may still be answered, until the command timeout
-// is over; mu is held.
+// retire lets the connection take no more requests. Those that it has may still
+// be answered, until the command timeout is over; mu is held.
 func (s *stream) retire() {
 	s.over = true
 	if s.end == nil {
@@ -233,11 +244,13 @@ func (s *stream) retire() {
 	}
 }
 
-// isServed says that the connection takes no more requests and has answered all; mu is held.
+// isServed reports whether the connection takes no more requests and has
+// answered all; mu is held.
 func (s *stream) isServed() bool { return s.over && s.flight == 0 && !s.writing }
 
-// retireIfSilent is called when a call that began at start leaves without its answer: nothing came in all that time.
-// A very short lease must not make its client give up one connection after another.
+// retireIfSilent is called when a call that began at start leaves without its
+// answer: nothing came in all that time. A very short lease must not make its
+// client give up one connection after another.
 func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,8 +260,9 @@ func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	}
 }
 
-// usable says whether the connection takes another request: not when it was idle for so long, or is so old, or owes an
-// answer for longer than any call waits. 0 is no limit.
+// usable reports whether the connection takes another request: not when it was
+// idle for so long, or is so old, or owes an answer for longer than any call
+// waits. 0 is no limit.
 func (s *stream) usable(idle, age time.Duration) bool {
 	s.mu.Lock()
 	quiet, owes := time.Since(s.quiet), s.flight > 0
@@ -264,7 +278,8 @@ func (s *stream) usable(idle, age time.Duration) bool {
 	return usable
 }
 
-// cut closes the connection, under whoever waits for an answer: that is why they get none.
+// cut closes the connection, under whoever waits for an answer: that is why
+// they get none.
 func (s *stream) cut(why error) {
 	s.mu.Lock()
 	s.over = true
@@ -275,7 +290,8 @@ func (s *stream) cut(why error) {
 	_ = s.conn.Close()
 }
 
-// unsent is the error of a request that was not written, with why the connection has ended.
+// unsent is the error of a request that was not written, with why the
+// connection has ended.
 func (s *stream) unsent() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,7 +75,7 @@ type Options struct {
 	MaxLease       time.Duration
 }
 
-// has says whether any of the options was given.
+// has reports whether any of the options was given.
 func (c *Options) has(o Option) bool { return c.Given&o != 0 }
 
 // Check reports the mistakes in the options by themselves.
@@ -96,15 +96,17 @@ func (c *Options) Check(m *Problems) {
 	m.Check(len(Escape(c.Label)) <= MaxLabel, "WithLabel: longer than %d bytes when escaped", MaxLabel)
 }
 
-// checkLease reports a duration that Redis, which counts whole milliseconds, would not keep.
+// checkLease reports a duration that Redis, which counts whole milliseconds,
+// would not keep.
 func (c *Options) checkLease(m *Problems, o Option, d time.Duration) {
 	if c.has(o) {
 		m.CheckMillis(OptionNames[o], d)
 	}
 }
 
-// over returns c where it says something and the defaults elsewhere. A lease of either sort replaces one of
-// the other, and WithBlock by itself a block timeout.
+// over returns c where it says something and the defaults elsewhere. A lease of
+// either sort replaces one of the other, and WithBlock by itself a block
+// timeout.
 func (c Options) over(defaults Options, allowed Option) Options {
 	usable := defaults.Given & allowed &^ c.Given
 	if c.has(OptExpiry | OptWatchdog) {

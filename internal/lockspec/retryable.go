@@ -9,8 +9,8 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// IsRetryable reports whether the same call may succeed later without any change
-// to settings or code.
+// IsRetryable reports whether the same call may succeed later without any
+// change to settings or code.
 func IsRetryable(err error) bool {
 	if err == nil || hasContextEnd(err) || isAny(err, Permanent) {
 		return false
@@ -31,8 +31,8 @@ func isAny(err error, targets []error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// hasContextEnd reports whether err wraps one of the two context errors itself. A
-// dial that timed out matches context.DeadlineExceeded although no context of
+// hasContextEnd reports whether err wraps one of the two context errors itself.
+// A dial that timed out matches context.DeadlineExceeded although no context of
 // the caller was cancelled.
 func hasContextEnd(err error) bool {
 	if err == nil {

@@ -29,9 +29,9 @@ type Spec struct {
 	ReplicaTimeout time.Duration
 }
 
-// ClaimLease returns how long a lock that was handed over stays reserved for its
-// new holder. It is longer than the period, so that a waiter that missed the
-// message learns of it by its poll.
+// ClaimLease returns how long a lock that was handed over stays reserved for
+// its new holder. It is longer than the period, so that a waiter that missed
+// the message learns of it by its poll.
 func (s *Spec) ClaimLease() time.Duration {
 	return min(s.Lease, max(1250*time.Millisecond, 4*s.Poll)).Truncate(time.Millisecond)
 }
@@ -55,8 +55,8 @@ func (s *Spec) KindName() string {
 	return s.Kind.name
 }
 
-// Resolve checks a lock's own options and lays them over the defaults, as far as
-// its kind can honour them.
+// Resolve checks a lock's own options and lays them over the defaults, as far
+// as its kind can honour them.
 func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	allowed := k.options
 	own.Check(m)
@@ -98,8 +98,8 @@ func (s *Spec) Split() (whole, part Spec) {
 	return whole, part
 }
 
-// SameHold reports whether a hold under either settings is the same to Redis and
-// to its user.
+// SameHold reports whether a hold under either settings is the same to Redis
+// and to its user.
 func (s *Spec) SameHold(other *Spec) bool {
 	return s == other || s.Kind.Transfers == other.Kind.Transfers && s.Lease == other.Lease && s.Watched == other.Watched && s.MinHold == other.MinHold &&
 		s.MaxHold == other.MaxHold && s.Label == other.Label && s.Poll == other.Poll && s.Fencing == other.Fencing &&

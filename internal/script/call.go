@@ -29,8 +29,9 @@ func (s Call) ByDigest() driver.Request { return s.Script.ByDigest(s.Keys(), s.A
 // BySource returns the request that runs the script in full.
 func (s Call) BySource() driver.Request { return s.Script.BySource(s.Keys(), s.Args) }
 
-// Next is what to send in place of a script that was refused: in full where the server did not know it, and a release
-// for the lock alone where it may not name its keys together. Waiters then find out by their polls.
+// Next is what to send in place of a script that was refused: in full where the
+// server did not know it, and a release for the lock alone where it may not
+// name its keys together. Waiters then find out by their polls.
 func (s Call) Next(err error) (driver.Request, bool) {
 	switch {
 	case driver.IsNoScript(err):

@@ -13,7 +13,7 @@ const (
 	Foreign  = -1
 )
 
-// IsOurs says that a release or a renewal found what it was for.
+// IsOurs reports whether a release or a renewal found what it was for.
 func IsOurs(reply any) bool {
 	return reply == int64(Ours) || reply == int64(Kept) || reply == int64(More)
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// Indeterminate is what is known about the requests of one kind that were never answered.
+// Indeterminate is what is known about the requests of one kind that were never
+// answered.
 type Indeterminate struct {
 	Last  time.Time    // sending of the last unanswered one; zero when there is none
 	left  *driver.Call // the only one, when its answer may still come
@@ -28,7 +29,8 @@ func (d Indeterminate) Add(o driver.Result) Indeterminate {
 	return d
 }
 
-// orUnrecognised takes an answer into account that no script gives: whatever was executed, it was not this that has answered.
+// orUnrecognised takes an answer into account that no script gives: whatever
+// was executed, it was not this that has answered.
 func (d Indeterminate) orUnrecognised(o driver.Result) Indeterminate {
 	reply := o.Reply
 	if values, ok := reply.([]any); ok && len(values) > 0 {
@@ -56,5 +58,5 @@ func (d Indeterminate) Merge(other Indeterminate) Indeterminate {
 	return d
 }
 
-// Resolved says that there is no doubt any more: the one request in doubt was answered late.
+// Resolved reports whether the only indeterminate request was answered late.
 func (d Indeterminate) Resolved() bool { return d.left != nil && d.left.Answered() }

@@ -37,8 +37,8 @@ func RunOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, 
 }
 
 // RunBatch runs scripts over a link, and sends refused ones in their other
-// forms. If confirm asks for replicas, a script that too few have got, or nobody
-// knows how many, has an error.
+// forms. If confirm asks for replicas, a script that too few have got, or
+// nobody knows how many, has an error.
 func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *driver.Ack) []driver.Result {
 	if len(scripts) == 0 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/relock-go/relock/lua"
 )
 
-// The scripts of the locks. What each does, and its keys, arguments and answers,
-// stand at the top of its file.
+// The scripts of the locks. What each does, and its keys, arguments and
+// answers, stand at the top of its file.
 var (
 	Acquire          = luaScript("absent", "number", "fence", "acquire")
 	Renew            = luaScript("absent", "number", "renew")
@@ -65,7 +65,8 @@ func (s *Script) with(end string) *Script {
 	return &other
 }
 
-// luaScript joins files to one script. One with the queue in it has the queue's keys.
+// luaScript joins files to one script. One with the queue in it has the queue's
+// keys.
 func luaScript(files ...string) *Script {
 	var source strings.Builder
 	for _, name := range files {

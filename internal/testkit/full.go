@@ -46,7 +46,8 @@ func (f *Full) RequireSame(t testing.TB) {
 	require.Equal(t, f.open, Connections(t, f.Control), "connections were given up")
 }
 
-// Connections are the ids of the server's connections, without the one that asks.
+// Connections are the ids of the server's connections, without the one that
+// asks.
 func Connections(t testing.TB, conn redis.Conn) map[string]bool {
 	t.Helper()
 	own, err := redis.Int64(conn.Do("CLIENT", "ID"))

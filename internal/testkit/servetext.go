@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// ServeText runs a server that says the text to each connection after so many requests, and then ends it.
+// ServeText runs a server that says the text to each connection after so many
+// requests, and then ends it.
 func ServeText(t testing.TB, text string, requests int) *redistest.Server {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

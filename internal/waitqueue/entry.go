@@ -12,8 +12,9 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Entry is the place of one call in the queue, and its requests there, one at a time. Its wait is drawn anew for
-// each hold that it could take: one that was granted or given up is never used again.
+// Entry is the place of one call in the queue, and its requests there, one at a
+// time. Its wait is drawn anew for each hold that it could take: one that was
+// granted or given up is never used again.
 type Entry struct {
 	Line     *Line
 	Settings *lockspec.Spec
@@ -38,8 +39,8 @@ type Entry struct {
 	wakeups *wakeups
 }
 
-// NewEntry returns the entry of a call in a line. A call that asks once does not
-// wait. body returns what the lock stores for a hold.
+// NewEntry returns the entry of a call in a line. A call that asks once does
+// not wait. body returns what the lock stores for a hold.
 func NewEntry(l *Line, s *lockspec.Spec, once bool, body func(string) (string, string)) *Entry {
 	return &Entry{Line: l, Settings: s, once: once, body: body, Wake: make(chan struct{}, 1)}
 }
@@ -52,27 +53,31 @@ func (w *Entry) Nudge() {
 	}
 }
 
-// WakeNext passes a wake-up on to whoever has the place next, which the call before has not come to use.
+// WakeNext passes a wake-up on to whoever has the place next, which the call
+// before has not come to use.
 func (w *Entry) WakeNext() {
 	if w.Woken {
 		w.Nudge()
 	}
 }
 
-// suits says whether another call with the settings can use the place. For a reentrant lock no request may be in doubt:
-// a late one would take it in the name of the call before.
+// suits reports whether another call with the settings can use the place. For a
+// reentrant lock no request may be in doubt: a late one would take it in the
+// name of the call before.
 func (w *Entry) suits(s *lockspec.Spec) bool {
 	return w.Known && w.Settings.SameHold(s) && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())
 }
 
-// Rebind makes the place take the lock for another call, whose hold stores what body says.
+// Rebind makes the place take the lock for another call, whose hold stores what
+// body says.
 func (w *Entry) Rebind(body func(string) (string, string)) {
 	w.body = body
 	stored, info := body(w.hold)
 	w.args = []any{w.Settings.Expiry().Milliseconds(), stored, info}
 }
 
-// Attempt asks for the lock. No error is a grant, of a request that was sent at the time that is returned.
+// Attempt asks for the lock. No error is a grant, of a request that was sent at
+// the time that is returned.
 func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 	for {
 		o := w.send(ctx)
@@ -99,7 +104,8 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// send sends the next request, unless the context ends before it is the call's turn.
+// send sends the next request, unless the context ends before it is the call's
+// turn.
 func (w *Entry) send(ctx context.Context) driver.Result {
 	q := w.Line.Queue
 	if q.host.Life.Err() != nil { // Close may have taken the wait out of the queue
@@ -127,7 +133,8 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	return o
 }
 
-// inCrowd says that many others may be about to send as well: all but the claim of a wait that was woken by itself.
+// inCrowd reports whether many others may be about to send as well: all but the
+// claim of a wait that was woken by itself.
 func (w *Entry) inCrowd() bool {
 	q := w.Line.Queue
 	q.mu.Lock()
@@ -191,8 +198,8 @@ func (w *Entry) read(reply any) int64 {
 	return code
 }
 
-// Leave gives the place up, if there is one. A wait that the server may know of is cancelled at once, with the hold that a request
-// still under way may take.
+// Leave gives the place up, if there is one. A wait that the server may know of
+// is cancelled at once, with the hold that a request still under way may take.
 func (w *Entry) Leave() {
 	if w != nil && w.Name != "" {
 		w.Line.Queue.remove(w)
@@ -213,7 +220,8 @@ type Granted struct {
 	Undo       func(time.Time) script.Call // cancels the wait, and gives back its hold
 }
 
-// Granted returns what the last attempt got. Should the call go on, it draws a new wait.
+// Granted returns what the last attempt got. Should the call go on, it draws a
+// new wait.
 func (w *Entry) Granted() Granted {
 	g := Granted{w.hold, w.args[1].(string), w.tokens, w.doubt, Cancel(w.Line.redisKey, w.Name, true)}
 	w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}

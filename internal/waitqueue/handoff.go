@@ -11,7 +11,8 @@ import (
 // removeGranted removes a waiter that is given the lock. The entry of the first
 // goes to the next. If no other waits, it is retained, because the caller
 // usually returns soon. It is nobody's then, so a hand-off to it is passed on
-// immediately. It returns an entry that is of no use any more; queue.mu is held.
+// immediately. It returns an entry that is of no use any more; queue.mu is
+// held.
 func (l *Line) removeGranted(i int) (s *Waiter, left *Entry) {
 	s = l.waiters[i]
 	l.waiters = slices.Delete(l.waiters, i, i+1)
@@ -28,8 +29,8 @@ func (l *Line) removeGranted(i int) (s *Waiter, left *Entry) {
 	return s, left
 }
 
-// restore returns the retained entry, to be used or to be cancelled; queue.mu is
-// held. Nobody has polled for it: after a while its client may look crashed.
+// restore returns the retained entry, to be used or to be cancelled; queue.mu
+// is held. Nobody has polled for it: after a while its client may look crashed.
 func (l *Line) restore(s *lockspec.Spec) (place, left *Entry) {
 	place = l.retained
 	if place == nil {
@@ -76,17 +77,17 @@ func (w *Entry) LeaveWith(released error) {
 }
 
 // The budget of handing a lock on in this process, counted from its grant by
-// Redis: while no other process is known to wait, and while one is. Without it a
-// process with many goroutines would leave almost nothing to the others.
+// Redis: while no other process is known to wait, and while one is. Without it
+// a process with many goroutines would leave almost nothing to the others.
 const (
 	PassesAlone = 1000
 	PassAlone   = 10 * time.Millisecond
 	PassBeside  = time.Millisecond
 )
 
-// Next removes the waiter that a lock goes to, which Redis granted at since, and
-// which was passed on so often. It returns nil if nobody waits, or if it is the
-// turn of other processes.
+// Next removes the waiter that a lock goes to, which Redis granted at since,
+// and which was passed on so often. It returns nil if nobody waits, or if it is
+// the turn of other processes.
 func (q *Queue) Next(redisKey string, since time.Time, passes int16, s *lockspec.Spec) (next *Waiter, left *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,8 +126,9 @@ func (s *Waiter) Return() {
 // Pass gives the waiter a hold that goes on in this process.
 func (s *Waiter) Pass(hold any) { s.Turn <- Offer{Grant: hold} }
 
-// Deliver gives the waiter a grant. It reports false if the call has left, or the
-// client is closing. Until arrived the grant is in transit: Close sees to it.
+// Deliver gives the waiter a grant. It reports false if the call has left, or
+// the client is closing. Until arrived the grant is in transit: Close sees to
+// it.
 func (s *Waiter) Deliver(grant any) bool {
 	q := s.Line.Queue
 	q.mu.Lock()

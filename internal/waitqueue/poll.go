@@ -12,8 +12,9 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// poll is a line's task for the poller: while somebody waits, the client shows once a period that it lives, asks what
-// became of its waits, and puts those back that were taken for gone. While no message can reach it, it asks every
+// poll is a line's task for the poller: while somebody waits, the client shows
+// once a period that it lives, asks what became of its waits, and puts those
+// back that were taken for gone. While no message can reach it, it asks every
 // poll interval.
 type poll struct {
 	line   *Line
@@ -26,8 +27,9 @@ type listed struct{ hold, name string }
 // maxListed is how many waits a poll names, the oldest ones.
 const maxListed = 64
 
-// Next lists the waits that have no request of their own under way: a client that can poll but not take what it is
-// given then loses each turn once, not for ever.
+// Next lists the waits that have no request of their own under way: a client
+// that can poll but not take what it is given then loses each turn once, not
+// for ever.
 func (p *poll) Next(time.Time) (script.Call, bool) {
 	l, q := p.line, p.line.Queue
 	q.mu.Lock()
@@ -84,7 +86,8 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	return time.Now().Add(l.nextPoll(a.left)), true
 }
 
-// forget takes those waits out again that ended while the poll was under way, which may have put them back.
+// forget takes those waits out again that ended while the poll was under way,
+// which may have put them back.
 func (p *poll) forget() {
 	for _, w := range p.listed {
 		if !p.line.knows(w.hold) {
@@ -93,7 +96,8 @@ func (p *poll) forget() {
 	}
 }
 
-// nextPoll is how long to wait for the next poll, when the lock ends by itself after left; queue.mu is held.
+// nextPoll is how long to wait for the next poll, when the lock ends by itself
+// after left; queue.mu is held.
 func (l *Line) nextPoll(left time.Duration) time.Duration {
 	if !l.Queue.feed.reaches() {
 		return l.interval + rand.N(l.interval/5+1)
@@ -126,7 +130,8 @@ func (l *Line) Note(err error) {
 	}
 }
 
-// Reason is what is known of why nobody in the line gets on: trouble, that others hold the lock, or nothing.
+// Reason is what is known of why nobody in the line gets on: trouble, that
+// others hold the lock, or nothing.
 func (l *Line) Reason() error {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()

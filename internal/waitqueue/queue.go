@@ -27,7 +27,8 @@ type Queue struct {
 	lines map[string]*Line         // by the lock's key in Redis
 	waits map[string]*Entry        // by the hold that they take
 	calls map[string]*quorumWaiter // of RedLocks, by what their waits are called at this client's server
-	// Grants that a call was offered, and has neither made a lease of nor given back.
+	// Grants that a call was offered, and has neither made a lease of nor given
+	// back.
 	transit map[any]struct{}
 }
 
@@ -79,15 +80,16 @@ func (q *Queue) NewHold() string {
 	return q.host.Identity.Hold(q.last)
 }
 
-// Uses says that somebody of the client is about the lock.
+// Uses reports whether any call of the client is using the lock.
 func (q *Queue) Uses(redisKey string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lines[redisKey] != nil
 }
 
-// add notes that a wait is in the queue, under the ticket, and sees to it that it is polled for: when the lock ends
-// by itself after left, and at once when the subscription came or went while the request was under way.
+// add notes that a wait is in the queue, under the ticket, and sees to it that
+// it is polled for: when the lock ends by itself after left, and at once when
+// the subscription came or went while the request was under way.
 func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +126,8 @@ func (q *Queue) forget(w *Entry) {
 	}
 }
 
-// lookAll polls for every lock that somebody waits for, and makes calls for RedLocks look; mu is held.
+// lookAll polls for every lock that somebody waits for, and makes calls for
+// RedLocks look; mu is held.
 func (q *Queue) lookAll() {
 	now := time.Now()
 	for _, l := range q.lines {
@@ -137,8 +140,9 @@ func (q *Queue) lookAll() {
 	}
 }
 
-// Deliver takes a message or the answer to a poll: the lock may be had by a wait, named by itself or by its hold. A
-// wait that nobody knows any more leaves its place, but not a hold, which may have been granted to it.
+// Deliver takes a message or the answer to a poll: the lock may be had by a
+// wait, named by itself or by its hold. A wait that nobody knows any more
+// leaves its place, but not a hold, which may have been granted to it.
 func (q *Queue) Deliver(name, redisKey string) {
 	hold, rest := lockspec.CutHold(name)
 	if !strings.HasPrefix(hold, q.host.Identity.ID+":") || !strings.HasPrefix(redisKey, q.host.Prefix+"{") {
@@ -174,8 +178,8 @@ func (q *Queue) Deliver(name, redisKey string) {
 	}
 }
 
-// Cancel takes a wait out of the queue, gives back what is reserved for it, and with alsoHold the hold that it has
-// taken.
+// Cancel takes a wait out of the queue, gives back what is reserved for it, and
+// with alsoHold the hold that it has taken.
 func Cancel(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
 	flag := 0
 	if alsoHold {
@@ -185,7 +189,8 @@ func Cancel(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
 	return func(time.Time) script.Call { return s }
 }
 
-// Cancels take the waits that are in a queue out of it, and give back what they are granted meanwhile.
+// Cancels take the waits that are in a queue out of it, and give back what they
+// are granted meanwhile.
 func (q *Queue) Cancels() (all []script.Call) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,8 +10,10 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// subscription is the subscription of a client: one connection and one goroutine for all its waits, started by the first
-// one. A message says which waits may take which lock; each poll of the client sends an empty one, as a sign of life.
+// subscription is the subscription of a client: one connection and one
+// goroutine for all its waits, started by the first one. A message says which
+// waits may take which lock; each poll of the client sends an empty one, as a
+// sign of life.
 type subscription struct {
 	queue   *Queue
 	link    driver.Link
@@ -36,14 +38,15 @@ const forcedMark = "forced:"
 // at all.
 const MaxPause = time.Second
 
-// The pauses between two attempts to subscribe: short at first; long when it is not permitted.
+// The pauses between two attempts to subscribe: short at first; long when it is
+// not permitted.
 const (
 	firstFeedPause  = 10 * time.Millisecond
 	deniedFeedPause = 30 * time.Second
 )
 
-// start begins to listen, once; queue.mu is held. A wait need not wait for it: what it missed it learns of when it is
-// there.
+// start begins to listen, once; queue.mu is held. A wait need not wait for it:
+// what it missed it learns of when it is there.
 func (f *subscription) start() {
 	if !f.started {
 		f.started = f.queue.host.Tasks.Start(f.run)
@@ -76,7 +79,8 @@ func (f *subscription) run() {
 	}
 }
 
-// confirmed: from now on a message reaches us. All that was missed before is looked at.
+// confirmed: from now on a message reaches us. All that was missed before is
+// looked at.
 func (f *subscription) confirmed() {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
@@ -95,8 +99,9 @@ func (f *subscription) lost(err error) time.Duration {
 	return lasted
 }
 
-// down says how long something reached us, and whether that it does no more is news. What logs must not hold queue.mu: a
-// handler that blocks would keep all calls of the client up.
+// down says how long something reached us, and whether that it does no more is
+// news. What logs must not hold queue.mu: a handler that blocks would keep all
+// calls of the client up.
 func (f *subscription) down() (lasted time.Duration, news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
@@ -110,7 +115,7 @@ func (f *subscription) down() (lasted time.Duration, news bool) {
 	return time.Since(f.since), news
 }
 
-// reaches says that a message would; queue.mu is held.
+// reaches reports whether a message would reach the client; queue.mu is held.
 func (f *subscription) reaches() bool { return f.up && !f.mute }
 
 func (f *subscription) message(text string) {
@@ -129,15 +134,16 @@ func (f *subscription) message(text string) {
 	}
 }
 
-// pulse takes what a poll that was sent at sent says of its sign of life. A subscription that has heard nothing for
-// long, though it should have, is on a connection that died without a word.
+// pulse takes what a poll that was sent at sent says of its sign of life. A
+// subscription that has heard nothing for long, though it should have, is on a
+// connection that died without a word.
 func (f *subscription) pulse(sent time.Time, receivers int64) {
 	if f.beat(sent, receivers) {
 		f.queue.host.Logger.Warn("relock: no permission to publish, waiters poll")
 	}
 }
 
-// beat says whether it is news that the scripts may not publish.
+// beat reports whether it is news that the scripts may not publish.
 func (f *subscription) beat(sent time.Time, receivers int64) (news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()

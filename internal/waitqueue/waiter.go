@@ -10,8 +10,8 @@ import (
 )
 
 // Waiter is a call waiting in this process for an unfair lock. Only the first
-// waiter of a line has an entry in Redis, on behalf of all. For a moment after a
-// grant, Unlock hands the lock to the first waiter: a plain lock without a
+// waiter of a line has an entry in Redis, on behalf of all. For a moment after
+// a grant, Unlock hands the lock to the first waiter: a plain lock without a
 // request, a reentrant one by one request.
 type Waiter struct {
 	Line *Line
@@ -134,8 +134,8 @@ func (s *Waiter) Given(o Offer, offered bool) any {
 	return o.Grant
 }
 
-// Leave removes a waiter that got no hold from another call, and returns what it
-// was offered at the last moment. The first leaves its entry to the next, or
+// Leave removes a waiter that got no hold from another call, and returns what
+// it was offered at the last moment. The first leaves its entry to the next, or
 // cancels it.
 func (s *Waiter) Leave(place *Entry) (last Offer) {
 	l, q := s.Line, s.Line.Queue
