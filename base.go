@@ -95,7 +95,7 @@ func (b *base) do(ctx context.Context, block bool, fn func(context.Context) erro
 	if err != nil {
 		return err
 	}
-	return got.run(ctx, func() error { return b.how.unlock(got) }, fn)
+	return hold{got}.run(ctx, func() error { return b.how.unlock(got) }, fn)
 }
 
 // take acquires in the way of the kind.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/script"
 )
 
 // bundle is the grants that make one hold together: of all keys of a MultiLock, or of nodes of a RedLock. Each is a
@@ -39,18 +38,31 @@ type part struct {
 	hold *level
 }
 
+// isQuorum reports whether the hold is a RedLock's.
+func (h *level) isQuorum() bool { return h.lease.parts != nil && h.lease.parts.keys == nil }
+
+// isOf reports whether the client has the lease of the hold, or of a part.
+func (h *level) isOf(m *manager) bool {
+	if h.lease.parts == nil {
+		return h.lease.client == m
+	}
+	return slices.ContainsFunc(h.lease.parts.there(), func(one part) bool { return one.hold.lease.client == m })
+}
+
 // newBundle begins a hold that needs so many parts.
 func newBundle(m *manager, key string, keys []string, need int, s *lockspec.Spec, named func(int, error) error) *bundle {
 	b := &bundle{keys: keys, need: need, limit: s.MaxLease, named: named}
-	b.whole = newLease(m, key, nil, time.Now(), s, script.Indeterminate{})
+	b.whole = newLease(m, &grant{key: key, sent: time.Now(), settings: s})
 	b.whole.parts = b
 	return b
 }
 
-// begin makes a part of a lease that was just granted. Without one, it sees to its end.
-func (b *bundle) begin(ctx context.Context, n int, l *lease, sent time.Time, s *lockspec.Spec) error {
+// add makes a part of what the client was granted. If it cannot, that is
+// released.
+func (b *bundle) add(ctx context.Context, n int, m *manager, g *grant) error {
+	l := newLease(m, g)
 	l.whole = b
-	h, err := l.begin(ctx, sent, s)
+	h, err := l.begin(ctx, g.sent, g.settings)
 	if err != nil {
 		return err
 	}
@@ -60,6 +72,12 @@ func (b *bundle) begin(ctx context.Context, n int, l *lease, sent time.Time, s *
 	_ = h.unlock() // one that fails is repeated
 	return errs.ErrNotHeld
 }
+
+// setFence sets the token of the hold, before it is granted.
+func (b *bundle) setFence(token int64) { b.whole.tokens.Fence = token }
+
+// fence returns the token of the hold.
+func (b *bundle) fence() int64 { return b.whole.tokens.Fence }
 
 // join adds a part, unless the hold is over.
 func (b *bundle) join(one part) bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ type result struct {
 
 // notItsOwn keeps the loss of a node, which the whole may outlive, from being taken for that of the whole.
 func (b *bundle) notItsOwn(r result) result {
-	if b.keys == nil && (isLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
+	if b.keys == nil && (errs.IsLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
 		r.err = errors.New(r.err.Error())
 	}
 	return r
@@ -96,11 +95,11 @@ func (t *tally) verdict() error {
 	case t.ours >= t.need:
 		return nil
 	case t.open < t.need:
-		return joined(gone(errs.ErrLockLost), t.lost)
+		return errs.All(gone(errs.ErrLockLost), t.lost)
 	case !slices.ContainsFunc(t.failed, func(err error) bool { return !errors.Is(err, errs.ErrClosed) }):
 		return errs.ErrClosed
 	}
-	return joined(errs.ErrUnconfirmed, t.failed)
+	return errs.All(errs.ErrUnconfirmed, t.failed)
 }
 
 // extend lengthens the leases of all parts, and returns as soon as enough of them are.
@@ -123,11 +122,11 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 	case over != nil || done >= b.need:
 		return over
 	case ctx.Err() != nil:
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	case b.keys != nil:
 		return failed[0]
 	}
-	return joined(errs.ErrQuorum, failed)
+	return errs.All(errs.ErrQuorum, failed)
 }
 
 // atOnce is how many parts of a hold may be lengthened at once. One that waits for replicas has a connection of the pool
@@ -165,12 +164,3 @@ var errNotBegun = errors.New("not begun")
 
 // name says which part has failed.
 func (b *bundle) name(r result) error { return b.named(r.n, r.err) }
-
-// joined is an error that matches the reason and all that led to it.
-func joined(reason error, all []error) error {
-	args := []any{reason}
-	for _, err := range all {
-		args = append(args, err)
-	}
-	return fmt.Errorf("%w"+strings.Repeat("; %w", len(all)), args...)
-}

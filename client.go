@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -112,7 +113,7 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 		return false, wrap("setnex", key, err)
 	}
 	o := c.driver.Call(ctx, driver.Limits{}, setNX(key, value, expiry))
-	return o.Reply == "OK", wrap("setnex", key, ended(ctx, o.Err))
+	return o.Reply == "OK", wrap("setnex", key, driver.Ended(ctx, o.Err))
 }
 
 func setNX(key, value string, expiry time.Duration) driver.Request {
@@ -138,7 +139,7 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if driver.IsNoScript(o.Err) {
 		o = c.driver.Call(ctx, driver.Limits{}, script.code.BySource(keys, args))
 	}
-	return driver.Text(o.Reply), wrap("eval", key, ended(ctx, o.Err))
+	return driver.Text(o.Reply), wrap("eval", key, driver.Ended(ctx, o.Err))
 }
 
 // Ping sends PING to the server and returns an error if it does not answer.
@@ -147,7 +148,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return wrap("ping", "", err)
 	}
 	o := c.driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "PING"})
-	return wrap("ping", "", ended(ctx, o.Err))
+	return wrap("ping", "", driver.Ended(ctx, o.Err))
 }
 
 var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)
@@ -164,7 +165,7 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	case c.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() != nil:
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // Do runs fn while it has the lock of that name. The context of fn ends with
@@ -36,8 +37,8 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 	return fn(ctx)
 }
 
-// run runs fn while the level is held, and unlocks it.
-func (h *level) run(ctx context.Context, unlock func() error, fn func(context.Context) error) (err error) {
+// run runs fn while the lock is held, and unlocks it.
+func (h hold) run(ctx context.Context, unlock func() error, fn func(context.Context) error) (err error) {
 	defer func() { err = h.after(err, unlock()) }()
 	ctx, cancel := h.work(ctx)
 	defer cancel(ErrNotHeld)
@@ -46,15 +47,15 @@ func (h *level) run(ctx context.Context, unlock func() error, fn func(context.Co
 
 // after is the result of Do: fn's error as it is, joined with the end of a hold
 // that ended before its time.
-func (h *level) after(err, unlocked error) error {
+func (h hold) after(err, unlocked error) error {
 	if lost := h.foundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel
 		unlocked = lost // fn has unlocked it, and was told
 	}
 	switch {
 	case errors.Is(unlocked, ErrUnconfirmed):
-		h.lease.client.logger.Warn("relock: release not confirmed", "key", h.Key(), "reason", unlocked.Error())
+		h.warnUnconfirmed(unlocked)
 		return err
-	case !isLoss(unlocked):
+	case !errs.IsLoss(unlocked):
 		return err // unlocked, by us or by fn
 	case err == nil:
 		return wrap("unlock", h.Key(), unlocked)
@@ -95,11 +96,11 @@ func under(ctx context.Context, hold Hold) (context.Context, context.CancelCause
 // returned when it came before its time.
 func unlockAfter(hold Hold, err error) error {
 	unlocked := hold.Unlock(context.Background())
-	if errors.Is(unlocked, ErrNotHeld) && isLoss(hold.Err()) {
+	if errors.Is(unlocked, ErrNotHeld) && errs.IsLoss(hold.Err()) {
 		unlocked = hold.Err() // fn has unlocked it, and was told
 	}
 	switch {
-	case !isLoss(unlocked):
+	case !errs.IsLoss(unlocked):
 		return err
 	case err == nil:
 		return unlocked

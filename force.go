@@ -34,9 +34,9 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	}
 	switch {
 	case o.Unanswered():
-		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, ended(ctx, o.Err)))
+		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, driver.Ended(ctx, o.Err)))
 	case o.Err != nil:
-		return wrap("force unlock", key, ended(ctx, o.Err))
+		return wrap("force unlock", key, driver.Ended(ctx, o.Err))
 	case o.Reply == int64(script.Other):
 		return wrap("force unlock", key, ErrNotHeld)
 	case o.Reply == int64(script.More):

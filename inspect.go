@@ -86,7 +86,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	}
 	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.Inspect, Key: c.redisKey(key)})
 	if o.Err != nil {
-		return Info{}, wrap("inspect", key, ended(ctx, o.Err))
+		return Info{}, wrap("inspect", key, driver.Ended(ctx, o.Err))
 	}
 	info, err := readInfo(key, o.Reply)
 	if errors.Is(err, ErrKeyConflict) {

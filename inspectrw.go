@@ -14,7 +14,7 @@ import (
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
 	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.redisKey(key)})
 	if o.Err != nil {
-		return Info{}, ended(ctx, o.Err)
+		return Info{}, driver.Ended(ctx, o.Err)
 	}
 	return readRWInfo(key, o.Reply)
 }

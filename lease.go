@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -79,16 +80,41 @@ type ending struct {
 	heir   string // hold that a transfer in doubt may have made of it, "" when there is none
 }
 
+// errLate is an acquire that was granted after the lease or the maximum hold
+// that it grants had ended.
+var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
+
+// grant is what Redis has granted to a call.
+type grant struct {
+	key      string // as the user named it
+	protocol protocol
+	sent     time.Time // the request
+	settings *lockspec.Spec
+	tokens   script.Tokens
+	doubt    script.Indeterminate        // requests that may still take the lock
+	undo     func(time.Time) script.Call // cancels the wait that it came from; nil if there was none
+}
+
 // drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
 // late.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// newLease starts the belief in a grant whose request was sent at sent.
-func newLease(m *manager, key string, p protocol, sent time.Time, s *lockspec.Spec, d script.Indeterminate) *lease {
-	l := &lease{client: m, key: key, protocol: p, doubt: d, lease: s.Lease, due: -1, seq: 1, length: s.Expiry(), since: sent.Sub(m.beliefs.start), confirm: s.Ack(), fair: s.Fair}
+// newLease starts the belief in a grant.
+func newLease(m *manager, g *grant) *lease {
+	s := g.settings
+	l := &lease{
+		client: m, key: g.key, protocol: g.protocol, doubt: g.doubt, undo: g.undo, tokens: g.tokens, lease: s.Lease, due: -1, seq: 1,
+		length: s.Expiry(), since: g.sent.Sub(m.beliefs.start), confirm: s.Ack(), fair: s.Fair,
+	}
 	l.job = background.NewJob(&renewal{lease: l})
-	l.until = sent.Add(s.Lease - drift(s.Lease))
+	l.until = g.sent.Add(s.Lease - drift(s.Lease))
 	return l
+}
+
+// grant makes the hold of a call that nobody owns. It fails if the client was
+// closed, and if the lease is over already; then the key is released.
+func (m *manager) grant(ctx context.Context, g *grant) (*level, error) {
+	return newLease(m, g).begin(ctx, g.sent, g.settings)
 }
 
 // begin enters a new lease in the client's books and returns its first level. It fails when the client was

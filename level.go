@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
@@ -112,7 +113,23 @@ func (l *lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *leve
 	return h
 }
 
+// Key returns the name of the lock.
 func (h *level) Key() string { return h.lease.key }
+
+// covers reports whether the hold is one of this key, maybe among others.
+func (h *level) covers(key string) bool { return h.lease.covers(key) }
+
+// family returns how the lock is stored, and who owns it.
+func (h *level) family() lockspec.Family { return h.lease.family() }
+
+// owner returns the id of the owner, of a lock that has one.
+func (h *level) owner() string { return h.lease.owner.key.id }
+
+// announce tells the observer of the hold's end, now that its grant is known.
+func (h *level) announce() { h.seen.reveal() }
+
+// unused says that the caller had no use for the hold: it is not kept.
+func (h *level) unused() { h.lease.unused() }
 
 func (h *level) Fence() int64 { return h.fence }
 
@@ -195,7 +212,7 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	}
 	if parts := h.lease.parts; parts != nil {
 		return parts.extend(ctx, h, d)
@@ -210,7 +227,7 @@ func (h *level) renew(ctx context.Context, d time.Duration) error {
 	}
 	l := h.lease
 	o, _ := l.ask(ctx, h.settings, l.protocol.renew(d))
-	o.Err = ended(ctx, o.Err)
+	o.Err = driver.Ended(ctx, o.Err)
 	defer l.tellRenewal(o) // what follows from the answer comes first
 	switch {
 	case o.Err != nil:

@@ -56,7 +56,7 @@ func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string,
 	match := verbatim.Replace(c.config.prefix) + "{" + pattern + "}"
 	o := c.driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
 	if o.Err != nil {
-		return "", nil, ended(ctx, o.Err)
+		return "", nil, driver.Ended(ctx, o.Err)
 	}
 	var keys []string
 	values, err := driver.Values(o.Reply, nil)

@@ -182,12 +182,12 @@ func (a *multiAttempt) of(n int, err error) error {
 func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
 	l := a.lock
 	p := newBundle(l.client.manager, l.key, l.keys, len(l.keys), &l.whole, l.failed)
-	p.whole.tokens.Fence = slices.Max(t.fence)
+	p.setFence(slices.Max(t.fence))
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
-		one := newLease(l.client.manager, key, protocol, t.sent[n], &l.part, t.doubt[n])
-		if err := p.begin(a.wait.Caller, n, one, t.sent[n], &l.part); err != nil {
+		one := &grant{key: key, protocol: protocol, sent: t.sent[n], settings: &l.part, doubt: t.doubt[n]}
+		if err := p.add(a.wait.Caller, n, l.client.manager, one); err != nil {
 			late = err
 		}
 	}

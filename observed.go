@@ -18,7 +18,7 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
 		o.LockDone(seen, LockDone{start, began, err})
 	}
 	if err == nil {
-		got.seen.reveal()
+		got.announce()
 	}
 	return got, err
 }

@@ -3,7 +3,6 @@ package relock
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -18,7 +17,7 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	for c := carried.By(ctx); c != nil; c = c.Next {
 		switch h := c.Hold.(type) {
 		case *level:
-			if h.Key() == key || h.lease.covers(key) {
+			if h.Key() == key || h.covers(key) {
 				return hold{h}, true
 			}
 		case Hold: // of another backend
@@ -39,10 +38,18 @@ func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }
 
-// ownerID is who calls: the hold in ctx, the owner in ctx, the owner of the lock, or the goroutine.
+// owner is the caller as the owner of locks of this name.
+func (l *handle) owner(ctx context.Context) (ownerOf, error) {
+	family := l.settings.Kind.Family
+	id, err := l.ownerID(ctx, family)
+	return ownerOf{l.key, id, family}, err
+}
+
+// ownerID is who calls: the hold in ctx, the owner in ctx, the owner of the
+// lock, or the goroutine.
 func (l *handle) ownerID(ctx context.Context, of lockspec.Family) (string, error) {
 	if h := l.client.held(ctx, l.key, of); h != nil {
-		return h.lease.owner.key.id, nil
+		return h.owner(), nil
 	}
 	if id, ok := carried.Owner(ctx); ok {
 		if id == "" || len(id) > lockspec.MaxOwner {
@@ -56,22 +63,12 @@ func (l *handle) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	return l.client.identity.Goroutine(), nil
 }
 
-// unlockNewest ends the level that pick chooses of those that the caller's owner has.
-func (l *handle) unlockNewest(ctx context.Context, of lockspec.Family, pick func(*lease) *level) error {
-	id, err := l.ownerID(ctx, of)
+// unlockNewest ends the newest level of the caller's owner that writes, or that
+// does not, as the kind of the lock.
+func (l *handle) unlockNewest(ctx context.Context) error {
+	o, err := l.owner(ctx)
 	if err != nil {
 		return err
 	}
-	o := l.client.enter(ownerOf{l.key, id, of})
-	defer l.client.exit(o)
-	o.turn.take()
-	defer o.turn.give()
-	if o.lease == nil {
-		return ErrNotHeld
-	}
-	h := pick(o.lease)
-	if h == nil {
-		return ErrNotHeld
-	}
-	return h.unlockInTurn(time.Now())
+	return l.client.unlockNewest(o, l.settings.Kind.Writes)
 }

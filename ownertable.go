@@ -6,16 +6,19 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // owner is one (key, owner) of a client, and its lease while it has one.
 type owner struct {
-	key   ownerOf
-	turn  turn
-	users int    // calls under way; guarded by Client.mu
-	lease *lease // until its last level was unlocked; guarded by turn
+	client *manager
+	key    ownerOf
+	turn   turn
+	users  int    // calls under way; guarded by Client.mu
+	lease  *lease // until its last level was unlocked; guarded by turn
 
 	mu    sync.Mutex
 	waits map[*waitqueue.Call]struct{} // calls of the owner that wait
@@ -47,6 +50,28 @@ func (o *owner) wakeOthers(own *waitqueue.Call) {
 			w.Nudge()
 		}
 	}
+}
+
+// try makes one attempt of a call in the owner's turn: one more level of the
+// hold that it has, else the first one, by first. Neither a hold nor an error:
+// the owner has no hold, and first is nil.
+func (o *owner) try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*level, error)) (*level, error) {
+	if !o.turn.takeUntil(ctx) {
+		return nil, driver.ErrAbandoned
+	}
+	defer o.turn.give()
+	switch {
+	case o.lease != nil:
+		return o.lease.reenter(ctx, w)
+	case first != nil:
+		return first(ctx)
+	}
+	return nil, nil
+}
+
+// grant makes the owner's hold of what was granted to a call in its turn.
+func (o *owner) grant(w *waitqueue.Call, g *grant) (*level, error) {
+	return o.begin(w, newLease(o.client, g), g.sent)
 }
 
 // begin makes a lease the owner's, for a call. Another call that waits as the
@@ -81,7 +106,7 @@ func (m *manager) enter(key ownerOf) *owner {
 	defer m.mu.Unlock()
 	o := m.owners[key]
 	if o == nil {
-		o = &owner{key: key, turn: newTurn()}
+		o = &owner{client: m, key: key, turn: newTurn()}
 		m.owners[key] = o
 	}
 	o.users++
@@ -95,6 +120,39 @@ func (m *manager) exit(o *owner) {
 	if o.users == 0 {
 		delete(m.owners, o.key)
 	}
+}
+
+// unlockNewest ends the owner's newest level that writes, or that does not.
+func (m *manager) unlockNewest(key ownerOf, writes bool) error {
+	o := m.enter(key)
+	defer m.exit(o)
+	o.turn.take()
+	defer o.turn.give()
+	if o.lease == nil {
+		return errs.ErrNotHeld
+	}
+	h := o.lease.newest(writes)
+	if h == nil {
+		return errs.ErrNotHeld
+	}
+	return h.unlockInTurn(time.Now())
+}
+
+// depth returns how many levels the owner has. It waits for the owner's turn as
+// long as ctx allows; 0 then.
+func (m *manager) depth(ctx context.Context, key ownerOf) int {
+	o := m.enter(key)
+	defer m.exit(o)
+	if !o.turn.takeUntil(ctx) {
+		return 0
+	}
+	defer o.turn.give()
+	if o.lease == nil || o.lease.check() != nil {
+		return 0
+	}
+	o.lease.mu.Lock()
+	defer o.lease.mu.Unlock()
+	return o.lease.live
 }
 
 // held returns the newest hold of the client's key that ctx carries and that

@@ -77,9 +77,8 @@ func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
 		return nil, err
 	}
 	g, s := a.queued.Granted(), a.queued.Settings // what was asked for
-	l := newLease(a.client.manager, a.key, plainProtocol{a.redisKey, g.Body, s.MinHold > 0}, sent, s, g.Doubt)
-	l.undo, l.tokens = g.Undo, g.Tokens
-	return l.begin(a.caller, sent, s)
+	p := plainProtocol{a.redisKey, g.Body, s.MinHold > 0}
+	return a.client.grant(a.caller, &grant{a.key, p, sent, s, g.Tokens, g.Doubt, g.Undo})
 }
 
 // mayHurry says that the lock may be taken by SET NX.
@@ -120,7 +119,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 		return nil, false, err
 	}
 	value := a.client.identity.Value(id, a.settings)
-	a.client.vigil.look(time.Now())
+	a.client.look(time.Now())
 	o := a.client.driver.Send(ctx, driver.ForLease(a.settings.Lease), setNX(a.redisKey, value, a.settings.Expiry()))
 	if o.Sent.IsZero() {
 		return nil, false, o.Err
@@ -177,10 +176,9 @@ func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*level, error) {
-	l := newLease(a.client.manager, a.key, plainProtocol{a.redisKey, value, a.settings.MinHold > 0}, sent, a.settings, d)
-	l.tokens = t
+	p := plainProtocol{a.redisKey, value, a.settings.MinHold > 0}
 	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
-	return l.begin(a.caller, sent, a.settings)
+	return a.client.grant(a.caller, &grant{a.key, p, sent, a.settings, t, d, nil})
 }
 
 // finish cleans up after a wait that ended without a grant while a script may still be executed.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -127,25 +128,21 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 func (l *RedLock) inTheWay(ctx context.Context) *level {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*level)
-		if !ok || !h.lease.covers(l.key) || h.lease.family() != lockspec.PlainFamily || h.isUnlocked() {
+		if !ok || !h.covers(l.key) || h.family() != lockspec.PlainFamily || h.isUnlocked() {
 			continue
 		}
-		if h.isQuorum() && l.free(h.lease.parts) < l.need || !h.isQuorum() && h.lease.client == l.client.manager {
+		if h.isQuorum() && l.free(h) < l.need || !h.isQuorum() && h.isOf(l.client.manager) {
 			return h
 		}
 	}
 	return nil
 }
 
-// isQuorum says that the hold is a RedLock's.
-func (h *level) isQuorum() bool { return h.lease.parts != nil && h.lease.parts.keys == nil }
-
 // free is how many of the clients have no part of another hold.
-func (l *RedLock) free(other *bundle) int {
-	n := len(l.clients)
-	for _, one := range other.there() {
-		if slices.ContainsFunc(l.clients, func(c *Client) bool { return c.manager == one.hold.lease.client }) {
-			n--
+func (l *RedLock) free(other *level) (n int) {
+	for _, c := range l.clients {
+		if !other.isOf(c.manager) {
+			n++
 		}
 	}
 	return n
@@ -161,7 +158,7 @@ func (l *RedLock) ready(ctx context.Context) error {
 	case l.closed() > len(l.clients)-l.need:
 		return ErrClosed
 	case ctx.Err() != nil:
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -43,27 +42,16 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	if l.mistaken(ctx) != nil {
 		return 0
 	}
-	id, err := l.ownerID(ctx, lockspec.ReentrantFamily)
+	o, err := l.owner(ctx)
 	if err != nil {
 		return 0
 	}
-	o := l.client.enter(ownerOf{l.key, id, lockspec.ReentrantFamily})
-	defer l.client.exit(o)
-	if !o.turn.takeUntil(ctx) {
-		return 0
-	}
-	defer o.turn.give()
-	if o.lease == nil || o.lease.check() != nil {
-		return 0
-	}
-	o.lease.mu.Lock()
-	defer o.lease.mu.Unlock()
-	return o.lease.live
+	return l.client.depth(ctx, o)
 }
 
 // release leaves the owner's newest level.
 func (l *ReentrantLock) release(ctx context.Context) error {
-	return l.unlockNewest(ctx, lockspec.ReentrantFamily, (*lease).newest)
+	return l.unlockNewest(ctx)
 }
 
 func (l *ReentrantLock) unlock(h *level) error { return h.unlock() }
@@ -73,15 +61,15 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	id, err := l.ownerID(ctx, lockspec.ReentrantFamily)
+	caller, err := l.owner(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := newWait(ctx, l.client.life, &l.settings, block)
 	defer w.cancel()
-	o := l.client.enter(ownerOf{l.key, id, lockspec.ReentrantFamily})
+	o := l.client.enter(caller)
 	defer l.client.exit(o)
-	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: id}}
+	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: caller.id}}
 	w.Attempt = a
 	defer a.finish()
 	switch {
@@ -174,34 +162,29 @@ type reentrantAttempt struct {
 
 // try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
 func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
-	if !a.owner.turn.takeUntil(ctx) {
-		return nil, driver.ErrAbandoned
-	}
-	defer a.owner.turn.give()
-	if l := a.owner.lease; l != nil {
-		return l.reenter(ctx, &a.wait.Call)
-	}
 	if a.queued != nil {
-		return a.queue(ctx)
+		return a.owner.try(ctx, &a.wait.Call, a.queue)
 	}
-	return a.first(ctx)
+	return a.owner.try(ctx, &a.wait.Call, a.first)
 }
 
 // deeper goes one level deeper when the owner has the lock. Neither a hold nor an error: it has not.
 func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
-	if !a.owner.turn.takeUntil(ctx) {
-		return nil, driver.ErrAbandoned
-	}
-	defer a.owner.turn.give()
-	if a.owner.lease == nil {
-		return nil, nil
-	}
-	return a.owner.lease.reenter(ctx, &a.wait.Call)
+	return a.owner.try(ctx, &a.wait.Call, nil)
+}
+
+func (a *reentrantAttempt) ownerID() string { return a.protocol.owner }
+
+// heldAs is how the hold of the call is stored.
+func (a *reentrantAttempt) heldAs(hold string) protocol {
+	p := a.protocol
+	p.hold = hold
+	return p
 }
 
 // body is what the lock stores under a hold.
 func (a *reentrantAttempt) body(string) (owner, info string) {
-	return a.owner.key.id, a.lock.client.identity.Info(a.lock.settings.Label)
+	return a.protocol.owner, a.lock.client.identity.Info(a.lock.settings.Label)
 }
 
 // queue asks for a hold in the queue's order.
@@ -211,11 +194,7 @@ func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
 		return nil, err
 	}
 	g := a.queued.Granted()
-	p := a.protocol
-	p.hold = g.Hold
-	l := newLease(a.lock.client.manager, a.lock.key, p, sent, &a.lock.settings, g.Doubt)
-	l.undo, l.tokens = g.Undo, g.Tokens
-	return a.owner.begin(&a.wait.Call, l, sent)
+	return a.owner.grant(&a.wait.Call, &grant{a.lock.key, a.heldAs(g.Hold), sent, &a.lock.settings, g.Tokens, g.Doubt, g.Undo})
 }
 
 // first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
@@ -242,10 +221,9 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	default:
 		return nil, ErrKeyConflict
 	}
-	l := newLease(c.manager, a.lock.key, a.protocol, o.Sent, s, a.doubt)
-	l.tokens = t
+	g := &grant{a.lock.key, a.protocol, o.Sent, s, t, a.doubt, nil}
 	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease cleans up after itself
-	return a.owner.begin(&a.wait.Call, l, o.Sent)
+	return a.owner.grant(&a.wait.Call, g)
 }
 
 // finish cleans up after a wait that ended without a grant of its own while its request may still be

@@ -14,7 +14,7 @@ import (
 
 // ask sends a script that takes or lengthens a lock, and waits for its replicas.
 func (m *manager) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
-	m.vigil.look(time.Now())
+	m.look(time.Now())
 	return script.Run(ctx, m.driver, driver.ForLease(settings.Lease), s, settings.Ack())
 }
 

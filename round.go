@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -125,7 +126,7 @@ func (r *round) add(v vote) error {
 func (r *round) raise(ctx context.Context) error {
 	l, known := r.lock, 0
 	for _, fence := range r.tokens {
-		r.hold.whole.tokens.Fence = max(r.hold.whole.tokens.Fence, fence)
+		r.hold.setFence(max(r.hold.fence(), fence))
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
@@ -170,7 +171,7 @@ func (r *round) raise(ctx context.Context) error {
 
 // raiseOne has a node know the token of the hold, which it does already when its own is no lower.
 func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan<- vote) {
-	l, c, token := r.lock, r.lock.clients[node], r.hold.whole.tokens.Fence
+	l, c, token := r.lock, r.lock.clients[node], r.hold.fence()
 	if fence >= token {
 		raised <- vote{node: node}
 		return
@@ -231,7 +232,7 @@ func (r *round) tooFew() error {
 		}
 		all = append(all, &NodeError{Node: v.node, Err: err})
 	}
-	return joined(ErrQuorum, all)
+	return errs.All(ErrQuorum, all)
 }
 
 // failedNode says of which node err is.

@@ -77,7 +77,7 @@ func (s *writeSide) take(ctx context.Context, block, _ bool) (*level, error) {
 
 // release leaves the owner's newest level that writes.
 func (s *writeSide) release(ctx context.Context) error {
-	return (*RWLock)(s).unlockNewest(ctx, lockspec.RWFamily, newestThat(true))
+	return s.unlockNewest(ctx)
 }
 
 func (s *writeSide) unlock(h *level) error { return h.unlock() }
@@ -92,7 +92,7 @@ func (s *readSide) take(ctx context.Context, block, _ bool) (*level, error) {
 
 // release leaves the owner's newest level that reads.
 func (s *readSide) release(ctx context.Context) error {
-	return (*RWLock)(s).unlockNewest(ctx, lockspec.RWFamily, newestThat(false))
+	return s.reading.unlockNewest(ctx)
 }
 
 func (s *readSide) unlock(h *level) error { return h.unlock() }

@@ -31,7 +31,7 @@ func (o *shared) lockBy(w *wait, compete func(*wait) (*level, error)) (*level, e
 		if err != nil || o.take(h) {
 			return h, err
 		}
-		h.lease.unused()
+		h.unused()
 		_ = h.unlock() // one that fails is repeated
 		if !w.block || !o.awaitFree(w) {
 			break

@@ -105,7 +105,7 @@ func (w *wait) goDeeper(s *waitqueue.Waiter) (h *level, done bool, err error) {
 		return nil, false, nil
 	}
 	if t, ok := s.Leave(nil).Grant.(*transfer); ok {
-		w.reentrant().refuse(t)
+		t.refuse()
 	}
 	if err != nil {
 		err = w.failed(err)
@@ -126,8 +126,8 @@ func (w *wait) reentrant() *reentrantAttempt { return w.Attempt.(*reentrantAttem
 
 // take makes a hold of the lock that another call has transferred.
 func (w *wait) take(t *transfer) (*level, error) {
-	w.note(t.seat.Line.Reason())
-	h, err := w.reentrant().accept(w.Ctx, t)
+	w.note(t.reason())
+	h, err := w.reentrant().owner.accept(w.Ctx, t)
 	if err != nil {
 		return nil, w.failed(err)
 	}

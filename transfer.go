@@ -6,7 +6,6 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -20,6 +19,8 @@ import (
 // copy of it was executed, or a release that names both holds, no late copy of
 // it changes anything.
 type transfer struct {
+	client *manager
+	key    string // as the user named it
 	seat   *waitqueue.Waiter
 	hold   string        // the next one
 	owner  string        // of that
@@ -32,8 +33,8 @@ type transfer struct {
 // heir is a waiting call that a lock can be transferred to.
 type heir interface {
 	ownerID() string
-	// inherit makes the lease of the transfer.
-	inherit(t *transfer) *lease
+	// heldAs is the protocol of its hold, by the hold's id.
+	heldAs(hold string) protocol
 }
 
 // transferrer is the protocol of a kind whose locks are transferred.
@@ -55,7 +56,7 @@ func (l *lease) choose(from *level) (t *transfer, left *waitqueue.Entry) {
 	}
 	l.passes++
 	owner := next.Call.Attempt.(heir).ownerID()
-	return &transfer{seat: next, hold: q.NewHold(), owner: owner, since: l.since, passes: l.passes}, left
+	return &transfer{client: l.client, key: l.key, seat: next, hold: q.NewHold(), owner: owner, since: l.since, passes: l.passes}, left
 }
 
 // transfer asks the server for t. It says no when the lock has to be given back
@@ -101,8 +102,7 @@ func (t *transfer) arrived() { t.seat.Line.Queue.Arrived(t) }
 // as the client is closed.
 func (m *manager) stranded() (leases []*lease) {
 	for _, grant := range m.queue.InTransit() {
-		t := grant.(*transfer)
-		l := t.seat.Call.Attempt.(heir).inherit(t)
+		l := grant.(*transfer).lease()
 		l.takeSpared().LeaveWith(errs.ErrClosed) // else the lock would be reserved for it
 		leases = append(leases, l)
 	}
@@ -110,11 +110,42 @@ func (m *manager) stranded() (leases []*lease) {
 }
 
 // lease makes the lease of a transfer. The request leaves nothing in doubt.
-func (t *transfer) lease(m *manager, key string, p protocol, s *lockspec.Spec) *lease {
-	l := newLease(m, key, p, t.sent, s, script.Indeterminate{})
-	l.since, l.passes, l.tokens = t.since, t.passes, t.tokens
+func (t *transfer) lease() *lease {
+	call := t.seat.Call
+	p := call.Attempt.(heir).heldAs(t.hold)
+	l := newLease(t.client, &grant{key: t.key, protocol: p, sent: t.sent, settings: call.Settings, tokens: t.tokens})
+	l.since, l.passes = t.since, t.passes
 	return l
 }
+
+// accept makes the hold that was transferred the owner's. Neither a hold nor an
+// error: the owner has one already.
+func (o *owner) accept(ctx context.Context, t *transfer) (*level, error) {
+	l := t.lease()
+	if !o.turn.takeUntil(ctx) {
+		l.giveUp(t)
+		return nil, driver.ErrAbandoned
+	}
+	defer o.turn.give()
+	if o.lease != nil {
+		l.giveUp(t)
+		return nil, nil
+	}
+	h, err := o.begin(t.seat.Call, l, t.sent)
+	if l.isAdopted() { // else Close sees to it
+		t.arrived()
+	}
+	if err != nil {
+		l.takeSpared().LeaveWith(err)
+	}
+	return h, err
+}
+
+// refuse gives back what was transferred to a call that has no use for it.
+func (t *transfer) refuse() { t.lease().giveUp(t) }
+
+// reason is the last reason that the line has seen.
+func (t *transfer) reason() error { return t.seat.Line.Reason() }
 
 // giveUp releases the lease of a transfer that was never begun, in the
 // background.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -185,7 +184,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	w := q.sits(t.Context(), 0, WithOwner("late"))
 	o := c.enter(ownerOf{queueKey, c.identity.Named("late"), lockspec.ReentrantFamily})
 	o.turn.take()
-	o.lease = newLease(c.manager, queueKey, reentrantProtocol{q.key, o.key.id, "lost"}, time.Now(), h.(hold).settings, script.Indeterminate{})
+	o.lease = newLease(c.manager, &grant{key: queueKey, protocol: reentrantProtocol{q.key, o.key.id, "lost"}, sent: time.Now(), settings: h.(hold).settings})
 	o.lease.over = ErrLockLost
 	o.turn.give()
 	fresh(h)

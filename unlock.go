@@ -64,7 +64,7 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 
 // noteLoss keeps the answer to Unlock, for Do, when it is not what it should be; mu is held.
 func (h *level) noteLoss(err error) {
-	if isLoss(err) {
+	if errs.IsLoss(err) {
 		h.lost = err
 	}
 }
@@ -99,6 +99,13 @@ func gone(why error) error {
 	return errs.Both(why, errs.ErrNotHeld)
 }
 
+// warnUnconfirmed logs a release that was not confirmed, for a caller that
+// returns something else.
+func (h *level) warnUnconfirmed(why error) {
+	h.lease.client.logger.Warn("relock: release not confirmed", "key", h.Key(), "reason", why.Error())
+}
+
+// isUnlocked reports whether Unlock was called.
 func (h *level) isUnlocked() bool {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
@@ -119,14 +126,17 @@ func (l *lease) drop(h *level) {
 	}
 }
 
-// newest is the level that an Unlock by owner ends, or nil.
-func (l *lease) newest() *level {
+// newest is the newest level that writes, or that does not; nil if there is
+// none.
+func (l *lease) newest(writes bool) *level {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.levels) == 0 {
-		return nil
+	for _, h := range slices.Backward(l.levels) {
+		if h.settings.Kind.Writes == writes {
+			return h
+		}
 	}
-	return l.levels[len(l.levels)-1]
+	return nil
 }
 
 // String keeps ids out of whatever prints a hold.

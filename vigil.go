@@ -27,6 +27,9 @@ func (v *vigil) look(now time.Time) {
 	}
 }
 
+// look ends all holds of the client if the machine was suspended before now.
+func (m *manager) look(now time.Time) { m.vigil.look(now) }
+
 // ask is look that asks the kernel. Other calls wait until all holds are
 // marked lost, but not for what follows: that may call the user's logger.
 func (v *vigil) ask() {

@@ -47,13 +47,12 @@ func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.clients[node]
 	value := c.identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
 	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.MinHold > 0}, r.hold}
-	c.vigil.look(time.Now())
+	c.look(time.Now())
 	epoch := c.queue.Epoch()
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
-		one := newLease(c.manager, l.key, p, o.Sent, &l.part, d)
-		v.err = r.hold.begin(r.call.Caller, node, one, o.Sent, &l.part)
+		v.err = r.hold.add(r.call.Caller, node, c.manager, &grant{key: l.key, protocol: p, sent: o.Sent, settings: &l.part, doubt: d})
 		return v
 	}
 	if d.Exists() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -155,7 +156,7 @@ func (w *wait) reason() error {
 	case w.life.Err() != nil:
 		return ErrClosed
 	case w.Caller.Err() != nil:
-		return endOf(w.Caller, w.last)
+		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
 	}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,15 @@ func isTimeout(err error) bool {
 
 // ErrAbandoned is the error of a call whose caller left when its context ended.
 var ErrAbandoned = errors.New("caller left")
+
+// Ended turns the error of a call whose caller left into the end of its
+// context.
+func Ended(ctx context.Context, err error) error {
+	if errors.Is(err, ErrAbandoned) {
+		return errs.EndOf(ctx, nil)
+	}
+	return err
+}
 
 // Call is a command that runs on a goroutine of its own, so that its caller can
 // leave.

@@ -1,8 +1,10 @@
 package errs
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The reasons, each with one meaning.
@@ -25,3 +27,28 @@ var (
 
 // Both is an error that matches two reasons and reads "a: b".
 func Both(a, b error) error { return fmt.Errorf("%w: %w", a, b) }
+
+// All is an error that matches the reason and all that led to it.
+func All(reason error, causes []error) error {
+	args := []any{reason}
+	for _, err := range causes {
+		args = append(args, err)
+	}
+	return fmt.Errorf("%w"+strings.Repeat("; %w", len(causes)), args...)
+}
+
+// EndOf returns the error of a call whose context has ended: it matches
+// ctx.Err(), its cause, and the last reason seen.
+func EndOf(ctx context.Context, last error) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		err = Both(err, cause)
+	}
+	if last != nil && !errors.Is(err, last) {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}
+
+// IsLoss reports whether a hold ended before its time.
+func IsLoss(err error) bool { return errors.Is(err, ErrLockLost) || errors.Is(err, ErrClosed) }

@@ -8,7 +8,7 @@ var beliefFaults = []mutant{
 	{
 		name: "belief: counts from the answer to the acquire",
 		file: "lease.go",
-		old:  "l.until = sent.Add(s.Lease - drift(s.Lease))",
+		old:  "l.until = g.sent.Add(s.Lease - drift(s.Lease))",
 		new:  "l.until = time.Now().Add(s.Lease - drift(s.Lease))",
 		test: "TestBeliefCountsFromTheSending",
 	},
@@ -99,7 +99,7 @@ var beliefFaults = []mutant{
 	{
 		name: "grant that its object cannot take: kept for its minimum hold",
 		file: "shared.go",
-		old:  "\t\th.lease.unused()\n",
+		old:  "\t\th.unused()\n",
 		new:  "",
 		test: "TestGrantThatTheObjectCannotTakeIsNotKept",
 	},
@@ -183,21 +183,21 @@ var beliefFaults = []mutant{
 	{
 		name: "suspend: a sleep before the request takes the grant away",
 		file: "plain.go",
-		old:  "	a.client.vigil.look(time.Now())\n",
+		old:  "	a.client.look(time.Now())\n",
 		new:  "",
 		test: "TestGrantAfterASleep",
 	},
 	{
 		name: "suspend: a sleep before the request takes the grant of a script away",
 		file: "replicas.go",
-		old:  "	m.vigil.look(time.Now())\n",
+		old:  "	m.look(time.Now())\n",
 		new:  "",
 		test: "TestGrantAfterASleep",
 	},
 	{
 		name: "suspend: a sleep before the request takes the vote of a node away",
 		file: "vote.go",
-		old:  "	c.vigil.look(time.Now())\n",
+		old:  "	c.look(time.Now())\n",
 		new:  "",
 		test: "TestGrantAfterASleep",
 	},

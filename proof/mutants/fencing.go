@@ -60,8 +60,8 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: the token of a grant from the queue is forgotten",
 		file: "plain.go",
-		old:  "l.undo, l.tokens = g.Undo, g.Tokens",
-		new:  "l.undo = g.Undo",
+		old:  "g.Tokens, g.Doubt",
+		new:  "script.Tokens{}, g.Doubt",
 		test: "TestTokensRise",
 	},
 	{
@@ -87,9 +87,9 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "fencing: a read/write hold does not know its token",
-		file: "rw_attempt.go",
-		old:  "l.undo, l.tokens = g.Undo, g.Tokens",
-		new:  "l.undo = g.Undo",
+		file: "ownertable.go",
+		old:  "newLease(o.client, g), g.sent)",
+		new:  "newLease(o.client, &grant{key: g.key, protocol: g.protocol, sent: g.sent, settings: g.settings, doubt: g.doubt, undo: g.undo}), g.sent)",
 		test: "TestTokensOfReaders",
 	},
 	{

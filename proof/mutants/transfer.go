@@ -27,8 +27,8 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: the next one has the budget anew",
 		file: "transfer.go",
-		old:  "l.since, l.passes, l.tokens = t.since, t.passes, t.tokens",
-		new:  "l.passes, l.tokens = 1, t.tokens",
+		old:  "l.since, l.passes = t.since, t.passes",
+		new:  "l.passes = 1",
 		test: "TestTransferred",
 	},
 	{
@@ -61,8 +61,8 @@ var transferFaults = []mutant{
 	},
 	{
 		name: "transfer: beside a lease that the owner has already",
-		file: "accept.go",
-		old:  "	if a.owner.lease != nil {\n",
+		file: "transfer.go",
+		old:  "	if o.lease != nil {\n",
 		new:  "	if false {\n",
 		test: "TestTransferToTheOwnerOfALostHold",
 	},
