@@ -48,9 +48,7 @@ func TestManyBeliefsEndTogether(t *testing.T) {
 	for _, h := range holds {
 		require.ErrorIs(t, h.Unlock(context.Background()), ErrLockLost)
 	}
-	c.beliefs.mu.Lock()
-	defer c.beliefs.mu.Unlock()
-	require.Empty(t, c.beliefs.leases)
+	require.Zero(t, c.State().Timers)
 }
 
 // The context of a hold of several keys does not end behind what is logged of other locks.
@@ -60,20 +58,18 @@ func TestBeliefsOfManyEndBeforeAnyIsLogged(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t), stuck.option())
 	end := time.Now().Add(time.Second)
 	rush := func(l *lease, after time.Duration) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.until = end.Add(after)
-		c.beliefs.watch(l)
+		l.Set(func(s *LeaseState) { s.ValidUntil = end.Add(after) })
+		l.StartTimer()
 	}
 	for i := range 100 {
 		h, err := NewRedisLock(fmt.Sprint("k", i), c, WithExpiry(time.Hour)).Acquire(t.Context())
 		require.NoError(t, err)
-		rush(h.(hold).lease, 0)
+		rush(h.(hold).Lease(), 0)
 	}
 	several, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
-	for _, one := range several.(hold).lease.parts.there() {
-		rush(one.hold.lease, time.Nanosecond) // the last ones of the batch
+	for _, one := range membersOf(several) {
+		rush(one.Lease(), time.Nanosecond) // the last ones of the batch
 	}
 	ctx := several.Context()
 	stuck.await(t)

@@ -25,7 +25,7 @@ type bundle struct {
 
 	why   atomic.Pointer[error] // of the part that ended last; whoever finds the hold's end has it from here
 	won   atomic.Bool           // somebody got the hold
-	tells atomic.Bool           // of a RedLock: its end, or that of a call that left, is told to those who wait
+	tells atomic.Bool           // of a RedLock: waiters are notified of its end, or of that of a call that left
 
 	// Guarded by whole.mu.
 	all  []part
@@ -78,6 +78,12 @@ func (b *bundle) setFence(token int64) { b.whole.tokens.Fence = token }
 
 // fence returns the token of the hold.
 func (b *bundle) fence() int64 { return b.whole.tokens.Fence }
+
+// NotifyWaiters sets whether a release notifies the waiters of the node.
+func (b *bundle) NotifyWaiters(notify bool) { b.tells.Store(notify) }
+
+// NotifiesWaiters reports whether it does.
+func (b *bundle) NotifiesWaiters() bool { return b.tells.Load() }
 
 // join adds a part, unless the hold is over.
 func (b *bundle) join(one part) bool {

@@ -2,9 +2,7 @@ package relock
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,11 +189,8 @@ type belief struct {
 
 // believed are the live leases of the cell's lock. Their mutexes come before the client's.
 func believed(c *Client) (all []belief) {
-	c.mu.Lock()
-	leases := slices.Collect(maps.Keys(c.leases))
-	c.mu.Unlock()
-	for _, l := range leases {
-		if until := l.believedUntil(); l.key == cellKey && !until.IsZero() {
+	for _, l := range c.Leases() {
+		if until := believedUntil(l); l.State().Key == cellKey && !until.IsZero() {
 			all = append(all, belief{l, until})
 		}
 	}
@@ -203,14 +198,13 @@ func believed(c *Client) (all []belief) {
 }
 
 // live says whether the lease is still believed in.
-func (b belief) live() bool { return !b.lease.believedUntil().IsZero() }
+func (b belief) live() bool { return !believedUntil(b.lease).IsZero() }
 
 // believedUntil is what ValidUntil tells of a lease, without the loss that it may declare.
-func (l *lease) believedUntil() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil || time.Until(l.until) <= 0 {
+func believedUntil(l *lease) time.Time {
+	s := l.State()
+	if s.Err != nil || time.Until(s.ValidUntil) <= 0 {
 		return time.Time{}
 	}
-	return l.until
+	return s.ValidUntil
 }

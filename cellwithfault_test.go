@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // cellWithFault is a cell in which one operation meets one fault.
@@ -30,7 +31,7 @@ func (c *cellWithFault) setUp() {
 		h, err := c.lock.Acquire(c.Context())
 		require.NoError(c, err)
 		c.holds = append(c.holds, h)
-		c.until, c.keep = h.ValidUntil(), h.(hold).lease.keep
+		c.until, c.keep = h.ValidUntil(), leaseOf(h).State().Keep
 	}
 }
 
@@ -146,7 +147,7 @@ func (c *cellWithFault) requireGone() {
 			c.requireUntouched(before, after)
 		}
 	}
-	limit := later(c.keep, time.Now()).Add(cleanWithin)
+	limit := testkit.Later(c.keep, time.Now()).Add(cleanWithin)
 	for c.requireKept() {
 		require.True(c, time.Now().Before(limit), "the key is still there")
 		time.Sleep(max(time.Until(c.keep), 3*time.Millisecond)) // it is there until then, or was asked to go
@@ -211,8 +212,6 @@ func (c *cellWithFault) next() {
 
 // requireForgotten sees that the client has nothing of the lock in its books.
 func (c *cellWithFault) requireForgotten() {
-	c.client.mu.Lock()
-	defer c.client.mu.Unlock()
-	require.Empty(c, c.client.leases)
-	require.Empty(c, c.client.owners)
+	require.Zero(c, c.client.State().Leases)
+	require.Zero(c, c.client.State().Owners)
 }

@@ -14,7 +14,7 @@ import (
 
 // patient is a client whose holders have longer to learn why they were refused.
 func patient(c *Client) *Client {
-	c.reasonLimit = testkit.Patience
+	c.SetReasonLimit(testkit.Patience)
 	return c
 }
 

@@ -12,10 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -186,8 +184,8 @@ func blockEngine(t *testing.T, b *closing) {
 	require.NoError(t, err)
 	blockDials(t, b)
 	stuck := b.stuck.Load()
-	b.c.watchdog.Link.Cut() // it may have dialled before
-	b.c.watchdog.Add(leaseOf(h).job, time.Now())
+	b.c.Watchdog().Link.Cut() // it may have dialled before
+	leaseOf(h).RenewNow()
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
 }
 
@@ -383,9 +381,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	ping := c.retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
 	require.NoError(t, ping[0].Err)
 	b.blocks.Store(true)
-	l := leaseOf(h)
-	l.leave()
-	c.retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), time.Now())
+	leaseOf(h).Release(time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)

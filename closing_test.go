@@ -9,10 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -46,9 +44,7 @@ func TestReleaseOnCloseOfACleanUp(t *testing.T) {
 	c := newTestClient(t, s, WithReleaseOnClose(), log.option())
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	l := leaseOf(h)
-	l.leave()
-	c.retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), time.Now().Add(time.Hour))
+	leaseOf(h).Release(time.Now().Add(time.Hour))
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", keyOf(c, "k")))
 	require.Empty(t, log.String(), "told of as not confirmed")
@@ -60,20 +56,21 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3), WithReleaseOnClose())
 	h, err := b.lock(b.clients).Acquire(t.Context())
 	require.NoError(t, err)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "all nodes grant it")
 	last := b.clients[2]
-	var mutexes []*sync.Mutex // of one of them its Close comes to first, but for one time in 21
+	var others []*lease // to one of them its Close comes first, but for one time in 21
 	for i := range 20 {
 		other, err := NewRedisLock(fmt.Sprint("other", i), last).Acquire(t.Context())
 		require.NoError(t, err)
-		mutexes = append(mutexes, &leaseOf(other).mu)
+		others = append(others, leaseOf(other))
 	}
-	for _, mu := range mutexes {
-		mu.Lock()
+	var thaws []func()
+	for _, l := range others {
+		thaws = append(thaws, l.Freeze())
 	}
 	goOn := sync.OnceFunc(func() {
-		for _, mu := range mutexes {
-			mu.Unlock()
+		for _, thaw := range thaws {
+			thaw()
 		}
 	})
 	closed := testkit.Async(t, last.Close)
@@ -97,7 +94,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	place := waitqueue.NewEntry(c.queue.Enter("k", c.redisKey("k")), &l.settings, false,
 		func(hold string) (string, string) { return c.identity.Value(hold, &l.settings), "" })
 	defer place.Line.Exit()
-	c.end()
+	c.StartClose()
 	w.queued = place
 	for range 100 {
 		place.Nudge()

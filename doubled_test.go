@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,7 +61,7 @@ func TestIdleConnectionThatSpeaks(t *testing.T) {
 	l := leaseOf(h)
 	for range 3 {
 		until := h.ValidUntil()
-		c.watchdog.Add(l.job, time.Now())
+		l.RenewNow()
 		testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(until) }, "renewed")
 		require.NoError(t, NewRedisLock("mine", c).Do(t.Context(), nothing))
 		proxy.Say("+OK\r\n")
@@ -70,7 +69,7 @@ func TestIdleConnectionThatSpeaks(t *testing.T) {
 	}
 	s.Do(t, "DEL", keyOf(c, "held"))
 	proxy.Say(strings.Repeat(":1\r\n", 100)) // each of which would be a renewal
-	c.watchdog.Add(l.job, time.Now())
+	l.RenewNow()
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), lockspec.DefaultLease/4), ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 }

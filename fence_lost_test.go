@@ -55,7 +55,7 @@ func TestInspectTellsTheHighestToken(t *testing.T) {
 			require.NoError(t, err)
 			aside := int64(0)
 			if name == "RedisLock" && mode == "unfair" {
-				aside = leaseOf(h).tokens.Aside
+				aside = leaseOf(h).State().Aside
 				require.Equal(t, int64(asideMost), aside)
 			}
 			require.Equal(t, h.Fence()+aside, inspect(t, c, "fenced").Fence, "%s, %s", name, mode)

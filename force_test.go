@@ -40,8 +40,8 @@ func TestForceUnlock(t *testing.T) {
 		},
 		"by the renewal": func(t testing.TB, q *queueBench, h Hold) {
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
-			l := h.(hold).lease
-			l.client.watchdog.Add(l.job, time.Now())
+			l := h.(hold).Lease()
+			l.RenewNow()
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 		},
 		"by Extend": func(t testing.TB, q *queueBench, h Hold) {
@@ -108,7 +108,7 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	inner, err := NewReentrantLock("k", c, WithOwner("me"), WithMaxHold(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
-	inner.(hold).expire()
+	inner.(hold).ReachMaxHold()
 	require.ErrorIs(t, inner.Err(), ErrMaxHold)
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
@@ -190,11 +190,11 @@ func TestForgedForceMessage(t *testing.T) {
 	c := patient(newTestClient(t, s))
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	at, hold := h.(hold).lease.stored()
-	require.Equal(t, keyOf(c, "k"), at)
-	c.forced(hold, at)
-	c.forced("another", at)
-	c.forced("", "elsewhere")
+	p := leaseOf(h).Protocol()
+	require.Equal(t, keyOf(c, "k"), p.lockKey())
+	c.Forced(p.holdID(), p.lockKey())
+	c.Forced("another", p.lockKey())
+	c.Forced("", "elsewhere")
 	testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, s, "get") == 1 }, "has looked")
 	select {
 	case <-h.Context().Done():
@@ -267,13 +267,13 @@ func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	first := q.sits(context.Background(), 0)
-	turn := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).owner.turn
-	turn.take()
+	owner := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).ownerID()
+	goOn := c.Block(ownerOf{queueKey, owner, lockspec.ReentrantFamily})
 	fresh(h)
 	q.unlock(h)
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), q.server.Do(t, "EXISTS", q.key))
-	turn.give()
+	goOn()
 	require.ErrorIs(t, first.end(), ErrClosed)
 }
 
@@ -340,9 +340,7 @@ func TestHoldCount(t *testing.T) {
 	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := c.enter(ownerOf{"k", c.identity.Named("busy"), lockspec.ReentrantFamily})
-	o.turn.take()
+	goOn := c.Block(ownerOf{"k", c.identity.Named("busy"), lockspec.ReentrantFamily})
 	require.Zero(t, NewReentrantLock("k", c, WithOwner("busy")).HoldCount(ctx))
-	o.turn.give()
-	c.exit(o)
+	goOn()
 }

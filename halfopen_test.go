@@ -92,9 +92,7 @@ func (c *cell) requireLossInTime(h *level) {
 	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), cellPatience), ErrLockLost)
 	err := due.prompt()
 	require.ErrorIs(c, h.state(), ErrLockLost)
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
-	if h.lease.until.Equal(due.at) { // else one more answer was on its way
+	if h.Lease().State().ValidUntil.Equal(due.at) { // else one more answer was on its way
 		require.NoError(c, err)
 	}
 }

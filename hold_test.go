@@ -85,12 +85,9 @@ func TestErrDoesNotNeedTheTimer(t *testing.T) {
 	s := redistest.Shared(t)
 	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	l := h.(hold).lease
-	l.mu.Lock()
-	l.client.beliefs.forget(l)
-	until := l.until
-	l.mu.Unlock()
-	<-time.After(time.Until(until))
+	l := h.(hold).Lease()
+	l.StopTimer()
+	<-time.After(time.Until(l.State().ValidUntil))
 	require.ErrorIs(t, h.Err(), ErrLockLost)
 	require.ErrorIs(t, context.Cause(h.Context()), ErrLockLost)
 }
@@ -119,7 +116,7 @@ func TestExtend(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
 			require.NoError(t, h.Err(), "an error leaves the hold as it was")
-			require.Equal(t, 10*time.Second, leaseOf(h).length, "nothing was asked for")
+			require.Equal(t, 10*time.Second, leaseOf(h).State().Length, "nothing was asked for")
 
 			s.Do(t, "DEL", keyOf(c, "k"))
 			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), ErrLockLost)
@@ -199,7 +196,7 @@ func TestHoldShowsNoSecret(t *testing.T) {
 	l := NewReentrantLock("k", c)
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	id := h.(hold).lease.protocol.(reentrantProtocol).hold
+	id := leaseOf(h).Protocol().holdID()
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.NotContains(t, fmt.Sprintf(format, h), id)
 		require.NotContains(t, fmt.Sprintf(format, c), c.identity.ID)

@@ -100,9 +100,6 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, wrap("inspect", key, err)
 }
 
-// redisKey is where the lock of this name is in Redis.
-func (m *manager) redisKey(key string) string { return m.prefix + "{" + key + "}" }
-
 var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)
 
 // readInfo reads the answer of inspect.lua.

@@ -170,17 +170,14 @@ func (l *lease) expire() (follow func()) {
 // lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
 // not wait for its end.
 func (l *lease) lose(why error) {
-	l.mu.Lock()
-	follow := l.loseLocked(why)
-	l.mu.Unlock()
-	follow()
+	l.markLost(why)()
 }
 
 // markLost is lose without what is to be done about it, which it returns.
-func (l *lease) markLost() (follow func()) {
+func (l *lease) markLost(why error) (follow func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.loseLocked(errs.ErrLockLost)
+	return l.loseLocked(why)
 }
 
 // loseLocked is lose with mu held. What it returns is to be called without.

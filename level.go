@@ -122,8 +122,13 @@ func (h *level) covers(key string) bool { return h.lease.covers(key) }
 // family returns how the lock is stored, and who owns it.
 func (h *level) family() lockspec.Family { return h.lease.family() }
 
-// owner returns the id of the owner, of a lock that has one.
-func (h *level) owner() string { return h.lease.owner.key.id }
+// owner returns the id of the owner, "" for a lock without one.
+func (h *level) owner() string {
+	if h.lease.owner == nil {
+		return ""
+	}
+	return h.lease.owner.key.id
+}
 
 // announce tells the observer of the hold's end, now that its grant is known.
 func (h *level) announce() { h.seen.reveal() }

@@ -39,8 +39,7 @@ func TestMaxHoldByTheClock(t *testing.T) {
 	h, err := NewRedisLock("k", c, WithMaxHold(time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.LessOrEqual(t, time.Until(h.ValidUntil()), time.Second)
-	h.(hold).maxHold.Stop()
-	<-time.After(time.Until(h.(hold).maxHold.end))
+	<-time.After(time.Until(h.(hold).StopMaxHold()))
 	require.ErrorIs(t, h.Err(), ErrMaxHold)
 	require.Zero(t, h.ValidUntil())
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrMaxHold)
@@ -78,7 +77,7 @@ func TestWatchdogForgetsALongerLevel(t *testing.T) {
 	inner, err := NewReentrantLock("k", c, WithWatchdog(4800*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	shortest := func() time.Duration {
-		least, _ := c.watchdog.Bounds()
+		least, _ := c.Watchdog().Bounds()
 		return least
 	}
 	require.Equal(t, 1600*time.Millisecond, shortest())

@@ -82,6 +82,9 @@ func (m *manager) eval(ctx context.Context, limit driver.Limits, s script.Call) 
 	return script.Run(ctx, m.driver, limit, s, nil)
 }
 
+// redisKey returns where the lock of this name is in Redis.
+func (m *manager) redisKey(key string) string { return m.prefix + "{" + key + "}" }
+
 // adopt enters a lease in the books, so that Close ends it.
 func (m *manager) adopt(l *lease) error {
 	m.mu.Lock()

@@ -57,9 +57,7 @@ func requireNoQueues(t testing.TB, s *redistest.Server, c *Client, keys ...strin
 		state := c.queue.State()
 		return len(state.Lines) == 0 && state.Waits == 0
 	}, "no waits are remembered")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	require.Empty(t, c.leases)
+	require.Zero(t, c.State().Leases)
 }
 
 func TestMultiLockWaitEnds(t *testing.T) {

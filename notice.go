@@ -3,7 +3,6 @@ package relock
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +52,7 @@ func (l *lease) readNotice(o driver.Result) error {
 	if err != nil || !ok || !slices.Contains(strings.Split(named, ","), hold) {
 		return nil
 	}
-	return &forcedError{reason}
+	return errs.Forced(reason)
 }
 
 // notice asks for the notice, and reads it.
@@ -66,16 +65,6 @@ func (l *lease) notice() error {
 	o, _ := l.client.eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
 	return l.readNotice(o)
 }
-
-// forcedError is the loss of a hold that was ended by force.
-type forcedError struct{ reason string }
-
-func (e *forcedError) Error() string {
-	return errs.ErrLockLost.Error() + ": " + errs.ErrForced.Error() + ": " + strconv.Quote(e.reason)
-}
-
-// Unwrap returns what it matches.
-func (e *forcedError) Unwrap() []error { return []error{errs.ErrForced, errs.ErrLockLost} }
 
 // refused ends a lease of which a request has found that it is not ours any
 // more, as soon as it was asked whether somebody has ended it by force, and

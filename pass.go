@@ -27,10 +27,17 @@ func (l *lease) pass(from *level) (left *waitqueue.Entry, ok bool) {
 	if next == nil {
 		return nil, false
 	}
+	l.passTo(next)
+	return left, true
+}
+
+// passTo makes the lease the next call's; mu is held.
+func (l *lease) passTo(next *waitqueue.Waiter) *level {
 	l.passes++
 	l.tokens.Next()
-	next.Pass(l.add(next.Call.Caller, time.Now(), next.Call.Settings))
-	return left, true
+	h := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
+	next.Pass(h)
+	return h
 }
 
 // takeSpared returns the place that is spared for a lock that ends, for its

@@ -22,8 +22,8 @@ type plainProtocol struct {
 func (p plainProtocol) lockKey() string { return p.redisKey }
 func (p plainProtocol) holdID() string  { return strings.SplitN(p.value, "|", 4)[2] }
 
-func (p plainProtocol) renew(lease time.Duration) script.Call {
-	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, lease.Milliseconds()}}
+func (p plainProtocol) renew(length time.Duration) script.Call {
+	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, length.Milliseconds()}}
 }
 
 func (p plainProtocol) release(_ levels, _ int, keep time.Duration) script.Call {

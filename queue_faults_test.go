@@ -192,10 +192,8 @@ func (c *cellWithWaiter) finish(behind *waiting) {
 	}
 	c.proxy.Release()
 	c.queue.requireNothingLeft()
-	c.client.mu.Lock()
-	defer c.client.mu.Unlock()
-	require.Empty(c, c.client.leases)
-	require.Empty(c, c.client.owners)
+	require.Zero(c, c.client.State().Leases)
+	require.Zero(c, c.client.State().Owners)
 	state := c.client.queue.State()
 	require.Empty(c, state.Lines)
 	require.Zero(c, state.Waits)

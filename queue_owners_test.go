@@ -28,7 +28,7 @@ func TestTwoGoroutinesOfOneOwnerWait(t *testing.T) {
 				start := time.Now()
 				q.unlock(h)
 				outer, inner := first.granted(), second.granted()
-				took = append(took, later(first.at, second.at).Sub(start))
+				took = append(took, testkit.Later(first.at, second.at).Sub(start))
 				require.False(t, stranger.isOver(), "granted while another one has it")
 				requireCount(t, q.server, q.clients[1], queueKey, 2)
 				q.awaitQueued(1) // what the second one waited for is cancelled

@@ -77,7 +77,7 @@ func (c *bundleCell) acquiredOfAll(l *RedLock) Hold {
 	for deadline := time.Now().Add(cellPatience); ; {
 		h := c.acquired(l)
 		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if len(h.(hold).lease.parts.there()) == len(l.clients) {
+			if len(membersOf(h)) == len(l.clients) {
 				return h
 			}
 		}

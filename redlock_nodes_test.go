@@ -74,14 +74,13 @@ func acquireWithQuorum(t *testing.T, l *RedLock) (h Hold) {
 }
 
 // withoutTheThird is a hold of three nodes of which the third does not answer yet.
-func (b *redBench) withoutTheThird(l *RedLock) (Hold, *bundle) {
+func (b *redBench) withoutTheThird(l *RedLock) Hold {
 	b.Helper()
 	b.proxies[2].Stall()
 	h, err := l.Acquire(b.Context())
 	require.NoError(b, err)
-	parts := h.(hold).lease.parts
-	require.Len(b, parts.there(), 2)
-	return h, parts
+	require.Len(b, membersOf(h), 2)
+	return h
 }
 
 // What a node grants later than the others becomes part of the hold, or is given back when that is over.
@@ -90,14 +89,14 @@ func TestRedLockLateGrants(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3))
 	l := b.patient()
 	b.meet(l)
-	h, bundle := b.withoutTheThird(l)
+	h := b.withoutTheThird(l)
 	b.proxies[2].Resume()
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "the third one joins")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "the third one joins")
 	require.Equal(t, 3, b.holding())
 	require.NoError(t, h.Unlock(t.Context()))
 	b.requireFree(time.Second)
 
-	h, _ = b.withoutTheThird(l)
+	h = b.withoutTheThird(l)
 	require.NoError(t, h.Unlock(t.Context()))
 	b.proxies[2].Resume()
 	require.True(t, b.proxies[2].Await(redReleases, 3, testkit.Patience), "given back")
@@ -111,16 +110,13 @@ func TestRedLockGrantAfterTheEnd(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3))
 	l := b.patient()
 	b.meet(l)
-	h, bundle := b.withoutTheThird(l)
-	first := bundle.there()[0].hold.lease
-	first.mu.Lock()
-	first.until = time.Now().Add(50 * time.Millisecond) // its timer comes much later
-	first.mu.Unlock()
-	bundle.reckon()
+	h := b.withoutTheThird(l)
+	first := membersOf(h)[0].Lease()
+	first.Set(func(s *LeaseState) { s.ValidUntil = time.Now().Add(50 * time.Millisecond) }) // its timer comes much later
 	require.NoError(t, h.Err())
 	time.Sleep(time.Until(h.ValidUntil()) + time.Millisecond)
 	b.proxies[2].Resume()
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "the late grant")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "the late grant")
 	require.ErrorIs(t, h.Err(), ErrLockLost)
 	require.Error(t, h.Context().Err())
 	b.requireFree(testkit.Patience)
@@ -134,8 +130,7 @@ func TestRedLockLosesNodes(t *testing.T) {
 	b := newRedBench(t, servers, log.option())
 	h, err := b.lock(b.clients).Acquire(t.Context())
 	require.NoError(t, err)
-	bundle := h.(hold).lease.parts
-	testkit.Eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
+	testkit.Eventually(t, time.Second, func() bool { return len(membersOf(h)) == 5 }, "all are there")
 	for i, lost := range []int{1, 2} {
 		servers[lost].Do(t, "DEL", b.prefix+"{k}")
 		testkit.Eventually(t, 2*redLease, func() bool { return log.count("a part of a hold was lost") == i+1 }, "said")
@@ -164,16 +159,15 @@ func TestRedLockBelief(t *testing.T) {
 	length := redLease - drift(redLease)
 	require.False(t, h.ValidUntil().Before(start.Add(length)))
 	require.False(t, h.ValidUntil().After(end.Add(length)))
-	bundle := h.(hold).lease.parts
-	testkit.Eventually(t, time.Second, func() bool { return len(bundle.there()) == 5 }, "all are there")
+	testkit.Eventually(t, time.Second, func() bool { return len(membersOf(h)) == 5 }, "all are there")
 	var latest time.Time
-	for _, one := range bundle.there() {
-		latest = later(latest, one.hold.ValidUntil())
+	for _, one := range membersOf(h) {
+		latest = testkit.Later(latest, one.ValidUntil())
 	}
-	for i, one := range bundle.there() {
+	for i, one := range membersOf(h) {
 		require.Equal(t, i >= 3, h.ValidUntil().After(latest), "with %d of 5 extended", i)
 		time.Sleep(10 * time.Millisecond)
-		require.NoError(t, one.hold.extend(t.Context(), redLease))
+		require.NoError(t, one.extend(t.Context(), redLease))
 	}
 	require.ErrorIs(t, h.Extend(t.Context(), 2*redLease), ErrInvalid, "above the largest lease")
 	until := h.ValidUntil()
@@ -215,10 +209,10 @@ func TestRedLockExtendBesideALostPart(t *testing.T) {
 			b := newRedBench(t, servers, WithCommandTimeout(redLease/4))
 			h, err := b.lock(b.clients).Acquire(t.Context())
 			require.NoError(t, err)
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(leaseOf(h).parts.there()) == 3 }, "all nodes grant it")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "all nodes grant it")
 			lose(b)
-			there := func(one part) bool { return one.n == 2 && !one.hold.lease.ends().IsZero() }
-			testkit.Eventually(t, testkit.Patience, func() bool { return !slices.ContainsFunc(leaseOf(h).parts.there(), there) }, "the loss is found")
+			there := func(one *level) bool { return one.isOf(b.clients[2].manager) && one.Lease().State().Err == nil }
+			testkit.Eventually(t, testkit.Patience, func() bool { return !slices.ContainsFunc(membersOf(h), there) }, "the loss is found")
 			b.proxies[1].Stall()
 			err = h.Extend(t.Context(), redLease)
 			require.ErrorIs(t, err, ErrQuorum)

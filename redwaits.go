@@ -27,7 +27,7 @@ type redProtocol struct {
 
 func (p redProtocol) release(l levels, seq int, keep time.Duration) script.Call {
 	s := p.plainProtocol.release(l, seq, keep)
-	if p.whole.tells.Load() {
+	if p.whole.NotifiesWaiters() {
 		s.Script = script.RedLockRelease
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -37,16 +38,12 @@ func TestRedLockEndedByForceIsFoundByAnotherPart(t *testing.T) {
 	b := newRedBench(t, newRedServers(t, 3))
 	h, err := b.patient().Acquire(t.Context())
 	require.NoError(t, err)
-	bundle := h.(hold).lease.parts
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(bundle.there()) == 3 }, "all are there")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "all are there")
 	var follows []func()
-	for _, one := range bundle.there()[:2] {
-		l := one.hold.lease
-		l.mu.Lock()
-		follows = append(follows, l.loseLocked(&forcedError{"maintenance"}))
-		l.mu.Unlock()
+	for _, one := range membersOf(h)[:2] {
+		follows = append(follows, one.Lease().MarkLost(errs.Forced("maintenance")))
 	}
-	require.NoError(t, bundle.there()[2].hold.lease.believe(time.Now(), cellLease))
+	require.NoError(t, membersOf(h)[2].Lease().Renewed(time.Now(), cellLease))
 	require.ErrorContains(t, h.Err(), "maintenance")
 	require.ErrorIs(t, h.Err(), ErrForced)
 	for _, follow := range follows {

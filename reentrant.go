@@ -130,12 +130,12 @@ func (p reentrantProtocol) acquire(s *lockspec.Spec, info string) script.Call {
 	return script.Call{Script: s.Variant(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.Expiry().Milliseconds(), info}}
 }
 
-func (p reentrantProtocol) enter(l levels, seq int, lease time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, lease.Milliseconds()}}
+func (p reentrantProtocol) enter(l levels, seq int, length time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, length.Milliseconds()}}
 }
 
-func (p reentrantProtocol) renew(lease time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, lease.Milliseconds()}}
+func (p reentrantProtocol) renew(length time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, length.Milliseconds()}}
 }
 
 func (p reentrantProtocol) lockKey() string { return p.redisKey }
@@ -145,8 +145,8 @@ func (p reentrantProtocol) release(l levels, seq int, keep time.Duration) script
 	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, keep.Milliseconds()}}
 }
 
-func (p reentrantProtocol) transfer(t *transfer, lease time.Duration, info string) script.Call {
-	return script.Call{Script: t.seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, lease.Milliseconds(), info}}
+func (p reentrantProtocol) transfer(t *transfer, length time.Duration, info string) script.Call {
+	return script.Call{Script: t.seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, length.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.

@@ -50,8 +50,8 @@ func TestNestingTenThousandLevels(t *testing.T) {
 	requireCount(t, s, c, "k", 1)
 	require.NoError(t, l.Unlock(t.Context()))
 	requireFree(t, s, c, "k")
-	require.Empty(t, c.owners)
-	require.Empty(t, c.leases)
+	require.Zero(t, c.State().Owners)
+	require.Zero(t, c.State().Leases)
 }
 
 func TestAnotherGoroutineIsAnotherOwner(t *testing.T) {
@@ -211,16 +211,16 @@ func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	one, err := NewReentrantLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	l := one.(hold).lease
-	l.lose(ErrForced)
-	_, err = l.deeper(one.(hold).settings)
+	l := one.(hold).Lease()
+	l.Lose(ErrForced)
+	err = l.Deeper(one.(hold).Settings())
 	require.ErrorIs(t, err, ErrForced)
 
 	rw := NewRWLock("rw", c)
 	two, err := rw.Acquire(t.Context())
 	require.NoError(t, err)
-	l = two.(hold).lease
-	l.lose(ErrLockLost)
-	_, err = l.deeper(two.(hold).settings)
+	l = two.(hold).Lease()
+	l.Lose(ErrLockLost)
+	err = l.Deeper(two.(hold).Settings())
 	require.ErrorIs(t, err, ErrLockLost)
 }

@@ -187,8 +187,8 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	take("one", 4*time.Second, 1, time.Second, &one)
 	second.Pause(t)
 	defer second.Resume(t)
-	l := both.(hold).lease
-	l.renewer().Add(l.job, time.Now())
+	l := both.(hold).Lease()
+	l.RenewNow()
 	<-time.After(6 * time.Second) // longer than the lease of the one, more than half of which the other has waited
 	require.NoError(t, one.Err())
 	require.NoError(t, one.Unlock(t.Context()))
@@ -205,8 +205,8 @@ func TestRenewalTellsWhyWaitFailed(t *testing.T) {
 	h, err := NewRedisLock("k", c, oneReplica).Acquire(t.Context())
 	require.NoError(t, err)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
-	l := h.(hold).lease
-	l.renewer().Add(l.job, time.Now())
+	l := h.(hold).Lease()
+	l.RenewNow()
 	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), ErrDenied.Error())
 	require.NotContains(t, log.String(), ErrReplicas.Error())
@@ -227,8 +227,8 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		before := written()
-		l := h.(hold).lease
-		o, _ := c.eval(t.Context(), driver.Limits{}, l.protocol.renew(time.Minute))
+		l := h.(hold).Lease()
+		o, _ := c.eval(t.Context(), driver.Limits{}, l.Protocol().renew(time.Minute))
 		require.NoError(t, o.Err)
 		require.Equal(t, int64(script.Ours), o.Reply)
 		require.Greater(t, written(), before, name)

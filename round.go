@@ -55,7 +55,7 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 		r.start(node)
 	}
 	err = r.count(ctx)
-	r.hold.tells.Store(err == nil || errors.Is(err, driver.ErrAbandoned))
+	r.hold.NotifyWaiters(err == nil || errors.Is(err, driver.ErrAbandoned))
 	if err == nil && l.part.Fencing {
 		err = r.raise(ctx)
 	}

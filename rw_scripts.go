@@ -11,12 +11,12 @@ type rwProtocol struct {
 	redisKey, hold string
 }
 
-func (p rwProtocol) enter(l levels, seq int, lease time.Duration) script.Call {
-	return script.Call{Script: script.RWEnter, Key: p.redisKey, Args: []any{p.hold, l.all - l.writes, l.writes, seq, lease.Milliseconds()}}
+func (p rwProtocol) enter(l levels, seq int, length time.Duration) script.Call {
+	return script.Call{Script: script.RWEnter, Key: p.redisKey, Args: []any{p.hold, l.all - l.writes, l.writes, seq, length.Milliseconds()}}
 }
 
-func (p rwProtocol) renew(lease time.Duration) script.Call {
-	return script.Call{Script: script.RWRenew, Key: p.redisKey, Args: []any{p.hold, lease.Milliseconds()}}
+func (p rwProtocol) renew(length time.Duration) script.Call {
+	return script.Call{Script: script.RWRenew, Key: p.redisKey, Args: []any{p.hold, length.Milliseconds()}}
 }
 
 func (p rwProtocol) lockKey() string { return p.redisKey }

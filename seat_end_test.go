@@ -44,12 +44,12 @@ func stormOfSeats(t testing.TB, m queueMode) {
 				}
 				err := lock.Do(ctx, func(ctx context.Context) error {
 					h, ok := HoldFromContext(ctx, queueKey)
-					if l := leaseOf(h); l.owner == nil || !strings.HasSuffix(l.owner.key.id, ":one") {
+					if !strings.HasSuffix(h.(hold).owner(), ":one") {
 						if inside++; inside != 1 || !ok {
 							t.Error("two at once")
 						}
 						total++
-						passed = max(passed, int(l.passes))
+						passed = max(passed, leaseOf(h).State().Passes)
 						inside--
 					}
 					if n%7 == 0 {
@@ -104,20 +104,16 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	q := newSeatBench(t)
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
-	c, l := q.clients[0], h.(hold).lease
-	next, left := c.queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).settings)
+	c, l := q.clients[0], h.(hold).Lease()
+	next, left := c.queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).Settings())
 	require.Nil(t, left)
 	place := c.queue.State().Lines[q.key].Retained
 	place.Nudge() // it wakes, finds that it was given the lock, and waits for that
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(place.Wake) == 0 }, "awake")
-	l.mu.Lock()
-	l.passes++
-	passed := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
-	l.mu.Unlock()
-	next.Pass(passed)
+	passed := l.PassTo(next)
 	require.Same(t, passed, w.granted().(hold).level)
 	require.Len(t, place.Wake, 1)
-	l.lose(ErrLockLost) // the first hold was not unlocked
+	l.Lose(ErrLockLost) // the first hold was not unlocked
 	q.requireNothingLeft()
 	q.requireNoLines()
 }
@@ -150,8 +146,8 @@ func TestExtendAfterAPass(t *testing.T) {
 	fresh(h)
 	next, _ := q.handOver(h, w)
 	require.Same(t, leaseOf(h), leaseOf(next))
-	require.Equal(t, ErrNotHeld, h.(hold).lengthen(time.Hour), "it has looked before")
-	require.Equal(t, lockspec.DefaultLease, leaseOf(next).length)
+	require.Equal(t, ErrNotHeld, h.(hold).Lengthen(time.Hour), "it has looked before")
+	require.Equal(t, lockspec.DefaultLease, leaseOf(next).State().Length)
 	q.unlock(next)
 	q.requireNothingLeft()
 }

@@ -50,10 +50,7 @@ func fresh(h Hold) { grantedAt(h, time.Now().Add(time.Hour)) }
 
 // grantedAt makes the lease of a hold look as if Redis had granted it then.
 func grantedAt(h Hold, at time.Time) {
-	l := h.(hold).lease
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.since = at.Sub(l.client.beliefs.start)
+	leaseOf(h).Set(func(s *LeaseState) { s.Granted = at })
 }
 
 // requireNoLines checks that the clients have forgotten their waits.
@@ -69,8 +66,5 @@ func (q *queueBench) requireNoLines() {
 
 // believeLess moves the end of a hold's belief to so long from now.
 func believeLess(h Hold, d time.Duration) {
-	l := h.(hold).lease
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until = time.Now().Add(d)
+	leaseOf(h).Set(func(s *LeaseState) { s.ValidUntil = time.Now().Add(d) })
 }

@@ -71,7 +71,7 @@ func TestSparedPlaceIsGivenUp(t *testing.T) {
 	for name, end := range map[string]func(q *queueBench, h Hold){
 		"unlocked": func(q *queueBench, h Hold) { q.unlock(h) },
 		"lost": func(q *queueBench, h Hold) {
-			h.(hold).lease.lose(ErrLockLost)
+			h.(hold).Lease().Lose(ErrLockLost)
 			require.ErrorIs(q, h.Unlock(q.Context()), ErrLockLost)
 		},
 	} {
@@ -104,7 +104,7 @@ func TestSparedPlaceThatIsHandedOverTo(t *testing.T) {
 		q.unlock(h)
 		h = w.granted()
 		start := time.Now()
-		p := leaseOf(h).protocol.release(levels{}, 9, 0)
+		p := leaseOf(h).Protocol().release(levels{}, 9, 0)
 		require.Equal(t, int64(1), q.server.Do(t, "EVAL", append([]any{p.Script.Source, 3, q.key, q.key + ":q", q.key + ":b"}, p.Args...)...))
 		theirs := other.granted()
 		require.Less(t, time.Since(start), time.Second)
@@ -163,7 +163,7 @@ func TestSparedPlaceThatIsGone(t *testing.T) {
 		w = q.sits(t.Context(), 0)
 		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.inQueue() == 1 }, "back in the queue")
 		next, _ := q.handOver(h, w)
-		require.EqualValues(t, 2, leaseOf(next).passes, "given on by the place that it took")
+		require.EqualValues(t, 2, leaseOf(next).State().Passes, "given on by the place that it took")
 		q.unlock(next)
 		q.requireNothingLeft()
 	})

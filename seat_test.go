@@ -59,7 +59,7 @@ func TestPassedOnHoldIsWatched(t *testing.T) {
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.Same(t, h.(hold).lease, next.(hold).lease)
+	require.Same(t, h.(hold).Lease(), next.(hold).Lease())
 	time.Sleep(4 * time.Second)
 	require.NoError(t, next.Err())
 	q.server.Do(t, "DEL", q.key)
@@ -74,16 +74,19 @@ func TestNotPassedOn(t *testing.T) {
 		holder, waiter []LockOption
 		set            func(q *queueBench, h Hold)
 	}{
-		"the time alone is over":      {set: func(_ *queueBench, h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
-		"passed on a thousand times":  {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).lease.passes = waitqueue.PassesAlone }},
+		"the time alone is over": {set: func(_ *queueBench, h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
+		"passed on a thousand times": {set: func(_ *queueBench, h Hold) {
+			fresh(h)
+			leaseOf(h).Set(func(s *LeaseState) { s.Passes = waitqueue.PassesAlone })
+		}},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}},
 		"a minimum hold":              {holder: []LockOption{WithMinHold(10 * time.Millisecond)}, waiter: []LockOption{WithMinHold(10 * time.Millisecond)}},
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
 		"less than half of the lease": {set: func(_ *queueBench, h Hold) { fresh(h); believeLess(h, lockspec.DefaultLease/2) }},
-		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).lease.endWithin(lockspec.DefaultLease) }},
-		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).lease.doubt = script.Indeterminate{Error: true} }},
+		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).Lease().Refuse(lockspec.DefaultLease) }},
+		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); leaseOf(h).Set(func(s *LeaseState) { s.Doubt.Error = true }) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +100,7 @@ func TestNotPassedOn(t *testing.T) {
 			q.unlock(h)
 			next := w.granted()
 			require.NotEqual(t, value, q.value())
-			require.NotSame(t, h.(hold).lease, next.(hold).lease)
+			require.NotSame(t, h.(hold).Lease(), next.(hold).Lease())
 			q.unlock(next)
 			testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 			q.requireNoLines()

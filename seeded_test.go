@@ -90,7 +90,7 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 		c.proxy.On(r.release, faults.Every, faults.ErrorLine(loading))
 		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
 		require.True(c, c.proxy.Await(r.release, 1, cellPatience))
-		c.client.watchdog.Add(h.(hold).lease.job, time.Now()) // it is due now
+		leaseOf(h).RenewNow() // it is due now
 		require.ErrorIs(c, testkit.ResultWithin(c, result, 2*cellPatience), ErrUnconfirmed)
 		require.Zero(c, c.proxy.Count(r.renew))
 	}, WithCommandTimeout(time.Second))

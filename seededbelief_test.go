@@ -78,13 +78,10 @@ func TestLateAnswerRevivesNothing(t *testing.T) {
 	t.Parallel()
 	h, err := NewRedisLock("k", newTestClient(t, redistest.Shared(t)), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	l := h.(hold).lease
-	l.mu.Lock()
-	l.client.beliefs.forget(l)
-	until := l.until
-	l.mu.Unlock()
-	<-time.After(time.Until(until)) // the belief's end is what is tested
-	require.ErrorIs(t, l.believe(time.Now(), time.Minute), ErrLockLost)
+	l := h.(hold).Lease()
+	l.StopTimer()
+	<-time.After(time.Until(l.State().ValidUntil)) // the belief's end is what is tested
+	require.ErrorIs(t, l.Renewed(time.Now(), time.Minute), ErrLockLost)
 	require.ErrorIs(t, h.Err(), ErrLockLost)
 }
 

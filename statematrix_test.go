@@ -191,7 +191,7 @@ func afterShortLease(c *troubled) {
 func duringLongLease(c *troubled) {
 	h := c.holds[0].(hold).level
 	until := h.ValidUntil()
-	c.client.watchdog.Add(h.lease.job, time.Now())
+	h.Lease().RenewNow()
 	if c.state.renews {
 		testkit.Eventually(c, cellPatience, func() bool { return h.ValidUntil().After(until) }, "it is renewed all the same")
 		return

@@ -195,7 +195,7 @@ func (s *storm) levels(ctx context.Context, k int, c *Client) {
 
 // requireOneLevel checks that server and client count the same, now and then.
 func (s *storm) requireOneLevel(c *Client, k int, h Hold) {
-	owner := h.(hold).lease.owner.key.id
+	owner := leaseOf(h).OwnerKey().id
 	for end := time.Now().Add(2 * time.Second); h.Err() == nil && rand.IntN(3) == 0; time.Sleep(10 * time.Millisecond) {
 		n, err := s.levelsOf(keyOf(c, stormKey(k)), owner)
 		if err == nil && n == 1 {
@@ -274,11 +274,9 @@ func (s *storm) quiet(settle func()) {
 		}
 	}
 	for _, c := range s.clients {
-		c.mu.Lock()
-		require.Empty(s, c.owners, "owners")
-		require.Empty(s, c.leases, "leases")
-		c.mu.Unlock()
-		require.Empty(s, c.watchdog.Pending(), "renewals")
+		require.Zero(s, c.State().Owners, "owners")
+		require.Zero(s, c.State().Leases, "leases")
+		require.Empty(s, c.Watchdog().Pending(), "renewals")
 		d := c.driver.(*driver.Pool)
 		testkit.Eventually(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
 	}

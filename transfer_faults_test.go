@@ -117,7 +117,7 @@ func (c *transferCell) requireUnharmed(w, waits *waiting) {
 	time.Sleep(30 * time.Millisecond) // for what the retrier does
 	require.NoError(c, h.Err())
 	after := c.read()
-	if leaseOf(h).passes == 0 {
+	if leaseOf(h).State().Passes == 0 {
 		c.requireUntouched(before, after)
 	}
 	require.Equal(c, before.content, after.content)

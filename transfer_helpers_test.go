@@ -40,18 +40,21 @@ func (q *queueBench) stored() map[string]string {
 	return fields
 }
 
-func leaseOf(h Hold) *lease { return h.(hold).lease }
+func leaseOf(h Hold) *lease { return h.(hold).Lease() }
+
+// membersOf are the holds that a hold is made of.
+func membersOf(h Hold) []*level { return h.(hold).Members() }
 
 // holdOf is the id of a reentrant hold.
-func holdOf(h Hold) string { return leaseOf(h).protocol.(reentrantProtocol).hold }
+func holdOf(h Hold) string { return leaseOf(h).Protocol().holdID() }
 
 // requireStored checks that the server has the hold, with so many levels of its owner, and nothing else.
 func (q *queueBench) requireStored(h Hold, levels int) {
 	q.Helper()
 	fields := q.stored()
 	require.Equal(q, holdOf(h), fields["hold"])
-	require.Equal(q, strconv.Itoa(levels), fields[leaseOf(h).owner.key.id])
-	require.Contains(q, fields["info"], leaseOf(h).client.identity.ID)
+	require.Equal(q, strconv.Itoa(levels), fields[leaseOf(h).OwnerKey().id])
+	require.Contains(q, fields["info"], leaseOf(h).Holder())
 	require.Len(q, fields, 4, "%v", fields)
 }
 
@@ -60,9 +63,8 @@ func (q *queueBench) requireForgotten() {
 	q.Helper()
 	for _, c := range q.clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return len(c.leases) == 0 && len(c.owners) == 0
+			s := c.State()
+			return s.Leases == 0 && s.Owners == 0
 		}, "no lease and no owner is left")
 	}
 }

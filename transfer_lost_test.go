@@ -58,14 +58,12 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.sits(ctx, 0, WithOwner("slow"))
 	c := q.clients[0]
-	o := c.enter(ownerOf{queueKey, c.identity.Named("slow"), lockspec.ReentrantFamily})
-	o.turn.take() // another attempt of the owner is under way
+	goOn := c.Block(ownerOf{queueKey, c.identity.Named("slow"), lockspec.ReentrantFamily}) // another attempt of the owner is under way
 	fresh(h)
 	q.unlock(h)
 	cancel()
 	require.ErrorIs(t, w.end(), context.Canceled)
-	o.turn.give()
-	c.exit(o)
+	goOn()
 	testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 	q.requireNothingLeft()
 	q.requireNoLines()
@@ -117,7 +115,7 @@ func TestTransferRefused(t *testing.T) {
 				require.ErrorIs(t, err, ErrDenied) // it has tried meanwhile
 			} else {
 				require.NoError(t, err)
-				require.Zero(t, leaseOf(w.hold).passes)
+				require.Zero(t, leaseOf(w.hold).State().Passes)
 				q.unlock(w.hold)
 			}
 			q.requireNothingLeft()
@@ -136,7 +134,7 @@ func TestTransferToAServerThatForgetsScripts(t *testing.T) {
 	q.server.Do(t, "SCRIPT", "FLUSH")
 	fresh(h)
 	q.unlock(h)
-	require.EqualValues(t, 1, leaseOf(w.granted()).passes)
+	require.EqualValues(t, 1, leaseOf(w.granted()).State().Passes)
 	q.unlock(w.hold)
 	q.requireNothingLeft()
 }
@@ -182,18 +180,12 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	w := q.sits(t.Context(), 0, WithOwner("late"))
-	o := c.enter(ownerOf{queueKey, c.identity.Named("late"), lockspec.ReentrantFamily})
-	o.turn.take()
-	o.lease = newLease(c.manager, &grant{key: queueKey, protocol: reentrantProtocol{q.key, o.key.id, "lost"}, sent: time.Now(), settings: h.(hold).settings})
-	o.lease.over = ErrLockLost
-	o.turn.give()
+	owner := ownerOf{queueKey, c.identity.Named("late"), lockspec.ReentrantFamily}
+	remove := c.PutLost(owner, &grant{key: queueKey, protocol: reentrantProtocol{q.key, owner.id, "lost"}, sent: time.Now(), settings: h.(hold).Settings()}, ErrLockLost)
 	fresh(h)
 	q.unlock(h)
 	require.ErrorIs(t, w.end(), ErrLockLost)
-	o.turn.take()
-	o.lease = nil
-	o.turn.give()
-	c.exit(o)
+	remove()
 	q.requireNothingLeft()
 	q.requireNoLines()
 	q.requireForgotten()

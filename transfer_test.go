@@ -30,7 +30,7 @@ func TestTransferred(t *testing.T) {
 	q.unlock(h)
 	next := first.granted()
 	require.False(t, second.isOver())
-	require.EqualValues(t, 1, leaseOf(next).passes)
+	require.EqualValues(t, 1, leaseOf(next).State().Passes)
 	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-drift(lockspec.DefaultLease))), "the whole lease")
 	require.Greater(t, pttl(t, q.server, q.clients[0], queueKey), lockspec.DefaultLease-10*time.Second)
 	q.requireStored(next, 1)
@@ -59,7 +59,7 @@ func TestTransferred(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the next one has its place")
 	q.unlock(next)
 	last := second.granted()
-	require.EqualValues(t, 2, leaseOf(last).passes)
+	require.EqualValues(t, 2, leaseOf(last).State().Passes)
 	require.LessOrEqual(t, pttl(t, q.server, q.clients[0], queueKey), lockspec.DefaultLease, "what the one before asked for does not count")
 	q.requireStored(last, 1)
 	q.unlock(last)
@@ -78,7 +78,7 @@ func TestTransferredHoldIsWatched(t *testing.T) {
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.EqualValues(t, 1, leaseOf(next).passes)
+	require.EqualValues(t, 1, leaseOf(next).State().Passes)
 	time.Sleep(4 * time.Second)
 	require.NoError(t, next.Err())
 	q.server.Do(t, "DEL", q.key)
@@ -96,13 +96,13 @@ func TestNotTransferred(t *testing.T) {
 		transferred    bool // all the same: the lease begins anew
 	}{
 		"the time alone is over":      {set: func(h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
-		"given on a thousand times":   {set: func(h Hold) { leaseOf(h).passes = waitqueue.PassesAlone }},
+		"given on a thousand times":   {set: func(h Hold) { leaseOf(h).Set(func(s *LeaseState) { s.Passes = waitqueue.PassesAlone }) }},
 		"a minimum hold":              {holder: []LockOption{WithMinHold(10 * time.Millisecond)}, waiter: []LockOption{WithMinHold(10 * time.Millisecond)}},
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
-		"a request in doubt":          {set: func(h Hold) { leaseOf(h).doubt = script.Indeterminate{Error: true} }},
-		"a level that keeps the key":  {set: func(h Hold) { leaseOf(h).keep = time.Now().Add(time.Second) }},
+		"a request in doubt":          {set: func(h Hold) { leaseOf(h).Set(func(s *LeaseState) { s.Doubt.Error = true }) }},
+		"a level that keeps the key":  {set: func(h Hold) { leaseOf(h).Set(func(s *LeaseState) { s.Keep = time.Now().Add(time.Second) }) }},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}, transferred: true},
 		"less than half of the lease": {set: func(h Hold) { believeLess(h, lockspec.DefaultLease/2) }, transferred: true},
 	} {
@@ -116,7 +116,7 @@ func TestNotTransferred(t *testing.T) {
 			}
 			q.unlock(h)
 			next := w.granted()
-			require.Equal(t, tt.transferred, leaseOf(next).passes == 1)
+			require.Equal(t, tt.transferred, leaseOf(next).State().Passes == 1)
 			q.requireStored(next, 1)
 			q.unlock(next)
 			testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
@@ -147,7 +147,7 @@ func TestOwnersOfSeats(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "the next one has its place")
 	q.unlock(inner)
 	next := stranger.granted()
-	require.EqualValues(t, 2, leaseOf(next).passes)
+	require.EqualValues(t, 2, leaseOf(next).State().Passes)
 	q.unlock(next)
 	q.requireNothingLeft()
 	q.requireNoLines()
@@ -161,14 +161,14 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c, WithOwner("one"))
 	w := q.sits(t.Context(), 0)
-	o := c.enter(leaseOf(h).owner.key)
+	o := c.enter(leaseOf(h).OwnerKey())
 	defer c.exit(o)
 	a := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt)
-	a.owner, a.protocol.owner = o, o.key.id // as if it had sat before its owner was granted the lock
+	a.owner, a.protocol.owner = o, leaseOf(h).OwnerKey().id // as if it had sat before its owner was granted the lock
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.EqualValues(t, 1, leaseOf(next).passes)
+	require.EqualValues(t, 1, leaseOf(next).State().Passes)
 	q.requireStored(next, 1)
 	q.unlock(next)
 	q.requireNothingLeft()
@@ -261,8 +261,8 @@ func TestCloseDuringATransfer(t *testing.T) {
 			require.ErrorIs(t, second.end(), ErrClosed)
 			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), ErrUnconfirmed)
 			require.Empty(t, c.queue.State().Lines)
-			require.Empty(t, c.leases)
-			require.Empty(t, c.owners)
+			require.Zero(t, c.State().Leases)
+			require.Zero(t, c.State().Owners)
 		})
 	}
 }
@@ -279,7 +279,7 @@ func TestTransferAndMaxHold(t *testing.T) {
 	asked := time.Now()
 	q.unlock(h)
 	next := w.granted()
-	require.EqualValues(t, 1, leaseOf(next).passes)
+	require.EqualValues(t, 1, leaseOf(next).State().Passes)
 	require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 5*time.Second), ErrMaxHold)
 	require.GreaterOrEqual(t, time.Since(asked), longest)
 	require.ErrorIs(t, next.Unlock(t.Context()), ErrMaxHold)

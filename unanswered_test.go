@@ -122,7 +122,7 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 				all[i], untils[i] = h.(hold).level, h.ValidUntil()
 			}
 			for _, h := range all {
-				c.client.watchdog.Add(h.lease.job, time.Now()) // they are due now
+				h.Lease().RenewNow() // they are due now
 			}
 			c.await(done, "not renewed")
 			for i, h := range all {

@@ -1,7 +1,6 @@
 package relock
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -57,8 +56,8 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			c := newTestClient(t, s)
 			lock, object := newLock(c)
 			require.NoError(t, lock.Lock(t.Context()))
-			for _, l := range c.allLeases() {
-				l.lose(ErrLockLost)
+			for _, l := range c.Leases() {
+				l.Lose(ErrLockLost)
 			}
 			s.Do(t, "DEL", keyOf(c, "k"), keyOf(c, "l"))
 			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
@@ -163,7 +162,7 @@ func TestMultiLockExtendNamesTheKey(t *testing.T) {
 		err := h.Extend(t.Context(), 2*time.Minute)
 		require.ErrorContains(t, err, "LOADING")
 		require.ErrorContains(t, err, `"`+keys[40]+`"`)
-		require.False(t, errors.Is(err, errNotBegun))
+		require.NotContains(t, err.Error(), "not begun")
 	}
 	require.NoError(t, h.Unlock(t.Context()))
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/suspend"
 )
 
@@ -34,7 +35,7 @@ func (m *manager) look(now time.Time) { m.vigil.look(now) }
 // marked lost, but not for what follows: that may call the user's logger.
 func (v *vigil) ask() {
 	var follows []func()
-	v.watch.Ask(func() { follows = endAll(v.client.allLeases(), (*lease).markLost) })
+	v.watch.Ask(func() { follows = v.markAll() })
 	if len(follows) == 0 {
 		return
 	}
@@ -53,6 +54,11 @@ func (l *lease) look(now time.Time) {
 	for _, one := range l.parts.there() {
 		one.hold.lease.client.vigil.look(now)
 	}
+}
+
+// markAll marks all holds lost, and returns what follows.
+func (v *vigil) markAll() []func() {
+	return endAll(v.client.allLeases(), func(l *lease) func() { return l.markLost(errs.ErrLockLost) })
 }
 
 // since says whether the machine has slept since then, when a request was sent. Who sends one looks before: a sleep counts from when it was

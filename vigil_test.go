@@ -25,7 +25,7 @@ const (
 func sleepy(t testing.TB, s *redistest.Server, opts ...ClientOption) (c *Client, sleep func(time.Duration)) {
 	c = newTestClient(t, s, opts...)
 	var total atomic.Int64
-	c.vigil = newVigil(c.manager, func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
+	c.SetClocks(func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
 	return c, func(d time.Duration) { total.Add(int64(d)) }
 }
 
@@ -124,25 +124,26 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		h, err := NewRedisLock(key, c).Acquire(t.Context())
 		require.NoError(t, err)
-		leases = append(leases, h.(hold).lease)
+		leases = append(leases, h.(hold).Lease())
 	}
+	var thaws []func()
 	for _, l := range leases {
-		l.mu.Lock() // so that the marking takes until the unlock
+		thaws = append(thaws, l.Freeze()) // so that the marking takes until then
 	}
 	sleep(time.Minute)
 	asked := testkit.Async(t, func() error {
-		c.vigil.ask()
+		c.AskClocks()
 		return nil
 	})
-	passes := func() bool { return c.vigil.watch.Fresh(time.Now()) }
+	passes := func() bool { return c.IsFresh() }
 	assert.Never(t, passes, 100*time.Millisecond, time.Millisecond)
-	for _, l := range leases {
-		l.mu.Unlock()
+	for _, thaw := range thaws {
+		thaw()
 	}
 	require.NoError(t, testkit.ResultWithin(t, asked, testkit.Patience))
 	require.True(t, passes())
 	for _, l := range leases {
-		require.ErrorIs(t, l.check(), ErrLockLost)
+		require.ErrorIs(t, l.State().Err, ErrLockLost)
 	}
 }
 
@@ -153,7 +154,7 @@ func TestSuspendWithTheWallClockSetBack(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	var total atomic.Int64
 	still := func(time.Time) (wall, awake time.Duration) { return 0, 0 }
-	c.vigil = newVigil(c.manager, func() time.Duration { return time.Duration(total.Load()) }, still)
+	c.SetClocks(func() time.Duration { return time.Duration(total.Load()) }, still)
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	total.Add(int64(time.Hour))
@@ -183,7 +184,7 @@ func TestGrantOverASleep(t *testing.T) {
 	result := testkit.Async(t, func() error { return NewRedisLock("k", c).Lock(t.Context()) })
 	require.True(t, proxy.Await(faults.Command("SET"), 1, testkit.Patience))
 	sleep(time.Minute)
-	c.vigil.look(time.Now())
+	c.look(time.Now())
 	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), errLate)
 	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
 }
@@ -196,7 +197,7 @@ func TestGrantAfterASleep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, sleep := sleepy(t, servers[0])
-			c.vigil.once.Do(func() {}) // nobody looks but who asks
+			c.StopTicks() // nobody looks but who asks
 			for range 2 {
 				sleep(time.Hour)
 				h, err := newLock(name, c).TryAcquire(t.Context())
@@ -242,7 +243,7 @@ func TestLevelOverASleep(t *testing.T) {
 			t.Parallel()
 			proxy := faults.Start(t, s.Network, s.Address)
 			c, sleep := sleepy(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			c.vigil.once.Do(func() {}) // nobody looks but who asks
+			c.StopTicks() // nobody looks but who asks
 			l := newLock(c)
 			require.NoError(t, l.Lock(t.Context()))
 			proxy.On(faults.Script(script.SHA), 1, faults.Delay(time.Second))

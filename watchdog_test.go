@@ -109,14 +109,14 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 			require.NoError(t, err)
 			asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 			s.Do(t, "DEL", keyOf(c, "k"))
-			l := h.(hold).lease
-			c.watchdog.Add(l.job, time.Now())
+			l := h.(hold).Lease()
+			l.RenewNow()
 			select {
 			case <-asked:
 			case <-time.After(testkit.Patience):
 				require.FailNow(t, "the renewal is not refused")
 			}
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 10*noticeLimit), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*time.Second), ErrLockLost)
 			require.ErrorIs(t, h.Unlock(t.Context()), ErrLockLost)
 		})
 	}
@@ -169,7 +169,7 @@ func TestRenewalAfterRelease(t *testing.T) {
 			c := newTestClient(t, s)
 			h, err := newLock("k", c).Acquire(t.Context())
 			require.NoError(t, err)
-			renew := h.(hold).lease.protocol.renew(30 * time.Second)
+			renew := leaseOf(h).Protocol().renew(30 * time.Second)
 			require.NoError(t, h.Unlock(t.Context()))
 			o, _ := c.eval(t.Context(), driver.Limits{}, renew)
 			require.NoError(t, o.Err)
@@ -192,10 +192,10 @@ func TestWatchdogForgets(t *testing.T) {
 				require.NoError(t, l.Lock(t.Context()))
 				require.NoError(t, l.Unlock(t.Context()))
 			}
-			require.Empty(t, c.watchdog.Pending())
-			require.Empty(t, c.leases)
-			require.Empty(t, c.owners)
-			shortest, _ := c.watchdog.Bounds()
+			require.Empty(t, c.Watchdog().Pending())
+			require.Zero(t, c.State().Leases)
+			require.Zero(t, c.State().Owners)
+			shortest, _ := c.Watchdog().Bounds()
 			require.Zero(t, shortest, "no job is counted")
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,11 @@ func EndOf(ctx context.Context, last error) error {
 		err = fmt.Errorf("%w: %w", err, last)
 	}
 	return err
+}
+
+// Forced returns the loss of a hold that was ended by force.
+func Forced(reason string) error {
+	return fmt.Errorf("%w: %w: %s", ErrLockLost, ErrForced, strconv.Quote(reason))
 }
 
 // IsLoss reports whether a hold ended before its time.

@@ -67,3 +67,11 @@ func ResultWithin(t testing.TB, result <-chan error, limit time.Duration) error 
 	require.True(t, ok, "no result within %v", limit)
 	return err
 }
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -176,8 +176,8 @@ var beliefFaults = []mutant{
 	{
 		name: "suspend: holds go on",
 		file: "vigil.go",
-		old:  "follows = endAll(v.client.allLeases(), (*lease).markLost)",
-		new:  "follows = endAll([]*lease{}, (*lease).markLost)",
+		old:  "follows = v.markAll()",
+		new:  "follows = []func(){}",
 		test: "TestSuspendedMachineHasLostItsHolds",
 	},
 	{
@@ -226,8 +226,8 @@ var beliefFaults = []mutant{
 	{
 		name: "suspend: holds are marked after others may pass",
 		file: "vigil.go",
-		old:  "	v.watch.Ask(func() { follows = endAll(v.client.allLeases(), (*lease).markLost) })\n",
-		new:  "	v.watch.Ask(func() { follows = []func(){} })\n	if follows != nil {\n		follows = endAll(v.client.allLeases(), (*lease).markLost)\n	}\n",
+		old:  "	v.watch.Ask(func() { follows = v.markAll() })\n",
+		new:  "	v.watch.Ask(func() { follows = []func(){} })\n	if follows != nil {\n		follows = v.markAll()\n	}\n",
 		test: "TestNobodyPassesWhileHoldsAreMarked",
 	},
 	{

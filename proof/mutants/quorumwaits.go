@@ -13,7 +13,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: rounds that fail wake others",
 		file: "redwaits.go",
-		old:  "if p.whole.tells.Load() {",
+		old:  "if p.whole.NotifiesWaiters() {",
 		new:  "if p.whole != nil {",
 		test: "TestRedLockRoundsThatFailWakeNobody",
 	},
@@ -161,8 +161,8 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a call that leaves tells nobody of what it gives back",
 		file: "round.go",
-		old:  "	r.hold.tells.Store(err == nil || errors.Is(err, driver.ErrAbandoned))\n",
-		new:  "	r.hold.tells.Store(err == nil)\n",
+		old:  "	r.hold.NotifyWaiters(err == nil || errors.Is(err, driver.ErrAbandoned))\n",
+		new:  "	r.hold.NotifyWaiters(err == nil)\n",
 		test: "TestRedLockCallThatLeavesWhileItAsks",
 	},
 	{
