@@ -29,7 +29,7 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 		return asLockError(key, err)
 	}
 	if own, ok := got.(hold); ok {
-		return own.run(ctx, own.unlock, fn)
+		return own.run(ctx, own.level.unlock, fn)
 	}
 	defer func() { err = unlockAfter(got, err) }()
 	ctx, cancel := under(ctx, got)

@@ -43,12 +43,12 @@ type Hold interface {
 type hold struct{ *level }
 
 // Err returns nil while the hold is valid.
-func (h hold) Err() error { return wrap("hold", h.Key(), h.state()) }
+func (h hold) Err() error { return wrap("hold", h.Key(), h.level.state()) }
 
 // Extend makes the lease last at least d from now.
 func (h hold) Extend(ctx context.Context, d time.Duration) error {
-	return wrap("extend", h.Key(), h.extend(ctx, d))
+	return wrap("extend", h.Key(), h.level.extend(ctx, d))
 }
 
 // Unlock ends the hold.
-func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.unlock()) }
+func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.level.unlock()) }

@@ -113,13 +113,13 @@ func TestMultiLockBelief(t *testing.T) {
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
 	start := time.Now()
-	const lease = 10 * time.Second
-	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(lease)).Acquire(t.Context())
+	const length = 10 * time.Second
+	h, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(length)).Acquire(t.Context())
 	require.NoError(t, err)
 	end := time.Now()
 	until := h.ValidUntil()
-	require.False(t, until.Before(start.Add(lease-drift(lease))))
-	require.False(t, until.After(end.Add(lease-drift(lease))))
+	require.False(t, until.Before(start.Add(length-drift(length))))
+	require.False(t, until.After(end.Add(length-drift(length))))
 
 	// One key is extended, the other is not: the hold is valid until the first one ends.
 	one := membersOf(h)[0]

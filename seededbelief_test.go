@@ -59,13 +59,13 @@ func (c *cell) slow(match faults.Match) {
 }
 
 // requireBelief checks that the belief ends before a lease that begins when the proxy got the first request that matches.
-func (c *cell) requireBelief(h Hold, match faults.Match, lease time.Duration) {
+func (c *cell) requireBelief(h Hold, match faults.Match, length time.Duration) {
 	c.Helper()
 	until := h.ValidUntil()
 	require.False(c, until.IsZero(), "lost")
 	for _, request := range c.proxy.Seen() {
 		if match(request.Args) {
-			latest := request.At.Add(lease - drift(lease))
+			latest := request.At.Add(length - drift(length))
 			require.False(c, until.After(latest), "believed for %v too long", until.Sub(latest))
 			return
 		}

@@ -39,7 +39,7 @@ func TestRenewalAfterUnlock(t *testing.T) {
 
 // Renewals that are executed but never answered do not lengthen the belief, although the key lives on.
 func TestUnansweredRenewalsEndInLoss(t *testing.T) {
-	const lease = 1800 * time.Millisecond
+	const length = 1800 * time.Millisecond
 	s := newFaultServer(t)
 	var cells []cellRun
 	for _, op := range renewers() {
@@ -47,20 +47,20 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 			c := newCell(t, s, WithCommandTimeout(cellPatience))
 			c.proxy.On(op.match, faults.Every, faults.DropAnswer)
 			start := time.Now()
-			lock := op.lock(c.client, lease)
+			lock := op.lock(c.client, length)
 			for range op.levels - 1 {
 				require.NoError(t, lock.Lock(t.Context()))
 			}
 			h, err := lock.Acquire(t.Context())
 			require.NoError(t, err)
 			until := h.ValidUntil()
-			again, at := c.proxy.Await(op.match, 2, lease), c.read()
+			again, at := c.proxy.Await(op.match, 2, length), c.read()
 			if now := h.ValidUntil(); !now.IsZero() {
 				require.Equal(t, until, now, "believed an unanswered renewal")
-				require.True(t, !again || at.earliest.After(until.Add(lease/5)), "the first one was not executed")
+				require.True(t, !again || at.earliest.After(until.Add(length/5)), "the first one was not executed")
 			}
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), cellPatience), ErrLockLost)
-			require.GreaterOrEqual(t, time.Since(start), lease-drift(lease))
+			require.GreaterOrEqual(t, time.Since(start), length-drift(length))
 			require.Positive(t, c.proxy.Count(op.match), "no renewal was sent")
 			require.ErrorIs(t, h.Err(), ErrLockLost)
 			c.requireLevels(0) // lost, so given back
@@ -96,7 +96,7 @@ func TestUnlockAfterTheEndOfContext(t *testing.T) {
 
 // Renewals share a connection: a batch of them that is cut in the middle, or comes and is answered byte by byte, costs no hold.
 func TestFaultsInABatchOfRenewals(t *testing.T) {
-	const lease, holds = 3 * time.Second, 20
+	const length, holds = 3 * time.Second, 20
 	s := newFaultServer(t)
 	renewals := faults.Script(script.Renew.SHA)
 	var cells []cellRun
@@ -113,7 +113,7 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 		{"answers byte by byte", faults.Every, faults.SlowAnswer(5 * time.Millisecond)},
 	} {
 		cells = append(cells, cellRun{f.name, func(t testing.TB) {
-			c := newCell(t, s, WithWatchdog(lease))
+			c := newCell(t, s, WithWatchdog(length))
 			done := c.proxy.On(renewals, f.n, f.action)
 			all, untils := make([]*level, holds), make([]time.Time, holds)
 			for i := range all {
