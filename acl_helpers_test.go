@@ -176,7 +176,7 @@ func waitForNodes(b *privilegeBench, app, other []*Client) error {
 		}
 		return err
 	})
-	testkit.Eventually(b, 10*time.Second, func() bool { return app[0].queue.State().Subscribed || len(done) > 0 }, "waits")
+	testkit.Eventually(b, 10*time.Second, func() bool { return app[0].engine.Queue.State().Subscribed || len(done) > 0 }, "waits")
 	require.NoError(b, held.Unlock(b.Context()))
 	return testkit.ResultWithin(b, done, 10*time.Second)
 }

@@ -3,6 +3,8 @@ package relock
 import (
 	"context"
 	"fmt"
+
+	"github.com/relock-go/relock/internal/lease"
 )
 
 // base has the methods that all kinds of lock share, over what a kind does in
@@ -16,11 +18,11 @@ type base struct {
 type locking interface {
 	// take acquires the lock. For Lock and Do, lasting is true: the hold is that
 	// of the object or the owner until release.
-	take(ctx context.Context, block, lasting bool) (*level, error)
+	take(ctx context.Context, block, lasting bool) (*lease.Hold, error)
 	// release ends what a lasting take of the caller acquired last.
 	release(ctx context.Context) error
 	// unlock ends what a lasting take returned.
-	unlock(h *level) error
+	unlock(h *lease.Hold) error
 }
 
 // Validate returns all mistakes in the lock's arguments and options in one
@@ -99,7 +101,7 @@ func (b *base) do(ctx context.Context, block bool, fn func(context.Context) erro
 }
 
 // take acquires in the way of the kind.
-func (b *base) take(ctx context.Context, block, lasting bool) (*level, error) {
+func (b *base) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	if b.how == nil {
 		return nil, errNotMade
 	}

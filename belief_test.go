@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -48,7 +49,7 @@ func TestManyBeliefsEndTogether(t *testing.T) {
 	for _, h := range holds {
 		require.ErrorIs(t, h.Unlock(context.Background()), ErrLockLost)
 	}
-	require.Zero(t, c.State().Timers)
+	require.Zero(t, c.engine.State().Timers)
 }
 
 // The context of a hold of several keys does not end behind what is logged of other locks.
@@ -57,8 +58,8 @@ func TestBeliefsOfManyEndBeforeAnyIsLogged(t *testing.T) {
 	stuck := newStuckLog(t)
 	c := newTestClient(t, redistest.Shared(t), stuck.option())
 	end := time.Now().Add(time.Second)
-	rush := func(l *lease, after time.Duration) {
-		l.Set(func(s *LeaseState) { s.ValidUntil = end.Add(after) })
+	rush := func(l *lease.Lease, after time.Duration) {
+		l.Set(func(s *lease.State) { s.ValidUntil = end.Add(after) })
 		l.StartTimer()
 	}
 	for i := range 100 {
@@ -95,7 +96,7 @@ func TestBeliefsEndInTheirOrder(t *testing.T) {
 		after time.Duration
 	}{{short, 2100 * time.Millisecond}, {extended, 3900 * time.Millisecond}, {long, 6 * time.Second}} {
 		require.ErrorIs(t, testkit.EndedWithin(t, tt.hold.Context(), 5*time.Second), ErrLockLost)
-		require.Greater(t, time.Since(start), tt.after-drift(tt.after), tt.hold.Key())
+		require.Greater(t, time.Since(start), tt.after-lease.Drift(tt.after), tt.hold.Key())
 		require.Less(t, time.Since(start), tt.after+time.Second, tt.hold.Key())
 	}
 	require.ErrorIs(t, context.Cause(unlocked.Context()), ErrNotHeld)

@@ -16,7 +16,7 @@ import (
 // openShared opens the connection that calls share.
 func openShared(t testing.TB, c *Client) {
 	t.Helper()
-	d := c.driver.(*driver.Pool)
+	d := c.engine.Driver.(*driver.Pool)
 	before := d.Apart
 	d.Apart = 0
 	defer func() { d.Apart = before }()

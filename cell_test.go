@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -183,13 +184,13 @@ func (c *cell) look(conn redis.Conn) {
 
 // belief is until when a client believes in a lease, as it was at some moment.
 type belief struct {
-	lease *lease
+	lease *lease.Lease
 	until time.Time
 }
 
 // believed are the live leases of the cell's lock. Their mutexes come before the client's.
 func believed(c *Client) (all []belief) {
-	for _, l := range c.Leases() {
+	for _, l := range c.engine.Leases() {
 		if until := believedUntil(l); l.State().Key == cellKey && !until.IsZero() {
 			all = append(all, belief{l, until})
 		}
@@ -201,7 +202,7 @@ func believed(c *Client) (all []belief) {
 func (b belief) live() bool { return !believedUntil(b.lease).IsZero() }
 
 // believedUntil is what ValidUntil tells of a lease, without the loss that it may declare.
-func believedUntil(l *lease) time.Time {
+func believedUntil(l *lease.Lease) time.Time {
 	s := l.State()
 	if s.Err != nil || time.Until(s.ValidUntil) <= 0 {
 		return time.Time{}

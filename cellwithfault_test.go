@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -93,7 +94,7 @@ func (c *cellWithFault) requireOutcome(ctx context.Context, err error) bool {
 // requireBelief checks that what was granted is believed from a sending between start and now.
 func (c *cellWithFault) requireBelief(start time.Time, length time.Duration) {
 	c.Helper()
-	length -= drift(length)
+	length -= lease.Drift(length)
 	until := c.holds[0].ValidUntil()
 	require.False(c, until.Before(start.Add(length)), "believed for less than was granted")
 	if c.op.lease == "fixed" { // else it may have been renewed
@@ -212,6 +213,6 @@ func (c *cellWithFault) next() {
 
 // requireForgotten sees that the client has nothing of the lock in its books.
 func (c *cellWithFault) requireForgotten() {
-	require.Zero(c, c.client.State().Leases)
-	require.Zero(c, c.client.State().Owners)
+	require.Zero(c, c.client.engine.State().Leases)
+	require.Zero(c, c.client.engine.State().Owners)
 }

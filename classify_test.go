@@ -18,6 +18,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -41,7 +42,7 @@ func TestIsRetryableErr(t *testing.T) {
 		{"EOF in an answer", io.ErrUnexpectedEOF, true},
 		{"no answer in time", os.ErrDeadlineExceeded, true},
 		{"no answer in time, of ours", driver.ErrTimeout, true},
-		{"late grant", errLate, true},
+		{"late grant", lease.ErrLate, true},
 		{"refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
 		{"no such host", &net.DNSError{Err: "no such host", IsNotFound: true}, true},

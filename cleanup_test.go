@@ -25,7 +25,7 @@ func TestExtendDoesNotProlongTheCleanUp(t *testing.T) {
 		require.NoError(t, h.Extend(t.Context(), 24*time.Hour))
 		require.NoError(t, h.Unlock(t.Context()))
 	}
-	testkit.Eventually(t, 3*lease+10*time.Second, func() bool { return len(c.retrier.Pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
+	testkit.Eventually(t, 3*lease+10*time.Second, func() bool { return len(c.engine.Retrier.Pending()) == 0 && quietFor(proxy, 2*time.Second) }, "releases go on")
 }
 
 // quietFor says that no request comes for so long.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -19,7 +20,7 @@ import (
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
-	*manager
+	engine *lease.Manager
 	config *clientConfig
 	apart  atomic.Bool // the server takes one key at a time, see MultiLock
 	once   sync.Once   // closes it
@@ -97,11 +98,11 @@ func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 	if err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	m := newManager(managerConfig{
-		identity: id, prefix: c.prefix, driver: d, logger: c.logger, dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout,
-		releaseOnClose: c.releaseOnClose, hooks: c.observer.hooks(),
+	m := lease.New(lease.Config{
+		Identity: id, Prefix: c.prefix, Driver: d, Logger: c.logger, DialTimeout: c.DialTimeout, CommandTimeout: c.CommandTimeout,
+		ReleaseOnClose: c.releaseOnClose, Hooks: c.observer.hooks(),
 	})
-	return &Client{manager: m, config: c}, nil
+	return &Client{engine: m, config: c}, nil
 }
 
 // SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key
@@ -112,7 +113,7 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return false, wrap("setnex", key, err)
 	}
-	o := c.driver.Call(ctx, driver.Limits{}, setNX(key, value, expiry))
+	o := c.engine.Driver.Call(ctx, driver.Limits{}, setNX(key, value, expiry))
 	return o.Reply == "OK", wrap("setnex", key, driver.Ended(ctx, o.Err))
 }
 
@@ -135,9 +136,9 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return nil, wrap("eval", key, err)
 	}
-	o := c.driver.Call(ctx, driver.Limits{}, script.code.ByDigest(keys, args))
+	o := c.engine.Driver.Call(ctx, driver.Limits{}, script.code.ByDigest(keys, args))
 	if driver.IsNoScript(o.Err) {
-		o = c.driver.Call(ctx, driver.Limits{}, script.code.BySource(keys, args))
+		o = c.engine.Driver.Call(ctx, driver.Limits{}, script.code.BySource(keys, args))
 	}
 	return driver.Text(o.Reply), wrap("eval", key, driver.Ended(ctx, o.Err))
 }
@@ -147,7 +148,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
 	}
-	o := c.driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "PING"})
+	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "PING"})
 	return wrap("ping", "", driver.Ended(ctx, o.Err))
 }
 
@@ -158,11 +159,11 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	switch {
 	case mistake != nil:
 		return mistake
-	case c == nil || c.manager == nil:
+	case c == nil || c.engine == nil:
 		return fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid)
 	case ctx == nil:
 		return errNilContext
-	case c.life.Err() != nil:
+	case c.engine.Life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() != nil:
 		return errs.EndOf(ctx, nil)
@@ -176,11 +177,11 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 // and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
 // nothing.
 func (c *Client) Close() error {
-	if c == nil || c.manager == nil {
+	if c == nil || c.engine == nil {
 		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))
 	}
 	var err error
-	c.once.Do(func() { err = c.close() })
+	c.once.Do(func() { err = c.engine.Close() })
 	return wrap("close", "", err)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // patient is a client whose holders have longer to learn why they were refused.
 func patient(c *Client) *Client {
-	c.SetReasonLimit(testkit.Patience)
+	c.engine.SetReasonLimit(testkit.Patience)
 	return c
 }
 
@@ -23,19 +23,19 @@ func unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Co
 
 // sharing makes all commands of locks share one connection, not only those beyond the first few.
 func sharing(c *Client) *Client {
-	c.driver.(*driver.Pool).Apart = 0
+	c.engine.Driver.(*driver.Pool).Apart = 0
 	return c
 }
 
 // poolOf is the pool below a client.
-func poolOf(c *Client) *redis.Pool { return c.driver.(*driver.Pool).Redis }
+func poolOf(c *Client) *redis.Pool { return c.engine.Driver.(*driver.Pool).Redis }
 
 // borrow takes n connections out of the client's pool, as its calls do.
 func borrow(t testing.TB, c *Client, n int) []redis.Conn {
 	t.Helper()
 	conns := make([]redis.Conn, n)
 	for i := range conns {
-		conn, err := c.driver.(*driver.Pool).Connect(t.Context(), 0)
+		conn, err := c.engine.Driver.(*driver.Pool).Connect(t.Context(), 0)
 		require.NoError(t, err)
 		conns[i] = conn
 	}
@@ -44,7 +44,7 @@ func borrow(t testing.TB, c *Client, n int) []redis.Conn {
 
 func putBack(c *Client, conns []redis.Conn) {
 	for _, conn := range conns {
-		c.driver.(*driver.Pool).PutBack(conn)
+		c.engine.Driver.(*driver.Pool).PutBack(conn)
 	}
 }
 

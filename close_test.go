@@ -184,7 +184,7 @@ func blockEngine(t *testing.T, b *closing) {
 	require.NoError(t, err)
 	blockDials(t, b)
 	stuck := b.stuck.Load()
-	b.c.Watchdog().Link.Cut() // it may have dialled before
+	b.c.engine.Watchdog().Link.Cut() // it may have dialled before
 	leaseOf(h).RenewNow()
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.stuck.Load() > stuck }, "the watchdog does not dial")
 }
@@ -213,7 +213,7 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 	b.endAtCleanup(t)
 	testkit.Eventually(t, 5*time.Second, func() bool {
 		sat := c.waiting(keyOf(c, "held")) + c.waiting(keyOf(c, "shared")) + c.waiting(keyOf(c, "nested"))
-		quiet := c.driver.(*driver.Pool).Sending() == 0 // no connection is about to be put back
+		quiet := c.engine.Driver.(*driver.Pool).Sending() == 0 // no connection is about to be put back
 		return sat == len(waits) && calls(t, b.s, "zadd") >= 3 && calls(t, b.s, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
@@ -378,7 +378,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.endAtCleanup(t)
 	h, err := NewRedisLock("my key", c).Acquire(t.Context())
 	require.NoError(t, err)
-	ping := c.retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
+	ping := c.engine.Retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
 	require.NoError(t, ping[0].Err)
 	b.blocks.Store(true)
 	leaseOf(h).Release(time.Now())

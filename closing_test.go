@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -58,7 +59,7 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	require.NoError(t, err)
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "all nodes grant it")
 	last := b.clients[2]
-	var others []*lease // to one of them its Close comes first, but for one time in 21
+	var others []*lease.Lease // to one of them its Close comes first, but for one time in 21
 	for i := range 20 {
 		other, err := NewRedisLock(fmt.Sprint("other", i), last).Acquire(t.Context())
 		require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	})
 	closed := testkit.Async(t, last.Close)
 	t.Cleanup(goOn) // before that is waited for
-	<-last.life.Done()
+	<-last.engine.Life.Done()
 	for _, c := range b.clients[:2] {
 		require.NoError(t, c.Close())
 	}
@@ -90,11 +91,11 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
-	w := newWait(t.Context(), c.life, &l.settings, true)
-	place := waitqueue.NewEntry(c.queue.Enter("k", c.redisKey("k")), &l.settings, false,
-		func(hold string) (string, string) { return c.identity.Value(hold, &l.settings), "" })
+	w := newWait(t.Context(), c.engine.Life, &l.settings, true)
+	place := waitqueue.NewEntry(c.engine.Queue.Enter("k", c.engine.RedisKey("k")), &l.settings, false,
+		func(hold string) (string, string) { return c.engine.Identity.Value(hold, &l.settings), "" })
 	defer place.Line.Exit()
-	c.StartClose()
+	c.engine.StartClose()
 	w.queued = place
 	for range 100 {
 		place.Nudge()

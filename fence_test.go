@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -265,7 +266,7 @@ func TestPassedOnTokens(t *testing.T) {
 	require.Equal(t, h.Fence()+1, next.Fence())
 
 	l := next.(hold).Lease()
-	l.Set(func(s *LeaseState) { s.Aside = 0 })
+	l.Set(func(s *lease.State) { s.Aside = 0 })
 	w = q.sits(t.Context(), 0, WithFencing())
 	q.unlock(next)
 	last := w.granted()

@@ -55,7 +55,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 
 // useWhileFlushed takes and gives back a plain lock, and three levels of a reentrant one.
 func useWhileFlushed(t *testing.T, c *Client, rounds int) {
-	key := c.identity.Goroutine()
+	key := c.engine.Identity.Goroutine()
 	plain, reentrant := NewRedisLock("plain "+key, c), NewReentrantLock("reentrant "+key, c)
 	taken := NewRedisLock("held", c)
 	for range rounds {

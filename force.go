@@ -26,11 +26,11 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return wrap("force unlock", key, err)
 	}
-	s := script.Call{Script: script.Force, Key: c.redisKey(key), Args: []any{reason}}
-	o := script.RunOnce(ctx, c.driver, driver.Limits{}, s, nil) // a second copy could end the hold of the next one
+	s := script.Call{Script: script.Force, Key: c.engine.RedisKey(key), Args: []any{reason}}
+	o := script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil) // a second copy could end the hold of the next one
 	if o.Err == nil && o.Reply == int64(script.Foreign) {
 		s.Script = script.RWForce
-		o = script.RunOnce(ctx, c.driver, driver.Limits{}, s, nil)
+		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)
 	}
 	switch {
 	case o.Unanswered():
@@ -40,10 +40,10 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	case o.Reply == int64(script.Other):
 		return wrap("force unlock", key, ErrNotHeld)
 	case o.Reply == int64(script.More):
-		c.retrier.PassOn(s)
+		c.engine.Retrier.PassOn(s)
 	case o.Reply != int64(script.Ours):
 		return wrap("force unlock", key, ErrKeyConflict)
 	}
-	c.logger.Warn("relock: lock forced open", "key", key, "reason", reason)
+	c.engine.Logger.Warn("relock: lock forced open", "key", key, "reason", reason)
 	return nil
 }

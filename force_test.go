@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -31,7 +32,7 @@ func TestForceUnlock(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			waits := testkit.Async(t, func() error { return NewRedisLock("other", q.clients[0], WithBlock()).Lock(ctx) })
 			testkit.Eventually(t, testkit.Patience, func() bool {
-				return q.clients[0].queue.State().Subscribed
+				return q.clients[0].engine.Queue.State().Subscribed
 			}, "listens")
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
@@ -191,10 +192,10 @@ func TestForgedForceMessage(t *testing.T) {
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	p := leaseOf(h).Protocol()
-	require.Equal(t, keyOf(c, "k"), p.lockKey())
-	c.Forced(p.holdID(), p.lockKey())
-	c.Forced("another", p.lockKey())
-	c.Forced("", "elsewhere")
+	require.Equal(t, keyOf(c, "k"), p.LockKey())
+	c.engine.Forced(p.HoldID(), p.LockKey())
+	c.engine.Forced("another", p.LockKey())
+	c.engine.Forced("", "elsewhere")
 	testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, s, "get") == 1 }, "has looked")
 	select {
 	case <-h.Context().Done():
@@ -267,8 +268,8 @@ func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	first := q.sits(context.Background(), 0)
-	owner := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).ownerID()
-	goOn := c.Block(ownerOf{queueKey, owner, lockspec.ReentrantFamily})
+	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).OwnerID()
+	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: owner, Family: lockspec.ReentrantFamily})
 	fresh(h)
 	q.unlock(h)
 	require.NoError(t, c.Close())
@@ -293,7 +294,7 @@ func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	c, err := NewClient(s.Network, s.Address, "", WithReleaseOnClose())
 	require.NoError(t, err)
 	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
-	c.commandTimeout = 200 * time.Millisecond // of Close; the call before it has more
+	c.engine.CommandTimeout = 200 * time.Millisecond // of Close; the call before it has more
 	s.Pause(t)
 	defer s.Resume(t)
 	start := time.Now()
@@ -311,7 +312,7 @@ func TestReleaseOnCloseOfManyWithoutALogin(t *testing.T) {
 	for i := range 350 {
 		require.NoError(t, NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
 	}
-	c.commandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+	c.engine.CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
 	proxy.On(faults.Any, faults.Every, faults.DropRequest)
 	start := time.Now()
 	require.NoError(t, c.Close())
@@ -340,7 +341,7 @@ func TestHoldCount(t *testing.T) {
 	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	goOn := c.Block(ownerOf{"k", c.identity.Named("busy"), lockspec.ReentrantFamily})
+	goOn := c.engine.Block(lease.OwnerKey{Lock: "k", ID: c.engine.Identity.Named("busy"), Family: lockspec.ReentrantFamily})
 	require.Zero(t, NewReentrantLock("k", c, WithOwner("busy")).HoldCount(ctx))
 	goOn()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -69,7 +70,7 @@ func TestSilentNetwork(t *testing.T) {
 			}
 			c.proxy.Stall()
 			returned := c.callsWithDeadlines(op)
-			c.requireLossInTime(holds[0].(hold).level)
+			c.requireLossInTime(holds[0].(hold).Hold)
 			for name, err := range returned {
 				require.NoError(t, testkit.ResultWithin(t, err, cellPatience), name)
 			}
@@ -86,12 +87,12 @@ func TestSilentNetwork(t *testing.T) {
 }
 
 // requireLossInTime sees a hold end when its belief does.
-func (c *cell) requireLossInTime(h *level) {
+func (c *cell) requireLossInTime(h *lease.Hold) {
 	c.Helper()
 	due := setAlarm(c, h.ValidUntil())
 	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), cellPatience), ErrLockLost)
 	err := due.prompt()
-	require.ErrorIs(c, h.state(), ErrLockLost)
+	require.ErrorIs(c, h.Err(), ErrLockLost)
 	if h.Lease().State().ValidUntil.Equal(due.at) { // else one more answer was on its way
 		require.NoError(c, err)
 	}

@@ -26,7 +26,7 @@ func newHandle(key string, client *Client, opts []LockOption, k *lockspec.Kind) 
 func newHandleWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) handle {
 	h := handle{key: key, client: client}
 	var defaults lockspec.Options
-	if client == nil || client.manager == nil {
+	if client == nil || client.engine == nil {
 		m.Check(false, "client: was not made by NewClient")
 	} else {
 		defaults = client.config.locks
@@ -74,7 +74,7 @@ func (h *handle) mistaken(ctx context.Context) error {
 }
 
 // redisKey is where the lock is in Redis.
-func (h *handle) redisKey() string { return h.client.redisKey(h.key) }
+func (h *handle) redisKey() string { return h.client.engine.RedisKey(h.key) }
 
 // String names the lock.
 func (h *handle) String() string { return "lock " + strconv.Quote(h.key) }

@@ -3,6 +3,8 @@ package relock
 import (
 	"context"
 	"time"
+
+	"github.com/relock-go/relock/internal/lease"
 )
 
 // Hold is one grant of a lock, or one level of a reentrant one. It can be used from any goroutine.
@@ -40,15 +42,15 @@ type Hold interface {
 
 // hold is a level as users have it: its errors say what was done, and to which
 // key.
-type hold struct{ *level }
+type hold struct{ *lease.Hold }
 
 // Err returns nil while the hold is valid.
-func (h hold) Err() error { return wrap("hold", h.Key(), h.level.state()) }
+func (h hold) Err() error { return wrap("hold", h.Key(), h.Hold.Err()) }
 
 // Extend makes the lease last at least d from now.
 func (h hold) Extend(ctx context.Context, d time.Duration) error {
-	return wrap("extend", h.Key(), h.level.extend(ctx, d))
+	return wrap("extend", h.Key(), h.Hold.Extend(ctx, d))
 }
 
 // Unlock ends the hold.
-func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.level.unlock()) }
+func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.Hold.Unlock()) }

@@ -196,10 +196,10 @@ func TestHoldShowsNoSecret(t *testing.T) {
 	l := NewReentrantLock("k", c)
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	id := leaseOf(h).Protocol().holdID()
+	id := leaseOf(h).Protocol().HoldID()
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.NotContains(t, fmt.Sprintf(format, h), id)
-		require.NotContains(t, fmt.Sprintf(format, c), c.identity.ID)
+		require.NotContains(t, fmt.Sprintf(format, c), c.engine.Identity.ID)
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return Info{}, wrap("inspect", key, err)
 	}
-	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.Inspect, Key: c.redisKey(key)})
+	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.Inspect, Key: c.engine.RedisKey(key)})
 	if o.Err != nil {
 		return Info{}, wrap("inspect", key, driver.Ended(ctx, o.Err))
 	}

@@ -68,7 +68,7 @@ func TestInspectHolder(t *testing.T) {
 			require.False(t, got.Holder.Since.Before(start))
 			require.False(t, got.Holder.Since.After(time.Now()))
 			tt.want.Left, tt.want.Holder.Since = got.Left, got.Holder.Since
-			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = c.identity.ID, host, os.Getpid()
+			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = c.engine.Identity.ID, host, os.Getpid()
 			require.Equal(t, tt.want, got)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
@@ -107,7 +107,7 @@ func TestInspectWaiters(t *testing.T) {
 			require.Equal(t, 2, info.Waiting)
 			require.Len(t, info.Waiters, 2)
 			for i, w := range info.Waiters {
-				require.Equal(t, q.clients[i+1].identity.ID, w.Client)
+				require.Equal(t, q.clients[i+1].engine.Identity.ID, w.Client)
 				require.Equal(t, info.Kind, w.Kind)
 				require.Equal(t, m.fair, w.Fair)
 				require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
@@ -138,7 +138,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		info := inspect(t, c, name)
 		require.Equal(t, StateKept, info.State)
-		require.Equal(t, c.identity.ID, info.Holder.Client)
+		require.Equal(t, c.engine.Identity.ID, info.Holder.Client)
 		require.Greater(t, info.Left, 50*time.Second)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // inspectRW asks what a read/write lock is.
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
-	o, _ := c.eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.redisKey(key)})
+	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.engine.RedisKey(key)})
 	if o.Err != nil {
 		return Info{}, driver.Ended(ctx, o.Err)
 	}

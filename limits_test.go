@@ -77,7 +77,7 @@ func TestWatchdogForgetsALongerLevel(t *testing.T) {
 	inner, err := NewReentrantLock("k", c, WithWatchdog(4800*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
 	shortest := func() time.Duration {
-		least, _ := c.Watchdog().Bounds()
+		least, _ := c.engine.Watchdog().Bounds()
 		return least
 	}
 	require.Equal(t, 1600*time.Millisecond, shortest())

@@ -54,7 +54,7 @@ func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string,
 		return "", nil, err
 	}
 	match := verbatim.Replace(c.config.prefix) + "{" + pattern + "}"
-	o := c.driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
+	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
 	if o.Err != nil {
 		return "", nil, driver.Ended(ctx, o.Err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -56,7 +57,7 @@ func newRedisLock(h handle) *RedisLock {
 	return l
 }
 
-func (l *RedisLock) take(ctx context.Context, block, lasting bool) (*level, error) {
+func (l *RedisLock) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
@@ -69,26 +70,26 @@ func (l *RedisLock) wait(ctx context.Context, block bool) (*wait, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if block && l.waitsForItself(l.client.held(ctx, l.key, lockspec.PlainFamily)) {
+	if block && l.waitsForItself(l.client.engine.Held(ctx, l.key, lockspec.PlainFamily)) {
 		return nil, errSelfWait
 	}
-	return newWait(ctx, l.client.life, &l.settings, block), nil
+	return newWait(ctx, l.client.engine.Life, &l.settings, block), nil
 }
 
 var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", ErrInvalid)
 
-func (l *RedisLock) compete(w *wait) (*level, error) {
+func (l *RedisLock) compete(w *wait) (*lease.Hold, error) {
 	a := &plainAttempt{client: l.client, key: l.key, redisKey: l.redisKey(), settings: &l.settings, caller: w.Caller}
 	defer a.finish()
 	if !w.block && !l.settings.Fair {
 		return w.acquire(a.try)
 	}
-	if a.mayHurry() && !l.client.queue.Uses(a.redisKey) {
+	if a.mayHurry() && !l.client.engine.Queue.Uses(a.redisKey) {
 		if h, done, err := a.hurry(w); done {
 			return h, err
 		}
 	}
-	line := l.client.queue.Enter(l.key, a.redisKey)
+	line := l.client.engine.Queue.Enter(l.key, a.redisKey)
 	defer line.Exit()
 	if !l.settings.Fair {
 		return w.sitForValid(line, a)

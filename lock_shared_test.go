@@ -42,7 +42,7 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 
 // waiting is how many calls of the client sit in the line for a lock.
 func (c *Client) waiting(redisKey string) int {
-	return len(c.queue.State().Lines[redisKey].Waiters)
+	return len(c.engine.Queue.State().Lines[redisKey].Waiters)
 }
 
 func TestSharedObjectExcludes(t *testing.T) {

@@ -133,7 +133,7 @@ func (m *counted) atServer() map[string]string {
 	case m.plain:
 		return map[string]string{"plain": "held"}
 	}
-	return map[string]string{m.owner.client.identity.Named(m.owner.name): fmt.Sprint(len(m.holds))}
+	return map[string]string{m.owner.client.engine.Identity.Named(m.owner.name): fmt.Sprint(len(m.holds))}
 }
 
 // storedIn are the counts in a hash, or that a plain lock is held.

@@ -65,7 +65,7 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) {
 	highest := slices.Max(t.fence)
 	for n, fence := range t.fence {
 		if fence < highest {
-			if t.err = a.lock.client.raise(ctx, &a.lock.part, a.lock.redisKeyOf(n), highest); t.err != nil {
+			if t.err = a.lock.client.engine.Raise(ctx, &a.lock.part, a.lock.redisKeyOf(n), highest); t.err != nil {
 				return
 			}
 			t.fence[n] = highest
@@ -82,7 +82,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
 	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
-	o, d := l.client.ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
+	o, d := l.client.engine.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
 	if driver.IsCrossSlot(o.Err) {
 		return true // before it did anything
 	}
@@ -95,7 +95,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	code, detail, gave := readMulti(o.Reply)
 	t.settled = !d.Exists()
 	if gave == script.More {
-		l.client.retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
+		l.client.engine.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
 	}
 	if code == script.Ours {
 		t.fence[0] = detail
@@ -138,7 +138,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 	if keep > 0 {
 		s, length = &l.place, keep
 	}
-	o, d := l.client.ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
+	o, d := l.client.engine.Ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.Sent, d
 	if t.err = o.Err; o.Err != nil {
 		return

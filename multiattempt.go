@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
 )
@@ -32,7 +33,7 @@ type multiAttempt struct {
 // what the other one wants do not go on for ever.
 const maxMoves = 8
 
-func (a *multiAttempt) try(ctx context.Context) (*level, error) {
+func (a *multiAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	h, err := a.move(ctx)
 	if !errors.Is(err, ErrLockAcquiredByOthers) {
 		a.yield()
@@ -43,7 +44,7 @@ func (a *multiAttempt) try(ctx context.Context) (*level, error) {
 
 // move tries for all keys, and goes on from one busy key to the next until it
 // has to wait for one.
-func (a *multiAttempt) move(ctx context.Context) (*level, error) {
+func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 	var held error
 	for n := 0; n < maxMoves || a.way.n > 0; n++ {
 		a.endWay()
@@ -79,7 +80,7 @@ func (a *multiAttempt) takePlace(ctx context.Context) error {
 
 // body is what a place stores.
 func (a *multiAttempt) body(hold string) (value, info string) {
-	return a.lock.client.identity.Value(hold, &a.lock.place), ""
+	return a.lock.client.engine.Identity.Value(hold, &a.lock.place), ""
 }
 
 // queueAt makes the call wait for the n-th key.
@@ -88,7 +89,7 @@ func (a *multiAttempt) queueAt(n int) {
 		return
 	}
 	a.leave()
-	line := a.lock.client.queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
+	line := a.lock.client.engine.Queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
 	a.queued, a.at = waitqueue.NewEntry(line, &a.lock.place, false, a.body), n
 	a.wait.queued = a.queued
 }
@@ -116,12 +117,12 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.place
-	a.lock.client.retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
+	a.lock.client.engine.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
 	a.got = nil
 }
 
 // takeAll asks for all keys: kept ones one by one again, now for the hold.
-func (a *multiAttempt) takeAll(ctx context.Context) (h *level, busy int, err error) {
+func (a *multiAttempt) takeAll(ctx context.Context) (h *lease.Hold, busy int, err error) {
 	keep := a.keep()
 	for {
 		value, err := a.newValue()
@@ -148,7 +149,7 @@ func (a *multiAttempt) newValue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return a.lock.client.identity.Value(id, &a.lock.part), nil
+	return a.lock.client.engine.Identity.Value(id, &a.lock.part), nil
 }
 
 // follow keeps or gives back what a try has left of the call, and cleans up
@@ -165,7 +166,7 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	l := a.lock
 	for n := range l.keys {
 		if n < t.taken || t.doubt[n].Exists() {
-			l.client.retrier.Retry(l.cleanup(n, value, t.doubt[n]))
+			l.client.engine.Retrier.Retry(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
 }
@@ -179,19 +180,19 @@ func (a *multiAttempt) of(n int, err error) error {
 }
 
 // grant makes the hold: a lease for each key, which cleans up after itself from then on.
-func (a *multiAttempt) grant(value string, t *tried) (*level, error) {
+func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	l := a.lock
-	p := newBundle(l.client.manager, l.key, l.keys, len(l.keys), &l.whole, l.failed)
-	p.setFence(slices.Max(t.fence))
+	p := lease.NewGroup(l.client.engine, l.key, l.keys, len(l.keys), &l.whole, l.failed)
+	p.SetFence(slices.Max(t.fence))
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
-		one := &grant{key: key, protocol: protocol, sent: t.sent[n], settings: &l.part, doubt: t.doubt[n]}
-		if err := p.add(a.wait.Caller, n, l.client.manager, one); err != nil {
+		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Doubt: t.doubt[n]}
+		if err := p.Add(a.wait.Caller, n, l.client.engine, one); err != nil {
 			late = err
 		}
 	}
-	h, err := p.grant(a.wait.Caller, t.sent[0], &l.whole)
+	h, err := p.Grant(a.wait.Caller, t.sent[0], &l.whole)
 	if late != nil {
 		return nil, late // the others were given back, since one is missing
 	}

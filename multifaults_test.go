@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -94,7 +95,7 @@ func (c *bundleCell) try(ctx context.Context, lock anyLock) Hold {
 	h, err := lock.TryAcquire(ctx)
 	if c.fault.granted {
 		require.NoError(c, err)
-		length := cellLease - drift(cellLease)
+		length := cellLease - lease.Drift(cellLease)
 		require.False(c, h.ValidUntil().Before(start.Add(length)))
 		require.False(c, h.ValidUntil().After(time.Now().Add(length)))
 		return h

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -77,7 +78,7 @@ func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock 
 	return l
 }
 
-func (l *MultiLock) take(ctx context.Context, block, lasting bool) (*level, error) {
+func (l *MultiLock) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
@@ -91,21 +92,21 @@ func (l *MultiLock) wait(ctx context.Context, block bool) (*wait, error) {
 		return nil, err
 	}
 	for _, key := range l.keys {
-		if block && l.waitsForItself(l.client.held(ctx, key, lockspec.PlainFamily)) {
+		if block && l.waitsForItself(l.client.engine.Held(ctx, key, lockspec.PlainFamily)) {
 			return nil, errSelfWait
 		}
 	}
-	return newWait(ctx, l.client.life, &l.settings, block), nil
+	return newWait(ctx, l.client.engine.Life, &l.settings, block), nil
 }
 
-func (l *MultiLock) compete(w *wait) (*level, error) {
+func (l *MultiLock) compete(w *wait) (*lease.Hold, error) {
 	a := &multiAttempt{lock: l, wait: w}
 	defer a.end()
 	return w.acquire(a.try)
 }
 
 // redisKeyOf is where the n-th lock is in Redis.
-func (l *MultiLock) redisKeyOf(n int) string { return l.client.redisKey(l.keys[n]) }
+func (l *MultiLock) redisKeyOf(n int) string { return l.client.engine.RedisKey(l.keys[n]) }
 
 // redisKeys are all of them, with fencing those of their counters too.
 func (l *MultiLock) redisKeys() (all []string) {
@@ -122,6 +123,6 @@ func (l *MultiLock) redisKeys() (all []string) {
 
 // cleanup ends what a request may have made of the n-th key.
 func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{l.redisKeyOf(n), value, false}.release(levels{}, 0, 0)
+	release := plainProtocol{l.redisKeyOf(n), value, false}.Release(lease.Levels{}, 0, 0)
 	return background.NewRelease(l.keys[n], l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release })
 }

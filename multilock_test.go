@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -118,12 +119,12 @@ func TestMultiLockBelief(t *testing.T) {
 	require.NoError(t, err)
 	end := time.Now()
 	until := h.ValidUntil()
-	require.False(t, until.Before(start.Add(length-drift(length))))
-	require.False(t, until.After(end.Add(length-drift(length))))
+	require.False(t, until.Before(start.Add(length-lease.Drift(length))))
+	require.False(t, until.After(end.Add(length-lease.Drift(length))))
 
 	// One key is extended, the other is not: the hold is valid until the first one ends.
 	one := membersOf(h)[0]
-	require.NoError(t, one.extend(t.Context(), time.Minute))
+	require.NoError(t, one.Extend(t.Context(), time.Minute))
 	require.Equal(t, until, h.ValidUntil())
 	require.NoError(t, h.Extend(t.Context(), 20*time.Second))
 	require.Greater(t, time.Until(h.ValidUntil()), 18*time.Second)

@@ -54,10 +54,10 @@ func requireNoQueues(t testing.TB, s *redistest.Server, c *Client, keys ...strin
 		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, key), keyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		state := c.queue.State()
+		state := c.engine.Queue.State()
 		return len(state.Lines) == 0 && state.Waits == 0
 	}, "no waits are remembered")
-	require.Zero(t, c.State().Leases)
+	require.Zero(t, c.engine.State().Leases)
 }
 
 func TestMultiLockWaitEnds(t *testing.T) {

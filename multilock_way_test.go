@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -19,7 +20,7 @@ const wayLease = 4 * time.Second
 
 // acquireKeeping is Acquire by a call that was handed so many keys in vain that
 // it keeps some now.
-func acquireKeeping(ctx context.Context, l *MultiLock) (*level, error) {
+func acquireKeeping(ctx context.Context, l *MultiLock) (*lease.Hold, error) {
 	w, err := l.wait(ctx, true)
 	if err != nil {
 		return nil, err
@@ -38,12 +39,12 @@ type wayBench struct {
 	client, other *Client
 	keys          []string
 	held          Hold
-	grant         chan *level
+	grant         chan *lease.Hold
 	ended         <-chan error
 }
 
 func newWayBench(ctx context.Context, t testing.TB, s *redistest.Server, c *Client, opts ...LockOption) *wayBench {
-	b := &wayBench{TB: t, server: s, client: c, other: sibling(t, s, c), keys: []string{"a", "b", "c", "d"}, grant: make(chan *level, 1)}
+	b := &wayBench{TB: t, server: s, client: c, other: sibling(t, s, c), keys: []string{"a", "b", "c", "d"}, grant: make(chan *lease.Hold, 1)}
 	var err error
 	b.held, err = NewRedisLock("c", b.other).Acquire(t.Context())
 	require.NoError(t, err)
@@ -69,7 +70,7 @@ func (b *wayBench) awaitKept() {
 }
 
 // requireWhole checks that no key ends before the hold.
-func (b *wayBench) requireWhole(h *level) {
+func (b *wayBench) requireWhole(h *lease.Hold) {
 	b.Helper()
 	for _, key := range b.keys {
 		left := pttl(b, b.server, b.client, key)
@@ -99,7 +100,7 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 			h := <-b.grant
 			b.requireWhole(h)
 			require.Greater(t, time.Until(h.ValidUntil()), wayLease/2)
-			require.NoError(t, h.unlock())
+			require.NoError(t, h.Unlock())
 			requireNoQueues(t, s, c, b.keys...)
 		})
 	}
@@ -161,7 +162,7 @@ func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, b.held.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
-	require.NoError(t, (<-b.grant).unlock())
+	require.NoError(t, (<-b.grant).Unlock())
 	requireNoQueues(t, s, c, b.keys...)
 }
 
@@ -181,7 +182,7 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 	require.Zero(t, infoField(t, s, "stats", "expired_keys"))
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
-	require.NoError(t, (<-b.grant).unlock())
+	require.NoError(t, (<-b.grant).Unlock())
 	requireNoQueues(t, s, c, b.keys...)
 }
 
@@ -214,7 +215,7 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 					require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 					h := <-b.grant
 					b.requireWhole(h)
-					_ = h.unlock() // it may be too slow for its limit
+					_ = h.Unlock() // it may be too slow for its limit
 				}
 				testkit.Eventually(t, testkit.Patience, func() bool { return b.exists(b.keys...) == 0 }, "all are free")
 			}})

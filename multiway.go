@@ -85,6 +85,6 @@ func (a *multiAttempt) returnKept(old way, n int) {
 	for ; n < old.n; n++ {
 		job := l.cleanup(n, old.value, script.Indeterminate{})
 		job.BestEffort = true // no hold depends on it, and the key expires soon
-		l.client.retrier.Retry(job)
+		l.client.engine.Retrier.Retry(job)
 	}
 }

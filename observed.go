@@ -3,10 +3,12 @@ package relock
 import (
 	"context"
 	"time"
+
+	"github.com/relock-go/relock/internal/lease"
 )
 
 // call acquires the lock and notifies the observer.
-func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
+func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	o, start := b.observer(), LockStart{b.key, b.settings.KindName(), block}
 	began, seen := time.Now(), orEmpty(ctx)
 	if o.LockStart != nil {
@@ -18,7 +20,7 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*level, error) {
 		o.LockDone(seen, LockDone{start, began, err})
 	}
 	if err == nil {
-		got.announce()
+		got.Announce()
 	}
 	return got, err
 }
@@ -42,14 +44,14 @@ func orEmpty(ctx context.Context) context.Context {
 
 // hooks returns what the engine calls. The errors that users get say what was
 // done, and to which key.
-func (o *Observer) hooks() (h hooks) {
+func (o *Observer) hooks() (h lease.Hooks) {
 	if done := o.HoldDone; done != nil {
-		h.holdDone = func(ctx context.Context, e holdEnd) {
-			done(ctx, HoldDone{Key: e.key, Kind: e.kind, Start: e.start, End: e.end, Err: wrap(e.op, e.key, e.err)})
+		h.HoldDone = func(ctx context.Context, e lease.HoldEnd) {
+			done(ctx, HoldDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)})
 		}
 	}
 	if done := o.RenewDone; done != nil {
-		h.renewDone = func(key string, sent time.Time, err error) { done(RenewDone{key, sent, wrap("renew", key, err)}) }
+		h.RenewDone = func(key string, sent time.Time, err error) { done(RenewDone{key, sent, wrap("renew", key, err)}) }
 	}
 	return h
 }

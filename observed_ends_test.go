@@ -23,7 +23,7 @@ func TestObserverOfLosses(t *testing.T) {
 		"fixed lease": {opts: []LockOption{WithExpiry(2400 * time.Millisecond)}, why: ErrLockLost},
 		"max hold":    {opts: []LockOption{WithMaxHold(time.Second)}, why: ErrMaxHold},
 		"refused": {opts: []LockOption{WithWatchdog(3 * time.Second)}, why: ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *Client) {
-			s.Do(t, "DEL", c.redisKey("k"), c.redisKey("l"))
+			s.Do(t, "DEL", c.engine.RedisKey("k"), c.engine.RedisKey("l"))
 		}},
 		"forced": {opts: []LockOption{WithWatchdog(3 * time.Second)}, why: ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "test"))
@@ -160,7 +160,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, renewed(IsRetryableErr), "a renewal without an answer")
 	s.Resume(t)
 	testkit.Eventually(t, 5*time.Second, renewed(isNil), "a renewal again")
-	s.Do(t, "DEL", c.redisKey("k"))
+	s.Do(t, "DEL", c.engine.RedisKey("k"))
 	testkit.Eventually(t, 5*time.Second, renewed(isLoss), "a renewal that is refused")
 	require.ErrorIs(t, w.ended().Err, ErrLockLost)
 	require.Error(t, h.Unlock(t.Context()))

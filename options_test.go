@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 	require.Empty(t, c.config.Username)
 	require.Equal(t, 0, c.config.Database)
 	require.False(t, c.config.UseTLS)
-	require.False(t, c.logger.Enabled(t.Context(), slog.LevelError))
+	require.False(t, c.engine.Logger.Enabled(t.Context(), slog.LevelError))
 	pool := poolOf(c)
 	require.Equal(t, 10, pool.MaxIdle)
 	require.Equal(t, 0, pool.MaxActive)

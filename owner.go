@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -16,8 +17,8 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	}
 	for c := carried.By(ctx); c != nil; c = c.Next {
 		switch h := c.Hold.(type) {
-		case *level:
-			if h.Key() == key || h.covers(key) {
+		case *lease.Hold:
+			if h.Key() == key || h.Covers(key) {
 				return hold{h}, true
 			}
 		case Hold: // of another backend
@@ -39,28 +40,28 @@ func ContextWithOwner(ctx context.Context, id string) context.Context {
 }
 
 // owner is the caller as the owner of locks of this name.
-func (l *handle) owner(ctx context.Context) (ownerOf, error) {
+func (l *handle) owner(ctx context.Context) (lease.OwnerKey, error) {
 	family := l.settings.Kind.Family
 	id, err := l.ownerID(ctx, family)
-	return ownerOf{l.key, id, family}, err
+	return lease.OwnerKey{Lock: l.key, ID: id, Family: family}, err
 }
 
 // ownerID is who calls: the hold in ctx, the owner in ctx, the owner of the
 // lock, or the goroutine.
 func (l *handle) ownerID(ctx context.Context, of lockspec.Family) (string, error) {
-	if h := l.client.held(ctx, l.key, of); h != nil {
-		return h.owner(), nil
+	if h := l.client.engine.Held(ctx, l.key, of); h != nil {
+		return h.Owner(), nil
 	}
 	if id, ok := carried.Owner(ctx); ok {
 		if id == "" || len(id) > lockspec.MaxOwner {
 			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", ErrInvalid, lockspec.MaxOwner)
 		}
-		return l.client.identity.Named(id), nil
+		return l.client.engine.Identity.Named(id), nil
 	}
 	if l.settings.Owner != "" {
-		return l.client.identity.Named(l.settings.Owner), nil
+		return l.client.engine.Identity.Named(l.settings.Owner), nil
 	}
-	return l.client.identity.Goroutine(), nil
+	return l.client.engine.Identity.Goroutine(), nil
 }
 
 // unlockNewest ends the newest level of the caller's owner that writes, or that
@@ -70,5 +71,5 @@ func (l *handle) unlockNewest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.client.unlockNewest(o, l.settings.Kind.Writes)
+	return l.client.engine.UnlockNewest(o, l.settings.Kind.Writes)
 }

@@ -280,7 +280,7 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 		}
 		if first, err := redis.Strings(s.Do(t, "ZRANGE", keyOf(waiter, key)+":q", 0, 0), nil); err == nil && len(first) == 1 {
 			before := calls(t, s, "evalsha")
-			heard := s.Do(t, "PUBLISH", "relock:"+waiter.identity.ID, first[0]+" "+keyOf(waiter, key))
+			heard := s.Do(t, "PUBLISH", "relock:"+waiter.engine.Identity.ID, first[0]+" "+keyOf(waiter, key))
 			if heard == int64(1) {
 				testkit.Eventually(t, 5*time.Second, func() bool { return calls(t, s, "evalsha") > before }, "it claims, in vain")
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -19,14 +20,14 @@ type plainProtocol struct {
 	minHold         bool // a release may have to keep the key
 }
 
-func (p plainProtocol) lockKey() string { return p.redisKey }
-func (p plainProtocol) holdID() string  { return strings.SplitN(p.value, "|", 4)[2] }
+func (p plainProtocol) LockKey() string { return p.redisKey }
+func (p plainProtocol) HoldID() string  { return strings.SplitN(p.value, "|", 4)[2] }
 
-func (p plainProtocol) renew(length time.Duration) script.Call {
+func (p plainProtocol) Renew(length time.Duration) script.Call {
 	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, length.Milliseconds()}}
 }
 
-func (p plainProtocol) release(_ levels, _ int, keep time.Duration) script.Call {
+func (p plainProtocol) Release(_ lease.Levels, _ int, keep time.Duration) script.Call {
 	kept := ""
 	if p.minHold {
 		kept = lockspec.KeptValue(p.value)
@@ -52,7 +53,7 @@ type plainAttempt struct {
 	doubt   script.Indeterminate // about the script
 }
 
-func (a *plainAttempt) try(ctx context.Context) (*level, error) {
+func (a *plainAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	if a.queued != nil {
 		return a.queue(ctx)
 	}
@@ -67,18 +68,18 @@ func (a *plainAttempt) try(ctx context.Context) (*level, error) {
 
 // body is what the lock stores under a hold.
 func (a *plainAttempt) body(hold string) (value, info string) {
-	return a.client.identity.Value(hold, a.settings), ""
+	return a.client.engine.Identity.Value(hold, a.settings), ""
 }
 
 // queue asks in the queue's order.
-func (a *plainAttempt) queue(ctx context.Context) (*level, error) {
+func (a *plainAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
 	g, s := a.queued.Granted(), a.queued.Settings // what was asked for
 	p := plainProtocol{a.redisKey, g.Body, s.MinHold > 0}
-	return a.client.grant(a.caller, &grant{a.key, p, sent, s, g.Tokens, g.Doubt, g.Undo})
+	return a.client.engine.Grant(a.caller, lease.Queued(&g, a.key, p, sent, s))
 }
 
 // mayHurry says that the lock may be taken by SET NX.
@@ -88,7 +89,7 @@ func (a *plainAttempt) mayHurry() bool {
 
 // hurry makes the first attempt of a call that may wait, before it sits in a line: mostly nobody else wants the lock. It says
 // whether the call is done.
-func (a *plainAttempt) hurry(w *wait) (h *level, done bool, err error) {
+func (a *plainAttempt) hurry(w *wait) (h *lease.Hold, done bool, err error) {
 	h, next, err := a.setNX(w.Ctx)
 	switch {
 	case next && err == nil:
@@ -113,20 +114,20 @@ func (a *plainAttempt) hurry(w *wait) (h *level, done bool, err error) {
 
 // setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken,
 // to see by what, and when the connection broke.
-func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err error) {
+func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err error) {
 	id, err := utils.NewID()
 	if err != nil {
 		return nil, false, err
 	}
-	value := a.client.identity.Value(id, a.settings)
-	a.client.look(time.Now())
-	o := a.client.driver.Send(ctx, driver.ForLease(a.settings.Lease), setNX(a.redisKey, value, a.settings.Expiry()))
+	value := a.client.engine.Identity.Value(id, a.settings)
+	a.client.engine.CheckSuspended(time.Now())
+	o := a.client.engine.Driver.Send(ctx, driver.ForLease(a.settings.Lease), setNX(a.redisKey, value, a.settings.Expiry()))
 	if o.Sent.IsZero() {
 		return nil, false, o.Err
 	}
 	a.first, a.earlier = value, id
 	if d := (script.Indeterminate{}).Add(o); d.Exists() {
-		a.client.retrier.Retry(a.cleanup(value, d))
+		a.client.engine.Retrier.Retry(a.cleanup(value, d))
 	}
 	switch {
 	case o.Err != nil:
@@ -134,7 +135,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 	case o.Reply == nil:
 		return nil, true, nil
 	case o.Reply != "OK":
-		a.client.retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
+		a.client.engine.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
 		return nil, false, ErrKeyConflict
 	}
 	h, err = a.grant(value, o.Sent, script.Tokens{}, script.Indeterminate{})
@@ -142,15 +143,15 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *level, next bool, err erro
 }
 
 // script takes a key that is free, or that holds the value of the SET NX.
-func (a *plainAttempt) script(ctx context.Context) (*level, error) {
+func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 	if a.value == "" {
 		id, err := utils.NewID()
 		if err != nil {
 			return nil, err
 		}
-		a.value = a.client.identity.Value(id, a.settings)
+		a.value = a.client.engine.Identity.Value(id, a.settings)
 	}
-	o, d := a.client.ask(ctx, a.settings, script.Call{Script: a.settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.settings.Expiry().Milliseconds()}})
+	o, d := a.client.engine.Ask(ctx, a.settings, script.Call{Script: a.settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.settings.Expiry().Milliseconds()}})
 	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -175,20 +176,20 @@ func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
-func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*level, error) {
+func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*lease.Hold, error) {
 	p := plainProtocol{a.redisKey, value, a.settings.MinHold > 0}
 	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
-	return a.client.grant(a.caller, &grant{a.key, p, sent, a.settings, t, d, nil})
+	return a.client.engine.Grant(a.caller, &lease.Grant{Key: a.key, Protocol: p, Sent: sent, Settings: a.settings, Tokens: t, Doubt: d})
 }
 
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
 	if a.doubt.Exists() {
-		a.client.retrier.Retry(a.cleanup(a.value, a.doubt))
+		a.client.engine.Retrier.Retry(a.cleanup(a.value, a.doubt))
 	}
 }
 
 func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{a.redisKey, value, false}.release(levels{}, 0, 0)
+	release := plainProtocol{a.redisKey, value, false}.Release(lease.Levels{}, 0, 0)
 	return background.NewRelease(a.key, a.settings.Expiry(), a.settings.Lease, d, func(time.Time) script.Call { return release })
 }

@@ -32,7 +32,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		t.Logf("%d waiters ended after %v", waiters, time.Since(start))
 		require.Less(t, time.Since(start), 2*time.Second)
 		testkit.Eventually(t, testkit.Patience, func() bool {
-			return q.server.Do(t, "PUBLISH", closing.config.prefix+closing.identity.ID, "") == int64(0)
+			return q.server.Do(t, "PUBLISH", closing.config.prefix+closing.engine.Identity.ID, "") == int64(0)
 		}, "no subscription")
 		q.unlock(h)
 		last := next.granted()
@@ -40,7 +40,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.Less(t, next.at.Sub(start), 10*time.Second)
 		q.unlock(last)
 		q.requireNothingLeft()
-		state := closing.queue.State()
+		state := closing.engine.Queue.State()
 		require.Empty(t, state.Lines)
 		require.Zero(t, state.Waits)
 	})

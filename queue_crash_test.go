@@ -69,7 +69,7 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 // listeners is how many connections the server sends a client's messages to.
 func (q *queueBench) listeners(c *Client) int64 {
 	q.Helper()
-	reply := q.server.Do(q, "PUBSUB", "NUMSUB", c.config.prefix+c.identity.ID)
+	reply := q.server.Do(q, "PUBSUB", "NUMSUB", c.config.prefix+c.engine.Identity.ID)
 	return reply.([]any)[1].(int64)
 }
 

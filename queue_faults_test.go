@@ -192,9 +192,9 @@ func (c *cellWithWaiter) finish(behind *waiting) {
 	}
 	c.proxy.Release()
 	c.queue.requireNothingLeft()
-	require.Zero(c, c.client.State().Leases)
-	require.Zero(c, c.client.State().Owners)
-	state := c.client.queue.State()
+	require.Zero(c, c.client.engine.State().Leases)
+	require.Zero(c, c.client.engine.State().Owners)
+	state := c.client.engine.Queue.State()
 	require.Empty(c, state.Lines)
 	require.Zero(c, state.Waits)
 }

@@ -15,28 +15,28 @@ func TestForgedMessages(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		q := newQueueBench(t, m, 2)
 		c, other := q.clients[0], q.clients[1]
-		channel := c.config.prefix + c.identity.ID
+		channel := c.config.prefix + c.engine.Identity.ID
 		h := q.take(other)
 		first := q.waitNext(context.Background(), 0, c)
 		q.awaitHeard(c)
 		h, _ = q.handOver(h, first)
 		// The first one is granted; its name is known, as anybody may read it.
-		granted := c.identity.ID + ":1:" + waitLetters(m) + ":1250"
+		granted := c.engine.Identity.ID + ":1:" + waitLetters(m) + ":1250"
 		second := q.waitNext(context.Background(), 0, c)
 		third := q.waitNext(context.Background(), 1, other)
 		before := q.server.Content(t, q.key)
-		live := c.identity.ID + ":2:" + waitLetters(m) + ":1250"
+		live := c.engine.Identity.ID + ":2:" + waitLetters(m) + ":1250"
 		for _, text := range []string{
 			"", " ", "  ", "garbage", "a b", "a b c", strings.Repeat("x", 1<<20), "\r\n*1\r\n", "\x00 \xff",
 			granted + " " + q.key, granted + " " + q.key, // just granted, and doubled
-			c.identity.ID + ":1 " + q.key,          // its hold
+			c.engine.Identity.ID + ":1 " + q.key,   // its hold
 			live + " " + q.key, live + " " + q.key, // still waits
-			c.identity.ID + ":2 " + q.key,
+			c.engine.Identity.ID + ":2 " + q.key,
 			granted + " " + c.config.prefix + "{other}", live + " " + c.config.prefix + "{other}",
 			granted + " " + q.key + ":q", granted + " elsewhere:{x}",
-			c.identity.ID + ":999:" + waitLetters(m) + ":1250 " + q.key, // never drawn
-			c.identity.ID + ":999:xx:1 " + q.key, c.identity.ID + ":::: " + q.key, c.identity.ID + ": " + q.key,
-			fmt.Sprintf("%s:1:%s:1250 %s", other.identity.ID, waitLetters(m), q.key), // another client's
+			c.engine.Identity.ID + ":999:" + waitLetters(m) + ":1250 " + q.key, // never drawn
+			c.engine.Identity.ID + ":999:xx:1 " + q.key, c.engine.Identity.ID + ":::: " + q.key, c.engine.Identity.ID + ": " + q.key,
+			fmt.Sprintf("%s:1:%s:1250 %s", other.engine.Identity.ID, waitLetters(m), q.key), // another client's
 			third.name() + " " + q.key,
 		} {
 			q.server.Do(t, "PUBLISH", channel, text)

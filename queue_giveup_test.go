@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -214,15 +215,15 @@ func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, redistest.Shared(t))
 	l := NewRedisLock("k", c, WithBlock())
-	place := waitqueue.NewEntry(c.queue.Enter("k", c.redisKey("k")), &l.settings, false, nil)
+	place := waitqueue.NewEntry(c.engine.Queue.Enter("k", c.engine.RedisKey("k")), &l.settings, false, nil)
 	defer place.Line.Exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := newWait(ctx, c.life, &l.settings, true)
+	w := newWait(ctx, c.engine.Life, &l.settings, true)
 	w.queued = place
 	w.note(ErrLockAcquiredByOthers)
 	place.Line.Note(driver.ErrTimeout)
-	_, err := w.acquire(func(context.Context) (*level, error) { return nil, driver.ErrAbandoned })
+	_, err := w.acquire(func(context.Context) (*lease.Hold, error) { return nil, driver.ErrAbandoned })
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, driver.ErrTimeout)
 }

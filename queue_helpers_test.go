@@ -131,7 +131,7 @@ func (q *queueBench) awaitHeard(c *Client) {
 func awaitHeard(t testing.TB, s *redistest.Server, key string, c *Client) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		beat, _ := redis.String(s.Do(t, "HGET", key+":b", c.identity.ID), nil)
+		beat, _ := redis.String(s.Do(t, "HGET", key+":b", c.engine.Identity.ID), nil)
 		return strings.HasSuffix(beat, ":1")
 	}, "a subscription that the server has noted")
 }
@@ -187,7 +187,7 @@ func (q *queueBench) waitNext(ctx context.Context, n int, c *Client, opts ...Loc
 
 // known is how many waits a client knows to be in the queue.
 func (q *queueBench) known(c *Client) int {
-	return c.queue.State().Lines[q.key].Entries
+	return c.engine.Queue.State().Lines[q.key].Entries
 }
 
 // end waits for the end of the call, and returns its error.

@@ -107,7 +107,7 @@ func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		const waiters = 300
 		q := newQueueBench(t, m, 1, WithMaxIdle(2*waitqueue.MaxSending))
-		q.clients[0].driver.(*driver.Pool).Apart = waiters // else they share one
+		q.clients[0].engine.Driver.(*driver.Pool).Apart = waiters // else they share one
 		q.server.Do(t, "SET", q.key, "relock/1|"+map[bool]string{true: "f", false: "p"}[m.fair]+"|somebody", "PX", 600000)
 		if m.kind == "ReentrantLock" {
 			q.server.Do(t, "DEL", q.key)

@@ -83,7 +83,7 @@ func TestWaiterLooksAgainAfterItsSubscriptionWasCut(t *testing.T) {
 
 // feedIsUp says whether the client's subscription is confirmed.
 func feedIsUp(c *Client) bool {
-	return c.queue.State().Subscribed
+	return c.engine.Queue.State().Subscribed
 }
 
 // A subscription over which nothing comes, without being cut: the waiters learn of their turn by polls, and after a while the client gets

@@ -76,7 +76,7 @@ func TestPollForgetsAHastyCall(t *testing.T) {
 	h, err := NewRedisLock("k", sibling(t, s, c), WithFair()).Acquire(t.Context())
 	require.NoError(t, err)
 	intervals := func() (all []time.Duration) {
-		for _, l := range c.queue.State().Lines {
+		for _, l := range c.engine.Queue.State().Lines {
 			all = append(all, l.Interval)
 		}
 		return all

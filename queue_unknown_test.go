@@ -24,7 +24,7 @@ func TestUnknownWaitGivesItsTurnUp(t *testing.T) {
 			q.awaitHeard(waiter)
 			settings := newHandle(queueKey, waiter, nil, map[string]*lockspec.Kind{"RedisLock": lockspec.Plain, "ReentrantLock": lockspec.Reentrant}[m.kind]).settings
 			settings.Fair = m.fair
-			s.Do(t, "ZADD", q.key+":q", 1, lockspec.WaitName(waiter.identity.Hold(999), &settings))
+			s.Do(t, "ZADD", q.key+":q", 1, lockspec.WaitName(waiter.engine.Identity.Hold(999), &settings))
 			next, d := q.handOver(h, w)
 			took = append(took, d)
 			q.unlock(next)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -85,13 +86,13 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 func checkNodes(m *lockspec.Problems, clients []*Client) {
 	m.Check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
 	for i, c := range clients {
-		m.Check(i == 0 || c != nil && c.manager != nil, "client %d: was not made by NewClient", i)
+		m.Check(i == 0 || c != nil && c.engine != nil, "client %d: was not made by NewClient", i)
 		first := slices.Index(clients, c)
 		m.Check(first == i || c == nil, "clients %d and %d: are the same", first, i)
 	}
 }
 
-func (l *RedLock) take(ctx context.Context, block, lasting bool) (*level, error) {
+func (l *RedLock) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	w, err := l.wait(ctx, block)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (l *RedLock) take(ctx context.Context, block, lasting bool) (*level, error)
 	return l.takeBy(w, lasting, l.compete)
 }
 
-func (l *RedLock) compete(w *wait) (*level, error) {
+func (l *RedLock) compete(w *wait) (*lease.Hold, error) {
 	a := &redAttempt{lock: l, call: w, asking: make([]atomic.Bool, len(l.clients)), waits: newRedWaits(l, w)}
 	defer a.waits.end()
 	return w.acquire(a.try)
@@ -125,13 +126,13 @@ func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
 
 // inTheWay is a hold of this key that ctx carries and that the call would wait for: one of the first client's, or a RedLock's
 // that leaves no quorum of the clients.
-func (l *RedLock) inTheWay(ctx context.Context) *level {
+func (l *RedLock) inTheWay(ctx context.Context) *lease.Hold {
 	for one := carried.By(ctx); one != nil; one = one.Next {
-		h, ok := one.Hold.(*level)
-		if !ok || !h.covers(l.key) || h.family() != lockspec.PlainFamily || h.isUnlocked() {
+		h, ok := one.Hold.(*lease.Hold)
+		if !ok || !h.Covers(l.key) || h.Family() != lockspec.PlainFamily || h.IsUnlocked() {
 			continue
 		}
-		if h.isQuorum() && l.free(h) < l.need || !h.isQuorum() && h.isOf(l.client.manager) {
+		if h.IsQuorum() && l.free(h) < l.need || !h.IsQuorum() && h.IsOf(l.client.engine) {
 			return h
 		}
 	}
@@ -139,9 +140,9 @@ func (l *RedLock) inTheWay(ctx context.Context) *level {
 }
 
 // free is how many of the clients have no part of another hold.
-func (l *RedLock) free(other *level) (n int) {
+func (l *RedLock) free(other *lease.Hold) (n int) {
 	for _, c := range l.clients {
-		if !other.isOf(c.manager) {
+		if !other.IsOf(c.engine) {
 			n++
 		}
 	}
@@ -166,7 +167,7 @@ func (l *RedLock) ready(ctx context.Context) error {
 // closed is how many of the clients were closed.
 func (l *RedLock) closed() (n int) {
 	for _, c := range l.clients {
-		if c.life.Err() != nil {
+		if c.engine.Life.Err() != nil {
 			n++
 		}
 	}
@@ -178,7 +179,7 @@ func (l *RedLock) life() (life context.Context, end func()) {
 	life, cancel := context.WithCancel(context.Background())
 	stops := make([]func() bool, len(l.clients))
 	for i, c := range l.clients {
-		stops[i] = context.AfterFunc(c.life, func() {
+		stops[i] = context.AfterFunc(c.engine.Life, func() {
 			if l.closed() > len(l.clients)-l.need {
 				cancel()
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -112,7 +113,7 @@ func TestRedLockGrantAfterTheEnd(t *testing.T) {
 	b.meet(l)
 	h := b.withoutTheThird(l)
 	first := membersOf(h)[0].Lease()
-	first.Set(func(s *LeaseState) { s.ValidUntil = time.Now().Add(50 * time.Millisecond) }) // its timer comes much later
+	first.Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(50 * time.Millisecond) }) // its timer comes much later
 	require.NoError(t, h.Err())
 	time.Sleep(time.Until(h.ValidUntil()) + time.Millisecond)
 	b.proxies[2].Resume()
@@ -156,7 +157,7 @@ func TestRedLockBelief(t *testing.T) {
 	h, err := NewRedLock("k", b.clients, WithMaxLease(redLease), WithExpiry(redLease)).Acquire(t.Context())
 	require.NoError(t, err)
 	end := time.Now()
-	length := redLease - drift(redLease)
+	length := redLease - lease.Drift(redLease)
 	require.False(t, h.ValidUntil().Before(start.Add(length)))
 	require.False(t, h.ValidUntil().After(end.Add(length)))
 	testkit.Eventually(t, time.Second, func() bool { return len(membersOf(h)) == 5 }, "all are there")
@@ -167,7 +168,7 @@ func TestRedLockBelief(t *testing.T) {
 	for i, one := range membersOf(h) {
 		require.Equal(t, i >= 3, h.ValidUntil().After(latest), "with %d of 5 extended", i)
 		time.Sleep(10 * time.Millisecond)
-		require.NoError(t, one.extend(t.Context(), redLease))
+		require.NoError(t, one.Extend(t.Context(), redLease))
 	}
 	require.ErrorIs(t, h.Extend(t.Context(), 2*redLease), ErrInvalid, "above the largest lease")
 	until := h.ValidUntil()
@@ -211,7 +212,7 @@ func TestRedLockExtendBesideALostPart(t *testing.T) {
 			require.NoError(t, err)
 			testkit.Eventually(t, testkit.Patience, func() bool { return len(membersOf(h)) == 3 }, "all nodes grant it")
 			lose(b)
-			there := func(one *level) bool { return one.isOf(b.clients[2].manager) && one.Lease().State().Err == nil }
+			there := func(one *lease.Hold) bool { return one.IsOf(b.clients[2].engine) && one.Lease().State().Err == nil }
 			testkit.Eventually(t, testkit.Patience, func() bool { return !slices.ContainsFunc(membersOf(h), there) }, "the loss is found")
 			b.proxies[1].Stall()
 			err = h.Extend(t.Context(), redLease)

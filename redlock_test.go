@@ -183,7 +183,7 @@ func TestRedLockLimitsOfAHold(t *testing.T) {
 	b := newRedBench(t, servers)
 	h, err := b.lock(b.clients, WithMaxHold(time.Second), WithLabel("nightly")).Acquire(t.Context())
 	require.NoError(t, err)
-	first := slices.IndexFunc(b.clients, func(c *Client) bool { return membersOf(h)[0].isOf(c.manager) }) // has granted it; slower ones join later
+	first := slices.IndexFunc(b.clients, func(c *Client) bool { return membersOf(h)[0].IsOf(c.engine) }) // has granted it; slower ones join later
 	require.Contains(t, string(servers[first].Do(t, "GET", b.prefix+"{k}").([]byte)), "|nightly|")
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrMaxHold)

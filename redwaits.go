@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -22,11 +23,11 @@ import (
 // redProtocol is how a node's part of a RedLock is released: with a message to those who wait, if the lock was had.
 type redProtocol struct {
 	plainProtocol
-	whole *bundle
+	whole *lease.Group
 }
 
-func (p redProtocol) release(l levels, seq int, keep time.Duration) script.Call {
-	s := p.plainProtocol.release(l, seq, keep)
+func (p redProtocol) Release(l lease.Levels, seq int, keep time.Duration) script.Call {
+	s := p.plainProtocol.Release(l, seq, keep)
 	if p.whole.NotifiesWaiters() {
 		s.Script = script.RedLockRelease
 	}
@@ -58,7 +59,7 @@ func newRedWaits(l *RedLock, w *wait) *redWaits {
 		w.Again = make(chan struct{}, 1)
 	}
 	for _, c := range l.clients {
-		s.all = append(s.all, redPlace{name: c.queue.Listen(w.Nudge)})
+		s.all = append(s.all, redPlace{name: c.engine.Queue.Listen(w.Nudge)})
 	}
 	return s
 }
@@ -97,7 +98,7 @@ func (s *redWaits) end() {
 	all := slices.Clone(s.all)
 	s.mu.Unlock()
 	for node, place := range all {
-		s.lock.clients[node].queue.Unlisten(place.name)
+		s.lock.clients[node].engine.Queue.Unlisten(place.name)
 		if place.listed {
 			s.leave(node)
 		}
@@ -106,7 +107,7 @@ func (s *redWaits) end() {
 
 func (s *redWaits) leave(node int) {
 	c := s.lock.clients[node]
-	c.queue.Unwait(s.all[node].name, c.redisKey(s.lock.key))
+	c.engine.Queue.Unwait(s.all[node].name, c.engine.RedisKey(s.lock.key))
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the

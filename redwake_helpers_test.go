@@ -79,7 +79,7 @@ func (b *redBench) awaitListed(n int, clients []*Client) {
 	testkit.Eventually(b, testkit.Patience, func() bool {
 		nodes := 0
 		for node := range b.servers {
-			if len(b.list(node)) == n && clients[node].queue.State().Subscribed {
+			if len(b.list(node)) == n && clients[node].engine.Queue.State().Subscribed {
 				nodes++
 			}
 		}
@@ -94,7 +94,7 @@ func (b *redBench) requireNobodyListed(clients []*Client) {
 		testkit.Eventually(b, 5*time.Second, func() bool { return len(b.list(node)) == 0 }, "lists")
 	}
 	for _, c := range clients {
-		require.Zero(b, c.queue.State().Quorum)
+		require.Zero(b, c.engine.Queue.State().Quorum)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			waits := make([]string, len(b.servers))
 			for node := range b.servers {
 				for _, wait := range b.list(node) {
-					if strings.HasPrefix(wait, first[node].identity.ID+":") { // of a node that the holder has not, the next call may be the only one
+					if strings.HasPrefix(wait, first[node].engine.Identity.ID+":") { // of a node that the holder has not, the next call may be the only one
 						waits[node] = wait
 					}
 				}
@@ -126,7 +126,7 @@ func TestRedLockWaitersThatShareTheNodes(t *testing.T) {
 		b.holdRaw(60*time.Second, "one", "another", "")
 		w := b.wait(t.Context(), others, WithPollInterval(20*time.Millisecond))
 		for node := range b.servers[:2] {
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && others[node].queue.State().Subscribed }, "listed")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && others[node].engine.Queue.State().Subscribed }, "listed")
 		}
 		b.awaitAsked()
 		b.awaitAsked()

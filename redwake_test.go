@@ -50,7 +50,7 @@ func TestRedLockIsWokenByOneNode(t *testing.T) {
 		require.NoError(t, err)
 		testkit.Eventually(t, 5*time.Second, func() bool { return b.holding() == 3 }, "has all nodes")
 		w := b.waitPatiently(t.Context(), others)
-		testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].queue.State().Subscribed }, "listed")
+		testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(0)) == 1 && others[0].engine.Queue.State().Subscribed }, "listed")
 		next, d := b.granted(w, h)
 		took = append(took, d)
 		require.NoError(t, next.Unlock(t.Context()))

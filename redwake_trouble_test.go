@@ -108,7 +108,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		for node, c := range others {
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && !c.queue.State().Subscribed }, "no subscription")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(b.list(node)) == 1 && !c.engine.Queue.State().Subscribed }, "no subscription")
 		}
 		b.awaitAsked()
 		next, d := b.granted(w, h)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -46,7 +47,7 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	if err != nil {
 		return 0
 	}
-	return l.client.depth(ctx, o)
+	return l.client.engine.Depth(ctx, o)
 }
 
 // release leaves the owner's newest level.
@@ -54,10 +55,10 @@ func (l *ReentrantLock) release(ctx context.Context) error {
 	return l.unlockNewest(ctx)
 }
 
-func (l *ReentrantLock) unlock(h *level) error { return h.unlock() }
+func (l *ReentrantLock) unlock(h *lease.Hold) error { return h.Unlock() }
 
 // take acquires the lock or goes one level deeper, in either case for the owner.
-func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error) {
+func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -65,11 +66,11 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 	if err != nil {
 		return nil, err
 	}
-	w := newWait(ctx, l.client.life, &l.settings, block)
+	w := newWait(ctx, l.client.engine.Life, &l.settings, block)
 	defer w.cancel()
-	o := l.client.enter(caller)
-	defer l.client.exit(o)
-	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: caller.id}}
+	o := l.client.engine.Enter(caller)
+	defer l.client.engine.Exit(o)
+	a := &reentrantAttempt{lock: l, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.redisKey(), owner: caller.ID}}
 	w.Attempt = a
 	defer a.finish()
 	switch {
@@ -82,26 +83,26 @@ func (l *ReentrantLock) take(ctx context.Context, block, _ bool) (*level, error)
 }
 
 // queueUp asks in the order of a fair lock.
-func (a *reentrantAttempt) queueUp(block bool) (*level, error) {
-	line := a.lock.client.queue.Enter(a.lock.key, a.protocol.redisKey)
+func (a *reentrantAttempt) queueUp(block bool) (*lease.Hold, error) {
+	line := a.lock.client.engine.Queue.Enter(a.lock.key, a.protocol.redisKey)
 	defer line.Exit()
 	a.queued = waitqueue.NewEntry(line, &a.lock.settings, !block, a.body)
 	defer a.queued.Leave()
 	a.wait.queued = a.queued
-	a.owner.join(&a.wait.Call)
-	defer a.owner.part(&a.wait.Call)
+	a.owner.Join(&a.wait.Call)
+	defer a.owner.Leave(&a.wait.Call)
 	return a.wait.acquire(a.try)
 }
 
 // sit goes one level deeper whenever the owner has the lock, and else waits in the client's line.
-func (a *reentrantAttempt) sit() (*level, error) {
+func (a *reentrantAttempt) sit() (*lease.Hold, error) {
 	w := a.wait
 	if h, err := w.acquire(a.deeper); h != nil || err != nil {
 		return h, err // as mostly, when levels are nested
 	}
-	a.owner.join(&w.Call)
-	defer a.owner.part(&w.Call)
-	line := a.lock.client.queue.Enter(a.lock.key, a.protocol.redisKey)
+	a.owner.Join(&w.Call)
+	defer a.owner.Leave(&w.Call)
+	line := a.lock.client.engine.Queue.Enter(a.lock.key, a.protocol.redisKey)
 	defer line.Exit()
 	for {
 		if h, err := w.acquire(a.deeper); h != nil || err != nil {
@@ -130,30 +131,30 @@ func (p reentrantProtocol) acquire(s *lockspec.Spec, info string) script.Call {
 	return script.Call{Script: s.Variant(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.Expiry().Milliseconds(), info}}
 }
 
-func (p reentrantProtocol) enter(l levels, seq int, length time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, length.Milliseconds()}}
+func (p reentrantProtocol) Enter(l lease.Levels, seq int, length time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, l.All, seq, length.Milliseconds()}}
 }
 
-func (p reentrantProtocol) renew(length time.Duration) script.Call {
+func (p reentrantProtocol) Renew(length time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, length.Milliseconds()}}
 }
 
-func (p reentrantProtocol) lockKey() string { return p.redisKey }
-func (p reentrantProtocol) holdID() string  { return p.hold }
+func (p reentrantProtocol) LockKey() string { return p.redisKey }
+func (p reentrantProtocol) HoldID() string  { return p.hold }
 
-func (p reentrantProtocol) release(l levels, seq int, keep time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, l.all, seq, keep.Milliseconds()}}
+func (p reentrantProtocol) Release(l lease.Levels, seq int, keep time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, l.All, seq, keep.Milliseconds()}}
 }
 
-func (p reentrantProtocol) transfer(t *transfer, length time.Duration, info string) script.Call {
-	return script.Call{Script: t.seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.hold, t.owner, length.Milliseconds(), info}}
+func (p reentrantProtocol) Transfer(t *lease.Transfer, length time.Duration, info string) script.Call {
+	return script.Call{Script: t.Seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.Hold, t.Owner, length.Milliseconds(), info}}
 }
 
 // reentrantAttempt is the wait of one call for a reentrant lock.
 type reentrantAttempt struct {
 	lock     *ReentrantLock
 	wait     *wait
-	owner    *owner
+	owner    *lease.Owner
 	protocol reentrantProtocol // of the hold that this call would make
 	queued   *waitqueue.Entry  // the place in the queue; nil when the call does not wait and may overtake
 
@@ -161,22 +162,22 @@ type reentrantAttempt struct {
 }
 
 // try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
-func (a *reentrantAttempt) try(ctx context.Context) (*level, error) {
+func (a *reentrantAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	if a.queued != nil {
-		return a.owner.try(ctx, &a.wait.Call, a.queue)
+		return a.owner.Try(ctx, &a.wait.Call, a.queue)
 	}
-	return a.owner.try(ctx, &a.wait.Call, a.first)
+	return a.owner.Try(ctx, &a.wait.Call, a.first)
 }
 
 // deeper goes one level deeper when the owner has the lock. Neither a hold nor an error: it has not.
-func (a *reentrantAttempt) deeper(ctx context.Context) (*level, error) {
-	return a.owner.try(ctx, &a.wait.Call, nil)
+func (a *reentrantAttempt) deeper(ctx context.Context) (*lease.Hold, error) {
+	return a.owner.Try(ctx, &a.wait.Call, nil)
 }
 
-func (a *reentrantAttempt) ownerID() string { return a.protocol.owner }
+func (a *reentrantAttempt) OwnerID() string { return a.protocol.owner }
 
-// heldAs is how the hold of the call is stored.
-func (a *reentrantAttempt) heldAs(hold string) protocol {
+// HeldAs is how the hold of the call is stored.
+func (a *reentrantAttempt) HeldAs(hold string) lease.Protocol {
 	p := a.protocol
 	p.hold = hold
 	return p
@@ -184,22 +185,22 @@ func (a *reentrantAttempt) heldAs(hold string) protocol {
 
 // body is what the lock stores under a hold.
 func (a *reentrantAttempt) body(string) (owner, info string) {
-	return a.protocol.owner, a.lock.client.identity.Info(a.lock.settings.Label)
+	return a.protocol.owner, a.lock.client.engine.Identity.Info(a.lock.settings.Label)
 }
 
 // queue asks for a hold in the queue's order.
-func (a *reentrantAttempt) queue(ctx context.Context) (*level, error) {
+func (a *reentrantAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
 	g := a.queued.Granted()
-	return a.owner.grant(&a.wait.Call, &grant{a.lock.key, a.heldAs(g.Hold), sent, &a.lock.settings, g.Tokens, g.Doubt, g.Undo})
+	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.lock.key, a.HeldAs(g.Hold), sent, &a.lock.settings))
 }
 
 // first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
 // the wait goes on with a new one: the old one is being released.
-func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
+func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 	c, s := a.lock.client, &a.lock.settings
 	if a.protocol.hold == "" {
 		id, err := utils.NewID()
@@ -208,7 +209,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 		}
 		a.protocol.hold = id
 	}
-	o, d := c.ask(ctx, s, a.protocol.acquire(s, c.identity.Info(s.Label)))
+	o, d := c.engine.Ask(ctx, s, a.protocol.acquire(s, c.engine.Identity.Info(s.Label)))
 	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -221,9 +222,9 @@ func (a *reentrantAttempt) first(ctx context.Context) (*level, error) {
 	default:
 		return nil, ErrKeyConflict
 	}
-	g := &grant{a.lock.key, a.protocol, o.Sent, s, t, a.doubt, nil}
+	g := &lease.Grant{Key: a.lock.key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Doubt: a.doubt}
 	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease cleans up after itself
-	return a.owner.grant(&a.wait.Call, g)
+	return a.owner.Grant(&a.wait.Call, g)
 }
 
 // finish cleans up after a wait that ended without a grant of its own while its request may still be
@@ -232,6 +233,6 @@ func (a *reentrantAttempt) finish() {
 	if !a.doubt.Exists() {
 		return
 	}
-	s, release := &a.lock.settings, a.protocol.release(levels{}, 2, 0)
-	a.lock.client.retrier.Retry(background.NewRelease(a.lock.key, s.Expiry(), s.Lease, a.doubt, func(time.Time) script.Call { return release }))
+	s, release := &a.lock.settings, a.protocol.Release(lease.Levels{}, 2, 0)
+	a.lock.client.engine.Retrier.Retry(background.NewRelease(a.lock.key, s.Expiry(), s.Lease, a.doubt, func(time.Time) script.Call { return release }))
 }

@@ -171,7 +171,7 @@ func TestMaxHoldOfOneLevel(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), 5*time.Second), ErrMaxHold)
 	require.NoError(t, outer.Err())
-	owner := c.identity.Goroutine()
+	owner := c.engine.Identity.Goroutine()
 	testkit.Eventually(t, time.Second, func() bool {
 		n, err := redis.Int(s.Try(t, "HGET", keyOf(c, "k"), owner))
 		return err == nil && n == 1

@@ -50,8 +50,8 @@ func TestNestingTenThousandLevels(t *testing.T) {
 	requireCount(t, s, c, "k", 1)
 	require.NoError(t, l.Unlock(t.Context()))
 	requireFree(t, s, c, "k")
-	require.Zero(t, c.State().Owners)
-	require.Zero(t, c.State().Leases)
+	require.Zero(t, c.engine.State().Owners)
+	require.Zero(t, c.engine.State().Leases)
 }
 
 func TestAnotherGoroutineIsAnotherOwner(t *testing.T) {
@@ -99,20 +99,20 @@ func TestOwnerOrder(t *testing.T) {
 		require.NoError(t, err)
 		return id
 	}
-	require.Equal(t, c.identity.Goroutine(), func() string {
+	require.Equal(t, c.engine.Identity.Goroutine(), func() string {
 		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), lockspec.ReentrantFamily)
 		return id
 	}())
-	require.Equal(t, c.identity.Named("of the lock"), id(t.Context()))
+	require.Equal(t, c.engine.Identity.Named("of the lock"), id(t.Context()))
 	named := ContextWithOwner(t.Context(), "of the context")
-	require.Equal(t, c.identity.Named("of the context"), id(named))
+	require.Equal(t, c.engine.Identity.Named("of the context"), id(named))
 
 	h, err := NewReentrantLock("k", c, WithOwner("holder")).Acquire(t.Context())
 	require.NoError(t, err)
 	inside := ContextWithOwner(h.Context(), "of the context")
-	require.Equal(t, c.identity.Named("holder"), id(inside), "a live hold comes first")
+	require.Equal(t, c.engine.Identity.Named("holder"), id(inside), "a live hold comes first")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.Equal(t, c.identity.Named("of the context"), id(inside), "one that is over does not count")
+	require.Equal(t, c.engine.Identity.Named("of the context"), id(inside), "one that is over does not count")
 
 	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), lockspec.ReentrantFamily)
 	require.ErrorIs(t, err, ErrInvalid)

@@ -228,7 +228,7 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		before := written()
 		l := h.(hold).Lease()
-		o, _ := c.eval(t.Context(), driver.Limits{}, l.Protocol().renew(time.Minute))
+		o, _ := c.engine.Eval(t.Context(), driver.Limits{}, l.Protocol().Renew(time.Minute))
 		require.NoError(t, o.Err)
 		require.Equal(t, int64(script.Ours), o.Reply)
 		require.Greater(t, written(), before, name)

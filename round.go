@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -25,7 +26,7 @@ type redAttempt struct {
 type round struct {
 	*redAttempt
 	id    string
-	hold  *bundle
+	hold  *lease.Group
 	votes chan vote
 	until time.Time // nodes are waited for until then
 
@@ -39,7 +40,7 @@ type round struct {
 }
 
 // try makes one round, under a value for each node that no other one uses: what is given back is not asked for again.
-func (a *redAttempt) try(ctx context.Context) (*level, error) {
+func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	l := a.lock
 	a.call.rest = 0
 	id, err := utils.NewID()
@@ -48,7 +49,7 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 	}
 	n := len(l.clients)
 	r := &round{redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n), left: n, servers: map[string]int{}, tokens: map[int]int64{}}
-	r.hold = newBundle(l.client.manager, l.key, nil, l.need, &l.whole, failedNode)
+	r.hold = lease.NewGroup(l.client.engine, l.key, nil, l.need, &l.whole, failedNode)
 	start := time.Now()
 	r.until = start.Add(l.patience())
 	for node := range l.clients {
@@ -60,11 +61,11 @@ func (a *redAttempt) try(ctx context.Context) (*level, error) {
 		err = r.raise(ctx)
 	}
 	if err != nil {
-		r.hold.abandon()
+		r.hold.Abandon()
 		a.call.rest = r.rest(err)
 		return nil, err
 	}
-	return r.hold.grant(a.call.Caller, start, &l.whole)
+	return r.hold.Grant(a.call.Caller, start, &l.whole)
 }
 
 // count takes votes in until the round is decided. No error is a quorum.
@@ -126,7 +127,7 @@ func (r *round) add(v vote) error {
 func (r *round) raise(ctx context.Context) error {
 	l, known := r.lock, 0
 	for _, fence := range r.tokens {
-		r.hold.setFence(max(r.hold.fence(), fence))
+		r.hold.SetFence(max(r.hold.Fence(), fence))
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
@@ -171,13 +172,13 @@ func (r *round) raise(ctx context.Context) error {
 
 // raiseOne has a node know the token of the hold, which it does already when its own is no lower.
 func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan<- vote) {
-	l, c, token := r.lock, r.lock.clients[node], r.hold.fence()
+	l, c, token := r.lock, r.lock.clients[node], r.hold.Fence()
 	if fence >= token {
 		raised <- vote{node: node}
 		return
 	}
-	started := c.tasks.Start(func() {
-		err := c.raise(ctx, &l.part, c.redisKey(l.key), token)
+	started := c.engine.Tasks.Start(func() {
+		err := c.engine.Raise(ctx, &l.part, c.engine.RedisKey(l.key), token)
 		if errors.Is(err, driver.ErrAbandoned) {
 			err = driver.ErrTimeout
 		}

@@ -35,13 +35,13 @@ func TestInspectRWLock(t *testing.T) {
 			require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
 			host, err := os.Hostname()
 			require.NoError(t, err)
-			require.Equal(t, Holder{c.identity.ID, host, os.Getpid(), "l", info.Holder.Since, "job:7|x", 2}, *info.Holder)
+			require.Equal(t, Holder{c.engine.Identity.ID, host, os.Getpid(), "l", info.Holder.Since, "job:7|x", 2}, *info.Holder)
 
 			ctx, cancel := context.WithCancel(t.Context())
 			waits := testkit.Async(t, func() error { return NewRWLock(key, other, append(opts, WithBlock())...).Lock(ctx) })
 			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			w := inspect(t, c, key).Waiters[0]
-			require.Equal(t, Waiter{other.identity.ID, w.Age, "read/write", mode == "fair"}, w)
+			require.Equal(t, Waiter{other.engine.Identity.ID, w.Age, "read/write", mode == "fair"}, w)
 			awaitHeard(t, s, keyOf(c, key), other) // by the poll that follows its subscription: a late one would put the wait back
 			cancel()
 			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)

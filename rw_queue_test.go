@@ -308,7 +308,7 @@ func TestRWLockForgottenWaitAtTheFront(t *testing.T) {
 	t.Parallel()
 	q := newRWLine(t, true, 2)
 	h := q.tryRead(q.clients[0])
-	wait := q.clients[1].identity.Hold(1_000_000) + ":wf:1250"
+	wait := q.clients[1].engine.Identity.Hold(1_000_000) + ":wf:1250"
 	q.server.Do(t, "ZADD", q.key+":q", 5, wait)
 	q.server.Do(t, "PEXPIRE", q.key+":q", 60_000)
 	r := q.read(t.Context(), q.clients[1])
@@ -330,7 +330,7 @@ func TestRWLockWaitersOfOneOwner(t *testing.T) {
 		first, second := r.granted(), w.granted()
 		q.requireWaits(other)
 		stored := rwStored(t, q.server, q.clients[0], queueKey)
-		require.Equal(t, map[string]string{q.clients[1].identity.Named("me"): "w 1:1"}, stored)
+		require.Equal(t, map[string]string{q.clients[1].engine.Identity.Named("me"): "w 1:1"}, stored)
 		q.unlock(first)
 		q.unlock(second)
 		q.unlock(other.granted())

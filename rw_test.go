@@ -130,7 +130,7 @@ func TestRWLockUpgradeAndDowngrade(t *testing.T) {
 	c := newTestClient(t, s)
 	l, other := NewRWLock("k", c), NewRWLock("k", sibling(t, s, c))
 	me, them := as(t, "me"), as(t, "them")
-	mine := c.identity.Named("me")
+	mine := c.engine.Identity.Named("me")
 
 	require.NoError(t, l.RLock(me))
 	require.NoError(t, other.RLock(them))

@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -70,7 +71,7 @@ func (l *RWLock) RLocker() Mutex { return &l.reading }
 // writeSide acquires for writing.
 type writeSide RWLock
 
-func (s *writeSide) take(ctx context.Context, block, _ bool) (*level, error) {
+func (s *writeSide) take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
 	l := (*RWLock)(s)
 	return l.acquire(ctx, &l.settings, block)
 }
@@ -80,12 +81,12 @@ func (s *writeSide) release(ctx context.Context) error {
 	return s.unlockNewest(ctx)
 }
 
-func (s *writeSide) unlock(h *level) error { return h.unlock() }
+func (s *writeSide) unlock(h *lease.Hold) error { return h.Unlock() }
 
 // readSide acquires for reading.
 type readSide RWLock
 
-func (s *readSide) take(ctx context.Context, block, _ bool) (*level, error) {
+func (s *readSide) take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
 	l := (*RWLock)(s)
 	return l.acquire(ctx, &l.reading.settings, block)
 }
@@ -95,4 +96,4 @@ func (s *readSide) release(ctx context.Context) error {
 	return s.reading.unlockNewest(ctx)
 }
 
-func (s *readSide) unlock(h *level) error { return h.unlock() }
+func (s *readSide) unlock(h *lease.Hold) error { return h.Unlock() }

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -81,8 +82,8 @@ func scriptsWithExpiry() map[string][]script.Call {
 	all := map[string][]script.Call{
 		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{plain1, "", 60_000}}},
 		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
-		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockspec.Spec{Lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.enter(levels{all: 2}, 2, time.Hour)},
-		"reentrant renew":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockspec.Spec{Lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.renew(time.Hour)},
+		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockspec.Spec{Lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.Enter(lease.Levels{All: 2}, 2, time.Hour)},
+		"reentrant renew":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockspec.Spec{Lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.Renew(time.Hour)},
 		"redlock, taken":    {{Script: script.Acquire, Args: []any{plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{plain1, 60_000, 0, "c1:1:q", 400}}},
 	}
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -44,7 +45,7 @@ func stormOfSeats(t testing.TB, m queueMode) {
 				}
 				err := lock.Do(ctx, func(ctx context.Context) error {
 					h, ok := HoldFromContext(ctx, queueKey)
-					if !strings.HasSuffix(h.(hold).owner(), ":one") {
+					if !strings.HasSuffix(h.(hold).Owner(), ":one") {
 						if inside++; inside != 1 || !ok {
 							t.Error("two at once")
 						}
@@ -94,7 +95,7 @@ func TestCloseEndsSeats(t *testing.T) {
 			require.ErrorIs(t, w.end(), ErrClosed)
 		}
 		require.ErrorIs(t, next.Err(), ErrClosed)
-		require.Empty(t, c.queue.State().Lines)
+		require.Empty(t, c.engine.Queue.State().Lines)
 	})
 }
 
@@ -105,13 +106,13 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
 	c, l := q.clients[0], h.(hold).Lease()
-	next, left := c.queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).Settings())
+	next, left := c.engine.Queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).Settings())
 	require.Nil(t, left)
-	place := c.queue.State().Lines[q.key].Retained
+	place := c.engine.Queue.State().Lines[q.key].Retained
 	place.Nudge() // it wakes, finds that it was given the lock, and waits for that
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(place.Wake) == 0 }, "awake")
 	passed := l.PassTo(next)
-	require.Same(t, passed, w.granted().(hold).level)
+	require.Same(t, passed, w.granted().(hold).Hold)
 	require.Len(t, place.Wake, 1)
 	l.Lose(ErrLockLost) // the first hold was not unlocked
 	q.requireNothingLeft()
@@ -192,7 +193,7 @@ func TestOthersAreForgotten(t *testing.T) {
 		q.awaitQueued(1)
 		q.awaitHeard(q.clients[1]) // its first poll is over, which would put the wait back
 		w := q.sits(t.Context(), 0)
-		require.True(t, q.clients[0].queue.State().Lines[q.key].Remote)
+		require.True(t, q.clients[0].engine.Queue.State().Lines[q.key].Remote)
 		cancel()
 		require.ErrorIs(t, remote.end(), context.Canceled)
 		q.awaitQueued(1)
@@ -200,19 +201,19 @@ func TestOthersAreForgotten(t *testing.T) {
 		q.unlock(h)
 		h = w.granted() // by Redis
 		q.sits(t.Context(), 0)
-		require.False(t, q.clients[0].queue.State().Lines[q.key].Remote)
+		require.False(t, q.clients[0].engine.Queue.State().Lines[q.key].Remote)
 		q.unlock(h)
 	})
 }
 
 // prepared brings holds that were made before, one after the other.
-type prepared struct{ holds []*level }
+type prepared struct{ holds []*lease.Hold }
 
 func (p *prepared) stand(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
 	return waitqueue.NewEntry(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
 }
 
-func (p *prepared) try(context.Context) (h *level, err error) {
+func (p *prepared) try(context.Context) (h *lease.Hold, err error) {
 	h, p.holds = p.holds[0], p.holds[1:]
 	return h, nil
 }
@@ -227,12 +228,12 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	valid, err := NewRedisLock("second", c).Acquire(t.Context())
 	require.NoError(t, err)
 	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
-	line := c.queue.Enter(queueKey, q.key)
+	line := c.engine.Queue.Enter(queueKey, q.key)
 	defer line.Exit()
-	w := newWait(t.Context(), c.life, &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
-	h, err := w.sitForValid(line, &prepared{[]*level{over.(hold).level, valid.(hold).level}})
+	w := newWait(t.Context(), c.engine.Life, &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
+	h, err := w.sitForValid(line, &prepared{[]*lease.Hold{over.(hold).Hold, valid.(hold).Hold}})
 	require.NoError(t, err)
-	require.Same(t, valid.(hold).level, h)
+	require.Same(t, valid.(hold).Hold, h)
 	require.ErrorIs(t, over.Unlock(t.Context()), ErrNotHeld, "is given back")
 	require.NoError(t, valid.Unlock(t.Context()))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -36,7 +37,7 @@ func (q *queueBench) sits(ctx context.Context, n int, opts ...LockOption) *waiti
 
 // restsInRedis says that the first seat's place is in Redis, with nothing of it under way.
 func (q *queueBench) restsInRedis(c *Client) bool {
-	return c.queue.State().Lines[q.key].Resting
+	return c.engine.Queue.State().Lines[q.key].Resting
 }
 
 func (q *queueBench) value() string {
@@ -50,7 +51,7 @@ func fresh(h Hold) { grantedAt(h, time.Now().Add(time.Hour)) }
 
 // grantedAt makes the lease of a hold look as if Redis had granted it then.
 func grantedAt(h Hold, at time.Time) {
-	leaseOf(h).Set(func(s *LeaseState) { s.Granted = at })
+	leaseOf(h).Set(func(s *lease.State) { s.Granted = at })
 }
 
 // requireNoLines checks that the clients have forgotten their waits.
@@ -58,7 +59,7 @@ func (q *queueBench) requireNoLines() {
 	q.Helper()
 	for _, c := range q.clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {
-			state := c.queue.State()
+			state := c.engine.Queue.State()
 			return len(state.Lines) == 0 && state.Waits == 0
 		}, "nothing is remembered")
 	}
@@ -66,5 +67,5 @@ func (q *queueBench) requireNoLines() {
 
 // believeLess moves the end of a hold's belief to so long from now.
 func believeLess(h Hold, d time.Duration) {
-	leaseOf(h).Set(func(s *LeaseState) { s.ValidUntil = time.Now().Add(d) })
+	leaseOf(h).Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(d) })
 }

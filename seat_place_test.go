@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -104,7 +105,7 @@ func TestSparedPlaceThatIsHandedOverTo(t *testing.T) {
 		q.unlock(h)
 		h = w.granted()
 		start := time.Now()
-		p := leaseOf(h).Protocol().release(levels{}, 9, 0)
+		p := leaseOf(h).Protocol().Release(lease.Levels{}, 9, 0)
 		require.Equal(t, int64(1), q.server.Do(t, "EVAL", append([]any{p.Script.Source, 3, q.key, q.key + ":q", q.key + ":b"}, p.Args...)...))
 		theirs := other.granted()
 		require.Less(t, time.Since(start), time.Second)
@@ -200,7 +201,7 @@ func TestPlaceThatWasWoken(t *testing.T) {
 	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	fresh(h)
 	value := q.value()
-	q.clients[0].queue.Deliver(q.snapshotQueue()[0], q.key)
+	q.clients[0].engine.Queue.Deliver(q.snapshotQueue()[0], q.key)
 	require.False(t, q.restsInRedis(q.clients[0]))
 	q.unlock(h)
 	next := w.granted()

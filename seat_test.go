@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -77,7 +78,7 @@ func TestNotPassedOn(t *testing.T) {
 		"the time alone is over": {set: func(_ *queueBench, h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
 		"passed on a thousand times": {set: func(_ *queueBench, h Hold) {
 			fresh(h)
-			leaseOf(h).Set(func(s *LeaseState) { s.Passes = waitqueue.PassesAlone })
+			leaseOf(h).Set(func(s *lease.State) { s.Passes = waitqueue.PassesAlone })
 		}},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}},
 		"a minimum hold":              {holder: []LockOption{WithMinHold(10 * time.Millisecond)}, waiter: []LockOption{WithMinHold(10 * time.Millisecond)}},
@@ -86,7 +87,7 @@ func TestNotPassedOn(t *testing.T) {
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
 		"less than half of the lease": {set: func(_ *queueBench, h Hold) { fresh(h); believeLess(h, lockspec.DefaultLease/2) }},
 		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).Lease().Refuse(lockspec.DefaultLease) }},
-		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); leaseOf(h).Set(func(s *LeaseState) { s.Doubt.Error = true }) }},
+		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); leaseOf(h).Set(func(s *lease.State) { s.Doubt.Error = true }) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,7 +144,7 @@ func TestSeatsAreToldTheTrouble(t *testing.T) {
 		q.server.Kill(t)
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			c := q.clients[0]
-			return c.queue.State().Lines[q.key].Trouble != nil
+			return c.engine.Queue.State().Lines[q.key].Trouble != nil
 		}, "polls fail")
 		cancel()
 		err := second.end()

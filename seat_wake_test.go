@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -21,8 +22,8 @@ func TestWakeUpOfACallThatLeaves(t *testing.T) {
 	defer cancel()
 	first, second := q.sits(ctx, 0, WithPollInterval(poll)), q.sits(t.Context(), 1, WithPollInterval(poll))
 	c := q.clients[0]
-	owner := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).ownerID()
-	goOn := c.Block(ownerOf{queueKey, owner, lockspec.ReentrantFamily}) // as another call of its owner does
+	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).OwnerID()
+	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: owner, Family: lockspec.ReentrantFamily}) // as another call of its owner does
 	q.unlock(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return !q.restsInRedis(c) }, "is woken")
 	cancel()

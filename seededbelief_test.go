@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -65,7 +66,7 @@ func (c *cell) requireBelief(h Hold, match faults.Match, length time.Duration) {
 	require.False(c, until.IsZero(), "lost")
 	for _, request := range c.proxy.Seen() {
 		if match(request.Args) {
-			latest := request.At.Add(length - drift(length))
+			latest := request.At.Add(length - lease.Drift(length))
 			require.False(c, until.After(latest), "believed for %v too long", until.Sub(latest))
 			return
 		}
@@ -101,9 +102,9 @@ func (d *lateDriver) Send(ctx context.Context, limit driver.Limits, r driver.Req
 
 // lateAnswers makes the next answers to the client late.
 func (c *cell) lateAnswers(n int32) {
-	d := &lateDriver{Driver: c.client.driver}
+	d := &lateDriver{Driver: c.client.engine.Driver}
 	d.late.Store(n)
-	c.client.driver = d
+	c.client.engine.Driver = d
 }
 
 // A plain lock whose SET and whose script were answered after their leases is given back twice, and taken with a third value: what was

@@ -3,19 +3,21 @@ package relock
 import (
 	"context"
 	"sync"
+
+	"github.com/relock-go/relock/internal/lease"
 )
 
 // shared is a lock object as its goroutines share it: taken from Lock to the matching Unlock, also when the hold is lost
 // in between.
 type shared struct {
 	mu    sync.Mutex
-	held  *level        // by Lock, until the matching Unlock
+	held  *lease.Hold   // by Lock, until the matching Unlock
 	freed chan struct{} // closed then; nil while nobody waits for it
 }
 
 // takeBy ends a call that was begun: compete acquires the key, for the object if
 // the hold is to last until release.
-func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*level, error)) (*level, error) {
+func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold, error)) (*lease.Hold, error) {
 	defer w.cancel()
 	if lasting {
 		return o.lockBy(w, compete)
@@ -25,14 +27,14 @@ func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*level, erro
 
 // lockBy takes the key by compete, and then the object for its user. All who wait do so for the key: the object is free
 // once they have it, unless a hold of its was lost that is not unlocked yet.
-func (o *shared) lockBy(w *wait, compete func(*wait) (*level, error)) (*level, error) {
+func (o *shared) lockBy(w *wait, compete func(*wait) (*lease.Hold, error)) (*lease.Hold, error) {
 	for w.block || !o.isTaken() {
 		h, err := compete(w)
 		if err != nil || o.take(h) {
 			return h, err
 		}
-		h.unused()
-		_ = h.unlock() // one that fails is repeated
+		h.Unused()
+		_ = h.Unlock() // one that fails is repeated
 		if !w.block || !o.awaitFree(w) {
 			break
 		}
@@ -48,7 +50,7 @@ func (o *shared) isTaken() bool {
 }
 
 // take makes the hold the object's, unless it has one.
-func (o *shared) take(h *level) bool {
+func (o *shared) take(h *lease.Hold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.held == nil {
@@ -79,7 +81,7 @@ func (o *shared) awaitFree(w *wait) bool {
 }
 
 // unlock ends a hold that lockBy got. The object is free before the key, which the next user of both may get.
-func (o *shared) unlock(h *level) error {
+func (o *shared) unlock(h *lease.Hold) error {
 	if h == nil {
 		return ErrNotHeld
 	}
@@ -92,14 +94,14 @@ func (o *shared) unlock(h *level) error {
 		}
 	}
 	o.mu.Unlock()
-	return h.unlock()
+	return h.Unlock()
 }
 
 // release ends the object's hold.
 func (o *shared) release(context.Context) error { return o.unlock(o.current()) }
 
 // current is the object's hold, or nil.
-func (o *shared) current() *level {
+func (o *shared) current() *lease.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held
@@ -107,6 +109,6 @@ func (o *shared) current() *level {
 
 // waitsForItself says that a call would wait for h, a hold that its context carries: one that is live, or that keeps the
 // object taken, lost or not.
-func (o *shared) waitsForItself(h *level) bool {
-	return h != nil && (h.state() == nil || o.current() == h)
+func (o *shared) waitsForItself(h *lease.Hold) bool {
+	return h != nil && (h.Err() == nil || o.current() == h)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -13,12 +14,12 @@ type sitter interface {
 	// another call has left.
 	stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry
 	// try makes an attempt from there.
-	try(ctx context.Context) (*level, error)
+	try(ctx context.Context) (*lease.Hold, error)
 }
 
 // sit waits in the client's line until the call is the first of it, or another gives the lock to it. The first asks
 // Redis. Neither a hold nor an error: a call for a reentrant lock begins anew.
-func (w *wait) sit(l *waitqueue.Line, a sitter) (*level, error) {
+func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	s, err := l.Join(&w.Call)
 	switch {
 	case errors.Is(err, waitqueue.ErrOtherKind): // Redis says who is mistaken
@@ -49,14 +50,14 @@ func (w *wait) sit(l *waitqueue.Line, a sitter) (*level, error) {
 
 // sitForValid is sit until it brings a hold that is not over: a process that is stopped while a hold is passed on to one of
 // its goroutines may go on when the belief has ended.
-func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*level, error) {
+func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	for {
 		h, err := w.sit(l, a)
-		if h == nil || err != nil || h.state() == nil {
+		if h == nil || err != nil || h.Err() == nil {
 			return h, err
 		}
-		_ = h.unlock() // the loss was logged
-		w.note(errLate)
+		_ = h.Unlock() // the loss was logged
+		w.note(lease.ErrLate)
 		if w.isOver() {
 			return nil, w.reason()
 		}
@@ -67,7 +68,7 @@ func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*level, error) {
 func (w *wait) isOver() bool { return w.Ctx.Err() != nil || w.life.Err() != nil }
 
 // stop ends a wait in memory, with what was offered at the last moment.
-func (w *wait) stop(s *waitqueue.Waiter) (*level, error) {
+func (w *wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
 	if o := s.Leave(nil); o.Grant != nil {
 		return w.takeGrant(o.Grant)
 	}
@@ -77,7 +78,7 @@ func (w *wait) stop(s *waitqueue.Waiter) (*level, error) {
 
 // lead waits in Redis, for all who sit behind. It says no when another call is about to give the lock to this one, whose
 // place is another's then.
-func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *level, done bool, err error) {
+func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *lease.Hold, done bool, err error) {
 	w.seat, w.queued = s, a.stand(s.Line, left)
 	again := true
 	if left != nil { // the server has said that it waits
@@ -100,12 +101,12 @@ func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *le
 
 // goDeeper is for a call for a reentrant lock that sits while its owner has got it elsewhere. It says no when the owner
 // has it no more: then the call sits on.
-func (w *wait) goDeeper(s *waitqueue.Waiter) (h *level, done bool, err error) {
+func (w *wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err error) {
 	if h, err = w.reentrant().deeper(w.Ctx); h == nil && err == nil {
 		return nil, false, nil
 	}
-	if t, ok := s.Leave(nil).Grant.(*transfer); ok {
-		t.refuse()
+	if t, ok := s.Leave(nil).Grant.(*lease.Transfer); ok {
+		t.Refuse()
 	}
 	if err != nil {
 		err = w.failed(err)
@@ -114,20 +115,20 @@ func (w *wait) goDeeper(s *waitqueue.Waiter) (h *level, done bool, err error) {
 }
 
 // takeGrant ends a wait with what another call has given to it.
-func (w *wait) takeGrant(grant any) (*level, error) {
-	if t, ok := grant.(*transfer); ok {
+func (w *wait) takeGrant(grant any) (*lease.Hold, error) {
+	if t, ok := grant.(*lease.Transfer); ok {
 		return w.take(t)
 	}
-	return w.passed(grant.(*level))
+	return w.passed(grant.(*lease.Hold))
 }
 
 // reentrant returns the attempt of a call for a reentrant lock.
 func (w *wait) reentrant() *reentrantAttempt { return w.Attempt.(*reentrantAttempt) }
 
 // take makes a hold of the lock that another call has transferred.
-func (w *wait) take(t *transfer) (*level, error) {
-	w.note(t.reason())
-	h, err := w.reentrant().owner.accept(w.Ctx, t)
+func (w *wait) take(t *lease.Transfer) (*lease.Hold, error) {
+	w.note(t.Reason())
+	h, err := w.reentrant().owner.Accept(w.Ctx, t)
 	if err != nil {
 		return nil, w.failed(err)
 	}

@@ -139,7 +139,7 @@ func (c *troubled) requireLevels() {
 		if len(c.holds) == 0 || !c.op.reentrant {
 			return (pttl(c, c.server, c.client, cellKey) == absent) == (len(c.holds) == 0)
 		}
-		n, err := redis.Int(c.server.Do(c, "HGET", keyOf(c.client, cellKey), c.client.identity.Named("me")), nil)
+		n, err := redis.Int(c.server.Do(c, "HGET", keyOf(c.client, cellKey), c.client.engine.Identity.Named("me")), nil)
 		return err == nil && n == len(c.holds)
 	}, "the count is right again")
 }
@@ -189,7 +189,7 @@ func afterShortLease(c *troubled) {
 
 // duringLongLease has a hold renewed while the server refuses it, which does not matter while there is belief left.
 func duringLongLease(c *troubled) {
-	h := c.holds[0].(hold).level
+	h := c.holds[0].(hold).Hold
 	until := h.ValidUntil()
 	h.Lease().RenewNow()
 	if c.state.renews {

@@ -195,7 +195,7 @@ func (s *storm) levels(ctx context.Context, k int, c *Client) {
 
 // requireOneLevel checks that server and client count the same, now and then.
 func (s *storm) requireOneLevel(c *Client, k int, h Hold) {
-	owner := leaseOf(h).OwnerKey().id
+	owner := leaseOf(h).OwnerKey().ID
 	for end := time.Now().Add(2 * time.Second); h.Err() == nil && rand.IntN(3) == 0; time.Sleep(10 * time.Millisecond) {
 		n, err := s.levelsOf(keyOf(c, stormKey(k)), owner)
 		if err == nil && n == 1 {
@@ -274,10 +274,10 @@ func (s *storm) quiet(settle func()) {
 		}
 	}
 	for _, c := range s.clients {
-		require.Zero(s, c.State().Owners, "owners")
-		require.Zero(s, c.State().Leases, "leases")
-		require.Empty(s, c.Watchdog().Pending(), "renewals")
-		d := c.driver.(*driver.Pool)
+		require.Zero(s, c.engine.State().Owners, "owners")
+		require.Zero(s, c.engine.State().Leases, "leases")
+		require.Empty(s, c.engine.Watchdog().Pending(), "renewals")
+		d := c.engine.Driver.(*driver.Pool)
 		testkit.Eventually(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
 	}
 }
@@ -298,7 +298,7 @@ func (s *storm) describe(locks []string) (all []string) {
 		all = append(all, fmt.Sprintf("%s for %v ms: %s; queue: %s", key, left, value, queue))
 	}
 	for i, c := range s.clients {
-		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.identity.ID, len(c.retrier.Pending())))
+		all = append(all, fmt.Sprintf("client %d, %s, cleans up %d", i, c.engine.Identity.ID, len(c.engine.Retrier.Pending())))
 	}
 	return all
 }

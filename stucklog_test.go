@@ -25,7 +25,7 @@ func TestLogHandlerThatBlocks(t *testing.T) {
 	theirs, err := NewRedisLock("theirs", sibling(t, s, c)).Acquire(t.Context())
 	require.NoError(t, err)
 	waiting := testkit.Async(t, func() error { return NewRedisLock("theirs", c, WithBlock()).Lock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return c.queue.State().Subscribed }, "the subscription is there")
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.engine.Queue.State().Subscribed }, "the subscription is there")
 
 	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	stuck.await(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -40,20 +41,20 @@ func (q *queueBench) stored() map[string]string {
 	return fields
 }
 
-func leaseOf(h Hold) *lease { return h.(hold).Lease() }
+func leaseOf(h Hold) *lease.Lease { return h.(hold).Lease() }
 
 // membersOf are the holds that a hold is made of.
-func membersOf(h Hold) []*level { return h.(hold).Members() }
+func membersOf(h Hold) []*lease.Hold { return h.(hold).Members() }
 
 // holdOf is the id of a reentrant hold.
-func holdOf(h Hold) string { return leaseOf(h).Protocol().holdID() }
+func holdOf(h Hold) string { return leaseOf(h).Protocol().HoldID() }
 
 // requireStored checks that the server has the hold, with so many levels of its owner, and nothing else.
 func (q *queueBench) requireStored(h Hold, levels int) {
 	q.Helper()
 	fields := q.stored()
 	require.Equal(q, holdOf(h), fields["hold"])
-	require.Equal(q, strconv.Itoa(levels), fields[leaseOf(h).OwnerKey().id])
+	require.Equal(q, strconv.Itoa(levels), fields[leaseOf(h).OwnerKey().ID])
 	require.Contains(q, fields["info"], leaseOf(h).Holder())
 	require.Len(q, fields, 4, "%v", fields)
 }
@@ -63,7 +64,7 @@ func (q *queueBench) requireForgotten() {
 	q.Helper()
 	for _, c := range q.clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {
-			s := c.State()
+			s := c.engine.State()
 			return s.Leases == 0 && s.Owners == 0
 		}, "no lease and no owner is left")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -58,7 +59,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.sits(ctx, 0, WithOwner("slow"))
 	c := q.clients[0]
-	goOn := c.Block(ownerOf{queueKey, c.identity.Named("slow"), lockspec.ReentrantFamily}) // another attempt of the owner is under way
+	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: c.engine.Identity.Named("slow"), Family: lockspec.ReentrantFamily}) // another attempt of the owner is under way
 	fresh(h)
 	q.unlock(h)
 	cancel()
@@ -180,8 +181,8 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	w := q.sits(t.Context(), 0, WithOwner("late"))
-	owner := ownerOf{queueKey, c.identity.Named("late"), lockspec.ReentrantFamily}
-	remove := c.PutLost(owner, &grant{key: queueKey, protocol: reentrantProtocol{q.key, owner.id, "lost"}, sent: time.Now(), settings: h.(hold).Settings()}, ErrLockLost)
+	owner := lease.OwnerKey{Lock: queueKey, ID: c.engine.Identity.Named("late"), Family: lockspec.ReentrantFamily}
+	remove := c.engine.PutLost(owner, &lease.Grant{Key: queueKey, Protocol: reentrantProtocol{q.key, owner.ID, "lost"}, Sent: time.Now(), Settings: h.(hold).Settings()}, ErrLockLost)
 	fresh(h)
 	q.unlock(h)
 	require.ErrorIs(t, w.end(), ErrLockLost)

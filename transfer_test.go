@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -31,7 +32,7 @@ func TestTransferred(t *testing.T) {
 	next := first.granted()
 	require.False(t, second.isOver())
 	require.EqualValues(t, 1, leaseOf(next).State().Passes)
-	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-drift(lockspec.DefaultLease))), "the whole lease")
+	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lease.Drift(lockspec.DefaultLease))), "the whole lease")
 	require.Greater(t, pttl(t, q.server, q.clients[0], queueKey), lockspec.DefaultLease-10*time.Second)
 	q.requireStored(next, 1)
 	require.NotEqual(t, holdOf(h), holdOf(next))
@@ -96,13 +97,13 @@ func TestNotTransferred(t *testing.T) {
 		transferred    bool // all the same: the lease begins anew
 	}{
 		"the time alone is over":      {set: func(h Hold) { grantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
-		"given on a thousand times":   {set: func(h Hold) { leaseOf(h).Set(func(s *LeaseState) { s.Passes = waitqueue.PassesAlone }) }},
+		"given on a thousand times":   {set: func(h Hold) { leaseOf(h).Set(func(s *lease.State) { s.Passes = waitqueue.PassesAlone }) }},
 		"a minimum hold":              {holder: []LockOption{WithMinHold(10 * time.Millisecond)}, waiter: []LockOption{WithMinHold(10 * time.Millisecond)}},
 		"another lease":               {waiter: []LockOption{WithWatchdog(20 * time.Second)}},
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
-		"a request in doubt":          {set: func(h Hold) { leaseOf(h).Set(func(s *LeaseState) { s.Doubt.Error = true }) }},
-		"a level that keeps the key":  {set: func(h Hold) { leaseOf(h).Set(func(s *LeaseState) { s.Keep = time.Now().Add(time.Second) }) }},
+		"a request in doubt":          {set: func(h Hold) { leaseOf(h).Set(func(s *lease.State) { s.Doubt.Error = true }) }},
+		"a level that keeps the key":  {set: func(h Hold) { leaseOf(h).Set(func(s *lease.State) { s.Keep = time.Now().Add(time.Second) }) }},
 		"a fixed lease":               {holder: []LockOption{WithExpiry(20 * time.Second)}, waiter: []LockOption{WithExpiry(20 * time.Second)}, transferred: true},
 		"less than half of the lease": {set: func(h Hold) { believeLess(h, lockspec.DefaultLease/2) }, transferred: true},
 	} {
@@ -161,10 +162,10 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c, WithOwner("one"))
 	w := q.sits(t.Context(), 0)
-	o := c.enter(leaseOf(h).OwnerKey())
-	defer c.exit(o)
-	a := c.queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt)
-	a.owner, a.protocol.owner = o, leaseOf(h).OwnerKey().id // as if it had sat before its owner was granted the lock
+	o := c.engine.Enter(leaseOf(h).OwnerKey())
+	defer c.engine.Exit(o)
+	a := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt)
+	a.owner, a.protocol.owner = o, leaseOf(h).OwnerKey().ID // as if it had sat before its owner was granted the lock
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
@@ -260,9 +261,9 @@ func TestCloseDuringATransfer(t *testing.T) {
 			require.ErrorIs(t, first.end(), ErrClosed)
 			require.ErrorIs(t, second.end(), ErrClosed)
 			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), ErrUnconfirmed)
-			require.Empty(t, c.queue.State().Lines)
-			require.Zero(t, c.State().Leases)
-			require.Zero(t, c.State().Owners)
+			require.Empty(t, c.engine.Queue.State().Lines)
+			require.Zero(t, c.engine.State().Leases)
+			require.Zero(t, c.engine.State().Owners)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -60,7 +61,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 				require.True(t, !again || at.earliest.After(until.Add(length/5)), "the first one was not executed")
 			}
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), cellPatience), ErrLockLost)
-			require.GreaterOrEqual(t, time.Since(start), length-drift(length))
+			require.GreaterOrEqual(t, time.Since(start), length-lease.Drift(length))
 			require.Positive(t, c.proxy.Count(op.match), "no renewal was sent")
 			require.ErrorIs(t, h.Err(), ErrLockLost)
 			c.requireLevels(0) // lost, so given back
@@ -115,22 +116,22 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 		cells = append(cells, cellRun{f.name, func(t testing.TB) {
 			c := newCell(t, s, WithWatchdog(length))
 			done := c.proxy.On(renewals, f.n, f.action)
-			all, untils := make([]*level, holds), make([]time.Time, holds)
+			all, untils := make([]*lease.Hold, holds), make([]time.Time, holds)
 			for i := range all {
 				h, err := NewRedisLock(fmt.Sprint("of the batch ", i), c.client).Acquire(t.Context())
 				require.NoError(t, err)
-				all[i], untils[i] = h.(hold).level, h.ValidUntil()
+				all[i], untils[i] = h.(hold).Hold, h.ValidUntil()
 			}
 			for _, h := range all {
 				h.Lease().RenewNow() // they are due now
 			}
 			c.await(done, "not renewed")
 			for i, h := range all {
-				c.waitFor(cellPatience, func() bool { return h.ValidUntil().After(untils[i]) || h.state() != nil }, "not renewed again")
-				require.NoError(t, h.state())
+				c.waitFor(cellPatience, func() bool { return h.ValidUntil().After(untils[i]) || h.Err() != nil }, "not renewed again")
+				require.NoError(t, h.Err())
 				until, left := h.ValidUntil(), pttl(t, s, c.client, h.Key())
 				require.False(t, until.After(time.Now().Add(left+clockGrain)), "believed for longer than the server has it")
-				require.NoError(t, h.unlock())
+				require.NoError(t, h.Unlock())
 			}
 		}})
 	}

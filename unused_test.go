@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -28,7 +29,7 @@ func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
 			c := newCell(t, newFaultServer(t), WithCommandTimeout(cellPatience))
 			lock := newLock(c.client)
 			c.lateAnswers(1)
-			require.ErrorIs(t, lock.TryLock(t.Context()), errLate)
+			require.ErrorIs(t, lock.TryLock(t.Context()), lease.ErrLate)
 			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is kept for nobody")
 			require.NoError(t, lock.TryLock(t.Context()))
 			require.NoError(t, lock.Unlock(t.Context()))
@@ -56,7 +57,7 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			c := newTestClient(t, s)
 			lock, object := newLock(c)
 			require.NoError(t, lock.Lock(t.Context()))
-			for _, l := range c.Leases() {
+			for _, l := range c.engine.Leases() {
 				l.Lose(ErrLockLost)
 			}
 			s.Do(t, "DEL", keyOf(c, "k"), keyOf(c, "l"))
@@ -90,7 +91,7 @@ func TestGrantAfterItsMaximumHold(t *testing.T) {
 			c := newCell(t, newFaultServer(t), WithCommandTimeout(cellPatience))
 			c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
 			err := newLock(c.client).TryLock(t.Context())
-			require.ErrorIs(t, err, errLate)
+			require.ErrorIs(t, err, lease.ErrLate)
 			require.True(t, IsRetryableErr(err))
 			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is given back")
 		})
@@ -106,7 +107,7 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 	c.proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
 	inner := NewReentrantLock(cellKey, c.client, WithOwner("me"), WithMaxHold(50*time.Millisecond))
 	err := inner.Lock(t.Context())
-	require.ErrorIs(t, err, errLate)
+	require.ErrorIs(t, err, lease.ErrLate)
 	require.NotErrorIs(t, err, ErrLockLost, "the outer level is not")
 	require.Equal(t, 1, outer.HoldCount(t.Context()))
 	testkit.Eventually(t, cleanWithin, func() bool { return c.levels() == 1 }, "the server has one level")

@@ -232,10 +232,10 @@ func TestPairsLeaveNothing(t *testing.T) {
 	round(pairs)
 	testkit.Eventually(t, time.Second, func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
 	require.Less(t, heap()-bytes, int64(1<<20), "bytes stay")
-	require.Zero(t, c.State().Leases)
-	require.Zero(t, c.State().Owners)
-	require.Empty(t, c.Watchdog().Pending())
-	require.Empty(t, c.retrier.Pending())
+	require.Zero(t, c.engine.State().Leases)
+	require.Zero(t, c.engine.State().Owners)
+	require.Empty(t, c.engine.Watchdog().Pending())
+	require.Empty(t, c.engine.Retrier.Pending())
 	require.Equal(t, int64(0), s.Do(t, "DBSIZE"))
 }
 

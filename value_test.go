@@ -271,7 +271,7 @@ func TestValue(t *testing.T) {
 			require.Len(t, got, 8, "bars only between the parts")
 			require.Equal(t, []string{"relock/1", "p"}, got[:2])
 			require.NoError(t, uuid.Validate(got[2]), "hold id")
-			require.Equal(t, c.identity.ID, got[3])
+			require.Equal(t, c.engine.Identity.ID, got[3])
 			require.NoError(t, uuid.Validate(got[3]), "client id")
 			unescaped, err := url.PathUnescape(got[6])
 			require.NoError(t, err)
@@ -331,7 +331,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", c.identity.ID, allBytes()}
+	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", c.engine.Identity.ID, allBytes()}
 	fields := map[string]bool{"hold": true, "seq": true, "info": true}
 	for i, owner := range owners {
 		key := fmt.Sprint("owner", i)
@@ -346,7 +346,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 			if field != "hold" && field != "seq" && field != "info" {
 				require.False(t, fields[field], "%q is twice", field)
 				fields[field] = true
-				require.True(t, strings.HasPrefix(field, c.identity.ID+":"))
+				require.True(t, strings.HasPrefix(field, c.engine.Identity.ID+":"))
 			}
 		}
 		require.ErrorIs(t, NewReentrantLock(key, c).TryLock(t.Context()), ErrLockAcquiredByOthers, "the goroutine is another owner")

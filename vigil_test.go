@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
@@ -25,7 +26,7 @@ const (
 func sleepy(t testing.TB, s *redistest.Server, opts ...ClientOption) (c *Client, sleep func(time.Duration)) {
 	c = newTestClient(t, s, opts...)
 	var total atomic.Int64
-	c.SetClocks(func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
+	c.engine.SetClocks(func() time.Duration { return time.Duration(total.Load()) }, func(time.Time) (wall, awake time.Duration) { return time.Duration(total.Load()), 0 })
 	return c, func(d time.Duration) { total.Add(int64(d)) }
 }
 
@@ -120,7 +121,7 @@ func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
 func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	t.Parallel()
 	c, sleep := sleepy(t, redistest.Shared(t))
-	var leases []*lease
+	var leases []*lease.Lease
 	for _, key := range []string{"a", "b", "c"} {
 		h, err := NewRedisLock(key, c).Acquire(t.Context())
 		require.NoError(t, err)
@@ -132,10 +133,10 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	}
 	sleep(time.Minute)
 	asked := testkit.Async(t, func() error {
-		c.AskClocks()
+		c.engine.AskClocks()
 		return nil
 	})
-	passes := func() bool { return c.IsFresh() }
+	passes := func() bool { return c.engine.IsFresh() }
 	assert.Never(t, passes, 100*time.Millisecond, time.Millisecond)
 	for _, thaw := range thaws {
 		thaw()
@@ -154,7 +155,7 @@ func TestSuspendWithTheWallClockSetBack(t *testing.T) {
 	c := newTestClient(t, redistest.Shared(t))
 	var total atomic.Int64
 	still := func(time.Time) (wall, awake time.Duration) { return 0, 0 }
-	c.SetClocks(func() time.Duration { return time.Duration(total.Load()) }, still)
+	c.engine.SetClocks(func() time.Duration { return time.Duration(total.Load()) }, still)
 	h, err := NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	total.Add(int64(time.Hour))
@@ -184,8 +185,8 @@ func TestGrantOverASleep(t *testing.T) {
 	result := testkit.Async(t, func() error { return NewRedisLock("k", c).Lock(t.Context()) })
 	require.True(t, proxy.Await(faults.Command("SET"), 1, testkit.Patience))
 	sleep(time.Minute)
-	c.look(time.Now())
-	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), errLate)
+	c.engine.CheckSuspended(time.Now())
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), lease.ErrLate)
 	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", keyOf(c, "k")) == int64(0) }, "given back")
 }
 
@@ -197,7 +198,7 @@ func TestGrantAfterASleep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, sleep := sleepy(t, servers[0])
-			c.StopTicks() // nobody looks but who asks
+			c.engine.StopTicks() // nobody looks but who asks
 			for range 2 {
 				sleep(time.Hour)
 				h, err := newLock(name, c).TryAcquire(t.Context())
@@ -243,7 +244,7 @@ func TestLevelOverASleep(t *testing.T) {
 			t.Parallel()
 			proxy := faults.Start(t, s.Network, s.Address)
 			c, sleep := sleepy(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			c.StopTicks() // nobody looks but who asks
+			c.engine.StopTicks() // nobody looks but who asks
 			l := newLock(c)
 			require.NoError(t, l.Lock(t.Context()))
 			proxy.On(faults.Script(script.SHA), 1, faults.Delay(time.Second))

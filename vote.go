@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -31,7 +32,7 @@ func (r *round) start(node int) {
 		r.votes <- vote{node: node, err: driver.ErrTimeout}
 		return
 	}
-	started := r.lock.clients[node].tasks.Start(func() {
+	started := r.lock.clients[node].engine.Tasks.Start(func() {
 		v := r.ask(node)
 		r.asking[node].Store(false)
 		r.votes <- v
@@ -45,19 +46,19 @@ func (r *round) start(node int) {
 // ask sends the request to a node. It goes on when its call has ended.
 func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.clients[node]
-	value := c.identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
-	p := redProtocol{plainProtocol{c.redisKey(l.key), value, l.part.MinHold > 0}, r.hold}
-	c.look(time.Now())
-	epoch := c.queue.Epoch()
+	value := c.engine.Identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
+	p := redProtocol{plainProtocol{c.engine.RedisKey(l.key), value, l.part.MinHold > 0}, r.hold}
+	c.engine.CheckSuspended(time.Now())
+	epoch := c.engine.Queue.Epoch()
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
-		v.err = r.hold.add(r.call.Caller, node, c.manager, &grant{key: l.key, protocol: p, sent: o.Sent, settings: &l.part, doubt: d})
+		v.err = r.hold.Add(r.call.Caller, node, c.engine, &lease.Grant{Key: l.key, Protocol: p, Sent: o.Sent, Settings: &l.part, Doubt: d})
 		return v
 	}
 	if d.Exists() {
-		release := p.plainProtocol.release(levels{}, 0, 0)
-		c.retrier.Retry(background.NewRelease(l.key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
+		release := p.plainProtocol.Release(lease.Levels{}, 0, 0)
+		c.engine.Retrier.Retry(background.NewRelease(l.key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v
 }
@@ -69,7 +70,7 @@ func (r *round) request(node int, redisKey, value string) (driver.Result, script
 	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.Lease / 3}
 	ask := func(acquire *script.Script, wait string) (driver.Result, script.Indeterminate) {
 		args := []any{value, l.part.Expiry().Milliseconds(), l.leastUp(), wait, l.part.Period().Milliseconds()}
-		return c.eval(context.Background(), limit, script.Call{Script: l.part.Variant(acquire), Key: redisKey, Args: args})
+		return c.engine.Eval(context.Background(), limit, script.Call{Script: l.part.Variant(acquire), Key: redisKey, Args: args})
 	}
 	var before script.Indeterminate
 	if name := r.waits.name(node); name != "" {
@@ -111,7 +112,7 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 		heard, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		v.tells = r.lock.clients[node].queue.Listens(o.Sent, heard, epoch)
+		v.tells = r.lock.clients[node].engine.Queue.Listens(o.Sent, heard, epoch)
 	}
 	return v
 }

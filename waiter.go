@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -37,7 +38,7 @@ func newWait(ctx, life context.Context, s *lockspec.Spec, block bool) *wait {
 }
 
 // acquire makes attempts until one is granted, one fails for good, or the wait ends.
-func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, error) {
+func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lease.Hold, error) {
 	for {
 		h, err := attempt(w.Ctx)
 		if w.seat != nil {
@@ -62,7 +63,7 @@ func (w *wait) acquire(attempt func(context.Context) (*level, error)) (*level, e
 // note keeps the reason of an attempt that failed. That a caller left, or an answer came too late, says less
 // than what was seen before.
 func (w *wait) note(err error) {
-	if err == nil || errors.Is(err, driver.ErrAbandoned) || (w.last != nil && errors.Is(err, errLate)) {
+	if err == nil || errors.Is(err, driver.ErrAbandoned) || (w.last != nil && errors.Is(err, lease.ErrLate)) {
 		return
 	}
 	w.last = err
@@ -71,7 +72,7 @@ func (w *wait) note(err error) {
 // sleep pauses before the next attempt, after one that failed with err: until the call is woken when it is in the
 // queue, else for a while: see nextPause. It says no when the wait is over: by its end, or with the
 // hold that another call of the client has passed on; none yet when that is about to transfer one.
-func (w *wait) sleep(err error) (h *level, again bool) {
+func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	var wake <-chan struct{}
 	var due <-chan time.Time
 	var turn <-chan waitqueue.Offer
@@ -102,8 +103,8 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 	case <-w.Ctx.Done():
 	case <-w.life.Done():
 	}
-	if _, passed := o.Grant.(*level); turn != nil && (passed || w.seat.Unpark()) {
-		h, _ = w.seat.Given(o, offered).(*level) // none yet of a transfer
+	if _, passed := o.Grant.(*lease.Hold); turn != nil && (passed || w.seat.Unpark()) {
+		h, _ = w.seat.Given(o, offered).(*lease.Hold) // none yet of a transfer
 		w.seat = nil
 		if woken {
 			w.queued.Nudge() // it was meant for the place, which is another's now
@@ -124,12 +125,12 @@ func (w *wait) sleep(err error) (h *level, again bool) {
 }
 
 // passed is the end of a wait: with a hold that another call has passed on, or without.
-func (w *wait) passed(h *level) (*level, error) {
+func (w *wait) passed(h *lease.Hold) (*lease.Hold, error) {
 	switch {
 	case h == nil:
 		return nil, w.reason()
 	case w.life.Err() != nil:
-		_ = h.unlock() // over already
+		_ = h.Unlock() // over already
 		return nil, ErrClosed
 	}
 	return h, nil

@@ -17,7 +17,7 @@ import (
 func forge(c *Client, publish func(channel, text string), wait, redisKey string, times int) (allowed int) {
 	start := time.Now()
 	for range times {
-		publish(c.config.prefix+c.identity.ID, wait+" "+redisKey)
+		publish(c.config.prefix+c.engine.Identity.ID, wait+" "+redisKey)
 	}
 	return int(time.Since(start)/waitqueue.LookPause) + 1 + waitqueue.LooksAhead
 }
@@ -67,7 +67,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	w := b.waitPatiently(t.Context(), others)
 	b.awaitListed(1, others)
 	node := 0 // one that h has: the call is listed there only
-	for len(b.list(node)) != 1 || !others[node].queue.State().Subscribed {
+	for len(b.list(node)) != 1 || !others[node].engine.Queue.State().Subscribed {
 		node++
 	}
 	publish, other := publisher(t, b.servers[node]), b.servers[(node+1)%3]
@@ -90,7 +90,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 	eachMode(t, func(t testing.TB, m queueMode) {
 		q := newQueueBench(t, m, 2)
 		holder, waiter := q.clients[1], q.clients[0]
-		channel := waiter.config.prefix + waiter.identity.ID
+		channel := waiter.config.prefix + waiter.engine.Identity.ID
 		var took []time.Duration
 		for range 7 {
 			h := q.take(holder)
@@ -98,10 +98,10 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			q.awaitHeard(waiter)
 			text := w.name() + " " + q.key
 			before := calls(t, q.server, "evalsha")
-			waiter.queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
+			waiter.engine.Queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.server.Do(t, "PUBLISH", channel, text)
 			testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, q.server, "evalsha") > before }, "looks")
-			waiter.queue.PauseFor(30 * time.Millisecond)
+			waiter.engine.Queue.PauseFor(30 * time.Millisecond)
 			start := time.Now()
 			q.server.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], ARGV[2])", 1, q.key, channel, text)
 			next := w.granted()

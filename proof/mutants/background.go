@@ -5,44 +5,44 @@ package main
 var watchdogFaults = []mutant{
 	{
 		name: "renewal: all that wait for replicas wait for those of each other",
-		file: "replicas.go",
+		file: "internal/lease/replicas.go",
 		old:  "l.client.replicator(*l.confirm)",
 		new:  "l.client.replicator(driver.Ack{2, 2 * time.Second})",
 		test: "TestReplicasThatDoNotComeDelayNoOtherRenewal",
 	},
 	{
 		name: "renewal: the first error is the loss",
-		file: "watchdog.go",
+		file: "internal/lease/watchdog.go",
 		old:  "r.report(o.Err)\n",
 		new:  "r.report(o.Err)\n\t\tr.lease.lose(ErrLockLost)\n",
 		test: "TestRenewalErrorsAreSurvived",
 	},
 	{
 		name: "renewal: the first error ends it",
-		file: "watchdog.go",
+		file: "internal/lease/watchdog.go",
 		old:  "jitter(min(r.asked/10, maxRenewRetry))), true",
 		new:  "jitter(min(r.asked/10, maxRenewRetry))), false",
 		test: "TestRenewalErrorsAreSurvived",
 	},
 	{
 		name: "renewal: errors are believed to be answers",
-		file: "watchdog.go",
+		file: "internal/lease/watchdog.go",
 		old:  "r.report(o.Err)\n",
-		new:  "r.report(o.Err)\n\t\t_ = r.lease.believe(time.Now(), r.asked)\n",
+		new:  "r.report(o.Err)\n\t\t_ = r.lease.extendValidity(time.Now(), r.asked)\n",
 		test: "TestWatchdogGivesUpWhenBeliefEnds",
 	},
 	{
 		name: "renewal: \"not ours\" is no loss",
-		file: "watchdog.go",
+		file: "internal/lease/watchdog.go",
 		old:  "case o.Reply != int64(script.Ours):\n\t\tif",
 		new:  "case o.Reply != int64(script.Ours):\n\t\treturn r.lease.renewAt(o.Sent), true\n\t\tif",
 		test: "TestWatchdogFindsALoss",
 	},
 	{
 		name: "renewal: once in a lease",
-		file: "watchdog.go",
-		old:  "sent.Add(jitter(watched / 3))\n\tif latest := l.until.Add(-watched * 2 / 3)",
-		new:  "sent.Add(jitter(watched))\n\tif latest := l.until",
+		file: "internal/lease/watchdog.go",
+		old:  "sent.Add(jitter(watched / 3))\n\tif latest := l.validUntil.Add(-watched * 2 / 3)",
+		new:  "sent.Add(jitter(watched))\n\tif latest := l.validUntil",
 		test: "TestRenewalRate",
 	},
 	{
@@ -83,18 +83,18 @@ var watchdogFaults = []mutant{
 	},
 	{
 		name: "Unlock: inner one stops the renewal",
-		file: "unlock.go",
+		file: "internal/lease/unlock.go",
 		old:  "if rest == 0 {\n\t\tl.leave()\n\t}",
 		new:  "l.leave()",
 		test: "TestInnerUnlockLeavesTheOuterRenewed",
 	},
 	{
 		name: "Unlock: sends the release before the renewal is stopped",
-		file: "unlock.go",
+		file: "internal/lease/unlock.go",
 		old: `	h.end(errs.ErrNotHeld)
 	l.live--
 	rest := l.live
-	var next *transfer
+	var next *Transfer
 	var left *waitqueue.Entry // a place in the queue that is nobody's now
 	passed := false
 	if rest == 0 {
@@ -134,9 +134,9 @@ var watchdogFaults = []mutant{
 var cleanUpFaults = []mutant{
 	{
 		name: "loss: is logged before it is given back",
-		file: "lease.go",
-		old:  "\t\tl.client.retrier.Retry(l.cleanup(l.doubt))\n",
-		new:  "\t\tdefer l.client.retrier.Retry(l.cleanup(l.doubt))\n",
+		file: "internal/lease/lease.go",
+		old:  "\t\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
+		new:  "\t\tdefer l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		test: "TestLossIsLoggedLast",
 	},
 	{
@@ -190,22 +190,22 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "clean-up: not after a re-entry that failed",
-		file: "reenter.go",
+		file: "internal/lease/reenter.go",
 		old:  "if d.Exists() {",
 		new:  "if false && d.Exists() {",
 		test: "TestFailedReentryIsUndone",
 	},
 	{
 		name: "release: not repeated against a late copy of the acquire",
-		file: "release.go",
+		file: "internal/lease/release.go",
 		old:  "if levels == 0 && !l.doubt.Last.IsZero() {",
 		new:  "if levels < 0 {",
 		test: "TestLateCopyOfAnAcquireIsFreed",
 	},
 	{
 		name: "loss: the key is not given back",
-		file: "lease.go",
-		old:  "l.client.retrier.Retry(l.cleanup(l.doubt))\n",
+		file: "internal/lease/lease.go",
+		old:  "l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
 		test: "TestMaxHold",
 	},

@@ -5,7 +5,7 @@ package main
 var passingFaults = []mutant{
 	{
 		name: "pass: Extend lengthens what was passed on",
-		file: "lease.go",
+		file: "internal/lease/lease.go",
 		old:  "\tif h.over == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
 		test: "TestExtendAfterAPass",
@@ -20,7 +20,7 @@ var passingFaults = []mutant{
 	{
 		name: "pass: of a hold that is over when the call has it",
 		file: "sit.go",
-		old:  "h == nil || err != nil || h.state() == nil",
+		old:  "h == nil || err != nil || h.Err() == nil",
 		new:  "h == nil || err != nil || h.lease != nil",
 		test: "TestHoldThatEndedOnItsWay",
 	},
@@ -33,21 +33,21 @@ var passingFaults = []mutant{
 	},
 	{
 		name: "pass: with a request in doubt, whose clean-up ends the next hold",
-		file: "pass.go",
+		file: "internal/lease/pass.go",
 		old:  "l.doubt.Exists() || ",
 		new:  "",
 		test: "TestNotPassedOn",
 	},
 	{
 		name: "pass: when the belief is about to end",
-		file: "pass.go",
-		old:  " || time.Until(l.until) <= s.Lease/2 {",
+		file: "internal/lease/pass.go",
+		old:  " || time.Until(l.validUntil) <= s.Lease/2 {",
 		new:  " {",
 		test: "TestNotPassedOn",
 	},
 	{
 		name: "pass: a key that stays longer than its holder asked for",
-		file: "pass.go",
+		file: "internal/lease/pass.go",
 		old:  "l.length > s.Lease || ",
 		new:  "",
 		test: "TestExtendAndPass",
@@ -61,7 +61,7 @@ var passingFaults = []mutant{
 	},
 	{
 		name: "pass: what the server has refused",
-		file: "pass.go",
+		file: "internal/lease/pass.go",
 		old:  "l.suspect || l.tokens.Spent()",
 		new:  "l.tokens.Spent()",
 		test: "TestNotPassedOn",

@@ -167,7 +167,7 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a round that failed keeps its nodes for the minimum hold",
-		file: "lease.go",
+		file: "internal/lease/lease.go",
 		old:  "rest = 0 // nobody",
 		new:  "_ = 0 // nobody",
 		test: "TestRedLockRoundsThatFailKeepNothing",

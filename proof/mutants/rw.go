@@ -152,14 +152,14 @@ var rwFaults = []mutant{
 	},
 	{
 		name: "read/write: an unlocked level that wrote still counts as one that writes",
-		file: "level.go",
+		file: "internal/lease/hold.go",
 		old:  "		h.lease.writes--\n",
 		new:  "		h.lease.writes += 0\n",
 		test: "TestRWLockUpgradeAndDowngrade",
 	},
 	{
 		name: "read/write: the hold of another kind of lock makes an owner",
-		file: "ownertable.go",
+		file: "internal/lease/owner.go",
 		old:  "l.family() == of && ",
 		new:  "",
 		test: "TestRWLockOwners",

@@ -89,14 +89,14 @@ var clientFaults = []mutant{
 	},
 	{
 		name: "waiter: its owner's other goroutines sleep on",
-		file: "ownertable.go",
+		file: "internal/lease/owner.go",
 		old:  "		o.wakeOthers(w)\n",
 		new:  "",
 		test: "TestTwoGoroutinesOfOneOwnerWait",
 	},
 	{
 		name: "release: takes what is reserved for the next one for a loss",
-		file: "release.go",
+		file: "internal/lease/release.go",
 		old:  "o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign) //",
 		new:  "o.Reply == int64(script.Other) //",
 		test: "TestReleaseIsSentTwice",

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type result struct {
 }
 
 // notItsOwn keeps the loss of a node, which the whole may outlive, from being taken for that of the whole.
-func (b *bundle) notItsOwn(r result) result {
+func (b *Group) notItsOwn(r result) result {
 	if b.keys == nil && (errs.IsLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
 		r.err = errors.New(r.err.Error())
 	}
@@ -29,8 +29,8 @@ func (b *bundle) notItsOwn(r result) result {
 const maxAtOnce = 32
 
 // each runs f for all parts, so many at once, on goroutines of their clients, and returns where the results come.
-func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n int) {
-	those := b.there()
+func (b *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int) {
+	those := b.joined()
 	results, gate := make(chan result, len(those)), make(chan struct{}, atOnce)
 	for _, one := range those {
 		run := func() {
@@ -38,7 +38,7 @@ func (b *bundle) each(atOnce int, f func(*level) error) (all <-chan result, n in
 			defer func() { <-gate }()
 			results <- result{one.n, f(one.hold)}
 		}
-		if !one.hold.lease.client.tasks.Start(run) {
+		if !one.hold.lease.client.Tasks.Start(run) {
 			run() // at an end already
 		}
 	}
@@ -52,8 +52,8 @@ const straggle = 10 * time.Millisecond
 // giveBack releases all parts. It returns when it knows whether as many as the hold needs were still ours, or a moment
 // later; the others go on. A hold of several keys waits for all of them, also when one was lost: what comes next finds
 // them free.
-func (b *bundle) giveBack(start time.Time) error {
-	results, left := b.each(maxAtOnce, func(h *level) error { return h.unlockInTurn(start) })
+func (b *Group) giveBack(start time.Time) error {
+	results, left := b.each(maxAtOnce, func(h *Hold) error { return h.unlockInTurn(start) })
 	t := tally{need: b.need, open: left}
 	var enough <-chan time.Time
 	for ; left > 0; left-- {
@@ -103,11 +103,11 @@ func (t *tally) verdict() error {
 }
 
 // extend lengthens the leases of all parts, and returns as soon as enough of them are.
-func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
+func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if b.limit > 0 && d > b.limit {
 		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
 	}
-	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *level) error { return h.extend(ctx, d) }))
+	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *Hold) error { return h.Extend(ctx, d) }))
 	done := 0
 	var failed []error
 	for ; left > 0 && done < b.need; left-- {
@@ -118,7 +118,7 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 			failed = append(failed, b.name(b.notItsOwn(r)))
 		}
 	}
-	switch over := h.state(); {
+	switch over := h.Err(); {
 	case over != nil || done >= b.need:
 		return over
 	case ctx.Err() != nil:
@@ -131,7 +131,7 @@ func (b *bundle) extend(ctx context.Context, h *level, d time.Duration) error {
 
 // atOnce is how many parts of a hold may be lengthened at once. One that waits for replicas has a connection of the pool
 // meanwhile.
-func (b *bundle) atOnce(h *level) int {
+func (b *Group) atOnce(h *Hold) int {
 	if h.settings.Replicas > 0 {
 		return 1
 	}
@@ -139,10 +139,10 @@ func (b *bundle) atOnce(h *level) int {
 }
 
 // untilOneFails is f, which is not begun any more when it has failed for a part and all are needed.
-func (b *bundle) untilOneFails(f func(*level) error) func(*level) error {
+func (b *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
 	var mu sync.Mutex
 	var failed bool
-	return func(h *level) error {
+	return func(h *Hold) error {
 		mu.Lock()
 		skip := failed
 		mu.Unlock()
@@ -163,4 +163,4 @@ func (b *bundle) untilOneFails(f func(*level) error) func(*level) error {
 var errNotBegun = errors.New("not begun")
 
 // name says which part has failed.
-func (b *bundle) name(r result) error { return b.named(r.n, r.err) }
+func (b *Group) name(r result) error { return b.named(r.n, r.err) }

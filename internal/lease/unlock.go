@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"slices"
@@ -11,24 +11,24 @@ import (
 
 // What Unlock does: the level ends here first, and then at the server, or goes to the next call of the client.
 
-// unlock ends the level here, and then at the server.
-func (h *level) unlock() error {
+// Unlock ends the level here, and then at the server.
+func (h *Hold) Unlock() error {
 	h.lease.turn.take()
 	defer h.lease.turn.give()
 	return h.unlockInTurn(time.Now())
 }
 
 // unlockInTurn is unlock in the owner's turn. It takes no longer than one command may, counted from start.
-func (h *level) unlockInTurn(start time.Time) (err error) {
+func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	l := h.lease
-	_ = h.state() // the clock decides, not whether a timer has fired
+	_ = h.Err() // the clock decides, not whether a timer has fired
 	l.mu.Lock()
 	if h.unlocked {
 		l.mu.Unlock()
 		return errs.ErrNotHeld
 	}
 	h.unlocked = true
-	defer func() { h.seen.report("unlock", err) }()
+	defer func() { h.report.done("unlock", err) }()
 	l.drop(h)
 	if h.over != nil {
 		defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 	h.end(errs.ErrNotHeld)
 	l.live--
 	rest := l.live
-	var next *transfer
+	var next *Transfer
 	var left *waitqueue.Entry // a place in the queue that is nobody's now
 	passed := false
 	if rest == 0 {
@@ -63,7 +63,7 @@ func (h *level) unlockInTurn(start time.Time) (err error) {
 }
 
 // noteLoss keeps the answer to Unlock, for Do, when it is not what it should be; mu is held.
-func (h *level) noteLoss(err error) {
+func (h *Hold) noteLoss(err error) {
 	if errs.IsLoss(err) {
 		h.lost = err
 	}
@@ -71,21 +71,21 @@ func (h *level) noteLoss(err error) {
 
 // giveOn gives the lock to the next call of the client, if there is one to which it can be transferred, or else back. It
 // keeps the levels that are left.
-func (l *lease) giveOn(levels int, next *transfer, start time.Time) error {
+func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
 	if done, err := l.transfer(next, start); done {
 		return err
 	}
 	var spared *waitqueue.Entry
 	if levels == 0 {
-		spared = l.takeSpared()
+		spared = l.takeRetained()
 	}
 	err := l.giveBack(levels, start)
 	spared.LeaveWith(err)
 	return err
 }
 
-// foundLost is the answer to the Unlock that found the hold lost, or the client closed; nil when none did.
-func (h *level) foundLost() error {
+// FoundLost is the answer to the Unlock that found the hold lost, or the client closed; nil when none did.
+func (h *Hold) FoundLost() error {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.lost
@@ -99,21 +99,21 @@ func gone(why error) error {
 	return errs.Both(why, errs.ErrNotHeld)
 }
 
-// warnUnconfirmed logs a release that was not confirmed, for a caller that
+// WarnUnconfirmed logs a release that was not confirmed, for a caller that
 // returns something else.
-func (h *level) warnUnconfirmed(why error) {
-	h.lease.client.logger.Warn("relock: release not confirmed", "key", h.Key(), "reason", why.Error())
+func (h *Hold) WarnUnconfirmed(why error) {
+	h.lease.client.Logger.Warn("relock: release not confirmed", "key", h.Key(), "reason", why.Error())
 }
 
-// isUnlocked reports whether Unlock was called.
-func (h *level) isUnlocked() bool {
+// IsUnlocked reports whether Unlock was called.
+func (h *Hold) IsUnlocked() bool {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.unlocked
 }
 
 // drop takes an unlocked level off; mu is held. With the last one the owner is without a lease.
-func (l *lease) drop(h *level) {
+func (l *Lease) drop(h *Hold) {
 	for i, other := range slices.Backward(l.levels) {
 		if other == h {
 			l.levels = slices.Delete(l.levels, i, i+1)
@@ -122,13 +122,13 @@ func (l *lease) drop(h *level) {
 	}
 	if len(l.levels) == 0 && l.owner != nil {
 		l.owner.lease = nil
-		l.client.exit(l.owner)
+		l.client.Exit(l.owner)
 	}
 }
 
 // newest is the newest level that writes, or that does not; nil if there is
 // none.
-func (l *lease) newest(writes bool) *level {
+func (l *Lease) newest(writes bool) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range slices.Backward(l.levels) {
@@ -140,4 +140,4 @@ func (l *lease) newest(writes bool) *level {
 }
 
 // String keeps ids out of whatever prints a hold.
-func (h *level) String() string { return "hold of " + strconv.Quote(h.Key()) }
+func (h *Hold) String() string { return "hold of " + strconv.Quote(h.Key()) }

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"math/rand/v2"
@@ -22,7 +22,7 @@ const maxRenewRetry = 500 * time.Millisecond
 
 // renewal keeps one lease alive. It belongs to the watchdog's goroutine.
 type renewal struct {
-	lease   *lease
+	lease   *Lease
 	asked   time.Duration // by the sending under way
 	failing bool          // the last one got no answer, which was logged
 	refused bool          // it asks why
@@ -41,7 +41,7 @@ func (r *renewal) Next(time.Time) (script.Call, bool) {
 	if r.asked == 0 {
 		return script.Call{}, false
 	}
-	return r.lease.protocol.renew(r.asked), true
+	return r.lease.protocol.Renew(r.asked), true
 }
 
 func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
@@ -66,7 +66,7 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	r.failing = false
-	if r.lease.believe(o.Sent, r.asked) != nil {
+	if r.lease.extendValidity(o.Sent, r.asked) != nil {
 		return time.Time{}, false
 	}
 	return r.lease.renewAt(o.Sent), true
@@ -81,8 +81,8 @@ func (r *renewal) lose(why error) {
 }
 
 // tellRenewal tells the observer of an attempt.
-func (l *lease) tellRenewal(o driver.Result) {
-	hook, err := l.client.hooks.renewDone, o.Err
+func (l *Lease) tellRenewal(o driver.Result) {
+	hook, err := l.client.Hooks.RenewDone, o.Err
 	if hook == nil {
 		return
 	}
@@ -93,20 +93,20 @@ func (l *lease) tellRenewal(o driver.Result) {
 }
 
 func (r *renewal) report(err error) {
-	if !r.failing && r.lease.client.life.Err() == nil {
+	if !r.failing && r.lease.client.Life.Err() == nil {
 		r.failing = true
-		r.lease.client.logger.Warn("relock: renewal failed, trying again", "key", r.lease.key, "reason", err.Error())
+		r.lease.client.Logger.Warn("relock: renewal failed, trying again", "key", r.lease.key, "reason", err.Error())
 	}
 }
 
 // renewAt is when to renew after a request sent at sent: a third of the watched lease later, and never when
 // less than two thirds of it would be left of the belief.
-func (l *lease) renewAt(sent time.Time) time.Time {
+func (l *Lease) renewAt(sent time.Time) time.Time {
 	watched := l.watchedLease()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := sent.Add(jitter(watched / 3))
-	if latest := l.until.Add(-watched * 2 / 3); latest.Before(at) {
+	if latest := l.validUntil.Add(-watched * 2 / 3); latest.Before(at) {
 		return latest
 	}
 	return at

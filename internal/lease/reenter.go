@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // reenter goes one level deeper for a call of the owner, without queueing. If
 // nobody knows whether the server did, the levels are put right in the
 // background.
-func (l *lease) reenter(ctx context.Context, w *waitqueue.Call) (*level, error) {
+func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 	s := w.Settings
 	if err := l.allows(s); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (l *lease) reenter(ctx context.Context, w *waitqueue.Call) (*level, error) 
 	switch {
 	case o.Err != nil:
 		if d.Exists() { // also for want of replicas: a reader could keep others out as a writer does
-			l.client.retrier.Retry(l.cleanup(script.Indeterminate{}))
+			l.client.Retrier.Retry(l.cleanup(script.Indeterminate{}))
 		}
 		return nil, o.Err
 	case o.Reply == int64(script.Shared):
@@ -35,7 +35,7 @@ func (l *lease) reenter(ctx context.Context, w *waitqueue.Call) (*level, error) 
 	case o.Reply != int64(script.Ours):
 		return nil, l.refused()
 	}
-	if err := l.believe(o.Sent, s.Lease); err != nil {
+	if err := l.extendValidity(o.Sent, s.Lease); err != nil {
 		return nil, lostLevel(err)
 	}
 	return l.push(w.Caller, o.Sent, s)
@@ -43,7 +43,7 @@ func (l *lease) reenter(ctx context.Context, w *waitqueue.Call) (*level, error) 
 
 // deeper returns the request for one more level. It fails if the hold has ended
 // meanwhile.
-func (l *lease) deeper(s *lockspec.Spec) (script.Call, error) {
+func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
@@ -51,16 +51,16 @@ func (l *lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	}
 	l.seq++
 	l.length = max(l.length, s.Expiry()) // whether it is answered or not
-	want := levels{l.live + 1, int(l.writes)}
+	want := Levels{l.live + 1, int(l.writes)}
 	if s.Kind.Writes {
-		want.writes++
+		want.Writes++
 	}
-	return l.protocol.(enterer).enter(want, l.seq, s.Expiry()), nil
+	return l.protocol.(enterer).Enter(want, l.seq, s.Expiry()), nil
 }
 
 // allows says why the hold cannot have one level more with these settings, nil
 // when it can: it was lost, or does not have what they ask for.
-func (l *lease) allows(s *lockspec.Spec) error {
+func (l *Lease) allows(s *lockspec.Spec) error {
 	if err := l.check(); err != nil {
 		return lostLevel(err)
 	}

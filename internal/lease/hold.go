@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// level is the Hold of one Lock: the only one of its lease, or one of several
+// Hold is the Hold of one Lock: the only one of its lease, or one of several
 // of a reentrant lock.
-type level struct {
-	lease    *lease
+type Hold struct {
+	lease    *Lease
 	values   context.Context // what Context is made from
 	settings *lockspec.Spec
-	maxHold  *maxHold  // nil when there is none
-	fence    int64     // 0 without fencing
-	seen     *sighting // by an observer; nil when there is none
+	maxHold  *maxHold    // nil when there is none
+	fence    int64       // 0 without fencing
+	report   *holdReport // by an observer; nil when there is none
 
 	// Guarded by lease.mu.
 	watched  bool
@@ -39,14 +39,14 @@ type maxHold struct {
 
 // push adds a level for a request that was granted, unless it is over already.
 // mu is not held.
-func (l *lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*level, error) {
+func (l *Lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
 	now := time.Now()
-	l.look(now)
+	l.checkSuspended(now)
 	return l.pushAt(ctx, sent, now, s)
 }
 
 // pushAt is push at now, after a look.
-func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spec) (*level, error) {
+func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spec) (*Hold, error) {
 	l.mu.Lock()
 	if l.over != nil {
 		defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 
 // given is the level for its caller, unless it is over already. Only what
 // somebody gets is kept for its minimum hold.
-func (h *level) given(sent, now time.Time) (*level, error) {
+func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 	h.tick(now)
 	l := h.lease
 	l.mu.Lock()
@@ -72,12 +72,12 @@ func (h *level) given(sent, now time.Time) (*level, error) {
 			l.drop(h)
 		}
 		if errors.Is(h.over, errs.ErrMaxHold) {
-			return nil, errLate
+			return nil, ErrLate
 		}
 		return nil, h.over
 	}
-	if l.parts != nil {
-		l.parts.won.Store(true)
+	if l.group != nil {
+		l.group.returned.Store(true)
 	}
 	if h.settings.MinHold > 0 {
 		l.keep = later(l.keep, sent.Add(h.settings.MinHold))
@@ -86,18 +86,18 @@ func (h *level) given(sent, now time.Time) (*level, error) {
 }
 
 // unused says that the caller had no use for what it got: it is not kept.
-func (l *lease) unused() {
+func (l *Lease) unused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keep = time.Time{}
-	if l.parts != nil {
-		l.parts.won.Store(false)
+	if l.group != nil {
+		l.group.returned.Store(false)
 	}
 }
 
 // add is push with mu held, of a lease that is renewed already.
-func (l *lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *level {
-	h := &level{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, seen: l.client.sighting(ctx, l.key, s.KindName())}
+func (l *Lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *Hold {
+	h := &Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: l.client.newReport(ctx, l.key, s.KindName())}
 	l.levels = append(l.levels, h)
 	l.live++
 	if s.Kind.Writes {
@@ -114,31 +114,31 @@ func (l *lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *leve
 }
 
 // Key returns the name of the lock.
-func (h *level) Key() string { return h.lease.key }
+func (h *Hold) Key() string { return h.lease.key }
 
-// covers reports whether the hold is one of this key, maybe among others.
-func (h *level) covers(key string) bool { return h.lease.covers(key) }
+// Covers reports whether the hold is one of this key, maybe among others.
+func (h *Hold) Covers(key string) bool { return h.lease.covers(key) }
 
-// family returns how the lock is stored, and who owns it.
-func (h *level) family() lockspec.Family { return h.lease.family() }
+// Family returns how the lock is stored, and who owns it.
+func (h *Hold) Family() lockspec.Family { return h.lease.family() }
 
-// owner returns the id of the owner, "" for a lock without one.
-func (h *level) owner() string {
+// Owner returns the id of the owner, "" for a lock without one.
+func (h *Hold) Owner() string {
 	if h.lease.owner == nil {
 		return ""
 	}
-	return h.lease.owner.key.id
+	return h.lease.owner.key.ID
 }
 
-// announce tells the observer of the hold's end, now that its grant is known.
-func (h *level) announce() { h.seen.reveal() }
+// Announce tells the observer of the hold's end, now that its grant is known.
+func (h *Hold) Announce() { h.report.announce() }
 
-// unused says that the caller had no use for the hold: it is not kept.
-func (h *level) unused() { h.lease.unused() }
+// Unused says that the caller had no use for the hold: it is not kept.
+func (h *Hold) Unused() { h.lease.unused() }
 
-func (h *level) Fence() int64 { return h.fence }
+func (h *Hold) Fence() int64 { return h.fence }
 
-func (h *level) Context() context.Context {
+func (h *Hold) Context() context.Context {
 	h.lease.mu.Lock()
 	made := h.ctx
 	h.lease.mu.Unlock()
@@ -158,7 +158,7 @@ func (h *level) Context() context.Context {
 }
 
 // ends makes cancel part of the level's end, which may have been; mu is held.
-func (h *level) ends(cancel context.CancelCauseFunc) {
+func (h *Hold) ends(cancel context.CancelCauseFunc) {
 	if h.over != nil {
 		cancel(h.over)
 		return
@@ -166,9 +166,9 @@ func (h *level) ends(cancel context.CancelCauseFunc) {
 	h.cancels = append(h.cancels, cancel)
 }
 
-// work is the context of Do's function: it ends with ctx and with the level,
+// Work is the context of Do's function: it ends with ctx and with the level,
 // for the reason of whichever was first.
-func (h *level) work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(carried.WithHold(ctx, h))
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
@@ -176,10 +176,10 @@ func (h *level) work(ctx context.Context) (context.Context, context.CancelCauseF
 	return ctx, cancel
 }
 
-// state is why the hold is over by the clock of now, or nil.
-func (h *level) state() error {
+// Err is why the hold is over by the clock of now, or nil.
+func (h *Hold) Err() error {
 	now := time.Now()
-	h.lease.look(now)
+	h.lease.checkSuspended(now)
 	h.tick(now)
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
@@ -187,51 +187,51 @@ func (h *level) state() error {
 }
 
 // tick ends the level, or its lease, when the time has come.
-func (h *level) tick(now time.Time) {
+func (h *Hold) tick(now time.Time) {
 	_ = h.lease.checkAt(now)
 	if h.maxHold != nil && !now.Before(h.maxHold.end) {
 		h.expire()
 	}
 }
 
-func (h *level) ValidUntil() time.Time {
-	if h.state() != nil {
+func (h *Hold) ValidUntil() time.Time {
+	if h.Err() != nil {
 		return time.Time{}
 	}
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
-	if h.maxHold != nil && h.maxHold.end.Before(h.lease.until) {
+	if h.maxHold != nil && h.maxHold.end.Before(h.lease.validUntil) {
 		return h.maxHold.end
 	}
-	return h.lease.until
+	return h.lease.validUntil
 }
 
-func (h *level) extend(ctx context.Context, d time.Duration) error {
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	var m lockspec.Problems
 	m.CheckMillis("Extend", d)
 	m.Check(ctx != nil, "context: is nil")
 	if err := m.Err(); err != nil {
 		return err
 	}
-	if err := h.state(); err != nil {
+	if err := h.Err(); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return errs.EndOf(ctx, nil)
 	}
-	if parts := h.lease.parts; parts != nil {
+	if parts := h.lease.group; parts != nil {
 		return parts.extend(ctx, h, d)
 	}
 	return h.renew(ctx, d)
 }
 
 // renew asks the server for a lease of d from now on.
-func (h *level) renew(ctx context.Context, d time.Duration) error {
+func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 	if err := h.lengthen(d); err != nil {
 		return err
 	}
 	l := h.lease
-	o, _ := l.ask(ctx, h.settings, l.protocol.renew(d))
+	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
 	defer l.tellRenewal(o) // what follows from the answer comes first
 	switch {
@@ -239,21 +239,21 @@ func (h *level) renew(ctx context.Context, d time.Duration) error {
 		return o.Err
 	case o.Reply != int64(script.Ours):
 		_ = l.refused()
-		return h.state() // the level may have ended before
+		return h.Err() // the level may have ended before
 	}
-	if err := l.believe(o.Sent, d); err != nil {
+	if err := l.extendValidity(o.Sent, d); err != nil {
 		return err
 	}
-	return h.state() // it may have been unlocked meanwhile, and the lease passed on
+	return h.Err() // it may have been unlocked meanwhile, and the lease passed on
 }
 
 // end marks the level as over and ends its context; mu is held.
-func (h *level) end(why error) {
+func (h *Hold) end(why error) {
 	if h.over != nil {
 		return
 	}
 	h.over = why
-	h.seen.ended()
+	h.report.ended()
 	if h.settings.Kind.Writes {
 		h.lease.writes--
 	}
@@ -272,7 +272,7 @@ func (h *level) end(why error) {
 var errMaxHold = errs.Both(errs.ErrMaxHold, errs.ErrLockLost)
 
 // expire ends the level when its maximum hold is over. Other levels go on.
-func (h *level) expire() {
+func (h *Hold) expire() {
 	l := h.lease
 	l.mu.Lock()
 	if h.over != nil {
@@ -288,16 +288,16 @@ func (h *level) expire() {
 	h.end(errMaxHold)
 	l.live--
 	l.mu.Unlock()
-	h.seen.report("hold", errMaxHold)
-	l.client.tasks.Start(l.adjust)
+	h.report.done("hold", errMaxHold)
+	l.client.Tasks.Start(l.adjust)
 }
 
 // adjust tells the server how many levels are left, in the background.
-func (l *lease) adjust() {
+func (l *Lease) adjust() {
 	l.turn.take()
 	defer l.turn.give()
 	if l.check() == nil {
-		l.client.retrier.Retry(l.cleanup(script.Indeterminate{}))
+		l.client.Retrier.Retry(l.cleanup(script.Indeterminate{}))
 	}
 }
 

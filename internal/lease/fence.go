@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 // The idea is Martin Kleppmann's:
 // https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 
-// raise makes the counter of a lock no lower than a token that was drawn from
+// Raise makes the counter of a lock no lower than a token that was drawn from
 // another one, for the same hold.
-func (m *manager) raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
-	o, _ := m.eval(ctx, driver.ForLease(s.Lease), script.Call{Script: script.FenceRaise, Key: redisKey + script.CounterSuffix, Args: []any{fence}})
+func (m *Manager) Raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
+	o, _ := m.Eval(ctx, driver.ForLease(s.Lease), script.Call{Script: script.FenceRaise, Key: redisKey + script.CounterSuffix, Args: []any{fence}})
 	return o.Err
 }

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 
 // forced takes the message that a hold was ended: a hint, to look at the
 // notice.
-func (m *manager) forced(hold, redisKey string) {
+func (m *Manager) forced(hold, redisKey string) {
 	for _, l := range m.allLeases() {
 		if at, id := l.stored(); at == redisKey && id == hold {
-			m.tasks.Start(func() {
+			m.Tasks.Start(func() {
 				if err := l.notice(); err != nil {
 					l.lose(err)
 				}
@@ -27,25 +27,25 @@ func (m *manager) forced(hold, redisKey string) {
 
 // stored is where the lease is in Redis, and the id of its hold there; empty
 // for one that is made of several.
-func (l *lease) stored() (redisKey, hold string) {
+func (l *Lease) stored() (redisKey, hold string) {
 	if l.protocol == nil {
 		return "", ""
 	}
-	return l.protocol.lockKey(), l.protocol.holdID()
+	return l.protocol.LockKey(), l.protocol.HoldID()
 }
 
 // noticeLimit is how long a holder that was refused may look for the reason.
 const noticeLimit = 200 * time.Millisecond
 
 // askNotice is the request for the notice; false for a kind that has none.
-func (l *lease) askNotice() (script.Call, bool) {
+func (l *Lease) askNotice() (script.Call, bool) {
 	redisKey, hold := l.stored()
 	return script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}, hold != ""
 }
 
 // readNotice returns why somebody has ended the hold by force; nil when nobody
 // has, or it cannot be known.
-func (l *lease) readNotice(o driver.Result) error {
+func (l *Lease) readNotice(o driver.Result) error {
 	text, err := driver.String(o.Reply, o.Err)
 	_, hold := l.stored()
 	named, reason, ok := strings.Cut(text, " ")
@@ -56,20 +56,20 @@ func (l *lease) readNotice(o driver.Result) error {
 }
 
 // notice asks for the notice, and reads it.
-func (l *lease) notice() error {
+func (l *Lease) notice() error {
 	ask, ok := l.askNotice()
 	if !ok {
 		return nil
 	}
 	limit := l.client.reasonLimit
-	o, _ := l.client.eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
+	o, _ := l.client.Eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
 	return l.readNotice(o)
 }
 
 // refused ends a lease of which a request has found that it is not ours any
 // more, as soon as it was asked whether somebody has ended it by force, and
 // returns why.
-func (l *lease) refused() error {
+func (l *Lease) refused() error {
 	l.endWithin(l.client.reasonLimit)
 	why := l.notice()
 	if why == nil {

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// owner is one (key, owner) of a client, and its lease while it has one.
-type owner struct {
-	client *manager
-	key    ownerOf
+// Owner is one (key, owner) of a client, and its lease while it has one.
+type Owner struct {
+	client *Manager
+	key    OwnerKey
 	turn   turn
 	users  int    // calls under way; guarded by Client.mu
-	lease  *lease // until its last level was unlocked; guarded by turn
+	lease  *Lease // until its last level was unlocked; guarded by turn
 
 	mu    sync.Mutex
 	waits map[*waitqueue.Call]struct{} // calls of the owner that wait
 }
 
-// join has the call told when another one of the owner got the lock.
-func (o *owner) join(w *waitqueue.Call) {
+// Join has the call told when another one of the owner got the lock.
+func (o *Owner) Join(w *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.waits == nil {
@@ -35,14 +35,14 @@ func (o *owner) join(w *waitqueue.Call) {
 	o.waits[w] = struct{}{}
 }
 
-func (o *owner) part(w *waitqueue.Call) {
+func (o *Owner) Leave(w *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.waits, w)
 }
 
 // wakeOthers makes the owner's other calls look again.
-func (o *owner) wakeOthers(own *waitqueue.Call) {
+func (o *Owner) wakeOthers(own *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for w := range o.waits {
@@ -52,10 +52,10 @@ func (o *owner) wakeOthers(own *waitqueue.Call) {
 	}
 }
 
-// try makes one attempt of a call in the owner's turn: one more level of the
+// Try makes one attempt of a call in the owner's turn: one more level of the
 // hold that it has, else the first one, by first. Neither a hold nor an error:
 // the owner has no hold, and first is nil.
-func (o *owner) try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*level, error)) (*level, error) {
+func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
 	if !o.turn.takeUntil(ctx) {
 		return nil, driver.ErrAbandoned
 	}
@@ -69,51 +69,51 @@ func (o *owner) try(ctx context.Context, w *waitqueue.Call, first func(context.C
 	return nil, nil
 }
 
-// grant makes the owner's hold of what was granted to a call in its turn.
-func (o *owner) grant(w *waitqueue.Call, g *grant) (*level, error) {
-	return o.begin(w, newLease(o.client, g), g.sent)
+// Grant makes the owner's hold of what was granted to a call in its turn.
+func (o *Owner) Grant(w *waitqueue.Call, g *Grant) (*Hold, error) {
+	return o.begin(w, newLease(o.client, g), g.Sent)
 }
 
 // begin makes a lease the owner's, for a call. Another call that waits as the
 // same owner goes one level deeper instead.
-func (o *owner) begin(w *waitqueue.Call, l *lease, sent time.Time) (*level, error) {
+func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error) {
 	l.owner, l.turn = o, o.turn
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {
 		o.lease = l
-		l.client.enter(o.key) // until the last level is dropped
+		l.client.Enter(o.key) // until the last level is dropped
 		o.wakeOthers(w)
 	}
 	return h, err
 }
 
-type ownerOf struct {
-	lock, id string
-	family   lockspec.Family
+type OwnerKey struct {
+	Lock, ID string
+	Family   lockspec.Family
 }
 
-func (l *lease) family() lockspec.Family {
+func (l *Lease) family() lockspec.Family {
 	if l.owner == nil {
 		return lockspec.PlainFamily
 	}
-	return l.owner.key.family
+	return l.owner.key.Family
 }
 
-// enter returns the owner's entry, making it when there is none. Every enter
+// Enter returns the owner's entry, making it when there is none. Every enter
 // has its exit.
-func (m *manager) enter(key ownerOf) *owner {
+func (m *Manager) Enter(key OwnerKey) *Owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o := m.owners[key]
 	if o == nil {
-		o = &owner{client: m, key: key, turn: newTurn()}
+		o = &Owner{client: m, key: key, turn: newTurn()}
 		m.owners[key] = o
 	}
 	o.users++
 	return o
 }
 
-func (m *manager) exit(o *owner) {
+func (m *Manager) Exit(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o.users--
@@ -122,10 +122,10 @@ func (m *manager) exit(o *owner) {
 	}
 }
 
-// unlockNewest ends the owner's newest level that writes, or that does not.
-func (m *manager) unlockNewest(key ownerOf, writes bool) error {
-	o := m.enter(key)
-	defer m.exit(o)
+// UnlockNewest ends the owner's newest level that writes, or that does not.
+func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
+	o := m.Enter(key)
+	defer m.Exit(o)
 	o.turn.take()
 	defer o.turn.give()
 	if o.lease == nil {
@@ -138,11 +138,11 @@ func (m *manager) unlockNewest(key ownerOf, writes bool) error {
 	return h.unlockInTurn(time.Now())
 }
 
-// depth returns how many levels the owner has. It waits for the owner's turn as
+// Depth returns how many levels the owner has. It waits for the owner's turn as
 // long as ctx allows; 0 then.
-func (m *manager) depth(ctx context.Context, key ownerOf) int {
-	o := m.enter(key)
-	defer m.exit(o)
+func (m *Manager) Depth(ctx context.Context, key OwnerKey) int {
+	o := m.Enter(key)
+	defer m.Exit(o)
 	if !o.turn.takeUntil(ctx) {
 		return 0
 	}
@@ -155,16 +155,16 @@ func (m *manager) depth(ctx context.Context, key ownerOf) int {
 	return o.lease.live
 }
 
-// held returns the newest hold of the client's key that ctx carries and that
+// Held returns the newest hold of the client's key that ctx carries and that
 // was not unlocked, of a lock of this kind.
-func (m *manager) held(ctx context.Context, key string, of lockspec.Family) *level {
+func (m *Manager) Held(ctx context.Context, key string, of lockspec.Family) *Hold {
 	for one := carried.By(ctx); one != nil; one = one.Next {
-		h, ok := one.Hold.(*level)
+		h, ok := one.Hold.(*Hold)
 		if !ok {
 			continue // of another backend
 		}
 		l := h.lease
-		if l.client == m && l.covers(key) && l.family() == of && !h.isUnlocked() {
+		if l.client == m && l.covers(key) && l.family() == of && !h.IsUnlocked() {
 			return h
 		}
 	}

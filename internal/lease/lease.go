@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -12,53 +12,54 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// protocol is how a kind of lock renews and releases what it holds in Redis.
-type protocol interface {
-	renew(lease time.Duration) script.Call
-	// release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
+// Protocol is how a kind of lock renews and releases what it holds in Redis.
+type Protocol interface {
+	Renew(lease time.Duration) script.Call
+	// Release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
 	// change.
-	release(left levels, seq int, keep time.Duration) script.Call
-	// lockKey returns where the lock is in Redis, holdID the id of the hold there.
-	lockKey() string
-	holdID() string
+	Release(left Levels, seq int, keep time.Duration) script.Call
+	// LockKey returns where the lock is in Redis, holdID the id of the hold there.
+	LockKey() string
+	HoldID() string
 }
 
 // enterer is the protocol of a kind whose owner may take the lock again.
 type enterer interface {
-	// enter goes to so many levels.
-	enter(l levels, seq int, lease time.Duration) script.Call
+	// Enter goes to so many levels.
+	Enter(l Levels, seq int, lease time.Duration) script.Call
 }
 
-// levels is how many a hold has, and how many of them write, of a read/write lock.
-type levels struct{ all, writes int }
+// Levels is how many a hold has, and how many of them write, of a read/write lock.
+type Levels struct{ All, Writes int }
 
-// lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has
+// Lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has
 // one level.
 //
 // The belief ends at until, which is the sending of the request that set the expiry, plus the lease, less the
 // drift: the key cannot end before. A timer enforces it without asking anybody.
-type lease struct {
-	client   *manager
+type Lease struct {
+	client   *Manager
 	key      string // as the user named it
-	protocol protocol
+	protocol Protocol
 	doubt    script.Indeterminate        // acquiring requests whose answers never came
 	undo     func(time.Time) script.Call // cancels the wait that it came from; nil when there was none
-	owner    *owner                      // of a reentrant lock; nil for a plain one
+	owner    *Owner                      // of a reentrant lock; nil for a plain one
 	turn     turn                        // one change of the levels at a time; nil where there is only one
 	lease    time.Duration               // that was granted; for so long after its sending a late copy of the acquire is looked for
 	confirm  *driver.Ack                 // by replicas, of each renewal; nil when none is needed
 	job      *background.Job             // in the watchdog
-	parts    *bundle                     // of a hold that is made of several; nil for any other
-	whole    *bundle                     // that it is one of; nil when it is of none
+	group    *Group                      // of a hold that is made of several; nil for any other
+	memberOf *Group                      // that it is one of; nil when it is of none
 
-	mu     sync.Mutex // guards what follows; taken before Client.mu, never after
-	until  time.Time
-	over   error    // why the lease ended; nil while it is live
-	levels []*level // not yet unlocked, oldest first
-	live   int      // of them, those that are not over
-	seq    int      // number of the last change of the levels
+	mu         sync.Mutex // guards what follows; taken before Client.mu, never after
+	validUntil time.Time
+	over       error   // why the lease ended; nil while it is live
+	levels     []*Hold // not yet unlocked, oldest first
+	live       int     // of them, those that are not over
+	seq        int     // number of the last change of the levels
 	// The longest lease of a watched level that is held, and how many want it.
 	watched  time.Duration
 	watchers int32
@@ -76,61 +77,67 @@ type lease struct {
 
 // ending is what the release of a lease ends besides its hold, of a lock that goes on in one process.
 type ending struct {
-	spared string // name of a wait in the queue, "" when there is none
-	heir   string // hold that a transfer in doubt may have made of it, "" when there is none
+	retained string // name of a wait in the queue, "" when there is none
+	heir     string // hold that a transfer in doubt may have made of it, "" when there is none
 }
 
-// errLate is an acquire that was granted after the lease or the maximum hold
+// ErrLate is an acquire that was granted after the lease or the maximum hold
 // that it grants had ended.
-var errLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
+var ErrLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
 
-// grant is what Redis has granted to a call.
-type grant struct {
-	key      string // as the user named it
-	protocol protocol
-	sent     time.Time // the request
-	settings *lockspec.Spec
-	tokens   script.Tokens
-	doubt    script.Indeterminate        // requests that may still take the lock
-	undo     func(time.Time) script.Call // cancels the wait that it came from; nil if there was none
+// Grant is what Redis has granted to a call.
+type Grant struct {
+	Key      string // as the user named it
+	Protocol Protocol
+	Sent     time.Time // the request
+	Settings *lockspec.Spec
+	Tokens   script.Tokens
+	Doubt    script.Indeterminate        // requests that may still take the lock
+	Undo     func(time.Time) script.Call // cancels the wait that it came from; nil if there was none
 }
 
-// drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
+// Queued returns what an entry of the queue was granted, by a request that was
+// sent at sent.
+func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
+	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Doubt: g.Doubt, Undo: g.Undo}
+}
+
+// Drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
 // late.
-func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+func Drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // newLease starts the belief in a grant.
-func newLease(m *manager, g *grant) *lease {
-	s := g.settings
-	l := &lease{
-		client: m, key: g.key, protocol: g.protocol, doubt: g.doubt, undo: g.undo, tokens: g.tokens, lease: s.Lease, due: -1, seq: 1,
-		length: s.Expiry(), since: g.sent.Sub(m.beliefs.start), confirm: s.Ack(), fair: s.Fair,
+func newLease(m *Manager, g *Grant) *Lease {
+	s := g.Settings
+	l := &Lease{
+		client: m, key: g.Key, protocol: g.Protocol, doubt: g.Doubt, undo: g.Undo, tokens: g.Tokens, lease: s.Lease, due: -1, seq: 1,
+		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), confirm: s.Ack(), fair: s.Fair,
 	}
 	l.job = background.NewJob(&renewal{lease: l})
-	l.until = g.sent.Add(s.Lease - drift(s.Lease))
+	l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))
 	return l
 }
 
-// grant makes the hold of a call that nobody owns. It fails if the client was
+// Grant makes the hold of a call that nobody owns. It fails if the client was
 // closed, and if the lease is over already; then the key is released.
-func (m *manager) grant(ctx context.Context, g *grant) (*level, error) {
-	return newLease(m, g).begin(ctx, g.sent, g.settings)
+func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
+	return newLease(m, g).begin(ctx, g.Sent, g.Settings)
 }
 
 // begin enters a new lease in the client's books and returns its first level. It fails when the client was
 // closed, and when the belief or the maximum hold is over before it began; then the key is released.
-func (l *lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*level, error) {
+func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
 	if err := l.client.adopt(l); err != nil {
-		l.client.logger.Warn("relock: closed before a lock was released", "key", l.key)
+		l.client.Logger.Warn("relock: closed before a lock was released", "key", l.key)
 		return nil, err
 	}
 	l.mu.Lock()
 	if l.over == nil {
-		l.client.beliefs.watch(l)
+		l.client.expiry.watch(l)
 	}
 	l.mu.Unlock()
 	now := time.Now()
-	if l.client.vigil.since(sent, now) {
+	if l.client.monitor.suspendedSince(sent, now) {
 		l.lose(errs.ErrLockLost)
 	}
 	h, err := l.pushAt(ctx, sent, now, s)
@@ -138,7 +145,7 @@ func (l *lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*l
 }
 
 // isAdopted reports whether the client's books had the lease when it began, so that Close ends it.
-func (l *lease) isAdopted() bool {
+func (l *Lease) isAdopted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.over != nil || l.live > 0
@@ -149,19 +156,19 @@ func tooLate(over error) error {
 	if over == nil || over == errs.ErrClosed { //nolint:errorlint // our own sentinel
 		return over
 	}
-	return errLate
+	return ErrLate
 }
 
 // expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile. It returns what is to be done
 // about the loss, or nil.
-func (l *lease) expire() (follow func()) {
+func (l *Lease) expire() (follow func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.over != nil:
 		return nil
-	case time.Until(l.until) > 0:
-		l.client.beliefs.watch(l)
+	case time.Until(l.validUntil) > 0:
+		l.client.expiry.watch(l)
 		return nil
 	}
 	return l.loseLocked(errs.ErrLockLost)
@@ -169,30 +176,30 @@ func (l *lease) expire() (follow func()) {
 
 // lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
 // not wait for its end.
-func (l *lease) lose(why error) {
+func (l *Lease) lose(why error) {
 	l.markLost(why)()
 }
 
 // markLost is lose without what is to be done about it, which it returns.
-func (l *lease) markLost(why error) (follow func()) {
+func (l *Lease) markLost(why error) (follow func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loseLocked(why)
 }
 
 // loseLocked is lose with mu held. What it returns is to be called without.
-func (l *lease) loseLocked(why error) (follow func()) {
+func (l *Lease) loseLocked(why error) (follow func()) {
 	if l.over != nil {
 		return func() {}
 	}
 	l.end(why)
-	if l.whole != nil {
-		l.whole.why.Store(&why)
+	if l.memberOf != nil {
+		l.memberOf.why.Store(&why)
 	}
-	var seen []*sighting
+	var seen []*holdReport
 	for _, h := range l.levels {
-		if h.over == nil && h.seen != nil {
-			seen = append(seen, h.seen)
+		if h.over == nil && h.report != nil {
+			seen = append(seen, h.report)
 		}
 		h.end(why)
 	}
@@ -200,29 +207,29 @@ func (l *lease) loseLocked(why error) (follow func()) {
 	return func() {
 		l.leave()
 		for _, s := range seen {
-			defer s.report("hold", why)
+			defer s.done("hold", why)
 		}
-		l.takeSpared().LeaveWith(why)
-		if l.whole != nil {
-			defer l.whole.lost(l, why)
+		l.takeRetained().LeaveWith(why)
+		if l.memberOf != nil {
+			defer l.memberOf.lost(l, why)
 		}
-		if l.parts != nil {
-			l.parts.lose(why)
+		if l.group != nil {
+			l.group.lose(why)
 			return
 		}
 		if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 			return // the connections are being cut
 		}
 		// First, as a log handler may take long.
-		l.client.retrier.Retry(l.cleanup(l.doubt))
-		if l.whole == nil {
-			l.client.logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
+		l.client.Retrier.Retry(l.cleanup(l.doubt))
+		if l.memberOf == nil {
+			l.client.Logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		}
 	}
 }
 
 // cleanup is the release of what is left of the lease, in the background.
-func (l *lease) cleanup(d script.Indeterminate) *background.Release {
+func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
@@ -234,14 +241,14 @@ func (l *lease) cleanup(d script.Indeterminate) *background.Release {
 }
 
 // endWithNotice is what follows when a release in the background finds that the lease is not ours.
-func (l *lease) endWithNotice() {
+func (l *Lease) endWithNotice() {
 	l.endWithin(l.client.reasonLimit) // whatever the task waits for
-	l.client.tasks.Start(func() { _ = l.refused() })
+	l.client.Tasks.Start(func() { _ = l.refused() })
 }
 
 // newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
 // its wait into the queue again, so that after the first answer the wait is cancelled.
-func (l *lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *background.Release {
+func (l *Lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *background.Release {
 	job := background.NewRelease(l.key, l.length, l.lease, d, release)
 	if l.undo != nil && d.Exists() {
 		job.Call = func(now time.Time) script.Call {
@@ -256,7 +263,7 @@ func (l *lease) newCleanup(d script.Indeterminate, release func(time.Time) scrip
 
 // lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on,
 // whether it is answered or not, and is not passed on. It fails if the level is over: the lease may be somebody else's.
-func (h *level) lengthen(length time.Duration) error {
+func (h *Hold) lengthen(length time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,16 +274,16 @@ func (h *level) lengthen(length time.Duration) error {
 }
 
 // release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
-func (l *lease) release(left, seq int, keep time.Time) func(time.Time) script.Call {
-	ending, p, whole, stay := l.ending, l.protocol, l.whole, levels{left, int(l.writes)}
+func (l *Lease) release(left, seq int, keep time.Time) func(time.Time) script.Call {
+	ending, p, whole, stay := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}
 	return func(now time.Time) script.Call {
 		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
-		if whole != nil && !whole.won.Load() {
+		if whole != nil && !whole.returned.Load() {
 			rest = 0 // nobody got the hold that it was to be a part of
 		}
-		s := p.release(stay, seq, rest)
+		s := p.Release(stay, seq, rest)
 		if ending != nil {
-			s.Args = append(s.Args, ending.spared)
+			s.Args = append(s.Args, ending.retained)
 			if ending.heir != "" {
 				s.Args = append(s.Args, ending.heir)
 			}
@@ -286,24 +293,24 @@ func (l *lease) release(left, seq int, keep time.Time) func(time.Time) script.Ca
 }
 
 // end marks the lease as over; mu is held.
-func (l *lease) end(why error) {
+func (l *Lease) end(why error) {
 	l.over = why
-	l.client.beliefs.forget(l)
+	l.client.expiry.forget(l)
 }
 
 // leave takes the lease out of the client's books: no renewal is sent after that.
-func (l *lease) leave() {
+func (l *Lease) leave() {
 	l.renewer().Remove(l.job)
 	l.client.forget(l)
 }
 
 // check declares the loss when the clock says so, ahead of the timer. It returns why the lease is over, or
 // nil.
-func (l *lease) check() error { return l.checkAt(time.Now()) }
+func (l *Lease) check() error { return l.checkAt(time.Now()) }
 
-func (l *lease) checkAt(now time.Time) error {
+func (l *Lease) checkAt(now time.Time) error {
 	l.mu.Lock()
-	over, late := l.over, !now.Before(l.until)
+	over, late := l.over, !now.Before(l.validUntil)
 	l.mu.Unlock()
 	if over == nil && late {
 		l.lose(errs.ErrLockLost)
@@ -312,62 +319,62 @@ func (l *lease) checkAt(now time.Time) error {
 	return over
 }
 
-// believe moves the end of the belief, never back: a request sent at sent set the expiry to length or more.
+// extendValidity moves the end of the belief, never back: a request sent at sent set the expiry to length or more.
 // An answer that comes after the belief has ended revives nothing.
-func (l *lease) believe(sent time.Time, length time.Duration) error {
+func (l *Lease) extendValidity(sent time.Time, length time.Duration) error {
 	err := l.move(sent, length)
-	if l.whole != nil {
-		l.whole.reckon()
+	if l.memberOf != nil {
+		l.memberOf.reckon()
 	}
 	return err
 }
 
-func (l *lease) move(sent time.Time, length time.Duration) error {
+func (l *Lease) move(sent time.Time, length time.Duration) error {
 	if err := l.check(); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := sent.Add(length - drift(length)); l.over == nil && until.After(l.until) {
-		l.until = until
+	if until := sent.Add(length - Drift(length)); l.over == nil && until.After(l.validUntil) {
+		l.validUntil = until
 	}
 	return l.over
 }
 
 // endWithin has the belief end in that time at the latest, of a lease that the server has refused: nobody gets it any more.
-func (l *lease) endWithin(d time.Duration) {
+func (l *Lease) endWithin(d time.Duration) {
 	l.mu.Lock()
 	l.suspect = true
-	if until := time.Now().Add(d); l.over == nil && until.Before(l.until) {
-		l.until = until
-		l.client.beliefs.again(l)
+	if until := time.Now().Add(d); l.over == nil && until.Before(l.validUntil) {
+		l.validUntil = until
+		l.client.expiry.again(l)
 	}
 	l.mu.Unlock()
-	if l.whole != nil {
-		l.whole.reckon()
+	if l.memberOf != nil {
+		l.memberOf.reckon()
 	}
 }
 
 // ends is until when the lease is believed in; zero when it is over.
-func (l *lease) ends() time.Time {
+func (l *Lease) ends() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
 		return time.Time{}
 	}
-	return l.until
+	return l.validUntil
 }
 
 // covers reports whether the hold is one of this name.
-func (l *lease) covers(key string) bool {
-	if l.parts != nil && l.parts.keys != nil {
-		return slices.Contains(l.parts.keys, key)
+func (l *Lease) covers(key string) bool {
+	if l.group != nil && l.group.keys != nil {
+		return slices.Contains(l.group.keys, key)
 	}
 	return l.key == key
 }
 
 // watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
-func (l *lease) watchedLease() time.Duration {
+func (l *Lease) watchedLease() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.watched
@@ -375,7 +382,7 @@ func (l *lease) watchedLease() time.Duration {
 
 // watch and unwatch keep count of the levels that want the longest lease, so that no change of a level looks at all
 // the others; mu is held.
-func (l *lease) watch(length time.Duration) {
+func (l *Lease) watch(length time.Duration) {
 	switch {
 	case length > l.watched:
 		l.watched, l.watchers = length, 1
@@ -384,7 +391,7 @@ func (l *lease) watch(length time.Duration) {
 	}
 }
 
-func (l *lease) unwatch(length time.Duration) {
+func (l *Lease) unwatch(length time.Duration) {
 	if length != l.watched {
 		return
 	}

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// ask sends a script that takes or lengthens a lock, and waits for its replicas.
-func (m *manager) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
-	m.look(time.Now())
-	return script.Run(ctx, m.driver, driver.ForLease(settings.Lease), s, settings.Ack())
+// Ask sends a script that takes or lengthens a lock, and waits for its replicas.
+func (m *Manager) Ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+	m.CheckSuspended(time.Now())
+	return script.Run(ctx, m.Driver, driver.ForLease(settings.Lease), s, settings.Ack())
 }
 
 // ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
 // belief moves for all levels.
-func (l *lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
-	return script.Run(ctx, l.client.driver, driver.ForLease(settings.Lease), s, l.confirm)
+func (l *Lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.confirm)
 }
 
 // renewer is the worker that renews the lease.
-func (l *lease) renewer() *background.Worker {
+func (l *Lease) renewer() *background.Worker {
 	if l.confirm != nil {
 		return l.client.replicator(*l.confirm)
 	}
@@ -34,12 +34,12 @@ func (l *lease) renewer() *background.Worker {
 
 // replicator renews leases that wait for the same number of replicas as long. It waits too, and so others have another one:
 // replicas that do not come would make it late.
-func (m *manager) replicator(k driver.Ack) *background.Worker {
+func (m *Manager) replicator(k driver.Ack) *background.Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.replicators[k]
 	if w == nil {
-		w = background.NewWorker(m.driver, m.tasks, m.life.Done())
+		w = background.NewWorker(m.Driver, m.Tasks, m.Life.Done())
 		w.Ack = &k
 		m.replicators[k] = w
 	}
@@ -47,7 +47,7 @@ func (m *manager) replicator(k driver.Ack) *background.Worker {
 }
 
 // allReplicators are those that there are.
-func (m *manager) allReplicators() []*background.Worker {
+func (m *Manager) allReplicators() []*background.Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.replicators))

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 )
 
 // granted is when Redis granted the lease.
-func (l *lease) granted() time.Time { return l.client.beliefs.start.Add(l.since) }
+func (l *Lease) granted() time.Time { return l.client.expiry.start.Add(l.since) }
 
 // pass gives the lock to the next call of the client that waits for it, without
 // asking Redis: the lease goes on, under another level. Nothing may be under
@@ -15,15 +15,15 @@ func (l *lease) granted() time.Time { return l.client.beliefs.start.Add(l.since)
 // the next holder. It may be passed on while more than half of the lease is
 // left, so that renewals have time, and while the key stays for no longer than
 // the next holder asks for; mu is held.
-func (l *lease) pass(from *level) (left *waitqueue.Entry, ok bool) {
+func (l *Lease) pass(from *Hold) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.doubt.Exists() || time.Until(l.until) <= s.Lease/2 {
+	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.doubt.Exists() || time.Until(l.validUntil) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {
 		return nil, false
 	}
-	next, left := l.client.queue.Next(l.protocol.lockKey(), l.granted(), l.passes, s)
+	next, left := l.client.Queue.Next(l.protocol.LockKey(), l.granted(), l.passes, s)
 	if next == nil {
 		return nil, false
 	}
@@ -32,7 +32,7 @@ func (l *lease) pass(from *level) (left *waitqueue.Entry, ok bool) {
 }
 
 // passTo makes the lease the next call's; mu is held.
-func (l *lease) passTo(next *waitqueue.Waiter) *level {
+func (l *Lease) passTo(next *waitqueue.Waiter) *Hold {
 	l.passes++
 	l.tokens.Next()
 	h := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
@@ -40,19 +40,19 @@ func (l *lease) passTo(next *waitqueue.Waiter) *level {
 	return h
 }
 
-// takeSpared returns the place that is spared for a lock that ends, for its
+// takeRetained returns the place that is spared for a lock that ends, for its
 // release to take out.
-func (l *lease) takeSpared() *waitqueue.Entry {
+func (l *Lease) takeRetained() *waitqueue.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.passes == 0 {
 		return nil
 	}
-	place := l.client.queue.TakeRetained(l.client.redisKey(l.key))
+	place := l.client.Queue.TakeRetained(l.client.RedisKey(l.key))
 	if place == nil {
 		return nil
 	}
-	end := ending{spared: place.Name}
+	end := ending{retained: place.Name}
 	if l.ending != nil {
 		end.heir = l.ending.heir
 	}

@@ -1,4 +1,4 @@
-package relock
+package lease
 
 import (
 	"time"
@@ -15,48 +15,48 @@ import (
 type ManagerState struct{ Leases, Owners, Timers int }
 
 // State returns what the manager has at the moment.
-func (m *manager) State() ManagerState {
+func (m *Manager) State() ManagerState {
 	m.mu.Lock()
 	s := ManagerState{Leases: len(m.leases), Owners: len(m.owners)}
 	m.mu.Unlock()
-	m.beliefs.mu.Lock()
-	defer m.beliefs.mu.Unlock()
-	s.Timers = len(m.beliefs.leases)
+	m.expiry.mu.Lock()
+	defer m.expiry.mu.Unlock()
+	s.Timers = len(m.expiry.leases)
 	return s
 }
 
 // Leases returns the leases that have not ended.
-func (m *manager) Leases() []*lease { return m.allLeases() }
+func (m *Manager) Leases() []*Lease { return m.allLeases() }
 
 // Watchdog returns the worker that renews, but where replicas are waited for.
-func (m *manager) Watchdog() *background.Worker { return m.watchdog }
+func (m *Manager) Watchdog() *background.Worker { return m.watchdog }
 
 // SetReasonLimit sets how long a refused holder may look for the reason.
-func (m *manager) SetReasonLimit(d time.Duration) { m.reasonLimit = d }
+func (m *Manager) SetReasonLimit(d time.Duration) { m.reasonLimit = d }
 
 // StartClose ends the life of the manager, as Close does first.
-func (m *manager) StartClose() { m.end() }
+func (m *Manager) StartClose() { m.end() }
 
 // Forced delivers the message that a hold was ended by force.
-func (m *manager) Forced(hold, redisKey string) { m.forced(hold, redisKey) }
+func (m *Manager) Forced(hold, redisKey string) { m.forced(hold, redisKey) }
 
 // SetClocks makes the suspend monitor go by other clocks.
-func (m *manager) SetClocks(all func() time.Duration, split func(time.Time) (wall, awake time.Duration)) {
-	m.vigil = newVigil(m, all, split)
+func (m *Manager) SetClocks(all func() time.Duration, split func(time.Time) (wall, awake time.Duration)) {
+	m.monitor = newSuspendMonitor(m, all, split)
 }
 
 // StopTicks leaves the suspend monitor to those who ask.
-func (m *manager) StopTicks() { m.vigil.once.Do(func() {}) }
+func (m *Manager) StopTicks() { m.monitor.once.Do(func() {}) }
 
 // AskClocks asks the kernel whether the machine was suspended.
-func (m *manager) AskClocks() { m.vigil.ask() }
+func (m *Manager) AskClocks() { m.monitor.checkNow() }
 
 // IsFresh reports whether the kernel was asked a moment ago.
-func (m *manager) IsFresh() bool { return m.vigil.watch.Fresh(time.Now()) }
+func (m *Manager) IsFresh() bool { return m.monitor.watch.Fresh(time.Now()) }
 
 // PutLost makes a lost hold of the grant the owner's until remove.
-func (m *manager) PutLost(key ownerOf, g *grant, why error) (remove func()) {
-	o := m.enter(key)
+func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
+	o := m.Enter(key)
 	o.turn.take()
 	defer o.turn.give()
 	o.lease = newLease(m, g)
@@ -65,50 +65,50 @@ func (m *manager) PutLost(key ownerOf, g *grant, why error) (remove func()) {
 		o.turn.take()
 		o.lease = nil
 		o.turn.give()
-		m.exit(o)
+		m.Exit(o)
 	}
 }
 
 // Block keeps the owner's calls from going on until the returned function is
 // called.
-func (m *manager) Block(key ownerOf) (goOn func()) {
-	o := m.enter(key)
+func (m *Manager) Block(key OwnerKey) (goOn func()) {
+	o := m.Enter(key)
 	o.turn.take()
 	return func() {
 		o.turn.give()
-		m.exit(o)
+		m.Exit(o)
 	}
 }
 
 // Lease returns the lease of the hold.
-func (h *level) Lease() *lease { return h.lease }
+func (h *Hold) Lease() *Lease { return h.lease }
 
 // Settings returns those that the hold was acquired with.
-func (h *level) Settings() *lockspec.Spec { return h.settings }
+func (h *Hold) Settings() *lockspec.Spec { return h.settings }
 
 // Members returns the holds that the hold is made of, in the order in which
 // they joined.
-func (h *level) Members() (all []*level) {
-	for _, one := range h.lease.parts.there() {
+func (h *Hold) Members() (all []*Hold) {
+	for _, one := range h.lease.group.joined() {
 		all = append(all, one.hold)
 	}
 	return all
 }
 
 // Lengthen announces a request for a longer lease.
-func (h *level) Lengthen(d time.Duration) error { return h.lengthen(d) }
+func (h *Hold) Lengthen(d time.Duration) error { return h.lengthen(d) }
 
 // ReachMaxHold ends the hold as its timer does.
-func (h *level) ReachMaxHold() { h.expire() }
+func (h *Hold) ReachMaxHold() { h.expire() }
 
 // StopMaxHold stops the timer of the maximum hold, and returns its end.
-func (h *level) StopMaxHold() time.Time {
+func (h *Hold) StopMaxHold() time.Time {
 	h.maxHold.Stop()
 	return h.maxHold.end
 }
 
-// LeaseState is what a lease has at the moment.
-type LeaseState struct {
+// State is what a lease has at the moment.
+type State struct {
 	ValidUntil time.Time
 	Err        error
 	Key        string
@@ -121,92 +121,94 @@ type LeaseState struct {
 }
 
 // State returns what the lease has at the moment.
-func (l *lease) State() LeaseState {
+func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stateLocked()
 }
 
-func (l *lease) stateLocked() LeaseState {
-	return LeaseState{
-		ValidUntil: l.until, Err: l.over, Key: l.key, Granted: l.granted(), Length: l.length, Keep: l.keep,
+func (l *Lease) stateLocked() State {
+	return State{
+		ValidUntil: l.validUntil, Err: l.over, Key: l.key, Granted: l.granted(), Length: l.length, Keep: l.keep,
 		Passes: int(l.passes), Aside: l.tokens.Aside, Doubt: l.doubt,
 	}
 }
 
 // Set changes what the lease has, but for its key and its end. The timer stays
 // as it is.
-func (l *lease) Set(change func(*LeaseState)) {
+func (l *Lease) Set(change func(*State)) {
 	l.mu.Lock()
 	s := l.stateLocked()
 	change(&s)
-	l.until, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(l.client.beliefs.start), s.Length, s.Keep
+	l.validUntil, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(l.client.expiry.start), s.Length, s.Keep
 	l.passes, l.tokens.Aside, l.doubt = int16(s.Passes), s.Aside, s.Doubt
 	l.mu.Unlock()
-	if l.whole != nil {
-		l.whole.reckon()
+	if l.memberOf != nil {
+		l.memberOf.reckon()
 	}
 }
 
 // Freeze stops all that asks the lease until the returned function is called.
-func (l *lease) Freeze() (thaw func()) {
+func (l *Lease) Freeze() (thaw func()) {
 	l.mu.Lock()
 	return l.mu.Unlock
 }
 
 // StartTimer sets the timer anew.
-func (l *lease) StartTimer() {
+func (l *Lease) StartTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.client.beliefs.watch(l)
+	l.client.expiry.watch(l)
 }
 
 // StopTimer stops the timer for good.
-func (l *lease) StopTimer() {
+func (l *Lease) StopTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.client.beliefs.forget(l)
+	l.client.expiry.forget(l)
 }
 
 // RenewNow makes the next renewal due.
-func (l *lease) RenewNow() { l.renewer().Add(l.job, time.Now()) }
+func (l *Lease) RenewNow() { l.renewer().Add(l.job, time.Now()) }
 
 // Lose ends the lease.
-func (l *lease) Lose(why error) { l.lose(why) }
+func (l *Lease) Lose(why error) { l.lose(why) }
 
 // MarkLost is Lose without what follows, which it returns.
-func (l *lease) MarkLost(why error) (follow func()) { return l.markLost(why) }
+func (l *Lease) MarkLost(why error) (follow func()) { return l.markLost(why) }
 
 // Refuse makes the lease end within d, as one that the server has refused.
-func (l *lease) Refuse(d time.Duration) { l.endWithin(d) }
+func (l *Lease) Refuse(d time.Duration) { l.endWithin(d) }
 
 // Renewed delivers the answer to a renewal that was sent at sent.
-func (l *lease) Renewed(sent time.Time, length time.Duration) error { return l.believe(sent, length) }
+func (l *Lease) Renewed(sent time.Time, length time.Duration) error {
+	return l.extendValidity(sent, length)
+}
 
 // Release leaves the release to the retrier, for that time.
-func (l *lease) Release(at time.Time) {
+func (l *Lease) Release(at time.Time) {
 	l.leave()
-	l.client.retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), at)
+	l.client.Retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), at)
 }
 
 // Deeper asks whether there may be one level more.
-func (l *lease) Deeper(s *lockspec.Spec) error {
+func (l *Lease) Deeper(s *lockspec.Spec) error {
 	_, err := l.deeper(s)
 	return err
 }
 
 // PassTo passes the lease on to a waiter of this process.
-func (l *lease) PassTo(next *waitqueue.Waiter) *level {
+func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.passTo(next)
 }
 
 // Protocol returns how the lease is renewed and released.
-func (l *lease) Protocol() protocol { return l.protocol }
+func (l *Lease) Protocol() Protocol { return l.protocol }
 
 // Holder returns the id of the client that has the lease.
-func (l *lease) Holder() string { return l.client.identity.ID }
+func (l *Lease) Holder() string { return l.client.Identity.ID }
 
 // OwnerKey returns the owner of the lease, which has one.
-func (l *lease) OwnerKey() ownerOf { return l.owner.key }
+func (l *Lease) OwnerKey() OwnerKey { return l.owner.key }

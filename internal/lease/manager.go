@@ -1,0 +1,136 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/suspend"
+	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// Manager is the engine of a client: its leases, and what renews and releases
+// them.
+type Manager struct {
+	Config
+
+	watchdog *background.Worker
+	Retrier  *background.Retrier
+	Queue    *waitqueue.Queue
+	expiry   *expiryTimers
+	monitor  *suspendMonitor
+	Tasks    *tasks.Group
+
+	Life context.Context // ends with Close
+	end  context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	leases map[*Lease]struct{}
+	owners map[OwnerKey]*Owner
+
+	replicators map[driver.Ack]*background.Worker // the watchdogs of locks that wait for replicas
+
+	reasonLimit time.Duration // see noticeLimit
+}
+
+// Config is what a manager needs of its client.
+type Config struct {
+	Identity       lockspec.Identity
+	Prefix         string // of the names of locks
+	Driver         driver.Driver
+	Logger         *slog.Logger
+	DialTimeout    time.Duration
+	CommandTimeout time.Duration
+	ReleaseOnClose bool
+	Hooks          Hooks
+}
+
+// Hooks are those of the observer that the manager calls; each may be nil.
+type Hooks struct {
+	HoldDone  func(context.Context, HoldEnd)
+	RenewDone func(key string, sent time.Time, err error)
+}
+
+func New(c Config) *Manager {
+	m := &Manager{
+		Config: c, Tasks: &tasks.Group{},
+		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
+		replicators: map[driver.Ack]*background.Worker{}, reasonLimit: noticeLimit,
+	}
+	m.Life, m.end = context.WithCancel(context.Background())
+	m.watchdog = background.NewWorker(c.Driver, m.Tasks, m.Life.Done())
+	m.watchdog.Ahead = renewAhead
+	m.Retrier = background.NewRetrier(background.NewWorker(c.Driver, m.Tasks, m.Life.Done()), c.Logger, c.DialTimeout)
+	m.Queue = waitqueue.New(waitqueue.Host{
+		Identity: c.Identity, Prefix: c.Prefix, Driver: c.Driver, Tasks: m.Tasks, Life: m.Life, Logger: c.Logger,
+		Retrier: m.Retrier, Ask: m.Ask, Forced: m.forced,
+	})
+	m.monitor = newSuspendMonitor(m, suspend.WithSleep, suspend.Split)
+	return m
+}
+
+// Eval runs a script of the locks, which may be sent twice.
+func (m *Manager) Eval(ctx context.Context, limit driver.Limits, s script.Call) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, m.Driver, limit, s, nil)
+}
+
+// RedisKey returns where the lock of this name is in Redis.
+func (m *Manager) RedisKey(key string) string { return m.Prefix + "{" + key + "}" }
+
+// adopt enters a lease in the books, so that Close ends it.
+func (m *Manager) adopt(l *Lease) error {
+	m.mu.Lock()
+	closed := m.closed
+	if !closed {
+		m.leases[l] = struct{}{}
+	}
+	m.mu.Unlock()
+	if closed {
+		return errs.ErrClosed
+	}
+	m.monitor.start()
+	return nil
+}
+
+func (m *Manager) forget(l *Lease) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.leases, l)
+}
+
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	leases := m.allLeases()
+	var waits []script.Call
+	if m.ReleaseOnClose {
+		waits = m.Queue.Cancels() // before they leave
+	}
+	m.end()
+	held := endHolds(leases)
+	if m.ReleaseOnClose {
+		m.giveAllBack(waits, held)
+	}
+	m.expiry.close()
+	m.watchdog.Close()
+	for _, w := range m.allReplicators() {
+		w.Close()
+	}
+	m.Retrier.Close()
+	m.Queue.Close()
+	err := m.Driver.Close()
+	m.Tasks.WaitFor(driver.CloseWait)
+	for _, key := range m.Retrier.Unconfirmed() {
+		m.Logger.Warn("relock: closed before a release was confirmed", "key", key)
+	}
+	return err
+}
