@@ -123,7 +123,7 @@ func multiOf(c []*Client, opts ...LockOption) []acquirer {
 
 func redOf(c []*Client, opts ...LockOption) []acquirer {
 	l := NewRedLock("q", c, append(opts, WithMaxLease(cellLease), WithWatchdog(cellLease))...)
-	l.settings.MaxLease = redLease // the servers are new, and remember all
+	l.target.Settings.MaxLease = redLease // the servers are new, and remember all
 	return []acquirer{l}
 }
 

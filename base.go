@@ -4,36 +4,27 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
 )
 
-// base has the methods that all kinds of lock share, over what a kind does in
+// base is a lock, and the methods that all kinds share over what a kind does in
 // its own way.
 type base struct {
-	handle
-	how locking // nil if the lock was not made by its constructor
-}
-
-// locking is how a kind acquires and releases.
-type locking interface {
-	// take acquires the lock. For Lock and Do, lasting is true: the hold is that
-	// of the object or the owner until release.
-	take(ctx context.Context, block, lasting bool) (*lease.Hold, error)
-	// release ends what a lasting take of the caller acquired last.
-	release(ctx context.Context) error
-	// unlock ends what a lasting take returned.
-	unlock(h *lease.Hold) error
+	client *Client // whose observer is told
+	target acquire.Target
+	how    locking // nil if the lock was not made by its constructor
 }
 
 // Validate returns all mistakes in the lock's arguments and options in one
 // error, which matches [ErrInvalid].
-func (b *base) Validate() error { return b.validate() }
+func (b *base) Validate() error { return wrap("validate", b.target.Key, b.made()) }
 
 // Lock acquires the lock: in one attempt, or with [WithBlock] as soon as it
 // can, until ctx is cancelled. Its errors are in the table of outcomes of the
 // package's documentation.
 func (b *base) Lock(ctx context.Context) error {
-	_, err := b.call(ctx, b.settings.Block, true)
+	_, err := b.call(ctx, b.target.Settings.Block, true)
 	return err
 }
 
@@ -48,10 +39,10 @@ func (b *base) TryLock(ctx context.Context) error {
 // whichever object of this name and client acquired it. It returns [ErrNotHeld]
 // if there is none. See [Hold] for its other errors.
 func (b *base) Unlock(ctx context.Context) error {
-	if err := b.mistaken(ctx); err != nil {
-		return wrap("unlock", b.key, err)
+	if err := b.ready(ctx); err != nil {
+		return wrap("unlock", b.target.Key, err)
 	}
-	return wrap("unlock", b.key, b.how.release(ctx))
+	return wrap("unlock", b.target.Key, b.how.Release(ctx))
 }
 
 // Do runs fn while holding the lock. The context of fn is cancelled with ctx
@@ -61,7 +52,7 @@ func (b *base) Unlock(ctx context.Context) error {
 // fn's own, joined with [ErrLockLost] if the hold was lost before the end. A
 // release that is not confirmed is logged. If fn panics, the lock is unlocked.
 func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
-	return b.do(ctx, b.settings.Block, fn)
+	return b.do(ctx, b.target.Settings.Block, fn)
 }
 
 // TryDo is Do with one attempt to acquire the lock.
@@ -73,7 +64,7 @@ func (b *base) TryDo(ctx context.Context, fn func(context.Context) error) error 
 // level. It leaves nothing in the object. Goroutines that share a non-reentrant
 // one compete, and it is the hold that is unlocked.
 func (b *base) Acquire(ctx context.Context) (Hold, error) {
-	return b.hold(ctx, b.settings.Block)
+	return b.hold(ctx, b.target.Settings.Block)
 }
 
 // TryAcquire is TryLock for callers that want the [Hold].
@@ -91,19 +82,19 @@ func (b *base) hold(ctx context.Context, block bool) (Hold, error) {
 // do runs fn between Lock and Unlock.
 func (b *base) do(ctx context.Context, block bool, fn func(context.Context) error) error {
 	if fn == nil {
-		return wrap("lock", b.key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
+		return wrap("lock", b.target.Key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
 	}
 	got, err := b.call(ctx, block, true)
 	if err != nil {
 		return err
 	}
-	return hold{got}.run(ctx, func() error { return b.how.unlock(got) }, fn)
+	return hold{got}.run(ctx, func() error { return b.how.Unlock(got) }, fn)
 }
 
 // take acquires in the way of the kind.
 func (b *base) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
-	if b.how == nil {
-		return nil, errNotMade
+	if err := b.ready(ctx); err != nil {
+		return nil, err
 	}
-	return b.how.take(ctx, block, lasting)
+	return b.how.Take(ctx, block, lasting)
 }

@@ -119,7 +119,7 @@ func TestMultiLockFencing(t *testing.T) {
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
 	apart := sibling(t, s, c)
-	apart.apart.Store(true)
+	apart.engine.OneByOne.Store(true)
 	s.Do(t, "SET", keyOf(c, "b")+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro()) // drawn by a clock that was ahead
 	var last int64
 	for n, lock := range []anyLock{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,8 +21,7 @@ import (
 type Client struct {
 	engine *lease.Manager
 	config *clientConfig
-	apart  atomic.Bool // the server takes one key at a time, see MultiLock
-	once   sync.Once   // closes it
+	once   sync.Once // closes it
 }
 
 // NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix".
@@ -113,12 +111,8 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return false, wrap("setnex", key, err)
 	}
-	o := c.engine.Driver.Call(ctx, driver.Limits{}, setNX(key, value, expiry))
+	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.SetNX(key, value, expiry))
 	return o.Reply == "OK", wrap("setnex", key, driver.Ended(ctx, o.Err))
-}
-
-func setNX(key, value string, expiry time.Duration) driver.Request {
-	return driver.Request{Cmd: "SET", Args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
 }
 
 // Eval runs a script, and returns what it answers: nil, int64, string or []any of these. Keys are taken as

@@ -9,11 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Close takes its own calls out of the queue before it gives the lock back: it goes to whoever is behind them.
@@ -84,25 +82,4 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	goOn()
 	require.NoError(t, testkit.ResultWithin(t, closed, testkit.Patience))
 	require.Zero(t, b.holding())
-}
-
-// Nothing more is asked for a lock when the client is closing, whatever wakes the call.
-func TestNothingIsAskedDuringClose(t *testing.T) {
-	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
-	l := NewRedisLock("k", c, WithBlock())
-	w := newWait(t.Context(), c.engine.Life, &l.settings, true)
-	place := waitqueue.NewEntry(c.engine.Queue.Enter("k", c.engine.RedisKey("k")), &l.settings, false,
-		func(hold string) (string, string) { return c.engine.Identity.Value(hold, &l.settings), "" })
-	defer place.Line.Exit()
-	c.engine.StartClose()
-	w.queued = place
-	for range 100 {
-		place.Nudge()
-		_, again := w.sleep(ErrLockAcquiredByOthers)
-		require.False(t, again)
-		_, err := place.Attempt(t.Context())
-		require.ErrorIs(t, err, driver.ErrAbandoned)
-	}
-	require.False(t, place.Sent)
 }

@@ -268,7 +268,7 @@ func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	c := q.clients[0]
 	h := q.take(c)
 	first := q.sits(context.Background(), 0)
-	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).OwnerID()
+	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
 	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: owner, Family: lockspec.ReentrantFamily})
 	fresh(h)
 	q.unlock(h)

@@ -5,35 +5,43 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// handle is what every kind of lock is made of.
-type handle struct {
-	key      string
-	client   *Client
-	settings lockspec.Spec
-	mistake  error // in key and options; reported by every call
+// locking is how a kind acquires and releases.
+type locking interface {
+	// Take acquires the lock. For Lock and Do, lasting is true: the hold is that
+	// of the object or the owner until Release.
+	Take(ctx context.Context, block, lasting bool) (*lease.Hold, error)
+	// Release ends what a lasting Take of the caller acquired last.
+	Release(ctx context.Context) error
+	// Unlock ends what a lasting Take returned.
+	Unlock(h *lease.Hold) error
 }
 
-func newHandle(key string, client *Client, opts []LockOption, k *lockspec.Kind) handle {
+// newBase returns the lock of this name, but for how it is acquired.
+func newBase(key string, client *Client, opts []LockOption, k *lockspec.Kind) base {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
-	return newHandleWith(m, key, client, opts, k)
+	return newBaseWith(m, key, client, opts, k)
 }
 
-// newHandleWith is newHandle where the mistakes in the key are known.
-func newHandleWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) handle {
-	h := handle{key: key, client: client}
+// newBaseWith is newBase where the mistakes in the key are known.
+func newBaseWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) base {
+	b := base{client: client, target: acquire.Target{Key: key}}
 	var defaults lockspec.Options
 	if client == nil || client.engine == nil {
 		m.Check(false, "client: was not made by NewClient")
 	} else {
-		defaults = client.config.locks
+		defaults, b.target.Manager = client.config.locks, client.engine
 	}
-	h.settings = lockspec.Resolve(defaults, applied(opts, &m), k, &m)
-	h.mistake = m.Err()
-	return h
+	b.target.Settings = lockspec.Resolve(defaults, applied(opts, &m), k, &m)
+	if err := m.Err(); err != nil {
+		b.how = invalid{err}
+	}
+	return b
 }
 
 // applied returns what a lock's own options say.
@@ -46,25 +54,43 @@ func applied(opts []LockOption, m *lockspec.Problems) (own lockspec.Options) {
 	return own
 }
 
-// made says what is wrong with the lock itself.
-func (h *handle) made() error {
-	if h.client == nil && h.mistake == nil {
-		return errNotMade
+// use sets how the lock is acquired, unless there are mistakes in it.
+func (b *base) use(how locking) {
+	if b.how == nil {
+		b.how = how
 	}
-	return h.mistake
 }
 
-func (h *handle) validate() error { return wrap("validate", h.key, h.made()) }
+// invalid is a lock with mistakes in key and options, which every call
+// reports.
+type invalid struct{ why error }
+
+// Take returns the mistakes.
+func (m invalid) Take(context.Context, bool, bool) (*lease.Hold, error) { return nil, m.why }
+
+// Release returns the mistakes.
+func (m invalid) Release(context.Context) error { return m.why }
+
+// Unlock returns the mistakes.
+func (m invalid) Unlock(*lease.Hold) error { return m.why }
+
+// made returns what is wrong with the lock itself.
+func (b *base) made() error {
+	if b.how == nil {
+		return errNotMade
+	}
+	if m, ok := b.how.(invalid); ok {
+		return m.why
+	}
+	return nil
+}
 
 var errNotMade = fmt.Errorf("%w: lock: was not made by its constructor", ErrInvalid)
 
-// ready says why a call cannot begin.
-func (h *handle) ready(ctx context.Context) error { return h.client.ready(ctx, h.made()) }
-
-// mistaken says why a call that needs no connection cannot begin; it may on a client that was closed, and with a
-// context that has ended.
-func (h *handle) mistaken(ctx context.Context) error {
-	if err := h.made(); err != nil {
+// ready returns why no call with this context can begin, whether the client was
+// closed or not.
+func (b *base) ready(ctx context.Context) error {
+	if err := b.made(); err != nil {
 		return err
 	}
 	if ctx == nil {
@@ -73,8 +99,5 @@ func (h *handle) mistaken(ctx context.Context) error {
 	return nil
 }
 
-// redisKey is where the lock is in Redis.
-func (h *handle) redisKey() string { return h.client.engine.RedisKey(h.key) }
-
 // String names the lock.
-func (h *handle) String() string { return "lock " + strconv.Quote(h.key) }
+func (b *base) String() string { return "lock " + strconv.Quote(b.target.Key) }

@@ -26,7 +26,7 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 	for range 50 {
 		waits = append(waits, testkit.Async(t, func() error { return l.Lock(ctx) }))
 	}
-	testkit.Eventually(t, 3*time.Second, func() bool { return c.waiting(l.redisKey()) == 50 && calls(t, s, "zadd") == 1 }, "all wait")
+	testkit.Eventually(t, 3*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 50 && calls(t, s, "zadd") == 1 }, "all wait")
 	sets := calls(t, s, "set")
 	require.ErrorIs(t, l.TryLock(t.Context()), ErrLockAcquiredByOthers)
 	require.Equal(t, sets, calls(t, s, "set"))

@@ -22,15 +22,15 @@ type Locker interface {
 // [WithFair] is given. It does no I/O and needs no closing. Mistakes in the options, [WithBlockTimeout] among them, are
 // an error that matches [ErrInvalid].
 func NewLocker(client *Client, opts ...LockOption) (Locker, error) {
-	l := &locker{newHandle("any", client, opts, lockspec.Locker)}
-	if l.mistake != nil {
-		return nil, wrap("new locker", "", l.mistake)
+	l := &locker{newBase("any", client, opts, lockspec.Locker)}
+	if m, ok := l.base.how.(invalid); ok {
+		return nil, wrap("new locker", "", m.why)
 	}
 	return l, nil
 }
 
 // locker makes a plain lock for each call, from options that are settled once.
-type locker struct{ handle }
+type locker struct{ base base }
 
 func (l *locker) Lock(ctx context.Context, key string) (Hold, error) { return l.take(ctx, key, true) }
 
@@ -41,8 +41,12 @@ func (l *locker) TryLock(ctx context.Context, key string) (Hold, error) {
 func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error) {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
-	lock := newRedisLock(handle{key: key, client: l.client, settings: l.settings, mistake: m.Err()})
-	return lock.hold(ctx, block)
+	b := l.base
+	b.target.Key = key
+	if err := m.Err(); err != nil {
+		b.how = invalid{err}
+	}
+	return newRedisLock(b).hold(ctx, block)
 }
 
 // String says what it is without the name that it was checked with.

@@ -86,7 +86,7 @@ func TestMultiLockCrowd(t *testing.T) {
 			c := newMultiCrowd(t, limit, time.Second)
 			var group sync.WaitGroup
 			for _, client := range clients {
-				client.apart.Store(apart)
+				client.engine.OneByOne.Store(apart)
 				group.Go(func() { c.run(ctx, client) })
 			}
 			group.Wait()
@@ -117,7 +117,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 		}
 		return nil
 	}))
-	require.True(t, c.apart.Load())
+	require.True(t, c.engine.OneByOne.Load())
 	requireNoQueues(t, s, c, keys...)
 
 	other := sibling(t, s, c)

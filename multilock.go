@@ -1,15 +1,11 @@
 package relock
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/script"
 )
 
 // MultiLock locks several keys at once: all of them or none. Each key is held
@@ -46,11 +42,7 @@ import (
 // It may be shared by goroutines, as a RedisLock may.
 type MultiLock struct {
 	base
-	shared
-
-	keys        []string // sorted, each once
-	whole, part lockspec.Spec
-	place       lockspec.Spec // of the one key that a call waits for
+	multi *acquire.Multi
 }
 
 // maxKeys limits what one script does.
@@ -63,66 +55,15 @@ const maxKeys = 100
 // By default Lock makes one attempt, and a hold is renewed until Unlock. [WithQueueLimit] is about the one queue that the
 // call would wait in. [WithFair] and [WithOwner] are for other kinds.
 func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock {
-	l := &MultiLock{keys: slices.Compact(slices.Sorted(slices.Values(keys)))}
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	var m lockspec.Problems
-	m.Check(len(l.keys) > 0, "keys: there are none")
-	m.Check(len(l.keys) <= maxKeys, "keys: more than %d", maxKeys)
-	for _, key := range l.keys {
+	m.Check(len(keys) > 0, "keys: there are none")
+	m.Check(len(keys) <= maxKeys, "keys: more than %d", maxKeys)
+	for _, key := range keys {
 		lockspec.CheckKey(&m, key)
 	}
-	l.handle = newHandleWith(m, strings.Join(l.keys, ","), client, opts, lockspec.Multi)
-	l.how = l
-	l.whole, l.part = l.settings.Split()
-	l.place = l.part
-	l.place.MinHold, l.place.Fencing, l.place.Replicas = 0, false, 0 // one key alone is never held by the user
+	l := &MultiLock{base: newBaseWith(m, strings.Join(keys, ","), client, opts, lockspec.Multi)}
+	l.multi = acquire.NewMulti(&l.target, keys)
+	l.use(l.multi)
 	return l
-}
-
-func (l *MultiLock) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
-	w, err := l.wait(ctx, block)
-	if err != nil {
-		return nil, err
-	}
-	return l.takeBy(w, lasting, l.compete)
-}
-
-// wait begins a call, unless it cannot begin or would wait for itself.
-func (l *MultiLock) wait(ctx context.Context, block bool) (*wait, error) {
-	if err := l.ready(ctx); err != nil {
-		return nil, err
-	}
-	for _, key := range l.keys {
-		if block && l.waitsForItself(l.client.engine.Held(ctx, key, lockspec.PlainFamily)) {
-			return nil, errSelfWait
-		}
-	}
-	return newWait(ctx, l.client.engine.Life, &l.settings, block), nil
-}
-
-func (l *MultiLock) compete(w *wait) (*lease.Hold, error) {
-	a := &multiAttempt{lock: l, wait: w}
-	defer a.end()
-	return w.acquire(a.try)
-}
-
-// redisKeyOf is where the n-th lock is in Redis.
-func (l *MultiLock) redisKeyOf(n int) string { return l.client.engine.RedisKey(l.keys[n]) }
-
-// redisKeys are all of them, with fencing those of their counters too.
-func (l *MultiLock) redisKeys() (all []string) {
-	for n := range l.keys {
-		all = append(all, l.redisKeyOf(n))
-	}
-	if l.part.Fencing {
-		for n := range l.keys {
-			all = append(all, all[n]+script.CounterSuffix)
-		}
-	}
-	return all
-}
-
-// cleanup ends what a request may have made of the n-th key.
-func (l *MultiLock) cleanup(n int, value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{l.redisKeyOf(n), value, false}.Release(lease.Levels{}, 0, 0)
-	return background.NewRelease(l.keys[n], l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release })
 }

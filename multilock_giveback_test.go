@@ -52,7 +52,7 @@ func TestMultiLockOneByOneReturnsAKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	c.apart.Store(true)
+	c.engine.OneByOne.Store(true)
 	others := sibling(t, s, c)
 	b, err := NewRedisLock("b", others).Acquire(t.Context())
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
 	l := NewMultiLock([]string{"c", "a", "b", "a"}, c)
 	require.NoError(t, l.Validate())
 	require.NoError(t, l.Lock(t.Context()))
-	require.Equal(t, "a,b,c", l.current().Key())
+	require.Equal(t, "a,b,c", l.multi.Held().Key())
 	for _, key := range []string{"a", "b", "c"} {
 		require.InDelta(t, 30*time.Second, pttl(t, s, c, key), float64(time.Second))
 		require.ErrorIs(t, NewRedisLock(key, other).TryLock(t.Context()), ErrLockAcquiredByOthers)
@@ -83,7 +83,7 @@ func TestMultiLockMistakes(t *testing.T) {
 	require.NoError(t, NewMultiLock(append(many[:maxKeys], "1", "2"), c).Validate(), "the same ones again do not count")
 	fair := unconnected(t, WithFair(), WithOwner("x"), WithMaxLease(time.Second))
 	require.NoError(t, NewMultiLock([]string{"a"}, fair).Validate(), "defaults that it cannot honour are ignored")
-	require.False(t, NewMultiLock([]string{"a"}, fair).settings.Fair)
+	require.False(t, NewMultiLock([]string{"a"}, fair).target.Settings.Fair)
 }
 
 // The hold is that of all keys: it ends when one of them is lost, and the others are given back.

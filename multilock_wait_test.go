@@ -87,7 +87,7 @@ func TestMultiLockOfAClosedClient(t *testing.T) {
 	keys := []string{"a", "b"}
 	l := NewMultiLock(keys, c, WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
-	ctx := l.held.Context()
+	ctx := l.multi.Held().Context()
 	waiting := testkit.Async(t, func() error { return NewMultiLock(keys, c, WithBlock()).Lock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", keyOf(c, "a")+":q") == int64(1) }, "waits")
 	require.NoError(t, c.Close())

@@ -18,19 +18,6 @@ import (
 // longest time for which they keep a key.
 const wayLease = 4 * time.Second
 
-// acquireKeeping is Acquire by a call that was handed so many keys in vain that
-// it keeps some now.
-func acquireKeeping(ctx context.Context, l *MultiLock) (*lease.Hold, error) {
-	w, err := l.wait(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	defer w.cancel()
-	a := &multiAttempt{lock: l, wait: w, misses: maxMisses}
-	defer a.end()
-	return w.acquire(a.try)
-}
-
 // wayBench has a MultiLock of a, b, c and d, of which a caller in another
 // client holds c, and a call that keeps a and b meanwhile.
 type wayBench struct {
@@ -50,7 +37,7 @@ func newWayBench(ctx context.Context, t testing.TB, s *redistest.Server, c *Clie
 	require.NoError(t, err)
 	l := NewMultiLock(b.keys, c, append([]LockOption{WithBlock(), WithExpiry(wayLease)}, opts...)...)
 	b.ended = testkit.Async(t, func() error {
-		h, err := acquireKeeping(ctx, l)
+		h, err := l.multi.TakeKeeping(ctx)
 		b.grant <- h
 		return err
 	})
@@ -87,7 +74,7 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 			t.Parallel()
 			s := redistest.Shared(t)
 			c := newTestClient(t, s)
-			c.apart.Store(apart)
+			c.engine.OneByOne.Store(apart)
 			b := newWayBench(t.Context(), t, s, c)
 			b.awaitKept()
 			require.LessOrEqual(t, pttl(t, s, c, "a"), wayLease/2)
@@ -132,7 +119,7 @@ func returnsWhatItKeeps(t *testing.T, s *redistest.Server, leaves, apart bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := newTestClient(t, s)
-	c.apart.Store(apart)
+	c.engine.OneByOne.Store(apart)
 	b := newWayBench(ctx, t, s, c)
 	b.awaitKept()
 	next := testkit.Async(t, func() error { return NewRedisLock("a", b.other, WithBlock()).Lock(t.Context()) })

@@ -9,13 +9,13 @@ import (
 
 // call acquires the lock and notifies the observer.
 func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
-	o, start := b.observer(), LockStart{b.key, b.settings.KindName(), block}
+	o, start := b.observer(), LockStart{b.target.Key, b.target.Settings.KindName(), block}
 	began, seen := time.Now(), orEmpty(ctx)
 	if o.LockStart != nil {
 		o.LockStart(seen, start)
 	}
 	got, err := b.take(ctx, block, lasting)
-	err = wrap("lock", b.key, err)
+	err = wrap("lock", b.target.Key, err)
 	if o.LockDone != nil {
 		o.LockDone(seen, LockDone{start, began, err})
 	}
@@ -27,11 +27,11 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, erro
 
 // observer is that of the client; it has no hooks when the lock was not made by
 // its constructor.
-func (h *handle) observer() *Observer {
-	if h.client == nil || h.client.config == nil {
+func (b *base) observer() *Observer {
+	if b.client == nil || b.client.config == nil {
 		return &Observer{}
 	}
-	return &h.client.config.observer
+	return &b.client.config.observer
 }
 
 // orEmpty is a context that hooks may use, whatever the caller gave.

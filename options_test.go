@@ -42,7 +42,7 @@ func settingsOf(t testing.TB, c *Client, opts ...LockOption) lockspec.Spec {
 	t.Helper()
 	l := NewReentrantLock("k", c, opts...)
 	require.NoError(t, l.Validate())
-	return l.settings
+	return l.target.Settings
 }
 
 func TestDefaults(t *testing.T) {

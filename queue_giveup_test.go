@@ -9,13 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // A waiter gives up while it is the first in the queue: the next one is the first then.
@@ -208,22 +205,4 @@ func TestBlockTimeoutShorterThanARoundTrip(t *testing.T) {
 		require.True(t, IsRetryableErr(err), name)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
 	}
-}
-
-// A call that leaves in the middle of a request tells what its client's last poll has met, as one that sleeps does.
-func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
-	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
-	l := NewRedisLock("k", c, WithBlock())
-	place := waitqueue.NewEntry(c.engine.Queue.Enter("k", c.engine.RedisKey("k")), &l.settings, false, nil)
-	defer place.Line.Exit()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w := newWait(ctx, c.engine.Life, &l.settings, true)
-	w.queued = place
-	w.note(ErrLockAcquiredByOthers)
-	place.Line.Note(driver.ErrTimeout)
-	_, err := w.acquire(func(context.Context) (*lease.Hold, error) { return nil, driver.ErrAbandoned })
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, driver.ErrTimeout)
 }

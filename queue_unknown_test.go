@@ -22,7 +22,7 @@ func TestUnknownWaitGivesItsTurnUp(t *testing.T) {
 			h := q.take(q.clients[0])
 			w := q.waitNext(t.Context(), 0, waiter)
 			q.awaitHeard(waiter)
-			settings := newHandle(queueKey, waiter, nil, map[string]*lockspec.Kind{"RedisLock": lockspec.Plain, "ReentrantLock": lockspec.Reentrant}[m.kind]).settings
+			settings := newBase(queueKey, waiter, nil, map[string]*lockspec.Kind{"RedisLock": lockspec.Plain, "ReentrantLock": lockspec.Reentrant}[m.kind]).target.Settings
 			settings.Fair = m.fair
 			s.Do(t, "ZADD", q.key+":q", 1, lockspec.WaitName(waiter.engine.Identity.Hold(999), &settings))
 			next, d := q.handOver(h, w)

@@ -35,7 +35,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 				others := []*Client{c.other, b.client(servers[1]), b.client(servers[2])}
 				lock := func(clients []*Client, option LockOption) *RedLock {
 					l := NewRedLock(cellKey, clients, WithMaxLease(cellLease), option)
-					l.settings.MaxLease = redLease // the servers are new, and remember all
+					l.target.Settings.MaxLease = redLease // the servers are new, and remember all
 					return l
 				}
 				free := func() bool {
@@ -77,7 +77,7 @@ func (c *bundleCell) acquiredOfAll(l *RedLock) Hold {
 	for deadline := time.Now().Add(cellPatience); ; {
 		h := c.acquired(l)
 		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if len(membersOf(h)) == len(l.clients) {
+			if len(membersOf(h)) == l.quorum.Nodes() {
 				return h
 			}
 		}

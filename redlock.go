@@ -1,14 +1,9 @@
 package relock
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"sync/atomic"
-	"time"
 
-	"github.com/relock-go/relock/internal/carried"
-	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
@@ -49,11 +44,7 @@ import (
 // It is neither reentrant nor fair. It may be shared by goroutines, as a RedisLock may.
 type RedLock struct {
 	base
-	shared
-
-	clients     []*Client
-	need        int
-	whole, part lockspec.Spec
+	quorum *acquire.Quorum
 }
 
 // minNodes is how few nodes there may be: with two, both are needed.
@@ -69,7 +60,6 @@ const minNodes = 3
 // By default Lock makes one attempt, and a hold is renewed until Unlock. [WithFair],
 // [WithQueueLimit] and [WithOwner] are for other kinds.
 func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
-	l := &RedLock{clients: slices.Clone(clients), need: len(clients)/2 + 1}
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
 	checkNodes(&m, clients)
@@ -77,11 +67,25 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	if len(clients) > 0 {
 		first = clients[0]
 	}
-	l.handle = newHandleWith(m, key, first, opts, lockspec.Quorum)
-	l.how = l
-	l.whole, l.part = l.settings.Split()
+	l := &RedLock{base: newBaseWith(m, key, first, opts, lockspec.Quorum)}
+	l.quorum = acquire.NewQuorum(&l.target, managersOf(clients), nodeError)
+	l.use(l.quorum)
 	return l
 }
+
+// managersOf returns the engines of the nodes.
+func managersOf(clients []*Client) []*lease.Manager {
+	all := make([]*lease.Manager, len(clients))
+	for i, c := range clients {
+		if c != nil {
+			all[i] = c.engine
+		}
+	}
+	return all
+}
+
+// nodeError says of which node err is.
+func nodeError(n int, err error) error { return &NodeError{Node: n, Err: err} }
 
 func checkNodes(m *lockspec.Problems, clients []*Client) {
 	m.Check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
@@ -90,121 +94,4 @@ func checkNodes(m *lockspec.Problems, clients []*Client) {
 		first := slices.Index(clients, c)
 		m.Check(first == i || c == nil, "clients %d and %d: are the same", first, i)
 	}
-}
-
-func (l *RedLock) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
-	w, err := l.wait(ctx, block)
-	if err != nil {
-		return nil, err
-	}
-	return l.takeBy(w, lasting, l.compete)
-}
-
-func (l *RedLock) compete(w *wait) (*lease.Hold, error) {
-	a := &redAttempt{lock: l, call: w, asking: make([]atomic.Bool, len(l.clients)), waits: newRedWaits(l, w)}
-	defer a.waits.end()
-	return w.acquire(a.try)
-}
-
-// wait begins a call, unless it cannot begin or would wait for itself. The call ends when too many clients were closed.
-func (l *RedLock) wait(ctx context.Context, block bool) (*wait, error) {
-	if err := l.ready(ctx); err != nil {
-		return nil, err
-	}
-	if block && l.waitsForItself(l.inTheWay(ctx)) {
-		return nil, errSelfWait
-	}
-	life, end := l.life()
-	w := newWait(ctx, life, &l.settings, block)
-	cancel := w.cancel
-	w.cancel = func() {
-		cancel()
-		end()
-	}
-	return w, nil
-}
-
-// inTheWay is a hold of this key that ctx carries and that the call would wait for: one of the first client's, or a RedLock's
-// that leaves no quorum of the clients.
-func (l *RedLock) inTheWay(ctx context.Context) *lease.Hold {
-	for one := carried.By(ctx); one != nil; one = one.Next {
-		h, ok := one.Hold.(*lease.Hold)
-		if !ok || !h.Covers(l.key) || h.Family() != lockspec.PlainFamily || h.IsUnlocked() {
-			continue
-		}
-		if h.IsQuorum() && l.free(h) < l.need || !h.IsQuorum() && h.IsOf(l.client.engine) {
-			return h
-		}
-	}
-	return nil
-}
-
-// free is how many of the clients have no part of another hold.
-func (l *RedLock) free(other *lease.Hold) (n int) {
-	for _, c := range l.clients {
-		if !other.IsOf(c.engine) {
-			n++
-		}
-	}
-	return n
-}
-
-// ready says why a call cannot begin.
-func (l *RedLock) ready(ctx context.Context) error {
-	switch {
-	case l.made() != nil:
-		return l.made()
-	case ctx == nil:
-		return errNilContext
-	case l.closed() > len(l.clients)-l.need:
-		return ErrClosed
-	case ctx.Err() != nil:
-		return errs.EndOf(ctx, nil)
-	}
-	return nil
-}
-
-// closed is how many of the clients were closed.
-func (l *RedLock) closed() (n int) {
-	for _, c := range l.clients {
-		if c.engine.Life.Err() != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// life ends when so many clients were closed that the others are no quorum.
-func (l *RedLock) life() (life context.Context, end func()) {
-	life, cancel := context.WithCancel(context.Background())
-	stops := make([]func() bool, len(l.clients))
-	for i, c := range l.clients {
-		stops[i] = context.AfterFunc(c.engine.Life, func() {
-			if l.closed() > len(l.clients)-l.need {
-				cancel()
-			}
-		})
-	}
-	return life, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel()
-	}
-}
-
-// patience is how long a node is waited for.
-func (l *RedLock) patience() time.Duration { return max(50*time.Millisecond, l.part.Lease/5) }
-
-// shortPatience is how long that is once a quorum has answered, others among it.
-func (l *RedLock) shortPatience() time.Duration { return max(50*time.Millisecond, l.patience()/10) }
-
-// leastUp is how many seconds a server has to be up, by its own count, which may be ahead by one.
-func (l *RedLock) leastUp() int64 {
-	return int64((l.settings.MaxLease+time.Second-1)/time.Second) + 1
-}
-
-// errYoung is why a node is not counted.
-func (l *RedLock) errYoung(up int64) error {
-	return fmt.Errorf("the server was started %d s ago, and is not counted before %d s: it may have forgotten a lock", up, l.leastUp())
 }

@@ -78,7 +78,7 @@ func (b *redBench) patient(opts ...LockOption) *RedLock { return b.patientBy(b.c
 
 func (b *redBench) patientBy(clients []*Client, opts ...LockOption) *RedLock {
 	l := NewRedLock("k", clients, append([]LockOption{WithMaxLease(cellLease), WithWatchdog(cellLease)}, opts...)...)
-	l.settings.MaxLease = redLease // the servers are new, and remember all
+	l.target.Settings.MaxLease = redLease // the servers are new, and remember all
 	return l
 }
 

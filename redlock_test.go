@@ -126,9 +126,9 @@ func TestRedLockWaits(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, waiting, 5*time.Second))
 	t.Logf("granted %v after the Unlock", time.Since(start))
-	require.ErrorIs(t, l.Lock(l.held.Context()), ErrInvalid, "would wait for itself")
+	require.ErrorIs(t, l.Lock(l.quorum.Held().Context()), ErrInvalid, "would wait for itself")
 	turned := append(slices.Clone(b.clients[1:]), b.clients[0])
-	require.ErrorIs(t, b.lock(turned, WithBlock()).Lock(l.held.Context()), ErrInvalid, "so would one with the clients in another order")
+	require.ErrorIs(t, b.lock(turned, WithBlock()).Lock(l.quorum.Held().Context()), ErrInvalid, "so would one with the clients in another order")
 	require.NoError(t, l.Unlock(t.Context()))
 	b.requireFree(testkit.Patience)
 }
@@ -144,8 +144,8 @@ func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	for range 2 {
 		more = append(more, b.client(taught(t, redistest.Start(t))))
 	}
-	require.Nil(t, b.lock(more, WithBlock()).inTheWay(h.Context()), "two of three are left")
-	require.NotNil(t, b.lock(append(more, b.clients[1]), WithBlock()).inTheWay(h.Context()), "two of four are no quorum")
+	require.Nil(t, b.lock(more, WithBlock()).quorum.InTheWay(h.Context()), "two of three are left")
+	require.NotNil(t, b.lock(append(more, b.clients[1]), WithBlock()).quorum.InTheWay(h.Context()), "two of four are no quorum")
 	require.NoError(t, h.Unlock(t.Context()))
 	b.requireFree(testkit.Patience)
 }
@@ -204,7 +204,7 @@ func TestRedLockOfClosedClients(t *testing.T) {
 	l := b.lock(b.clients, WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
 	testkit.Eventually(t, time.Second, func() bool { return b.holding() == 3 }, "all have it")
-	ctx := l.held.Context()
+	ctx := l.quorum.Held().Context()
 	require.NoError(t, b.clients[0].Close())
 	time.Sleep(redLease)
 	require.NoError(t, ctx.Err())

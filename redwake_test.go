@@ -94,7 +94,7 @@ func TestRedLockWaiterAsksWhenTheLeaseEnds(t *testing.T) {
 		b.requireFree(time.Second)
 	}
 	t.Logf("after the end of the lease: %v", took)
-	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).part.Period())
+	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).target.Settings.Period())
 }
 
 // Many that want the lock at once all get it, in turn.

@@ -85,7 +85,7 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 				b.awaitListed(1, b.clients)
 				last, _ = b.granted(w, next)
 			}
-			require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(less).part.Period())
+			require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(less).target.Settings.Period())
 			require.NoError(t, last.Unlock(t.Context()))
 			b.requireFree(time.Second)
 		})
@@ -116,5 +116,5 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 		require.NoError(t, next.Unlock(t.Context()))
 		b.requireFree(time.Second)
 	}
-	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).part.Period())
+	require.Less(t, middle(took), 200*time.Millisecond, "a period is %v", b.lock(others).target.Settings.Period())
 }

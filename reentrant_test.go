@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -95,13 +94,13 @@ func TestOwnerOrder(t *testing.T) {
 	c := newTestClient(t, s)
 	l := NewReentrantLock("k", c, WithOwner("of the lock"))
 	id := func(ctx context.Context) string {
-		id, err := l.ownerID(ctx, lockspec.ReentrantFamily)
+		owner, err := l.target.Owner(ctx)
 		require.NoError(t, err)
-		return id
+		return owner.ID
 	}
 	require.Equal(t, c.engine.Identity.Goroutine(), func() string {
-		id, _ := NewReentrantLock("k", c).ownerID(t.Context(), lockspec.ReentrantFamily)
-		return id
+		owner, _ := NewReentrantLock("k", c).target.Owner(t.Context())
+		return owner.ID
 	}())
 	require.Equal(t, c.engine.Identity.Named("of the lock"), id(t.Context()))
 	named := ContextWithOwner(t.Context(), "of the context")
@@ -114,7 +113,7 @@ func TestOwnerOrder(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 	require.Equal(t, c.engine.Identity.Named("of the context"), id(inside), "one that is over does not count")
 
-	_, err = l.ownerID(ContextWithOwner(t.Context(), ""), lockspec.ReentrantFamily)
+	_, err = l.target.Owner(ContextWithOwner(t.Context(), ""))
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorIs(t, l.Lock(ContextWithOwner(t.Context(), "")), ErrInvalid)
 }

@@ -63,7 +63,7 @@ func replicatedKinds() map[string]func(c *Client, opts ...LockOption) acquirer {
 		},
 		"MultiLock": func(c *Client, opts ...LockOption) acquirer { return NewMultiLock([]string{"k", "l"}, c, opts...) },
 		"MultiLock, key by key": func(c *Client, opts ...LockOption) acquirer {
-			c.apart.Store(true) // as on a Cluster
+			c.engine.OneByOne.Store(true) // as on a Cluster
 			return NewMultiLock([]string{"k", "l"}, c, opts...)
 		},
 		"RWLock":       func(c *Client, opts ...LockOption) acquirer { return NewRWLock("k", c, opts...) },

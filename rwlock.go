@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -38,10 +38,11 @@ type RWLock struct {
 // By default Lock and RLock make one attempt, a hold is renewed until its outermost Unlock, and the goroutine is the
 // owner. It cannot honour [WithMinHold] and [WithMaxLease].
 func NewRWLock(key string, client *Client, opts ...LockOption) *RWLock {
-	l := &RWLock{base: base{handle: newHandle(key, client, opts, lockspec.Write)}}
+	l := &RWLock{base: newBase(key, client, opts, lockspec.Write)}
 	l.reading = l.base
-	l.reading.how, l.reading.settings.Kind = (*readSide)(l), lockspec.Read
-	l.how = (*writeSide)(l)
+	l.reading.target.Settings.Kind = lockspec.Read
+	l.use(acquire.ReadWrite{Target: &l.target})
+	l.reading.use(acquire.ReadWrite{Target: &l.reading.target})
 	return l
 }
 
@@ -67,33 +68,3 @@ func (l *RWLock) TryRAcquire(ctx context.Context) (Hold, error) { return l.readi
 // RLocker returns the lock as readers see it: its Lock is RLock, its Unlock is
 // RUnlock, and its Do runs a function while reading.
 func (l *RWLock) RLocker() Mutex { return &l.reading }
-
-// writeSide acquires for writing.
-type writeSide RWLock
-
-func (s *writeSide) take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
-	l := (*RWLock)(s)
-	return l.acquire(ctx, &l.settings, block)
-}
-
-// release leaves the owner's newest level that writes.
-func (s *writeSide) release(ctx context.Context) error {
-	return s.unlockNewest(ctx)
-}
-
-func (s *writeSide) unlock(h *lease.Hold) error { return h.Unlock() }
-
-// readSide acquires for reading.
-type readSide RWLock
-
-func (s *readSide) take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
-	l := (*RWLock)(s)
-	return l.acquire(ctx, &l.reading.settings, block)
-}
-
-// release leaves the owner's newest level that reads.
-func (s *readSide) release(ctx context.Context) error {
-	return s.reading.unlockNewest(ctx)
-}
-
-func (s *readSide) unlock(h *lease.Hold) error { return h.Unlock() }

@@ -11,8 +11,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -79,11 +77,12 @@ func (b *scriptBench) requireExpiries(name string, reading int) {
 
 // scriptsWithExpiry are scripts that set an expiry, each the last of its list, behind what makes its case.
 func scriptsWithExpiry() map[string][]script.Call {
+	taken := script.Call{Script: script.ReentrantAcquire, Args: []any{"o", "h", 60_000, "info"}}
 	all := map[string][]script.Call{
 		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{plain1, "", 60_000}}},
 		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
-		"reentrant enter":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockspec.Spec{Lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.Enter(lease.Levels{All: 2}, 2, time.Hour)},
-		"reentrant renew":   {reentrantProtocol{owner: "o", hold: "h"}.acquire(&lockspec.Spec{Lease: time.Minute}, "info"), reentrantProtocol{owner: "o", hold: "h"}.Renew(time.Hour)},
+		"reentrant enter":   {taken, {Script: script.ReentrantEnter, Args: []any{"o", "h", 2, 2, 3_600_000}}},
+		"reentrant renew":   {taken, {Script: script.ReentrantRenew, Args: []any{"h", 3_600_000}}},
 		"redlock, taken":    {{Script: script.Acquire, Args: []any{plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{plain1, 60_000, 0, "c1:1:q", 400}}},
 	}
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -204,36 +203,4 @@ func TestOthersAreForgotten(t *testing.T) {
 		require.False(t, q.clients[0].engine.Queue.State().Lines[q.key].Remote)
 		q.unlock(h)
 	})
-}
-
-// prepared brings holds that were made before, one after the other.
-type prepared struct{ holds []*lease.Hold }
-
-func (p *prepared) stand(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
-	return waitqueue.NewEntry(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
-}
-
-func (p *prepared) try(context.Context) (h *lease.Hold, err error) {
-	h, p.holds = p.holds[0], p.holds[1:]
-	return h, nil
-}
-
-// A hold whose belief has ended on its way to the call, as in a process that was stopped meanwhile, is not returned.
-func TestHoldThatEndedOnItsWay(t *testing.T) {
-	t.Parallel()
-	q := newSeatBench(t)
-	c := q.clients[0]
-	over, err := NewRedisLock("first", c, WithExpiry(time.Second)).Acquire(t.Context())
-	require.NoError(t, err)
-	valid, err := NewRedisLock("second", c).Acquire(t.Context())
-	require.NoError(t, err)
-	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "its belief ends")
-	line := c.engine.Queue.Enter(queueKey, q.key)
-	defer line.Exit()
-	w := newWait(t.Context(), c.engine.Life, &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
-	h, err := w.sitForValid(line, &prepared{[]*lease.Hold{over.(hold).Hold, valid.(hold).Hold}})
-	require.NoError(t, err)
-	require.Same(t, valid.(hold).Hold, h)
-	require.ErrorIs(t, over.Unlock(t.Context()), ErrNotHeld, "is given back")
-	require.NoError(t, valid.Unlock(t.Context()))
 }

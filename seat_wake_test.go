@@ -22,7 +22,7 @@ func TestWakeUpOfACallThatLeaves(t *testing.T) {
 	defer cancel()
 	first, second := q.sits(ctx, 0, WithPollInterval(poll)), q.sits(t.Context(), 1, WithPollInterval(poll))
 	c := q.clients[0]
-	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt).OwnerID()
+	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
 	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: owner, Family: lockspec.ReentrantFamily}) // as another call of its owner does
 	q.unlock(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return !q.restsInRedis(c) }, "is woken")

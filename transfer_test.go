@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -164,8 +165,7 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	w := q.sits(t.Context(), 0)
 	o := c.engine.Enter(leaseOf(h).OwnerKey())
 	defer c.engine.Exit(o)
-	a := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(*reentrantAttempt)
-	a.owner, a.protocol.owner = o, leaseOf(h).OwnerKey().ID // as if it had sat before its owner was granted the lock
+	acquire.ActAs(c.engine.Queue.State().Lines[q.key].Waiters[0], o, leaseOf(h).OwnerKey().ID) // as if it had sat before its owner was granted the lock
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()

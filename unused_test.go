@@ -18,11 +18,14 @@ func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
 	t.Parallel()
 	long := WithMinHold(3 * time.Hour) // the grant looks as if it had taken one
 	for name, newLock := range map[string]func(*Client) anyLock{
-		"RedisLock":            func(c *Client) anyLock { return NewRedisLock(cellKey, c, long) },
-		"RedisLock, fair":      func(c *Client) anyLock { return NewRedisLock(cellKey, c, long, WithFair()) },
-		"ReentrantLock":        func(c *Client) anyLock { return NewReentrantLock(cellKey, c, long) },
-		"MultiLock":            func(c *Client) anyLock { return NewMultiLock([]string{cellKey, "b"}, c, long) },
-		"MultiLock, on by one": func(c *Client) anyLock { c.apart.Store(true); return NewMultiLock([]string{cellKey, "b"}, c, long) },
+		"RedisLock":       func(c *Client) anyLock { return NewRedisLock(cellKey, c, long) },
+		"RedisLock, fair": func(c *Client) anyLock { return NewRedisLock(cellKey, c, long, WithFair()) },
+		"ReentrantLock":   func(c *Client) anyLock { return NewReentrantLock(cellKey, c, long) },
+		"MultiLock":       func(c *Client) anyLock { return NewMultiLock([]string{cellKey, "b"}, c, long) },
+		"MultiLock, on by one": func(c *Client) anyLock {
+			c.engine.OneByOne.Store(true)
+			return NewMultiLock([]string{cellKey, "b"}, c, long)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,31 +45,27 @@ func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
 func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	for name, newLock := range map[string]func(*Client) (anyLock, *shared){
-		"RedisLock": func(c *Client) (anyLock, *shared) {
+	for name, newLock := range map[string]func(*Client) (anyLock, func() bool){
+		"RedisLock": func(c *Client) (anyLock, func() bool) {
 			l := NewRedisLock("k", c, WithBlock(), WithMinHold(time.Minute))
-			return l, &l.shared
+			return l, l.plain.IsAwaited
 		},
-		"MultiLock": func(c *Client) (anyLock, *shared) {
+		"MultiLock": func(c *Client) (anyLock, func() bool) {
 			l := NewMultiLock([]string{"k", "l"}, c, WithBlock(), WithMinHold(time.Minute))
-			return l, &l.shared
+			return l, l.multi.IsAwaited
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			lock, object := newLock(c)
+			lock, isAwaited := newLock(c)
 			require.NoError(t, lock.Lock(t.Context()))
 			for _, l := range c.engine.Leases() {
 				l.Lose(ErrLockLost)
 			}
 			s.Do(t, "DEL", keyOf(c, "k"), keyOf(c, "l"))
 			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
-			testkit.Eventually(t, testkit.Patience, func() bool {
-				object.mu.Lock()
-				defer object.mu.Unlock()
-				return object.freed != nil
-			}, "it has got the key, and cannot take it")
+			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
 			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, s, c, "k") == absent }, "it is given back")
 			require.ErrorIs(t, lock.Unlock(t.Context()), ErrLockLost)
 			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))

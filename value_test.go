@@ -148,8 +148,8 @@ func redisKeyOf(t testing.TB, c *Client, name string) string {
 	if l.Validate() != nil {
 		return ""
 	}
-	require.Equal(t, l.redisKey(), NewReentrantLock(name, c).redisKey())
-	return l.redisKey()
+	require.Equal(t, l.target.RedisKey(), NewReentrantLock(name, c).target.RedisKey())
+	return l.target.RedisKey()
 }
 
 // FuzzKey: two names have two keys, no key is one that is derived of another name, and what is derived of a name is in its slot.

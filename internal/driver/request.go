@@ -14,3 +14,8 @@ type Request struct {
 // MinLimit keeps a request with a very short limit from cutting the connection
 // under all others.
 const MinLimit = 100 * time.Millisecond
+
+// SetNX sets a key with an expiry if it does not exist.
+func SetNX(key, value string, expiry time.Duration) Request {
+	return Request{Cmd: "SET", Args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
+}

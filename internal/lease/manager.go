@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -27,6 +28,9 @@ type Manager struct {
 	expiry   *expiryTimers
 	monitor  *suspendMonitor
 	Tasks    *tasks.Group
+
+	// OneByOne is true once the server has refused keys of several slots together.
+	OneByOne atomic.Bool
 
 	Life context.Context // ends with Close
 	end  context.CancelFunc

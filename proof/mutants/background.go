@@ -14,7 +14,7 @@ var watchdogFaults = []mutant{
 		name: "renewal: the first error is the loss",
 		file: "internal/lease/watchdog.go",
 		old:  "r.report(o.Err)\n",
-		new:  "r.report(o.Err)\n\t\tr.lease.lose(ErrLockLost)\n",
+		new:  "r.report(o.Err)\n\t\tr.lease.lose(errs.ErrLockLost)\n",
 		test: "TestRenewalErrorsAreSurvived",
 	},
 	{
@@ -141,21 +141,21 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "clean-up after a SET: ends with the caller's context",
-		file: "plain.go",
+		file: "internal/acquire/plain.go",
 		old:  "d.Exists() {",
 		new:  "d.Exists() && ctx.Err() == nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
 		name: "clean-up after an acquire: ends with the caller's context",
-		file: "plain.go",
+		file: "internal/acquire/plain.go",
 		old:  "if a.doubt.Exists() {",
 		new:  "if a.doubt.Exists() && a.caller.Err() == nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
 		name: "clean-up after a reentrant acquire: ends with the caller's context",
-		file: "reentrant.go",
+		file: "internal/acquire/reentrant.go",
 		old:  "if !a.doubt.Exists() {",
 		new:  "if !a.doubt.Exists() || a.wait.Caller.Err() != nil {",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",

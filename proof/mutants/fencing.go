@@ -52,16 +52,16 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "fencing: SET NX, which draws no token",
-		file: "plain.go",
-		old:  "!a.settings.Fair && !a.settings.Fencing &&",
-		new:  "!a.settings.Fair &&",
+		file: "internal/acquire/plain.go",
+		old:  "!a.Settings.Fair && !a.Settings.Fencing &&",
+		new:  "!a.Settings.Fair &&",
 		test: "TestTokensRise",
 	},
 	{
 		name: "fencing: the token of a grant from the queue is forgotten",
-		file: "plain.go",
-		old:  "	return a.client.engine.Grant(a.caller, lease.Queued(",
-		new:  "	g.Tokens = script.Tokens{}\n	return a.client.engine.Grant(a.caller, lease.Queued(",
+		file: "internal/acquire/plain.go",
+		old:  "	return a.Manager.Grant(a.caller, lease.Queued(",
+		new:  "	g.Tokens = script.Tokens{}\n	return a.Manager.Grant(a.caller, lease.Queued(",
 		test: "TestTokensRise",
 	},
 	{
@@ -164,8 +164,8 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "queue limit: a call that may wait tries again",
-		file: "waiter.go",
-		old:  " || errors.Is(err, ErrQueueFull) {",
+		file: "internal/acquire/wait.go",
+		old:  " || errors.Is(err, errs.ErrQueueFull) {",
 		new:  " {",
 		test: "TestQueueLimit",
 	},
@@ -183,7 +183,7 @@ var inspectionFaults = []mutant{
 		name: "ForceUnlock: a release that finds it does not ask why",
 		file: "internal/lease/lease.go",
 		old:  "l.client.Tasks.Start(func() { _ = l.refused() })",
-		new:  "l.lose(ErrLockLost)",
+		new:  "l.lose(errs.ErrLockLost)",
 		test: "TestForceUnlockIsFoundByAnInnerLevel",
 	},
 	{
@@ -197,7 +197,7 @@ var inspectionFaults = []mutant{
 		name: "force: a message is believed",
 		file: "internal/lease/notice.go",
 		old:  "if err := l.notice(); err != nil {\n\t\t\t\t\tl.lose(err)\n\t\t\t\t}",
-		new:  "l.lose(ErrForced)",
+		new:  "l.lose(errs.ErrForced)",
 		test: "TestForgedForceMessage",
 	},
 	{

@@ -12,16 +12,17 @@ var passingFaults = []mutant{
 	},
 	{
 		name: "line: a wake-up ends with the call that it came to",
-		file: "sit.go",
+		file: "internal/acquire/sit.go",
 		old:  "\t\tw.queued.WakeNext()\n",
 		new:  "",
 		test: "TestWakeUpOfACallThatLeaves",
 	},
 	{
 		name: "pass: of a hold that is over when the call has it",
-		file: "sit.go",
+		file: "internal/acquire/sit.go",
 		old:  "h == nil || err != nil || h.Err() == nil",
-		new:  "h == nil || err != nil || h.lease != nil",
+		new:  "h == nil || err != nil || h.Lease() != nil",
+		in:   "internal/acquire",
 		test: "TestHoldThatEndedOnItsWay",
 	},
 	{

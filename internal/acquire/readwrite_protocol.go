@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
@@ -35,14 +36,54 @@ func (p plainProtocol) Release(_ lease.Levels, _ int, keep time.Duration) script
 	return script.Call{Script: script.Release, Key: p.redisKey, Args: []any{p.value, keep.Milliseconds(), kept}}
 }
 
+// Plain is how a plain lock is acquired.
+type Plain struct {
+	*Target
+	shared
+}
+
+// NewPlain returns how the lock is acquired.
+func NewPlain(t *Target) Plain { return Plain{Target: t} }
+
+// Take acquires the lock. If it is lasting the hold is the object's.
+func (l *Plain) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	if block && l.waitsForItself(l.Manager.Held(ctx, l.Key, lockspec.PlainFamily)) {
+		return nil, errSelfWait
+	}
+	return l.takeBy(newWait(ctx, l.Manager.Life, &l.Settings, block), lasting, l.compete)
+}
+
+func (l *Plain) compete(w *wait) (*lease.Hold, error) {
+	a := &plainAttempt{Target: l.Target, redisKey: l.RedisKey(), caller: w.Caller}
+	defer a.finish()
+	if !w.block && !l.Settings.Fair {
+		return w.acquire(a.try)
+	}
+	if a.mayHurry() && !l.Manager.Queue.Uses(a.redisKey) {
+		if h, done, err := a.hurry(w); done {
+			return h, err
+		}
+	}
+	line := l.Manager.Queue.Enter(l.Key, a.redisKey)
+	defer line.Exit()
+	if !l.Settings.Fair {
+		return w.sitForValid(line, a)
+	}
+	a.queued = waitqueue.NewEntry(line, &l.Settings, !w.block, a.body)
+	defer a.queued.Leave()
+	w.queued = a.queued
+	return w.acquire(a.try)
+}
+
 // plainAttempt is one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer
 // never came goes to the retrier and is never believed. All later ones are scripts with a value of their own:
 // acquire, or those of the queue when the call waits or the lock is fair.
 type plainAttempt struct {
-	client   *Client
-	key      string
+	*Target
 	redisKey string
-	settings *lockspec.Spec
 	caller   context.Context
 
 	queued *waitqueue.Entry // the place in the queue; nil when the call does not wait and may overtake
@@ -68,7 +109,7 @@ func (a *plainAttempt) try(ctx context.Context) (*lease.Hold, error) {
 
 // body is what the lock stores under a hold.
 func (a *plainAttempt) body(hold string) (value, info string) {
-	return a.client.engine.Identity.Value(hold, a.settings), ""
+	return a.Manager.Identity.Value(hold, &a.Settings), ""
 }
 
 // queue asks in the queue's order.
@@ -79,12 +120,12 @@ func (a *plainAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	}
 	g, s := a.queued.Granted(), a.queued.Settings // what was asked for
 	p := plainProtocol{a.redisKey, g.Body, s.MinHold > 0}
-	return a.client.engine.Grant(a.caller, lease.Queued(&g, a.key, p, sent, s))
+	return a.Manager.Grant(a.caller, lease.Queued(&g, a.Key, p, sent, s))
 }
 
 // mayHurry says that the lock may be taken by SET NX.
 func (a *plainAttempt) mayHurry() bool {
-	return !a.settings.Fair && !a.settings.Fencing && a.settings.Replicas == 0
+	return !a.Settings.Fair && !a.Settings.Fencing && a.Settings.Replicas == 0
 }
 
 // hurry makes the first attempt of a call that may wait, before it sits in a line: mostly nobody else wants the lock. It says
@@ -93,7 +134,7 @@ func (a *plainAttempt) hurry(w *wait) (h *lease.Hold, done bool, err error) {
 	h, next, err := a.setNX(w.Ctx)
 	switch {
 	case next && err == nil:
-		w.note(ErrLockAcquiredByOthers) // until the queue says more
+		w.note(errs.ErrLockAcquiredByOthers) // until the queue says more
 		return nil, false, nil
 	case next:
 		w.note(err)
@@ -102,7 +143,7 @@ func (a *plainAttempt) hurry(w *wait) (h *lease.Hold, done bool, err error) {
 		return h, true, nil
 	}
 	w.note(err)
-	if !IsRetryableErr(err) {
+	if !lockspec.IsRetryable(err) {
 		return nil, true, w.reason()
 	}
 	if h, again := w.sleep(err); !again {
@@ -119,15 +160,15 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err
 	if err != nil {
 		return nil, false, err
 	}
-	value := a.client.engine.Identity.Value(id, a.settings)
-	a.client.engine.CheckSuspended(time.Now())
-	o := a.client.engine.Driver.Send(ctx, driver.ForLease(a.settings.Lease), setNX(a.redisKey, value, a.settings.Expiry()))
+	value := a.Manager.Identity.Value(id, &a.Settings)
+	a.Manager.CheckSuspended(time.Now())
+	o := a.Manager.Driver.Send(ctx, driver.ForLease(a.Settings.Lease), driver.SetNX(a.redisKey, value, a.Settings.Expiry()))
 	if o.Sent.IsZero() {
 		return nil, false, o.Err
 	}
 	a.first, a.earlier = value, id
 	if d := (script.Indeterminate{}).Add(o); d.Exists() {
-		a.client.engine.Retrier.Retry(a.cleanup(value, d))
+		a.Manager.Retrier.Retry(a.cleanup(value, d))
 	}
 	switch {
 	case o.Err != nil:
@@ -135,8 +176,8 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err
 	case o.Reply == nil:
 		return nil, true, nil
 	case o.Reply != "OK":
-		a.client.engine.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
-		return nil, false, ErrKeyConflict
+		a.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
+		return nil, false, errs.ErrKeyConflict
 	}
 	h, err = a.grant(value, o.Sent, script.Tokens{}, script.Indeterminate{})
 	return h, false, err
@@ -149,9 +190,9 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.value = a.client.engine.Identity.Value(id, a.settings)
+		a.value = a.Manager.Identity.Value(id, &a.Settings)
 	}
-	o, d := a.client.engine.Ask(ctx, a.settings, script.Call{Script: a.settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.settings.Expiry().Milliseconds()}})
+	o, d := a.Manager.Ask(ctx, &a.Settings, script.Call{Script: a.Settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.Settings.Expiry().Milliseconds()}})
 	a.doubt = a.doubt.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -160,15 +201,15 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 	case script.Ours:
 		return a.grant(a.value, o.Sent, t, a.doubt)
 	case script.Other:
-		return nil, ErrLockAcquiredByOthers
+		return nil, errs.ErrLockAcquiredByOthers
 	}
-	return nil, ErrKeyConflict
+	return nil, errs.ErrKeyConflict
 }
 
 // stand is on a place as it is: what it stores names the client, not the call.
 func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
-		a.queued = waitqueue.NewEntry(l, a.settings, false, a.body)
+		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
 		a.queued.Earlier = a.earlier
 	}
 	return a.queued
@@ -177,19 +218,19 @@ func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 // grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
 // wait goes on with a new value: the old one is being released.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*lease.Hold, error) {
-	p := plainProtocol{a.redisKey, value, a.settings.MinHold > 0}
+	p := plainProtocol{a.redisKey, value, a.Settings.MinHold > 0}
 	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
-	return a.client.engine.Grant(a.caller, &lease.Grant{Key: a.key, Protocol: p, Sent: sent, Settings: a.settings, Tokens: t, Doubt: d})
+	return a.Manager.Grant(a.caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Doubt: d})
 }
 
 // finish cleans up after a wait that ended without a grant while a script may still be executed.
 func (a *plainAttempt) finish() {
 	if a.doubt.Exists() {
-		a.client.engine.Retrier.Retry(a.cleanup(a.value, a.doubt))
+		a.Manager.Retrier.Retry(a.cleanup(a.value, a.doubt))
 	}
 }
 
 func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
 	release := plainProtocol{a.redisKey, value, false}.Release(lease.Levels{}, 0, 0)
-	return background.NewRelease(a.key, a.settings.Expiry(), a.settings.Lease, d, func(time.Time) script.Call { return release })
+	return background.NewRelease(a.Key, a.Settings.Expiry(), a.Settings.Lease, d, func(time.Time) script.Call { return release })
 }

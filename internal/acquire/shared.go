@@ -1,9 +1,10 @@
-package relock
+package acquire
 
 import (
 	"context"
 	"sync"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 )
 
@@ -39,7 +40,7 @@ func (o *shared) lockBy(w *wait, compete func(*wait) (*lease.Hold, error)) (*lea
 			break
 		}
 	}
-	w.note(ErrLockAcquiredByOthers)
+	w.note(errs.ErrLockAcquiredByOthers)
 	return nil, w.reason()
 }
 
@@ -80,10 +81,10 @@ func (o *shared) awaitFree(w *wait) bool {
 	return false
 }
 
-// unlock ends a hold that lockBy got. The object is free before the key, which the next user of both may get.
-func (o *shared) unlock(h *lease.Hold) error {
+// Unlock ends a hold that lockBy got. The object is free before the key, which the next user of both may get.
+func (o *shared) Unlock(h *lease.Hold) error {
 	if h == nil {
-		return ErrNotHeld
+		return errs.ErrNotHeld
 	}
 	o.mu.Lock()
 	if o.held == h {
@@ -97,11 +98,11 @@ func (o *shared) unlock(h *lease.Hold) error {
 	return h.Unlock()
 }
 
-// release ends the object's hold.
-func (o *shared) release(context.Context) error { return o.unlock(o.current()) }
+// Release ends the object's hold.
+func (o *shared) Release(context.Context) error { return o.Unlock(o.Held()) }
 
-// current is the object's hold, or nil.
-func (o *shared) current() *lease.Hold {
+// Held returns the object's hold, or nil.
+func (o *shared) Held() *lease.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held
@@ -110,5 +111,5 @@ func (o *shared) current() *lease.Hold {
 // waitsForItself says that a call would wait for h, a hold that its context carries: one that is live, or that keeps the
 // object taken, lost or not.
 func (o *shared) waitsForItself(h *lease.Hold) bool {
-	return h != nil && (h.Err() == nil || o.current() == h)
+	return h != nil && (h.Err() == nil || o.Held() == h)
 }

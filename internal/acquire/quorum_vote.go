@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -32,33 +34,33 @@ func (r *round) start(node int) {
 		r.votes <- vote{node: node, err: driver.ErrTimeout}
 		return
 	}
-	started := r.lock.clients[node].engine.Tasks.Start(func() {
+	started := r.lock.nodes[node].Tasks.Start(func() {
 		v := r.ask(node)
 		r.asking[node].Store(false)
 		r.votes <- v
 	})
 	if !started {
 		r.asking[node].Store(false)
-		r.votes <- vote{node: node, err: ErrClosed}
+		r.votes <- vote{node: node, err: errs.ErrClosed}
 	}
 }
 
 // ask sends the request to a node. It goes on when its call has ended.
 func (r *round) ask(node int) vote {
-	l, c := r.lock, r.lock.clients[node]
-	value := c.engine.Identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
-	p := redProtocol{plainProtocol{c.engine.RedisKey(l.key), value, l.part.MinHold > 0}, r.hold}
-	c.engine.CheckSuspended(time.Now())
-	epoch := c.engine.Queue.Epoch()
+	l, c := r.lock, r.lock.nodes[node]
+	value := c.Identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
+	p := redProtocol{plainProtocol{c.RedisKey(l.Key), value, l.part.MinHold > 0}, r.hold}
+	c.CheckSuspended(time.Now())
+	epoch := c.Queue.Epoch()
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
-		v.err = r.hold.Add(r.call.Caller, node, c.engine, &lease.Grant{Key: l.key, Protocol: p, Sent: o.Sent, Settings: &l.part, Doubt: d})
+		v.err = r.hold.Add(r.call.Caller, node, c, &lease.Grant{Key: l.Key, Protocol: p, Sent: o.Sent, Settings: &l.part, Doubt: d})
 		return v
 	}
 	if d.Exists() {
 		release := p.plainProtocol.Release(lease.Levels{}, 0, 0)
-		c.engine.Retrier.Retry(background.NewRelease(l.key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
+		c.Retrier.Retry(background.NewRelease(l.Key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v
 }
@@ -66,11 +68,11 @@ func (r *round) ask(node int) vote {
 // request asks a node, which lists the call's wait when others hold the lock. Where a list may not be named, it asks for
 // the lock alone.
 func (r *round) request(node int, redisKey, value string) (driver.Result, script.Indeterminate) {
-	l, c := r.lock, r.lock.clients[node]
+	l, c := r.lock, r.lock.nodes[node]
 	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.Lease / 3}
 	ask := func(acquire *script.Script, wait string) (driver.Result, script.Indeterminate) {
 		args := []any{value, l.part.Expiry().Milliseconds(), l.leastUp(), wait, l.part.Period().Milliseconds()}
-		return c.engine.Eval(context.Background(), limit, script.Call{Script: l.part.Variant(acquire), Key: redisKey, Args: args})
+		return c.Eval(context.Background(), limit, script.Call{Script: l.part.Variant(acquire), Key: redisKey, Args: args})
 	}
 	var before script.Indeterminate
 	if name := r.waits.name(node); name != "" {
@@ -91,7 +93,7 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 	if o.Err != nil {
 		return v
 	}
-	v.err = ErrKeyConflict
+	v.err = errs.ErrKeyConflict
 	values, err := driver.Values(o.Reply, nil)
 	if err != nil || len(values) < 2 {
 		return v
@@ -112,10 +114,10 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 		heard, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		v.tells = r.lock.clients[node].engine.Queue.Listens(o.Sent, heard, epoch)
+		v.tells = r.lock.nodes[node].Queue.Listens(o.Sent, heard, epoch)
 	}
 	return v
 }
 
 // passes says that the node may be had later.
-func (v vote) passes() bool { return v.young || IsRetryableErr(v.err) }
+func (v vote) passes() bool { return v.young || lockspec.IsRetryable(v.err) }

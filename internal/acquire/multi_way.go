@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"time"
@@ -85,6 +85,6 @@ func (a *multiAttempt) returnKept(old way, n int) {
 	for ; n < old.n; n++ {
 		job := l.cleanup(n, old.value, script.Indeterminate{})
 		job.BestEffort = true // no hold depends on it, and the key expires soon
-		l.client.engine.Retrier.Retry(job)
+		l.Manager.Retrier.Retry(job)
 	}
 }

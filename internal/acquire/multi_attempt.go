@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
@@ -18,7 +19,7 @@ import (
 // queue of one key. When that is granted the key is its own, as a plain lock;
 // the try for all keys takes it over, or else hands it over.
 type multiAttempt struct {
-	lock *MultiLock
+	lock *Multi
 	wait *wait
 
 	queued *waitqueue.Entry   // the place; nil when there is none
@@ -35,7 +36,7 @@ const maxMoves = 8
 
 func (a *multiAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	h, err := a.move(ctx)
-	if !errors.Is(err, ErrLockAcquiredByOthers) {
+	if !errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		a.yield()
 	}
 	a.wait.rest = a.rest()
@@ -55,7 +56,7 @@ func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 			a.misses++ // unless it is of use
 		}
 		h, busy, err := a.takeAll(ctx)
-		if !errors.Is(err, ErrLockAcquiredByOthers) || !a.wait.block {
+		if !errors.Is(err, errs.ErrLockAcquiredByOthers) || !a.wait.block {
 			return h, err
 		}
 		held = err
@@ -80,7 +81,7 @@ func (a *multiAttempt) takePlace(ctx context.Context) error {
 
 // body is what a place stores.
 func (a *multiAttempt) body(hold string) (value, info string) {
-	return a.lock.client.engine.Identity.Value(hold, &a.lock.place), ""
+	return a.lock.Manager.Identity.Value(hold, &a.lock.place), ""
 }
 
 // queueAt makes the call wait for the n-th key.
@@ -89,7 +90,7 @@ func (a *multiAttempt) queueAt(n int) {
 		return
 	}
 	a.leave()
-	line := a.lock.client.engine.Queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
+	line := a.lock.Manager.Queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
 	a.queued, a.at = waitqueue.NewEntry(line, &a.lock.place, false, a.body), n
 	a.wait.queued = a.queued
 }
@@ -117,7 +118,7 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.place
-	a.lock.client.engine.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
+	a.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
 	a.got = nil
 }
 
@@ -149,7 +150,7 @@ func (a *multiAttempt) newValue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return a.lock.client.engine.Identity.Value(id, &a.lock.part), nil
+	return a.lock.Manager.Identity.Value(id, &a.lock.part), nil
 }
 
 // follow keeps or gives back what a try has left of the call, and cleans up
@@ -166,14 +167,14 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	l := a.lock
 	for n := range l.keys {
 		if n < t.taken || t.doubt[n].Exists() {
-			l.client.engine.Retrier.Retry(l.cleanup(n, value, t.doubt[n]))
+			l.Manager.Retrier.Retry(l.cleanup(n, value, t.doubt[n]))
 		}
 	}
 }
 
 // of says which key an error is about.
 func (a *multiAttempt) of(n int, err error) error {
-	if err == ErrLockAcquiredByOthers || err == ErrKeyConflict { //nolint:errorlint // our own sentinels, as they are
+	if err == errs.ErrLockAcquiredByOthers || err == errs.ErrKeyConflict { //nolint:errorlint // our own sentinels, as they are
 		return fmt.Errorf("%w: key %s", err, strconv.Quote(a.lock.keys[n]))
 	}
 	return err
@@ -182,13 +183,13 @@ func (a *multiAttempt) of(n int, err error) error {
 // grant makes the hold: a lease for each key, which cleans up after itself from then on.
 func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	l := a.lock
-	p := lease.NewGroup(l.client.engine, l.key, l.keys, len(l.keys), &l.whole, l.failed)
+	p := lease.NewGroup(l.Manager, l.Key, l.keys, len(l.keys), &l.whole, l.failed)
 	p.SetFence(slices.Max(t.fence))
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
 		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Doubt: t.doubt[n]}
-		if err := p.Add(a.wait.Caller, n, l.client.engine, one); err != nil {
+		if err := p.Add(a.wait.Caller, n, l.Manager, one); err != nil {
 			late = err
 		}
 	}
@@ -200,6 +201,6 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 }
 
 // failed says of which key err is.
-func (l *MultiLock) failed(n int, err error) error {
+func (l *Multi) failed(n int, err error) error {
 	return fmt.Errorf("key %s: %w", strconv.Quote(l.keys[n]), err)
 }

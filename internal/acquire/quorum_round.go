@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // redAttempt is one call for a RedLock: rounds, each of which asks all nodes at once.
 type redAttempt struct {
-	lock   *RedLock
+	lock   *Quorum
 	call   *wait
 	asking []atomic.Bool // by node: a request of the call is under way
 	waits  *redWaits
@@ -47,12 +47,12 @@ func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := len(l.clients)
+	n := len(l.nodes)
 	r := &round{redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n), left: n, servers: map[string]int{}, tokens: map[int]int64{}}
-	r.hold = lease.NewGroup(l.client.engine, l.key, nil, l.need, &l.whole, failedNode)
+	r.hold = lease.NewGroup(l.Manager, l.Key, nil, l.need, &l.whole, l.named)
 	start := time.Now()
 	r.until = start.Add(l.patience())
-	for node := range l.clients {
+	for node := range l.nodes {
 		r.start(node)
 	}
 	err = r.count(ctx)
@@ -106,7 +106,7 @@ func (r *round) add(v vote) error {
 	r.answered[v.node] = true
 	if v.server != "" {
 		if other, taken := r.servers[v.server]; taken {
-			return fmt.Errorf("%w: clients %d and %d: are of the same server", ErrInvalid, min(v.node, other), max(v.node, other))
+			return fmt.Errorf("%w: clients %d and %d: are of the same server", errs.ErrInvalid, min(v.node, other), max(v.node, other))
 		}
 		r.servers[v.server] = v.node
 	}
@@ -114,7 +114,7 @@ func (r *round) add(v vote) error {
 	case nil:
 		r.ours++
 		r.tokens[v.node] = v.fence
-	case ErrLockAcquiredByOthers: //nolint:errorlint // our own sentinel, as it is
+	case errs.ErrLockAcquiredByOthers: //nolint:errorlint // our own sentinel, as it is
 		r.others = append(r.others, v)
 	default:
 		r.failed = append(r.failed, v)
@@ -133,7 +133,7 @@ func (r *round) raise(ctx context.Context) error {
 	defer cancel()
 	patience := time.NewTimer(time.Until(r.until))
 	defer patience.Stop()
-	raised, votes := make(chan vote, len(l.clients)), r.votes
+	raised, votes := make(chan vote, len(l.nodes)), r.votes
 	if r.left == 0 {
 		votes = nil // those that come yet were counted as failed
 	}
@@ -172,20 +172,20 @@ func (r *round) raise(ctx context.Context) error {
 
 // raiseOne has a node know the token of the hold, which it does already when its own is no lower.
 func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan<- vote) {
-	l, c, token := r.lock, r.lock.clients[node], r.hold.Fence()
+	l, c, token := r.lock, r.lock.nodes[node], r.hold.Fence()
 	if fence >= token {
 		raised <- vote{node: node}
 		return
 	}
-	started := c.engine.Tasks.Start(func() {
-		err := c.engine.Raise(ctx, &l.part, c.engine.RedisKey(l.key), token)
+	started := c.Tasks.Start(func() {
+		err := c.Raise(ctx, &l.part, c.RedisKey(l.Key), token)
 		if errors.Is(err, driver.ErrAbandoned) {
 			err = driver.ErrTimeout
 		}
 		raised <- vote{node: node, err: err}
 	})
 	if !started {
-		raised <- vote{node: node, err: ErrClosed}
+		raised <- vote{node: node, err: errs.ErrClosed}
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *round) verdict() (decided bool, err error) {
 	case r.ours+r.left >= need:
 		return false, nil
 	case r.ours+len(r.others) >= need:
-		return true, ErrLockAcquiredByOthers
+		return true, errs.ErrLockAcquiredByOthers
 	case r.ours+len(r.others)+r.left >= need:
 		return false, nil
 	}
@@ -228,13 +228,10 @@ func (r *round) tooFew() error {
 	var all []error
 	for _, v := range r.failed {
 		err := v.err
-		if !v.passes() && len(r.lock.clients)-final >= r.lock.need {
+		if !v.passes() && len(r.lock.nodes)-final >= r.lock.need {
 			err = errors.New(err.Error())
 		}
-		all = append(all, &NodeError{Node: v.node, Err: err})
+		all = append(all, r.lock.named(v.node, err))
 	}
-	return errs.All(ErrQuorum, all)
+	return errs.All(errs.ErrQuorum, all)
 }
-
-// failedNode says of which node err is.
-func failedNode(n int, err error) error { return &NodeError{Node: n, Err: err} }

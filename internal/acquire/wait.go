@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 		if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {
 			w.note(w.queued.Line.LastTrouble()) // as where the end comes while it sleeps
 		}
-		if !w.block || !IsRetryableErr(err) || errors.Is(err, ErrQueueFull) {
+		if !w.block || !lockspec.IsRetryable(err) || errors.Is(err, errs.ErrQueueFull) {
 			return nil, w.reason()
 		}
 		if h, again := w.sleep(err); !again {
@@ -76,7 +76,7 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	var wake <-chan struct{}
 	var due <-chan time.Time
 	var turn <-chan waitqueue.Offer
-	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, ErrLockAcquiredByOthers)
+	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
 	if w.queued != nil {
 		wake = w.queued.Wake
 	}
@@ -131,7 +131,7 @@ func (w *wait) passed(h *lease.Hold) (*lease.Hold, error) {
 		return nil, w.reason()
 	case w.life.Err() != nil:
 		_ = h.Unlock() // over already
-		return nil, ErrClosed
+		return nil, errs.ErrClosed
 	}
 	return h, nil
 }
@@ -143,7 +143,7 @@ func (w *wait) nextPause(err error) time.Duration {
 		w.pause = poll
 		return w.rest
 	}
-	if errors.Is(err, ErrLockAcquiredByOthers) {
+	if errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		w.pause = poll
 	} else {
 		w.pause = max(poll, min(2*w.pause, waitqueue.MaxPause))
@@ -155,7 +155,7 @@ func (w *wait) nextPause(err error) time.Duration {
 func (w *wait) reason() error {
 	switch {
 	case w.life.Err() != nil:
-		return ErrClosed
+		return errs.ErrClosed
 	case w.Caller.Err() != nil:
 		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:

@@ -1,10 +1,12 @@
-package relock
+package acquire
 
 import (
 	"context"
 	"errors"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -82,8 +84,8 @@ func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *le
 	w.seat, w.queued = s, a.stand(s.Line, left)
 	again := true
 	if left != nil { // the server has said that it waits
-		w.note(ErrLockAcquiredByOthers)
-		h, again = w.sleep(ErrLockAcquiredByOthers)
+		w.note(errs.ErrLockAcquiredByOthers)
+		h, again = w.sleep(errs.ErrLockAcquiredByOthers)
 	}
 	if again {
 		h, err = w.acquire(a.try)
@@ -138,7 +140,7 @@ func (w *wait) take(t *lease.Transfer) (*lease.Hold, error) {
 // failed is the error of a call that ends because of err; nil when it begins anew.
 func (w *wait) failed(err error) error {
 	w.note(err)
-	if IsRetryableErr(err) && !w.isOver() {
+	if lockspec.IsRetryable(err) && !w.isOver() {
 		return nil
 	}
 	return w.reason()

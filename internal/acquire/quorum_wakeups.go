@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -36,7 +37,7 @@ func (p redProtocol) Release(l lease.Levels, seq int, keep time.Duration) script
 
 // redWaits is a call's waits, by node; none of a call that does not wait.
 type redWaits struct {
-	lock *RedLock
+	lock *Quorum
 
 	mu   sync.Mutex
 	all  []redPlace
@@ -50,7 +51,7 @@ type redPlace struct {
 	refused bool // nothing but the lock may be named there
 }
 
-func newRedWaits(l *RedLock, w *wait) *redWaits {
+func newRedWaits(l *Quorum, w *wait) *redWaits {
 	s := &redWaits{lock: l}
 	if !w.block {
 		return s
@@ -58,8 +59,8 @@ func newRedWaits(l *RedLock, w *wait) *redWaits {
 	if w.Again == nil {
 		w.Again = make(chan struct{}, 1)
 	}
-	for _, c := range l.clients {
-		s.all = append(s.all, redPlace{name: c.engine.Queue.Listen(w.Nudge)})
+	for _, c := range l.nodes {
+		s.all = append(s.all, redPlace{name: c.Queue.Listen(w.Nudge)})
 	}
 	return s
 }
@@ -98,7 +99,7 @@ func (s *redWaits) end() {
 	all := slices.Clone(s.all)
 	s.mu.Unlock()
 	for node, place := range all {
-		s.lock.clients[node].engine.Queue.Unlisten(place.name)
+		s.lock.nodes[node].Queue.Unlisten(place.name)
 		if place.listed {
 			s.leave(node)
 		}
@@ -106,8 +107,8 @@ func (s *redWaits) end() {
 }
 
 func (s *redWaits) leave(node int) {
-	c := s.lock.clients[node]
-	c.engine.Queue.Unwait(s.all[node].name, c.engine.RedisKey(s.lock.key))
+	c := s.lock.nodes[node]
+	c.Queue.Unwait(s.all[node].name, c.RedisKey(s.lock.Key))
 }
 
 // rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the
@@ -115,7 +116,7 @@ func (s *redWaits) leave(node int) {
 // so that calls that share the nodes out among them do not do so again. 0 leaves it at the poll interval.
 func (r *round) rest(err error) time.Duration {
 	s := &r.lock.part
-	if !errors.Is(err, ErrLockAcquiredByOthers) {
+	if !errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		return 0
 	}
 	holder := r.holder()

@@ -1,4 +1,4 @@
-package relock
+package acquire
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -30,12 +31,12 @@ type tried struct {
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
 	t := &tried{sent: make([]time.Time, n), doubt: make([]script.Indeterminate, n), fence: make([]int64, n)}
-	if !a.lock.client.apart.Load() {
+	if !a.lock.Manager.OneByOne.Load() {
 		refused := a.askTogether(ctx, value, keep, t)
 		if !refused {
 			return t
 		}
-		a.lock.client.apart.Store(true)
+		a.lock.Manager.OneByOne.Store(true)
 	}
 	a.askEach(ctx, value, keep, t)
 	return t
@@ -51,7 +52,7 @@ func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Dura
 		t.taken++
 	}
 	t.settled = t.err == nil
-	if keep > 0 && (t.err == nil || errors.Is(t.err, ErrLockAcquiredByOthers)) {
+	if keep > 0 && (t.err == nil || errors.Is(t.err, errs.ErrLockAcquiredByOthers)) {
 		t.kept, t.taken = t.taken, 0
 		return
 	}
@@ -65,7 +66,7 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) {
 	highest := slices.Max(t.fence)
 	for n, fence := range t.fence {
 		if fence < highest {
-			if t.err = a.lock.client.engine.Raise(ctx, &a.lock.part, a.lock.redisKeyOf(n), highest); t.err != nil {
+			if t.err = a.lock.Manager.Raise(ctx, &a.lock.part, a.lock.redisKeyOf(n), highest); t.err != nil {
 				return
 			}
 			t.fence[n] = highest
@@ -82,7 +83,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
 	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
-	o, d := l.client.engine.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
+	o, d := l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
 	if driver.IsCrossSlot(o.Err) {
 		return true // before it did anything
 	}
@@ -95,7 +96,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	code, detail, gave := readMulti(o.Reply)
 	t.settled = !d.Exists()
 	if gave == script.More {
-		l.client.engine.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
+		l.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
 	}
 	if code == script.Ours {
 		t.fence[0] = detail
@@ -127,9 +128,9 @@ func reasonOf(code int64) error {
 	case script.Ours:
 		return nil
 	case script.Other:
-		return ErrLockAcquiredByOthers
+		return errs.ErrLockAcquiredByOthers
 	}
-	return ErrKeyConflict
+	return errs.ErrKeyConflict
 }
 
 // askOne asks for the n-th key, with a whole lease or only to keep it.
@@ -138,7 +139,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 	if keep > 0 {
 		s, length = &l.place, keep
 	}
-	o, d := l.client.engine.Ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
+	o, d := l.Manager.Ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.Sent, d
 	if t.err = o.Err; o.Err != nil {
 		return

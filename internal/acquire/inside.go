@@ -1,0 +1,40 @@
+package acquire
+
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// This file is what tests see of the calls that wait, and what they force on
+// them.
+
+// TakeKeeping is Take by a call that was handed so many keys in vain that it
+// keeps some now.
+func (l *Multi) TakeKeeping(ctx context.Context) (*lease.Hold, error) {
+	w := newWait(ctx, l.Manager.Life, &l.Settings, true)
+	defer w.cancel()
+	a := &multiAttempt{lock: l, wait: w, misses: maxMisses}
+	defer a.end()
+	return w.acquire(a.try)
+}
+
+// ActAs makes a call that waits for a reentrant lock one of another owner.
+func ActAs(c *waitqueue.Call, o *lease.Owner, id string) {
+	a := c.Attempt.(*reentrantAttempt)
+	a.owner, a.protocol.owner = o, id
+}
+
+// IsAwaited reports whether a call waits for the Unlock of the object.
+func (o *shared) IsAwaited() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.freed != nil
+}
+
+// Nodes returns how many servers the lock is on.
+func (l *Quorum) Nodes() int { return len(l.nodes) }
+
+// InTheWay returns the hold in ctx that a call would wait for, or nil.
+func (l *Quorum) InTheWay(ctx context.Context) *lease.Hold { return l.inTheWay(ctx) }

@@ -1,0 +1,73 @@
+package acquire
+
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// ReadWrite is how a read/write lock is acquired: to read or to write, by the
+// kind in its settings.
+type ReadWrite struct{ *Target }
+
+// Take acquires the lock or goes one level deeper, in either case for the
+// caller's owner.
+func (l ReadWrite) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	caller, err := l.Owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := newWait(ctx, l.Manager.Life, &l.Settings, block)
+	defer w.cancel()
+	o := l.Manager.Enter(caller)
+	defer l.Manager.Exit(o)
+	line := l.Manager.Queue.Enter(l.Key, l.RedisKey())
+	defer line.Exit()
+	a := &rwAttempt{Target: l.Target, wait: w, owner: o, id: caller.ID}
+	a.queued = waitqueue.NewEntry(line, &l.Settings, !block, a.body)
+	w.queued = a.queued
+	o.Join(&w.Call)
+	defer o.Leave(&w.Call)
+	defer a.queued.Leave()
+	return w.acquire(a.try)
+}
+
+// Release leaves the owner's newest level of this kind.
+func (l ReadWrite) Release(ctx context.Context) error { return l.releaseNewest(ctx) }
+
+// Unlock ends a level.
+func (l ReadWrite) Unlock(h *lease.Hold) error { return h.Unlock() }
+
+// rwAttempt is the wait of one call for a read/write lock.
+type rwAttempt struct {
+	*Target
+	wait   *wait
+	owner  *lease.Owner
+	id     string // of the owner
+	queued *waitqueue.Entry
+}
+
+// try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
+func (a *rwAttempt) try(ctx context.Context) (*lease.Hold, error) {
+	return a.owner.Try(ctx, &a.wait.Call, a.first)
+}
+
+// body is what the lock stores under a hold.
+func (a *rwAttempt) body(string) (owner, info string) {
+	return a.id, a.Manager.Identity.RWInfo(a.wait.Settings.Label)
+}
+
+// first asks for a hold, in the queue's order.
+func (a *rwAttempt) first(ctx context.Context) (*lease.Hold, error) {
+	sent, err := a.queued.Attempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := a.queued.Granted()
+	p := rwProtocol{redisKey: a.RedisKey(), hold: g.Hold}
+	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, p, sent, a.wait.Settings))
+}

@@ -1,0 +1,186 @@
+package acquire
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
+	"github.com/relock-go/relock/utils"
+)
+
+// Reentrant is how a reentrant lock is acquired.
+type Reentrant struct{ *Target }
+
+// Take acquires the lock or goes one level deeper, in either case for the
+// caller's owner.
+func (l Reentrant) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	caller, err := l.Owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := newWait(ctx, l.Manager.Life, &l.Settings, block)
+	defer w.cancel()
+	o := l.Manager.Enter(caller)
+	defer l.Manager.Exit(o)
+	a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: caller.ID}}
+	w.Attempt = a
+	defer a.finish()
+	switch {
+	case l.Settings.Fair:
+		return a.queueUp(block)
+	case block:
+		return a.sit()
+	}
+	return w.acquire(a.try)
+}
+
+// Release leaves the owner's newest level.
+func (l Reentrant) Release(ctx context.Context) error { return l.releaseNewest(ctx) }
+
+// Unlock ends a level.
+func (l Reentrant) Unlock(h *lease.Hold) error { return h.Unlock() }
+
+// Depth returns how many levels the caller's owner has.
+func (l Reentrant) Depth(ctx context.Context) int {
+	o, err := l.Owner(ctx)
+	if err != nil {
+		return 0
+	}
+	return l.Manager.Depth(ctx, o)
+}
+
+// queueUp asks in the order of a fair lock.
+func (a *reentrantAttempt) queueUp(block bool) (*lease.Hold, error) {
+	line := a.Manager.Queue.Enter(a.Key, a.protocol.redisKey)
+	defer line.Exit()
+	a.queued = waitqueue.NewEntry(line, &a.Settings, !block, a.body)
+	defer a.queued.Leave()
+	a.wait.queued = a.queued
+	a.owner.Join(&a.wait.Call)
+	defer a.owner.Leave(&a.wait.Call)
+	return a.wait.acquire(a.try)
+}
+
+// sit goes one level deeper whenever the owner has the lock, and else waits in the client's line.
+func (a *reentrantAttempt) sit() (*lease.Hold, error) {
+	w := a.wait
+	if h, err := w.acquire(a.deeper); h != nil || err != nil {
+		return h, err // as mostly, when levels are nested
+	}
+	a.owner.Join(&w.Call)
+	defer a.owner.Leave(&w.Call)
+	line := a.Manager.Queue.Enter(a.Key, a.protocol.redisKey)
+	defer line.Exit()
+	for {
+		if h, err := w.acquire(a.deeper); h != nil || err != nil {
+			return h, err
+		}
+		if h, err := w.sit(line, a); h != nil || err != nil {
+			return h, err
+		}
+	}
+}
+
+// stand is on a place that takes the lock for this call's owner.
+func (a *reentrantAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
+	if a.queued = left; left == nil {
+		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
+	} else {
+		left.Rebind(a.body)
+	}
+	return a.queued
+}
+
+// reentrantAttempt is the wait of one call for a reentrant lock.
+type reentrantAttempt struct {
+	*Target
+	wait     *wait
+	owner    *lease.Owner
+	protocol reentrantProtocol // of the hold that this call would make
+	queued   *waitqueue.Entry  // the place in the queue; nil when the call does not wait and may overtake
+
+	doubt script.Indeterminate // about the requests that would make it
+}
+
+// try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
+func (a *reentrantAttempt) try(ctx context.Context) (*lease.Hold, error) {
+	if a.queued != nil {
+		return a.owner.Try(ctx, &a.wait.Call, a.queue)
+	}
+	return a.owner.Try(ctx, &a.wait.Call, a.first)
+}
+
+// deeper goes one level deeper when the owner has the lock. Neither a hold nor an error: it has not.
+func (a *reentrantAttempt) deeper(ctx context.Context) (*lease.Hold, error) {
+	return a.owner.Try(ctx, &a.wait.Call, nil)
+}
+
+func (a *reentrantAttempt) OwnerID() string { return a.protocol.owner }
+
+// HeldAs is how the hold of the call is stored.
+func (a *reentrantAttempt) HeldAs(hold string) lease.Protocol {
+	p := a.protocol
+	p.hold = hold
+	return p
+}
+
+// body is what the lock stores under a hold.
+func (a *reentrantAttempt) body(string) (owner, info string) {
+	return a.protocol.owner, a.Manager.Identity.Info(a.Settings.Label)
+}
+
+// queue asks for a hold in the queue's order.
+func (a *reentrantAttempt) queue(ctx context.Context) (*lease.Hold, error) {
+	sent, err := a.queued.Attempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := a.queued.Granted()
+	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, a.HeldAs(g.Hold), sent, &a.Settings))
+}
+
+// first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
+// the wait goes on with a new one: the old one is being released.
+func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
+	s := &a.Settings
+	if a.protocol.hold == "" {
+		id, err := utils.NewID()
+		if err != nil {
+			return nil, err
+		}
+		a.protocol.hold = id
+	}
+	o, d := a.Manager.Ask(ctx, s, a.protocol.acquire(s, a.Manager.Identity.Info(s.Label)))
+	a.doubt = a.doubt.Merge(d)
+	if o.Err != nil {
+		return nil, o.Err
+	}
+	code, t := script.ReadGrant(o.Reply)
+	switch code {
+	case script.Ours:
+	case script.Other:
+		return nil, errs.ErrLockAcquiredByOthers
+	default:
+		return nil, errs.ErrKeyConflict
+	}
+	g := &lease.Grant{Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Doubt: a.doubt}
+	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease cleans up after itself
+	return a.owner.Grant(&a.wait.Call, g)
+}
+
+// finish cleans up after a wait that ended without a grant of its own while its request may still be
+// executed.
+func (a *reentrantAttempt) finish() {
+	if !a.doubt.Exists() {
+		return
+	}
+	s, release := &a.Settings, a.protocol.Release(lease.Levels{}, 2, 0)
+	a.Manager.Retrier.Retry(background.NewRelease(a.Key, s.Expiry(), s.Lease, a.doubt, func(time.Time) script.Call { return release }))
+}

@@ -1,0 +1,35 @@
+package acquire
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// reentrantProtocol enters, renews and releases the hash of a reentrant lock.
+type reentrantProtocol struct{ redisKey, owner, hold string }
+
+func (p reentrantProtocol) acquire(s *lockspec.Spec, info string) script.Call {
+	return script.Call{Script: s.Variant(script.ReentrantAcquire), Key: p.redisKey, Args: []any{p.owner, p.hold, s.Expiry().Milliseconds(), info}}
+}
+
+func (p reentrantProtocol) Enter(l lease.Levels, seq int, length time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantEnter, Key: p.redisKey, Args: []any{p.owner, p.hold, l.All, seq, length.Milliseconds()}}
+}
+
+func (p reentrantProtocol) Renew(length time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, length.Milliseconds()}}
+}
+
+func (p reentrantProtocol) LockKey() string { return p.redisKey }
+func (p reentrantProtocol) HoldID() string  { return p.hold }
+
+func (p reentrantProtocol) Release(l lease.Levels, seq int, keep time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, l.All, seq, keep.Milliseconds()}}
+}
+
+func (p reentrantProtocol) Transfer(t *lease.Transfer, length time.Duration, info string) script.Call {
+	return script.Call{Script: t.Seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.Hold, t.Owner, length.Milliseconds(), info}}
+}

@@ -1,0 +1,70 @@
+package acquire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+)
+
+// Target is a lock as the engine knows it.
+type Target struct {
+	Manager  *lease.Manager // of a RedLock the first node's
+	Key      string         // as the user named it
+	Settings lockspec.Spec
+}
+
+// RedisKey returns where the lock is in Redis.
+func (t *Target) RedisKey() string { return t.Manager.RedisKey(t.Key) }
+
+// ready returns why a call cannot begin.
+func (t *Target) ready(ctx context.Context) error {
+	switch {
+	case t.Manager.Life.Err() != nil:
+		return errs.ErrClosed
+	case ctx.Err() != nil:
+		return errs.EndOf(ctx, nil)
+	}
+	return nil
+}
+
+// Owner returns the caller as the owner of locks of this name.
+func (t *Target) Owner(ctx context.Context) (lease.OwnerKey, error) {
+	family := t.Settings.Kind.Family
+	id, err := t.ownerID(ctx, family)
+	return lease.OwnerKey{Lock: t.Key, ID: id, Family: family}, err
+}
+
+// ownerID returns who calls: the owner of the hold in ctx, the owner in ctx,
+// the owner of the lock, or the goroutine.
+func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error) {
+	if h := t.Manager.Held(ctx, t.Key, of); h != nil {
+		return h.Owner(), nil
+	}
+	if id, ok := carried.Owner(ctx); ok {
+		if id == "" || len(id) > lockspec.MaxOwner {
+			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", errs.ErrInvalid, lockspec.MaxOwner)
+		}
+		return t.Manager.Identity.Named(id), nil
+	}
+	if t.Settings.Owner != "" {
+		return t.Manager.Identity.Named(t.Settings.Owner), nil
+	}
+	return t.Manager.Identity.Goroutine(), nil
+}
+
+// releaseNewest ends the newest level of the caller's owner that writes, or that does
+// not, as the kind of the lock.
+func (t *Target) releaseNewest(ctx context.Context) error {
+	o, err := t.Owner(ctx)
+	if err != nil {
+		return err
+	}
+	return t.Manager.UnlockNewest(o, t.Settings.Kind.Writes)
+}
+
+// errSelfWait is the error of a call that would wait for its own hold.
+var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", errs.ErrInvalid)

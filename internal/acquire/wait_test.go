@@ -1,0 +1,116 @@
+package acquire
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// newEngine returns the engine of a client of the server.
+func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
+	t.Helper()
+	id, err := lockspec.NewIdentity()
+	require.NoError(t, err)
+	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: time.Second, CommandTimeout: time.Second, MaxIdle: 4}
+	m := lease.New(lease.Config{
+		Identity: id, Prefix: t.Name() + ":", Driver: driver.NewPool(config), Logger: slog.New(slog.DiscardHandler),
+		DialTimeout: config.DialTimeout, CommandTimeout: config.CommandTimeout,
+	})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+// plainLock returns a lock that is renewed, with these settings changed.
+func plainLock(m *lease.Manager, key string, change func(*lockspec.Spec)) *Plain {
+	var p lockspec.Problems
+	t := &Target{Manager: m, Key: key, Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Plain, &p)}
+	change(&t.Settings)
+	l := NewPlain(t)
+	return &l
+}
+
+// Nothing more is asked for a lock when the client is closing, whatever wakes
+// the call.
+func TestNothingIsAskedDuringClose(t *testing.T) {
+	t.Parallel()
+	m := newEngine(t, redistest.Shared(t))
+	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block = true })
+	w := newWait(t.Context(), m.Life, &l.Settings, true)
+	place := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false,
+		func(hold string) (string, string) { return m.Identity.Value(hold, &l.Settings), "" })
+	defer place.Line.Exit()
+	m.StartClose()
+	w.queued = place
+	for range 100 {
+		place.Nudge()
+		_, again := w.sleep(errs.ErrLockAcquiredByOthers)
+		require.False(t, again)
+		_, err := place.Attempt(t.Context())
+		require.ErrorIs(t, err, driver.ErrAbandoned)
+	}
+	require.False(t, place.Sent)
+}
+
+// A call that is cancelled during a request reports the error of its client's
+// last poll, as one that sleeps does.
+func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
+	t.Parallel()
+	m := newEngine(t, redistest.Shared(t))
+	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block = true })
+	place := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false, nil)
+	defer place.Line.Exit()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := newWait(ctx, m.Life, &l.Settings, true)
+	w.queued = place
+	w.note(errs.ErrLockAcquiredByOthers)
+	place.Line.Note(driver.ErrTimeout)
+	_, err := w.acquire(func(context.Context) (*lease.Hold, error) { return nil, driver.ErrAbandoned })
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, driver.ErrTimeout)
+}
+
+// A hold that ends on its way to a waiter is released, and the call waits on.
+func TestHoldThatEndedOnItsWay(t *testing.T) {
+	t.Parallel()
+	m := newEngine(t, redistest.Shared(t))
+	take := func(l *Plain) *lease.Hold {
+		h, err := l.Take(t.Context(), false, false)
+		require.NoError(t, err)
+		return h
+	}
+	over := take(plainLock(m, "first", func(s *lockspec.Spec) { s.Lease, s.Watched = time.Second, false }))
+	valid := take(plainLock(m, "second", func(*lockspec.Spec) {}))
+	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "it expires")
+	line := m.Queue.Enter("k", m.RedisKey("k"))
+	defer line.Exit()
+	w := newWait(t.Context(), m.Life, &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
+	h, err := w.sitForValid(line, &prepared{[]*lease.Hold{over, valid}})
+	require.NoError(t, err)
+	require.Same(t, valid, h)
+	require.ErrorIs(t, over.Unlock(), errs.ErrNotHeld, "is released")
+	require.NoError(t, valid.Unlock())
+}
+
+// prepared brings holds that were made before, one after the other.
+type prepared struct{ holds []*lease.Hold }
+
+func (p *prepared) stand(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
+	return waitqueue.NewEntry(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
+}
+
+func (p *prepared) try(context.Context) (h *lease.Hold, err error) {
+	h, p.holds = p.holds[0], p.holds[1:]
+	return h, nil
+}
