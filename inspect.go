@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 	"errors"
-	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -100,66 +100,73 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, wrap("inspect", key, err)
 }
 
-var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)
-
-// readInfo reads the answer of inspect.lua.
-func readInfo(key string, reply any) (Info, error) {
-	info := Info{Key: key, State: StateFree}
-	parts, err := driver.Values(reply, nil)
-	if err != nil || len(parts) != 7 {
-		return info, errUnreadable
+// List goes through the locks that are held, reserved or kept and whose names match a pattern as SCAN knows it (* is any
+// text, ? one character, [ab] one of these; a backslash takes the next character as it is), and tells of each what
+// [Client.Inspect] does. A lock that is taken or given back meanwhile may be listed or not; none is listed twice. A key that
+// is something else is listed with [ErrKeyConflict]; any other error ends the list. It reads all keys of the database, a few
+// at a time.
+func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		seen := map[string]bool{}
+		for cursor, more := "0", true; more; more = cursor != "0" {
+			var names []string
+			var err error
+			if cursor, names, err = c.scan(ctx, cursor, pattern); err != nil {
+				yield(Info{}, wrap("list", "", err))
+				return
+			}
+			for _, name := range names {
+				if !seen[name] && !c.listOne(ctx, name, yield) {
+					return
+				}
+				seen[name] = true
+			}
+		}
 	}
-	var state, fence string
-	var left, now int64
-	var waits []string
-	rest, err := driver.Scan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
-	if err != nil || len(rest) > 0 {
-		return info, errUnreadable
-	}
-	if waits, err = driver.Strings(parts[6], nil); err != nil {
-		return info, errUnreadable
-	}
-	info.Left = timeLeft(left)
-	_, _ = fmt.Sscan(fence, &info.Fence) // "false" when there is none
-	info.Waiters = readWaiters(waits, now)
-	switch content := parts[1].(type) {
-	case []byte:
-		err = info.readString(string(content))
-	case []any:
-		err = info.readHash(content)
-	}
-	if state == "alien" {
-		err = ErrKeyConflict
-	}
-	return info, err
 }
 
-// timeLeft reads the answer to PTTL: milliseconds, -1 without an expiry, -2
-// without the key.
-func timeLeft(pttl int64) time.Duration {
-	if pttl == -1 {
-		return NoExpiry
+// listOne tells of one lock, unless it is free by now. It says whether to go on.
+func (c *Client) listOne(ctx context.Context, name string, yield func(Info, error) bool) bool {
+	var m lockspec.Problems
+	if lockspec.CheckKey(&m, name); m.Err() != nil { // no lock has such a name
+		return yield(Info{Key: name}, wrap("inspect", name, ErrKeyConflict))
 	}
-	return max(0, time.Duration(pttl)*time.Millisecond)
+	info, err := c.Inspect(ctx, name)
+	if err == nil && info.State == StateFree {
+		return true
+	}
+	return yield(info, err) && (err == nil || errors.Is(err, ErrKeyConflict))
 }
 
-// readWaiters reads waits with their tickets, which are the times of their arrival.
-func readWaiters(waits []string, now int64) []Waiter {
-	var all []Waiter
-	for i := 0; i+1 < len(waits); i += 2 {
-		parts := strings.Split(waits[i], ":")
-		if len(parts) != 4 || len(parts[2]) != 2 {
-			continue
-		}
-		w := Waiter{Client: parts[0], Fair: parts[2][1] == 'f'}
-		if k := lockspec.KindOfWait(parts[2][0]); k != nil {
-			w.Kind = k.Family.String()
-		}
-		var ticket float64
-		if _, err := fmt.Sscan(waits[i+1], &ticket); err == nil {
-			w.Age = max(0, time.Duration(now-int64(ticket))*time.Microsecond)
-		}
-		all = append(all, w)
+// scan returns the names of some locks, and where to go on.
+func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string, names []string, err error) {
+	if err := c.ready(ctx, nil); err != nil {
+		return "", nil, err
 	}
-	return all
+	match := verbatim.Replace(c.config.prefix) + "{" + pattern + "}"
+	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
+	if o.Err != nil {
+		return "", nil, driver.Ended(ctx, o.Err)
+	}
+	var keys []string
+	values, err := driver.Values(o.Reply, nil)
+	if err == nil {
+		_, err = driver.Scan(values, &next, &keys)
+	}
+	for _, key := range keys {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(key, c.config.prefix+"{"), "}"))
+	}
+	return next, names, err
+}
+
+// verbatim makes text match itself in a pattern.
+var verbatim = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// inspectRW asks what a read/write lock is.
+func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
+	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.engine.RedisKey(key)})
+	if o.Err != nil {
+		return Info{}, driver.Ended(ctx, o.Err)
+	}
+	return readRWInfo(key, o.Reply)
 }
