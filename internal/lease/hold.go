@@ -136,8 +136,10 @@ func (h *Hold) Announce() { h.report.announce() }
 // Unused says that the caller had no use for the hold: it is not kept.
 func (h *Hold) Unused() { h.lease.unused() }
 
+// Fence returns the fencing token, 0 without fencing.
 func (h *Hold) Fence() int64 { return h.fence }
 
+// Context returns a context that is cancelled when the hold ends.
 func (h *Hold) Context() context.Context {
 	h.lease.mu.Lock()
 	made := h.ctx
@@ -194,6 +196,7 @@ func (h *Hold) tick(now time.Time) {
 	}
 }
 
+// ValidUntil returns until when the hold is valid; zero once it is over.
 func (h *Hold) ValidUntil() time.Time {
 	if h.Err() != nil {
 		return time.Time{}
@@ -206,6 +209,7 @@ func (h *Hold) ValidUntil() time.Time {
 	return h.lease.validUntil
 }
 
+// Extend makes the lease last at least d from now, and never shortens it.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	var m lockspec.Problems
 	m.CheckMillis("Extend", d)

@@ -63,6 +63,7 @@ type Hooks struct {
 	RenewDone func(key string, sent time.Time, err error)
 }
 
+// New returns the engine of a client. Its goroutines start with the first lock.
 func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
@@ -110,6 +111,8 @@ func (m *Manager) forget(l *Lease) {
 	delete(m.leases, l)
 }
 
+// Close ends all waits and holds, stops all goroutines of the manager and waits
+// for them. It is called once.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	m.closed = true

@@ -35,6 +35,7 @@ func (o *Owner) Join(w *waitqueue.Call) {
 	o.waits[w] = struct{}{}
 }
 
+// Leave ends Join.
 func (o *Owner) Leave(w *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,6 +88,7 @@ func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error
 	return h, err
 }
 
+// OwnerKey names an owner of a client, for one lock.
 type OwnerKey struct {
 	Lock, ID string
 	Family   lockspec.Family
@@ -113,6 +115,7 @@ func (m *Manager) Enter(key OwnerKey) *Owner {
 	return o
 }
 
+// Exit ends Enter.
 func (m *Manager) Exit(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
