@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
 )
 
@@ -140,7 +141,7 @@ func orEmpty(ctx context.Context) context.Context {
 // done, and to which key.
 func (o *Observer) hooks() (h lease.Hooks) {
 	if done := o.HoldDone; done != nil {
-		h.HoldDone = func(ctx context.Context, e lease.HoldEnd) {
+		h.HoldDone = func(ctx context.Context, e holds.End) {
 			done(ctx, HoldDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)})
 		}
 	}

@@ -147,23 +147,3 @@ func isStaleToken(err error) bool {
 		return strings.Contains(err.Error(), known.Error())
 	})
 }
-
-// endOf is the error of a call whose context has ended: it matches ctx.Err(), its cause, and the last reason seen.
-func endOf(ctx context.Context, last error) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	if last != nil && !errors.Is(err, last) {
-		err = fmt.Errorf("%w: %w", err, last)
-	}
-	return err
-}
-
-// gone is the error of an Unlock that finds its hold over.
-func gone(why error) error {
-	if errors.Is(why, relock.ErrClosed) || why == relock.ErrNotHeld { //nolint:errorlint // our own reason
-		return why
-	}
-	return fmt.Errorf("%w: %w", why, relock.ErrNotHeld)
-}

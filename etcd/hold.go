@@ -2,14 +2,13 @@ package etcdlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // grant is one hold in etcd: its key, the session that the belief in it is the session's, and the levels that share it.
@@ -31,8 +30,7 @@ type grant struct {
 	mod     int64    // mod revision of the key, as far as answers have told
 	also    *session // the one that the key may stand under instead, when a move was not answered; else nil
 	over    error    // why it ended; nil while it is live
-	levels  []*level // not yet unlocked, oldest first
-	live    int      // of them, those that are not over
+	levels  holds.Levels[*level]
 }
 
 // level is the [relock.Hold] of one Lock: the only one of its grant, or one of several.
@@ -40,24 +38,19 @@ type level struct {
 	grant  *grant
 	values context.Context // what Context is made from
 
+	report *holds.Report // to the observer; nil if there is none
+
 	// Guarded by Locker.mu.
-	over     error // why it ended; nil while it is held
+	ends     holds.Contexts
 	unlocked bool
-	ctx      context.Context // nil until it is asked for
-	cancel   context.CancelCauseFunc
-	told     *told // what observers are to be told; nil when there are none
 }
 
 var _ relock.Hold = (*level)(nil)
 
 // pushLocked adds a level.
 func (g *grant) pushLocked(ctx context.Context) *level {
-	h := &level{grant: g, values: context.WithoutCancel(ctx)}
-	if g.locker.config.observer != nil {
-		h.told = &told{}
-	}
-	g.levels = append(g.levels, h)
-	g.live++
+	h := &level{grant: g, values: ctx, report: holds.NewReport(ctx, g.locker.holdDone(), g.name, kind)}
+	g.levels.Push(h)
 	return h
 }
 
@@ -80,10 +73,10 @@ func (g *grant) endLocked(why error) {
 		return
 	}
 	g.over = why
-	for _, h := range g.levels {
+	for _, h := range g.levels.All {
 		h.endLocked(why)
 	}
-	g.live = 0
+	g.levels.Live = 0
 	for _, s := range g.sessionsLocked() {
 		delete(s.grants, g)
 		if why != relock.ErrNotHeld { //nolint:errorlint // our own reason; after an Unlock the release comes first
@@ -115,15 +108,17 @@ func (g *grant) lose(why error) {
 	l.clean(r)
 }
 
+// endLocked ends the level. An Unlock reports its own end; a loss is reported on
+// a goroutine, since the mutex is held.
 func (h *level) endLocked(why error) {
-	if h.over != nil {
+	if h.ends.Over() != nil {
 		return
 	}
-	h.over = why
-	if h.cancel != nil {
-		h.cancel(why)
+	h.report.Ended()
+	h.ends.End(why)
+	if h.report != nil && why != relock.ErrNotHeld { //nolint:errorlint // our own reason
+		h.grant.locker.tasks.Start(func() { h.report.Done("hold", why) }) // Close waits for it
 	}
-	h.tellLossLocked(why)
 }
 
 // Key returns the name of the lock.
@@ -132,20 +127,13 @@ func (h *level) Key() string { return h.grant.name }
 // Fence returns the create revision of the hold's key: larger than that of any hold of the lock before.
 func (h *level) Fence() int64 { return h.grant.rev }
 
+// Context returns a context that is cancelled when the hold ends.
 func (h *level) Context() context.Context {
-	ctx, cancel := context.WithCancelCause(carried.WithHold(h.values, h)) // asks the caller's context, which may have locks of its own
+	ctx, cancel := holds.New(h.values, h)
 	h.grant.locker.mu.Lock()
 	defer h.grant.locker.mu.Unlock()
 	_ = h.grant.checkLocked()
-	if h.ctx != nil {
-		cancel(nil)
-		return h.ctx
-	}
-	h.ctx, h.cancel = ctx, cancel
-	if h.over != nil {
-		h.cancel(h.over)
-	}
-	return h.ctx
+	return h.ends.Use(ctx, cancel)
 }
 
 func (h *level) Err() error { return wrap("hold", h.grant.name, h.state()) }
@@ -155,7 +143,7 @@ func (h *level) state() error {
 	h.grant.locker.mu.Lock()
 	defer h.grant.locker.mu.Unlock()
 	_ = h.grant.checkLocked() // ends the levels when the time has come
-	return h.over
+	return h.ends.Over()
 }
 
 func (h *level) ValidUntil() time.Time {
@@ -163,7 +151,7 @@ func (h *level) ValidUntil() time.Time {
 	g.locker.mu.Lock()
 	defer g.locker.mu.Unlock()
 	_ = g.checkLocked()
-	if h.over != nil {
+	if h.ends.Over() != nil {
 		return time.Time{}
 	}
 	return g.untilLocked()
@@ -182,16 +170,15 @@ func (h *level) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // the hold is to end, whatever else is wrong
 	}
-	began := time.Now()
 	last, err := h.leave()
 	if err != nil {
 		return wrap("unlock", h.grant.name, err) // it was over before
 	}
 	if last != nil {
-		err = wrap("unlock", h.grant.name, last.release(ctx))
+		err = last.release(ctx)
 	}
-	h.tellEnd(began, err)
-	return err
+	h.report.Done("unlock", err)
+	return wrap("unlock", h.grant.name, err)
 }
 
 func (h *level) leave() (last *removal, err error) {
@@ -208,12 +195,12 @@ func (h *level) leaveLocked() (last *removal, err error) {
 	}
 	h.unlocked = true
 	h.grant.dropLocked(h)
-	if h.over != nil {
-		return nil, gone(h.over)
+	if over := h.ends.Over(); over != nil {
+		return nil, errs.Gone(over)
 	}
 	h.endLocked(relock.ErrNotHeld)
-	h.grant.live--
-	if h.grant.live > 0 {
+	h.grant.levels.Live--
+	if h.grant.levels.Live > 0 {
 		return nil, nil
 	}
 	last = h.grant.removalLocked() // before the grant ends: one of them keeps the session
@@ -223,10 +210,7 @@ func (h *level) leaveLocked() (last *removal, err error) {
 
 // dropLocked takes an unlocked level off. With the last one the owner is without a grant.
 func (g *grant) dropLocked(h *level) {
-	if i := slices.Index(g.levels, h); i >= 0 {
-		g.levels = slices.Delete(g.levels, i, i+1)
-	}
-	if len(g.levels) == 0 && g.owner != nil {
+	if last := g.levels.Drop(h); last && g.owner != nil {
 		g.owner.grant = nil
 		g.locker.exitLocked(g.owner)
 	}
@@ -251,7 +235,7 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	}
 	ctx, leave := both(ctx, h.grant.locker.life)
 	defer leave()
@@ -260,20 +244,12 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 		return over // it may have been unlocked meanwhile
 	}
 	if err != nil && ctx.Err() != nil {
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	}
 	return err
 }
 
 const minExtend = 10 * time.Millisecond
-
-// lostLevel is why a level cannot be added to a grant that is over but not yet unlocked to the last level.
-func lostLevel(over error) error {
-	if errors.Is(over, relock.ErrNotHeld) {
-		return relock.ErrLockLost
-	}
-	return over
-}
 
 // String keeps ids out of whatever prints a hold.
 func (h *level) String() string { return "hold of " + strconv.Quote(h.grant.name) }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
 )
@@ -140,7 +141,7 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	case len(key) > maxKey:
 		return fmt.Errorf("%w: key: longer than %d bytes", relock.ErrInvalid, maxKey)
 	case ctx.Err() != nil:
-		return endOf(ctx, nil)
+		return errs.EndOf(ctx, nil)
 	case l.life.Err() != nil:
 		return l.closed()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // owner is one name of [relock.ContextWithOwner] at one lock, and its grant while it has one.
@@ -38,7 +39,7 @@ func (l *Locker) reenter(ctx context.Context, name string) (h *level, ok bool, e
 // deeperLocked adds a level, unless the grant was lost.
 func (g *grant) deeperLocked(ctx context.Context) (*level, error) {
 	if err := g.checkLocked(); err != nil {
-		return nil, lostLevel(err)
+		return nil, errs.OfLevel(err)
 	}
 	return g.pushLocked(ctx), nil
 }

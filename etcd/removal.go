@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // removal deletes a key of ours. It may be sent any number of times: the comparison names this hold, and no other ever
@@ -161,7 +162,7 @@ func (r *removal) verdict(found bool) error {
 	case r.locker.life.Err() != nil:
 		return r.locker.closed()
 	}
-	return gone(relock.ErrLockLost)
+	return errs.Gone(relock.ErrLockLost)
 }
 
 // giveUp ends an Unlock that was not answered.

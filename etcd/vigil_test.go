@@ -136,8 +136,8 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 			b.sleep(suspend.Step + 1)
 			isLost(t, ask(asked))
 			b.mu.Lock() // nobody has looked for themselves
-			isLost(t, other.over)
-			isLost(t, long.over)
+			isLost(t, other.ends.Over())
+			isLost(t, long.ends.Over())
 			b.mu.Unlock()
 			select {
 			case <-ends:
@@ -158,7 +158,7 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 
 // reenterFor is a call whose context carries h.
 func (l *Locker) reenterFor(h *level) (*level, error) {
-	ctx := h.ctx
+	ctx := h.ends.Made()
 	if ctx == nil {
 		ctx = h.Context()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // wait is one call that acquires.
@@ -150,7 +151,7 @@ func (w *wait) reason() error {
 	case w.locker.life.Err() != nil:
 		return w.locker.closed()
 	case w.ctx.Err() != nil:
-		return endOf(w.ctx, w.last)
+		return errs.EndOf(w.ctx, w.last)
 	case w.last == nil:
 		return errTimeout
 	}

@@ -58,3 +58,20 @@ func Forced(reason string) error {
 
 // IsLoss reports whether a hold ended before its time.
 func IsLoss(err error) bool { return errors.Is(err, ErrLockLost) || errors.Is(err, ErrClosed) }
+
+// Gone returns the error of an Unlock that finds its hold over for this reason.
+func Gone(why error) error {
+	if errors.Is(why, ErrClosed) || why == ErrNotHeld { //nolint:errorlint // our own sentinel
+		return why
+	}
+	return Both(why, ErrNotHeld)
+}
+
+// OfLevel returns why no level can be added to a hold that is over for this
+// reason, but not yet unlocked to the last level.
+func OfLevel(over error) error {
+	if errors.Is(over, ErrNotHeld) {
+		return ErrLockLost // the outer level reached its maximum hold, the others are unlocked
+	}
+	return over
+}

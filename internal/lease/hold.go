@@ -8,6 +8,7 @@ import (
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -18,17 +19,15 @@ type Hold struct {
 	lease    *Lease
 	values   context.Context // what Context is made from
 	settings *lockspec.Spec
-	maxHold  *maxHold    // nil when there is none
-	fence    int64       // 0 without fencing
-	report   *holdReport // by an observer; nil when there is none
+	maxHold  *maxHold      // nil when there is none
+	fence    int64         // 0 without fencing
+	report   *holds.Report // by an observer; nil when there is none
 
 	// Guarded by lease.mu.
 	watched  bool
 	unlocked bool
-	lost     error                     // the answer to the Unlock that found it lost, or the client closed; nil for any other
-	over     error                     // why the level ended; nil while it is held
-	ctx      context.Context           // nil until it is asked for
-	cancels  []context.CancelCauseFunc // of the contexts that end with the level
+	lost     error // the answer to the Unlock that found it lost, or the client closed; nil for any other
+	ends     holds.Contexts
 }
 
 // maxHold is the end of a level's maximum hold, and the timer for it.
@@ -67,14 +66,14 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.over != nil {
-		if len(l.levels) > 1 {
+	if h.ends.Over() != nil {
+		if len(l.levels.All) > 1 {
 			l.drop(h)
 		}
-		if errors.Is(h.over, errs.ErrMaxHold) {
+		if errors.Is(h.ends.Over(), errs.ErrMaxHold) {
 			return nil, ErrLate
 		}
-		return nil, h.over
+		return nil, h.ends.Over()
 	}
 	if l.group != nil {
 		l.group.returned.Store(true)
@@ -97,9 +96,8 @@ func (l *Lease) unused() {
 
 // add is push with mu held, of a lease that is renewed already.
 func (l *Lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *Hold {
-	h := &Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: l.client.newReport(ctx, l.key, s.KindName())}
-	l.levels = append(l.levels, h)
-	l.live++
+	h := &Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: holds.NewReport(ctx, l.client.Hooks.HoldDone, l.key, s.KindName())}
+	l.levels.Push(h)
 	if s.Kind.Writes {
 		l.writes++
 	}
@@ -131,7 +129,7 @@ func (h *Hold) Owner() string {
 }
 
 // Announce tells the observer of the hold's end, now that its grant is known.
-func (h *Hold) Announce() { h.report.announce() }
+func (h *Hold) Announce() { h.report.Announce() }
 
 // Unused says that the caller had no use for the hold: it is not kept.
 func (h *Hold) Unused() { h.lease.unused() }
@@ -142,30 +140,15 @@ func (h *Hold) Fence() int64 { return h.fence }
 // Context returns a context that is cancelled when the hold ends.
 func (h *Hold) Context() context.Context {
 	h.lease.mu.Lock()
-	made := h.ctx
+	made := h.ends.Made()
 	h.lease.mu.Unlock()
 	if made != nil {
 		return made
 	}
-	ctx, cancel := context.WithCancelCause(carried.WithHold(context.WithoutCancel(h.values), h)) // asks the caller's context, which may have locks of its own
+	ctx, cancel := holds.New(h.values, h)
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
-	if h.ctx != nil {
-		cancel(nil) // another call was quicker
-		return h.ctx
-	}
-	h.ctx = ctx
-	h.ends(cancel)
-	return h.ctx
-}
-
-// ends makes cancel part of the level's end, which may have been; mu is held.
-func (h *Hold) ends(cancel context.CancelCauseFunc) {
-	if h.over != nil {
-		cancel(h.over)
-		return
-	}
-	h.cancels = append(h.cancels, cancel)
+	return h.ends.Use(ctx, cancel)
 }
 
 // Work is the context of Do's function: it ends with ctx and with the level,
@@ -174,7 +157,7 @@ func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFu
 	ctx, cancel := context.WithCancelCause(carried.WithHold(ctx, h))
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
-	h.ends(cancel)
+	h.ends.Add(cancel)
 	return ctx, cancel
 }
 
@@ -185,7 +168,7 @@ func (h *Hold) Err() error {
 	h.tick(now)
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
-	return h.over
+	return h.ends.Over()
 }
 
 // tick ends the level, or its lease, when the time has come.
@@ -253,21 +236,17 @@ func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 
 // end marks the level as over and ends its context; mu is held.
 func (h *Hold) end(why error) {
-	if h.over != nil {
+	if h.ends.Over() != nil {
 		return
 	}
-	h.over = why
-	h.report.ended()
+	h.report.Ended()
+	h.ends.End(why)
 	if h.settings.Kind.Writes {
 		h.lease.writes--
 	}
 	if h.watched {
 		h.lease.unwatch(h.settings.Lease)
 	}
-	for _, cancel := range h.cancels {
-		cancel(why)
-	}
-	h.cancels = nil
 	if h.maxHold != nil {
 		h.maxHold.Stop()
 	}
@@ -279,20 +258,20 @@ var errMaxHold = errs.Both(errs.ErrMaxHold, errs.ErrLockLost)
 func (h *Hold) expire() {
 	l := h.lease
 	l.mu.Lock()
-	if h.over != nil {
+	if h.ends.Over() != nil {
 		l.mu.Unlock()
 		return
 	}
-	if l.live == 1 {
+	if l.levels.Live == 1 {
 		follow := l.loseLocked(errMaxHold)
 		l.mu.Unlock()
 		follow()
 		return
 	}
 	h.end(errMaxHold)
-	l.live--
+	l.levels.Live--
 	l.mu.Unlock()
-	h.report.done("hold", errMaxHold)
+	h.report.Done("hold", errMaxHold)
 	l.client.Tasks.Start(l.adjust)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -56,10 +57,9 @@ type Lease struct {
 
 	mu         sync.Mutex // guards what follows; taken before Client.mu, never after
 	validUntil time.Time
-	over       error   // why the lease ended; nil while it is live
-	levels     []*Hold // not yet unlocked, oldest first
-	live       int     // of them, those that are not over
-	seq        int     // number of the last change of the levels
+	over       error // why the lease ended; nil while it is live
+	levels     holds.Levels[*Hold]
+	seq        int // number of the last change of the levels
 	// The longest lease of a watched level that is held, and how many want it.
 	watched  time.Duration
 	watchers int32
@@ -148,7 +148,7 @@ func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*H
 func (l *Lease) isAdopted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over != nil || l.live > 0
+	return l.over != nil || l.levels.Live > 0
 }
 
 // tooLate is why a first level that is over already, for this reason, is not granted; nil stays nil.
@@ -196,18 +196,18 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 	if l.memberOf != nil {
 		l.memberOf.why.Store(&why)
 	}
-	var seen []*holdReport
-	for _, h := range l.levels {
-		if h.over == nil && h.report != nil {
+	var seen []*holds.Report
+	for _, h := range l.levels.All {
+		if h.ends.Over() == nil && h.report != nil {
 			seen = append(seen, h.report)
 		}
 		h.end(why)
 	}
-	l.live = 0
+	l.levels.Live = 0
 	return func() {
 		l.leave()
 		for _, s := range seen {
-			defer s.done("hold", why)
+			defer s.Done("hold", why)
 		}
 		l.takeRetained().LeaveWith(why)
 		if l.memberOf != nil {
@@ -233,8 +233,8 @@ func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	job := l.newCleanup(d, l.release(l.live, l.seq, l.keep))
-	if l.live > 0 {
+	job := l.newCleanup(d, l.release(l.levels.Live, l.seq, l.keep))
+	if l.levels.Live > 0 {
 		job.Lost = l.endWithNotice
 	}
 	return job
@@ -267,10 +267,10 @@ func (h *Hold) lengthen(length time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.over == nil {
+	if h.ends.Over() == nil {
 		l.length = max(l.length, length)
 	}
-	return h.over
+	return h.ends.Over()
 }
 
 // release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
@@ -399,8 +399,8 @@ func (l *Lease) unwatch(length time.Duration) {
 		return
 	}
 	l.watched = 0
-	for _, h := range l.levels {
-		if h.watched && h.over == nil {
+	for _, h := range l.levels.All {
+		if h.watched && h.ends.Over() == nil {
 			l.watch(h.settings.Lease)
 		}
 	}

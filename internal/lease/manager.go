@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
@@ -59,7 +60,7 @@ type Config struct {
 
 // Hooks are those of the observer that the manager calls; each may be nil.
 type Hooks struct {
-	HoldDone  func(context.Context, HoldEnd)
+	HoldDone  func(context.Context, holds.End)
 	RenewDone func(key string, sent time.Time, err error)
 }
 

@@ -95,7 +95,7 @@ func (t *tally) verdict() error {
 	case t.ours >= t.need:
 		return nil
 	case t.open < t.need:
-		return errs.All(gone(errs.ErrLockLost), t.lost)
+		return errs.All(errs.Gone(errs.ErrLockLost), t.lost)
 	case !slices.ContainsFunc(t.failed, func(err error) bool { return !errors.Is(err, errs.ErrClosed) }):
 		return errs.ErrClosed
 	}

@@ -155,7 +155,7 @@ func (m *Manager) Depth(ctx context.Context, key OwnerKey) int {
 	}
 	o.lease.mu.Lock()
 	defer o.lease.mu.Unlock()
-	return o.lease.live
+	return o.lease.levels.Live
 }
 
 // Held returns the newest hold of the client's key that ctx carries and that

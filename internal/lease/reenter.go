@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -36,7 +35,7 @@ func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 		return nil, l.refused()
 	}
 	if err := l.extendValidity(o.Sent, s.Lease); err != nil {
-		return nil, lostLevel(err)
+		return nil, errs.OfLevel(err)
 	}
 	return l.push(w.Caller, o.Sent, s)
 }
@@ -47,11 +46,11 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over != nil {
-		return script.Call{}, lostLevel(l.over)
+		return script.Call{}, errs.OfLevel(l.over)
 	}
 	l.seq++
 	l.length = max(l.length, s.Expiry()) // whether it is answered or not
-	want := Levels{l.live + 1, int(l.writes)}
+	want := Levels{l.levels.Live + 1, int(l.writes)}
 	if s.Kind.Writes {
 		want.Writes++
 	}
@@ -62,7 +61,7 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 // when it can: it was lost, or does not have what they ask for.
 func (l *Lease) allows(s *lockspec.Spec) error {
 	if err := l.check(); err != nil {
-		return lostLevel(err)
+		return errs.OfLevel(err)
 	}
 	had := 0
 	if l.confirm != nil {
@@ -77,13 +76,4 @@ func (l *Lease) allows(s *lockspec.Spec) error {
 		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", errs.ErrInvalid, s.Replicas, had)
 	}
 	return nil
-}
-
-// lostLevel is why a level cannot be added to a lease that is over but not yet
-// unlocked to the last level.
-func lostLevel(over error) error {
-	if errors.Is(over, errs.ErrNotHeld) {
-		return errs.ErrLockLost // the outer level was ended by its maximum hold, the others are unlocked
-	}
-	return over
 }

@@ -80,5 +80,5 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}
-	return gone(l.refused()) // and with it the levels that are left, if any
+	return errs.Gone(l.refused()) // and with it the levels that are left, if any
 }

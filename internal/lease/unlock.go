@@ -28,16 +28,16 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 		return errs.ErrNotHeld
 	}
 	h.unlocked = true
-	defer func() { h.report.done("unlock", err) }()
+	defer func() { h.report.Done("unlock", err) }()
 	l.drop(h)
-	if h.over != nil {
+	if over := h.ends.Over(); over != nil {
 		defer l.mu.Unlock()
-		h.noteLoss(gone(h.over))
-		return gone(h.over)
+		h.noteLoss(errs.Gone(over))
+		return errs.Gone(over)
 	}
 	h.end(errs.ErrNotHeld)
-	l.live--
-	rest := l.live
+	l.levels.Live--
+	rest := l.levels.Live
 	var next *Transfer
 	var left *waitqueue.Entry // a place in the queue that is nobody's now
 	passed := false
@@ -91,14 +91,6 @@ func (h *Hold) FoundLost() error {
 	return h.lost
 }
 
-// gone is the error of an Unlock that finds its hold over.
-func gone(why error) error {
-	if why == errs.ErrClosed || why == errs.ErrNotHeld { //nolint:errorlint // our own sentinels
-		return why
-	}
-	return errs.Both(why, errs.ErrNotHeld)
-}
-
 // WarnUnconfirmed logs a release that was not confirmed, for a caller that
 // returns something else.
 func (h *Hold) WarnUnconfirmed(why error) {
@@ -114,13 +106,7 @@ func (h *Hold) IsUnlocked() bool {
 
 // drop takes an unlocked level off; mu is held. With the last one the owner is without a lease.
 func (l *Lease) drop(h *Hold) {
-	for i, other := range slices.Backward(l.levels) {
-		if other == h {
-			l.levels = slices.Delete(l.levels, i, i+1)
-			break
-		}
-	}
-	if len(l.levels) == 0 && l.owner != nil {
+	if last := l.levels.Drop(h); last && l.owner != nil {
 		l.owner.lease = nil
 		l.client.Exit(l.owner)
 	}
@@ -131,7 +117,7 @@ func (l *Lease) drop(h *Hold) {
 func (l *Lease) newest(writes bool) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, h := range slices.Backward(l.levels) {
+	for _, h := range slices.Backward(l.levels.All) {
 		if h.settings.Kind.Writes == writes {
 			return h
 		}

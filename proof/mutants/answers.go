@@ -150,14 +150,14 @@ var answerFaults = []mutant{
 	{
 		name: "Unlock: says nothing of a loss that the release finds",
 		file: "internal/lease/release.go",
-		old:  "return gone(l.refused())",
+		old:  "return errs.Gone(l.refused())",
 		new:  "_ = l.refused()\n\treturn nil",
 		test: "TestDoReportsALoss",
 	},
 	{
 		name: "Unlock: says nothing of a loss before it",
 		file: "internal/lease/unlock.go",
-		old:  "return gone(h.over)",
+		old:  "return errs.Gone(over)",
 		new:  "return nil",
 		test: "TestUnlockAfterExpiryWhileAnotherHolds",
 	},

@@ -92,8 +92,8 @@ var watchdogFaults = []mutant{
 		name: "Unlock: sends the release before the renewal is stopped",
 		file: "internal/lease/unlock.go",
 		old: `	h.end(errs.ErrNotHeld)
-	l.live--
-	rest := l.live
+	l.levels.Live--
+	rest := l.levels.Live
 	var next *Transfer
 	var left *waitqueue.Entry // a place in the queue that is nobody's now
 	passed := false
@@ -113,13 +113,13 @@ var watchdogFaults = []mutant{
 	}
 	err = l.giveOn(rest, next, start)
 `,
-		new: `	rest := l.live - 1
+		new: `	rest := l.levels.Live - 1
 	l.mu.Unlock()
 	err = l.giveOn(rest, nil, start)
 	l.mu.Lock()
 	h.end(errs.ErrNotHeld)
-	l.live--
-	if l.live == 0 {
+	l.levels.Live--
+	if l.levels.Live == 0 {
 		l.end(errs.ErrNotHeld)
 	}
 	l.mu.Unlock()

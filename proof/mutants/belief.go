@@ -272,7 +272,7 @@ var beliefFaults = []mutant{
 	{
 		name: "level: one of a hold that has ended meanwhile is asked for",
 		file: "internal/lease/reenter.go",
-		old:  "	if l.over != nil {\n		return script.Call{}, lostLevel(l.over)\n	}\n",
+		old:  "	if l.over != nil {\n		return script.Call{}, errs.OfLevel(l.over)\n	}\n",
 		new:  "",
 		test: "TestNoLevelOfAHoldThatHasEnded",
 	},

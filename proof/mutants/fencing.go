@@ -138,7 +138,7 @@ var fenceFaults = []mutant{
 		name: "levels: of the other mode are of the hold",
 		file: "internal/lease/reenter.go",
 		old:  "case s.Fair != l.fair:",
-		new:  "case s.Fair != l.fair && l.live < 0:",
+		new:  "case s.Fair != l.fair && l.levels.Live < 0:",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{

@@ -6,7 +6,7 @@ var passingFaults = []mutant{
 	{
 		name: "pass: Extend lengthens what was passed on",
 		file: "internal/lease/lease.go",
-		old:  "\tif h.over == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
+		old:  "\tif h.ends.Over() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
 		test: "TestExtendAfterAPass",
 	},
