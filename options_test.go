@@ -108,7 +108,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"NewMultiLock":     {"1 to 1024 bytes", "1 to 100 different ones"},
 		"NewRedLock":       {"1 to 1024 bytes", "3 or more"},
 	}
-	for _, file := range []string{"options.go", "lock_options.go", "owner.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
+	for _, file := range []string{"options.go", "lock_options.go", "watchdog.go", "hold.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		require.NoError(t, err)
 		for _, decl := range parsed.Decls {
