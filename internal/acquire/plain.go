@@ -2,7 +2,6 @@ package acquire
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -14,27 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
 )
-
-// plainProtocol renews and releases the string of a plain lock.
-type plainProtocol struct {
-	redisKey, value string
-	minHold         bool // a release may have to keep the key
-}
-
-func (p plainProtocol) LockKey() string { return p.redisKey }
-func (p plainProtocol) HoldID() string  { return strings.SplitN(p.value, "|", 4)[2] }
-
-func (p plainProtocol) Renew(length time.Duration) script.Call {
-	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, length.Milliseconds()}}
-}
-
-func (p plainProtocol) Release(_ lease.Levels, _ int, keep time.Duration) script.Call {
-	kept := ""
-	if p.minHold {
-		kept = lockspec.KeptValue(p.value)
-	}
-	return script.Call{Script: script.Release, Key: p.redisKey, Args: []any{p.value, keep.Milliseconds(), kept}}
-}
 
 // Plain is how a plain lock is acquired.
 type Plain struct {

@@ -82,3 +82,28 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	}
 	return errs.Gone(l.refused()) // and with it the levels that are left, if any
 }
+
+// ending is what the release of a lease ends besides its hold, of a lock that goes on in one process.
+type ending struct {
+	retained string // name of a wait in the queue, "" when there is none
+	heir     string // hold that a transfer in doubt may have made of it, "" when there is none
+}
+
+// release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
+func (l *Lease) release(left, seq int, keep time.Time) func(time.Time) script.Call {
+	ending, p, whole, stay := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}
+	return func(now time.Time) script.Call {
+		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
+		if whole != nil && !whole.returned.Load() {
+			rest = 0 // nobody got the hold that it was to be a part of
+		}
+		s := p.Release(stay, seq, rest)
+		if ending != nil {
+			s.Args = append(s.Args, ending.retained)
+			if ending.heir != "" {
+				s.Args = append(s.Args, ending.heir)
+			}
+		}
+		return s
+	}
+}

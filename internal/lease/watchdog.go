@@ -119,3 +119,36 @@ func jitter(d time.Duration) time.Duration {
 	}
 	return d - rand.N(d/10)
 }
+
+// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
+func (l *Lease) watchedLease() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.watched
+}
+
+// watch and unwatch keep count of the levels that want the longest lease, so that no change of a level looks at all
+// the others; mu is held.
+func (l *Lease) watch(length time.Duration) {
+	switch {
+	case length > l.watched:
+		l.watched, l.watchers = length, 1
+	case length == l.watched:
+		l.watchers++
+	}
+}
+
+func (l *Lease) unwatch(length time.Duration) {
+	if length != l.watched {
+		return
+	}
+	if l.watchers--; l.watchers > 0 {
+		return
+	}
+	l.watched = 0
+	for _, h := range l.levels.All {
+		if h.watched && h.ends.Over() == nil {
+			l.watch(h.settings.Lease)
+		}
+	}
+}

@@ -134,7 +134,7 @@ var watchdogFaults = []mutant{
 var cleanUpFaults = []mutant{
 	{
 		name: "loss: is logged before it is given back",
-		file: "internal/lease/lease.go",
+		file: "internal/lease/loss.go",
 		old:  "\t\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "\t\tdefer l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		test: "TestLossIsLoggedLast",
@@ -204,7 +204,7 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "loss: the key is not given back",
-		file: "internal/lease/lease.go",
+		file: "internal/lease/loss.go",
 		old:  "l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
 		test: "TestMaxHold",

@@ -181,7 +181,7 @@ var fenceFaults = []mutant{
 var inspectionFaults = []mutant{
 	{
 		name: "ForceUnlock: a release that finds it does not ask why",
-		file: "internal/lease/lease.go",
+		file: "internal/lease/loss.go",
 		old:  "l.client.Tasks.Start(func() { _ = l.refused() })",
 		new:  "l.lose(errs.ErrLockLost)",
 		test: "TestForceUnlockIsFoundByAnInnerLevel",

@@ -5,7 +5,7 @@ package main
 var observerFaults = []mutant{
 	{
 		name: "observer: is not told that a hold was lost",
-		file: "internal/lease/lease.go",
+		file: "internal/lease/loss.go",
 		old:  "\t\t\tdefer s.Done(\"hold\", why)\n",
 		new:  "			_ = s\n",
 		test: "TestObserverOfLosses",
@@ -33,7 +33,7 @@ var observerFaults = []mutant{
 	},
 	{
 		name: "observer: is not told of Extend",
-		file: "internal/lease/hold.go",
+		file: "internal/lease/extend.go",
 		old:  "	defer l.tellRenewal(o) // what follows from the answer comes first\n",
 		new:  "",
 		test: "TestObserverOfExtend",

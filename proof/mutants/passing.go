@@ -5,7 +5,7 @@ package main
 var passingFaults = []mutant{
 	{
 		name: "pass: Extend lengthens what was passed on",
-		file: "internal/lease/lease.go",
+		file: "internal/lease/extend.go",
 		old:  "\tif h.ends.Over() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
 		test: "TestExtendAfterAPass",

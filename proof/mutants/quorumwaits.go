@@ -167,7 +167,7 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a round that failed keeps its nodes for the minimum hold",
-		file: "internal/lease/lease.go",
+		file: "internal/lease/release.go",
 		old:  "rest = 0 // nobody",
 		new:  "_ = 0 // nobody",
 		test: "TestRedLockRoundsThatFailKeepNothing",
@@ -202,7 +202,7 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a holder is not told that it was ended by force",
-		file: "internal/acquire/plain.go",
+		file: "internal/acquire/plain_protocol.go",
 		old:  "return strings.SplitN(p.value, \"|\", 4)[2]",
 		new:  "return strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]",
 		test: "TestRedLockEndedByForce",

@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
+// not wait for its end.
+func (l *Lease) lose(why error) {
+	l.markLost(why)()
+}
+
+// markLost is lose without what is to be done about it, which it returns.
+func (l *Lease) markLost(why error) (follow func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loseLocked(why)
+}
+
+// loseLocked is lose with mu held. What it returns is to be called without.
+func (l *Lease) loseLocked(why error) (follow func()) {
+	if l.over != nil {
+		return func() {}
+	}
+	l.end(why)
+	if l.memberOf != nil {
+		l.memberOf.why.Store(&why)
+	}
+	var seen []*holds.Report
+	for _, h := range l.levels.All {
+		if h.ends.Over() == nil && h.report != nil {
+			seen = append(seen, h.report)
+		}
+		h.end(why)
+	}
+	l.levels.Live = 0
+	return func() {
+		l.leave()
+		for _, s := range seen {
+			defer s.Done("hold", why)
+		}
+		l.takeRetained().LeaveWith(why)
+		if l.memberOf != nil {
+			defer l.memberOf.lost(l, why)
+		}
+		if l.group != nil {
+			l.group.lose(why)
+			return
+		}
+		if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
+			return // the connections are being cut
+		}
+		// First, as a log handler may take long.
+		l.client.Retrier.Retry(l.cleanup(l.doubt))
+		if l.memberOf == nil {
+			l.client.Logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
+		}
+	}
+}
+
+// cleanup is the release of what is left of the lease, in the background.
+func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq++
+	job := l.newCleanup(d, l.release(l.levels.Live, l.seq, l.keep))
+	if l.levels.Live > 0 {
+		job.Lost = l.endWithNotice
+	}
+	return job
+}
+
+// endWithNotice is what follows when a release in the background finds that the lease is not ours.
+func (l *Lease) endWithNotice() {
+	l.endWithin(l.client.reasonLimit) // whatever the task waits for
+	l.client.Tasks.Start(func() { _ = l.refused() })
+}
+
+// newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
+// its wait into the queue again, so that after the first answer the wait is cancelled.
+func (l *Lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *background.Release {
+	job := background.NewRelease(l.key, l.length, l.lease, d, release)
+	if l.undo != nil && d.Exists() {
+		job.Call = func(now time.Time) script.Call {
+			if job.IsAnswered() {
+				return l.undo(now)
+			}
+			return release(now)
+		}
+	}
+	return job
+}

@@ -1,0 +1,46 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// maxHold is the end of a level's maximum hold, and the timer for it.
+type maxHold struct {
+	*time.Timer
+	end time.Time
+}
+
+var errMaxHold = errs.Both(errs.ErrMaxHold, errs.ErrLockLost)
+
+// expire ends the level when its maximum hold is over. Other levels go on.
+func (h *Hold) expire() {
+	l := h.lease
+	l.mu.Lock()
+	if h.ends.Over() != nil {
+		l.mu.Unlock()
+		return
+	}
+	if l.levels.Live == 1 {
+		follow := l.loseLocked(errMaxHold)
+		l.mu.Unlock()
+		follow()
+		return
+	}
+	h.end(errMaxHold)
+	l.levels.Live--
+	l.mu.Unlock()
+	h.report.Done("hold", errMaxHold)
+	l.client.Tasks.Start(l.adjust)
+}
+
+// adjust tells the server how many levels are left, in the background.
+func (l *Lease) adjust() {
+	l.turn.take()
+	defer l.turn.give()
+	if l.check() == nil {
+		l.client.Retrier.Retry(l.cleanup(script.Indeterminate{}))
+	}
+}

@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/lockspec"
+)
+
+// push adds a level for a request that was granted, unless it is over already.
+// mu is not held.
+func (l *Lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
+	now := time.Now()
+	l.checkSuspended(now)
+	return l.pushAt(ctx, sent, now, s)
+}
+
+// pushAt is push at now, after a look.
+func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spec) (*Hold, error) {
+	l.mu.Lock()
+	if l.over != nil {
+		defer l.mu.Unlock()
+		return nil, l.over
+	}
+	h := l.add(ctx, sent, s)
+	l.mu.Unlock()
+	if s.Watched {
+		l.renewer().Add(l.job, l.renewAt(sent))
+	}
+	return h.given(sent, now)
+}
+
+// given is the level for its caller, unless it is over already. Only what
+// somebody gets is kept for its minimum hold.
+func (h *Hold) given(sent, now time.Time) (*Hold, error) {
+	h.tick(now)
+	l := h.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.ends.Over() != nil {
+		if len(l.levels.All) > 1 {
+			l.drop(h)
+		}
+		if errors.Is(h.ends.Over(), errs.ErrMaxHold) {
+			return nil, ErrLate
+		}
+		return nil, h.ends.Over()
+	}
+	if l.group != nil {
+		l.group.returned.Store(true)
+	}
+	if h.settings.MinHold > 0 {
+		l.keep = later(l.keep, sent.Add(h.settings.MinHold))
+	}
+	return h, nil
+}
+
+// unused says that the caller had no use for what it got: it is not kept.
+func (l *Lease) unused() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep = time.Time{}
+	if l.group != nil {
+		l.group.returned.Store(false)
+	}
+}
+
+// add is push with mu held, of a lease that is renewed already.
+func (l *Lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *Hold {
+	h := &Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: holds.NewReport(ctx, l.client.Hooks.HoldDone, l.key, s.KindName())}
+	l.levels.Push(h)
+	if s.Kind.Writes {
+		l.writes++
+	}
+	if h.watched {
+		l.watch(h.settings.Lease)
+	}
+	if s.MaxHold > 0 {
+		end := sent.Add(s.MaxHold)
+		h.maxHold = &maxHold{time.AfterFunc(time.Until(end), h.expire), end}
+	}
+	return h
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
