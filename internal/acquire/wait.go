@@ -69,59 +69,80 @@ func (w *wait) note(err error) {
 	w.last = err
 }
 
-// sleep pauses before the next attempt, after one that failed with err: until the call is woken when it is in the
-// queue, else for a while: see nextPause. It says no when the wait is over: by its end, or with the
-// hold that another call of the client has passed on; none yet when that is about to transfer one.
+// sleep pauses before the next attempt, after one that failed with err: until
+// the call is woken if it is in the queue, else for a while, see nextPause.
+// again is false if the wait is over: by its end, or by the hold that another
+// call of the client has passed on. There is no hold yet if that call is about
+// to transfer one.
 func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
-	var wake <-chan struct{}
-	var due <-chan time.Time
 	var turn <-chan waitqueue.Offer
 	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
-	if w.queued != nil {
-		wake = w.queued.Wake
-	}
 	if inQueue && w.seat != nil {
 		turn = w.seat.Turn
 		w.seat.Park(w.queued)
 	}
+	var due <-chan time.Time
 	if !inQueue || w.rest > 0 {
 		timer := time.NewTimer(w.nextPause(err))
 		defer timer.Stop()
 		due = timer.C
 	}
-	var o waitqueue.Offer
-	var offered, woken, told bool
-	select {
-	case o = <-turn:
-		offered = true
-	case <-wake:
-		woken = true
-	case <-w.Again:
-		told = true
-	case <-due:
-		again = true
-	case <-w.Ctx.Done():
-	case <-w.life.Done():
+	s := w.await(turn, due)
+	if _, passed := s.offer.Grant.(*lease.Hold); turn != nil && (passed || w.seat.Unpark()) {
+		return w.takeOffer(s), false
 	}
-	if _, passed := o.Grant.(*lease.Hold); turn != nil && (passed || w.seat.Unpark()) {
-		h, _ = w.seat.Given(o, offered).(*lease.Hold) // none yet of a transfer
-		w.seat = nil
-		if woken {
-			w.queued.Nudge() // it was meant for the place, which is another's now
-		}
-		if told {
-			w.Nudge()
-		}
-		return h, false
-	}
-	if woken {
+	if s.woken {
 		w.queued.Woken = true
 	}
-	again = (again || woken || told) && w.life.Err() == nil
+	again = (s.due || s.woken || s.told) && w.life.Err() == nil
 	if !again && w.queued != nil {
 		w.note(w.queued.Line.LastTrouble())
 	}
 	return nil, again
+}
+
+// signal is what ended a pause; all false: the wait has ended.
+type signal struct {
+	offer   waitqueue.Offer
+	offered bool
+	woken   bool // by a message for the entry
+	told    bool // the owner may have got the lock elsewhere
+	due     bool
+}
+
+// await waits for the first signal.
+func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signal) {
+	var wake <-chan struct{}
+	if w.queued != nil {
+		wake = w.queued.Wake
+	}
+	select {
+	case s.offer = <-turn:
+		s.offered = true
+	case <-wake:
+		s.woken = true
+	case <-w.Again:
+		s.told = true
+	case <-due:
+		s.due = true
+	case <-w.Ctx.Done():
+	case <-w.life.Done():
+	}
+	return s
+}
+
+// takeOffer returns the hold that another call has passed on to this one, whose
+// entry is another's now; nil for one that is transferred, as it comes later.
+func (w *wait) takeOffer(s signal) *lease.Hold {
+	h, _ := w.seat.Given(s.offer, s.offered).(*lease.Hold)
+	w.seat = nil
+	if s.woken {
+		w.queued.Nudge() // it was meant for the entry
+	}
+	if s.told {
+		w.Nudge()
+	}
+	return h
 }
 
 // passed is the end of a wait: with a hold that another call has passed on, or without.

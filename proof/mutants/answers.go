@@ -185,8 +185,8 @@ var answerFaults = []mutant{
 	{
 		name: "wait: sleeps on after the end of its context",
 		file: "internal/acquire/wait.go",
-		old:  "case <-due:\n\t\tagain = true\n\tcase <-w.Ctx.Done():\n",
-		new:  "case <-due:\n\t\tagain = true\n\tcase <-w.Ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
+		old:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n",
+		new:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
