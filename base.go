@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
@@ -192,3 +193,21 @@ func (b *base) ready(ctx context.Context) error {
 
 // String names the lock.
 func (b *base) String() string { return "lock " + strconv.Quote(b.target.Key) }
+
+// call acquires the lock and notifies the observer.
+func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
+	o, start := b.observer(), LockStart{b.target.Key, b.target.Settings.KindName(), block}
+	began, seen := time.Now(), orEmpty(ctx)
+	if o.LockStart != nil {
+		o.LockStart(seen, start)
+	}
+	got, err := b.take(ctx, block, lasting)
+	err = wrap("lock", b.target.Key, err)
+	if o.LockDone != nil {
+		o.LockDone(seen, LockDone{start, began, err})
+	}
+	if err == nil {
+		got.Announce()
+	}
+	return got, err
+}

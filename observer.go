@@ -102,24 +102,6 @@ func inTurn[E any](first, second func(context.Context, E)) func(context.Context,
 	}
 }
 
-// call acquires the lock and notifies the observer.
-func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
-	o, start := b.observer(), LockStart{b.target.Key, b.target.Settings.KindName(), block}
-	began, seen := time.Now(), orEmpty(ctx)
-	if o.LockStart != nil {
-		o.LockStart(seen, start)
-	}
-	got, err := b.take(ctx, block, lasting)
-	err = wrap("lock", b.target.Key, err)
-	if o.LockDone != nil {
-		o.LockDone(seen, LockDone{start, began, err})
-	}
-	if err == nil {
-		got.Announce()
-	}
-	return got, err
-}
-
 // observer is that of the client; it has no hooks when the lock was not made by
 // its constructor.
 func (b *base) observer() *Observer {

@@ -201,7 +201,7 @@ func TestPlaceThatWasWoken(t *testing.T) {
 	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	fresh(h)
 	value := q.value()
-	q.clients[0].engine.Queue.Deliver(q.snapshotQueue()[0], q.key)
+	q.clients[0].engine.Queue.Notify(q.snapshotQueue()[0], q.key)
 	require.False(t, q.restsInRedis(q.clients[0]))
 	q.unlock(h)
 	next := w.granted()

@@ -116,8 +116,8 @@ func (h *level) endLocked(why error) {
 	}
 	h.report.Ended()
 	h.ends.End(why)
-	if h.report != nil && why != relock.ErrNotHeld { //nolint:errorlint // our own reason
-		h.grant.locker.tasks.Start(func() { h.report.Done("hold", why) }) // Close waits for it
+	if why != relock.ErrNotHeld && h.report.Set("hold", why) { //nolint:errorlint // our own reason
+		h.grant.locker.tasks.Start(h.report.Tell) // Close waits for it
 	}
 }
 

@@ -1,7 +1,7 @@
 -- Take the lock of one node of a RedLock, unless its server was started so short a time ago that it may have forgotten one.
 --
 -- KEYS[1] the lock   KEYS[2] the counter of fencing tokens, absent when the lock has none
--- KEYS[2] or KEYS[3] the list of waits, see wake.lua, of a call that waits
+-- KEYS[2] or KEYS[3] the list of waits, see redlock_wake.lua, of a call that waits
 -- ARGV[1] value   ARGV[2] lease in ms   ARGV[3] how long the server has to be up, in s
 -- ARGV[4] wait, "" of a call that does not   ARGV[5] ms after which it asks again, at the latest
 --

@@ -1,6 +1,6 @@
 -- Take the wait of a call that has ended out of the list of a RedLock's node. What it was told, if the lock is free, the next one is told.
 --
--- KEYS[1] the lock   KEYS[2] the list of waits, see wake.lua
+-- KEYS[1] the lock   KEYS[2] the list of waits, see redlock_wake.lua
 -- ARGV[1] wait
 --
 -- 1: it is not in the list

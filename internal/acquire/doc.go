@@ -6,7 +6,8 @@
 // its nodes run on goroutines of their managers, which outlive a call that does
 // not wait for them.
 //
-// What a call was granted belongs to package lease from then on. What it may
+// It also builds the requests that renew and release each kind (*_protocol.go),
+// which package lease sends. What a call was granted belongs to package lease from then on. What it may
 // have been granted, by a request without an answer, goes to the retrier when the
 // call ends.
 package acquire

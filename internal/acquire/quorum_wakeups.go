@@ -9,7 +9,6 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -20,20 +19,6 @@ import (
 //
 // Only a hold that had a quorum tells of its end, and a call that leaves: it may have been told in another's place. Rounds
 // that fail do not: they would wake each other without an end.
-
-// redProtocol is how a node's part of a RedLock is released: with a message to those who wait, if the lock was had.
-type redProtocol struct {
-	plainProtocol
-	whole *lease.Group
-}
-
-func (p redProtocol) Release(l lease.Levels, seq int, keep time.Duration) script.Call {
-	s := p.plainProtocol.Release(l, seq, keep)
-	if p.whole.NotifiesWaiters() {
-		s.Script = script.RedLockRelease
-	}
-	return s
-}
 
 // redWaits is a call's waits, by node; none of a call that does not wait.
 type redWaits struct {

@@ -49,20 +49,28 @@ func (r *Report) Ended() {
 // Done sets how the hold has ended, and reports it if the grant was announced.
 // Only the first call does.
 func (r *Report) Done(op string, err error) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	first := !r.over
-	if first {
-		r.over, r.end.Op, r.end.Err = true, op, err
-	}
-	known := r.known
-	r.mu.Unlock()
-	if first && known {
-		r.tell(r.ctx, r.end)
+	if r.Set(op, err) {
+		r.Tell()
 	}
 }
+
+// Set is Done for a caller that holds a mutex: it returns whether Tell is to be
+// called.
+func (r *Report) Set(op string, err error) (tell bool) {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
+	r.over, r.end.Op, r.end.Err = true, op, err
+	return r.known
+}
+
+// Tell calls the observer with the end.
+func (r *Report) Tell() { r.tell(r.ctx, r.end) }
 
 // Announce lets the end be reported, which may have come.
 func (r *Report) Announce() {

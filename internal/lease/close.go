@@ -46,7 +46,7 @@ func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.mu.Lock()
 		l.seq++
-		all = append(all, l.release(0, l.seq, l.keep)(time.Now()))
+		all = append(all, l.releaseCall(0, l.seq, l.keep)(time.Now()))
 		l.mu.Unlock()
 	}
 	return all

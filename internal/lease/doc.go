@@ -9,6 +9,12 @@
 // set its expiry, plus its length, less the [Drift]; a timer enforces that
 // without asking anybody. Once lost it stays lost.
 //
+// Where to look: Unlock begins in unlock.go, and what is sent to the server is in
+// release.go; what was not answered is retried by package background. A plain
+// lock goes to a waiter of this process in pass.go, a reentrant one in
+// transfer.go. push.go starts the renewal, watchdog.go renews, and extend.go is
+// the user's Extend. Package acquire builds the requests, as a [Protocol].
+//
 // Order of locks: the mutex of the suspend monitor, that of a [Group]'s lease,
 // that of a member's lease; and after a lease's mutex one of: the manager's, the
 // queue's, the one of the expiry timers, the one of a worker. The turn of an

@@ -63,3 +63,9 @@ func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 	}
 	return h.Err() // it may have been unlocked meanwhile, and the lease passed on
 }
+
+// ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
+// belief moves for all levels.
+func (l *Lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.confirm)
+}

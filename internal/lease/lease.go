@@ -14,7 +14,7 @@ import (
 // Lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has
 // one level.
 //
-// The belief ends at until, which is the sending of the request that set the expiry, plus the lease, less the
+// The belief ends at validUntil, which is the sending of the request that set the expiry, plus the lease, less the
 // drift: the key cannot end before. A timer enforces it without asking anybody.
 type Lease struct {
 	client   *Manager
@@ -30,7 +30,7 @@ type Lease struct {
 	group    *Group                      // of a hold that is made of several; nil for any other
 	memberOf *Group                      // that it is one of; nil when it is of none
 
-	mu         sync.Mutex // guards what follows; taken before Client.mu, never after
+	mu         sync.Mutex // guards what follows; taken before Manager.mu, never after
 	validUntil time.Time
 	over       error // why the lease ended; nil while it is live
 	levels     holds.Levels[*Hold]

@@ -142,3 +142,9 @@ func (m *Manager) Close() error {
 	}
 	return err
 }
+
+// Ask sends a script that takes or lengthens a lock, and waits for its replicas.
+func (m *Manager) Ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+	m.CheckSuspended(time.Now())
+	return script.Run(ctx, m.Driver, driver.ForLease(settings.Lease), s, settings.Ack())
+}

@@ -17,7 +17,7 @@ type Owner struct {
 	client *Manager
 	key    OwnerKey
 	turn   turn
-	users  int    // calls under way; guarded by Client.mu
+	users  int    // calls under way; guarded by Manager.mu
 	lease  *Lease // until its last level was unlocked; guarded by turn
 
 	mu    sync.Mutex

@@ -12,7 +12,7 @@ type Protocol interface {
 	// Release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
 	// change.
 	Release(left Levels, seq int, keep time.Duration) script.Call
-	// LockKey returns where the lock is in Redis, holdID the id of the hold there.
+	// LockKey returns where the lock is in Redis, HoldID the id of the hold there.
 	LockKey() string
 	HoldID() string
 }

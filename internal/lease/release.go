@@ -20,7 +20,7 @@ func (l *Lease) giveBack(levels int, start time.Time) error {
 	limit := min(c.CommandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
-	release := l.release(levels, l.seq, l.keep)
+	release := l.releaseCall(levels, l.seq, l.keep)
 	l.mu.Unlock()
 	o, d := c.Eval(context.Background(), driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
 	if o.Answered && o.Err == nil {
@@ -89,8 +89,8 @@ type ending struct {
 	heir     string // hold that a transfer in doubt may have made of it, "" when there is none
 }
 
-// release is the request that leaves levels behind; with none the key is kept until keep; mu is held.
-func (l *Lease) release(left, seq int, keep time.Time) func(time.Time) script.Call {
+// releaseCall is the request that leaves levels behind; with none the key is kept until keep; mu is held.
+func (l *Lease) releaseCall(left, seq int, keep time.Time) func(time.Time) script.Call {
 	ending, p, whole, stay := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}
 	return func(now time.Time) script.Call {
 		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up

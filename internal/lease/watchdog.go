@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/script"
@@ -151,4 +152,12 @@ func (l *Lease) unwatch(length time.Duration) {
 			l.watch(h.settings.Lease)
 		}
 	}
+}
+
+// renewer is the worker that renews the lease.
+func (l *Lease) renewer() *background.Worker {
+	if l.confirm != nil {
+		return l.client.replicator(*l.confirm)
+	}
+	return l.client.watchdog
 }

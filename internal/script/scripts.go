@@ -38,8 +38,8 @@ var (
 	MultiAcquire     = luaScript("number", "queue", "multi_acquire")
 	RedLockAcquire   = luaScript("number", "fence", "redlock_acquire")
 	RedLockWait      = RedLockAcquire.with(WaitersSuffix)
-	RedLockRelease   = luaScript("wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(WaitersSuffix)
-	RedLockUnwait    = luaScript("wake", "redlock_unwait").with(WaitersSuffix)
+	RedLockRelease   = luaScript("redlock_wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(WaitersSuffix)
+	RedLockUnwait    = luaScript("redlock_wake", "redlock_unwait").with(WaitersSuffix)
 	FenceRaise       = luaScript("fence_raise")
 
 	ReentrantTransfer = luaScript("absent", "number", "fence", "reentrant_transfer")

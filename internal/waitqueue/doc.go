@@ -7,6 +7,12 @@
 // lock. For an unfair lock they are [Waiter] values in memory, and only the
 // first has an [Entry] in Redis, on behalf of all.
 //
+// There are two ways to wake a waiter. The holder in this process hands the lock
+// over by Queue.Next and Waiter.Pass, over the channel Waiter.Turn (handoff.go).
+// One of another process sends a message: subscription.go or poll.go, then
+// Queue.Notify, over the channel Entry.Wake; the pause that it ends is in
+// acquire/wait.go. wakeup_limit.go only limits how often.
+//
 // Goroutines: the poller and the subscription, each started by the first wait,
 // and one timer for each notification that is held back. All belong to the
 // client's group and end with it.

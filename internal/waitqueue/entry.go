@@ -36,7 +36,7 @@ type Entry struct {
 	sending bool
 	crowd   bool // was woken together with all others
 	epoch   int  // of the feed when the request under way was sent
-	wakeups *wakeups
+	wakeups *wakeupLimit
 }
 
 // NewEntry returns the entry of a call in a line. A call that asks once does

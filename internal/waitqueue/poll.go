@@ -73,7 +73,7 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	a := readPoll(o.Reply)
 	l.Queue.feed.pulse(o.Sent, a.heard)
 	for _, name := range a.names {
-		l.Queue.Deliver(name, l.redisKey)
+		l.Queue.Notify(name, l.redisKey)
 	}
 	switch a.code {
 	case script.Foreign:
@@ -91,7 +91,7 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 func (p *poll) forget() {
 	for _, w := range p.listed {
 		if !p.line.knows(w.hold) {
-			p.line.Queue.Deliver(w.name, p.line.redisKey)
+			p.line.Queue.Notify(w.name, p.line.redisKey)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (q *Queue) draw(w *Entry) string {
 	defer q.mu.Unlock()
 	q.last++
 	hold := q.host.Identity.Hold(q.last)
-	w.wakeups = &wakeups{}
+	w.wakeups = &wakeupLimit{}
 	q.waits[hold] = w
 	return hold
 }
@@ -140,10 +140,10 @@ func (q *Queue) lookAll() {
 	}
 }
 
-// Deliver takes a message or the answer to a poll: the lock may be had by a
+// Notify takes a message or the answer to a poll: the lock may be had by a
 // wait, named by itself or by its hold. A wait that nobody knows any more
 // leaves its place, but not a hold, which may have been granted to it.
-func (q *Queue) Deliver(name, redisKey string) {
+func (q *Queue) Notify(name, redisKey string) {
 	hold, rest := lockspec.CutHold(name)
 	if !strings.HasPrefix(hold, q.host.Identity.ID+":") || !strings.HasPrefix(redisKey, q.host.Prefix+"{") {
 		return // not from a script of ours
@@ -154,7 +154,7 @@ func (q *Queue) Deliver(name, redisKey string) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
-	if w != nil && w.Line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.Deliver(lockspec.WaitName(hold, w.Settings), redisKey) }) {
+	if w != nil && w.Line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.Notify(lockspec.WaitName(hold, w.Settings), redisKey) }) {
 		q.mu.Unlock()
 		return
 	}

@@ -12,7 +12,7 @@ const quorumWait = "q"
 // quorumWaiter is a call for a RedLock, as the messages of one node know it.
 type quorumWaiter struct {
 	notify  func()
-	wakeups wakeups
+	wakeups wakeupLimit
 }
 
 // Listen returns the name of a new wait; messages for it call notify. Each

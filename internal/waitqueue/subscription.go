@@ -129,7 +129,7 @@ func (f *subscription) message(text string) {
 		f.queue.host.Forced(hold, redisKey)
 	default:
 		for one := range strings.SplitSeq(wait, ",") {
-			f.queue.Deliver(one, redisKey)
+			f.queue.Notify(one, redisKey)
 		}
 	}
 }

@@ -5,7 +5,7 @@ package main
 var watchdogFaults = []mutant{
 	{
 		name: "renewal: all that wait for replicas wait for those of each other",
-		file: "internal/lease/replicas.go",
+		file: "internal/lease/watchdog.go",
 		old:  "l.client.replicator(*l.confirm)",
 		new:  "l.client.replicator(driver.Ack{2, 2 * time.Second})",
 		test: "TestReplicasThatDoNotComeDelayNoOtherRenewal",

@@ -189,7 +189,7 @@ var beliefFaults = []mutant{
 	},
 	{
 		name: "suspend: a sleep before the request takes the grant of a script away",
-		file: "internal/lease/replicas.go",
+		file: "internal/lease/manager.go",
 		old:  "\tm.CheckSuspended(time.Now())\n",
 		new:  "",
 		test: "TestGrantAfterASleep",

@@ -115,7 +115,7 @@ var fenceFaults = []mutant{
 	},
 	{
 		name: "replicas: a level waits for its own alone, and moves the belief of its hold",
-		file: "internal/lease/replicas.go",
+		file: "internal/lease/extend.go",
 		old:  "driver.ForLease(settings.Lease), s, l.confirm)",
 		new:  "driver.ForLease(settings.Lease), s, settings.Ack())",
 		test: "TestLevelThatAsksForLessThanTheHold",

@@ -13,15 +13,15 @@ var observerFaults = []mutant{
 	{
 		name: "observer: is told of the loss, and of the Unlock after it",
 		file: "internal/holds/report.go",
-		old:  "	first := !r.over\n",
-		new:  "	first := true\n",
+		old:  "	if r.over {\n",
+		new:  "	if false {\n",
 		test: "TestObserverOfLosses",
 	},
 	{
 		name: "observer: is told of an end before the grant",
 		file: "internal/holds/report.go",
-		old:  "	if first && known {",
-		new:  "	if first && (known || r.known == known) {",
+		old:  "	return r.known\n",
+		new:  "	return true\n",
 		test: "TestObserverOfUnlockBeforeItIsTold",
 	},
 	{

@@ -5,14 +5,14 @@ package main
 var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: nobody is told of a release",
-		file: "internal/acquire/quorum_wakeups.go",
+		file: "internal/acquire/quorum_protocol.go",
 		old:  "		s.Script = script.RedLockRelease\n",
 		new:  "",
 		test: "TestRedLockWaiterIsWoken",
 	},
 	{
 		name: "quorum: rounds that fail wake others",
-		file: "internal/acquire/quorum_wakeups.go",
+		file: "internal/acquire/quorum_protocol.go",
 		old:  "if p.whole.NotifiesWaiters() {",
 		new:  "if p.whole != nil {",
 		test: "TestRedLockRoundsThatFailWakeNobody",
@@ -118,21 +118,21 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: the one that is told stays the first, though it may hang",
-		file: "lua/wake.lua",
+		file: "lua/redlock_wake.lua",
 		old:  "  if told > 0 then\n",
 		new:  "  if told > 128 then\n",
 		test: "TestRedLockScriptTellsTheFirst",
 	},
 	{
 		name: "quorum: one that is gone is told",
-		file: "lua/wake.lua",
+		file: "lua/redlock_wake.lua",
 		old:  "    if heard > 0 then\n",
 		new:  "    if heard >= 0 then\n",
 		test: "TestRedLockScriptTellsTheFirst",
 	},
 	{
 		name: "quorum: all are told",
-		file: "lua/wake.lua",
+		file: "lua/redlock_wake.lua",
 		old:  "    if heard > 0 then\n",
 		new:  "    if heard > 128 then\n",
 		test: "TestRedLockScriptTellsTheFirst",

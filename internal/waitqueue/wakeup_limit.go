@@ -22,8 +22,8 @@ func (q *Queue) PauseFor(d time.Duration) {
 	}
 }
 
-// wakeups limits how often messages notify a wait. It is guarded by queue.mu.
-type wakeups struct {
+// wakeupLimit limits how often messages notify a wait. It is guarded by queue.mu.
+type wakeupLimit struct {
 	next time.Time // before that none is delivered
 	due  bool      // one came within the pause, and is delivered when that ends
 }
@@ -32,7 +32,7 @@ type wakeups struct {
 // the pause ends, once for all messages until then: each of them may be the one
 // that counts. For the wait that is a message that comes late. queue.mu is
 // held.
-func (q *Queue) admit(u *wakeups, deliver func()) bool {
+func (q *Queue) admit(u *wakeupLimit, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)
 	if pause <= 0 {
@@ -48,7 +48,7 @@ func (q *Queue) admit(u *wakeups, deliver func()) bool {
 	return false
 }
 
-func (q *Queue) deliverLater(u *wakeups, pause time.Duration, deliver func()) {
+func (q *Queue) deliverLater(u *wakeupLimit, pause time.Duration, deliver func()) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
