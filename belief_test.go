@@ -65,7 +65,7 @@ func TestBeliefsOfManyEndBeforeAnyIsLogged(t *testing.T) {
 	for i := range 100 {
 		h, err := NewRedisLock(fmt.Sprint("k", i), c, WithExpiry(time.Hour)).Acquire(t.Context())
 		require.NoError(t, err)
-		rush(h.(hold).Lease(), 0)
+		rush(h.(hold).level.Lease(), 0)
 	}
 	several, err := NewMultiLock([]string{"a", "b"}, c, WithExpiry(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func TestForceUnlock(t *testing.T) {
 		},
 		"by the renewal": func(t testing.TB, q *queueBench, h Hold) {
 			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
-			l := h.(hold).Lease()
+			l := h.(hold).level.Lease()
 			l.RenewNow()
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 		},
@@ -109,7 +109,7 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	inner, err := NewReentrantLock("k", c, WithOwner("me"), WithMaxHold(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
-	inner.(hold).ReachMaxHold()
+	inner.(hold).level.ReachMaxHold()
 	require.ErrorIs(t, inner.Err(), ErrMaxHold)
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")

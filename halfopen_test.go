@@ -70,7 +70,7 @@ func TestSilentNetwork(t *testing.T) {
 			}
 			c.proxy.Stall()
 			returned := c.callsWithDeadlines(op)
-			c.requireLossInTime(holds[0].(hold).Hold)
+			c.requireLossInTime(holds[0].(hold).level)
 			for name, err := range returned {
 				require.NoError(t, testkit.ResultWithin(t, err, cellPatience), name)
 			}

@@ -42,19 +42,34 @@ type Hold interface {
 }
 
 // hold is a level as users have it: its errors say what was done, and to which
-// key.
-type hold struct{ *lease.Hold }
+// key. The level has methods that are none of theirs, so it is not embedded.
+type hold struct{ level *lease.Hold }
+
+// Key returns the name of the lock.
+func (h hold) Key() string { return h.level.Key() }
+
+// Fence returns the fencing token, 0 without fencing.
+func (h hold) Fence() int64 { return h.level.Fence() }
+
+// Context returns a context that is cancelled when the hold ends.
+func (h hold) Context() context.Context { return h.level.Context() }
+
+// ValidUntil returns until when the hold is valid; zero once it is over.
+func (h hold) ValidUntil() time.Time { return h.level.ValidUntil() }
 
 // Err returns nil while the hold is valid.
-func (h hold) Err() error { return wrap("hold", h.Key(), h.Hold.Err()) }
+func (h hold) Err() error { return wrap("hold", h.Key(), h.level.Err()) }
 
 // Extend makes the lease last at least d from now.
 func (h hold) Extend(ctx context.Context, d time.Duration) error {
-	return wrap("extend", h.Key(), h.Hold.Extend(ctx, d))
+	return wrap("extend", h.Key(), h.level.Extend(ctx, d))
 }
 
 // Unlock ends the hold.
-func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.Hold.Unlock()) }
+func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.level.Unlock()) }
+
+// String keeps ids out of whatever prints a hold.
+func (h hold) String() string { return h.level.String() }
 
 // HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of
 // Do, one of [Hold.Context], or one made from them. That of a [MultiLock] has the names of all its keys.

@@ -85,7 +85,7 @@ func TestErrDoesNotNeedTheTimer(t *testing.T) {
 	s := redistest.Shared(t)
 	h, err := NewRedisLock("k", newTestClient(t, s), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	l := h.(hold).Lease()
+	l := h.(hold).level.Lease()
 	l.StopTimer()
 	<-time.After(time.Until(l.State().ValidUntil))
 	require.ErrorIs(t, h.Err(), ErrLockLost)

@@ -39,7 +39,7 @@ func TestMaxHoldByTheClock(t *testing.T) {
 	h, err := NewRedisLock("k", c, WithMaxHold(time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.LessOrEqual(t, time.Until(h.ValidUntil()), time.Second)
-	<-time.After(time.Until(h.(hold).StopMaxHold()))
+	<-time.After(time.Until(h.(hold).level.StopMaxHold()))
 	require.ErrorIs(t, h.Err(), ErrMaxHold)
 	require.Zero(t, h.ValidUntil())
 	require.ErrorIs(t, h.Unlock(t.Context()), ErrMaxHold)

@@ -76,7 +76,7 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 		return asLockError(key, err)
 	}
 	if own, ok := got.(hold); ok {
-		return own.run(ctx, own.Hold.Unlock, fn)
+		return own.run(ctx, own.level.Unlock, fn)
 	}
 	defer func() { err = unlockAfter(got, err) }()
 	ctx, cancel := under(ctx, got)
@@ -87,7 +87,7 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 // run runs fn while the lock is held, and unlocks it.
 func (h hold) run(ctx context.Context, unlock func() error, fn func(context.Context) error) (err error) {
 	defer func() { err = h.after(err, unlock()) }()
-	ctx, cancel := h.Work(ctx)
+	ctx, cancel := h.level.Work(ctx)
 	defer cancel(ErrNotHeld)
 	return fn(ctx)
 }
@@ -95,12 +95,12 @@ func (h hold) run(ctx context.Context, unlock func() error, fn func(context.Cont
 // after is the result of Do: fn's error as it is, joined with the end of a hold
 // that ended before its time.
 func (h hold) after(err, unlocked error) error {
-	if lost := h.FoundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel
+	if lost := h.level.FoundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel
 		unlocked = lost // fn has unlocked it, and was told
 	}
 	switch {
 	case errors.Is(unlocked, ErrUnconfirmed):
-		h.WarnUnconfirmed(unlocked)
+		h.level.WarnUnconfirmed(unlocked)
 		return err
 	case !errs.IsLoss(unlocked):
 		return err // unlocked, by us or by fn

@@ -73,7 +73,7 @@ func TestLockerPassesOnInMemory(t *testing.T) {
 	fresh(h)
 	require.NoError(t, h.Unlock(t.Context()))
 	next := <-got
-	require.Same(t, h.(hold).Lease(), next.(hold).Lease())
+	require.Same(t, h.(hold).level.Lease(), next.(hold).level.Lease())
 	require.NoError(t, next.Unlock(t.Context()))
 }
 

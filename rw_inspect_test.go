@@ -91,7 +91,7 @@ func TestForceUnlockRWLock(t *testing.T) {
 			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
 			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-			l := holds[1].(hold).Lease()
+			l := holds[1].(hold).level.Lease()
 			l.RenewNow()
 			require.ErrorIs(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second), ErrForced)
 			require.ErrorIs(t, NewRWLock(key, c, append(opts, WithOwner("c"))...).RLock(t.Context()), ErrForced)

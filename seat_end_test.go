@@ -44,7 +44,7 @@ func stormOfSeats(t testing.TB, m queueMode) {
 				}
 				err := lock.Do(ctx, func(ctx context.Context) error {
 					h, ok := HoldFromContext(ctx, queueKey)
-					if !strings.HasSuffix(h.(hold).Owner(), ":one") {
+					if !strings.HasSuffix(h.(hold).level.Owner(), ":one") {
 						if inside++; inside != 1 || !ok {
 							t.Error("two at once")
 						}
@@ -104,14 +104,14 @@ func TestPassedOnAtTheLastMoment(t *testing.T) {
 	q := newSeatBench(t)
 	h := q.take(q.clients[0])
 	w := q.sits(t.Context(), 0)
-	c, l := q.clients[0], h.(hold).Lease()
-	next, left := c.engine.Queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).Settings())
+	c, l := q.clients[0], h.(hold).level.Lease()
+	next, left := c.engine.Queue.Next(q.key, time.Now().Add(time.Hour), 0, h.(hold).level.Settings())
 	require.Nil(t, left)
 	place := c.engine.Queue.State().Lines[q.key].Retained
 	place.Nudge() // it wakes, finds that it was given the lock, and waits for that
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(place.Wake) == 0 }, "awake")
 	passed := l.PassTo(next)
-	require.Same(t, passed, w.granted().(hold).Hold)
+	require.Same(t, passed, w.granted().(hold).level)
 	require.Len(t, place.Wake, 1)
 	l.Lose(ErrLockLost) // the first hold was not unlocked
 	q.requireNothingLeft()
@@ -146,7 +146,7 @@ func TestExtendAfterAPass(t *testing.T) {
 	fresh(h)
 	next, _ := q.handOver(h, w)
 	require.Same(t, leaseOf(h), leaseOf(next))
-	require.Equal(t, ErrNotHeld, h.(hold).Lengthen(time.Hour), "it has looked before")
+	require.Equal(t, ErrNotHeld, h.(hold).level.Lengthen(time.Hour), "it has looked before")
 	require.Equal(t, lockspec.DefaultLease, leaseOf(next).State().Length)
 	q.unlock(next)
 	q.requireNothingLeft()

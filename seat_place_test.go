@@ -72,7 +72,7 @@ func TestSparedPlaceIsGivenUp(t *testing.T) {
 	for name, end := range map[string]func(q *queueBench, h Hold){
 		"unlocked": func(q *queueBench, h Hold) { q.unlock(h) },
 		"lost": func(q *queueBench, h Hold) {
-			h.(hold).Lease().Lose(ErrLockLost)
+			h.(hold).level.Lease().Lose(ErrLockLost)
 			require.ErrorIs(q, h.Unlock(q.Context()), ErrLockLost)
 		},
 	} {

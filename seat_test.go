@@ -60,7 +60,7 @@ func TestPassedOnHoldIsWatched(t *testing.T) {
 	fresh(h)
 	q.unlock(h)
 	next := w.granted()
-	require.Same(t, h.(hold).Lease(), next.(hold).Lease())
+	require.Same(t, h.(hold).level.Lease(), next.(hold).level.Lease())
 	time.Sleep(4 * time.Second)
 	require.NoError(t, next.Err())
 	q.server.Do(t, "DEL", q.key)
@@ -86,7 +86,7 @@ func TestNotPassedOn(t *testing.T) {
 		"another label":               {waiter: []LockOption{WithLabel("other")}},
 		"another maximum hold":        {waiter: []LockOption{WithMaxHold(time.Hour)}},
 		"less than half of the lease": {set: func(_ *queueBench, h Hold) { fresh(h); believeLess(h, lockspec.DefaultLease/2) }},
-		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).Lease().Refuse(lockspec.DefaultLease) }},
+		"refused by the server":       {set: func(_ *queueBench, h Hold) { fresh(h); h.(hold).level.Lease().Refuse(lockspec.DefaultLease) }},
 		"a request in doubt":          {set: func(_ *queueBench, h Hold) { fresh(h); leaseOf(h).Set(func(s *lease.State) { s.Doubt.Error = true }) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestNotPassedOn(t *testing.T) {
 			q.unlock(h)
 			next := w.granted()
 			require.NotEqual(t, value, q.value())
-			require.NotSame(t, h.(hold).Lease(), next.(hold).Lease())
+			require.NotSame(t, h.(hold).level.Lease(), next.(hold).level.Lease())
 			q.unlock(next)
 			testkit.Eventually(t, testkit.Patience, func() bool { return q.server.Do(t, "EXISTS", q.key) == int64(0) }, "free")
 			q.requireNoLines()

@@ -79,7 +79,7 @@ func TestLateAnswerRevivesNothing(t *testing.T) {
 	t.Parallel()
 	h, err := NewRedisLock("k", newTestClient(t, redistest.Shared(t)), WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
 	require.NoError(t, err)
-	l := h.(hold).Lease()
+	l := h.(hold).level.Lease()
 	l.StopTimer()
 	<-time.After(time.Until(l.State().ValidUntil)) // the belief's end is what is tested
 	require.ErrorIs(t, l.Renewed(time.Now(), time.Minute), ErrLockLost)

@@ -189,7 +189,7 @@ func afterShortLease(c *troubled) {
 
 // duringLongLease has a hold renewed while the server refuses it, which does not matter while there is belief left.
 func duringLongLease(c *troubled) {
-	h := c.holds[0].(hold).Hold
+	h := c.holds[0].(hold).level
 	until := h.ValidUntil()
 	h.Lease().RenewNow()
 	if c.state.renews {

@@ -51,7 +51,7 @@ func TestLossIsLoggedLast(t *testing.T) {
 	for _, l := range []anyLock{NewRedisLock("one", c, WithMaxHold(time.Hour)), NewMultiLock([]string{"a", "b"}, c, WithMaxHold(time.Hour))} {
 		h, err := l.Acquire(t.Context())
 		require.NoError(t, err)
-		go h.(hold).ReachMaxHold() // Close waits for its clean-up, the test for its end by freeing the log
+		go h.(hold).level.ReachMaxHold() // Close waits for its clean-up, the test for its end by freeing the log
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), ErrMaxHold)
 		stuck.await(t)
 		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
@@ -77,7 +77,7 @@ func TestRefusedHoldBesideOthers(t *testing.T) {
 	h, err := NewRedisLock("k", c, WithExpiry(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
 	for n := range 5000 { // the pauses let the others change places with it
-		h.(hold).Lease().Refuse(time.Hour/2 - time.Duration(n)*time.Millisecond)
+		h.(hold).level.Lease().Refuse(time.Hour/2 - time.Duration(n)*time.Millisecond)
 		time.Sleep(10 * time.Microsecond)
 	}
 	require.NoError(t, h.Unlock(t.Context()))

@@ -41,10 +41,10 @@ func (q *queueBench) stored() map[string]string {
 	return fields
 }
 
-func leaseOf(h Hold) *lease.Lease { return h.(hold).Lease() }
+func leaseOf(h Hold) *lease.Lease { return h.(hold).level.Lease() }
 
 // membersOf are the holds that a hold is made of.
-func membersOf(h Hold) []*lease.Hold { return h.(hold).Members() }
+func membersOf(h Hold) []*lease.Hold { return h.(hold).level.Members() }
 
 // holdOf is the id of a reentrant hold.
 func holdOf(h Hold) string { return leaseOf(h).Protocol().HoldID() }

@@ -182,7 +182,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	h := q.take(c)
 	w := q.sits(t.Context(), 0, WithOwner("late"))
 	owner := lease.OwnerKey{Lock: queueKey, ID: c.engine.Identity.Named("late"), Family: lockspec.ReentrantFamily}
-	remove := c.engine.PutLost(owner, &lease.Grant{Key: queueKey, Protocol: leaseOf(h).Protocol(), Sent: time.Now(), Settings: h.(hold).Settings()}, ErrLockLost)
+	remove := c.engine.PutLost(owner, &lease.Grant{Key: queueKey, Protocol: leaseOf(h).Protocol(), Sent: time.Now(), Settings: h.(hold).level.Settings()}, ErrLockLost)
 	fresh(h)
 	q.unlock(h)
 	require.ErrorIs(t, w.end(), ErrLockLost)

@@ -120,7 +120,7 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 			for i := range all {
 				h, err := NewRedisLock(fmt.Sprint("of the batch ", i), c.client).Acquire(t.Context())
 				require.NoError(t, err)
-				all[i], untils[i] = h.(hold).Hold, h.ValidUntil()
+				all[i], untils[i] = h.(hold).level, h.ValidUntil()
 			}
 			for _, h := range all {
 				h.Lease().RenewNow() // they are due now

@@ -160,7 +160,7 @@ func runRelease(ctx context.Context, c *cellWithFault) { c.unlock(ctx) }
 
 // runRenewal has the hold renewed until it is: the first time with the fault.
 func runRenewal(_ context.Context, c *cellWithFault) {
-	h, until := c.holds[0].(hold).Hold, c.until
+	h, until := c.holds[0].(hold).level, c.until
 	h.Lease().RenewNow() // it is due now
 	c.waitFor(2*cellPatience, func() bool { return h.ValidUntil().After(until) }, "the renewal is not believed")
 	if c.fault.silent {

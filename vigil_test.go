@@ -125,7 +125,7 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		h, err := NewRedisLock(key, c).Acquire(t.Context())
 		require.NoError(t, err)
-		leases = append(leases, h.(hold).Lease())
+		leases = append(leases, h.(hold).level.Lease())
 	}
 	var thaws []func()
 	for _, l := range leases {

@@ -109,7 +109,7 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 			require.NoError(t, err)
 			asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 			s.Do(t, "DEL", keyOf(c, "k"))
-			l := h.(hold).Lease()
+			l := h.(hold).level.Lease()
 			l.RenewNow()
 			select {
 			case <-asked:

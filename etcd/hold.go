@@ -170,6 +170,7 @@ func (h *level) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // the hold is to end, whatever else is wrong
 	}
+	h.report.Ended()
 	last, err := h.leave()
 	if err != nil {
 		return wrap("unlock", h.grant.name, err) // it was over before

@@ -27,7 +27,7 @@ type Group struct {
 	returned atomic.Bool           // somebody got the hold
 	notifies atomic.Bool           // of a RedLock: waiters are notified of its end, or of that of a call that left
 
-	// Guarded by whole.mu.
+	// Guarded by lease.mu.
 	members []member
 	open    bool // the whole was granted
 }
@@ -110,7 +110,7 @@ func (b *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*
 	return h, tooLate(err)
 }
 
-// until is when the belief in the hold ends: as many parts as it needs are believed in until then. whole.mu is held.
+// until is when the belief in the hold ends: as many parts as it needs are believed in until then. lease.mu is held.
 func (b *Group) until() time.Time {
 	var ends []time.Time
 	for _, one := range b.members {

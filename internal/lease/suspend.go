@@ -31,7 +31,7 @@ func (v *suspendMonitor) check(now time.Time) {
 // CheckSuspended ends all holds of the client if the machine was suspended before now.
 func (m *Manager) CheckSuspended(now time.Time) { m.monitor.check(now) }
 
-// checkNow is look that asks the kernel. Other calls wait until all holds are
+// checkNow is check that asks the kernel. Other calls wait until all holds are
 // marked lost, but not for what follows: that may call the user's logger.
 func (v *suspendMonitor) checkNow() {
 	var follows []func()
