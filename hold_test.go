@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -217,4 +218,16 @@ func TestHoldFromContextFindsTheNewest(t *testing.T) {
 	require.Equal(t, a, got)
 	got, _ = HoldFromContext(b.Context(), "b")
 	require.Equal(t, b, got)
+}
+
+// The engine's holds have methods that are no user's business.
+func TestUsersHoldsHaveTheMethodsOfHold(t *testing.T) {
+	t.Parallel()
+	public, own := reflect.TypeFor[Hold](), reflect.TypeFor[hold]()
+	for i := range own.NumMethod() {
+		m := own.Method(i)
+		if _, ok := public.MethodByName(m.Name); !ok && m.Name != "String" {
+			t.Errorf("%s is no method of Hold", m.Name)
+		}
+	}
 }
