@@ -15,7 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// What somebody could get wrong without another test seeing it soon. See the faults of docs/guarantees.md.
+// What somebody could get wrong without another test seeing it soon. See the faults of docs/proof.md.
 
 // requests are what a kind of lock sends.
 type requests struct{ acquire, again, renew, release faults.Match }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The table stands between these lines in docs/guarantees.md.
+// The table stands between these lines in docs/proof.md.
 const (
 	tableBegins = "<!-- mutants: made by go run -C proof ./mutants -doc -->\n"
 	tableEnds   = "<!-- end of mutants -->\n"

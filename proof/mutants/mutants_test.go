@@ -47,9 +47,9 @@ func TestMutantsApply(t *testing.T) {
 }
 
 func TestMutantsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(rootOf(t), "docs", "guarantees.md"))
+	text, err := os.ReadFile(filepath.Join(rootOf(t), "docs", "proof.md"))
 	require.NoError(t, err)
-	require.True(t, strings.Contains(string(text), table(all)), "put the output of go run -C proof ./mutants -doc into docs/guarantees.md")
+	require.True(t, strings.Contains(string(text), table(all)), "put the output of go run -C proof ./mutants -doc into docs/proof.md")
 }
 
 func TestOldTextMustOccurOnce(t *testing.T) {
