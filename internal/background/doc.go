@@ -1,10 +1,66 @@
-// Package background owns what is sent on no caller's behalf: jobs that are
-// due at a time, and releases that are sent again until they are certain.
+// Package background owns what is sent on no caller's behalf: jobs that are due
+// at a time, and releases, retried until they are certain.
 //
-// A [Worker] sends the jobs that are due, in batches over its own connection.
-// Its one goroutine starts with the first job, belongs to the client's group,
-// and ends when the client is closed. A [Retrier] is a worker for releases.
+// # Workers
 //
-// A task is called without a lock of the worker held, on the worker's
-// goroutine, and must not block. The worker's mutex is held alone.
+// A [Worker] sends jobs over a dedicated connection, so that no caller can
+// delay them. Its loop has four steps:
+//
+//   - sleep until the earliest job is due;
+//   - take up to 100 due jobs, and those that are due within Ahead;
+//   - send them in one pipeline ([script.RunBatch]);
+//   - hand each [Task] its result, and add its job again at the time that the
+//     task returns.
+//
+// A client has three workers. The watchdog's jobs are leases; its Ahead is
+// 10 ms. The retrier's jobs are releases, the poller's are the locks with
+// waiters. There is one more for each setting of WithReplicas, since its
+// batches wait for the replicas.
+//
+// A job is in the heap, in the batch under way, or removed. A removed job stays
+// out, and the answer to its request is ignored. A dropped one stays out unless
+// it is under way; then its task sees the answer.
+//
+// # Limits
+//
+// The limit for an answer is the smallest one of all jobs, due or not, and at
+// least 100 ms. A silent connection delays every job. A job that misses answers
+// in a row doubles it for its batch, up to the largest. A server that is too
+// slow for one short lease is not too slow for the others. Each job counts for
+// itself: answers to other jobs say nothing about its own.
+//
+// A worker that cannot connect takes a detour, see package driver. A borrowed
+// connection has the smallest limit, never a doubled one.
+//
+// # Releases
+//
+// A [Retrier] is a worker for releases. A [Release] ends in one of two ways:
+//
+//   - at the first answer, if no acquire is unanswered: after an error line, a
+//     re-entry that is undone, or a loss;
+//   - otherwise a lease after the last unanswered request was sent, regardless
+//     of the answers: until then a late copy may take the key again.
+//
+// It ends early with the answer to a release that was sent after the unanswered
+// request was resolved. An earlier release may have overtaken that request.
+//
+// The pauses grow from 10 ms to 800 ms, from sending to sending. They stay
+// below a second, so that a late copy of an acquire keeps the key for less than
+// that. An answer may take 700 ms before another connection is tried.
+// Connecting gets more time after each dial that was too slow, up to the dial
+// timeout.
+//
+// A release that was never answered is given up once the key has expired, and
+// logged. A best-effort one is not logged: no lock depends on it.
+//
+// [Retrier.PassOn] continues a hand-off that stopped after as many entries as
+// one script examines. [Retrier.SendLast] and [SendUntil] are for Close, when
+// the worker sends nothing any more.
+//
+// # Goroutines and locks
+//
+// A worker has one goroutine. It starts with the first job, belongs to the
+// client's group, and ends when the client is closed. Tasks are called on that
+// goroutine, without a mutex of the worker, and must not block. A goroutine
+// that holds the mutex of a worker takes no other.
 package background

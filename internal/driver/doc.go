@@ -1,19 +1,124 @@
 // Package driver owns the connections to one server, and is the only package
 // that knows redigo: its pool, its replies and its errors.
 //
-// A [Pool] sends one command for a caller ([Driver.Send], [Driver.Call]). The
-// first few calls have a connection each; more share one (pipeline.go). A
-// [Link] is a connection of a worker, which sends batches or listens to a
-// channel. If a worker cannot connect, its batch goes over an idle connection
-// of the pool, or over the shared one.
+// # Results
 //
-// A [Result] distinguishes three cases: the request was not sent; the server
-// answered it; or it is unanswered, and may be executed now, later or never.
+// A [Result] has the reply or the error of a request, the time right before the
+// request was written, and whether an answer came. It distinguishes three
+// cases:
 //
-// Goroutines: the pool starts each one in its group, and Close waits for it.
-// The shared connection has a reader and a writer until it is lost. A caller
-// that leaves hands its connection to a goroutine, which waits for the answer.
+//   - not sent: nothing happened at the server, and the time is zero;
+//   - answered, by a value or an error line: no copy is under way any more;
+//   - unanswered, by a timeout, a broken connection or a caller that left: the
+//     request may be executed now, later or never.
 //
-// Order of locks: the shared connection, then its stream. The mutexes of links
-// and sockets are held alone. None is held while something is sent.
+// # Calls
+//
+// A caller does its own I/O (run.go, conn.go). It sends, waits until the socket
+// is readable, and then reads the answer. Waiting consumes nothing, and the
+// context ends it. If the context ends first, the connection stays whole. A
+// goroutine then takes the answer and returns the connection to the pool. It
+// marks the abandoned [Call] as answered, which the release retrier checks. If
+// the socket cannot be waited on (TLS, Windows, a user's pool), the call itself
+// runs on a goroutine.
+//
+// redigo's DoContext starts a goroutine for every call, and closes the
+// connection when the context ends. docs/design.md has what that costs.
+//
+// Every read has a deadline: the command timeout, for locks at most a third of
+// the lease ([ForLease]). Getting a connection has at least a second, because
+// validity does not count that time. Only Unlock is stricter.
+//
+// # Breaks
+//
+// A connection that ends with EOF or a reset is a break; a timeout is not. Idle
+// connections older than a break are dropped when they are borrowed, and
+// package script sends a script once more. So a server restart costs neither an
+// error nor a PING. READONLY counts as a break: behind one address, another
+// connection may lead to the new master.
+//
+// # The shared connection
+//
+// [Driver.Send] carries the commands of locks. Up to four calls have a
+// connection of the pool each, since no hop between goroutines is faster than a
+// caller's own I/O. The others share one connection (pipeline.go, stream.go),
+// also with a user's pool. A call that waits for replicas never uses it. Nor
+// does [Driver.Call], for Eval, SetNEX and Ping of the client: a user's slow
+// script delays no lock.
+//
+//   - Requests are answered in the order in which they are written. A
+//     connection is only given up as a whole. redigo allows one writer and one
+//     reader.
+//   - A caller writes itself unless another is writing. With four or more under
+//     way it yields first, so that others join its write. Writes that may block
+//     are left to a goroutine: those of over 64 requests, and those while an
+//     answer has been missing for 5 ms. So are all on a user's connection,
+//     which has no write limit.
+//   - Sent, from which validity counts, is taken before the first byte of a
+//     batch. A batch that takes longer to write than the command timeout ends
+//     the connection.
+//   - A caller that leaves abandons its answer. If its request was not yet
+//     written, it never is.
+//   - A connection that was silent since a leaving call began, and for 100 ms,
+//     is retired. It takes no more requests, and has until the command timeout
+//     for the others. So a dead connection costs one call its limit, and a
+//     short lease ends nothing under others. READONLY, the pool's idle timeout
+//     and its connection lifetime retire it too.
+//   - A break ends the written calls as unanswered; the others use the next
+//     connection. Only the reader ends calls.
+//   - All callers wait for one dial, which has the whole dial timeout. Each
+//     waits only as long as its own limit.
+//   - An unasked line that refuses clients (DENIED, max number of clients) is
+//     the error of all calls. Any other unasked answer ends the connection.
+//
+// # Answers are counted
+//
+// Redis does not number its answers. On connections that this package dialled,
+// answers.go counts requests, and answers as their bytes arrive. With more
+// answers than requests, any of them may be the surplus one. Then no value
+// counts as an answer, of a whole batch neither, and the connection is not used
+// again.
+//
+// An idle connection must be balanced before it is used: as many answers as
+// requests, and nothing to read at its socket. The socket is not checked with
+// TLS, whose records come unasked, and on Windows. A new connection is checked
+// after AUTH and after SELECT, which dial.go sends itself for that reason.
+//
+// # Links
+//
+// A [Link] is a dedicated connection of a worker or of the subscription. If a
+// dial is refused or hangs for a second, the batch takes a detour (detour.go).
+// It uses an idle connection of the pool, or else the shared one. The server's
+// maxclients or the limit of files may be used up. The next batch dials again.
+// A subscription never takes a detour; its waiters poll.
+//
+//   - The link owns its dial (opening.go). A dial that hangs goes on, and its
+//     connection is the link's. Closing the link ends it.
+//   - The goroutine that sends a batch owns the borrowed connection and returns
+//     it. It has it for the shortest limit of the worker's jobs, never doubled,
+//     from the time that it got it. WAIT counts into that limit, and never goes
+//     over the shared connection.
+//   - An error in the middle is the result of all requests after it.
+//   - A full server accepts a connection and then closes it. So a batch that
+//     broke before the first answer on a new connection is sent again. Then
+//     Result.Resent is true, as an earlier copy may have done the work.
+//
+// # Goroutines
+//
+// The pool starts them in its group. Close cuts the sockets under all calls,
+// and waits for them for up to 40 ms.
+//
+//   - The shared connection has a reader and a writer, until it is lost.
+//   - An abandoned call has one until its answer, its deadline or Close.
+//   - A call that cannot wait on its socket has one, if its context can end; on
+//     a user's pool always.
+//   - Each dial of a link and each batch on a borrowed connection has one.
+//   - Each connection that a link drops has one for its Close, which may be a
+//     user's and block.
+//   - Taking a connection from a user's pool, or dialling as it does, has one.
+//     Close does not wait for these.
+//
+// Order of locks: the shared connection, then its stream. A goroutine that
+// holds the mutex of a link or a socket takes no other. None is held while
+// something is sent.
 package driver

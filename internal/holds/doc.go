@@ -1,7 +1,32 @@
-// Package holds owns what a hold is to its user, whatever backend has granted
-// it: the contexts that are cancelled with it, its levels, and the report of its
-// end to an observer. The Redis engine and etcdlock share it.
+// Package holds owns what a hold is to its user: the contexts that it cancels,
+// its levels, and the report of its end. The Redis engine and etcdlock share
+// it.
+//
+// # Contexts and levels
+//
+// [Contexts] ends once, for one reason. A context that is added later is
+// cancelled immediately. The context of a hold is made on the first request,
+// because most holds never need one.
+//
+// [Levels] are the holds that share one grant, oldest first. Live counts those
+// that have not ended. A level that has ended stays in All until its Unlock.
+//
+// # Reports
+//
+// A hold carries a [Report] if the client has an observer. A report has two
+// flags: known, once the call that acquired has announced the grant, and over,
+// once the hold has ended.
+//
+// The first goroutine that ends the hold sets the end, and only that one.
+// Unlock does so when the server has answered, a loss as part of its follow-up
+// work. So each announced grant has one reported end, however many goroutines
+// find it together. An end that comes before the announcement is reported right
+// after it. Holds that no caller has seen are never announced, and never
+// reported: members of a group, and grants that came too late.
+//
+// # Goroutines and locks
 //
 // It has no goroutines. [Contexts] and [Levels] are guarded by the mutex of the
-// backend; a [Report] has its own, which is never held while a hook runs.
+// backend; a [Report] has its own, which is never held while a hook runs. The
+// observer is called without the mutex of a lease.
 package holds

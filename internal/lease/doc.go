@@ -1,27 +1,126 @@
-// Package lease owns what was granted: how long it is valid, its renewal, its
-// release, the hand-off to the next waiter of this process, groups of leases
-// that are one hold, the owners of reentrant locks, and what is left to do on
-// Close. It knows no kind of lock but by its [Protocol], and no user: errors are
-// reasons, and an observer is a hook.
+// Package lease owns what was granted: its validity, renewal, release, and
+// hand-off to the next waiter of this process. It also owns groups of leases,
+// the owners of reentrant locks, and Close. It knows a kind of lock by its
+// [Protocol] only, and no user: errors are reasons, and an observer is a hook.
 //
 // A [Manager] is the engine of one client. A [Lease] is one grant of one key, a
-// [Hold] one level of it. A lease is valid until the sending of the request that
-// set its expiry, plus its length, less the [Drift]; a timer enforces that
-// without asking anybody. Once lost it stays lost.
+// [Hold] one level of it.
 //
-// Where to look: Unlock begins in unlock.go, and what is sent to the server is in
-// release.go; what was not answered is retried by package background. A plain
-// lock goes to a waiter of this process in pass.go, a reentrant one in
-// transfer.go. push.go starts the renewal, watchdog.go renews, and extend.go is
-// the user's Extend. Package acquire builds the requests, as a [Protocol].
+// Unlock begins in unlock.go, and what it sends is in release.go; package
+// background retries what was not answered. A plain lock goes to a waiter of
+// this process in pass.go, a reentrant one in transfer.go. A renewal begins in
+// push.go and goes on in watchdog.go. The user's Extend is in extend.go.
+// Package acquire builds the requests, as a [Protocol].
 //
-// Order of locks: the mutex of the suspend monitor, that of a [Group]'s lease,
-// that of a member's lease; and after a lease's mutex one of: the manager's, the
-// queue's, the one of the expiry timers, the one of a worker. The turn of an
-// [Owner] comes before all of them, and is held while a request is under way.
+// # Validity and loss
 //
-// Goroutines, all of the manager's group and ended by Close: the watchdog, one
-// more worker for each setting of replicas, the retrier of releases, the suspend
-// monitor, the look for the reason of a loss, and those of the queue. The expiry
-// timers have one timer for all leases.
+// A lease is valid until the sending of the request that set its expiry, plus
+// its length, less the [Drift] of 1 % and 2 ms. An answered renewal, re-entry
+// or Extend moves that forward, never back. A lease that the server refused has
+// 200 ms left at most, in which the reason is read (notice.go).
+//
+// A lease ends once, by Unlock or by loss. A timer declares the loss without
+// asking anybody; so do Err, ValidUntil and every operation, by the clock
+// (validity.go). One timer serves all leases of a client, and examines each
+// when it would have expired, so a renewal costs it nothing (expiry.go). Other
+// losses are a refusal, the maximum hold and Close. A loss ends the contexts of
+// all levels and the renewal, and hands the release to the retrier, except on
+// Close. A lease enters the manager's books under the mutex that Close takes.
+//
+// Each level has its own length, watched or not, maximum hold and context. The
+// renewal asks for the longest watched one that is left. It is due a third of
+// that length after the last sending, less up to a tenth at random. It is due
+// sooner if validity would fall below two thirds of it. An error is retried
+// within min(length/10, 500 ms). Leases that wait for replicas have a worker
+// for each number and timeout, so that none waits for the replicas of others.
+//
+// # Release
+//
+// Unlock ends the level here first, regardless of what follows. A level that
+// leaves others sends their new count. The last one ends the renewal and sends
+// the release. It takes the command timeout, at most a third of the lease:
+// three quarters through the pool, the rest over the retrier's connection. Then
+// it is ErrUnconfirmed, and the retrier goes on.
+//
+// A last release that finds nothing has lost the hold. The exception is an
+// earlier copy without an answer, while the lease is still valid: that copy did
+// the work. An inner release deletes nothing, so for it nothing always means
+// loss. A lease with an unanswered acquire repeats its release, since a late
+// copy may take the key again. If it came from the queue, it repeats the cancel
+// instead. A minimum hold counts only once the caller got the hold.
+//
+// # Hand-off in this process
+//
+// The last Unlock asks the queue for the next waiter, within its budget. A
+// plain lock is passed on: key, value and lease stay, and nothing is sent. A
+// reentrant lock is transferred by one request, as its hash names the owner.
+// Neither happens for a fair lock, with a minimum hold, or with an
+// indeterminate acquire, whose release would end the next hold. A plain lock
+// must also be watched, with more than half of its lease and a token left. No
+// Extend may have made the key stay longer.
+//
+// A transfer begins a new lease from its sending. The unlocking caller sends
+// it; the waiter makes the lease under its own owner mutex. No goroutine takes
+// one owner mutex while it holds another. A transfer has half of Unlock's time.
+// A refused or unanswered transfer puts the waiter back, behind the first. The
+// release then names both holds, and ends the one that is there. "Neither"
+// means that the hold was lost. If the waiter left, or cannot use the grant,
+// the new hold is released. So each granted transfer has one holder, or one
+// release.
+//
+// # Owners
+//
+// The manager maps (key, owner) to a lease, from the first level's grant to the
+// last level's Unlock, lost or not. A live lease is entered again, a lost one
+// is ErrLockLost. A re-entry sends the count and the number of the change. If
+// it is indeterminate, a release with the old count and the next number undoes
+// it. Later changes have higher numbers, so it may come at any time. A level
+// that asks for more than the hold has is refused before anything is sent.
+//
+// # Groups
+//
+// A [Group] is a hold of several leases: all keys of a MultiLock, or a quorum
+// of nodes. Its own lease has no key, renewal or timer, and is valid while need
+// of its members are. It is computed anew when the validity of a member
+// changes, so it may move back. Too few members end the group, for the reason
+// of the member that ended last, and release the others. Unlock, loss and
+// Extend go to at most 32 members together. Unlock of a RedLock returns up to
+// 10 ms after its result is certain. That of a MultiLock waits for all keys. A
+// member is never passed on. A lost one does not return, since the hold could
+// be without a quorum for a moment.
+//
+// # Suspended machines
+//
+// The clock of validity, CLOCK_MONOTONIC, stands still while a machine is
+// suspended. On Linux suspend.go checks for that with package suspend. It does
+// so when a hold is asked, before a request for a lock, at each grant and
+// level, and every 250 ms. If it slept for more than 250 ms, all holds of the
+// client end; each client of a RedLock ends its own. So does a grant that was
+// requested before that was noticed. A grant enters the books first and loads
+// the last check second. So the marking finds it there, or it waits for the
+// mutex, or it sees the new check. No clock matters for that.
+//
+// # Close
+//
+// [Manager.Close] ends the life context and every lease, closes the
+// connections, and waits for goroutines: 40 ms at most for the driver's, and
+// 40 ms for its own. With ReleaseOnClose it sends three things before that,
+// over a dedicated connection (close.go). First the cancels of its waiters, or
+// locks would go to them. Then what the retrier has left, and last the
+// releases.
+//
+// # Goroutines and locks
+//
+// All belong to the manager's group and end with Close. The manager has the
+// watchdog, one more worker for each setting of replicas, the retrier, and the
+// suspend monitor from the first hold on. Requests of group members have one
+// each, and so have the requests for the reason of a loss. Package waitqueue
+// has its own. The timers for validity and maximum holds have no goroutine
+// until they fire.
+//
+// Order of locks: the owner mutex (type turn), the mutex of the suspend
+// monitor, that of a [Group]'s lease, that of a member's lease. After a lease's
+// mutex comes one of four: that of the manager, the queue, the expiry timers or
+// a worker. Only the owner mutex is held while a request is under way. A member
+// reports to its group when it holds none.
 package lease

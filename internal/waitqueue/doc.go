@@ -1,22 +1,99 @@
-// Package waitqueue owns who is next: the entries of a client in the queues of
-// locks in Redis, its local waiters, the polls that are also its heartbeat, and
-// its one subscription. It knows no lease.
+// Package waitqueue owns the waiters of a client: its queue entries in Redis,
+// its local waiters, its polls and its subscription. A poll is also a
+// heartbeat. It knows no lease. docs/protocol.md has the protocol of the queue,
+// with its scripts.
 //
-// The order of waits is only in Redis, and a message is only a hint: a call
-// goes by the answer of a script. A [Line] is all calls of a client for one
+// The order of waiters is only in Redis, and a message is only a hint: a call
+// acts on the answer of a script. A [Line] is all calls of a client for one
 // lock. For an unfair lock they are [Waiter] values in memory, and only the
-// first has an [Entry] in Redis, on behalf of all.
+// first has an [Entry] in Redis, on behalf of all. So ten thousand callers cost
+// what one costs.
 //
-// There are two ways to wake a waiter. The holder in this process hands the lock
-// over by Queue.Next and Waiter.Pass, over the channel Waiter.Turn (handoff.go).
-// One of another process sends a message: subscription.go or poll.go, then
-// Queue.Notify, over the channel Entry.Wake; the pause that it ends is in
-// acquire/wait.go. wakeup_limit.go only limits how often.
+// There are two ways to wake a waiter. The holder in this process hands the
+// lock over by [Queue.Next] and [Waiter.Pass], over the channel Waiter.Turn
+// (handoff.go). One of another process sends a message: subscription.go or
+// poll.go, then [Queue.Notify], over the channel Entry.Wake. The pause that it
+// ends is in acquire/wait.go. wakeup_limit.go only limits how often: eight
+// attempts without a pause, then one in 5 ms. A message within the pause is
+// delivered when the pause ends.
 //
-// Goroutines: the poller and the subscription, each started by the first wait,
-// and one timer for each notification that is held back. All belong to the
-// client's group and end with it.
+// # Entries
 //
-// The queue's mutex guards all of it. A caller may hold the mutex of its lease,
-// not the other way round. Nothing is sent or logged while it is held.
+// An entry sends the requests of one call, one at a time. Its name is drawn for
+// one hold, before the first enqueue is sent. A granted or cancelled name is
+// never used again. Known is true if the server's last answer said that it is
+// in the queue. An entry sends:
+//
+//   - try, if its call does not wait;
+//   - enqueue, until it is known, and again after "not queued" or an error;
+//   - claim, once it is known, after a message or the answer to a poll;
+//   - cancel, when the call leaves, by the release retrier.
+//
+// At most 32 calls of a line send together: ten thousand waiters must not open
+// ten thousand connections. The claim of a waiter that was notified
+// individually does not count.
+//
+// A call that leaves cancels its entry with the flag "also the hold". If a
+// request of the entry is indeterminate, the cancel is repeated until it is
+// certain. A message for an unknown entry is answered by a cancel without that
+// flag. The entry may just have been granted, and the flag would end a live
+// hold.
+//
+// # Polls
+//
+// A line has one poll, a job of the poller. The next one is due a period later,
+// or when the lock expires if that is sooner, but never before the poll
+// interval. While the subscription is not confirmed, the poll interval is used.
+// Interval and period are the smallest of the calls in the line.
+//
+// A poll lists the 64 oldest entries, except those with a request of their own
+// under way. So a client that can poll but not claim loses each turn once only.
+// After an error the pauses grow to 1 s. If there was no connection, or no
+// answer in 700 ms, the oldest call of the line asks as well. It has the pool
+// and the whole command timeout.
+//
+// # The subscription
+//
+// A client has one, started by its first waiter. It reconnects after growing
+// pauses with jitter, 10 ms to 2 s. While it is not permitted they are 30 s to
+// 60 s, which is logged once. Whenever it is confirmed or lost, all lines are
+// polled immediately, and RedLock calls are notified. A line whose enqueue was
+// under way then is polled right after its answer. So no enqueue waits for the
+// subscription. One that is silent for 3 s, while polls are answered, is reset.
+//
+// # Local waiters
+//
+// The first waiter of a line acts for all; no line has waiters without a first.
+// When it leaves, the next one is first and takes over its entry, ticket
+// included. The entry must be known, and both must ask for the same hold. For a
+// reentrant lock, none of its requests may be indeterminate: a late one would
+// take the lock in the name of the other owner. Otherwise the entry is
+// cancelled. [Entry.Rebind] makes an entry take the lock for its new call. A
+// call for another kind of lock gets [ErrOtherKind], and asks Redis instead.
+//
+// [Queue.Next] chooses the waiter that a lock goes to in this process. It is
+// the first if no request of its entry is under way (the entry then goes to the
+// next), otherwise the second. A first waiter that was notified is not chosen:
+// Redis may have granted it the lock. There is a budget, counted from the grant
+// by Redis: 1,000 times, and 10 ms. It is 1 ms while others are in the queue,
+// by the last answer to an enqueue. After that the lock is released in Redis.
+//
+// If the chosen waiter is the only one, its entry is retained: it stays in
+// Redis, but belongs to no call. The next call that joins uses it, polled for
+// immediately if that was not done for a poll interval. If no call joins, the
+// release removes it from the queue in the same script. A message for a
+// retained entry cancels it.
+//
+// A grant that [Waiter.Deliver] has delivered is in transit until
+// [Queue.Arrived]. Close releases what is in transit. Once Close has begun,
+// nothing is delivered.
+//
+// # Goroutines and locks
+//
+// The poller and the subscription have one each, and a dedicated connection.
+// Each is started by the first waiter. Each notification that is held back has
+// one with a timer. All belong to the client's group and end with it.
+//
+// The queue's mutex guards everything here. A caller may hold the mutex of its
+// lease, not the other way round. Nothing is sent or logged while it is held.
 package waitqueue
