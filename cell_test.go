@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 )
 
 const (
@@ -31,7 +32,7 @@ type cell struct {
 	server        *redistest.Server
 	proxy         *faults.Proxy
 	client, other *Client
-	bench         *scriptBench // of the lock
+	bench         *scripttest.Bench // of the lock
 }
 
 func newCell(t testing.TB, s *redistest.Server, opts ...ClientOption) *cell {
@@ -43,8 +44,8 @@ func newCell(t testing.TB, s *redistest.Server, opts ...ClientOption) *cell {
 		sharing(c.client)
 	}
 	c.other = sibling(t, s, c.client)
-	c.bench = newScriptBench(t, s)
-	c.bench.key = keyOf(c.client, cellKey)
+	c.bench = scripttest.NewBench(t, s)
+	c.bench.Key = keyOf(c.client, cellKey)
 	c.observe()
 	return c
 }
@@ -77,25 +78,22 @@ func (c *cell) await(done <-chan struct{}, what string) {
 
 // reading is what the key held at some moment, and between which two times its expiry is.
 type reading struct {
-	keyState
+	scripttest.KeyState
 	earliest, latest time.Time
 }
-
-// clockGrain is how coarsely the server counts.
-const clockGrain = 2 * time.Millisecond
 
 func (c *cell) read() reading {
 	c.Helper()
 	before := time.Now()
-	state := c.bench.state()
-	return reading{state, before.Add(state.ttl - clockGrain), time.Now().Add(state.ttl + clockGrain)}
+	state := c.bench.State()
+	return reading{state, before.Add(state.TTL - scripttest.ClockGrain), time.Now().Add(state.TTL + scripttest.ClockGrain)}
 }
 
 // requireUntouched checks that neither the content nor the expiry has changed.
 func (c *cell) requireUntouched(before, after reading) {
 	c.Helper()
-	require.Equal(c, before.content, after.content)
-	if content, ok := before.content.(map[string]string); ok && isRW(content) {
+	require.Equal(c, before.Content, after.Content)
+	if content, ok := before.Content.(map[string]string); ok && scripttest.IsRW(content) {
 		return // its entries, which decide, are as they were; a script that was held up sets the key's expiry later, and the next one back
 	}
 	require.False(c, after.latest.Before(before.earliest), "shortened")
@@ -105,13 +103,13 @@ func (c *cell) requireUntouched(before, after reading) {
 // levels is how many the server has: the count of a reentrant lock, and 1 of a plain one. A key that is kept after its release has none.
 func (c *cell) levels() int {
 	c.Helper()
-	switch content := c.bench.state().content.(type) {
+	switch content := c.bench.State().Content.(type) {
 	case string:
 		if !strings.HasPrefix(content, "relock/1|k|") {
 			return 1
 		}
 	case map[string]string:
-		if isRW(content) {
+		if scripttest.IsRW(content) {
 			return rwLevelsAt(c, c.bench)
 		}
 		for field, value := range content {
@@ -165,8 +163,8 @@ func (c *cell) observe() {
 
 func (c *cell) look(conn redis.Conn) {
 	mine, others := believed(c.client), believed(c.other)
-	ms, err := redis.Int64(conn.Do("PTTL", c.bench.key))
-	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + clockGrain)
+	ms, err := redis.Int64(conn.Do("PTTL", c.bench.Key))
+	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + scripttest.ClockGrain)
 	switch {
 	case err != nil:
 		c.Errorf("observer: %v", err)

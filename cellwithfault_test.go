@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -59,7 +60,7 @@ func (c *cellWithFault) meetFault() {
 	}
 	c.requireLevels(len(c.holds))
 	c.requireSameBelief()
-	c.look(c.bench.conn)
+	c.look(c.bench.Conn)
 }
 
 // action is the fault's.
@@ -133,7 +134,7 @@ func (c *cellWithFault) giveBack() {
 		c.unlock(c.Context())
 		require.Equal(c, len(c.holds), c.levels())
 		c.requireSameBelief()
-		c.look(c.bench.conn)
+		c.look(c.bench.Conn)
 	}
 }
 
@@ -162,7 +163,7 @@ func (c *cellWithFault) requireKept() bool {
 	if time.Now().Before(c.keep) {
 		require.False(c, now.latest.Before(c.keep), "the key goes before its minimum hold is over")
 	}
-	return now.ttl != absent
+	return now.TTL != scripttest.Absent
 }
 
 // requireRefused sees that nobody gets the lock before its minimum hold is over.

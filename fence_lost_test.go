@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // Readers that are let in together do not run the counter ahead of the clock:
@@ -16,22 +17,22 @@ import (
 // server gets all in one go, so that the clock has no time to catch up.
 func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 	t.Parallel()
-	b := newQueueScripts(t, redistest.Start(t))
-	b.do("SCRIPT", "LOAD", script.RWTry.Source)
+	b := scripttest.NewQueue(t, redistest.Start(t))
+	b.Do("SCRIPT", "LOAD", script.RWTry.Source)
 	const readers = 2000
 	tries := make([]script.Call, readers+1)
 	for i := range tries {
-		tries[i] = rwWaitNamed(fmt.Sprint("c", i), 1, "su").try()
-		tries[i].Key = b.key
+		tries[i] = scripttest.RWWaitNamed(fmt.Sprint("c", i), 1, "su").Try()
+		tries[i].Key = b.Key
 	}
 	for i, try := range tries {
 		if i == readers {
-			require.NoError(t, b.conn.Send("FLUSHALL"))
+			require.NoError(t, b.Conn.Send("FLUSHALL"))
 		}
-		r := fenced(try).ByDigest()
-		require.NoError(t, b.conn.Send(r.Cmd, r.Args...))
+		r := scripttest.Fenced(try).ByDigest()
+		require.NoError(t, b.Conn.Send(r.Cmd, r.Args...))
 	}
-	replies, err := redis.Values(b.conn.Do(""))
+	replies, err := redis.Values(b.Conn.Do(""))
 	require.NoError(t, err)
 	drawn := func(reply any) int64 {
 		code, drawn := script.ReadGrant(reply)

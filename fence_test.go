@@ -2,7 +2,6 @@ package relock
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,28 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 )
-
-// fenced is the call of a script with a counter of fencing tokens.
-func fenced(s script.Call) script.Call {
-	s.Script = s.Script.Fenced
-	return s
-}
-
-func (b *queueScripts) counter() string { return b.key + ":f" }
-
-// requireTokens returns the token of an answer that is a grant, and how many
-// tokens after it are set aside.
-func (b *queueScripts) requireTokens(answer []string) (token, aside int64) {
-	b.Helper()
-	require.Len(b, answer, 3)
-	require.Equal(b, "1", answer[0])
-	token, err := strconv.ParseInt(answer[1], 10, 64)
-	require.NoError(b, err)
-	aside, err = strconv.ParseInt(answer[2], 10, 64)
-	require.NoError(b, err)
-	return token, aside
-}
 
 // asideMost is how many tokens a grant sets aside, see lua/fence.lua.
 const asideMost = 63
@@ -45,60 +24,60 @@ const asideMost = 63
 // clock.
 func TestScriptsDrawTokens(t *testing.T) {
 	s := redistest.Shared(t)
-	plain, reentrant := waitNamed("c1", 1, "pf"), waitNamed("c1", 1, "rf")
-	unfair := waitNamed("c1", 1, "pu")
-	reads, writes := rwWaitNamed("c1", 1, "sf"), rwWaitNamed("c1", 1, "wf")
+	plain, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf")
+	unfair := scripttest.WaitNamed("c1", 1, "pu")
+	reads, writes := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c1", 1, "wf")
 	for name, tt := range map[string]struct {
 		script script.Call
-		ready  func(b *queueScripts) // before each call
+		ready  func(b *scripttest.Queue) // before each call
 		aside  int64
 	}{
-		"acquire":            {script: acquireOf(plain1, plain2, longLease), aside: asideMost},
-		"reentrant_acquire":  {script: reentrantAcquireOf(ownerUs, hold1, longLease)},
-		"reentrant_transfer": {script: transferOf(hold1, hold2, longLease), ready: func(b *queueScripts) { b.ask(heldOnce[0]) }},
-		"try":                {script: plain.try()},
-		"try, unfair":        {script: unfair.try(), aside: asideMost},
-		"try, reentrant":     {script: reentrant.try()},
-		"enqueue":            {script: plain.enqueue()},
-		"enqueue, unfair":    {script: unfair.enqueue(), aside: asideMost},
-		"enqueue, reentrant": {script: reentrant.enqueue()},
-		"claim":              {script: plain.claim(), ready: func(b *queueScripts) { b.do("SET", b.key, plain.reserved(), "PX", 20_000) }},
-		"claim, unfair":      {unfair.claim(), func(b *queueScripts) { b.line(time.Minute, unfair) }, asideMost},
-		"rw_try":             {script: writes.try()},
-		"rw_try, reads":      {script: reads.try()},
-		"rw_enqueue":         {script: writes.enqueue()},
-		"rw_claim":           {script: reads.claim(), ready: func(b *queueScripts) { b.line(time.Minute, reads.scriptWait) }},
+		"acquire":            {script: scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), aside: asideMost},
+		"reentrant_acquire":  {script: scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)},
+		"reentrant_transfer": {script: scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), ready: func(b *scripttest.Queue) { b.Ask(scripttest.HeldOnce[0]) }},
+		"try":                {script: plain.Try()},
+		"try, unfair":        {script: unfair.Try(), aside: asideMost},
+		"try, reentrant":     {script: reentrant.Try()},
+		"enqueue":            {script: plain.Enqueue()},
+		"enqueue, unfair":    {script: unfair.Enqueue(), aside: asideMost},
+		"enqueue, reentrant": {script: reentrant.Enqueue()},
+		"claim":              {script: plain.Claim(), ready: func(b *scripttest.Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
+		"claim, unfair":      {unfair.Claim(), func(b *scripttest.Queue) { b.Line(time.Minute, unfair) }, asideMost},
+		"rw_try":             {script: writes.Try()},
+		"rw_try, reads":      {script: reads.Try()},
+		"rw_enqueue":         {script: writes.Enqueue()},
+		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads.Wait) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newQueueScripts(t, s)
-			b.do("DEL", b.counter())
+			b := scripttest.NewQueue(t, s)
+			b.Do("DEL", b.CounterKey())
 			draw := func() (token, aside int64) {
 				t.Helper()
-				b.do("DEL", b.key, b.queue(), b.beats(), b.key+script.HoldersSuffix)
+				b.Do("DEL", b.Key, b.QueueKey(), b.BeatsKey(), b.Key+script.HoldersSuffix)
 				if tt.ready != nil {
 					tt.ready(b)
 				}
-				before := b.now()
-				token, aside = b.requireTokens(b.ask(fenced(tt.script)))
+				before := b.Now()
+				token, aside = b.RequireTokens(b.Ask(scripttest.Fenced(tt.script)))
 				require.GreaterOrEqual(t, token, before)
-				stored, err := redis.Int64(b.do("GET", b.counter()), nil)
+				stored, err := redis.Int64(b.Do("GET", b.CounterKey()), nil)
 				require.NoError(t, err)
 				require.Equal(t, token+aside, stored)
-				left, err := redis.Int64(b.do("PTTL", b.counter()), nil)
+				left, err := redis.Int64(b.Do("PTTL", b.CounterKey()), nil)
 				require.NoError(t, err)
 				require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
 				return token, aside
 			}
 			first, aside := draw()
 			require.Equal(t, tt.aside, aside)
-			again, _ := b.requireTokens(b.ask(fenced(tt.script))) // finds its own earlier copy
+			again, _ := b.RequireTokens(b.Ask(scripttest.Fenced(tt.script))) // finds its own earlier copy
 			require.Greater(t, again, first+aside)
-			b.do("DEL", b.counter())
+			b.Do("DEL", b.CounterKey())
 			lost, aside := draw()
 			require.Greater(t, lost, first)
 			require.Equal(t, tt.aside, aside)
-			ahead := b.now() + time.Hour.Microseconds()
-			b.do("SET", b.counter(), ahead)
+			ahead := b.Now() + time.Hour.Microseconds()
+			b.Do("SET", b.CounterKey(), ahead)
 			for n := range int64(2) {
 				next, aside := draw()
 				require.Equal(t, ahead+1+n, next)
@@ -112,29 +91,29 @@ func TestScriptsDrawTokens(t *testing.T) {
 func TestNoHoldWithoutItsToken(t *testing.T) {
 	s := redistest.Start(t)
 	for name, w := range map[string]interface {
-		try() script.Call
-		enqueue() script.Call
-	}{"plain": waitNamed("c1", 1, "pf"), "reentrant": waitNamed("c1", 1, "rf"), "read/write": rwWaitNamed("c1", 1, "wf")} {
-		for call, script := range map[string]script.Call{"try": w.try(), "enqueue": w.enqueue()} {
+		Try() script.Call
+		Enqueue() script.Call
+	}{"plain": scripttest.WaitNamed("c1", 1, "pf"), "reentrant": scripttest.WaitNamed("c1", 1, "rf"), "read/write": scripttest.RWWaitNamed("c1", 1, "wf")} {
+		for call, script := range map[string]script.Call{"try": w.Try(), "enqueue": w.Enqueue()} {
 			t.Run(name+"/"+call, func(t *testing.T) {
-				b := newQueueScripts(t, s)
-				b.do("LPUSH", b.counter(), "something else")
-				b.do("PEXPIRE", b.counter(), 60_000)
-				_, err := b.send(fenced(script))
+				b := scripttest.NewQueue(t, s)
+				b.Do("LPUSH", b.CounterKey(), "something else")
+				b.Do("PEXPIRE", b.CounterKey(), 60_000)
+				_, err := b.Send(scripttest.Fenced(script))
 				require.ErrorContains(t, err, "WRONGTYPE")
-				require.Empty(t, b.lock())
+				require.Empty(t, b.Lock())
 			})
 		}
 	}
-	for name, script := range map[string]script.Call{"plain": acquireOf(plain1, plain2, longLease), "reentrant": reentrantAcquireOf(ownerUs, hold1, longLease)} {
+	for name, script := range map[string]script.Call{"plain": scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), "reentrant": scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)} {
 		t.Run(name+"/acquire", func(t *testing.T) {
-			b := newQueueScripts(t, s)
+			b := scripttest.NewQueue(t, s)
 			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 			defer s.Do(t, "CONFIG", "SET", "maxmemory", "0")
-			_, err := b.send(fenced(script))
+			_, err := b.Send(scripttest.Fenced(script))
 			require.ErrorContains(t, err, "OOM")
-			require.Empty(t, b.lock())
-			require.Equal(t, int64(0), b.do("EXISTS", b.counter()))
+			require.Empty(t, b.Lock())
+			require.Equal(t, int64(0), b.Do("EXISTS", b.CounterKey()))
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -171,7 +172,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 		require.NoError(t, c.ForceUnlock(t.Context(), name, "early"))
 		requireFree(t, s, c, name)
 	}
-	s.Do(t, "SET", keyOf(c, "k"), waitNamed("c1", 7, "pu").reserved(), "PX", 60_000)
+	s.Do(t, "SET", keyOf(c, "k"), scripttest.WaitNamed("c1", 7, "pu").Reserved(), "PX", 60_000)
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "nobody comes"))
 	requireFree(t, s, c, "k")
 

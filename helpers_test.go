@@ -172,22 +172,6 @@ func (b *stuckLog) await(t testing.TB) {
 
 func (b *stuckLog) free() { b.last.Do(func() { close(b.freed) }) }
 
-// infoField reads a number out of INFO.
-func infoField(t testing.TB, s *redistest.Server, section, field string) int64 {
-	t.Helper()
-	text, err := redis.String(s.Do(t, "INFO", section), nil)
-	require.NoError(t, err)
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
-			n, err := redis.Int64([]byte(value), nil)
-			require.NoError(t, err)
-			return n
-		}
-	}
-	require.FailNow(t, "no such field", field)
-	return 0
-}
-
 // calls is how often a command was called since CONFIG RESETSTAT.
 func calls(t testing.TB, s *redistest.Server, command string) int {
 	t.Helper()

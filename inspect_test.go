@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -126,7 +127,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
-		s.Do(t, "SET", keyOf(c, "k"), waitNamed("c1", 7, letters).reserved(), "PX", 5000)
+		s.Do(t, "SET", keyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
 		info := inspect(t, c, "k")
 		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
 		require.Positive(t, info.Left)

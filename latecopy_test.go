@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // A copy of an acquire that was answered, delivered after the release, is the one copy that is not harmless: nothing is in doubt, so
@@ -48,7 +49,7 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 			}
 			next := op.lock(c.client, lease, WithBlock())
 			require.NoError(t, next.Lock(t.Context()))
-			require.GreaterOrEqual(t, time.Since(delivered), lease-clockGrain, "exclusion lasted until the end of its lease")
+			require.GreaterOrEqual(t, time.Since(delivered), lease-scripttest.ClockGrain, "exclusion lasted until the end of its lease")
 			require.Less(t, time.Since(delivered), lease+cleanWithin)
 			require.NoError(t, next.Unlock(t.Context()))
 		}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -184,7 +185,7 @@ func TestWaitEnds(t *testing.T) {
 // commandCount is how many commands the server has processed, this one not among them. The watchdog may add some.
 func commandCount(t *testing.T, s *redistest.Server) int64 {
 	t.Helper()
-	return infoField(t, s, "stats", "total_commands_processed")
+	return scripttest.InfoField(t, s, "stats", "total_commands_processed")
 }
 
 // A waiter looks again no sooner than the poll interval, whatever it is told.

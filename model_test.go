@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // modelOwner is an owner of a client, as the model sees it: two clients may use one name for two owners.
@@ -57,7 +58,7 @@ func doubledRequestsAgainstAModel(t *testing.T, requests int) {
 	second := sibling(t, behind, first)
 	owners := []modelOwner{{first, "a"}, {first, "b"}, {second, "a"}}
 	model := []*counted{{key: "one"}, {key: "two"}, {key: "three"}, {key: "plain", plain: true}}
-	bench := newScriptBench(t, s)
+	bench := scripttest.NewBench(t, s)
 
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -72,8 +73,8 @@ func doubledRequestsAgainstAModel(t *testing.T, requests int) {
 		default:
 			m.acquire(t, who)
 		}
-		bench.key = keyOf(first, m.key)
-		require.Equal(t, m.atServer(), storedIn(bench.state()), "step %d", step)
+		bench.Key = keyOf(first, m.key)
+		require.Equal(t, m.atServer(), storedIn(bench.State()), "step %d", step)
 	}
 }
 
@@ -137,9 +138,9 @@ func (m *counted) atServer() map[string]string {
 }
 
 // storedIn are the counts in a hash, or that a plain lock is held.
-func storedIn(s keyState) map[string]string {
+func storedIn(s scripttest.KeyState) map[string]string {
 	stored := map[string]string{}
-	switch content := s.content.(type) {
+	switch content := s.Content.(type) {
 	case string:
 		stored["plain"] = "held"
 	case map[string]string:

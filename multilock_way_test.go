@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -104,9 +105,9 @@ func TestMultiLockReturnsWhatItKeeps(t *testing.T) {
 			s := redistest.Start(t)
 			// A machine that is busy for a tenth of that time lets them expire.
 			for range 5 {
-				before := infoField(t, s, "stats", "expired_keys")
+				before := scripttest.InfoField(t, s, "stats", "expired_keys")
 				returnsWhatItKeeps(t, s, tt.leaves, tt.apart)
-				if infoField(t, s, "stats", "expired_keys") == before {
+				if scripttest.InfoField(t, s, "stats", "expired_keys") == before {
 					return
 				}
 			}
@@ -166,7 +167,7 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.held.Unlock(t.Context()))
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.exists("b", "c", "d") == 0 }, "it has returned all")
-	require.Zero(t, infoField(t, s, "stats", "expired_keys"))
+	require.Zero(t, scripttest.InfoField(t, s, "stats", "expired_keys"))
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, b.ended, testkit.Patience))
 	require.NoError(t, (<-b.grant).Unlock())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -123,13 +124,13 @@ func TestManyWaitersEndOverAHandfulOfConnections(t *testing.T) {
 		}
 		q.awaitQueued(q.inRedis(waiters, 1))
 		q.awaitHeard(q.clients[0])
-		before := infoField(t, q.server, "stats", "total_connections_received")
+		before := scripttest.InfoField(t, q.server, "stats", "total_connections_received")
 		const replace = "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], 'x')"
 		q.server.Do(t, "EVAL", replace, 1, q.key)
 		for _, w := range all {
 			require.ErrorIs(t, w.end(), ErrKeyConflict)
 		}
-		opened := infoField(t, q.server, "stats", "total_connections_received") - before
+		opened := scripttest.InfoField(t, q.server, "stats", "total_connections_received") - before
 		t.Logf("%d connections opened", opened)
 		require.LessOrEqual(t, opened, int64(2*waitqueue.MaxSending), "connections")
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -50,7 +51,7 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		q := newQueueBench(t, m, 1)
 		other := sibling(t, q.server, q.clients[0])
 		h := q.take(other)
-		connections := func() int64 { return infoField(t, q.server, "clients", "connected_clients") }
+		connections := func() int64 { return scripttest.InfoField(t, q.server, "clients", "connected_clients") }
 		before, most := connections(), int64(0)
 		served, inside := 0, false
 		var group sync.WaitGroup

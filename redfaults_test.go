@@ -40,7 +40,7 @@ func TestOneFaultInARedLock(t *testing.T) {
 				}
 				free := func() bool {
 					for _, s := range b.servers {
-						if s.Do(t, "EXISTS", c.bench.key) != int64(0) {
+						if s.Do(t, "EXISTS", c.bench.Key) != int64(0) {
 							return false
 						}
 					}

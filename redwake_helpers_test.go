@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -103,7 +104,7 @@ func (b *redBench) holdRaw(lease time.Duration, holds ...string) {
 	b.Helper()
 	for node, hold := range holds {
 		if hold != "" {
-			b.servers[node].Do(b, "SET", b.prefix+"{k}", redValue(hold, node), "PX", lease.Milliseconds())
+			b.servers[node].Do(b, "SET", b.prefix+"{k}", scripttest.RedValue(hold, node), "PX", lease.Milliseconds())
 		}
 	}
 }

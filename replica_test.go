@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -21,7 +22,7 @@ func demote(t testing.TB, s *redistest.Server) {
 func TestScriptsOnAReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	b := newScriptBench(t, s)
+	b := scripttest.NewBench(t, s)
 	requests := map[string]script.Call{
 		"release":            {Script: script.Release, Args: []any{"a", 0, ""}},
 		"renew":              {Script: script.Renew, Args: []any{"a", 1000}},
@@ -32,23 +33,23 @@ func TestScriptsOnAReplica(t *testing.T) {
 		"rw release":         {Script: script.RWRelease, Args: []any{"h", 0, 0, 2}},
 		"rw renew":           {Script: script.RWRenew, Args: []any{"h", 1000}},
 		"rw enter":           {Script: script.RWEnter, Args: []any{"h", 2, 0, 2, 1000}},
-		"acquire":            acquireOf("a", "", time.Second),
-		"reentrant acquire":  reentrantAcquireOf("a", "h", time.Second),
+		"acquire":            scripttest.AcquireOf("a", "", time.Second),
+		"reentrant acquire":  scripttest.ReentrantAcquireOf("a", "h", time.Second),
 		"force":              {Script: script.Force, Args: []any{"reason"}},
 		"rw force":           {Script: script.RWForce, Args: []any{"reason"}},
 	}
 	contents := map[string]func(){
 		"nothing":       func() {},
-		"a reservation": func() { b.do("SET", b.key, waitNamed("c1", 1, "rf").reserved(), "PX", 60_000) },
-		"another type":  func() { b.do("LPUSH", b.key, "x"); b.do("PEXPIRE", b.key, 60_000) },
+		"a reservation": func() { b.Do("SET", b.Key, scripttest.WaitNamed("c1", 1, "rf").Reserved(), "PX", 60_000) },
+		"another type":  func() { b.Do("LPUSH", b.Key, "x"); b.Do("PEXPIRE", b.Key, 60_000) },
 	}
 	for content, put := range contents {
 		s.Do(t, "REPLICAOF", "NO", "ONE")
-		b.do("DEL", b.key)
+		b.Do("DEL", b.Key)
 		put()
 		demote(t, s)
 		for name, r := range requests {
-			_, err := b.try(r)
+			_, err := b.Try(r)
 			require.ErrorContains(t, err, "READONLY", "%s, %s", name, content)
 		}
 	}
@@ -58,9 +59,9 @@ func TestScriptsOnAReplica(t *testing.T) {
 func TestScriptsOnAReplicaPermission(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	b := newScriptBench(t, s)
+	b := scripttest.NewBench(t, s)
 	readmePrivileges(t).allow(t, s, "allkeys")
-	_, err := b.conn.Do("AUTH", "app", "password")
+	_, err := b.Conn.Do("AUTH", "app", "password")
 	require.NoError(t, err)
 	demote(t, s)
 	for name, r := range map[string]script.Call{
@@ -69,7 +70,7 @@ func TestScriptsOnAReplicaPermission(t *testing.T) {
 		"reentrant release": {Script: script.ReentrantRelease, Args: []any{"a", "h", 0, 2, 0}},
 		"reentrant renew":   {Script: script.ReentrantRenew, Args: []any{"h", 1000}},
 	} {
-		_, err := b.try(r)
+		_, err := b.Try(r)
 		require.ErrorContains(t, err, "READONLY", name)
 	}
 }
@@ -78,21 +79,21 @@ func TestScriptsOnAReplicaPermission(t *testing.T) {
 func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	b := newRWBench(t, s)
-	plain, writes := waitNamed("c1", 1, "pf"), rwWaitNamed("c1", 1, "wf")
+	b := scripttest.NewReadWrite(t, s)
+	plain, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.RWWaitNamed("c1", 1, "wf")
 	for name, tt := range map[string]struct {
 		ready  func()
 		script script.Call
 	}{
-		"claim":    {func() { b.do("SET", b.key, "relock/1|f|other|", "PX", 60_000); b.line(time.Minute, plain) }, plain.claim()},
-		"rw claim": {func() { b.code(rwWaitNamed("c2", 1, "wf").try()); b.line(time.Minute, writes.scriptWait) }, writes.claim()},
-		"rw force": {func() { b.code(writes.try()) }, script.Call{Script: script.RWForce, Args: []any{"reason"}}},
+		"claim":    {func() { b.Do("SET", b.Key, "relock/1|f|other|", "PX", 60_000); b.Line(time.Minute, plain) }, plain.Claim()},
+		"rw claim": {func() { b.Code(scripttest.RWWaitNamed("c2", 1, "wf").Try()); b.Line(time.Minute, writes.Wait) }, writes.Claim()},
+		"rw force": {func() { b.Code(writes.Try()) }, script.Call{Script: script.RWForce, Args: []any{"reason"}}},
 	} {
 		s.Do(t, "REPLICAOF", "NO", "ONE")
 		s.Do(t, "FLUSHALL")
 		tt.ready()
 		demote(t, s)
-		_, err := b.send(tt.script)
+		_, err := b.Send(tt.script)
 		require.ErrorContains(t, err, "READONLY", name)
 	}
 }

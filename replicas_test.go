@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -218,7 +219,7 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
-	written := func() int64 { return infoField(t, s, "persistence", "rdb_changes_since_last_save") }
+	written := func() int64 { return scripttest.InfoField(t, s, "persistence", "rdb_changes_since_last_save") }
 	rw := func(key string, c *Client, opts ...LockOption) anyLock { return NewRWLock(key, c, opts...) }
 	for name, newLock := range map[string]func(string, *Client, ...LockOption) anyLock{
 		"plain": kinds["RedisLock"], "reentrant": kinds["ReentrantLock"], "read/write": rw,

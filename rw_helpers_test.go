@@ -3,71 +3,23 @@ package relock
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
-// rwEntry is one hold or reservation of a read/write lock, as the server has it.
-type rwEntry struct {
-	kind  string // r, w or v
-	name  string // of the hold or the wait
-	until int64  // us
-	seq   int64
-	rwNote
-}
-
-// rwNote is what people can see of it.
-type rwNote struct{ counts, info, owner string }
-
-// readRW returns the entries of the lock at a key, first to end first.
-func readRW(t testing.TB, conn redis.Conn, key string) (all []rwEntry) {
-	t.Helper()
-	both, err := redis.Values(conn.Do("EVAL", rwSnapshot, 2, key, key+":h"))
-	require.NoError(t, err)
-	scores, err := redis.Int64Map(both[0], nil)
-	require.NoError(t, err)
-	notes, err := redis.StringMap(both[1], nil)
-	require.NoError(t, err)
-	for entry, score := range scores {
-		kind, name, _ := strings.Cut(entry, ":")
-		if strings.HasPrefix(entry, "#") {
-			continue // the number of a hold's change
-		}
-		e := rwEntry{kind: kind, name: name, until: score, seq: -scores["#"+name]}
-		if note := notes[name]; note != "" {
-			e.counts, note, _ = strings.Cut(note, "|")
-			i := strings.LastIndexByte(note, '|')
-			e.info, e.owner = note[:i], note[i+1:]
-		}
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b rwEntry) int { return int(a.until - b.until) })
-	return all
-}
-
-// rwSnapshot leaves out what stands for ever.
-const rwSnapshot = `return {redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), redis.call('HGETALL', KEYS[2])}`
-
-// isRW says that what a sorted set has is a read/write lock.
-func isRW(content map[string]string) bool {
-	return content["relock/1|f"] != "" || content["relock/1|u"] != ""
-}
-
 // rwLevelsAt is how many levels the server has, of all holds.
-func rwLevelsAt(t testing.TB, b *scriptBench) (n int) {
+func rwLevelsAt(t testing.TB, b *scripttest.Bench) (n int) {
 	t.Helper()
-	for _, e := range readRW(t, b.conn, b.key) {
+	for _, e := range scripttest.ReadRW(t, b.Conn, b.Key) {
 		var reads, writes int
-		if e.kind != "v" {
-			_, err := fmt.Sscanf(e.counts, "%d:%d", &reads, &writes)
+		if e.Kind != "v" {
+			_, err := fmt.Sscanf(e.Counts, "%d:%d", &reads, &writes)
 			require.NoError(t, err, "%v", e)
-			require.Equal(t, e.kind == "w", writes > 0, "%v", e)
+			require.Equal(t, e.Kind == "w", writes > 0, "%v", e)
 		}
 		n += reads + writes
 	}
@@ -139,8 +91,8 @@ func as(t testing.TB, name string) context.Context { return ContextWithOwner(t.C
 func rwStored(t testing.TB, s *redistest.Server, c *Client, key string) map[string]string {
 	t.Helper()
 	stored := map[string]string{}
-	for _, e := range readRW(t, s.Dial(t), keyOf(c, key)) {
-		stored[e.owner] = e.kind + " " + e.counts
+	for _, e := range scripttest.ReadRW(t, s.Dial(t), keyOf(c, key)) {
+		stored[e.Owner] = e.Kind + " " + e.Counts
 	}
 	return stored
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -121,10 +122,10 @@ func TestRWLockOptions(t *testing.T) {
 	require.NoError(t, l.Validate(), "a default that it cannot honour does not count")
 	require.NoError(t, l.RLock(t.Context()))
 	require.LessOrEqual(t, pttl(t, s, c, "k"), 21*time.Second)
-	entries := readRW(t, s.Dial(t), keyOf(c, "k"))
+	entries := scripttest.ReadRW(t, s.Dial(t), keyOf(c, "k"))
 	require.Len(t, entries, 1)
-	require.Contains(t, entries[0].info, "relock/1|s|"+c.engine.Identity.ID)
-	require.Contains(t, entries[0].info, "|a%20label|")
+	require.Contains(t, entries[0].Info, "relock/1|s|"+c.engine.Identity.ID)
+	require.Contains(t, entries[0].Info, "|a%20label|")
 	require.NoError(t, l.RUnlock(t.Context()))
 	requireRWGone(t, s, c, "k")
 

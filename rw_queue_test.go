@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -101,7 +102,7 @@ func TestRWLockNextReadersAreGrantedTogether(t *testing.T) {
 		for _, r := range readers {
 			require.NoError(t, r.granted().Err())
 		}
-		require.Len(t, readRW(t, q.server.Dial(t), q.key), len(readers), "all at once")
+		require.Len(t, scripttest.ReadRW(t, q.server.Dial(t), q.key), len(readers), "all at once")
 		q.requireWaits(w2, last)
 		for _, r := range readers {
 			q.unlock(r.hold)
@@ -286,7 +287,7 @@ func TestRWLockReaderThatIsGone(t *testing.T) {
 		q.unlock(h) // its lease was 30s
 		q.unlock(w.granted())
 		t.Logf("granted %v after it was gone, with %v of its lease left", w.at.Sub(gone), left)
-		require.GreaterOrEqual(t, w.at.Sub(gone), left-clockGrain)
+		require.GreaterOrEqual(t, w.at.Sub(gone), left-scripttest.ClockGrain)
 		require.Less(t, w.at.Sub(gone), lease+time.Second)
 		q.requireNothingLeft()
 	})
@@ -295,11 +296,11 @@ func TestRWLockReaderThatIsGone(t *testing.T) {
 // firstEnd is how long the hold has that ends first.
 func (q *rwLine) firstEnd() time.Duration {
 	q.Helper()
-	all := readRW(q, q.server.Dial(q), q.key)
+	all := scripttest.ReadRW(q, q.server.Dial(q), q.key)
 	require.NotEmpty(q, all)
 	now, err := redis.Int64s(q.server.Do(q, "TIME"), nil)
 	require.NoError(q, err)
-	return time.Duration(all[0].until-now[0]*1_000_000-now[1]) * time.Microsecond
+	return time.Duration(all[0].Until-now[0]*1_000_000-now[1]) * time.Microsecond
 }
 
 // A wait that its client has forgotten, at the front of the queue, is cancelled by that client's next poll: it would keep out those behind it

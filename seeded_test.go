@@ -153,7 +153,7 @@ func TestUnlockAfterTheBeliefIsNoSuccess(t *testing.T) {
 		<-time.After(time.Until(h.ValidUntil()) - lease/6) // the first copy has this time for its answer
 		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
 		c.proxy.Await(r.release, 1, cellPatience) // none is sent where the belief ended before the Unlock
-		c.server.Do(c, "DEL", c.bench.key)
+		c.server.Do(c, "DEL", c.bench.Key)
 		err := testkit.ResultWithin(c, result, cellPatience)
 		require.Error(c, err)
 		if !errors.Is(err, ErrUnconfirmed) {

@@ -118,9 +118,9 @@ func TestGrantAfterItsLease(t *testing.T) {
 	h := c.take("RedisLock", WithBlock())
 	require.NoError(t, h.Err())
 	require.True(t, c.proxy.Await(release, 2, cellPatience), "given back")
-	before := c.bench.state().content
+	before := c.bench.State().Content
 	c.proxy.Release()
-	require.Equal(t, before, c.bench.state().content)
+	require.Equal(t, before, c.bench.State().Content)
 	require.NoError(t, h.Err())
 }
 
@@ -134,10 +134,10 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 	lock := NewReentrantLock(cellKey, c.client, WithBlock(), WithOwner("me"))
 	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 	require.True(t, c.proxy.Await(faults.Script(script.Enqueue.SHA), 2, cellPatience/2), "it has to wait for its own release")
-	late := c.bench.state().content.(map[string]string)["hold"]
+	late := c.bench.State().Content.(map[string]string)["hold"]
 	c.proxy.Release()
 	require.NoError(t, testkit.ResultWithin(t, result, cellPatience))
 	require.Equal(t, 1, c.levels())
-	require.NotEqual(t, late, c.bench.state().content.(map[string]string)["hold"])
+	require.NotEqual(t, late, c.bench.State().Content.(map[string]string)["hold"])
 	require.NoError(t, lock.Unlock(t.Context()))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -137,7 +138,7 @@ func (c *troubled) requireLevels() {
 	c.Helper()
 	testkit.Eventually(c, recovery, func() bool {
 		if len(c.holds) == 0 || !c.op.reentrant {
-			return (pttl(c, c.server, c.client, cellKey) == absent) == (len(c.holds) == 0)
+			return (pttl(c, c.server, c.client, cellKey) == scripttest.Absent) == (len(c.holds) == 0)
 		}
 		n, err := redis.Int(c.server.Do(c, "HGET", keyOf(c.client, cellKey), c.client.engine.Identity.Named("me")), nil)
 		return err == nil && n == len(c.holds)

@@ -120,7 +120,7 @@ func (c *transferCell) requireUnharmed(w, waits *waiting) {
 	if leaseOf(h).State().Passes == 0 {
 		c.requireUntouched(before, after)
 	}
-	require.Equal(c, before.content, after.content)
+	require.Equal(c, before.Content, after.Content)
 	require.False(c, after.latest.Before(before.earliest), "shortened") // a late copy of its own transfer may lengthen it
 	require.Equal(c, 1, c.levels())
 	require.True(c, waits == nil || !waits.isOver(), "granted while another one has it")

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -130,7 +131,7 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 				c.waitFor(cellPatience, func() bool { return h.ValidUntil().After(untils[i]) || h.Err() != nil }, "not renewed again")
 				require.NoError(t, h.Err())
 				until, left := h.ValidUntil(), pttl(t, s, c.client, h.Key())
-				require.False(t, until.After(time.Now().Add(left+clockGrain)), "believed for longer than the server has it")
+				require.False(t, until.After(time.Now().Add(left+scripttest.ClockGrain)), "believed for longer than the server has it")
 				require.NoError(t, h.Unlock())
 			}
 		}})

@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func TestGrantAfterItsLeaseIsNotKept(t *testing.T) {
 			lock := newLock(c.client)
 			c.lateAnswers(1)
 			require.ErrorIs(t, lock.TryLock(t.Context()), lease.ErrLate)
-			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is kept for nobody")
+			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == scripttest.Absent }, "it is kept for nobody")
 			require.NoError(t, lock.TryLock(t.Context()))
 			require.NoError(t, lock.Unlock(t.Context()))
 			require.Greater(t, pttl(t, c.server, c.client, cellKey), 2*time.Hour, "what was had is kept")
@@ -66,7 +67,7 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			s.Do(t, "DEL", keyOf(c, "k"), keyOf(c, "l"))
 			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
-			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, s, c, "k") == absent }, "it is given back")
+			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, s, c, "k") == scripttest.Absent }, "it is given back")
 			require.ErrorIs(t, lock.Unlock(t.Context()), ErrLockLost)
 			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
 			require.NoError(t, lock.Unlock(t.Context()))
@@ -92,7 +93,7 @@ func TestGrantAfterItsMaximumHold(t *testing.T) {
 			err := newLock(c.client).TryLock(t.Context())
 			require.ErrorIs(t, err, lease.ErrLate)
 			require.True(t, IsRetryableErr(err))
-			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == absent }, "it is given back")
+			testkit.Eventually(t, cleanWithin, func() bool { return pttl(t, c.server, c.client, cellKey) == scripttest.Absent }, "it is given back")
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -139,7 +140,7 @@ func TestUserClosesThePool(t *testing.T) {
 			require.NoError(t, h.Err())
 			requireHeld(t, s, c, "k")
 
-			before := infoField(t, s, "stats", "total_connections_received")
+			before := scripttest.InfoField(t, s, "stats", "total_connections_received")
 			for _, l := range []Mutex{NewRedisLock("other", c, WithBlock()), NewReentrantLock("other", c, WithBlock())} {
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -149,7 +150,7 @@ func TestUserClosesThePool(t *testing.T) {
 				require.False(t, IsRetryableErr(err))
 				require.Less(t, time.Since(start), time.Second)
 			}
-			require.LessOrEqual(t, infoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
+			require.LessOrEqual(t, scripttest.InfoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
 			require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
 			requireFree(t, s, c, "k")
 		})

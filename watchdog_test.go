@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -217,7 +218,7 @@ func TestManyHoldsOneConnection(t *testing.T) {
 	for _, h := range holds {
 		require.NoError(t, h.Err())
 	}
-	require.LessOrEqual(t, infoField(t, s, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")
+	require.LessOrEqual(t, scripttest.InfoField(t, s, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")
 	for _, h := range holds {
 		require.NoError(t, h.Unlock(t.Context()))
 	}

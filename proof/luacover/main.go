@@ -28,7 +28,7 @@ type suite struct {
 }
 
 func suites(tests string) []suite {
-	return []suite{{".", "lua", tests}, {"./fence", "fence", "."}}
+	return []suite{{".", "lua", tests}, {"./lua", "lua", "."}, {"./fence", "fence", "."}}
 }
 
 func main() {
@@ -59,12 +59,16 @@ func run(suites []suite) error {
 		return err
 	}
 	var all []condition
+	seen := map[string]bool{} // folders of scripts
 	for _, s := range suites {
 		found, err := s.run(root, dir, env)
 		if err != nil {
 			return err
 		}
-		all = append(all, found...)
+		if !seen[s.lua] {
+			all = append(all, found...)
+		}
+		seen[s.lua] = true
 	}
 	values, err := readLogs(dir)
 	if err != nil {

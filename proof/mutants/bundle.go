@@ -8,6 +8,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "for i = 1, locks do\n  local held = values[i]",
 		new:  "for i = 1, locks - 1 do\n  local held = values[i]",
+		in:   "lua",
 		test: "TestMultiScript",
 	},
 	{
@@ -15,6 +16,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "(i == own and held == ARGV[4])",
 		new:  "i == own",
+		in:   "lua",
 		test: "TestMultiScript",
 	},
 	{
@@ -43,6 +45,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "math.max(redis.call('PTTL', KEYS[before + i]), ms)",
 		new:  "ms",
+		in:   "lua",
 		test: "TestMultiScriptLateCopies",
 	},
 	{
@@ -50,6 +53,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "if odd and not held and redis.call('EXISTS', KEYS[before + i]) == 1 then",
 		new:  "if false then",
+		in:   "lua",
 		test: "TestMultiScript",
 	},
 	{
@@ -64,6 +68,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "if values[own] ~= ARGV[4] or own <= kept then",
 		new:  "if own <= kept then",
+		in:   "lua",
 		test: "TestMultiScriptHandsOverOnlyItsOwn",
 	},
 	{
@@ -85,6 +90,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "kept = n - 1",
 		new:  "kept = locks",
+		in:   "lua",
 		test: "TestMultiScriptKeeps",
 	},
 	{
@@ -99,6 +105,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "or own <= kept then",
 		new:  "or keep > 0 then",
+		in:   "lua",
 		test: "TestMultiScriptKeeps",
 	},
 	{
@@ -106,6 +113,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "(#held > 0 and held == ARGV[6])",
 		new:  "held == ARGV[6]",
+		in:   "lua",
 		test: "TestMultiScriptLeavesAnEmptyString",
 	},
 	{

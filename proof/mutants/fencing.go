@@ -153,6 +153,7 @@ var fenceFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "if redis.call('ZCARD', KEYS[2]) < limit then",
 		new:  "if redis.call('ZCARD', KEYS[2]) <= limit then",
+		in:   "lua",
 		test: "TestEnqueueIsLimited",
 	},
 	{
@@ -160,6 +161,7 @@ var fenceFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "return not redis.call('ZSCORE', KEYS[2], ARGV[1]) -- an earlier copy may be there",
 		new:  "return true",
+		in:   "lua",
 		test: "TestEnqueueIsLimited",
 	},
 	{

@@ -8,6 +8,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "if age > 2.5 * period then",
 		new:  "if age > 2500 * period then",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -15,6 +16,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "  if not time then\n    return 'stale'",
 		new:  "  if not time then\n    return 'young'",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -22,6 +24,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "if heard == 0 and (",
 		new:  "if heard == -2 and (",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -29,6 +32,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')",
 		new:  "clients[client] == 'old' or clients[client] == 'young'",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -36,6 +40,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "if heard == 0 and (clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')) then",
 		new:  "if heard == 0 and (clients[client] ~= 'young' or mode == 'u') then",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -43,6 +48,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local heard = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, wait .. ' ' .. KEYS[1])",
 		new:  "local heard = 1",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -50,6 +56,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local set = redis.pcall('SET', KEYS[1], reserved .. wait, 'PX', claim)",
 		new:  "local set = redis.pcall('SET', KEYS[1], reserved .. wait)",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -57,6 +64,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local set = redis.pcall('SET', KEYS[1], reserved .. wait, 'PX', claim)",
 		new:  "local set = redis.pcall('SET', KEYS[1], reserved .. wait, 'PX', claim * 10)",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -64,6 +72,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before)\n",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -71,6 +80,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "redis.call('ZREMRANGEBYRANK', KEYS[2], 0, gone - 1)",
 		new:  "redis.call('EXISTS', KEYS[2])",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -78,6 +88,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "    redis.call('DEL', KEYS[1])\n    redis.call('SET', KEYS[1], reserved",
 		new:  "    redis.call('SET', KEYS[1], reserved",
+		in:   "lua",
 		test: "TestQueueScriptsOutOfMemory",
 	},
 	{
@@ -85,6 +96,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local most = 128",
 		new:  "local most = 1000000",
+		in:   "lua",
 		test: "TestQueueScriptHandOverLimit",
 	},
 	{
@@ -92,6 +104,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "    return nil, true\n",
 		new:  "    return nil, false\n",
+		in:   "lua",
 		test: "TestQueueScriptHandOverLimit",
 	},
 	{
@@ -99,6 +112,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local short = 10000",
 		new:  "local short = -1",
+		in:   "lua",
 		test: "TestQueueScriptShortWaits",
 	},
 	{
@@ -106,6 +120,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local short = 10000",
 		new:  "local short = 1000000000",
+		in:   "lua",
 		test: "TestQueueScriptShortWaits",
 	},
 	{
@@ -113,6 +128,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "return time + math.max(0, math.min(now - at, tonumber(period)))",
 		new:  "return time + now - at",
+		in:   "lua",
 		test: "TestQueueScriptTimePassesOverPauses",
 	},
 	{
@@ -120,6 +136,7 @@ var handOverFaults = []mutant{
 		file: "lua/release.lua",
 		old:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  return give_back()",
 		new:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  redis.call('DEL', KEYS[1])\n  return 1",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -127,6 +144,7 @@ var handOverFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "if keep == 0 then\n  return give_back()",
 		new:  "if keep == 0 then\n  redis.call('DEL', KEYS[1])\n  return 1",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -134,6 +152,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "local done, _, more = pcall(hand_over)",
 		new:  "local done, _, more = true, hand_over()",
+		in:   "lua",
 		test: "TestQueueScriptsReleaseWithoutPermission",
 	},
 	{
@@ -141,6 +160,7 @@ var handOverFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "  if not done then\n    redis.call('DEL', KEYS[1])\n  end\n",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptsReleaseWithoutPermission",
 	},
 }

@@ -100,6 +100,7 @@ var passingFaults = []mutant{
 		file: "lua/release.lua",
 		old:  "redis.pcall('ZREM', KEYS[2], ARGV[4])",
 		new:  "redis.pcall('ZSCORE', KEYS[2], ARGV[4])",
+		in:   "lua",
 		test: "TestQueueScriptReleaseTakesAWaitOut",
 	},
 	{

@@ -15,6 +15,7 @@ var waitFaults = []mutant{
 		file: "lua/cancel.lua",
 		old:  "or (state == 'reserved' and detail == ARGV[1]) ",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptHandOverByAll",
 	},
 	{
@@ -22,6 +23,7 @@ var waitFaults = []mutant{
 		file: "lua/cancel.lua",
 		old:  "if state == 'free' or (state",
 		new:  "if (state",
+		in:   "lua",
 		test: "TestQueueScriptHandOverByAll",
 	},
 	{
@@ -29,6 +31,7 @@ var waitFaults = []mutant{
 		file: "lua/cancel.lua",
 		old:  "detail == hold and ARGV[2] == '1')",
 		new:  "detail == hold)",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -36,6 +39,7 @@ var waitFaults = []mutant{
 		file: "lua/cancel.lua",
 		old:  "  redis.call('ZREM', KEYS[2], ARGV[1])\n",
 		new:  "  redis.call('ZSCORE', KEYS[2], ARGV[1])\n",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -43,6 +47,7 @@ var waitFaults = []mutant{
 		file: "lua/claim.lua",
 		old:  "if not ticket then",
 		new:  "if not mode then",
+		in:   "lua",
 		test: "TestQueueScriptTakesAFreeLock",
 	},
 	{
@@ -50,6 +55,7 @@ var waitFaults = []mutant{
 		file: "lua/claim.lua",
 		old:  "if mode == 'u' then",
 		new:  "if mode then",
+		in:   "lua",
 		test: "TestQueueScriptTakesAFreeLock",
 	},
 	{
@@ -57,6 +63,7 @@ var waitFaults = []mutant{
 		file: "lua/claim.lua",
 		old:  "if state == 'reserved' and detail == ARGV[1] then",
 		new:  "if state == 'reserved' then",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -64,6 +71,7 @@ var waitFaults = []mutant{
 		file: "lua/enqueue.lua",
 		old:  "if mode == 'u' then",
 		new:  "if mode then",
+		in:   "lua",
 		test: "TestQueueScriptTakesAFreeLock",
 	},
 	{
@@ -71,6 +79,7 @@ var waitFaults = []mutant{
 		file: "lua/enqueue.lua",
 		old:  "(state == 'reserved' and detail == ARGV[1])",
 		new:  "state == 'reserved'",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -78,6 +87,7 @@ var waitFaults = []mutant{
 		file: "lua/enqueue.lua",
 		old:  "(state == 'held' and #ARGV[4] > 0 and detail == ARGV[4])",
 		new:  "(state == 'held' and #ARGV[4] > 0)",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -85,6 +95,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "redis.call('ZADD', KEYS[2], 'NX', ticket, ARGV[1])",
 		new:  "redis.call('ZADD', KEYS[2], ticket, ARGV[1])",
+		in:   "lua",
 		test: "TestQueueScriptTickets",
 	},
 	{
@@ -92,6 +103,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "if newest and newest >= now then",
 		new:  "if newest and newest < 0 then",
+		in:   "lua",
 		test: "TestQueueScriptTickets",
 	},
 	{
@@ -99,6 +111,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "if not pcall(stay, KEYS[2], period) then",
 		new:  "if period < 0 then",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -106,6 +119,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "    redis.call('ZREM', KEYS[2], ARGV[1])\n    stay",
 		new:  "    stay",
+		in:   "lua",
 		test: "TestQueueScriptsNoPermissionForAnExpiry",
 	},
 	{
@@ -127,6 +141,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "local _, old = shows(stored[1], stored[2], now)",
 		new:  "local old = not now",
+		in:   "lua",
 		test: "TestQueueScriptPulse",
 	},
 	{
@@ -134,6 +149,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "local _, old = shows(stored[1], stored[2], now)",
 		new:  "local old = shows(stored[1], stored[2], now) == 'stale'",
+		in:   "lua",
 		test: "TestQueueScriptStay",
 	},
 	{
@@ -141,6 +157,7 @@ var waitFaults = []mutant{
 		file: "lua/try.lua",
 		old:  "if chosen then",
 		new:  "if chosen and more then",
+		in:   "lua",
 		test: "TestQueueScriptHandOverByAll",
 	},
 	{
@@ -148,6 +165,7 @@ var waitFaults = []mutant{
 		file: "lua/take.lua",
 		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
 		new:  "lease",
+		in:   "lua",
 		test: "TestQueueScriptRepeatedGrantKeepsTheLease",
 	},
 	{
@@ -155,6 +173,7 @@ var waitFaults = []mutant{
 		file: "lua/take.lua",
 		old:  "local set = redis.pcall('PEXPIRE', KEYS[1], lease)",
 		new:  "local set = 1",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -162,6 +181,7 @@ var waitFaults = []mutant{
 		file: "lua/take.lua",
 		old:  "if #letters == 2 and",
 		new:  "if #letters == 3 and",
+		in:   "lua",
 		test: "TestQueueScriptConflicts",
 	},
 	{
@@ -169,6 +189,7 @@ var waitFaults = []mutant{
 		file: "lua/acquire.lua",
 		old:  "if mark == 'relock/1|f|' or (",
 		new:  "if (",
+		in:   "lua",
 		test: "TestQueueScriptConflicts",
 	},
 	{
@@ -176,6 +197,7 @@ var waitFaults = []mutant{
 		file: "lua/reentrant_acquire.lua",
 		old:  "if not stored[1] or stored[2] then",
 		new:  "if not stored[1] then",
+		in:   "lua",
 		test: "TestQueueScriptConflicts",
 	},
 	{
@@ -183,6 +205,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  "local chosen, more = hand_over()",
 		new:  "local chosen, more = waits[1], false\n  redis.call('SET', KEYS[1], 'relock/1|p|' .. ARGV[1] .. ':1|', 'PX', 20000)",
+		in:   "lua",
 		test: "TestQueueScriptPollNeverTakes",
 	},
 	{
@@ -190,6 +213,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  "if state == 'free' then\n",
 		new:  "if state == 'none' then\n",
+		in:   "lua",
 		test: "TestQueueScriptHandOverByAll",
 	},
 	{
@@ -197,6 +221,7 @@ var waitFaults = []mutant{
 		file: "lua/polled.lua",
 		old:  "if #missing == 0 then",
 		new:  "if #missing >= 0 then",
+		in:   "lua",
 		test: "TestQueueScriptPollPutsBack",
 	},
 	{
@@ -204,6 +229,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  " and not (state == 'reserved' and detail == waits[i])",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptPollPutsBack",
 	},
 	{
@@ -211,6 +237,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  " and not (state == 'held' and detail == own)",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptPollPutsBack",
 	},
 	{
@@ -218,6 +245,7 @@ var waitFaults = []mutant{
 		file: "lua/polled.lua",
 		old:  "redis.call('HDEL', KEYS[3], some[i])",
 		new:  "redis.call('HGET', KEYS[3], some[i])",
+		in:   "lua",
 		test: "TestQueueScriptPollCleansBeats",
 	},
 	{
@@ -225,6 +253,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  "stay(KEYS[2], period) == 0 and",
 		new:  "stay(KEYS[2], period) == 2 and",
+		in:   "lua",
 		test: "TestQueueScriptPollOfAnEmptyQueue",
 	},
 	{
@@ -232,6 +261,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  " and state ~= 'reserved' then",
 		new:  " then",
+		in:   "lua",
 		test: "TestQueueScriptPollOfAnEmptyQueue",
 	},
 	{
@@ -239,6 +269,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  "else\n  name = detail\n",
 		new:  "else\n  name = ''\n",
+		in:   "lua",
 		test: "TestQueueScriptPollAnswers",
 	},
 	{
@@ -246,6 +277,7 @@ var waitFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "  local counted = ':1'\n",
 		new:  "  local counted = ':1'\n  heard = 1\n",
+		in:   "lua",
 		test: "TestQueueScriptPulse",
 	},
 	{
@@ -253,6 +285,7 @@ var waitFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "math.max(12 * period / 1000, 12000, redis.call('PTTL', key))",
 		new:  "math.max(12 * period / 1000, 12000)",
+		in:   "lua",
 		test: "TestQueueScriptStay",
 	},
 }

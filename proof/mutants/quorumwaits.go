@@ -86,6 +86,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_acquire.lua",
 		old:  "    redis.pcall('ZREM', places, ARGV[4])\n  end\nend\n",
 		new:  "  end\nend\n",
+		in:   "lua",
 		test: "TestRedLockScriptLists",
 	},
 	{
@@ -93,6 +94,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_acquire.lua",
 		old:  "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nunlist()\n",
 		new:  "unlist()\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n",
+		in:   "lua",
 		test: "TestRedLockScriptWithoutPermissionOrMemory",
 	},
 	{
@@ -100,6 +102,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_acquire.lua",
 		old:  "'ZADD', places, 'NX',",
 		new:  "'ZADD', places,",
+		in:   "lua",
 		test: "TestRedLockScriptLists",
 	},
 	{
@@ -107,6 +110,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_acquire.lua",
 		old:  "    local kept = redis.pcall('PEXPIRE', places, string.format('%.0f', stay))\n",
 		new:  "    local kept = 1\n",
+		in:   "lua",
 		test: "TestRedLockScriptLists",
 	},
 	{
@@ -114,6 +118,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_acquire.lua",
 		old:  "  if redis.call('PTTL', places) < stay then\n",
 		new:  "  if stay then\n",
+		in:   "lua",
 		test: "TestRedLockScriptLists",
 	},
 	{
@@ -121,6 +126,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_wake.lua",
 		old:  "  if told > 0 then\n",
 		new:  "  if told > 128 then\n",
+		in:   "lua",
 		test: "TestRedLockScriptTellsTheFirst",
 	},
 	{
@@ -128,6 +134,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_wake.lua",
 		old:  "    if heard > 0 then\n",
 		new:  "    if heard >= 0 then\n",
+		in:   "lua",
 		test: "TestRedLockScriptTellsTheFirst",
 	},
 	{
@@ -135,6 +142,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_wake.lua",
 		old:  "    if heard > 0 then\n",
 		new:  "    if heard > 128 then\n",
+		in:   "lua",
 		test: "TestRedLockScriptTellsTheFirst",
 	},
 	{
@@ -142,6 +150,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_release.lua",
 		old:  " and redis.pcall('GET', KEYS[1]) == ARGV[1] then",
 		new:  " then",
+		in:   "lua",
 		test: "TestRedLockScriptTellsTheFirst",
 	},
 	{
@@ -149,6 +158,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_unwait.lua",
 		old:  "if redis.call('EXISTS', KEYS[1]) == 0 then",
 		new:  "if redis.call('EXISTS', KEYS[1]) > 1 then",
+		in:   "lua",
 		test: "TestRedLockScriptUnwait",
 	},
 	{
@@ -156,6 +166,7 @@ var quorumWaitFaults = []mutant{
 		file: "lua/redlock_unwait.lua",
 		old:  "redis.call('ZREM', KEYS[2], ARGV[1])\n",
 		new:  "",
+		in:   "lua",
 		test: "TestRedLockScriptUnwait",
 	},
 	{

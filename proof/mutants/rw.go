@@ -8,6 +8,7 @@ var rwFaults = []mutant{
 		file: "lua/rw.lua",
 		old:  "if state == 'free' or (state == 'read' and kind == 's') then",
 		new:  "if state == 'free' or state == 'read' then",
+		in:   "lua",
 		test: "TestRWScriptAnswers",
 	},
 	{
@@ -15,6 +16,7 @@ var rwFaults = []mutant{
 		file: "lua/rw.lua",
 		old:  "if string.find(first, '^w:') or string.find(first, '^v:[^:]+:%d+:w') then",
 		new:  "if string.find(first, '^w:') then",
+		in:   "lua",
 		test: "TestRWScriptAnswers",
 	},
 	{
@@ -22,6 +24,7 @@ var rwFaults = []mutant{
 		file: "lua/rw.lua",
 		old:  "if at and tonumber(at) > now then",
 		new:  "if at then",
+		in:   "lua",
 		test: "TestRWScriptEntriesEnd",
 	},
 	{
@@ -29,6 +32,7 @@ var rwFaults = []mutant{
 		file: "lua/rw.lua",
 		old:  "local first = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'LIMIT', 0, 1)[1]",
 		new:  "local first = redis.call('ZRANGEBYSCORE', KEYS[1], 1, never, 'LIMIT', 0, 1)[1]",
+		in:   "lua",
 		test: "TestRWScriptEntriesEnd",
 	},
 	{
@@ -36,6 +40,7 @@ var rwFaults = []mutant{
 		file: "lua/rw.lua",
 		old:  "local last = redis.call('ZREVRANGEBYSCORE', KEYS[1], never, later, 'WITHSCORES', 'LIMIT', 0, 1)",
 		new:  "local last = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'WITHSCORES', 'LIMIT', 0, 1)",
+		in:   "lua",
 		test: "TestRWScriptLeases",
 	},
 	{
@@ -43,6 +48,7 @@ var rwFaults = []mutant{
 		file: "lua/rw.lua",
 		old:  "if at < now + lease * 1000 then",
 		new:  "if lease > 0 then",
+		in:   "lua",
 		test: "TestRWScriptLeases",
 	},
 	{
@@ -57,6 +63,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_enter.lua",
 		old:  "if seq > known then\n  -- Also",
 		new:  "if seq >= known then\n  -- Also",
+		in:   "lua",
 		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
@@ -64,6 +71,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_release.lua",
 		old:  "if seq <= newest(ARGV[1]) then",
 		new:  "if seq == newest(ARGV[1]) then",
+		in:   "lua",
 		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
@@ -78,6 +86,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_release.lua",
 		old:  "if reads + writes == 0 then",
 		new:  "if writes == 0 then",
+		in:   "lua",
 		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
@@ -85,6 +94,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_cancel.lua",
 		old:  "  if ARGV[2] == '1' then",
 		new:  "  if ARGV[2] ~= '' then",
+		in:   "lua",
 		test: "TestRWScriptAnswers",
 	},
 	{
@@ -92,6 +102,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_take.lua",
 		old:  "if mode == 'u' and waited >= 0 and waited <= short then",
 		new:  "if mode == 'u' and waited >= 0 then",
+		in:   "lua",
 		test: "TestRWScriptNewcomers",
 	},
 	{
@@ -99,6 +110,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_take.lua",
 		old:  "if mode == 'u' and waited >= 0 and waited <= short then",
 		new:  "if waited >= 0 and waited <= short then",
+		in:   "lua",
 		test: "TestRWScriptNewcomers",
 	},
 	{
@@ -106,6 +118,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_take.lua",
 		old:  "  redis.call('ZREM', KEYS[2], wait)\n",
 		new:  "",
+		in:   "lua",
 		test: "TestRWScriptNewcomers",
 	},
 	{
@@ -113,6 +126,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_take.lua",
 		old:  "  if kind == 's' then\n",
 		new:  "  if kind == 'x' then\n",
+		in:   "lua",
 		test: "TestRWScriptReadersTogether",
 	},
 	{
@@ -120,6 +134,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_take.lua",
 		old:  "if not entry or (entry == 'r' and kind == 'w') then",
 		new:  "if not entry then",
+		in:   "lua",
 		test: "TestRWScriptCopiesOfARequestToWrite",
 	},
 	{
@@ -127,6 +142,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_queue.lua",
 		old:  "if what == 'w' or #names == together then",
 		new:  "if what ~= '' or #names == together then",
+		in:   "lua",
 		test: "TestRWScriptReadersTogether",
 	},
 	{
@@ -134,6 +150,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_queue.lua",
 		old:  "if what == 'w' or #names == together then",
 		new:  "if #names == together then",
+		in:   "lua",
 		test: "TestRWScriptHandOn",
 	},
 	{
@@ -148,6 +165,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_poll.lua",
 		old:  "    if live(scores, i) then",
 		new:  "    if live(scores, i + 200) then",
+		in:   "lua",
 		test: "TestRWScriptPoll",
 	},
 	{
@@ -169,6 +187,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_enter.lua",
 		old:  "elseif writes == 0 and entry == 'w' then",
 		new:  "elseif writes < 0 then",
+		in:   "lua",
 		test: "TestRWScriptCopiesOfChanges",
 	},
 }

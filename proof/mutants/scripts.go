@@ -8,6 +8,7 @@ var ownerFaults = []mutant{
 		file: "lua/release_alone.lua",
 		old:  "value == ARGV[1] and #value > 0",
 		new:  "#value > 0",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -15,6 +16,7 @@ var ownerFaults = []mutant{
 		file: "lua/release_alone.lua",
 		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -22,6 +24,7 @@ var ownerFaults = []mutant{
 		file: "lua/reentrant_release_alone.lua",
 		old:  "hold == ARGV[2] and #ARGV[1] > 0",
 		new:  "hold and #ARGV[1] > 0",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -29,6 +32,7 @@ var ownerFaults = []mutant{
 		file: "lua/reentrant_release_alone.lua",
 		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
 		new:  "",
+		in:   "lua",
 		test: "TestQueueScriptHandOver",
 	},
 	{
@@ -36,6 +40,7 @@ var ownerFaults = []mutant{
 		file: "lua/claim_reserved.lua",
 		old:  "redis.pcall('GET', KEYS[1]) == 'relock/1|w|' .. ARGV[1]",
 		new:  "redis.pcall('GET', KEYS[1])",
+		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
 	{
@@ -43,6 +48,7 @@ var ownerFaults = []mutant{
 		file: "lua/release.lua",
 		old:  "if held == ARGV[1] and keep == 0 then",
 		new:  "if held and keep == 0 then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -50,6 +56,7 @@ var ownerFaults = []mutant{
 		file: "lua/release.lua",
 		old:  "if held ~= ARGV[1] then",
 		new:  "if not held then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -64,6 +71,7 @@ var ownerFaults = []mutant{
 		file: "lua/renew.lua",
 		old:  "if held ~= ARGV[1] then",
 		new:  "if not held then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -78,6 +86,7 @@ var ownerFaults = []mutant{
 		file: "lua/acquire.lua",
 		old:  "if held and (held ~= ARGV[2] or #ARGV[2] == 0) then",
 		new:  "if held and #ARGV[2] == 0 then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -85,6 +94,7 @@ var ownerFaults = []mutant{
 		file: "lua/acquire.lua",
 		old:  "if held and (held ~= ARGV[2] or #ARGV[2] == 0) then",
 		new:  "if held and held ~= ARGV[2] then",
+		in:   "lua",
 		test: "TestScriptsLeaveOtherKeysAlone",
 	},
 	{
@@ -92,6 +102,7 @@ var ownerFaults = []mutant{
 		file: "lua/acquire.lua",
 		old:  "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])",
 		new:  "redis.call('SET', KEYS[1], ARGV[1])",
+		in:   "lua",
 		test: "TestScriptsSentTwice",
 	},
 	{
@@ -99,6 +110,7 @@ var ownerFaults = []mutant{
 		file: "lua/acquire.lua",
 		old:  "whole(ARGV[3], 10)",
 		new:  "whole(ARGV[3], 0)",
+		in:   "lua",
 		test: "TestScriptsRefuseBadArguments",
 	},
 }
@@ -116,6 +128,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_acquire.lua",
 		old:  "local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])",
 		new:  "local set = 1",
+		in:   "lua",
 		test: "TestScriptsSentTwice",
 	},
 	{
@@ -130,6 +143,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_enter.lua",
 		old:  "if stored[1] ~= ARGV[2] then",
 		new:  "if not stored[1] then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -151,6 +165,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_enter.lua",
 		old:  "if seq < newest then\n  return 1\nend\nif seq > newest then",
 		new:  "if newest then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -158,6 +173,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_renew.lua",
 		old:  "if stored[1] ~= ARGV[1] then",
 		new:  "if not stored[1] then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -179,6 +195,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "if hold ~= ARGV[2] and hold ~= ARGV[7] then",
 		new:  "if not hold then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -186,6 +203,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "if seq > tonumber(string.sub(stored[2], 2)) then",
 		new:  "if stored[2] then",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -193,6 +211,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "if seq > tonumber(string.sub(stored[2], 2)) then",
 		new:  "if ARGV[4] > string.sub(stored[2], 2) then",
+		in:   "lua",
 		test: "TestChangesAreNumbered",
 	},
 	{

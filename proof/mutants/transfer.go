@@ -106,6 +106,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_transfer.lua",
 		old:  "end\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\nreturn granted",
 		new:  "end\nreturn granted",
+		in:   "lua",
 		test: "TestTransferScript",
 	},
 	{
@@ -113,6 +114,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_transfer.lua",
 		old:  "if stored[1] ~= ARGV[1] then\n  return absent(0)",
 		new:  "if not stored[1] then\n  return absent(0)",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -120,6 +122,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_transfer.lua",
 		old:  "  return grant()\nend\nif stored[1] ~= ARGV[1]",
 		new:  "  return 0\nend\nif stored[1] ~= ARGV[1]",
+		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
@@ -127,6 +130,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_transfer.lua",
 		old:  "  redis.call('HDEL', KEYS[1], ARGV[2])\n",
 		new:  "",
+		in:   "lua",
 		test: "TestTransferScript",
 	},
 	{
@@ -134,6 +138,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_transfer.lua",
 		old:  "if ARGV[2] ~= ARGV[4] then\n",
 		new:  "if ARGV[2] then\n",
+		in:   "lua",
 		test: "TestTransferScript",
 	},
 	{
@@ -141,6 +146,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "if hold ~= ARGV[2] and hold ~= ARGV[7] then",
 		new:  "if hold ~= ARGV[2] then",
+		in:   "lua",
 		test: "TestTransferScriptAndReleaseOfEither",
 	},
 	{
@@ -148,6 +154,7 @@ var transferFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "redis.pcall('ZREM', KEYS[2], ARGV[6])",
 		new:  "redis.pcall('ZSCORE', KEYS[2], ARGV[6])",
+		in:   "lua",
 		test: "TestQueueScriptReleaseTakesAWaitOut",
 	},
 	{
