@@ -8,7 +8,7 @@ HEAVY ?= LossComes|KilledHolder
 COVERAGE ?= 85
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-smoke bench-go check proof long
+.PHONY: help fast build lint structure test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-smoke bench-go check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ build:  ## Build every module for this system, Windows and macOS
 
 lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
 	@scripts/lint.sh
+
+structure:  ## Print how large the packages, files and functions of the engine are
+	@scripts/structure.sh
 
 test:  ## Test every module against a real redis-server, which is set up where it is missing
 	@scripts/with-redis.sh scripts/test.sh

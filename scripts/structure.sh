@@ -1,0 +1,32 @@
+#!/bin/sh
+# Prints the figures of the structure: files in the root, who knows redigo, lines
+# of code without blanks, comments and imports, and how long functions are.
+set -eu
+cd "$(dirname "$0")/.."
+
+engine="acquire lease holds waitqueue lockspec background script driver errs"
+files=$(ls ./*.go)
+for package in $engine; do
+	files="$files $(ls internal/"$package"/*.go)"
+done
+files=$(echo "$files lua/embed.go" | tr ' ' '\n' | grep -v '_test\.go$')
+
+echo "non-test files in the root: $(find . -maxdepth 1 -name '*.go' ! -name '*_test.go' | wc -l)"
+# shellcheck disable=SC2086 # one word for each file
+echo "files that import redigo, outside internal/driver: $(grep -l '"github.com/gomodule/redigo' $files | grep -vc '^internal/driver/')"
+# shellcheck disable=SC2086
+awk '
+	FNR == 1 { imports = 0 }
+	/^import \($/ { imports = 1 }
+	!imports && !/^[ \t]*(\/\/.*)?$/ { lines++ }
+	imports && /^\)$/ { imports = 0 }
+	END { print "lines of code: " lines }
+' $files
+# shellcheck disable=SC2086
+awk '
+	/^func / { start = FNR }
+	start && (/^}/ || (FNR == start && /}$/)) { print FNR - start + 1; start = 0 }
+' $files | sort -n | awk '
+	{ length_of[NR] = $1 }
+	END { printf "%d functions, median %d, p90 %d, longest %d lines\n", NR, length_of[int(NR / 2) + 1], length_of[int(NR * 0.9) + 1], length_of[NR] }
+'
