@@ -19,7 +19,7 @@ import (
 //
 // It is safe for concurrent use. Make one for a server and keep it for the life of the program.
 type Client struct {
-	engine *lease.Manager
+	engine *lease.Manager // docs/design.md follows a call to the server and back
 	config *clientConfig
 	once   sync.Once // closes it
 }
