@@ -7,25 +7,25 @@ import (
 )
 
 // Contexts are the contexts that are cancelled when a hold ends. The mutex of
-// the hold is held for all methods.
+// the hold must be held for all methods.
 type Contexts struct {
-	made    context.Context // by Use; nil until it is asked for
+	made    context.Context // by Use; nil until it is requested
 	cancels []context.CancelCauseFunc
 	over    error
 }
 
-// New returns a context with the values of another one, which carries the hold
-// but is not cancelled. No mutex is held: it asks the caller's context, which
-// may have locks of its own.
+// New returns a context that carries the hold. It has the values of another
+// context, but not its cancellation. No mutex may be held: New calls the
+// caller's context, which may take locks.
 func New(values context.Context, hold any) (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(carried.WithHold(context.WithoutCancel(values), hold))
 }
 
-// Made returns the context of the hold, nil if there is none yet.
+// Made returns the context of the hold, or nil if there is none yet.
 func (c *Contexts) Made() context.Context { return c.made }
 
-// Use makes ctx the context of the hold, unless another call was first, and
-// returns the one that is.
+// Use makes ctx the context of the hold, unless another call was first. It
+// returns the context of the hold.
 func (c *Contexts) Use(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
 	if c.made != nil {
 		cancel(nil)
@@ -36,7 +36,8 @@ func (c *Contexts) Use(ctx context.Context, cancel context.CancelCauseFunc) cont
 	return ctx
 }
 
-// Add makes cancel part of the end, which may have been.
+// Add adds a function to call when the hold ends. If it has already ended, Add
+// calls it immediately.
 func (c *Contexts) Add(cancel context.CancelCauseFunc) {
 	if c.over != nil {
 		cancel(c.over)
@@ -45,7 +46,7 @@ func (c *Contexts) Add(cancel context.CancelCauseFunc) {
 	c.cancels = append(c.cancels, cancel)
 }
 
-// End cancels all contexts, for this reason. Only the first call does.
+// End cancels all contexts for this reason. Only the first call has an effect.
 func (c *Contexts) End(why error) {
 	if c.over != nil {
 		return
@@ -57,5 +58,5 @@ func (c *Contexts) End(why error) {
 	c.cancels = nil
 }
 
-// Over returns why the hold ended, nil while it is held.
+// Over returns why the hold ended, or nil while it is held.
 func (c *Contexts) Over() error { return c.over }

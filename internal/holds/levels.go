@@ -2,11 +2,11 @@ package holds
 
 import "slices"
 
-// Levels are the holds that share one grant. The mutex of the grant is held for
-// all methods.
+// Levels are the holds that share one grant. The mutex of the grant must be
+// held for all methods.
 type Levels[H comparable] struct {
-	All  []H // not yet unlocked, oldest first
-	Live int // of them, those that are not over
+	All  []H // not unlocked yet, oldest first
+	Live int // how many of them have not ended
 }
 
 // Push adds the newest level.

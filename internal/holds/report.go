@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// End is how a hold has ended.
+// End describes how a hold has ended.
 type End struct {
 	Key, Kind  string
 	Start, End time.Time
-	Op         string // what has found the end: "hold" or "unlock"
+	Op         string // what found the end: "hold" or "unlock"
 	Err        error
 }
 
-// Report reports the end of a hold to an observer: once, and not before its
+// Report reports the end of a hold to an observer, once and not before its
 // grant was announced. A nil Report reports nothing.
 type Report struct {
 	tell func(context.Context, End)
@@ -26,7 +26,8 @@ type Report struct {
 	over  bool // the hold has ended, and end is complete
 }
 
-// NewReport returns the report of a hold that is granted now; nil if tell is.
+// NewReport returns the report of a hold that is granted now, or nil if tell is
+// nil.
 func NewReport(ctx context.Context, tell func(context.Context, End), key, kind string) *Report {
 	if tell == nil {
 		return nil
@@ -34,7 +35,7 @@ func NewReport(ctx context.Context, tell func(context.Context, End), key, kind s
 	return &Report{tell: tell, ctx: context.WithoutCancel(ctx), end: End{Key: key, Kind: kind, Start: time.Now()}}
 }
 
-// Ended notes that the hold ends now.
+// Ended notes that the hold ends now. Only the first call has an effect.
 func (r *Report) Ended() {
 	if r == nil {
 		return
@@ -47,15 +48,15 @@ func (r *Report) Ended() {
 }
 
 // Done sets how the hold has ended, and reports it if the grant was announced.
-// Only the first call does.
+// Only the first call has an effect.
 func (r *Report) Done(op string, err error) {
 	if r.Set(op, err) {
 		r.Tell()
 	}
 }
 
-// Set is Done for a caller that holds a mutex: it returns whether Tell is to be
-// called.
+// Set is Done for a caller that holds a mutex. It reports whether the caller
+// must call Tell.
 func (r *Report) Set(op string, err error) (tell bool) {
 	if r == nil {
 		return false
@@ -69,10 +70,11 @@ func (r *Report) Set(op string, err error) (tell bool) {
 	return r.known
 }
 
-// Tell calls the observer with the end.
+// Tell reports the end to the observer.
 func (r *Report) Tell() { r.tell(r.ctx, r.end) }
 
-// Announce lets the end be reported, which may have come.
+// Announce notes that the grant was announced. If the hold has already ended,
+// it reports the end.
 func (r *Report) Announce() {
 	if r == nil {
 		return

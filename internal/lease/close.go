@@ -8,8 +8,9 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// endHolds ends what is held, and returns it. Of a RedLock, another client that is closed may have ended this one's part meanwhile, and
-// leaves the key to it.
+// endHolds ends all leases with ErrClosed. It returns those whose keys are
+// still to be released. These include RedLock members that the Close of another
+// client has ended: it leaves their keys to this Close.
 func endHolds(leases []*Lease) (held []*Lease) {
 	for _, l := range leases {
 		if why := l.check(); why == nil || why == errs.ErrClosed { //nolint:errorlint // our own sentinel
@@ -22,18 +23,23 @@ func endHolds(leases []*Lease) (held []*Lease) {
 	return held
 }
 
-// giveAllBack takes the waits out of their queues, sends what the retrier has not, and releases leases that Close has ended: over a
-// connection of its own, as the workers send nothing any more, and for as long as one command may take. What is not answered by then stays
+// giveAllBack cancels the queue entries, sends the releases that the retrier
+// has left, and releases the leases that Close has ended. It uses a dedicated
+// connection, because the workers send nothing any more. It takes at most as
+// long as one command may. A key whose release is not answered by then stays
 // until its lease ends.
 func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
 	leases = append(leases, m.stranded()...)
 	half := time.Now().Add(m.CommandTimeout / 2)
 	end := half.Add(m.CommandTimeout / 2)
 	link := m.Driver.Link()
-	defer time.AfterFunc(time.Until(end), link.Close).Stop() // a dial may take longer, and each batch would dial anew
+	// The timer is needed because a dial may take longer, and each batch would
+	// dial again.
+	defer time.AfterFunc(time.Until(end), link.Close).Stop()
 	defer link.Close()
-	background.SendUntil(half, link, waits) // first, so that nothing is handed over to calls that are over
-	m.Retrier.SendLast(half, link)          // after stranded, from which a transfer comes here
+	background.SendUntil(half, link, waits) // first, or locks would go to calls that have ended
+	// After stranded, because a transfer may move from transit to the retrier.
+	m.Retrier.SendLast(half, link)
 	for i, o := range background.SendUntil(end, link, lastReleases(leases)) {
 		if o.Err != nil || !script.IsOurs(o.Reply) {
 			m.Logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
@@ -41,7 +47,8 @@ func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
 	}
 }
 
-// lastReleases give all levels back.
+// lastReleases returns the requests that release the leases with all their
+// levels.
 func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.mu.Lock()

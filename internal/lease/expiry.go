@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// expiryTimers is the clock of a client's leases: it declares the loss of each whose belief is over, without asking anybody. One
-// timer does for all of them, and a lease that is renewed is not touched: it is looked at when its belief would have ended,
-// and again when it will. Where many end at once, as in an outage, all are declared lost before anything else is done about
-// any of them.
+// expiryTimers declares the leases of a client lost when they are no longer
+// valid, without a request. One timer serves all of them. A renewal does not
+// touch it: a lease is examined when it would have expired. If it was renewed,
+// it is examined again at its new time. If many leases expire together, as in
+// an outage, all are marked lost before the follow-up work for any of them.
 type expiryTimers struct {
-	start time.Time // what the times in the heap count from
+	start time.Time // the origin of the times in the heap
 
-	mu      sync.Mutex // taken after lease.mu, never before
+	mu      sync.Mutex // taken after Lease.mu, never before it
 	leases  expiryHeap
-	timer   *time.Timer   // nil until it is needed
-	planned time.Duration // when the timer fires; 0 when it does not
+	timer   *time.Timer   // nil until it is first needed
+	planned time.Duration // when the timer fires; 0 if it is not set
 }
 
 func newExpiryTimers() *expiryTimers { return &expiryTimers{start: time.Now()} }
 
-// watch looks at the lease at the end of its belief; lease.mu is held.
+// watch examines the lease when it expires; Lease.mu must be held.
 func (b *expiryTimers) watch(l *Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +33,8 @@ func (b *expiryTimers) watch(l *Lease) {
 	b.move(l)
 }
 
-// again looks at the lease at the end of its belief, which has changed, unless it is being looked at; lease.mu is held.
+// again is watch for a lease whose valid until has changed. It does nothing if
+// the lease is being examined; Lease.mu must be held.
 func (b *expiryTimers) again(l *Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +49,7 @@ func (b *expiryTimers) move(l *Lease) {
 	b.plan()
 }
 
-// forget looks at the lease no more; lease.mu is held.
+// forget stops watching the lease; Lease.mu must be held.
 func (b *expiryTimers) forget(l *Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,8 +58,9 @@ func (b *expiryTimers) forget(l *Lease) {
 	}
 }
 
-// plan sets the timer, unless it fires soon enough. That one fires for nothing is rare, and does no harm: locks that are
-// held for a moment then cost no change of the timer each.
+// plan sets the timer, unless it fires soon enough already. A timer that fires
+// for nothing is rare and does no harm. In return, a lock that is held for a
+// moment costs no change of the timer.
 func (b *expiryTimers) plan() {
 	if len(b.leases) == 0 {
 		return
@@ -75,15 +78,15 @@ func (b *expiryTimers) plan() {
 	b.timer.Reset(wait)
 }
 
-// fire runs when the timer fires.
+// fire marks all expired leases lost before it does the follow-up work.
 func (b *expiryTimers) fire() {
 	for _, follow := range endAll(b.due(), (*Lease).expire) {
 		follow()
 	}
 }
 
-// endAll ends leases, and the holds that they are parts of, and returns what is to be done about that: never nil. It calls
-// nothing of the user's.
+// endAll ends leases, and the groups that have too few members left. It returns
+// the follow-up work, never nil. It calls no code of the user.
 func endAll(leases []*Lease, end func(*Lease) (follow func())) []func() {
 	follows := []func(){}
 	for _, l := range leases {
@@ -99,7 +102,7 @@ func endAll(leases []*Lease, end func(*Lease) (follow func())) []func() {
 	return follows
 }
 
-// due takes the leases out whose time has come.
+// due removes and returns the leases that are to be examined now.
 func (b *expiryTimers) due() (leases []*Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +115,6 @@ func (b *expiryTimers) due() (leases []*Lease) {
 	return leases
 }
 
-// close stops the timer.
 func (b *expiryTimers) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,13 +123,14 @@ func (b *expiryTimers) close() {
 	}
 }
 
-// expiryTimer is a lease, and when to look at it.
+// expiryTimer is a lease and the time at which to examine it.
 type expiryTimer struct {
 	at    time.Duration
-	lease *Lease // whose due is the place in the heap
+	lease *Lease // its due is the index in the heap
 }
 
-// expiryHeap orders leases by their times. Push and Pop are not used: they would allocate.
+// expiryHeap orders leases by time. It does not use Push and Pop, because they
+// would allocate.
 type expiryHeap []expiryTimer
 
 func (h expiryHeap) Len() int           { return len(h) }
@@ -139,7 +142,7 @@ func (h expiryHeap) Swap(a, b int) {
 func (h expiryHeap) Push(any) {}
 func (h expiryHeap) Pop() any { return nil }
 
-// take takes one out.
+// take removes the element i.
 func (h *expiryHeap) take(i int) {
 	last := len(*h) - 1
 	(*h)[i].lease.due = -1

@@ -10,8 +10,10 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// lengthen notes that a request is about to set the expiry to length: the key may stay as long from now on,
-// whether it is answered or not, and is not passed on. It fails if the level is over: the lease may be somebody else's.
+// lengthen notes that a request is about to set the expiry to length. The key
+// may then stay that long, even if no answer comes, so a longer lease is not
+// passed on. It fails if the hold has ended, because the lease may belong to
+// another hold by then.
 func (h *Hold) lengthen(length time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
@@ -22,7 +24,7 @@ func (h *Hold) lengthen(length time.Duration) error {
 	return h.ends.Over()
 }
 
-// Extend makes the lease last at least d from now, and never shortens it.
+// Extend makes the lease last at least d from now. It never shortens the lease.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	var m lockspec.Problems
 	m.CheckMillis("Extend", d)
@@ -42,7 +44,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	return h.renew(ctx, d)
 }
 
-// renew asks the server for a lease of d from now on.
+// renew requests a lease of d from now on.
 func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 	if err := h.lengthen(d); err != nil {
 		return err
@@ -50,22 +52,24 @@ func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 	l := h.lease
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
-	defer l.tellRenewal(o) // what follows from the answer comes first
+	defer l.tellRenewal(o) // deferred: the answer takes effect before the hook runs
 	switch {
 	case o.Err != nil:
 		return o.Err
 	case o.Reply != int64(script.Ours):
 		_ = l.refused()
-		return h.Err() // the level may have ended before
+		return h.Err() // the hold may have ended earlier
 	}
 	if err := l.extendValidity(o.Sent, d); err != nil {
 		return err
 	}
-	return h.Err() // it may have been unlocked meanwhile, and the lease passed on
+	return h.Err() // the hold may have been unlocked meanwhile, and the lease passed on
 }
 
-// ask is that of a client, for another level of the lease or a longer one. It waits for the replicas of the hold, of which no level asks for more:
-// belief moves for all levels.
+// ask is the counterpart of [Manager.Ask] for an existing lease: it requests
+// another level or a longer lease. It waits for the replicas of the lease,
+// because validity is extended for all levels. No level may request more
+// replicas than the lease has.
 func (l *Lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
 	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.confirm)
 }

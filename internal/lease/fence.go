@@ -9,18 +9,18 @@ import (
 )
 
 // Fencing tokens. A script that takes a lock draws the token from a counter
-// beside it, `<lock>:f`: the server's time in microseconds, or one more than
-// the last token where that is higher. So it does not go back when the counter
-// is lost, unless the server's clock does. A grant of an unfair plain lock sets
-// tokens aside for the holders that the lock is passed on to in memory. None of
-// these is more than 63 µs ahead of the server's clock, so the clock soon is
-// beyond them.
+// beside it, `<lock>:f`. The token is the server's time in microseconds, or the
+// last token plus one if that is higher. So it does not go back when the
+// counter is lost, unless the server's clock goes back. A grant of an unfair
+// plain lock sets tokens aside for the holders that the lock is passed on to in
+// memory. None of these is more than 63 µs ahead of the server's clock, so the
+// clock soon passes them.
 //
 // The idea is Martin Kleppmann's:
 // https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 
-// Raise makes the counter of a lock no lower than a token that was drawn from
-// another one, for the same hold.
+// Raise sets the counter of a lock to at least fence. This token was drawn from
+// another counter for the same hold.
 func (m *Manager) Raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
 	o, _ := m.Eval(ctx, driver.ForLease(s.Lease), script.Call{Script: script.FenceRaise, Key: redisKey + script.CounterSuffix, Args: []any{fence}})
 	return o.Err

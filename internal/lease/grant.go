@@ -13,24 +13,25 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// Grant is what Redis has granted to a call.
+// Grant describes what Redis granted to a call.
 type Grant struct {
-	Key      string // as the user named it
+	Key      string // the name given by the user
 	Protocol Protocol
-	Sent     time.Time // the request
+	Sent     time.Time // when the request was sent
 	Settings *lockspec.Spec
 	Tokens   script.Tokens
 	Doubt    script.Indeterminate        // requests that may still take the lock
-	Undo     func(time.Time) script.Call // cancels the wait that it came from; nil if there was none
+	Undo     func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
 }
 
-// Queued returns what an entry of the queue was granted, by a request that was
-// sent at sent.
+// Queued returns the grant of a queue entry, by a request that was sent at
+// sent.
 func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
 	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Doubt: g.Doubt, Undo: g.Undo}
 }
 
-// newLease starts the belief in a grant.
+// newLease returns the lease of a grant. Its validity counts from the sending
+// of the request.
 func newLease(m *Manager, g *Grant) *Lease {
 	s := g.Settings
 	l := &Lease{
@@ -42,14 +43,16 @@ func newLease(m *Manager, g *Grant) *Lease {
 	return l
 }
 
-// Grant makes the hold of a call that nobody owns. It fails if the client was
-// closed, and if the lease is over already; then the key is released.
+// Grant returns the hold of a grant that has no owner. It fails if the client
+// was closed. It also fails if the lease has already ended, and then releases
+// the key.
 func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
 	return newLease(m, g).begin(ctx, g.Sent, g.Settings)
 }
 
-// begin enters a new lease in the client's books and returns its first level. It fails when the client was
-// closed, and when the belief or the maximum hold is over before it began; then the key is released.
+// begin registers a new lease with the manager, and returns its first hold. It
+// fails if the client was closed. It also fails if the lease or the maximum
+// hold has already ended, and then releases the key.
 func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
 	if err := l.client.adopt(l); err != nil {
 		l.client.Logger.Warn("relock: closed before a lock was released", "key", l.key)
@@ -68,18 +71,21 @@ func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*H
 	return h, tooLate(err)
 }
 
-// isAdopted reports whether the client's books had the lease when it began, so that Close ends it.
+// isAdopted reports whether begin registered the lease with the manager, so
+// that Close ends it.
 func (l *Lease) isAdopted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.over != nil || l.levels.Live > 0
 }
 
-// ErrLate is an acquire that was granted after the lease or the maximum hold
-// that it grants had ended.
+// ErrLate is the error of an acquire that was granted after its lease or its
+// maximum hold had ended.
 var ErrLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
 
-// tooLate is why a first level that is over already, for this reason, is not granted; nil stays nil.
+// tooLate returns the error for a first hold that ended with over before a
+// caller got it. It returns ErrLate, except that nil and ErrClosed stay as they
+// are.
 func tooLate(over error) error {
 	if over == nil || over == errs.ErrClosed { //nolint:errorlint // our own sentinel
 		return over

@@ -10,38 +10,47 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Group is the grants that make one hold together: of all keys of a MultiLock, or of nodes of a RedLock. Each is a
-// lease of its own, with its own belief, renewal and clean-up. The hold is one more lease, without a key in Redis: it is
-// believed in while as many of its parts are as it needs. It has no timer: when its belief ends, that of a part does, and
-// each part that ends tells it. A part that is lost does not come back.
+// Group combines several grants into one hold: of all keys of a MultiLock, or
+// of nodes of a RedLock. Each member is a separate lease, with its own
+// validity, renewal and release. The hold has one more lease, without a key in
+// Redis. It is valid while at least need of its members are. It has no timer:
+// its validity ends with that of a member, and each member that ends notifies
+// the group. A lost member does not come back.
 //
-// The whole's mutex comes before those of its parts, which tell it of a change when they hold none.
+// The mutex of the group's lease comes before those of its members. So a member
+// holds neither when it notifies the group of a change.
 type Group struct {
 	lease *Lease
-	keys  []string // of a MultiLock, by the number of the part; nil where parts are nodes
+	keys  []string // of a MultiLock, by the number of the member; nil for a RedLock
 	need  int
-	limit time.Duration                // the largest lease that is allowed; 0: none
-	named func(n int, err error) error // says which part has failed
+	limit time.Duration                // the largest lease that is allowed; 0 if there is none
+	named func(n int, err error) error // adds the name of the member that failed
 
-	why      atomic.Pointer[error] // of the part that ended last; whoever finds the hold's end has it from here
-	returned atomic.Bool           // somebody got the hold
-	notifies atomic.Bool           // of a RedLock: waiters are notified of its end, or of that of a call that left
+	// The reason of the member that ended last. A goroutine that finds the end
+	// of the hold takes it from here.
+	why atomic.Pointer[error]
+	// True once a caller got the hold.
+	returned atomic.Bool
+	// True if the releases of a RedLock notify waiters: those of a hold, and
+	// those of a call that left.
+	notifies atomic.Bool
 
 	// Guarded by lease.mu.
 	members []member
-	open    bool // the whole was granted
+	open    bool // the hold was granted
 }
 
-// member is one of them.
+// member is one lease of a group.
 type member struct {
-	n    int // of the key or the node
+	n    int // the number of the key or the node
 	hold *Hold
 }
 
-// IsQuorum reports whether the hold is a RedLock's.
+// IsQuorum reports whether the hold is that of a RedLock.
 func (h *Hold) IsQuorum() bool { return h.lease.group != nil && h.lease.group.keys == nil }
 
-// IsOf reports whether the client has the lease of the hold, or of a part.
+// IsOf reports whether the client has the lease of the hold, or of one of its
+// members.
 func (h *Hold) IsOf(m *Manager) bool {
 	if h.lease.group == nil {
 		return h.lease.client == m
@@ -49,7 +58,8 @@ func (h *Hold) IsOf(m *Manager) bool {
 	return slices.ContainsFunc(h.lease.group.joined(), func(one member) bool { return one.hold.lease.client == m })
 }
 
-// NewGroup begins a hold that needs so many parts.
+// NewGroup returns a group without members. Its hold is valid while need
+// members are.
 func NewGroup(m *Manager, key string, keys []string, need int, s *lockspec.Spec, named func(int, error) error) *Group {
 	b := &Group{keys: keys, need: need, limit: s.MaxLease, named: named}
 	b.lease = newLease(m, &Grant{Key: key, Sent: time.Now(), Settings: s})
@@ -57,8 +67,8 @@ func NewGroup(m *Manager, key string, keys []string, need int, s *lockspec.Spec,
 	return b
 }
 
-// Add makes a part of what the client was granted. If it cannot, that is
-// released.
+// Add makes a grant of the client m a member. If it cannot, the grant is
+// released, unless the client was closed.
 func (b *Group) Add(ctx context.Context, n int, m *Manager, g *Grant) error {
 	l := newLease(m, g)
 	l.memberOf = b
@@ -69,11 +79,11 @@ func (b *Group) Add(ctx context.Context, n int, m *Manager, g *Grant) error {
 	if b.join(member{n, h}) {
 		return nil
 	}
-	_ = h.Unlock() // one that fails is repeated
+	_ = h.Unlock() // the retrier repeats it if it fails
 	return errs.ErrNotHeld
 }
 
-// SetFence sets the token of the hold, before it is granted.
+// SetFence sets the token of the hold. It is called before Grant.
 func (b *Group) SetFence(token int64) { b.lease.tokens.Fence = token }
 
 // Fence returns the token of the hold.
@@ -82,10 +92,10 @@ func (b *Group) Fence() int64 { return b.lease.tokens.Fence }
 // NotifyWaiters sets whether a release notifies the waiters of the node.
 func (b *Group) NotifyWaiters(notify bool) { b.notifies.Store(notify) }
 
-// NotifiesWaiters reports whether it does.
+// NotifiesWaiters reports whether a release notifies the waiters of the node.
 func (b *Group) NotifiesWaiters() bool { return b.notifies.Load() }
 
-// join adds a part, unless the hold is over.
+// join adds a member unless the hold has ended. It reports whether it did.
 func (b *Group) join(one member) bool {
 	l := b.lease
 	l.mu.Lock()
@@ -98,8 +108,8 @@ func (b *Group) join(one member) bool {
 	return joined
 }
 
-// Grant makes the hold of the parts that are there. It fails when they are not enough, or not any more; then all of them
-// are given back.
+// Grant returns the hold of the members that have joined. If they are too few,
+// or too few of them are still valid, it fails and releases all of them.
 func (b *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*Hold, error) {
 	l := b.lease
 	l.mu.Lock()
@@ -110,7 +120,8 @@ func (b *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*
 	return h, tooLate(err)
 }
 
-// until is when the belief in the hold ends: as many parts as it needs are believed in until then. lease.mu is held.
+// until returns the time until which the hold is valid: need members are valid
+// up to then. It returns zero if fewer are live; lease.mu must be held.
 func (b *Group) until() time.Time {
 	var ends []time.Time
 	for _, one := range b.members {
@@ -125,10 +136,11 @@ func (b *Group) until() time.Time {
 	return ends[b.need-1]
 }
 
-// reckon goes by what the parts are believed in now. Too few of them end the hold.
+// reckon updates the hold's validity from that of its members. If too few are
+// valid, the hold ends.
 func (b *Group) reckon() { b.settle()() }
 
-// settle is reckon, and returns what is to be done about the hold's end.
+// settle is reckon, but returns the follow-up work of the hold's end.
 func (b *Group) settle() (follow func()) {
 	l := b.lease
 	l.mu.Lock()
@@ -136,7 +148,8 @@ func (b *Group) settle() (follow func()) {
 	if !b.open || l.over != nil {
 		return func() {}
 	}
-	// A grant or a renewal that comes after the end revives nothing, though no timer has told of it yet: others had the lock, maybe.
+	// A grant or a renewal after the end of the validity revives nothing.
+	// Others may have had the lock, even if no timer has reported the end yet.
 	if until := b.until(); !until.IsZero() && time.Until(l.validUntil) > 0 {
 		l.validUntil = until
 		return func() {}
@@ -147,7 +160,7 @@ func (b *Group) settle() (follow func()) {
 	return l.loseLocked(errs.ErrLockLost)
 }
 
-// lost tells of the end of a part before the hold's.
+// lost handles the end of a member. It logs the loss if the hold goes on.
 func (b *Group) lost(l *Lease, why error) {
 	b.reckon()
 	b.lease.mu.Lock()
@@ -158,7 +171,8 @@ func (b *Group) lost(l *Lease, why error) {
 	}
 }
 
-// lose ends what is left of a hold that was lost: each part is given back in the background.
+// lose ends what is left of a lost hold: each member is released in the
+// background.
 func (b *Group) lose(why error) {
 	for _, one := range b.joined() {
 		l := one.hold.lease
@@ -173,8 +187,9 @@ func (b *Group) lose(why error) {
 	}
 }
 
-// Abandon ends a hold that was never granted, and waits for a moment until it is given back: the next round then finds its
-// nodes free. What joins it from now on is given back at once.
+// Abandon ends a hold that was never granted. It waits up to straggle for its
+// releases, so that the next round finds its nodes free. A member that joins
+// from now on is released immediately.
 func (b *Group) Abandon() {
 	b.lease.mu.Lock()
 	b.lease.end(errs.ErrNotHeld)
@@ -191,7 +206,7 @@ func (b *Group) Abandon() {
 	}
 }
 
-// joined returns the parts that have joined.
+// joined returns the members that have joined.
 func (b *Group) joined() []member {
 	b.lease.mu.Lock()
 	defer b.lease.mu.Unlock()

@@ -9,33 +9,33 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Hold is the Hold of one Lock: the only one of its lease, or one of several
-// of a reentrant lock.
+// Hold is the hold of one Lock call. It is the only one of its lease, or one of
+// several of a reentrant lock.
 type Hold struct {
 	lease    *Lease
-	values   context.Context // what Context is made from
+	values   context.Context // the parent of Context, for its values
 	settings *lockspec.Spec
-	maxHold  *maxHold      // nil when there is none
+	maxHold  *maxHold      // nil if there is none
 	fence    int64         // 0 without fencing
-	report   *holds.Report // by an observer; nil when there is none
+	report   *holds.Report // for the observer; nil if there is none
 
 	// Guarded by lease.mu.
 	watched  bool
 	unlocked bool
-	lost     error // the answer to the Unlock that found it lost, or the client closed; nil for any other
+	lost     error // error of the Unlock that found the hold lost or the client closed; else nil
 	ends     holds.Contexts
 }
 
 // Key returns the name of the lock.
 func (h *Hold) Key() string { return h.lease.key }
 
-// Covers reports whether the hold is one of this key, maybe among others.
+// Covers reports whether key is the key of the hold, or one of its keys.
 func (h *Hold) Covers(key string) bool { return h.lease.covers(key) }
 
 // Family returns how the lock is stored, and who owns it.
 func (h *Hold) Family() lockspec.Family { return h.lease.family() }
 
-// Owner returns the id of the owner, "" for a lock without one.
+// Owner returns the id of the owner, or "" for a lock without one.
 func (h *Hold) Owner() string {
 	if h.lease.owner == nil {
 		return ""
@@ -43,13 +43,15 @@ func (h *Hold) Owner() string {
 	return h.lease.owner.key.ID
 }
 
-// Announce tells the observer of the hold's end, now that its grant is known.
+// Announce notes that the grant was announced to the observer. From now on the
+// hold's end may be reported.
 func (h *Hold) Announce() { h.report.Announce() }
 
-// Unused says that the caller had no use for the hold: it is not kept.
+// Unused notes that the caller had no use for the hold. The key is then not
+// kept for the minimum hold.
 func (h *Hold) Unused() { h.lease.unused() }
 
-// Fence returns the fencing token, 0 without fencing.
+// Fence returns the fencing token, or 0 without fencing.
 func (h *Hold) Fence() int64 { return h.fence }
 
 // Context returns a context that is cancelled when the hold ends.
@@ -66,8 +68,8 @@ func (h *Hold) Context() context.Context {
 	return h.ends.Use(ctx, cancel)
 }
 
-// Work is the context of Do's function: it ends with ctx and with the level,
-// for the reason of whichever was first.
+// Work returns the context of Do's function. It is cancelled with ctx and with
+// the hold, for the reason of the one that ends first.
 func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(carried.WithHold(ctx, h))
 	h.lease.mu.Lock()
@@ -76,7 +78,8 @@ func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFu
 	return ctx, cancel
 }
 
-// Err is why the hold is over by the clock of now, or nil.
+// Err returns why the hold has ended, or nil. It decides by the clock, not by
+// whether a timer has fired.
 func (h *Hold) Err() error {
 	now := time.Now()
 	h.lease.checkSuspended(now)
@@ -86,7 +89,7 @@ func (h *Hold) Err() error {
 	return h.ends.Over()
 }
 
-// tick ends the level, or its lease, when the time has come.
+// tick ends the hold, or its lease, if its time has come.
 func (h *Hold) tick(now time.Time) {
 	_ = h.lease.checkAt(now)
 	if h.maxHold != nil && !now.Before(h.maxHold.end) {
@@ -94,7 +97,8 @@ func (h *Hold) tick(now time.Time) {
 	}
 }
 
-// ValidUntil returns until when the hold is valid; zero once it is over.
+// ValidUntil returns the time until which the hold is valid, or zero if it has
+// ended.
 func (h *Hold) ValidUntil() time.Time {
 	if h.Err() != nil {
 		return time.Time{}
@@ -107,7 +111,7 @@ func (h *Hold) ValidUntil() time.Time {
 	return h.lease.validUntil
 }
 
-// end marks the level as over and ends its context; mu is held.
+// end marks the hold as ended and cancels its contexts; Lease.mu must be held.
 func (h *Hold) end(why error) {
 	if h.ends.Over() != nil {
 		return

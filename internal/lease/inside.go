@@ -9,9 +9,9 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// This file is what tests see of the engine, and what they force on it.
+// This file lets tests see and change the state of the engine.
 
-// ManagerState is what a manager has at the moment.
+// ManagerState counts what a manager has at the moment.
 type ManagerState struct{ Leases, Owners, Timers int }
 
 // State returns what the manager has at the moment.
@@ -28,33 +28,35 @@ func (m *Manager) State() ManagerState {
 // Leases returns the leases that have not ended.
 func (m *Manager) Leases() []*Lease { return m.allLeases() }
 
-// Watchdog returns the worker that renews, but where replicas are waited for.
+// Watchdog returns the worker that renews leases, except those that wait for
+// replicas.
 func (m *Manager) Watchdog() *background.Worker { return m.watchdog }
 
-// SetReasonLimit sets how long a refused holder may look for the reason.
+// SetReasonLimit sets how long a refused holder may take to read the reason.
 func (m *Manager) SetReasonLimit(d time.Duration) { m.reasonLimit = d }
 
-// StartClose ends the life of the manager, as Close does first.
+// StartClose cancels Life, as Close does before it ends the holds.
 func (m *Manager) StartClose() { m.end() }
 
 // Forced delivers the message that a hold was ended by force.
 func (m *Manager) Forced(hold, redisKey string) { m.forced(hold, redisKey) }
 
-// SetClocks makes the suspend monitor go by other clocks.
+// SetClocks replaces the clocks of the suspend monitor.
 func (m *Manager) SetClocks(all func() time.Duration, split func(time.Time) (wall, awake time.Duration)) {
 	m.monitor = newSuspendMonitor(m, all, split)
 }
 
-// StopTicks leaves the suspend monitor to those who ask.
+// StopTicks keeps the suspend monitor from checking periodically. Only calls
+// check then. It must be called before the first hold.
 func (m *Manager) StopTicks() { m.monitor.once.Do(func() {}) }
 
-// AskClocks asks the kernel whether the machine was suspended.
+// AskClocks makes the suspend monitor check with the kernel.
 func (m *Manager) AskClocks() { m.monitor.checkNow() }
 
-// IsFresh reports whether the kernel was asked a moment ago.
+// IsFresh reports whether the last check with the kernel is recent.
 func (m *Manager) IsFresh() bool { return m.monitor.watch.Fresh(time.Now()) }
 
-// PutLost makes a lost hold of the grant the owner's until remove.
+// PutLost gives the owner a lost lease of the grant, until remove is called.
 func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
 	o := m.Enter(key)
 	o.turn.take()
@@ -69,8 +71,7 @@ func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
 	}
 }
 
-// Block keeps the owner's calls from going on until the returned function is
-// called.
+// Block blocks the calls of the owner until goOn is called.
 func (m *Manager) Block(key OwnerKey) (goOn func()) {
 	o := m.Enter(key)
 	o.turn.take()
@@ -83,11 +84,11 @@ func (m *Manager) Block(key OwnerKey) (goOn func()) {
 // Lease returns the lease of the hold.
 func (h *Hold) Lease() *Lease { return h.lease }
 
-// Settings returns those that the hold was acquired with.
+// Settings returns the settings that the hold was acquired with.
 func (h *Hold) Settings() *lockspec.Spec { return h.settings }
 
-// Members returns the holds that the hold is made of, in the order in which
-// they joined.
+// Members returns the holds of the hold's group, in the order in which they
+// joined.
 func (h *Hold) Members() (all []*Hold) {
 	for _, one := range h.lease.group.joined() {
 		all = append(all, one.hold)
@@ -95,32 +96,33 @@ func (h *Hold) Members() (all []*Hold) {
 	return all
 }
 
-// Lengthen announces a request for a longer lease.
+// Lengthen notes that a longer lease is about to be requested.
 func (h *Hold) Lengthen(d time.Duration) error { return h.lengthen(d) }
 
-// ReachMaxHold ends the hold as its timer does.
+// ReachMaxHold ends the hold as the timer of its maximum hold does.
 func (h *Hold) ReachMaxHold() { h.expire() }
 
-// StopMaxHold stops the timer of the maximum hold, and returns its end.
+// StopMaxHold stops the timer of the maximum hold. It returns when the maximum
+// hold ends.
 func (h *Hold) StopMaxHold() time.Time {
 	h.maxHold.Stop()
 	return h.maxHold.end
 }
 
-// State is what a lease has at the moment.
+// State is the state of a lease at one moment.
 type State struct {
 	ValidUntil time.Time
 	Err        error
 	Key        string
-	Granted    time.Time     // by Redis
-	Length     time.Duration // the longest lease that was asked for
+	Granted    time.Time     // when Redis granted it
+	Length     time.Duration // the longest lease that was requested
 	Keep       time.Time
 	Passes     int
-	Aside      int64 // tokens
+	Aside      int64 // tokens set aside
 	Doubt      script.Indeterminate
 }
 
-// State returns what the lease has at the moment.
+// State returns the state of the lease at the moment.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,8 +136,8 @@ func (l *Lease) stateLocked() State {
 	}
 }
 
-// Set changes what the lease has, but for its key and its end. The timer stays
-// as it is.
+// Set changes the state of the lease, except for its key and its end. It does
+// not change the timer.
 func (l *Lease) Set(change func(*State)) {
 	l.mu.Lock()
 	s := l.stateLocked()
@@ -148,50 +150,51 @@ func (l *Lease) Set(change func(*State)) {
 	}
 }
 
-// Freeze stops all that asks the lease until the returned function is called.
+// Freeze blocks all users of the lease until thaw is called.
 func (l *Lease) Freeze() (thaw func()) {
 	l.mu.Lock()
 	return l.mu.Unlock
 }
 
-// StartTimer sets the timer anew.
+// StartTimer sets the expiry timer of the lease again.
 func (l *Lease) StartTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.client.expiry.watch(l)
 }
 
-// StopTimer stops the timer for good.
+// StopTimer stops the expiry timer of the lease for good.
 func (l *Lease) StopTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.client.expiry.forget(l)
 }
 
-// RenewNow makes the next renewal due.
+// RenewNow makes the next renewal due immediately.
 func (l *Lease) RenewNow() { l.renewer().Add(l.job, time.Now()) }
 
-// Lose ends the lease.
+// Lose ends the lease before its Unlock.
 func (l *Lease) Lose(why error) { l.lose(why) }
 
-// MarkLost is Lose without what follows, which it returns.
+// MarkLost is Lose, but returns the follow-up work.
 func (l *Lease) MarkLost(why error) (follow func()) { return l.markLost(why) }
 
-// Refuse makes the lease end within d, as one that the server has refused.
+// Refuse limits the validity of the lease to d from now, as if the server had
+// refused it.
 func (l *Lease) Refuse(d time.Duration) { l.endWithin(d) }
 
-// Renewed delivers the answer to a renewal that was sent at sent.
+// Renewed handles the answer to a renewal that was sent at sent.
 func (l *Lease) Renewed(sent time.Time, length time.Duration) error {
 	return l.extendValidity(sent, length)
 }
 
-// Release leaves the release to the retrier, for that time.
+// Release schedules the release with the retrier, for the time at.
 func (l *Lease) Release(at time.Time) {
 	l.leave()
 	l.client.Retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), at)
 }
 
-// Deeper asks whether there may be one level more.
+// Deeper returns why the lease cannot have one more level, or nil.
 func (l *Lease) Deeper(s *lockspec.Spec) error {
 	_, err := l.deeper(s)
 	return err
@@ -204,11 +207,11 @@ func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
 	return l.passTo(next)
 }
 
-// Protocol returns how the lease is renewed and released.
+// Protocol returns the protocol that renews and releases the lease.
 func (l *Lease) Protocol() Protocol { return l.protocol }
 
 // Holder returns the id of the client that has the lease.
 func (l *Lease) Holder() string { return l.client.Identity.ID }
 
-// OwnerKey returns the owner of the lease, which has one.
+// OwnerKey returns the key of the owner, which the lease must have.
 func (l *Lease) OwnerKey() OwnerKey { return l.owner.key }

@@ -11,58 +11,66 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Lease is one grant of a key: what the client believes of it, and the levels that share it. A plain lock has
-// one level.
+// Lease is one grant of a key: its validity, and the holds that share it. A
+// plain lock has one hold.
 //
-// The belief ends at validUntil, which is the sending of the request that set the expiry, plus the lease, less the
-// drift: the key cannot end before. A timer enforces it without asking anybody.
+// The lease is valid until validUntil. That is the sending of the request that
+// set the expiry, plus the lease, less the drift. The key cannot expire before
+// then. A timer enforces this without a request.
 type Lease struct {
 	client   *Manager
-	key      string // as the user named it
+	key      string // the name given by the user
 	protocol Protocol
-	doubt    script.Indeterminate        // acquiring requests whose answers never came
-	undo     func(time.Time) script.Call // cancels the wait that it came from; nil when there was none
+	doubt    script.Indeterminate        // acquire requests whose answers never came
+	undo     func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
 	owner    *Owner                      // of a reentrant lock; nil for a plain one
-	turn     turn                        // one change of the levels at a time; nil where there is only one
-	lease    time.Duration               // that was granted; for so long after its sending a late copy of the acquire is looked for
-	confirm  *driver.Ack                 // by replicas, of each renewal; nil when none is needed
-	job      *background.Job             // in the watchdog
-	group    *Group                      // of a hold that is made of several; nil for any other
-	memberOf *Group                      // that it is one of; nil when it is of none
+	// The owner mutex: it serialises the changes of the levels. It is nil if
+	// there is only one level.
+	turn turn
+	// The length of the granted lease. A release is repeated for that long
+	// after an unanswered acquire was sent, because a late copy of it may take
+	// the key.
+	lease    time.Duration
+	confirm  *driver.Ack     // the replica acks that each renewal waits for; nil if none are needed
+	job      *background.Job // the renewal, in its worker
+	group    *Group          // set for the lease of a group's hold; else nil
+	memberOf *Group          // set for a member of a group; else nil
 
-	mu         sync.Mutex // guards what follows; taken before Manager.mu, never after
+	mu         sync.Mutex // guards the fields below; taken before Manager.mu, never after
 	validUntil time.Time
 	over       error // why the lease ended; nil while it is live
 	levels     holds.Levels[*Hold]
 	seq        int // number of the last change of the levels
-	// The longest lease of a watched level that is held, and how many want it.
+	// The longest lease of the live watched levels, and how many want it.
 	watched  time.Duration
 	watchers int32
-	due      int32         // its place with the client's beliefs, which guard it; -1 when it has none
-	writes   int32         // of the live levels, the ones that write, of a read/write lock
-	fair     bool          // its lock; never changed
-	suspect  bool          // the server has said that it is not ours; why is being asked
-	passes   int16         // how often it was passed on since Redis granted it
-	length   time.Duration // the longest lease that was asked for
-	since    time.Duration // when Redis granted it, after the client's start
-	tokens   script.Tokens // of the grant, from the present holder's on
-	ending   *ending       // what else its release ends; nil when that is nothing
-	keep     time.Time     // the key stays until then, see WithMinHold
+	due      int32         // index in the expiry timers, guarded by their mutex; -1 if not there
+	writes   int32         // how many live levels of a read/write lock write
+	fair     bool          // the lock is fair; never changed
+	suspect  bool          // the server has refused the lease; the reason is being requested
+	passes   int16         // how often it was handed off since Redis granted it
+	length   time.Duration // the longest lease that was requested
+	since    time.Duration // when Redis granted it, counted from the client's start
+	tokens   script.Tokens // of the grant, from the current holder's on
+	ending   *ending       // what else its release ends; nil if nothing
+	keep     time.Time     // the key stays until then; see WithMinHold
 }
 
-// end marks the lease as over; mu is held.
+// end marks the lease as ended; mu must be held.
 func (l *Lease) end(why error) {
 	l.over = why
 	l.client.expiry.forget(l)
 }
 
-// leave takes the lease out of the client's books: no renewal is sent after that.
+// leave removes the lease from its worker and from the manager. No renewal is
+// sent after that.
 func (l *Lease) leave() {
 	l.renewer().Remove(l.job)
 	l.client.forget(l)
 }
 
-// covers reports whether the hold is one of this name.
+// covers reports whether key is the key of the lease, or one of its group's
+// keys.
 func (l *Lease) covers(key string) bool {
 	if l.group != nil && l.group.keys != nil {
 		return slices.Contains(l.group.keys, key)

@@ -9,20 +9,20 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// lose ends the lease before its Unlock. Once lost, it stays lost; the key is released, so that others need
-// not wait for its end.
+// lose ends the lease before its Unlock. A lost lease stays lost. Its key is
+// released, so that others need not wait until it expires.
 func (l *Lease) lose(why error) {
 	l.markLost(why)()
 }
 
-// markLost is lose without what is to be done about it, which it returns.
+// markLost is lose, but returns the follow-up work.
 func (l *Lease) markLost(why error) (follow func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loseLocked(why)
 }
 
-// loseLocked is lose with mu held. What it returns is to be called without.
+// loseLocked is markLost with mu held. follow must be called without it.
 func (l *Lease) loseLocked(why error) (follow func()) {
 	if l.over != nil {
 		return func() {}
@@ -53,9 +53,9 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 			return
 		}
 		if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
-			return // the connections are being cut
+			return // the connections are being closed
 		}
-		// First, as a log handler may take long.
+		// First, because a log handler may take long.
 		l.client.Retrier.Retry(l.cleanup(l.doubt))
 		if l.memberOf == nil {
 			l.client.Logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
@@ -63,7 +63,8 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 	}
 }
 
-// cleanup is the release of what is left of the lease, in the background.
+// cleanup returns a background release that leaves the live levels, if there
+// are any.
 func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,14 +76,16 @@ func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	return job
 }
 
-// endWithNotice is what follows when a release in the background finds that the lease is not ours.
+// endWithNotice ends the lease after a background release has found that it is
+// no longer ours.
 func (l *Lease) endWithNotice() {
-	l.endWithin(l.client.reasonLimit) // whatever the task waits for
+	l.endWithin(l.client.reasonLimit) // however long the task waits
 	l.client.Tasks.Start(func() { _ = l.refused() })
 }
 
-// newCleanup is a release in the background; mu is held. A late copy of the acquire may take the key again, or put
-// its wait into the queue again, so that after the first answer the wait is cancelled.
+// newCleanup returns a background release; mu must be held. A late copy of the
+// acquire may take the key again, or enqueue its entry again. So after the
+// first answer the entry is cancelled instead.
 func (l *Lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *background.Release {
 	job := background.NewRelease(l.key, l.length, l.lease, d, release)
 	if l.undo != nil && d.Exists() {

@@ -18,8 +18,8 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// Manager is the engine of a client: its leases, and what renews and releases
-// them.
+// Manager is the engine of one client: its leases, and the workers that renew
+// and release them.
 type Manager struct {
 	Config
 
@@ -30,10 +30,11 @@ type Manager struct {
 	monitor  *suspendMonitor
 	Tasks    *tasks.Group
 
-	// OneByOne is true once the server has refused keys of several slots together.
+	// OneByOne is set once the server has refused a request for keys of several
+	// slots.
 	OneByOne atomic.Bool
 
-	Life context.Context // ends with Close
+	Life context.Context // cancelled by Close
 	end  context.CancelFunc
 
 	mu     sync.Mutex
@@ -46,10 +47,10 @@ type Manager struct {
 	reasonLimit time.Duration // see noticeLimit
 }
 
-// Config is what a manager needs of its client.
+// Config is what a manager needs from its client.
 type Config struct {
 	Identity       lockspec.Identity
-	Prefix         string // of the names of locks
+	Prefix         string // of lock names, in Redis
 	Driver         driver.Driver
 	Logger         *slog.Logger
 	DialTimeout    time.Duration
@@ -58,13 +59,15 @@ type Config struct {
 	Hooks          Hooks
 }
 
-// Hooks are those of the observer that the manager calls; each may be nil.
+// Hooks are the functions of the observer that the manager calls. Each may be
+// nil.
 type Hooks struct {
 	HoldDone  func(context.Context, holds.End)
 	RenewDone func(key string, sent time.Time, err error)
 }
 
-// New returns the engine of a client. Its goroutines start with the first lock.
+// New returns the engine of one client. Its goroutines start with the first
+// lock.
 func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
@@ -83,15 +86,17 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Eval runs a script of the locks, which may be sent twice.
+// Eval runs a script of a lock. It may send the script twice, which all of
+// these scripts allow.
 func (m *Manager) Eval(ctx context.Context, limit driver.Limits, s script.Call) (driver.Result, script.Indeterminate) {
 	return script.Run(ctx, m.Driver, limit, s, nil)
 }
 
-// RedisKey returns where the lock of this name is in Redis.
+// RedisKey returns the key in Redis of the lock with this name.
 func (m *Manager) RedisKey(key string) string { return m.Prefix + "{" + key + "}" }
 
-// adopt enters a lease in the books, so that Close ends it.
+// adopt registers a lease, so that Close ends it. It fails if the client was
+// closed.
 func (m *Manager) adopt(l *Lease) error {
 	m.mu.Lock()
 	closed := m.closed
@@ -112,8 +117,8 @@ func (m *Manager) forget(l *Lease) {
 	delete(m.leases, l)
 }
 
-// Close ends all waits and holds, stops all goroutines of the manager and waits
-// for them. It is called once.
+// Close ends all waits and holds. It stops the goroutines of the manager, and
+// waits for them. It must be called only once.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	m.closed = true
@@ -121,7 +126,7 @@ func (m *Manager) Close() error {
 	leases := m.allLeases()
 	var waits []script.Call
 	if m.ReleaseOnClose {
-		waits = m.Queue.Cancels() // before they leave
+		waits = m.Queue.Cancels() // before the waiters leave
 	}
 	m.end()
 	held := endHolds(leases)
@@ -143,7 +148,8 @@ func (m *Manager) Close() error {
 	return err
 }
 
-// Ask sends a script that takes or lengthens a lock, and waits for its replicas.
+// Ask sends a script that acquires a lock or extends a lease, and waits for the
+// replicas that the settings require.
 func (m *Manager) Ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
 	m.CheckSuspended(time.Now())
 	return script.Run(ctx, m.Driver, driver.ForLease(settings.Lease), s, settings.Ack())

@@ -7,7 +7,7 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// maxHold is the end of a level's maximum hold, and the timer for it.
+// maxHold is the timer for the maximum hold of a level, and when that ends.
 type maxHold struct {
 	*time.Timer
 	end time.Time
@@ -15,7 +15,7 @@ type maxHold struct {
 
 var errMaxHold = errs.Both(errs.ErrMaxHold, errs.ErrLockLost)
 
-// expire ends the level when its maximum hold is over. Other levels go on.
+// expire ends the hold when its maximum hold has ended. Other levels go on.
 func (h *Hold) expire() {
 	l := h.lease
 	l.mu.Lock()
@@ -36,7 +36,7 @@ func (h *Hold) expire() {
 	l.client.Tasks.Start(l.adjust)
 }
 
-// adjust tells the server how many levels are left, in the background.
+// adjust sends the number of remaining levels to the server, in the background.
 func (l *Lease) adjust() {
 	l.turn.take()
 	defer l.turn.give()

@@ -11,13 +11,14 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// result is what became of one part.
+// result is the result of a request for one member.
 type result struct {
 	n   int
 	err error
 }
 
-// notItsOwn keeps the loss of a node, which the whole may outlive, from being taken for that of the whole.
+// notItsOwn hides the loss of a node, so that callers do not take it for the
+// loss of the hold. The hold may outlive it.
 func (b *Group) notItsOwn(r result) result {
 	if b.keys == nil && (errs.IsLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
 		r.err = errors.New(r.err.Error())
@@ -25,10 +26,11 @@ func (b *Group) notItsOwn(r result) result {
 	return r
 }
 
-// maxAtOnce is how many parts ask their server at once.
+// maxAtOnce is how many members may send requests simultaneously.
 const maxAtOnce = 32
 
-// each runs f for all parts, so many at once, on goroutines of their clients, and returns where the results come.
+// each runs f for all members, on goroutines of their clients. At most atOnce
+// run simultaneously. It returns the channel of the results, and their number.
 func (b *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int) {
 	those := b.joined()
 	results, gate := make(chan result, len(those)), make(chan struct{}, atOnce)
@@ -39,19 +41,21 @@ func (b *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int)
 			results <- result{one.n, f(one.hold)}
 		}
 		if !one.hold.lease.client.Tasks.Start(run) {
-			run() // at an end already
+			run() // refused: the client is closed
 		}
 	}
 	return results, len(those)
 }
 
-// straggle is how long an Unlock waits for those that it does not need, and a round that failed for what it gives back: what comes next then finds
-// all nodes free.
+// straggle is how long an Unlock waits for releases that it does not need. It
+// is also how long a failed round waits for its releases. The next call then
+// finds all nodes free.
 const straggle = 10 * time.Millisecond
 
-// giveBack releases all parts. It returns when it knows whether as many as the hold needs were still ours, or a moment
-// later; the others go on. A hold of several keys waits for all of them, also when one was lost: what comes next finds
-// them free.
+// giveBack releases all members. For a RedLock, it returns once it is certain
+// whether enough members were still ours, or up to straggle later. The other
+// releases go on. For a MultiLock, it waits for all keys, even if one was lost,
+// so that the next call finds them free.
 func (b *Group) giveBack(start time.Time) error {
 	results, left := b.each(maxAtOnce, func(h *Hold) error { return h.unlockInTurn(start) })
 	t := tally{need: b.need, open: left}
@@ -70,9 +74,9 @@ func (b *Group) giveBack(start time.Time) error {
 	return t.verdict()
 }
 
-// tally is what is known of parts that are given back.
+// tally counts the results of the releases of members.
 type tally struct {
-	need, open, ours int // open are those that may still be ours
+	need, open, ours int // open counts the members that may still be ours
 	lost, failed     []error
 }
 
@@ -102,7 +106,8 @@ func (t *tally) verdict() error {
 	return errs.All(errs.ErrUnconfirmed, t.failed)
 }
 
-// extend lengthens the leases of all parts, and returns as soon as enough of them are.
+// extend extends the leases of all members. It returns as soon as enough of
+// them are extended.
 func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if b.limit > 0 && d > b.limit {
 		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
@@ -129,8 +134,9 @@ func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	return errs.All(errs.ErrQuorum, failed)
 }
 
-// atOnce is how many parts of a hold may be lengthened at once. One that waits for replicas has a connection of the pool
-// meanwhile.
+// atOnce returns how many members of a hold may be extended simultaneously. It
+// is one with replicas, because a request that waits for them occupies a
+// connection of the pool.
 func (b *Group) atOnce(h *Hold) int {
 	if h.settings.Replicas > 0 {
 		return 1
@@ -138,7 +144,8 @@ func (b *Group) atOnce(h *Hold) int {
 	return maxAtOnce
 }
 
-// untilOneFails is f, which is not begun any more when it has failed for a part and all are needed.
+// untilOneFails wraps f. If all members are needed, it does not begin another
+// call once one has failed.
 func (b *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
 	var mu sync.Mutex
 	var failed bool
@@ -159,8 +166,9 @@ func (b *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
 	}
 }
 
-// errNotBegun is what became of a part when another one had failed.
+// errNotBegun is the result for a member whose call was not begun because that
+// of another had failed.
 var errNotBegun = errors.New("not begun")
 
-// name says which part has failed.
+// name adds to an error the name of the member that failed.
 func (b *Group) name(r result) error { return b.named(r.n, r.err) }

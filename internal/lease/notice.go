@@ -11,8 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// forced takes the message that a hold was ended: a hint, to look at the
-// notice.
+// forced handles the message that a hold was ended. The message is only a hint
+// to read the notice.
 func (m *Manager) forced(hold, redisKey string) {
 	for _, l := range m.allLeases() {
 		if at, id := l.stored(); at == redisKey && id == hold {
@@ -25,8 +25,8 @@ func (m *Manager) forced(hold, redisKey string) {
 	}
 }
 
-// stored is where the lease is in Redis, and the id of its hold there; empty
-// for one that is made of several.
+// stored returns the key of the lease in Redis, and the id of its hold there.
+// Both are empty for the lease of a group.
 func (l *Lease) stored() (redisKey, hold string) {
 	if l.protocol == nil {
 		return "", ""
@@ -34,17 +34,18 @@ func (l *Lease) stored() (redisKey, hold string) {
 	return l.protocol.LockKey(), l.protocol.HoldID()
 }
 
-// noticeLimit is how long a holder that was refused may look for the reason.
+// noticeLimit is how long a refused holder may take to read the reason.
 const noticeLimit = 200 * time.Millisecond
 
-// askNotice is the request for the notice; false for a kind that has none.
+// askNotice returns the request for the notice, or false for a kind of lock
+// that has none.
 func (l *Lease) askNotice() (script.Call, bool) {
 	redisKey, hold := l.stored()
 	return script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}, hold != ""
 }
 
-// readNotice returns why somebody has ended the hold by force; nil when nobody
-// has, or it cannot be known.
+// readNotice returns the error of a hold that was ended by force, with the
+// reason. It returns nil if it was not, or if that is unknown.
 func (l *Lease) readNotice(o driver.Result) error {
 	text, err := driver.String(o.Reply, o.Err)
 	_, hold := l.stored()
@@ -55,7 +56,7 @@ func (l *Lease) readNotice(o driver.Result) error {
 	return errs.Forced(reason)
 }
 
-// notice asks for the notice, and reads it.
+// notice requests the notice and reads it.
 func (l *Lease) notice() error {
 	ask, ok := l.askNotice()
 	if !ok {
@@ -66,9 +67,9 @@ func (l *Lease) notice() error {
 	return l.readNotice(o)
 }
 
-// refused ends a lease of which a request has found that it is not ours any
-// more, as soon as it was asked whether somebody has ended it by force, and
-// returns why.
+// refused ends a lease after a request has found that it is no longer ours, and
+// returns why. It reads the notice first, because the hold may have been ended
+// by force.
 func (l *Lease) refused() error {
 	l.endWithin(l.client.reasonLimit)
 	why := l.notice()

@@ -12,19 +12,20 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// Owner is one (key, owner) of a client, and its lease while it has one.
+// Owner is one pair of key and owner of a client, with its lease if it has one.
 type Owner struct {
 	client *Manager
 	key    OwnerKey
 	turn   turn
-	users  int    // calls under way; guarded by Manager.mu
-	lease  *Lease // until its last level was unlocked; guarded by turn
+	users  int    // calls under way, and one for the lease; guarded by Manager.mu
+	lease  *Lease // until its last level is unlocked; guarded by turn
 
 	mu    sync.Mutex
-	waits map[*waitqueue.Call]struct{} // calls of the owner that wait
+	waits map[*waitqueue.Call]struct{} // waiting calls of the owner
 }
 
-// Join has the call told when another one of the owner got the lock.
+// Join registers a waiting call. It is notified when another call of the owner
+// gets the lock.
 func (o *Owner) Join(w *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -35,14 +36,15 @@ func (o *Owner) Join(w *waitqueue.Call) {
 	o.waits[w] = struct{}{}
 }
 
-// Leave ends Join.
+// Leave undoes Join.
 func (o *Owner) Leave(w *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.waits, w)
 }
 
-// wakeOthers makes the owner's other calls look again.
+// wakeOthers makes the owner's other waiting calls check for a lease of the
+// owner.
 func (o *Owner) wakeOthers(own *waitqueue.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,9 +55,10 @@ func (o *Owner) wakeOthers(own *waitqueue.Call) {
 	}
 }
 
-// Try makes one attempt of a call in the owner's turn: one more level of the
-// hold that it has, else the first one, by first. Neither a hold nor an error:
-// the owner has no hold, and first is nil.
+// Try makes one attempt of a call, with the owner mutex held. If the owner has
+// a lease, the call adds a level to it. If not, it acquires the first level by
+// first. Try returns neither a hold nor an error if the owner has no lease and
+// first is nil.
 func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
 	if !o.turn.takeUntil(ctx) {
 		return nil, driver.ErrAbandoned
@@ -70,25 +73,25 @@ func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.C
 	return nil, nil
 }
 
-// Grant makes the owner's hold of what was granted to a call in its turn.
+// Grant returns the owner's hold of a grant; the owner mutex must be held.
 func (o *Owner) Grant(w *waitqueue.Call, g *Grant) (*Hold, error) {
 	return o.begin(w, newLease(o.client, g), g.Sent)
 }
 
-// begin makes a lease the owner's, for a call. Another call that waits as the
-// same owner goes one level deeper instead.
+// begin makes a lease the owner's, for the call w. Other waiting calls of the
+// owner are notified, and add a level instead.
 func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error) {
 	l.owner, l.turn = o, o.turn
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {
 		o.lease = l
-		l.client.Enter(o.key) // until the last level is dropped
+		l.client.Enter(o.key) // until the last level is removed
 		o.wakeOthers(w)
 	}
 	return h, err
 }
 
-// OwnerKey names an owner of a client, for one lock.
+// OwnerKey identifies an owner of a client, for one lock.
 type OwnerKey struct {
 	Lock, ID string
 	Family   lockspec.Family
@@ -101,8 +104,8 @@ func (l *Lease) family() lockspec.Family {
 	return l.owner.key.Family
 }
 
-// Enter returns the owner's entry, making it when there is none. Every enter
-// has its exit.
+// Enter returns the owner with this key, and creates it if there is none. Each
+// Enter needs one Exit.
 func (m *Manager) Enter(key OwnerKey) *Owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +118,7 @@ func (m *Manager) Enter(key OwnerKey) *Owner {
 	return o
 }
 
-// Exit ends Enter.
+// Exit undoes one Enter.
 func (m *Manager) Exit(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +128,8 @@ func (m *Manager) Exit(o *Owner) {
 	}
 }
 
-// UnlockNewest ends the owner's newest level that writes, or that does not.
+// UnlockNewest unlocks the owner's newest level that writes, or its newest
+// level that does not.
 func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
 	o := m.Enter(key)
 	defer m.Exit(o)
@@ -141,8 +145,8 @@ func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
 	return h.unlockInTurn(time.Now())
 }
 
-// Depth returns how many levels the owner has. It waits for the owner's turn as
-// long as ctx allows; 0 then.
+// Depth returns how many levels the owner has. It waits for the owner mutex,
+// and returns 0 if ctx is cancelled first.
 func (m *Manager) Depth(ctx context.Context, key OwnerKey) int {
 	o := m.Enter(key)
 	defer m.Exit(o)
@@ -158,8 +162,8 @@ func (m *Manager) Depth(ctx context.Context, key OwnerKey) int {
 	return o.lease.levels.Live
 }
 
-// Held returns the newest hold of the client's key that ctx carries and that
-// was not unlocked, of a lock of this kind.
+// Held returns the newest hold of this client and key that ctx carries, or nil.
+// The hold must be of this family, and not unlocked.
 func (m *Manager) Held(ctx context.Context, key string, of lockspec.Family) *Hold {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*Hold)

@@ -6,15 +6,16 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// granted is when Redis granted the lease.
+// granted returns when Redis granted the lease.
 func (l *Lease) granted() time.Time { return l.client.expiry.start.Add(l.since) }
 
-// pass gives the lock to the next call of the client that waits for it, without
-// asking Redis: the lease goes on, under another level. Nothing may be under
-// way that ends it: what cleans up after a request in doubt would end it under
-// the next holder. It may be passed on while more than half of the lease is
-// left, so that renewals have time, and while the key stays for no longer than
-// the next holder asks for; mu is held.
+// pass gives the lock to the next local waiter without a request to Redis. The
+// lease goes on with another hold; mu must be held.
+//
+// No request that ends the lease may be under way. The release after an
+// indeterminate acquire would end it for the next holder. More than half of the
+// lease must be left, so that renewals have time. The key must not stay longer
+// than the next holder requests.
 func (l *Lease) pass(from *Hold) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
 	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.doubt.Exists() || time.Until(l.validUntil) <= s.Lease/2 {
@@ -31,7 +32,7 @@ func (l *Lease) pass(from *Hold) (left *waitqueue.Entry, ok bool) {
 	return left, true
 }
 
-// passTo makes the lease the next call's; mu is held.
+// passTo gives the lease to the waiter next; mu must be held.
 func (l *Lease) passTo(next *waitqueue.Waiter) *Hold {
 	l.passes++
 	l.tokens.Next()
@@ -40,8 +41,8 @@ func (l *Lease) passTo(next *waitqueue.Waiter) *Hold {
 	return h
 }
 
-// takeRetained returns the place that is spared for a lock that ends, for its
-// release to take out.
+// takeRetained returns the retained queue entry of a lock that ends. The
+// release of the lock removes the entry from the queue.
 func (l *Lease) takeRetained() *waitqueue.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,22 +6,24 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Protocol is how a kind of lock renews and releases what it holds in Redis.
+// Protocol builds the requests that renew and release a lock of one kind.
 type Protocol interface {
 	Renew(lease time.Duration) script.Call
-	// Release leaves levels behind; with none it gives the key back, after keep. seq is the number of this
-	// change.
+	// Release sets the levels to left. If none are left, it releases the key,
+	// but not before keep has passed. seq is the number of this change.
 	Release(left Levels, seq int, keep time.Duration) script.Call
-	// LockKey returns where the lock is in Redis, HoldID the id of the hold there.
+	// LockKey returns the key of the lock in Redis.
 	LockKey() string
+	// HoldID returns the id of the hold there.
 	HoldID() string
 }
 
-// enterer is the protocol of a kind whose owner may take the lock again.
+// enterer is the protocol of a reentrant kind.
 type enterer interface {
-	// Enter goes to so many levels.
+	// Enter sets the levels to l.
 	Enter(l Levels, seq int, lease time.Duration) script.Call
 }
 
-// Levels is how many a hold has, and how many of them write, of a read/write lock.
+// Levels counts the levels of a hold. Writes counts those of a read/write lock
+// that write.
 type Levels struct{ All, Writes int }

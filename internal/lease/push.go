@@ -10,15 +10,15 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// push adds a level for a request that was granted, unless it is over already.
-// mu is not held.
+// push adds a level for a granted request, unless the lease has already ended;
+// mu must not be held.
 func (l *Lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
 	now := time.Now()
 	l.checkSuspended(now)
 	return l.pushAt(ctx, sent, now, s)
 }
 
-// pushAt is push at now, after a look.
+// pushAt is push at now, for a caller that has checked for a suspend.
 func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spec) (*Hold, error) {
 	l.mu.Lock()
 	if l.over != nil {
@@ -33,8 +33,8 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 	return h.given(sent, now)
 }
 
-// given is the level for its caller, unless it is over already. Only what
-// somebody gets is kept for its minimum hold.
+// given returns h to the caller unless it has already ended. Only a hold that a
+// caller gets is kept for its minimum hold.
 func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 	h.tick(now)
 	l := h.lease
@@ -58,7 +58,8 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 	return h, nil
 }
 
-// unused says that the caller had no use for what it got: it is not kept.
+// unused notes that the caller had no use for the hold. The key is then not
+// kept for the minimum hold.
 func (l *Lease) unused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,7 @@ func (l *Lease) unused() {
 	}
 }
 
-// add is push with mu held, of a lease that is renewed already.
+// add is push with mu held. It does not schedule the renewal.
 func (l *Lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *Hold {
 	h := &Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: holds.NewReport(ctx, l.client.Hooks.HoldDone, l.key, s.KindName())}
 	l.levels.Push(h)

@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// reenter goes one level deeper for a call of the owner, without queueing. If
-// nobody knows whether the server did, the levels are put right in the
+// reenter adds a level for a call of the owner, without queueing. If its
+// request is indeterminate, the number of levels is corrected in the
 // background.
 func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 	s := w.Settings
@@ -25,7 +25,9 @@ func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 	o, d := l.ask(ctx, s, deeper)
 	switch {
 	case o.Err != nil:
-		if d.Exists() { // also for want of replicas: a reader could keep others out as a writer does
+		// This includes a level that too few replicas have. Otherwise a reader
+		// could keep others out as a writer does.
+		if d.Exists() {
 			l.client.Retrier.Retry(l.cleanup(script.Indeterminate{}))
 		}
 		return nil, o.Err
@@ -40,8 +42,8 @@ func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 	return l.push(w.Caller, o.Sent, s)
 }
 
-// deeper returns the request for one more level. It fails if the hold has ended
-// meanwhile.
+// deeper returns the request for one more level. It fails if the lease has
+// ended meanwhile.
 func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +51,7 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 		return script.Call{}, errs.OfLevel(l.over)
 	}
 	l.seq++
-	l.length = max(l.length, s.Expiry()) // whether it is answered or not
+	l.length = max(l.length, s.Expiry()) // even if no answer comes
 	want := Levels{l.levels.Live + 1, int(l.writes)}
 	if s.Kind.Writes {
 		want.Writes++
@@ -57,8 +59,8 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	return l.protocol.(enterer).Enter(want, l.seq, s.Expiry()), nil
 }
 
-// allows says why the hold cannot have one level more with these settings, nil
-// when it can: it was lost, or does not have what they ask for.
+// allows returns why the lease cannot have one more level with these settings,
+// or nil. Either the lease was lost, or it lacks what the settings require.
 func (l *Lease) allows(s *lockspec.Spec) error {
 	if err := l.check(); err != nil {
 		return errs.OfLevel(err)

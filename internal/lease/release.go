@@ -10,8 +10,10 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// giveBack tells the server how many levels are left. It takes at most the command timeout, counted from start: three
-// quarters of it through the pool, the rest through the retrier's connection, which then goes on by itself.
+// giveBack sends the number of remaining levels to the server. It takes at most
+// the command timeout, counted from start, and at most a third of the lease. It
+// spends three quarters of that on the pool, and the rest on the retrier's
+// connection. The retrier then goes on without it.
 func (l *Lease) giveBack(levels int, start time.Time) error {
 	if l.group != nil {
 		return l.group.giveBack(start)
@@ -51,7 +53,8 @@ func (l *Lease) giveBack(levels int, start time.Time) error {
 	return errs.Both(errs.ErrUnconfirmed, o.Err)
 }
 
-// releaseJob is the release in the background. The last one also cleans up after the acquire.
+// releaseJob returns the release in the background. That of the last level also
+// cleans up after an indeterminate acquire.
 func (l *Lease) releaseJob(levels int, release func(time.Time) script.Call) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,9 +69,10 @@ func (l *Lease) releaseJob(levels int, release func(time.Time) script.Call) *bac
 	return job
 }
 
-// judge reads the answer to a release. The last release may find nothing because an earlier copy of it has
-// done the work; that is success while the lease cannot have ended by itself. Any other that finds nothing
-// has lost the hold.
+// judge returns the result of a release. The release of the last level may find
+// nothing because an earlier copy of it did the work. That is success as long
+// as the lease cannot have expired. Any other release that finds nothing has
+// lost the hold.
 func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	if script.IsOurs(o.Reply) {
 		return nil
@@ -76,26 +80,30 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	l.mu.Lock()
 	inTime := time.Until(l.validUntil) > 0
 	l.mu.Unlock()
-	nothing := o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign) // what is reserved for the next one is of another type
+	// Foreign too: the lock may be reserved for the next waiter, and a
+	// reservation is of another type.
+	nothing := o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign)
 	if levels == 0 && !first && inTime && nothing {
 		return nil
 	}
-	return errs.Gone(l.refused()) // and with it the levels that are left, if any
+	return errs.Gone(l.refused()) // and with it the remaining levels, if any
 }
 
-// ending is what the release of a lease ends besides its hold, of a lock that goes on in one process.
+// ending is what the release of a lease ends besides its hold, for a lock that
+// was handed off in this process.
 type ending struct {
-	retained string // name of a wait in the queue, "" when there is none
-	heir     string // hold that a transfer in doubt may have made of it, "" when there is none
+	retained string // name of the retained queue entry; "" if there is none
+	heir     string // hold that an indeterminate transfer may have made of it; "" if there is none
 }
 
-// releaseCall is the request that leaves levels behind; with none the key is kept until keep; mu is held.
+// releaseCall returns the release that leaves left levels. If none are left,
+// the key stays until keep; mu must be held.
 func (l *Lease) releaseCall(left, seq int, keep time.Time) func(time.Time) script.Call {
 	ending, p, whole, stay := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}
 	return func(now time.Time) script.Call {
 		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
 		if whole != nil && !whole.returned.Load() {
-			rest = 0 // nobody got the hold that it was to be a part of
+			rest = 0 // nobody got the hold of the group
 		}
 		s := p.Release(stay, seq, rest)
 		if ending != nil {

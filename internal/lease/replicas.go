@@ -8,8 +8,10 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// replicator renews leases that wait for the same number of replicas as long. It waits too, and so others have another one:
-// replicas that do not come would make it late.
+// replicator returns the worker that renews the leases with this number of
+// replicas and this timeout. The worker itself waits for the replicas. Leases
+// with other settings have other workers, because missing replicas would delay
+// them.
 func (m *Manager) replicator(k driver.Ack) *background.Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -22,7 +24,7 @@ func (m *Manager) replicator(k driver.Ack) *background.Worker {
 	return w
 }
 
-// allReplicators are those that there are.
+// allReplicators returns the replicators that exist.
 func (m *Manager) allReplicators() []*background.Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,31 +8,36 @@ import (
 	"github.com/relock-go/relock/internal/suspend"
 )
 
-// suspendMonitor notices that the machine has slept, and ends all holds of the client: others may have them.
+// suspendMonitor ends all holds of the client when the machine was suspended,
+// because others may hold the locks by then.
 type suspendMonitor struct {
 	client *Manager
-	once   sync.Once      // starts it
-	watch  *suspend.Watch // its mutex is taken before all others, but not before that of tasks
+	once   sync.Once // starts run
+	// Its mutex is taken after the owner mutex, and before all others except
+	// that of Tasks.
+	watch *suspend.Watch
 }
 
 func newSuspendMonitor(m *Manager, all func() time.Duration, split func(now time.Time) (wall, awake time.Duration)) *suspendMonitor {
 	return &suspendMonitor{client: m, watch: suspend.NewWatch(all, split)}
 }
 
-// check ends all holds if the machine was suspended before now, which the caller
-// has just read. Each call of a lock looks several times, so it must cost
-// nearly nothing.
+// check ends all holds if the machine was suspended before now, which the
+// caller has just read. Each call of a lock checks several times, so a check
+// must cost almost nothing.
 func (v *suspendMonitor) check(now time.Time) {
 	if !v.watch.Fresh(now) {
 		v.checkNow()
 	}
 }
 
-// CheckSuspended ends all holds of the client if the machine was suspended before now.
+// CheckSuspended ends all holds of the client if the machine was suspended
+// before now.
 func (m *Manager) CheckSuspended(now time.Time) { m.monitor.check(now) }
 
-// checkNow is check that asks the kernel. Other calls wait until all holds are
-// marked lost, but not for what follows: that may call the user's logger.
+// checkNow is check, but always checks with the kernel. Other calls wait until
+// all holds are marked lost. They do not wait for the follow-up work, which may
+// call the user's logger.
 func (v *suspendMonitor) checkNow() {
 	var follows []func()
 	v.watch.Ask(func() { follows = v.markAll() })
@@ -45,7 +50,8 @@ func (v *suspendMonitor) checkNow() {
 	}
 }
 
-// checkSuspended notices a sleep, for all that the lease is made of: each client of a RedLock ends its own parts.
+// checkSuspended checks for a suspend on behalf of the lease and of its
+// members. Each client of a RedLock ends its own members.
 func (l *Lease) checkSuspended(now time.Time) {
 	l.client.monitor.check(now)
 	if l.group == nil || l.group.keys != nil {
@@ -56,21 +62,23 @@ func (l *Lease) checkSuspended(now time.Time) {
 	}
 }
 
-// markAll marks all holds lost, and returns what follows.
+// markAll marks all holds lost, and returns the follow-up work.
 func (v *suspendMonitor) markAll() []func() {
 	return endAll(v.client.allLeases(), func(l *Lease) func() { return l.markLost(errs.ErrLockLost) })
 }
 
-// suspendedSince says whether the machine has slept since then, when a request was sent. Who sends one looks before: a sleep counts from when it was
-// noticed, and one that was over by then takes no grant away.
+// suspendedSince reports whether a suspend was noticed after then, when a
+// request was sent. The sender of a request must check before it sends. A
+// suspend counts from when it was noticed. So one that ended before that check
+// invalidates no grant.
 func (v *suspendMonitor) suspendedSince(then, now time.Time) bool {
 	v.check(now)
 	return v.watch.Since(then)
 }
 
-// start begins to look now and then, with the first hold.
+// start starts the periodic check, with the first hold.
 func (v *suspendMonitor) start() {
-	v.once.Do(func() { v.client.Tasks.Start(v.run) }) // refused for good by Close alone
+	v.once.Do(func() { v.client.Tasks.Start(v.run) }) // Start refuses only after Close
 }
 
 func (v *suspendMonitor) run() {

@@ -10,41 +10,42 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// Transfer is a reentrant lock on its way to the next call of the client that
-// waits for it: one request is the release of a hold and the acquire of the
-// next. Who unlocks sends it, and the call makes a lease of what the server has
-// granted, in its owner's turn.
+// Transfer is a reentrant lock in transit to the next local waiter. One request
+// both releases a hold and acquires the next one. The unlocking caller sends
+// it. The waiter makes a lease of what the server granted, under its own owner
+// mutex.
 //
-// The request finds the old hold, or the new one when it comes again. So once a
-// copy of it was executed, or a release that names both holds, no late copy of
-// it changes anything.
+// The request finds the old hold, or the new one if it arrives again. So a late
+// copy changes nothing once another copy was executed. The same is true after a
+// release that names both holds.
 type Transfer struct {
 	client *Manager
-	key    string // as the user named it
+	key    string // the name given by the user
 	Seat   *waitqueue.Waiter
-	Hold   string        // the next one
-	Owner  string        // of that
-	sent   time.Time     // the copy that was granted
-	since  time.Duration // when the lock was granted to the client, after its start
-	passes int16         // how often it was given on since
+	Hold   string        // the id of the next hold
+	Owner  string        // the id of its owner
+	sent   time.Time     // when the granted copy was sent
+	since  time.Duration // when the lock was granted to the client, counted from its start
+	passes int16         // how often it was handed off since then
 	tokens script.Tokens // of the next hold
 }
 
 // heir is a waiting call that a lock can be transferred to.
 type heir interface {
 	OwnerID() string
-	// HeldAs is the protocol of its hold, by the hold's id.
+	// HeldAs returns the protocol of its hold with this id.
 	HeldAs(hold string) Protocol
 }
 
-// transferrer is the protocol of a kind whose locks are transferred.
+// transferrer is the protocol of a kind whose locks can be transferred.
 type transferrer interface {
 	Transfer(t *Transfer, lease time.Duration, info string) script.Call
 }
 
-// choose takes the call out that the lock is transferred to; nil when there is
-// none, or when it is the turn of others. The same limits hold as for a plain
-// lock that is passed on, but for the belief, which begins anew; mu is held.
+// choose removes a waiter from the local wait list, to transfer the lock to it.
+// It returns nil if there is none, or if it is the turn of other processes. The
+// limits are those of a plain lock that is passed on, except for the validity:
+// a transfer begins a new lease. mu must be held.
 func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.Queue
 	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
@@ -59,10 +60,10 @@ func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
 	return &Transfer{client: l.client, key: l.key, Seat: next, Hold: q.NewHold(), Owner: owner, since: l.since, passes: l.passes}, left
 }
 
-// transfer asks the server for t. It says no when the lock has to be given back
-// all the same: when the request was refused or not answered, and when the call
-// waits no longer. The release then names both holds, as the lock may be
-// either.
+// transfer sends the request of t. It returns false if the lock must still be
+// released: the request failed or was not answered, or the waiter has left.
+// That release names both holds, because either may have the lock. If the
+// server answers that the hold is gone, transfer returns true and the loss.
 func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil
@@ -78,7 +79,9 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	}
 	t.Seat.Return()
 	if answered && code != script.Ours {
-		err = l.judge(o, 0, true) // had an earlier copy done it, this one would have found the next hold
+		// first is true: after an earlier copy, this one would have found the
+		// next hold.
+		err = l.judge(o, 0, true)
 		l.takeRetained().LeaveWith(errs.ErrLockLost)
 		return true, err
 	}
@@ -88,28 +91,28 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	return false, nil
 }
 
-// deliver gives the call the lock. It reports false if that has left, or the
-// client is closing.
+// deliver gives the lock to the waiter. It returns false if the waiter has
+// left, or the client is closing.
 func (t *Transfer) deliver(sent time.Time, drawn script.Tokens) bool {
 	t.sent, t.tokens = sent, drawn
 	return t.Seat.Deliver(t)
 }
 
-// arrived says that the lock is in the client's books, or was given back.
+// arrived notes that the manager has the lock's lease, or that it was released.
 func (t *Transfer) arrived() { t.Seat.Line.Queue.Arrived(t) }
 
-// stranded returns the leases of locks whose calls will not take them any more,
-// as the client is closed.
+// stranded returns the leases of locks whose waiters will no longer take them,
+// because the client is closed.
 func (m *Manager) stranded() (leases []*Lease) {
 	for _, grant := range m.Queue.InTransit() {
 		l := grant.(*Transfer).lease()
-		l.takeRetained().LeaveWith(errs.ErrClosed) // else the lock would be reserved for it
+		l.takeRetained().LeaveWith(errs.ErrClosed) // or the lock would be reserved for it
 		leases = append(leases, l)
 	}
 	return leases
 }
 
-// lease makes the lease of a transfer. The request leaves nothing in doubt.
+// lease returns the lease of a transfer. It has no indeterminate requests.
 func (t *Transfer) lease() *Lease {
 	call := t.Seat.Call
 	p := call.Attempt.(heir).HeldAs(t.Hold)
@@ -118,8 +121,8 @@ func (t *Transfer) lease() *Lease {
 	return l
 }
 
-// Accept makes the hold that was transferred the owner's. Neither a hold nor an
-// error: the owner has one already.
+// Accept makes the transferred hold the owner's. It returns neither a hold nor
+// an error if the owner already has a lease.
 func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 	l := t.lease()
 	if !o.turn.takeUntil(ctx) {
@@ -132,7 +135,7 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 		return nil, nil
 	}
 	h, err := o.begin(t.Seat.Call, l, t.sent)
-	if l.isAdopted() { // else Close sees to it
+	if l.isAdopted() { // otherwise Close releases it
 		t.arrived()
 	}
 	if err != nil {
@@ -141,10 +144,10 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 	return h, err
 }
 
-// Refuse gives back what was transferred to a call that has no use for it.
+// Refuse releases a lock that was transferred to a call that has no use for it.
 func (t *Transfer) Refuse() { t.lease().giveUp(t) }
 
-// Reason is the last reason that the line has seen.
+// Reason returns the last reason that the waiter's line has seen.
 func (t *Transfer) Reason() error { return t.Seat.Line.Reason() }
 
 // giveUp releases the lease of a transfer that was never begun, in the

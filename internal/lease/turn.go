@@ -4,21 +4,22 @@ import (
 	"context"
 )
 
-// turn serialises the changes of one owner's levels. It is held while a request is under way, never while a
-// waiter sleeps.
+// turn is the owner mutex: it serialises the changes of one owner's levels. It
+// is held while a request is under way, but never while a waiter sleeps.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn, which its holder gives back when the server has answered or the command timeout is
-// over.
+// take locks the mutex. Its holder unlocks it when the server has answered, or
+// after the command timeout.
 func (t turn) take() {
 	if t != nil {
 		t <- struct{}{}
 	}
 }
 
-// takeUntil waits for the turn as long as ctx allows.
+// takeUntil locks the mutex unless ctx is cancelled first. It reports whether
+// it did.
 func (t turn) takeUntil(ctx context.Context) bool {
 	select {
 	case t <- struct{}{}:

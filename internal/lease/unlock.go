@@ -9,16 +9,16 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// What Unlock does: the level ends here first, and then at the server, or goes to the next call of the client.
-
-// Unlock ends the level here, and then at the server.
+// Unlock ends the hold in this process first. Then it hands the lock off to the
+// next local waiter, or releases it at the server.
 func (h *Hold) Unlock() error {
 	h.lease.turn.take()
 	defer h.lease.turn.give()
 	return h.unlockInTurn(time.Now())
 }
 
-// unlockInTurn is unlock in the owner's turn. It takes no longer than one command may, counted from start.
+// unlockInTurn is Unlock with the owner mutex held. It takes no longer than one
+// command may, counted from start.
 func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	l := h.lease
 	_ = h.Err() // the clock decides, not whether a timer has fired
@@ -39,7 +39,7 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	l.levels.Live--
 	rest := l.levels.Live
 	var next *Transfer
-	var left *waitqueue.Entry // a place in the queue that is nobody's now
+	var left *waitqueue.Entry // a queue entry that belongs to nobody now
 	passed := false
 	if rest == 0 {
 		if left, passed = l.pass(h); !passed {
@@ -62,15 +62,16 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	return err
 }
 
-// noteLoss keeps the answer to Unlock, for Do, when it is not what it should be; mu is held.
+// noteLoss keeps the error of Unlock for Do if it reports a loss; mu must be
+// held.
 func (h *Hold) noteLoss(err error) {
 	if errs.IsLoss(err) {
 		h.lost = err
 	}
 }
 
-// giveOn gives the lock to the next call of the client, if there is one to which it can be transferred, or else back. It
-// keeps the levels that are left.
+// giveOn transfers the lock to the local waiter of next. If there is none, or
+// the transfer fails, it sends the number of remaining levels instead.
 func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
 	if done, err := l.transfer(next, start); done {
 		return err
@@ -84,15 +85,16 @@ func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
 	return err
 }
 
-// FoundLost is the answer to the Unlock that found the hold lost, or the client closed; nil when none did.
+// FoundLost returns the error of the Unlock that found the hold lost or the
+// client closed, or nil.
 func (h *Hold) FoundLost() error {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.lost
 }
 
-// WarnUnconfirmed logs a release that was not confirmed, for a caller that
-// returns something else.
+// WarnUnconfirmed logs an unconfirmed release, for a caller that returns
+// something else.
 func (h *Hold) WarnUnconfirmed(why error) {
 	h.lease.client.Logger.Warn("relock: release not confirmed", "key", h.Key(), "reason", why.Error())
 }
@@ -104,7 +106,8 @@ func (h *Hold) IsUnlocked() bool {
 	return h.unlocked
 }
 
-// drop takes an unlocked level off; mu is held. With the last one the owner is without a lease.
+// drop removes an unlocked level; mu must be held. After the last one the owner
+// has no lease.
 func (l *Lease) drop(h *Hold) {
 	if last := l.levels.Drop(h); last && l.owner != nil {
 		l.owner.lease = nil
@@ -112,8 +115,8 @@ func (l *Lease) drop(h *Hold) {
 	}
 }
 
-// newest is the newest level that writes, or that does not; nil if there is
-// none.
+// newest returns the newest level that writes, or the newest level that does
+// not. It returns nil if there is none.
 func (l *Lease) newest(writes bool) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,5 +128,5 @@ func (l *Lease) newest(writes bool) *Hold {
 	return nil
 }
 
-// String keeps ids out of whatever prints a hold.
+// String returns a text without ids, for code that prints a hold.
 func (h *Hold) String() string { return "hold of " + strconv.Quote(h.Key()) }

@@ -6,12 +6,12 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire
-// late.
+// Drift returns how much earlier than a lease its validity ends. It allows for
+// clocks of different speeds and for late timers.
 func Drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// check declares the loss when the clock says so, ahead of the timer. It returns why the lease is over, or
-// nil.
+// check marks the lease lost if it is no longer valid by the clock, ahead of
+// the timer. It returns why the lease has ended, or nil.
 func (l *Lease) check() error { return l.checkAt(time.Now()) }
 
 func (l *Lease) checkAt(now time.Time) error {
@@ -25,8 +25,9 @@ func (l *Lease) checkAt(now time.Time) error {
 	return over
 }
 
-// extendValidity moves the end of the belief, never back: a request sent at sent set the expiry to length or more.
-// An answer that comes after the belief has ended revives nothing.
+// extendValidity extends the validity, and never shortens it. A request that
+// was sent at sent has set the expiry to length or more. An answer that comes
+// after the end of the validity revives nothing.
 func (l *Lease) extendValidity(sent time.Time, length time.Duration) error {
 	err := l.move(sent, length)
 	if l.memberOf != nil {
@@ -47,7 +48,8 @@ func (l *Lease) move(sent time.Time, length time.Duration) error {
 	return l.over
 }
 
-// endWithin has the belief end in that time at the latest, of a lease that the server has refused: nobody gets it any more.
+// endWithin limits the validity of a refused lease to d from now. The lease is
+// not passed on any more.
 func (l *Lease) endWithin(d time.Duration) {
 	l.mu.Lock()
 	l.suspect = true
@@ -61,7 +63,8 @@ func (l *Lease) endWithin(d time.Duration) {
 	}
 }
 
-// ends is until when the lease is believed in; zero when it is over.
+// ends returns the time until which the lease is valid, or zero if it has
+// ended.
 func (l *Lease) ends() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,8 +74,9 @@ func (l *Lease) ends() time.Time {
 	return l.validUntil
 }
 
-// expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile. It returns what is to be done
-// about the loss, or nil.
+// expire is called by the expiry timer. It marks the lease lost and returns the
+// follow-up work. If the lease has already ended or was extended meanwhile, it
+// returns nil.
 func (l *Lease) expire() (follow func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

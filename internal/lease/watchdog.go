@@ -10,27 +10,31 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// The watchdog is a worker whose jobs are the leases that have a watched level. A lease is renewed a third of
-// its length after the last sending; an attempt that fails is repeated soon, until belief ends; "not ours" is
-// loss, as soon as it was asked whether somebody has ended the hold by force, and after noticeLimit without an answer to that.
+// The watchdog is a worker whose jobs are the leases that have a watched level.
+// A lease is renewed a third of its length after the last sending. A failed
+// attempt is repeated soon, as long as the lease is valid. The answer "not
+// ours" means loss. The loss is declared once the notice was read, because the
+// hold may have been ended by force. It is declared after noticeLimit if no
+// answer comes.
 
-// renewAhead is how much too early a lease may be renewed together with others: many locks then cost large batches, not
-// many small ones.
+// renewAhead is how much too early a lease may be renewed together with others.
+// Many locks then cost a few large batches instead of many small ones.
 const renewAhead = 10 * time.Millisecond
 
-// maxRenewRetry is the longest pause after a renewal that failed.
+// maxRenewRetry is the longest pause after a failed renewal.
 const maxRenewRetry = 500 * time.Millisecond
 
-// renewal keeps one lease alive. It belongs to the watchdog's goroutine.
+// renewal renews one lease. It belongs to the goroutine of its worker.
 type renewal struct {
 	lease   *Lease
-	asked   time.Duration // by the sending under way
-	failing bool          // the last one got no answer, which was logged
-	refused bool          // it asks why
+	asked   time.Duration // the lease that the sending under way requests
+	failing bool          // the last attempt failed, which was logged
+	refused bool          // the server has refused the lease; the reason is being requested
 }
 
-// Next asks for the longest lease that a watched level wants; when none is left the renewal ends, and belief
-// runs out as last set. A process that was paused for too long finds the loss here, and renews nothing.
+// Next requests the longest lease that a watched level wants. If no watched
+// level is left, the renewal ends, and the lease expires as last set. A process
+// that was paused for too long finds the loss here, and renews nothing.
 func (r *renewal) Next(time.Time) (script.Call, bool) {
 	if r.refused {
 		return r.lease.askNotice()
@@ -49,7 +53,7 @@ func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	if !r.refused {
-		defer r.lease.tellRenewal(o) // what follows from the answer comes first
+		defer r.lease.tellRenewal(o) // deferred: the answer takes effect before the hook runs
 	}
 	switch {
 	case r.refused:
@@ -73,7 +77,8 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	return r.lease.renewAt(o.Sent), true
 }
 
-// lose ends a lease that is not ours any more, for the reason that is known.
+// lose ends a lease that is no longer ours. Without a reason, the error is
+// ErrLockLost.
 func (r *renewal) lose(why error) {
 	if why == nil {
 		why = errs.ErrLockLost
@@ -81,7 +86,7 @@ func (r *renewal) lose(why error) {
 	r.lease.lose(why)
 }
 
-// tellRenewal tells the observer of an attempt.
+// tellRenewal notifies the observer of an attempt.
 func (l *Lease) tellRenewal(o driver.Result) {
 	hook, err := l.client.Hooks.RenewDone, o.Err
 	if hook == nil {
@@ -100,8 +105,9 @@ func (r *renewal) report(err error) {
 	}
 }
 
-// renewAt is when to renew after a request sent at sent: a third of the watched lease later, and never when
-// less than two thirds of it would be left of the belief.
+// renewAt returns when to renew after a request that was sent at sent. That is
+// a third of the watched lease later. It is earlier if the lease would be valid
+// for less than two thirds of that length.
 func (l *Lease) renewAt(sent time.Time) time.Time {
 	watched := l.watchedLease()
 	l.mu.Lock()
@@ -113,7 +119,8 @@ func (l *Lease) renewAt(sent time.Time) time.Time {
 	return at
 }
 
-// jitter takes up to a tenth off, so that locks taken together are not renewed together for ever.
+// jitter shortens d by up to a tenth, so that locks that were acquired together
+// are not renewed together forever.
 func jitter(d time.Duration) time.Duration {
 	if d < 10 {
 		return d
@@ -121,15 +128,16 @@ func jitter(d time.Duration) time.Duration {
 	return d - rand.N(d/10)
 }
 
-// watchedLease is the longest lease that a level which is still held wants to be kept alive; 0 when none does.
+// watchedLease returns the longest lease of the live watched levels, or 0 if
+// there is none.
 func (l *Lease) watchedLease() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.watched
 }
 
-// watch and unwatch keep count of the levels that want the longest lease, so that no change of a level looks at all
-// the others; mu is held.
+// watch and unwatch count the levels that want the longest lease. So a change
+// of one level need not examine all others; mu must be held.
 func (l *Lease) watch(length time.Duration) {
 	switch {
 	case length > l.watched:
@@ -154,7 +162,7 @@ func (l *Lease) unwatch(length time.Duration) {
 	}
 }
 
-// renewer is the worker that renews the lease.
+// renewer returns the worker that renews the lease.
 func (l *Lease) renewer() *background.Worker {
 	if l.confirm != nil {
 		return l.client.replicator(*l.confirm)

@@ -95,7 +95,7 @@ var watchdogFaults = []mutant{
 	l.levels.Live--
 	rest := l.levels.Live
 	var next *Transfer
-	var left *waitqueue.Entry // a place in the queue that is nobody's now
+	var left *waitqueue.Entry // a queue entry that belongs to nobody now
 	passed := false
 	if rest == 0 {
 		if left, passed = l.pass(h); !passed {

@@ -175,7 +175,7 @@ var bundleFaults = []mutant{
 	{
 		name: "parts: what comes after the end stays",
 		file: "internal/lease/group.go",
-		old:  "\t_ = h.Unlock() // one that fails is repeated\n",
+		old:  "\t_ = h.Unlock() // the retrier repeats it if it fails\n",
 		new:  "",
 		test: "TestRedLockLateGrants",
 	},

@@ -34,7 +34,7 @@ var observerFaults = []mutant{
 	{
 		name: "observer: is not told of Extend",
 		file: "internal/lease/extend.go",
-		old:  "	defer l.tellRenewal(o) // what follows from the answer comes first\n",
+		old:  "	defer l.tellRenewal(o) // deferred: the answer takes effect before the hook runs\n",
 		new:  "",
 		test: "TestObserverOfExtend",
 	},

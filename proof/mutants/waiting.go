@@ -97,8 +97,8 @@ var clientFaults = []mutant{
 	{
 		name: "release: takes what is reserved for the next one for a loss",
 		file: "internal/lease/release.go",
-		old:  "o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign) //",
-		new:  "o.Reply == int64(script.Other) //",
+		old:  "o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign)\n",
+		new:  "o.Reply == int64(script.Other)\n",
 		test: "TestReleaseIsSentTwice",
 	},
 	{
