@@ -7,10 +7,9 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// This file is what tests see of the calls that wait, and what they force on
-// them.
+// This file lets tests inspect the calls that wait, and change their state.
 
-// TakeKeeping is Take by a call that was handed so many keys in vain that it
+// TakeKeeping is Take for a call that was handed so many keys in vain that it
 // keeps some now.
 func (l *Multi) TakeKeeping(ctx context.Context) (*lease.Hold, error) {
 	w := newWait(ctx, l.Manager.Life, &l.Settings, true)
@@ -20,7 +19,7 @@ func (l *Multi) TakeKeeping(ctx context.Context) (*lease.Hold, error) {
 	return w.acquire(a.try)
 }
 
-// ActAs makes a call that waits for a reentrant lock one of another owner.
+// ActAs changes the owner of a call that waits for a reentrant lock.
 func ActAs(c *waitqueue.Call, o *lease.Owner, id string) {
 	a := c.Attempt.(*reentrantAttempt)
 	a.owner, a.protocol.owner = o, id
@@ -33,7 +32,7 @@ func (o *shared) IsAwaited() bool {
 	return o.freed != nil
 }
 
-// Nodes returns how many servers the lock is on.
+// Nodes returns the number of servers that the lock is on.
 func (l *Quorum) Nodes() int { return len(l.nodes) }
 
 // InTheWay returns the hold in ctx that a call would wait for, or nil.

@@ -10,26 +10,27 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Multi is how the lock of several keys is acquired.
+// Multi acquires the lock of several keys.
 type Multi struct {
 	*Target
 	shared
 
-	keys        []string // sorted, each once
-	whole, part lockspec.Spec
-	place       lockspec.Spec // of the one key that a call waits for
+	keys        []string      // sorted, without duplicates
+	whole, part lockspec.Spec // of the group, and of its members
+	place       lockspec.Spec // of the queue entry for one busy key
 }
 
-// NewMulti returns how the lock of the keys is acquired, which are sorted.
+// NewMulti returns a Multi for the keys, which are sorted.
 func NewMulti(t *Target, keys []string) *Multi {
 	l := &Multi{Target: t, keys: keys}
 	l.whole, l.part = t.Settings.Split()
 	l.place = l.part
-	l.place.MinHold, l.place.Fencing, l.place.Replicas = 0, false, 0 // one key alone is never held by the user
+	l.place.MinHold, l.place.Fencing, l.place.Replicas = 0, false, 0 // no user holds only one key
 	return l
 }
 
-// Take acquires the lock. If it is lasting the hold is the object's.
+// Take acquires the lock. If lasting is true, the hold belongs to the object
+// until its release.
 func (l *Multi) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
@@ -48,10 +49,11 @@ func (l *Multi) compete(w *wait) (*lease.Hold, error) {
 	return w.acquire(a.try)
 }
 
-// redisKeyOf is where the n-th lock is in Redis.
+// redisKeyOf returns the key of the n-th lock in Redis.
 func (l *Multi) redisKeyOf(n int) string { return l.Manager.RedisKey(l.keys[n]) }
 
-// redisKeys are all of them, with fencing those of their counters too.
+// redisKeys returns the keys of all locks in Redis. With fencing, the keys of
+// their counters follow.
 func (l *Multi) redisKeys() (all []string) {
 	for n := range l.keys {
 		all = append(all, l.redisKeyOf(n))
@@ -64,7 +66,8 @@ func (l *Multi) redisKeys() (all []string) {
 	return all
 }
 
-// cleanup ends what a request may have made of the n-th key.
+// cleanup returns a release of the n-th key, which a request may have taken
+// under the value.
 func (l *Multi) cleanup(n int, value string, d script.Indeterminate) *background.Release {
 	release := plainProtocol{l.redisKeyOf(n), value, false}.Release(lease.Levels{}, 0, 0)
 	return background.NewRelease(l.keys[n], l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release })

@@ -11,23 +11,23 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// tried is what became of one try for all keys, by the number of the key.
+// tried is the result of one try for all keys. Its slices are indexed by key.
 type tried struct {
 	sent  []time.Time
 	doubt []script.Indeterminate
-	fence []int64 // tokens; with fencing the highest is that of the hold
-	taken int     // so many keys, the first ones; only where each is asked for by itself
+	fence []int64 // tokens; with fencing, the highest one is that of the hold
+	taken int     // how many of the first keys were taken; only if they are requested one by one
 	busy  int     // the key that the error is about
-	// An answer without doubt has taken over or handed over the key that the
-	// call was handed.
+	// The try has certainly taken over or handed off the key that the call was
+	// handed.
 	settled bool
-	kept    int   // so many keys, the first ones, are kept under the value of the try
-	err     error // nil when all are ours
+	kept    int   // how many of the first keys are kept under the value of the try
+	err     error // nil if the call has all keys
 }
 
-// ask sends the requests of one try. If it fails because a key is held, it
-// keeps the keys before that one for so long; 0: it keeps none. One by one it
-// only keeps keys then, if need be all.
+// ask sends the requests of one try. If a key is held, the keys before that one
+// are kept for the duration keep. If keep is 0, none is kept. If it is not, and
+// the keys are requested one by one, they are only kept, even if none is held.
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
 	t := &tried{sent: make([]time.Time, n), doubt: make([]script.Indeterminate, n), fence: make([]int64, n)}
@@ -42,7 +42,7 @@ func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration
 	return t
 }
 
-// askEach asks for one key after another.
+// askEach requests one key after another.
 func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Duration, t *tried) {
 	for n := range a.lock.keys {
 		if a.askOne(ctx, n, value, keep, t); t.err != nil {
@@ -61,7 +61,7 @@ func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Dura
 	}
 }
 
-// raise gives all keys the highest of their tokens.
+// raise raises the counters of all keys to the highest of their tokens.
 func (a *multiAttempt) raise(ctx context.Context, t *tried) {
 	highest := slices.Max(t.fence)
 	for n, fence := range t.fence {
@@ -74,7 +74,8 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) {
 	}
 }
 
-// askTogether asks for all keys by one script. It says whether the server refuses that.
+// askTogether requests all keys by one script. It reports whether the server
+// refuses that.
 func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.Duration, t *tried) (refused bool) {
 	l := a.lock
 	own, earlier, keys := 0, "", l.redisKeys()
@@ -85,7 +86,7 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
 	o, d := l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
 	if driver.IsCrossSlot(o.Err) {
-		return true // before it did anything
+		return true // nothing was executed
 	}
 	for n := range l.keys {
 		t.sent[n], t.doubt[n] = o.Sent, d
@@ -110,9 +111,10 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 	return false
 }
 
-// readMulti reads the answer of the script: what it says; the token, or of
-// which key it says it, counted from 1; and what the hand-over of the key that
-// the call was handed has answered, 0 if there was none.
+// readMulti reads the answer of the script. detail is the token of a grant.
+// Without a grant, it is the number of the key that the code is about, counted
+// from 1. gave is the answer of the hand-off of the key that the call was
+// handed, or 0 if there was none.
 func readMulti(reply any) (code, detail, gave int64) {
 	values, err := driver.Int64s(reply, nil)
 	if err != nil || len(values) == 0 {
@@ -122,7 +124,7 @@ func readMulti(reply any) (code, detail, gave int64) {
 	return values[0], values[1], values[2]
 }
 
-// reasonOf is what an acquiring script answers, as an error.
+// reasonOf returns the answer of an acquiring script as an error.
 func reasonOf(code int64) error {
 	switch code {
 	case script.Ours:
@@ -133,7 +135,7 @@ func reasonOf(code int64) error {
 	return errs.ErrKeyConflict
 }
 
-// askOne asks for the n-th key, with a whole lease or only to keep it.
+// askOne requests the n-th key: with a full lease, or only to keep it.
 func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) {
 	l, s, length := a.lock, &a.lock.part, a.lock.part.Expiry()
 	if keep > 0 {
@@ -148,7 +150,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 	t.fence[n], t.err = drawn.Fence, a.of(n, reasonOf(code))
 }
 
-// earlier is the value under which the call has the n-th key, or "".
+// earlier returns the value under which the call has the n-th key, or "".
 func (a *multiAttempt) earlier(n int) string {
 	switch {
 	case a.got != nil && a.at == n:

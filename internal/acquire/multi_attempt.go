@@ -15,23 +15,24 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// multiAttempt is one call for a MultiLock. One that waits has a place in the
-// queue of one key. When that is granted the key is its own, as a plain lock;
-// the try for all keys takes it over, or else hands it over.
+// multiAttempt is one call for a MultiLock. A call that waits has an entry in
+// the queue of one key. Once the entry is granted, the call has that key as a
+// plain lock. The next try for all keys takes the key over, or hands it off.
 type multiAttempt struct {
 	lock *Multi
 	wait *wait
 
-	queued *waitqueue.Entry   // the place; nil when there is none
-	at     int                // its key
-	got    *waitqueue.Granted // what the place was granted; nil while it was not
+	queued *waitqueue.Entry   // nil if the call has no entry
+	at     int                // the key of the entry
+	got    *waitqueue.Granted // the grant of the entry; nil if there is none
 
 	way    way
-	misses int // keys that it was handed in vain since it last kept any
+	misses int // keys that the call was handed in vain since it last kept any
 }
 
-// maxMoves is how often one attempt may go on to another key that is held, before it pauses: two calls that each have
-// what the other one wants do not go on for ever.
+// maxMoves is how often one attempt may move to another held key before it
+// pauses. Otherwise two calls could move forever, if each has what the other
+// wants.
 const maxMoves = 8
 
 func (a *multiAttempt) try(ctx context.Context) (*lease.Hold, error) {
@@ -43,8 +44,8 @@ func (a *multiAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	return h, err
 }
 
-// move tries for all keys, and goes on from one busy key to the next until it
-// has to wait for one.
+// move tries for all keys. It moves from one busy key to the next until it has
+// to wait for one.
 func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 	var held error
 	for n := 0; n < maxMoves || a.way.n > 0; n++ {
@@ -53,7 +54,7 @@ func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 			return nil, a.of(a.at, err)
 		}
 		if a.got != nil {
-			a.misses++ // unless it is of use
+			a.misses++ // in vain, unless this try gets all keys
 		}
 		h, busy, err := a.takeAll(ctx)
 		if !errors.Is(err, errs.ErrLockAcquiredByOthers) || !a.wait.block {
@@ -66,7 +67,7 @@ func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 	return nil, held
 }
 
-// takePlace asks for the key that the call waits for.
+// takePlace makes an attempt for the key that the call waits for.
 func (a *multiAttempt) takePlace(ctx context.Context) error {
 	if a.queued == nil {
 		return nil
@@ -79,7 +80,7 @@ func (a *multiAttempt) takePlace(ctx context.Context) error {
 	return nil
 }
 
-// body is what a place stores.
+// body returns what a queue entry stores for a hold.
 func (a *multiAttempt) body(hold string) (value, info string) {
 	return a.lock.Manager.Identity.Value(hold, &a.lock.place), ""
 }
@@ -95,13 +96,13 @@ func (a *multiAttempt) queueAt(n int) {
 	a.wait.queued = a.queued
 }
 
-// end gives up all that the call has when it ends.
+// end releases all that the call still has when it ends.
 func (a *multiAttempt) end() {
 	a.yield()
 	a.leave()
 }
 
-// leave gives the place up.
+// leave cancels the queue entry.
 func (a *multiAttempt) leave() {
 	if a.queued == nil {
 		return
@@ -112,7 +113,7 @@ func (a *multiAttempt) leave() {
 	a.queued, a.wait.queued = nil, nil
 }
 
-// giveUp passes on the one key that the place was granted.
+// giveUp releases the one key that the entry was granted.
 func (a *multiAttempt) giveUp() {
 	if a.got == nil {
 		return
@@ -122,7 +123,8 @@ func (a *multiAttempt) giveUp() {
 	a.got = nil
 }
 
-// takeAll asks for all keys: kept ones one by one again, now for the hold.
+// takeAll requests all keys. If they were only kept, one by one, it requests
+// them again for the hold.
 func (a *multiAttempt) takeAll(ctx context.Context) (h *lease.Hold, busy int, err error) {
 	keep := a.keep()
 	for {
@@ -143,8 +145,8 @@ func (a *multiAttempt) takeAll(ctx context.Context) (h *lease.Hold, busy int, er
 	}
 }
 
-// newValue draws the value of a try, which no other try uses: what is given
-// back is not asked for again.
+// newValue draws the value of a try. No other try uses it: a released value is
+// never requested again.
 func (a *multiAttempt) newValue() (string, error) {
 	id, err := utils.NewID()
 	if err != nil {
@@ -153,16 +155,16 @@ func (a *multiAttempt) newValue() (string, error) {
 	return a.lock.Manager.Identity.Value(id, &a.lock.part), nil
 }
 
-// follow keeps or gives back what a try has left of the call, and cleans up
-// after what is in doubt.
+// follow keeps or releases what the call has after a try. It also releases what
+// is indeterminate.
 func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	if a.got != nil && t.settled && !a.got.Doubt.Exists() {
-		a.got = nil // there is nothing of it any more
+		a.got = nil // nothing of it is left
 	}
 	a.giveUp()
 	a.keepWay(value, t, keep)
 	if t.err == nil && t.kept == 0 {
-		return // the leases see to it
+		return // the leases handle their own release
 	}
 	l := a.lock
 	for n := range l.keys {
@@ -172,15 +174,16 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	}
 }
 
-// of says which key an error is about.
+// of adds the n-th key to an error that is about one key.
 func (a *multiAttempt) of(n int, err error) error {
-	if err == errs.ErrLockAcquiredByOthers || err == errs.ErrKeyConflict { //nolint:errorlint // our own sentinels, as they are
+	if err == errs.ErrLockAcquiredByOthers || err == errs.ErrKeyConflict { //nolint:errorlint // our own sentinels
 		return fmt.Errorf("%w: key %s", err, strconv.Quote(a.lock.keys[n]))
 	}
 	return err
 }
 
-// grant makes the hold: a lease for each key, which cleans up after itself from then on.
+// grant makes the hold from a lease for each key. The leases handle their own
+// release from then on.
 func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	l := a.lock
 	p := lease.NewGroup(l.Manager, l.Key, l.keys, len(l.keys), &l.whole, l.failed)
@@ -195,12 +198,12 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	}
 	h, err := p.Grant(a.wait.Caller, t.sent[0], &l.whole)
 	if late != nil {
-		return nil, late // the others were given back, since one is missing
+		return nil, late // the others were released, since one is missing
 	}
 	return h, err
 }
 
-// failed says of which key err is.
+// failed adds the n-th key to err.
 func (l *Multi) failed(n int, err error) error {
 	return fmt.Errorf("key %s: %w", strconv.Quote(l.keys[n]), err)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// way is the right of way of a call for a MultiLock: the first n keys, kept
-// under one value while the call waits for the key behind them. It is no part
-// of a hold: the try that takes all keys takes these anew, with whole leases.
+// way is the right of way of a call for a MultiLock. The call keeps the first n
+// keys under one value while it waits for the key behind them. This is no hold:
+// the try that takes all keys takes these again, with full leases.
 type way struct {
 	value string
-	n     int       // 0: nothing is kept
+	n     int       // 0 if no key is kept
 	ends  time.Time // the kept keys expire then, or a little later
 }
 
@@ -20,8 +20,8 @@ type way struct {
 // lower number costs the holders of single keys more of their rate.
 const maxMisses = 4
 
-// keep is how long the next try keeps the keys before a busy one; 0 if it keeps
-// none. A right of way is not extended.
+// keep returns how long the next try keeps the keys before a busy one, or 0 if
+// it keeps none. A right of way is not extended.
 func (a *multiAttempt) keep() time.Duration {
 	switch {
 	case a.way.n > 0:
@@ -32,15 +32,15 @@ func (a *multiAttempt) keep() time.Duration {
 	return 0
 }
 
-// wayLeft is how long the call may go on with what it keeps. A tenth of the time
-// is left to return the keys before they expire: a release notifies the next
-// waiter, an expiry does not.
+// wayLeft returns how long the call may go on with the keys that it keeps. A
+// tenth of the time remains to release them before they expire: a release
+// notifies the next waiter, an expiry does not.
 func (a *multiAttempt) wayLeft() time.Duration {
 	return time.Until(a.way.ends) - a.lock.part.RightOfWay()/10
 }
 
-// rest is how long the call may wait before its next attempt; 0 if it keeps
-// nothing, so that only a notification ends the wait.
+// rest returns how long the call may wait before its next attempt. It returns 0
+// if no key is kept, so that only a notification ends the wait.
 func (a *multiAttempt) rest() time.Duration {
 	if a.way.n == 0 {
 		return 0
@@ -48,7 +48,7 @@ func (a *multiAttempt) rest() time.Duration {
 	return max(1, a.wayLeft())
 }
 
-// endWay returns the kept keys when their time is over. The call then starts
+// endWay releases the kept keys when their time is over. The call then starts
 // again, so that a caller that holds one of the keys gets the others.
 func (a *multiAttempt) endWay() {
 	if a.way.n > 0 && a.wayLeft() <= 0 {
@@ -57,8 +57,8 @@ func (a *multiAttempt) endWay() {
 	}
 }
 
-// keepWay notes what a try has kept under its value, asked for so long. Keys
-// behind that, kept by an earlier try, are returned.
+// keepWay records the keys that a try kept under its value, for the duration
+// asked. It releases the keys behind them that an earlier try kept.
 func (a *multiAttempt) keepWay(value string, t *tried, asked time.Duration) {
 	old := a.way
 	a.way = way{}
@@ -73,13 +73,13 @@ func (a *multiAttempt) keepWay(value string, t *tried, asked time.Duration) {
 	}
 }
 
-// yield returns all kept keys.
+// yield releases all kept keys.
 func (a *multiAttempt) yield() {
 	a.returnKept(a.way, 0)
 	a.way = way{}
 }
 
-// returnKept releases the kept keys from the n-th on.
+// returnKept releases the kept keys of old, from the n-th on.
 func (a *multiAttempt) returnKept(old way, n int) {
 	l := a.lock
 	for ; n < old.n; n++ {

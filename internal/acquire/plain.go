@@ -14,16 +14,17 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// Plain is how a plain lock is acquired.
+// Plain acquires a plain lock.
 type Plain struct {
 	*Target
 	shared
 }
 
-// NewPlain returns how the lock is acquired.
+// NewPlain returns a Plain for the lock.
 func NewPlain(t *Target) Plain { return Plain{Target: t} }
 
-// Take acquires the lock. If it is lasting the hold is the object's.
+// Take acquires the lock. If lasting is true, the hold belongs to the object
+// until its release.
 func (l *Plain) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
@@ -56,20 +57,23 @@ func (l *Plain) compete(w *wait) (*lease.Hold, error) {
 	return w.acquire(a.try)
 }
 
-// plainAttempt is one call for a plain lock. Its first attempt is SET NX, which is sent once: a value whose answer
-// never came goes to the retrier and is never believed. All later ones are scripts with a value of their own:
-// acquire, or those of the queue when the call waits or the lock is fair.
+// plainAttempt is one call for a plain lock. Its first attempt is SET NX, which
+// is sent once. A value without an answer goes to the release retrier, and
+// never counts as a grant. All later attempts are scripts with another value:
+// acquire, or those of the queue if the call waits or the lock is fair.
 type plainAttempt struct {
 	*Target
 	redisKey string
 	caller   context.Context
 
-	queued *waitqueue.Entry // the place in the queue; nil when the call does not wait and may overtake
+	// The call's queue entry. It is nil if the call does not wait and may
+	// overtake waiters.
+	queued *waitqueue.Entry
 
-	first   string               // the value of SET NX, "" before it was sent; the script may take it over
-	earlier string               // id of its hold
-	value   string               // of the script; "" before it was sent
-	doubt   script.Indeterminate // about the script
+	first   string               // value of SET NX, "" before it is sent; the script may replace it
+	earlier string               // hold ID of that value
+	value   string               // value of the script, "" before it is sent
+	doubt   script.Indeterminate // of the script
 }
 
 func (a *plainAttempt) try(ctx context.Context) (*lease.Hold, error) {
@@ -85,34 +89,34 @@ func (a *plainAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	return a.script(ctx)
 }
 
-// body is what the lock stores under a hold.
+// body returns what the lock stores for a hold.
 func (a *plainAttempt) body(hold string) (value, info string) {
 	return a.Manager.Identity.Value(hold, &a.Settings), ""
 }
 
-// queue asks in the queue's order.
+// queue makes an attempt in the order of the queue.
 func (a *plainAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g, s := a.queued.Granted(), a.queued.Settings // what was asked for
+	g, s := a.queued.Granted(), a.queued.Settings // as requested: the entry may be inherited
 	p := plainProtocol{a.redisKey, g.Body, s.MinHold > 0}
 	return a.Manager.Grant(a.caller, lease.Queued(&g, a.Key, p, sent, s))
 }
 
-// mayHurry says that the lock may be taken by SET NX.
+// mayHurry reports whether SET NX may take the lock.
 func (a *plainAttempt) mayHurry() bool {
 	return !a.Settings.Fair && !a.Settings.Fencing && a.Settings.Replicas == 0
 }
 
-// hurry makes the first attempt of a call that may wait, before it sits in a line: mostly nobody else wants the lock. It says
-// whether the call is done.
+// hurry makes the first attempt of a call that may wait, before the call joins
+// a line: the lock is usually uncontended. It reports whether the call is done.
 func (a *plainAttempt) hurry(w *wait) (h *lease.Hold, done bool, err error) {
 	h, next, err := a.setNX(w.Ctx)
 	switch {
 	case next && err == nil:
-		w.note(errs.ErrLockAcquiredByOthers) // until the queue says more
+		w.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason
 		return nil, false, nil
 	case next:
 		w.note(err)
@@ -131,8 +135,9 @@ func (a *plainAttempt) hurry(w *wait) (h *lease.Hold, done bool, err error) {
 	return nil, false, nil
 }
 
-// setNX is the fast path. It says whether the script comes next in the same attempt: when the key is taken,
-// to see by what, and when the connection broke.
+// setNX is the fast path. It reports whether the script comes next in the same
+// attempt. That is so if the key is taken, to find out by what, and if the
+// connection broke.
 func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err error) {
 	id, err := utils.NewID()
 	if err != nil {
@@ -154,14 +159,15 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err
 	case o.Reply == nil:
 		return nil, true, nil
 	case o.Reply != "OK":
-		a.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken
+		// Whatever this reply means, the key may be taken.
+		a.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true}))
 		return nil, false, errs.ErrKeyConflict
 	}
 	h, err = a.grant(value, o.Sent, script.Tokens{}, script.Indeterminate{})
 	return h, false, err
 }
 
-// script takes a key that is free, or that holds the value of the SET NX.
+// script takes the key if it is free, or has the value of the SET NX.
 func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 	if a.value == "" {
 		id, err := utils.NewID()
@@ -184,7 +190,8 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 	return nil, errs.ErrKeyConflict
 }
 
-// stand is on a place as it is: what it stores names the client, not the call.
+// stand uses an inherited entry as it is: the value that the entry stores names
+// the client, not the call.
 func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
 		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
@@ -193,15 +200,17 @@ func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 	return a.queued
 }
 
-// grant makes the lease, which cleans up after itself from then on. Should its belief be over already, the
-// wait goes on with a new value: the old one is being released.
+// grant makes the lease, which handles its own release from then on. If the
+// lease is not valid any more, the old value is being released, and the wait
+// goes on with a new one.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*lease.Hold, error) {
 	p := plainProtocol{a.redisKey, value, a.Settings.MinHold > 0}
 	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
 	return a.Manager.Grant(a.caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Doubt: d})
 }
 
-// finish cleans up after a wait that ended without a grant while a script may still be executed.
+// finish releases the script's value after a wait that ended without a grant,
+// if the script may still be executed.
 func (a *plainAttempt) finish() {
 	if a.doubt.Exists() {
 		a.Manager.Retrier.Retry(a.cleanup(a.value, a.doubt))

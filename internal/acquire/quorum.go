@@ -12,27 +12,27 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Quorum is how a lock on several servers, its nodes, is acquired: by the
-// grants of more than half of them.
+// Quorum acquires a lock on several servers, its nodes. More than half of them
+// must grant it.
 type Quorum struct {
 	*Target
 	shared
 
 	nodes       []*lease.Manager
-	need        int
-	whole, part lockspec.Spec
-	named       func(node int, err error) error // says of which node err is
+	need        int                             // how many nodes are a quorum
+	whole, part lockspec.Spec                   // of the group, and of its members
+	named       func(node int, err error) error // adds the node to err
 }
 
-// NewQuorum returns how the lock on the nodes is acquired.
+// NewQuorum returns a Quorum for the lock on the nodes.
 func NewQuorum(t *Target, nodes []*lease.Manager, named func(node int, err error) error) *Quorum {
 	l := &Quorum{Target: t, nodes: nodes, need: len(nodes)/2 + 1, named: named}
 	l.whole, l.part = t.Settings.Split()
 	return l
 }
 
-// Take acquires the lock. If it is lasting the hold is the object's. The call
-// ends when too many nodes were closed.
+// Take acquires the lock. If lasting is true, the hold belongs to the object
+// until its release. The call ends when too many clients were closed.
 func (l *Quorum) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
@@ -51,8 +51,9 @@ func (l *Quorum) compete(w *wait) (*lease.Hold, error) {
 	return w.acquire(a.try)
 }
 
-// inTheWay is a hold of this key that ctx carries and that the call would wait for: one of the first client's, or a RedLock's
-// that leaves no quorum of the clients.
+// inTheWay returns the hold of this key in ctx that the call would wait for, or
+// nil. That is a hold of the first client, or a RedLock's hold that leaves no
+// quorum of the clients.
 func (l *Quorum) inTheWay(ctx context.Context) *lease.Hold {
 	for one := carried.By(ctx); one != nil; one = one.Next {
 		h, ok := one.Hold.(*lease.Hold)
@@ -66,7 +67,7 @@ func (l *Quorum) inTheWay(ctx context.Context) *lease.Hold {
 	return nil
 }
 
-// free is how many of the clients have no part of another hold.
+// free returns how many of the clients have no member of another hold.
 func (l *Quorum) free(other *lease.Hold) (n int) {
 	for _, c := range l.nodes {
 		if !other.IsOf(c) {
@@ -76,7 +77,7 @@ func (l *Quorum) free(other *lease.Hold) (n int) {
 	return n
 }
 
-// ready returns why a call cannot begin.
+// ready returns an error if a call cannot begin.
 func (l *Quorum) ready(ctx context.Context) error {
 	switch {
 	case l.closed() > len(l.nodes)-l.need:
@@ -87,7 +88,7 @@ func (l *Quorum) ready(ctx context.Context) error {
 	return nil
 }
 
-// closed is how many of the clients were closed.
+// closed returns how many of the clients were closed.
 func (l *Quorum) closed() (n int) {
 	for _, c := range l.nodes {
 		if c.Life.Err() != nil {
@@ -97,7 +98,8 @@ func (l *Quorum) closed() (n int) {
 	return n
 }
 
-// life ends when so many clients were closed that the others are no quorum.
+// life returns a context that is cancelled when so many clients were closed
+// that the others are no quorum.
 func (l *Quorum) life() (life context.Context, end func()) {
 	life, cancel := context.WithCancel(context.Background())
 	stops := make([]func() bool, len(l.nodes))
@@ -116,18 +118,20 @@ func (l *Quorum) life() (life context.Context, end func()) {
 	}
 }
 
-// patience is how long a node is waited for.
+// patience returns how long a round waits for a node.
 func (l *Quorum) patience() time.Duration { return max(50*time.Millisecond, l.part.Lease/5) }
 
-// shortPatience is how long that is once a quorum has answered, others among it.
+// shortPatience returns how long a round still waits once a quorum has answered
+// and others hold some of it.
 func (l *Quorum) shortPatience() time.Duration { return max(50*time.Millisecond, l.patience()/10) }
 
-// leastUp is how many seconds a server has to be up, by its own count, which may be ahead by one.
+// leastUp returns how many seconds a server must be up before it counts. The
+// server's own count may be ahead by one.
 func (l *Quorum) leastUp() int64 {
 	return int64((l.Settings.MaxLease+time.Second-1)/time.Second) + 1
 }
 
-// errYoung is why a node is not counted.
+// errYoung returns why a node does not count yet.
 func (l *Quorum) errYoung(up int64) error {
 	return fmt.Errorf("the server was started %d s ago, and is not counted before %d s: it may have forgotten a lock", up, l.leastUp())
 }

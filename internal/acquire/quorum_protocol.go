@@ -7,7 +7,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// redProtocol is how a node's part of a RedLock is released: with a message to those who wait, if the lock was had.
+// redProtocol releases a member of a RedLock on its node. The release notifies
+// a waiter if the hold had a quorum, or if its call left.
 type redProtocol struct {
 	plainProtocol
 	whole *lease.Group

@@ -13,33 +13,35 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// redAttempt is one call for a RedLock: rounds, each of which asks all nodes at once.
+// redAttempt is one call for a RedLock. It makes rounds, and each round sends
+// requests to all nodes together.
 type redAttempt struct {
 	lock   *Quorum
 	call   *wait
-	asking []atomic.Bool // by node: a request of the call is under way
+	asking []atomic.Bool // by node; a request of the call is under way
 	waits  *redWaits
 }
 
-// round is one of them. A node's grant becomes part of its hold when it comes, and is given back when the round has
-// failed by then.
+// round is one round of a call. A node's grant joins the group when it arrives.
+// If the round has failed by then, the grant is released.
 type round struct {
 	*redAttempt
 	id    string
 	hold  *lease.Group
 	votes chan vote
-	until time.Time // nodes are waited for until then
+	until time.Time // the round waits for nodes until then
 
 	answered []bool         // by node
 	left     int            // votes that are still to come
-	ours     int            // nodes that have granted the lock
-	tokens   map[int]int64  // their fencing tokens
-	others   []vote         // of nodes where others hold it
-	failed   []vote         // the rest
-	servers  map[string]int // the nodes by what their servers are called
+	ours     int            // nodes that granted the lock
+	tokens   map[int]int64  // fencing tokens of these, by node
+	others   []vote         // of nodes where others hold the lock
+	failed   []vote         // all other votes
+	servers  map[string]int // nodes by the run IDs of their servers
 }
 
-// try makes one round, under a value for each node that no other one uses: what is given back is not asked for again.
+// try makes one round. Each node gets a value that no other round uses: a
+// released value is never requested again.
 func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	l := a.lock
 	a.call.rest = 0
@@ -68,7 +70,8 @@ func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	return r.hold.Grant(a.call.Caller, start, &l.whole)
 }
 
-// count takes votes in until the round is decided. No error is a quorum.
+// count collects votes until the round is decided. It returns nil if a quorum
+// granted the lock.
 func (r *round) count(ctx context.Context) error {
 	patience := time.NewTimer(time.Until(r.until))
 	defer patience.Stop()
@@ -96,11 +99,12 @@ func (r *round) count(ctx context.Context) error {
 	}
 }
 
-// shared says, of an undecided round, that a quorum has answered, of which others hold some: what the call got it keeps from them while
-// it waits for the rest.
+// shared reports whether a quorum has answered in an undecided round. Others
+// then hold some of these nodes. While the call waits for the rest of the
+// nodes, it keeps its own grants from those others.
 func (r *round) shared() bool { return r.ours+len(r.others) >= r.lock.need }
 
-// add counts a vote. Two clients of one server are a mistake.
+// add counts a vote. Two clients of one server are an error.
 func (r *round) add(v vote) error {
 	r.left--
 	r.answered[v.node] = true
@@ -122,8 +126,10 @@ func (r *round) add(v vote) error {
 	return nil
 }
 
-// raise makes the highest token that of the hold: a quorum of the nodes has to know it, so that a later hold, which shares a
-// node with that, has a higher one. A node that grants the lock meanwhile may stand in for one that fails here.
+// raise makes the highest token that of the hold, and raises the counters of a
+// quorum of nodes to it. A later hold shares a node with that quorum, so its
+// token is higher. A node that grants the lock during raise may replace one
+// that fails here.
 func (r *round) raise(ctx context.Context) error {
 	l, known := r.lock, 0
 	for _, fence := range r.tokens {
@@ -135,7 +141,7 @@ func (r *round) raise(ctx context.Context) error {
 	defer patience.Stop()
 	raised, votes := make(chan vote, len(l.nodes)), r.votes
 	if r.left == 0 {
-		votes = nil // those that come yet were counted as failed
+		votes = nil // votes that are still to come were counted as failed
 	}
 	for node, fence := range r.tokens {
 		r.raiseOne(ctx, node, fence, raised)
@@ -170,7 +176,8 @@ func (r *round) raise(ctx context.Context) error {
 	return r.tooFew()
 }
 
-// raiseOne has a node know the token of the hold, which it does already when its own is no lower.
+// raiseOne raises the counter of a node to the token of the hold. It sends
+// nothing if the token of the node is no lower.
 func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan<- vote) {
 	l, c, token := r.lock, r.lock.nodes[node], r.hold.Fence()
 	if fence >= token {
@@ -193,14 +200,14 @@ func (r *round) raiseOne(ctx context.Context, node int, fence int64, raised chan
 func (r *round) giveUp() {
 	for node, answered := range r.answered {
 		if !answered {
-			r.answered[node] = true // though it has not: it is counted once
+			r.answered[node] = true // it has not, but it counts only once
 			r.failed = append(r.failed, vote{node: node, err: driver.ErrTimeout})
 		}
 	}
 	r.left = 0
 }
 
-// verdict says whether the round is decided, and why it has failed.
+// verdict reports whether the round is decided, and returns why it failed.
 func (r *round) verdict() (decided bool, err error) {
 	need := r.lock.need
 	switch {
@@ -216,8 +223,9 @@ func (r *round) verdict() (decided bool, err error) {
 	return true, r.tooFew()
 }
 
-// tooFew is the error of a round in which too few nodes have answered. It matches what is wrong with each of them, but
-// what will not pass by itself only where the lock cannot be had without that.
+// tooFew returns the error of a round in which too few nodes answered. It
+// matches the error of each failed node. It matches permanent errors only if
+// the nodes without one are no quorum.
 func (r *round) tooFew() error {
 	final := 0
 	for _, v := range r.failed {

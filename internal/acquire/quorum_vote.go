@@ -16,19 +16,20 @@ import (
 // vote is the answer of one node.
 type vote struct {
 	node   int
-	server string // what it is called; "" when it did not say
+	server string // run ID of the server; "" if the answer has none
 	err    error  // nil for a grant
-	fence  int64  // of a grant; 0 without fencing
-	young  bool   // it is not counted yet
+	fence  int64  // token of a grant; 0 without fencing
+	young  bool   // the server was started too recently to count
 
-	// Of one that says that others hold the lock, to a call that waits.
-	left   time.Duration // of their lease
-	holder string        // what all nodes call the hold, if it is a RedLock's
-	tells  bool          // a message will come when it is given back
+	// Set if others hold the lock and the call waits.
+	left   time.Duration // what is left of their lease
+	holder string        // hold ID, the same on all nodes; "" if it is not a RedLock's
+	tells  bool          // a notification will come when the node is released
 }
 
-// start asks a node in the background: Lock does not wait for the slowest one. A node that owes an answer to a round
-// before is not asked.
+// start sends the request to a node in the background, so that Lock does not
+// wait for the slowest node. It sends nothing to a node that has not answered
+// an earlier round yet.
 func (r *round) start(node int) {
 	if !r.asking[node].CompareAndSwap(false, true) {
 		r.votes <- vote{node: node, err: driver.ErrTimeout}
@@ -45,7 +46,7 @@ func (r *round) start(node int) {
 	}
 }
 
-// ask sends the request to a node. It goes on when its call has ended.
+// ask sends the request to a node. It goes on after its call has ended.
 func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.nodes[node]
 	value := c.Identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
@@ -65,8 +66,9 @@ func (r *round) ask(node int) vote {
 	return v
 }
 
-// request asks a node, which lists the call's wait when others hold the lock. Where a list may not be named, it asks for
-// the lock alone.
+// request requests the lock from a node. If others hold it, the node adds the
+// waiter to its list. If the client may not name the list, request names only
+// the lock.
 func (r *round) request(node int, redisKey, value string) (driver.Result, script.Indeterminate) {
 	l, c := r.lock, r.lock.nodes[node]
 	limit := driver.Limits{Connect: driver.MinConnect, Answer: l.part.Lease / 3}
@@ -87,7 +89,8 @@ func (r *round) request(node int, redisKey, value string) (driver.Result, script
 	return o, before.Merge(d)
 }
 
-// read takes the answer of a node in, which was asked when the client's subscription was in this epoch.
+// read reads the answer of a node. epoch is that of the client's subscription
+// when the request was sent.
 func (r *round) read(node int, o driver.Result, epoch int) vote {
 	v := vote{node: node, err: o.Err}
 	if o.Err != nil {
@@ -119,5 +122,5 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 	return v
 }
 
-// passes says that the node may be had later.
+// passes reports whether the node may grant the lock later.
 func (v vote) passes() bool { return v.young || lockspec.IsRetryable(v.err) }

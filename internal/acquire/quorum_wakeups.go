@@ -12,28 +12,33 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// A call that waits for a RedLock has a wait in the list of each node that has answered that others hold the lock there.
-// A node that gives the lock back tells the first of its list. The message of one is enough for the next round: should that
-// come before other nodes were given back as well, they tell the call too, which is in their lists. A wait promises
-// nothing, and no node depends on another: a message that is lost costs the time until the call asks by itself.
+// A waiting call for a RedLock is in the waiter list of each node that answered
+// that others hold the lock there. A release on a node notifies the first
+// waiter of its list. One notification is enough for the next round. That round
+// may come before other nodes are released. When they are, they notify the call
+// too, since it is in their lists. A list promises nothing to its waiters, and
+// no node depends on another. A lost notification costs the time until the next
+// poll.
 //
-// Only a hold that had a quorum tells of its end, and a call that leaves: it may have been told in another's place. Rounds
-// that fail do not: they would wake each other without an end.
+// A hold that had a quorum notifies waiters when it ends. So does a call that
+// leaves, since it may have been notified instead of another. Failed rounds do
+// not notify: they would wake each other forever.
 
-// redWaits is a call's waits, by node; none of a call that does not wait.
+// redWaits has the waiters of one call, by node. A call that does not wait has
+// none.
 type redWaits struct {
 	lock *Quorum
 
 	mu   sync.Mutex
-	all  []redPlace
-	over bool // the call has ended
+	all  []redPlace // by node
+	over bool       // the call has ended
 }
 
-// redPlace is what is known of one of them.
+// redPlace is what the call knows of its waiter on one node.
 type redPlace struct {
 	name    string
 	listed  bool // the node may have it in its list
-	refused bool // nothing but the lock may be named there
+	refused bool // the client may name only the lock there
 }
 
 func newRedWaits(l *Quorum, w *wait) *redWaits {
@@ -50,7 +55,7 @@ func newRedWaits(l *Quorum, w *wait) *redWaits {
 	return s
 }
 
-// name is what to ask a node to list; "" for nothing.
+// name returns the waiter that a node should list, or "" for none.
 func (s *redWaits) name(node int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +65,8 @@ func (s *redWaits) name(node int) string {
 	return s.all[node].name
 }
 
-// note takes in what became of a request that lists the wait. One that is answered after the call has ended is undone.
+// note records the result of a request that lists the waiter. If the call has
+// ended by then, the waiter leaves the list again.
 func (s *redWaits) note(node int, o driver.Result, d script.Indeterminate) {
 	if o.Sent.IsZero() && !d.Exists() {
 		return
@@ -77,7 +83,7 @@ func (s *redWaits) note(node int, o driver.Result, d script.Indeterminate) {
 	}
 }
 
-// end takes the waits out of the lists.
+// end removes the waiters from the lists.
 func (s *redWaits) end() {
 	s.mu.Lock()
 	s.over = true
@@ -96,9 +102,15 @@ func (s *redWaits) leave(node int) {
 	c.Queue.Unwait(s.all[node].name, c.RedisKey(s.lock.Key))
 }
 
-// rest is how long a call may wait for a message after a round that failed. While one hold has a quorum that is until the
-// first of its leases ends, for a period at most, when a node will tell of it; else the poll interval, give or take a half,
-// so that calls that share the nodes out among them do not do so again. 0 leaves it at the poll interval.
+// rest returns how long a call may wait for a notification after a failed
+// round:
+//
+//   - If one hold has a quorum and a node will notify the call: until the first
+//     lease of that hold ends. That is a period at most.
+//   - If others hold nodes but no hold has a quorum: the poll interval, half of
+//     it more or less. So calls that shared the nodes among them do not do so
+//     again.
+//   - Otherwise: 0, which leaves the pause at the poll interval.
 func (r *round) rest(err error) time.Duration {
 	s := &r.lock.part
 	if !errors.Is(err, errs.ErrLockAcquiredByOthers) {
@@ -120,7 +132,8 @@ func (r *round) rest(err error) time.Duration {
 	return max(left, s.Poll) + rand.N(s.Poll/5+1)
 }
 
-// holder is the hold that has a quorum; "" when there is none, or the nodes do not say.
+// holder returns the hold that has a quorum. It returns "" if there is none, or
+// if the nodes do not name it.
 func (r *round) holder() string {
 	nodes := map[string]int{}
 	for _, v := range r.others {

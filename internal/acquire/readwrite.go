@@ -7,12 +7,11 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// ReadWrite is how a read/write lock is acquired: to read or to write, by the
-// kind in its settings.
+// ReadWrite acquires a read/write lock: to read or to write, by the kind in its
+// settings.
 type ReadWrite struct{ *Target }
 
-// Take acquires the lock or goes one level deeper, in either case for the
-// caller's owner.
+// Take acquires the lock for the caller's owner, or goes one level deeper.
 func (l ReadWrite) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
@@ -36,13 +35,13 @@ func (l ReadWrite) Take(ctx context.Context, block, _ bool) (*lease.Hold, error)
 	return w.acquire(a.try)
 }
 
-// Release leaves the owner's newest level of this kind.
+// Release ends the owner's newest level of this kind.
 func (l ReadWrite) Release(ctx context.Context) error { return l.releaseNewest(ctx) }
 
 // Unlock ends a level.
 func (l ReadWrite) Unlock(h *lease.Hold) error { return h.Unlock() }
 
-// rwAttempt is the wait of one call for a read/write lock.
+// rwAttempt is one call for a read/write lock.
 type rwAttempt struct {
 	*Target
 	wait   *wait
@@ -51,17 +50,18 @@ type rwAttempt struct {
 	queued *waitqueue.Entry
 }
 
-// try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
+// try makes one attempt under the owner mutex: for the first level, or for one
+// more of the lease that the owner has.
 func (a *rwAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	return a.owner.Try(ctx, &a.wait.Call, a.first)
 }
 
-// body is what the lock stores under a hold.
+// body returns what the lock stores for a hold.
 func (a *rwAttempt) body(string) (owner, info string) {
 	return a.id, a.Manager.Identity.RWInfo(a.wait.Settings.Label)
 }
 
-// first asks for a hold, in the queue's order.
+// first requests a hold in the order of the queue.
 func (a *rwAttempt) first(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
 	if err != nil {

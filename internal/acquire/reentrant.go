@@ -12,11 +12,10 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// Reentrant is how a reentrant lock is acquired.
+// Reentrant acquires a reentrant lock.
 type Reentrant struct{ *Target }
 
-// Take acquires the lock or goes one level deeper, in either case for the
-// caller's owner.
+// Take acquires the lock for the caller's owner, or goes one level deeper.
 func (l Reentrant) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func (l Reentrant) Take(ctx context.Context, block, _ bool) (*lease.Hold, error)
 	return w.acquire(a.try)
 }
 
-// Release leaves the owner's newest level.
+// Release ends the owner's newest level.
 func (l Reentrant) Release(ctx context.Context) error { return l.releaseNewest(ctx) }
 
 // Unlock ends a level.
@@ -56,7 +55,7 @@ func (l Reentrant) Depth(ctx context.Context) int {
 	return l.Manager.Depth(ctx, o)
 }
 
-// queueUp asks in the order of a fair lock.
+// queueUp acquires a fair lock in the order of the queue.
 func (a *reentrantAttempt) queueUp(block bool) (*lease.Hold, error) {
 	line := a.Manager.Queue.Enter(a.Key, a.protocol.redisKey)
 	defer line.Exit()
@@ -68,11 +67,12 @@ func (a *reentrantAttempt) queueUp(block bool) (*lease.Hold, error) {
 	return a.wait.acquire(a.try)
 }
 
-// sit goes one level deeper whenever the owner has the lock, and else waits in the client's line.
+// sit goes one level deeper whenever the owner has the lock. Otherwise it waits
+// in the client's line.
 func (a *reentrantAttempt) sit() (*lease.Hold, error) {
 	w := a.wait
 	if h, err := w.acquire(a.deeper); h != nil || err != nil {
-		return h, err // as mostly, when levels are nested
+		return h, err // the usual end, if levels are nested
 	}
 	a.owner.Join(&w.Call)
 	defer a.owner.Leave(&w.Call)
@@ -88,7 +88,7 @@ func (a *reentrantAttempt) sit() (*lease.Hold, error) {
 	}
 }
 
-// stand is on a place that takes the lock for this call's owner.
+// stand makes an inherited entry take the lock for this call's owner.
 func (a *reentrantAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
 		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
@@ -98,18 +98,21 @@ func (a *reentrantAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *wait
 	return a.queued
 }
 
-// reentrantAttempt is the wait of one call for a reentrant lock.
+// reentrantAttempt is one call for a reentrant lock.
 type reentrantAttempt struct {
 	*Target
 	wait     *wait
 	owner    *lease.Owner
 	protocol reentrantProtocol // of the hold that this call would make
-	queued   *waitqueue.Entry  // the place in the queue; nil when the call does not wait and may overtake
+	// The call's queue entry. It is nil if the call does not wait and may
+	// overtake waiters.
+	queued *waitqueue.Entry
 
-	doubt script.Indeterminate // about the requests that would make it
+	doubt script.Indeterminate // of the requests that would make that hold
 }
 
-// try makes one attempt in the owner's turn: the first level, or one more of the lease that the owner has.
+// try makes one attempt under the owner mutex: for the first level, or for one
+// more of the lease that the owner has.
 func (a *reentrantAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	if a.queued != nil {
 		return a.owner.Try(ctx, &a.wait.Call, a.queue)
@@ -117,26 +120,27 @@ func (a *reentrantAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	return a.owner.Try(ctx, &a.wait.Call, a.first)
 }
 
-// deeper goes one level deeper when the owner has the lock. Neither a hold nor an error: it has not.
+// deeper goes one level deeper if the owner has the lock. It returns neither a
+// hold nor an error if the owner does not have it.
 func (a *reentrantAttempt) deeper(ctx context.Context) (*lease.Hold, error) {
 	return a.owner.Try(ctx, &a.wait.Call, nil)
 }
 
 func (a *reentrantAttempt) OwnerID() string { return a.protocol.owner }
 
-// HeldAs is how the hold of the call is stored.
+// HeldAs returns the protocol of the call's hold under this ID.
 func (a *reentrantAttempt) HeldAs(hold string) lease.Protocol {
 	p := a.protocol
 	p.hold = hold
 	return p
 }
 
-// body is what the lock stores under a hold.
+// body returns what the lock stores for a hold.
 func (a *reentrantAttempt) body(string) (owner, info string) {
 	return a.protocol.owner, a.Manager.Identity.Info(a.Settings.Label)
 }
 
-// queue asks for a hold in the queue's order.
+// queue requests a hold in the order of the queue.
 func (a *reentrantAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
 	if err != nil {
@@ -146,8 +150,9 @@ func (a *reentrantAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, a.HeldAs(g.Hold), sent, &a.Settings))
 }
 
-// first makes the hold. Its id is drawn once for the wait; should the belief be over when the answer comes,
-// the wait goes on with a new one: the old one is being released.
+// first requests the hold without a queue. The hold ID is drawn once for the
+// wait. If the hold is no longer valid when the answer comes, that ID is being
+// released. The wait then goes on with a new ID.
 func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 	s := &a.Settings
 	if a.protocol.hold == "" {
@@ -171,12 +176,12 @@ func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 		return nil, errs.ErrKeyConflict
 	}
 	g := &lease.Grant{Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Doubt: a.doubt}
-	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease cleans up after itself
+	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease handles its own release
 	return a.owner.Grant(&a.wait.Call, g)
 }
 
-// finish cleans up after a wait that ended without a grant of its own while its request may still be
-// executed.
+// finish releases the hold ID after a wait whose own requests got no grant, if
+// one of them may still be executed.
 func (a *reentrantAttempt) finish() {
 	if !a.doubt.Exists() {
 		return

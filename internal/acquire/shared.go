@@ -8,16 +8,17 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 )
 
-// shared is a lock object as its goroutines share it: taken from Lock to the matching Unlock, also when the hold is lost
-// in between.
+// shared is the state of a lock object that several goroutines share. The
+// object is taken from Lock to the matching Unlock, even if the hold is lost in
+// between.
 type shared struct {
 	mu    sync.Mutex
-	held  *lease.Hold   // by Lock, until the matching Unlock
-	freed chan struct{} // closed then; nil while nobody waits for it
+	held  *lease.Hold   // from Lock to the matching Unlock
+	freed chan struct{} // closed by that Unlock; nil if no call waits for it
 }
 
-// takeBy ends a call that was begun: compete acquires the key, for the object if
-// the hold is to last until release.
+// takeBy completes a call that has begun. It acquires the key with compete. If
+// lasting is true, the hold belongs to the object until its release.
 func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold, error)) (*lease.Hold, error) {
 	defer w.cancel()
 	if lasting {
@@ -26,8 +27,9 @@ func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold,
 	return compete(w)
 }
 
-// lockBy takes the key by compete, and then the object for its user. All who wait do so for the key: the object is free
-// once they have it, unless a hold of its was lost that is not unlocked yet.
+// lockBy acquires the key with compete, and then takes the object for its user.
+// Waiters wait for the key, not for the object. The object is free once they
+// have the key, unless it has a lost hold that is not unlocked yet.
 func (o *shared) lockBy(w *wait, compete func(*wait) (*lease.Hold, error)) (*lease.Hold, error) {
 	for w.block || !o.isTaken() {
 		h, err := compete(w)
@@ -35,7 +37,7 @@ func (o *shared) lockBy(w *wait, compete func(*wait) (*lease.Hold, error)) (*lea
 			return h, err
 		}
 		h.Unused()
-		_ = h.Unlock() // one that fails is repeated
+		_ = h.Unlock() // a failed release is retried
 		if !w.block || !o.awaitFree(w) {
 			break
 		}
@@ -50,7 +52,8 @@ func (o *shared) isTaken() bool {
 	return o.held != nil
 }
 
-// take makes the hold the object's, unless it has one.
+// take makes h the object's hold, unless the object has one. It reports whether
+// h is the object's hold.
 func (o *shared) take(h *lease.Hold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +63,8 @@ func (o *shared) take(h *lease.Hold) bool {
 	return o.held == h
 }
 
-// awaitFree waits for the Unlock of the object's hold.
+// awaitFree waits for the Unlock of the object's hold. It returns false if the
+// wait ends first.
 func (o *shared) awaitFree(w *wait) bool {
 	o.mu.Lock()
 	if o.held == nil {
@@ -81,7 +85,8 @@ func (o *shared) awaitFree(w *wait) bool {
 	return false
 }
 
-// Unlock ends a hold that lockBy got. The object is free before the key, which the next user of both may get.
+// Unlock ends a hold that lockBy returned. It frees the object before the key,
+// since the next holder of the key may use the same object.
 func (o *shared) Unlock(h *lease.Hold) error {
 	if h == nil {
 		return errs.ErrNotHeld
@@ -108,8 +113,9 @@ func (o *shared) Held() *lease.Hold {
 	return o.held
 }
 
-// waitsForItself says that a call would wait for h, a hold that its context carries: one that is live, or that keeps the
-// object taken, lost or not.
+// waitsForItself reports whether a call would wait for h, a hold that its
+// context carries. It would if h is active, or if h keeps the object taken,
+// lost or not.
 func (o *shared) waitsForItself(h *lease.Hold) bool {
 	return h != nil && (h.Err() == nil || o.Held() == h)
 }

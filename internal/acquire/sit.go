@@ -10,21 +10,23 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// sitter is a call that can sit.
+// sitter is a call that can wait in its client's line.
 type sitter interface {
-	// stand is where the call stands in Redis once it is the first of its line: on a place of its own, or on one that
-	// another call has left.
+	// stand returns the queue entry of a call that has become the first of its
+	// line. It is left, the entry of the predecessor, or a new one if that is
+	// nil.
 	stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry
-	// try makes an attempt from there.
+	// try makes an attempt with that entry.
 	try(ctx context.Context) (*lease.Hold, error)
 }
 
-// sit waits in the client's line until the call is the first of it, or another gives the lock to it. The first asks
-// Redis. Neither a hold nor an error: a call for a reentrant lock begins anew.
+// sit waits in the client's line until the call becomes the first waiter, or
+// another call hands the lock to it. The first waiter waits in Redis. A call
+// for a reentrant lock begins again if sit returns neither a hold nor an error.
 func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	s, err := l.Join(&w.Call)
 	switch {
-	case errors.Is(err, waitqueue.ErrOtherKind): // Redis says who is mistaken
+	case errors.Is(err, waitqueue.ErrOtherKind): // Redis decides which kind is wrong
 		w.queued = a.stand(l, nil)
 		defer w.queued.Leave()
 		return w.acquire(a.try)
@@ -50,8 +52,9 @@ func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	}
 }
 
-// sitForValid is sit until it brings a hold that is not over: a process that is stopped while a hold is passed on to one of
-// its goroutines may go on when the belief has ended.
+// sitForValid repeats sit until it returns a hold that is still valid. If the
+// process is stopped while a hold is passed on to one of its goroutines, it may
+// continue after valid until.
 func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	for {
 		h, err := w.sit(l, a)
@@ -66,10 +69,11 @@ func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	}
 }
 
-// isOver says that the call waits no longer.
+// isOver reports whether the wait has ended.
 func (w *wait) isOver() bool { return w.Ctx.Err() != nil || w.life.Err() != nil }
 
-// stop ends a wait in memory, with what was offered at the last moment.
+// stop ends a local wait. It accepts a grant that was offered at the last
+// moment.
 func (w *wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
 	if o := s.Leave(nil); o.Grant != nil {
 		return w.takeGrant(o.Grant)
@@ -78,12 +82,13 @@ func (w *wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
 	return w.passed(nil)
 }
 
-// lead waits in Redis, for all who sit behind. It says no when another call is about to give the lock to this one, whose
-// place is another's then.
+// lead waits in Redis on behalf of the line. left is the queue entry of the
+// predecessor, or nil. done is false if another call is about to transfer the
+// lock to this one. The queue entry then belongs to another call.
 func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *lease.Hold, done bool, err error) {
 	w.seat, w.queued = s, a.stand(s.Line, left)
 	again := true
-	if left != nil { // the server has said that it waits
+	if left != nil { // the server has said that the entry is in the queue
 		w.note(errs.ErrLockAcquiredByOthers)
 		h, again = w.sleep(errs.ErrLockAcquiredByOthers)
 	}
@@ -101,8 +106,9 @@ func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *le
 	return h, done, err
 }
 
-// goDeeper is for a call for a reentrant lock that sits while its owner has got it elsewhere. It says no when the owner
-// has it no more: then the call sits on.
+// goDeeper goes one level deeper for a parked call for a reentrant lock, after
+// another call of its owner got the lock. done is false if the owner no longer
+// has it. The call then stays parked.
 func (w *wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err error) {
 	if h, err = w.reentrant().deeper(w.Ctx); h == nil && err == nil {
 		return nil, false, nil
@@ -116,7 +122,7 @@ func (w *wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err erro
 	return h, true, err
 }
 
-// takeGrant ends a wait with what another call has given to it.
+// takeGrant ends a wait with a hold or a transfer from another call.
 func (w *wait) takeGrant(grant any) (*lease.Hold, error) {
 	if t, ok := grant.(*lease.Transfer); ok {
 		return w.take(t)
@@ -127,7 +133,7 @@ func (w *wait) takeGrant(grant any) (*lease.Hold, error) {
 // reentrant returns the attempt of a call for a reentrant lock.
 func (w *wait) reentrant() *reentrantAttempt { return w.Attempt.(*reentrantAttempt) }
 
-// take makes a hold of the lock that another call has transferred.
+// take makes a hold of the lock that another call transferred.
 func (w *wait) take(t *lease.Transfer) (*lease.Hold, error) {
 	w.note(t.Reason())
 	h, err := w.reentrant().owner.Accept(w.Ctx, t)
@@ -137,7 +143,8 @@ func (w *wait) take(t *lease.Transfer) (*lease.Hold, error) {
 	return h, nil
 }
 
-// failed is the error of a call that ends because of err; nil when it begins anew.
+// failed returns the error of a call that ends because of err, or nil if the
+// call begins again.
 func (w *wait) failed(err error) error {
 	w.note(err)
 	if lockspec.IsRetryable(err) && !w.isOver() {

@@ -10,17 +10,17 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Target is a lock as the engine knows it.
+// Target is one lock: its key, its settings and the manager of its client.
 type Target struct {
-	Manager  *lease.Manager // of a RedLock the first node's
-	Key      string         // as the user named it
+	Manager  *lease.Manager // of a RedLock, that of the first node
+	Key      string         // the name that the user gave
 	Settings lockspec.Spec
 }
 
-// RedisKey returns where the lock is in Redis.
+// RedisKey returns the key of the lock in Redis.
 func (t *Target) RedisKey() string { return t.Manager.RedisKey(t.Key) }
 
-// ready returns why a call cannot begin.
+// ready returns an error if a call cannot begin.
 func (t *Target) ready(ctx context.Context) error {
 	switch {
 	case t.Manager.Life.Err() != nil:
@@ -38,8 +38,9 @@ func (t *Target) Owner(ctx context.Context) (lease.OwnerKey, error) {
 	return lease.OwnerKey{Lock: t.Key, ID: id, Family: family}, err
 }
 
-// ownerID returns who calls: the owner of the hold in ctx, the owner in ctx,
-// the owner of the lock, or the goroutine.
+// ownerID returns the ID of the owner that calls. The first of these counts:
+// the owner of the hold in ctx, the owner in ctx, the owner in the settings,
+// the goroutine.
 func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error) {
 	if h := t.Manager.Held(ctx, t.Key, of); h != nil {
 		return h.Owner(), nil
@@ -56,8 +57,8 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	return t.Manager.Identity.Goroutine(), nil
 }
 
-// releaseNewest ends the newest level of the caller's owner that writes, or that does
-// not, as the kind of the lock.
+// releaseNewest ends the newest level of the caller's owner. For a read/write
+// lock, it ends the newest level in the mode of the kind.
 func (t *Target) releaseNewest(ctx context.Context) error {
 	o, err := t.Owner(ctx)
 	if err != nil {

@@ -15,18 +15,23 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// wait is one call that acquires: attempts, and the pauses between them when it may wait.
+// wait is one call that acquires a lock. It makes attempts, and pauses between
+// them if the call may wait.
 type wait struct {
 	waitqueue.Call
-	life   context.Context // of the client, or of the clients
-	block  bool
+	life   context.Context // of the client, or of a RedLock's clients
+	block  bool            // the call may wait
 	cancel context.CancelFunc
 
-	queued *waitqueue.Entry  // the call's place in the queue; nil for one that does not wait and may overtake
-	seat   *waitqueue.Waiter // the first of its line, of an unfair lock; nil once another gives the lock to it
-	last   error             // the last reason seen
-	pause  time.Duration     // after a server's error
-	rest   time.Duration     // until the next attempt, where the last one has found out; else 0
+	// The call's queue entry. It is nil if the call does not wait and may
+	// overtake waiters.
+	queued *waitqueue.Entry
+	// The call's local waiter while it is the first of its line, for an unfair
+	// lock. It is nil once another call hands the lock to it.
+	seat  *waitqueue.Waiter
+	last  error         // the last reason seen
+	pause time.Duration // the last pause, which grows after errors of the server
+	rest  time.Duration // until the next attempt, if the last one has computed it; otherwise 0
 }
 
 func newWait(ctx, life context.Context, s *lockspec.Spec, block bool) *wait {
@@ -37,7 +42,8 @@ func newWait(ctx, life context.Context, s *lockspec.Spec, block bool) *wait {
 	return w
 }
 
-// acquire makes attempts until one is granted, one fails for good, or the wait ends.
+// acquire makes attempts until one is granted, one fails for good, or the wait
+// ends.
 func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lease.Hold, error) {
 	for {
 		h, err := attempt(w.Ctx)
@@ -49,7 +55,7 @@ func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 		}
 		w.note(err)
 		if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {
-			w.note(w.queued.Line.LastTrouble()) // as where the end comes while it sleeps
+			w.note(w.queued.Line.LastTrouble()) // sleep does the same if the wait ends there
 		}
 		if !w.block || !lockspec.IsRetryable(err) || errors.Is(err, errs.ErrQueueFull) {
 			return nil, w.reason()
@@ -60,8 +66,9 @@ func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 	}
 }
 
-// note keeps the reason of an attempt that failed. That a caller left, or an answer came too late, says less
-// than what was seen before.
+// note keeps the reason why an attempt failed. An abandoned request is never
+// kept, and a late grant only if there is no other reason. Both explain less
+// than an earlier reason.
 func (w *wait) note(err error) {
 	if err == nil || errors.Is(err, driver.ErrAbandoned) || (w.last != nil && errors.Is(err, lease.ErrLate)) {
 		return
@@ -69,11 +76,12 @@ func (w *wait) note(err error) {
 	w.last = err
 }
 
-// sleep pauses before the next attempt, after one that failed with err: until
-// the call is woken if it is in the queue, else for a while, see nextPause.
-// again is false if the wait is over: by its end, or by the hold that another
-// call of the client has passed on. There is no hold yet if that call is about
-// to transfer one.
+// sleep pauses after an attempt that failed with err. A call in the queue
+// pauses until it is woken. If it is not in the queue, or has a rest, a timer
+// ends the pause too, see nextPause.
+//
+// again is false if the wait is over: it has ended, or another call of the
+// client passed a hold on. h is nil if that call is about to transfer one.
 func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	var turn <-chan waitqueue.Offer
 	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
@@ -101,12 +109,12 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	return nil, again
 }
 
-// signal is what ended a pause; all false: the wait has ended.
+// signal is what ended a pause. If all fields are false, the wait has ended.
 type signal struct {
 	offer   waitqueue.Offer
 	offered bool
-	woken   bool // by a message for the entry
-	told    bool // the owner may have got the lock elsewhere
+	woken   bool // a notification for the queue entry
+	told    bool // another call of the owner may have the lock, or a RedLock's node notified
 	due     bool
 }
 
@@ -131,13 +139,14 @@ func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 	return s
 }
 
-// takeOffer returns the hold that another call has passed on to this one, whose
-// entry is another's now; nil for one that is transferred, as it comes later.
+// takeOffer returns the hold that another call passed on to this one. It
+// returns nil for a transfer, which comes later. The queue entry belongs to
+// another call now.
 func (w *wait) takeOffer(s signal) *lease.Hold {
 	h, _ := w.seat.Given(s.offer, s.offered).(*lease.Hold)
 	w.seat = nil
 	if s.woken {
-		w.queued.Nudge() // it was meant for the entry
+		w.queued.Nudge() // the notification was for the entry
 	}
 	if s.told {
 		w.Nudge()
@@ -145,19 +154,22 @@ func (w *wait) takeOffer(s signal) *lease.Hold {
 	return h
 }
 
-// passed is the end of a wait: with a hold that another call has passed on, or without.
+// passed ends a wait: with the hold h that another call passed on, or without
+// one if h is nil.
 func (w *wait) passed(h *lease.Hold) (*lease.Hold, error) {
 	switch {
 	case h == nil:
 		return nil, w.reason()
 	case w.life.Err() != nil:
-		_ = h.Unlock() // over already
+		_ = h.Unlock() // Close has ended the hold
 		return nil, errs.ErrClosed
 	}
 	return h, nil
 }
 
-// nextPause is the poll interval and up to a fifth more, or what the last attempt has found out. It grows while the server answers with errors or not at all.
+// nextPause returns the rest that the last attempt has computed. Without one,
+// it returns the poll interval and up to a fifth more. The interval grows while
+// the server answers with errors or not at all.
 func (w *wait) nextPause(err error) time.Duration {
 	poll := w.Settings.Poll
 	if w.rest > 0 {
@@ -172,7 +184,7 @@ func (w *wait) nextPause(err error) time.Duration {
 	return w.pause + rand.N(w.pause/5+1)
 }
 
-// reason is why the wait ended without a grant.
+// reason returns why the wait ended without a grant.
 func (w *wait) reason() error {
 	switch {
 	case w.life.Err() != nil:

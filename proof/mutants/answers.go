@@ -93,7 +93,7 @@ var answerFaults = []mutant{
 	{
 		name: "SET: an answer that makes no sense is not cleaned up after",
 		file: "internal/acquire/plain.go",
-		old:  "\t\ta.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true})) // whatever that means, the key may be taken\n",
+		old:  "\t\ta.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true}))\n",
 		new:  "",
 		test: "TestWildAnswerToSetIsNoGrant",
 	},
@@ -136,7 +136,7 @@ var answerFaults = []mutant{
 	{
 		name: "wait: forgets that the key was taken",
 		file: "internal/acquire/plain.go",
-		old:  "		w.note(errs.ErrLockAcquiredByOthers) // until the queue says more\n",
+		old:  "		w.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason\n",
 		new:  "",
 		test: "TestWaitEndsBeforeTheQueueAnswers",
 	},
