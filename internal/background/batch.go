@@ -8,11 +8,11 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// maxBatch is how many jobs share a pipeline.
+// maxBatch is how many jobs share a pipeline at most.
 const maxBatch = 100
 
-// due takes out the jobs whose time has come, and those that come soon after
-// one, or says how long that will be.
+// due removes the due jobs from the heap. If there is one, it also removes
+// those that are due within Ahead. pause is the time until the next check.
 func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,9 +31,9 @@ func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	return batch, w.until.Sub(now)
 }
 
-// wakeAt is when to look again. A wake-up that is planned already stays, though
-// its job may have gone: locks that are held for a moment then cost one wake-up
-// now and then, not one each.
+// wakeAt returns when to check again. A planned wake-up is kept, even if its
+// job was removed. So locks that are held for a moment cost one wake-up now and
+// then, not one each.
 func (w *Worker) wakeAt(now time.Time) time.Time {
 	next := now.Add(time.Hour)
 	if len(w.jobs) > 0 {
@@ -65,11 +65,14 @@ func (w *Worker) send(batch []*Job) {
 	}
 }
 
-// patience is the shortest limit, doubled for each answer in a row that one of
-// the jobs has missed, up to the longest: a server that is too slow for one
-// short lease is not too slow for all others. Each job counts for itself, since
-// answers to the others say nothing of its own: a short lease that gets every
-// second one would take them all from a long one.
+// patience returns the limit for the answers to a batch. It is the shortest
+// limit of all jobs, and doubles for each answer in a row that a job of the
+// batch has missed. It never exceeds the longest limit. A server that is too
+// slow for one short lease is not too slow for all others.
+//
+// Each job counts its own answers, since those to other jobs prove nothing
+// about it. With one count for all, a short lease that gets every second answer
+// would cost a long lease all of its answers.
 func (w *Worker) patience(batch []*Job) time.Duration {
 	missed := int32(0)
 	for _, j := range batch {
@@ -107,7 +110,8 @@ func (w *Worker) answered(j *Job, o driver.Result) {
 	}
 }
 
-// finish forgets a job that is done, unless it was added again meanwhile.
+// finish forgets a job that is done, unless it was added again since it was
+// taken out of the heap.
 func (w *Worker) finish(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

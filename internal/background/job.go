@@ -9,31 +9,30 @@ import (
 
 // Task is something that a worker sends to the server until it is done.
 type Task interface {
-	// Next returns what to send now; false when nothing is left to send.
+	// Next returns what to send now, or false if nothing is left to send.
 	Next(now time.Time) (script.Call, bool)
 	// Limit returns how long an answer may take before the worker tries another
 	// connection.
 	Limit() time.Duration
-	// Handle takes the result, and returns when to send again; false when the
-	// task is done.
+	// Handle takes the result, and returns when to send again. ok is false if
+	// the task is done.
 	Handle(o driver.Result) (again time.Time, ok bool)
 }
 
-// Job is a task's place in a worker. Its fields belong to the worker.
+// Job is what a worker keeps about a task. Its fields belong to the worker.
 type Job struct {
 	task    Task
 	at      time.Time
-	limit   time.Duration // as counted in worker.limits; 0 while it is not
-	index   int32         // in the heap, -1 while it is not there
-	missed  int32         // answers or connections in a row that did not come in time; of the worker's goroutine
-	removed bool          // by remove; a job under way is then not put back
+	limit   time.Duration // as counted in Worker.limits; 0 if it is not
+	index   int32         // in the heap; -1 if it is not there
+	missed  int32         // late answers or connections in a row; only for the worker's goroutine
+	removed bool          // by Remove; a removed job under way is not added again
 }
 
 // NewJob returns a job for a worker.
 func NewJob(t Task) *Job { return &Job{task: t, index: -1} }
 
-// heard counts the answers in a row that did not come in time, and the
-// connections.
+// heard counts the answers, or connections, in a row that did not come in time.
 func (j *Job) heard(o driver.Result) {
 	if late := o.Unanswered() && !o.Broke() || o.Unconnected(); !late {
 		j.missed = 0

@@ -9,8 +9,9 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// The pauses between two sendings of one release: short at first, and never a
-// second, so that a late copy of an acquire holds the key for less than that.
+// The pauses between two sendings of one release are short at first. They stay
+// below a second, so that a late copy of an acquire keeps the key for less than
+// that.
 const (
 	firstPause = 10 * time.Millisecond
 	MaxPause   = 800 * time.Millisecond
@@ -20,39 +21,42 @@ const (
 // another connection.
 const RetryLimit = 700 * time.Millisecond
 
-// Release is a release that is repeated in the background, on the retrier's
-// connection and on no caller's context.
+// Release is a release that is retried in the background, over the retrier's
+// connection. It depends on no caller's context.
 type Release struct {
-	key           string // as the user named it, for the log
+	key           string // the name that the user gave, for the log
 	retrier       *Retrier
-	BestEffort    bool // nothing is said when it is given up: no lock depends on it
+	BestEffort    bool // no lock depends on it, so giving it up is not logged
 	Call          func(now time.Time) script.Call
-	Lost          func()               // called when the server answers that there is nothing of ours; may be nil
+	Lost          func()               // called if the server has nothing of the caller; may be nil
 	indeterminate script.Indeterminate // requests that the release cleans up after
-	until         time.Time            // with requests in doubt it is repeated until it was sent after that, whatever the answers
-	giveUp        time.Time            // after that the key has ended by itself
-	gap           time.Duration        // the next pause, from sending to sending
+	// With indeterminate requests, the release is retried until it was sent
+	// after this time, regardless of the answers.
+	until  time.Time
+	giveUp time.Time     // the key has expired after this time
+	gap    time.Duration // the next pause, from sending to sending
 
-	// Of the retrier's goroutine.
-	settled bool          // the doubt was settled before the sending under way
-	sending script.Call   // that
-	tries   int           // that were sent, and may have been executed
-	connect time.Duration // what connecting may take where that takes longer than an answer may; 0 where it does not
+	// Only for the retrier's goroutine.
+	settled bool          // the requests were resolved before the sending under way
+	sending script.Call   // the sending under way
+	tries   int           // sendings that may have been executed
+	connect time.Duration // limit for connecting, after a dial that was too slow; otherwise 0
 
 	Answer   driver.Result // the first answer
-	First    bool          // it answered the first sending
-	Answered chan struct{} // closed when the two are there
+	First    bool          // Answer is that of the first sending
+	Answered chan struct{} // closed when Answer and First are set
 }
 
-// NewRelease makes a release that is sent until it is answered, for a lease at
-// most; with doubt, until late after the last request in doubt.
+// NewRelease returns a release that is sent until it is answered, for a lease
+// at most. With indeterminate requests, it is sent until the duration late has
+// passed since the last of them was sent.
 func NewRelease(key string, lease, late time.Duration, d script.Indeterminate, release func(time.Time) script.Call) *Release {
 	c := &Release{key: key, Call: release, indeterminate: d, gap: firstPause, Answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
 	if !d.Last.IsZero() {
 		c.until = d.Last.Add(late)
 		if late := c.until.Add(lease); late.After(c.giveUp) {
-			c.giveUp = late // the last of them may take the key at until
+			c.giveUp = late // the last request may take the key as late as until
 		}
 	}
 	return c
@@ -61,8 +65,8 @@ func NewRelease(key string, lease, late time.Duration, d script.Indeterminate, r
 // Limit returns how long an answer may take.
 func (c *Release) Limit() time.Duration { return max(RetryLimit, c.connect) }
 
-// allow gives connecting twice as long after each time that it took too long:
-// without a connection nothing is ever released.
+// allow doubles the limit for connecting each time that connecting takes too
+// long. Without a connection, nothing is ever released.
 func (c *Release) allow(o driver.Result) {
 	if !o.Unconnected() {
 		c.connect = 0
@@ -71,7 +75,7 @@ func (c *Release) allow(o driver.Result) {
 	c.connect = min(2*max(c.connect, driver.MinConnect), c.retrier.dialTimeout)
 }
 
-// Next returns the release to send now; false once the key has ended by itself.
+// Next returns the release to send now, or false once the key has expired.
 func (c *Release) Next(now time.Time) (script.Call, bool) {
 	if now.After(c.giveUp) {
 		c.report()
@@ -82,9 +86,9 @@ func (c *Release) Next(now time.Time) (script.Call, bool) {
 	return c.sending, true
 }
 
-// Handle keeps the first answer and says when to send again. Only the answer to
-// a release that was sent after the doubt had settled ends the job early: one
-// that was sent before may have overtaken the request in doubt.
+// Handle keeps the first answer, and returns when to send again. Only the
+// answer to a release that was sent after the requests were resolved ends the
+// job early. An earlier release may have overtaken the indeterminate request.
 func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 	c.allow(o)
 	if !o.Sent.IsZero() && !driver.IsReadOnly(o.Err) {
@@ -111,7 +115,7 @@ func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 	return sent.Add(pause), true
 }
 
-// report says that no release was ever answered: the key has ended by itself.
+// report logs that no release was ever answered. The key has expired by then.
 func (c *Release) report() {
 	if !c.BestEffort && !c.IsAnswered() {
 		c.retrier.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
@@ -140,7 +144,8 @@ func (c *Release) IsAnswered() bool {
 	}
 }
 
-// tookLast takes the answer to it: a release that is done is not told of.
+// tookLast takes the answer to the sending of SendLast. A release that is done
+// becomes a best-effort one, so that Unconfirmed does not return it.
 func (c *Release) tookLast(o driver.Result) {
 	if o.Err == nil && (c.indeterminate.Resolved() || !o.Sent.Before(c.until)) {
 		c.BestEffort = true

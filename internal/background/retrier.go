@@ -9,7 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Retrier sends releases again until they are certain, on a worker of its own.
+// Retrier retries releases until they are certain, on its own worker.
 type Retrier struct {
 	*Worker
 	logger      *slog.Logger
@@ -22,7 +22,7 @@ func NewRetrier(w *Worker, logger *slog.Logger, dialTimeout time.Duration) *Retr
 	return &Retrier{Worker: w, logger: logger, dialTimeout: dialTimeout}
 }
 
-// Retry takes a release over, and sends it immediately.
+// Retry takes over a release, and sends it immediately.
 func (r *Retrier) Retry(job *Release) {
 	job.retrier = r
 	r.Add(NewJob(job), time.Now())
@@ -36,8 +36,8 @@ func (r *Retrier) BestEffort(s func(time.Time) script.Call) {
 	r.Retry(job)
 }
 
-// PassOn goes on with a hand-off that stopped after as many waits as one script
-// may look at.
+// PassOn continues a hand-off that stopped after as many entries as one script
+// examines.
 func (r *Retrier) PassOn(after script.Call) {
 	s := script.Call{Script: script.Cancel, Key: after.Key, Args: []any{"", 0}}
 	if after.Script.ReadWrite {
@@ -46,8 +46,8 @@ func (r *Retrier) PassOn(after script.Call) {
 	r.BestEffort(func(time.Time) script.Call { return s })
 }
 
-// Unconfirmed returns the names of the locks whose releases are left, but those
-// on which no lock depends.
+// Unconfirmed returns the names of the locks whose releases are not finished.
+// It omits best-effort ones: no lock depends on them.
 func (r *Retrier) Unconfirmed() (keys []string) {
 	for _, t := range r.unfinished() {
 		if job := t.(*Release); !job.BestEffort {
@@ -57,7 +57,8 @@ func (r *Retrier) Unconfirmed() (keys []string) {
 	return keys
 }
 
-// SendLast sends what is left over a link once more, when the worker has ended.
+// SendLast sends the unfinished releases over a link once more, after the
+// worker has ended.
 func (r *Retrier) SendLast(end time.Time, l driver.Link) {
 	jobs := r.Pending()
 	releases := make([]script.Call, len(jobs))
@@ -69,7 +70,8 @@ func (r *Retrier) SendLast(end time.Time, l driver.Link) {
 	}
 }
 
-// SendUntil runs scripts over a link, in batches, as many as it comes to.
+// SendUntil runs scripts over a link, in batches, until end. The scripts that
+// it does not reach get ErrTimeout.
 func SendUntil(end time.Time, link driver.Link, all []script.Call) (outcomes []driver.Result) {
 	for batch := range slices.Chunk(all, maxBatch) {
 		left := time.Until(end)

@@ -9,40 +9,40 @@ import (
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Worker sends jobs when they are due, in pipelined batches over a connection
-// of its own, so that no caller can keep it from doing so; see detour.go for
-// when it has none. One goroutine, started with the first job.
+// Worker sends jobs when they are due, in pipelined batches over a dedicated
+// connection, so that no caller can delay it. Without a connection it takes a
+// detour, see package driver. It has one goroutine, which starts with the first
+// job.
 type Worker struct {
 	Link  driver.Link
 	tasks *tasks.Group
 	done  <-chan struct{} // of the client
-	Ahead time.Duration   // jobs may go along so much too early
+	Ahead time.Duration   // how much too early a job may go along with a due one
 
-	Ack *driver.Ack // that all jobs wait for; nil when they wait for none
+	Ack *driver.Ack // replica acks that all jobs wait for, or nil
 
 	mu      sync.Mutex
 	jobs    jobHeap
-	batch   []*Job                // taken out of them to be sent
-	limits  map[time.Duration]int // of the jobs that are not done
+	batch   []*Job                // taken out of the heap to be sent
+	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool
-	until   time.Time // when the worker wakes by itself
+	until   time.Time // when the timer wakes the worker
 	wake    chan struct{}
 }
 
-// NewWorker returns a worker of a driver, in the group of a client. It ends
-// when done is closed.
+// NewWorker returns a worker that sends through a driver. Its goroutine belongs
+// to the group of a client, and ends when done is closed.
 func NewWorker(d driver.Driver, t *tasks.Group, done <-chan struct{}) *Worker {
 	return &Worker{Link: d.Link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 }
 
-// Close ends the worker's connection; done ends its goroutine.
+// Close closes the worker's connection. Only done ends its goroutine.
 func (w *Worker) Close() { w.Link.Close() }
 
-// Add puts a job in, or moves it. A removed job stays out.
+// Add adds a job, or moves it to another time. A removed job stays out.
 func (w *Worker) Add(j *Job, at time.Time) { w.plan(j, at, false) }
 
-// AddEarlier is add for a job that may have an earlier time already, which it
-// keeps.
+// AddEarlier is Add, but a job that has an earlier time keeps it.
 func (w *Worker) AddEarlier(j *Job, at time.Time) { w.plan(j, at, true) }
 
 func (w *Worker) plan(j *Job, at time.Time, onlySooner bool) {
@@ -73,7 +73,7 @@ func (w *Worker) put(j *Job, at time.Time) {
 	}
 }
 
-// count enters the job's limit; 0 takes it out.
+// count records the job's limit. A limit of 0 removes it.
 func (w *Worker) count(j *Job, limit time.Duration) {
 	if limit == j.limit {
 		return
@@ -88,9 +88,10 @@ func (w *Worker) count(j *Job, limit time.Duration) {
 	}
 }
 
-// Bounds are the limits of the most impatient job and of the most patient one,
-// due or not: while one connection is silent, no other job gets its turn. There
-// are as many different limits as there are different leases in use.
+// Bounds returns the limits of the most impatient job and of the most patient
+// one. Jobs that are not due count too: while the connection is silent, no
+// other job is sent. There are as many different limits as different leases in
+// use.
 func (w *Worker) Bounds() (shortest, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,8 +104,8 @@ func (w *Worker) Bounds() (shortest, longest time.Duration) {
 	return shortest, longest
 }
 
-// Remove takes a job out for good. What it has under way may still be executed;
-// its answer is not looked at any more.
+// Remove takes a job out for good. A request of it that is under way may still
+// be executed, but its answer is ignored.
 func (w *Worker) Remove(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,8 +116,8 @@ func (w *Worker) Remove(j *Job) {
 	}
 }
 
-// Drop takes a job out unless it is under way; then its task sees the answer,
-// and has to end it.
+// Drop takes a job out unless it is under way. In that case its task sees the
+// answer, and must end the job.
 func (w *Worker) Drop(j *Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +134,7 @@ func (w *Worker) nudge() {
 	}
 }
 
-// Pending returns the tasks that are left, but those that are under way.
+// Pending returns the unfinished tasks, without those that are under way.
 func (w *Worker) Pending() []Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +145,7 @@ func (w *Worker) Pending() []Task {
 	return left
 }
 
-// unfinished returns the tasks that are left, with those that are under way.
+// unfinished returns the unfinished tasks, with those that are under way.
 func (w *Worker) unfinished() []Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +154,7 @@ func (w *Worker) unfinished() []Task {
 		left = append(left, j.task)
 	}
 	for _, j := range w.batch {
-		if j.index < 0 && j.limit > 0 { // neither put back nor done
+		if j.index < 0 && j.limit > 0 { // neither added again nor done
 			left = append(left, j.task)
 		}
 	}
