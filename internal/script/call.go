@@ -7,10 +7,10 @@ type Call struct {
 	Script   *Script
 	Key      string // of the lock
 	Args     []any
-	Together []string // the keys of several locks, in place of key
+	Together []string // the keys of several locks; if set, Key is not used
 }
 
-// Keys returns the lock's key and those beside it.
+// Keys returns the lock's key and the keys beside it, or Together.
 func (s Call) Keys() []string {
 	if s.Together != nil {
 		return s.Together
@@ -29,9 +29,11 @@ func (s Call) ByDigest() driver.Request { return s.Script.ByDigest(s.Keys(), s.A
 // BySource returns the request that runs the script in full.
 func (s Call) BySource() driver.Request { return s.Script.BySource(s.Keys(), s.Args) }
 
-// Next is what to send in place of a script that was refused: in full where the
-// server did not know it, and a release for the lock alone where it may not
-// name its keys together. Waiters then find out by their polls.
+// Next returns what to send after a script was refused with err. A script that
+// the server does not know is sent in full. A release that may not name its
+// keys together is sent with the lock's key only. Waiters then learn of the
+// release by polling. A renewal of a read/write lock is sent the same way. Next
+// returns false if there is nothing to send.
 func (s Call) Next(err error) (driver.Request, bool) {
 	switch {
 	case driver.IsNoScript(err):

@@ -2,14 +2,15 @@ package script
 
 import "github.com/relock-go/relock/internal/driver"
 
-// Tokens are what a grant by Redis has for its holders: the token of the
-// present one, 0 without fencing, and how many after it are set aside.
+// Tokens are the fencing tokens that a grant by Redis has for its holders.
+// Fence is the token of the present holder, 0 without fencing. Aside is how
+// many tokens after it are set aside for later holders.
 type Tokens struct{ Fence, Aside int64 }
 
 // Spent reports whether no token is left for another holder.
 func (t Tokens) Spent() bool { return t.Fence > 0 && t.Aside == 0 }
 
-// Next moves on to the token of the next holder, which must not be spent.
+// Next moves on to the token of the next holder. The tokens must not be spent.
 func (t *Tokens) Next() {
 	if t.Fence > 0 {
 		t.Fence++
@@ -39,7 +40,7 @@ func ReadGrant(reply any) (code int64, t Tokens) {
 	return code, t
 }
 
-// isGrant reports whether a script that answers this took the lock.
+// isGrant reports whether a script with this answer took the lock.
 func isGrant(reply any) bool {
 	code, _ := ReadGrant(reply)
 	return code == Ours

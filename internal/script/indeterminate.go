@@ -6,18 +6,20 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// Indeterminate is what is known about the requests of one kind that were never
-// answered.
+// Indeterminate is what is known about requests of one kind that may have been
+// executed without an answer.
 type Indeterminate struct {
-	Last  time.Time    // sending of the last unanswered one; zero when there is none
-	left  *driver.Call // the only one, when its answer may still come
-	Error bool         // something else came, perhaps instead of an answer: an error line, or what no script says
+	Last time.Time    // sending of the last unanswered request; zero if there is none
+	left *driver.Call // the only unanswered request, if its answer may still come
+	// An error line came, or a reply that no script returns. It may have come
+	// instead of an answer.
+	Error bool
 }
 
 // Exists reports whether any request is indeterminate.
 func (d Indeterminate) Exists() bool { return d.Error || !d.Last.IsZero() }
 
-// Add takes one more outcome into account.
+// Add returns d after one more result.
 func (d Indeterminate) Add(o driver.Result) Indeterminate {
 	switch {
 	case o.Unanswered():
@@ -29,8 +31,8 @@ func (d Indeterminate) Add(o driver.Result) Indeterminate {
 	return d
 }
 
-// orUnrecognised takes an answer into account that no script gives: whatever
-// was executed, it was not this that has answered.
+// orUnrecognised marks the request indeterminate if no script can return the
+// reply. Whatever was executed did not answer with this.
 func (d Indeterminate) orUnrecognised(o driver.Result) Indeterminate {
 	reply := o.Reply
 	if values, ok := reply.([]any); ok && len(values) > 0 {
@@ -42,7 +44,7 @@ func (d Indeterminate) orUnrecognised(o driver.Result) Indeterminate {
 	return d
 }
 
-// Merge takes the doubt about other requests into account.
+// Merge returns what is indeterminate of d and of other requests.
 func (d Indeterminate) Merge(other Indeterminate) Indeterminate {
 	switch {
 	case other.Last.IsZero():

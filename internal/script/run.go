@@ -6,9 +6,9 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// Run sends a script within the limits, and waits for replicas if confirm
-// asks for them. It sends the script once more if the connection broke under
-// it. It returns the last result, and what is indeterminate of both.
+// Run sends a script within the limits, and waits for the replicas of confirm,
+// if any. It sends the script once more if the connection broke. It returns the
+// last result, and what is indeterminate of both sendings.
 func Run(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack) (driver.Result, Indeterminate) {
 	o := RunOnce(ctx, d, limit, s, confirm)
 	left := Indeterminate{}.Add(o)
@@ -19,8 +19,8 @@ func Run(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, conf
 	return o, left.orUnrecognised(o)
 }
 
-// RunOnce sends a script once. A refused one was not executed, and is sent in
-// its other forms.
+// RunOnce sends a script once. A refused script was not executed, and is sent
+// again in another form, see [Call.Next].
 func RunOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack) driver.Result {
 	r := s.ByDigest()
 	r.Ack, r.Granted = confirm, isGrant
@@ -36,9 +36,9 @@ func RunOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, 
 	return o
 }
 
-// RunBatch runs scripts over a link, and sends refused ones in their other
-// forms. If confirm asks for replicas, a script that too few have got, or
-// nobody knows how many, has an error.
+// RunBatch runs scripts over a link, and sends refused ones again in another
+// form, see [Call.Next]. With confirm, a script has an error if too few
+// replicas have it, or if their number is unknown.
 func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *driver.Ack) []driver.Result {
 	if len(scripts) == 0 {
 		return nil

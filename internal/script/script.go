@@ -11,9 +11,9 @@ import (
 type Script struct {
 	Source    string
 	SHA       string
-	beside    []string // what the names of its keys beside the lock's end in
-	Fenced    *Script  // the same with the counter of fencing tokens among its keys; nil for one that draws none
-	ReadWrite bool     // of a read/write lock
+	beside    []string // suffixes of its keys beside the lock
+	Fenced    *Script  // with the counter of fencing tokens among its keys; nil if it draws none
+	ReadWrite bool     // for read/write locks
 }
 
 // New returns a script with this source.

@@ -7,8 +7,8 @@ import (
 	"github.com/relock-go/relock/lua"
 )
 
-// The scripts of the locks. What each does, and its keys, arguments and
-// answers, stand at the top of its file.
+// The scripts of the locks. The top of each file describes what the script
+// does, its keys, arguments and answers.
 var (
 	Acquire          = luaScript("absent", "number", "fence", "acquire")
 	Renew            = luaScript("absent", "number", "renew")
@@ -45,7 +45,7 @@ var (
 	ReentrantTransfer = luaScript("absent", "number", "fence", "reentrant_transfer")
 )
 
-// What the names of the keys beside a lock end in.
+// The suffixes of the keys beside a lock.
 const (
 	QueueSuffix     = ":q"
 	HeartbeatSuffix = ":b"
@@ -55,7 +55,7 @@ const (
 	WaitersSuffix   = ":w"
 )
 
-// with is the same script with one more key.
+// with returns the same script with one more key.
 func (s *Script) with(end string) *Script {
 	other := *s
 	other.beside = append(slices.Clone(s.beside), end)
@@ -65,12 +65,14 @@ func (s *Script) with(end string) *Script {
 	return &other
 }
 
-// luaScript joins files to one script. One with the queue in it has the queue's
-// keys.
+// luaScript joins files to one script. A script with the queue among its files
+// has the queue's keys.
 func luaScript(files ...string) *Script {
 	var source strings.Builder
 	for _, name := range files {
-		text, _ := lua.Files.ReadFile(name + ".lua") // there: a missing one is a script that every test finds broken
+		// No error is checked: without one of its files, every test finds the
+		// script broken.
+		text, _ := lua.Files.ReadFile(name + ".lua")
 		source.Write(text)
 		source.WriteByte('\n')
 	}
