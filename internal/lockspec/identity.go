@@ -16,7 +16,7 @@ type Identity struct {
 	Process string // "|client|host|pid|"
 }
 
-// MaxHost limits the bytes of a host's name, as escaped.
+// MaxHost limits the bytes of an escaped host name.
 const MaxHost = 100
 
 // NewIdentity returns the identity of a new client in this process.
@@ -30,7 +30,7 @@ func NewIdentity() (Identity, error) {
 	return Identity{ID: id, Process: "|" + id + "|" + host[:min(len(host), MaxHost)] + "|" + strconv.Itoa(pid) + "|"}, nil
 }
 
-// Value returns what a plain lock stores under a hold id.
+// Value returns what a plain lock stores for a hold ID.
 func (i Identity) Value(hold string, s *Spec) string {
 	mark := "relock/1|p|"
 	if s.Fair {
@@ -39,12 +39,12 @@ func (i Identity) Value(hold string, s *Spec) string {
 	return mark + hold + i.Process + s.Label + "|" + since()
 }
 
-// Hold returns the id of the hold that the client's n-th wait takes. No two
-// waits share one.
+// Hold returns the ID of the hold that the client's n-th waiter takes. No two
+// waiters share one.
 func (i Identity) Hold(n uint64) string { return i.ID + ":" + strconv.FormatUint(n, 10) }
 
-// WaitName returns the name of a wait, which tells scripts all that a hand-off
-// needs of it.
+// WaitName returns the name of a waiter. It contains all that a hand-off in a
+// script needs to know about the waiter.
 func WaitName(hold string, s *Spec) string {
 	mode := byte('u')
 	if s.Fair {
@@ -57,31 +57,32 @@ func WaitName(hold string, s *Spec) string {
 // its minimum hold.
 func KeptValue(value string) string { return "relock/1|k" + value[len("relock/1|p"):] }
 
-// Info returns what a reentrant lock stores of its holder.
+// Info returns what a reentrant lock stores about its holder.
 func (i Identity) Info(label string) string { return "relock/1|r" + i.Process + label + "|" + since() }
 
-// RWInfo returns what a read/write lock stores of a holder.
+// RWInfo returns what a read/write lock stores about a holder.
 func (i Identity) RWInfo(label string) string {
 	return "relock/1|s" + i.Process + label + "|" + since()
 }
 
-// since is for people: no decision depends on a client's clock.
+// since returns the current time, for people only. No decision depends on a
+// client's clock.
 func since() string { return strconv.FormatInt(time.Now().UnixMilli(), 10) }
 
-// Goroutine names the calling goroutine as an owner.
+// Goroutine returns the ID of the calling goroutine as an owner.
 func (i Identity) Goroutine() string {
 	return i.ID + ":g:" + strconv.FormatInt(utils.GoroutineID(), 10)
 }
 
-// Named names an owner by a name that the user gave.
+// Named returns the ID of an owner with a name that the user gave.
 func (i Identity) Named(name string) string { return i.ID + ":n:" + name }
 
-// CutHold splits the name of a wait after the id of its hold.
+// CutHold splits the name of a waiter after its hold ID.
 func CutHold(name string) (hold, rest string) {
 	client, numbered, _ := strings.Cut(name, ":")
 	n, rest, _ := strings.Cut(numbered, ":")
 	return client + ":" + n, rest
 }
 
-// Escape makes s safe to stand between bars in a value.
+// Escape escapes s, so that it can be a field between bars in a value.
 func Escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -2,15 +2,15 @@ package lockspec
 
 import "github.com/relock-go/relock/internal/script"
 
-// Kind is one kind of lock: all that tells it from the others. A new kind is a
-// new row below.
+// Kind is one kind of lock: all that distinguishes it from the others. A new
+// kind is a new row below.
 type Kind struct {
-	name      string // as observers get it
+	name      string // for observers
 	Family    Family
-	options   Option // that it can honour
-	Wait      byte   // its letter in the names of waits
-	Queue     *Queue // the scripts that its waits queue with
-	Writes    bool   // of a read/write lock: its levels write
+	options   Option // the options that it honours
+	Wait      byte   // its letter in the names of waiters
+	Queue     *Queue // the scripts that its waiters queue with
+	Writes    bool   // for a read/write lock: its levels write
 	Passes    bool   // a hold goes to a local waiter without a request
 	Transfers bool   // a hold goes to a local waiter by one request
 }
@@ -28,17 +28,17 @@ const (
 // String returns the family as Info shows it.
 func (f Family) String() string { return [...]string{"plain", "reentrant", "read/write"}[f] }
 
-// Queue is the scripts with which the waits of a kind queue. All kinds share
+// Queue has the scripts that the waiters of a kind queue with. All kinds share
 // the queue of a lock, the messages and the polls.
 type Queue struct{ Try, Enqueue, Claim, Cancel, Poll *script.Script }
 
-// The scripts of all families: a read/write lock has its own.
+// The scripts of all families. A read/write lock has its own.
 var (
 	MutexQueue = &Queue{script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll}
 	RWQueue    = &Queue{script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll}
 )
 
-// commonOptions are those that each kind can honour.
+// commonOptions are the options that each kind honours.
 const commonOptions = OptBlock | OptBlockTimeout | OptPollInterval | OptExpiry | OptWatchdog | OptMaxHold | OptMinHold | OptLabel | OptFencing
 
 // The kinds of locks.
@@ -46,7 +46,8 @@ var (
 	Plain = &Kind{
 		name: "plain", options: ^(OptOwner | OptMaxLease), Wait: 'p', Queue: MutexQueue, Passes: true,
 	}
-	// Locker is a plain lock whose Lock waits as long as its context allows.
+	// Locker is a plain lock whose Lock waits for as long as its context
+	// allows.
 	Locker = &Kind{
 		name: "plain", options: Plain.options &^ OptBlockTimeout, Wait: 'p', Queue: MutexQueue, Passes: true,
 	}
@@ -67,7 +68,7 @@ var (
 	}
 )
 
-// KindOfWait returns the kind whose waits have this letter, or nil.
+// KindOfWait returns the kind whose waiters have this letter, or nil.
 func KindOfWait(letter byte) *Kind {
 	for _, k := range []*Kind{Plain, Reentrant, Read, Write} {
 		if k.Wait == letter {
@@ -77,7 +78,7 @@ func KindOfWait(letter byte) *Kind {
 	return nil
 }
 
-// QueueOf returns the scripts for a wait by its name.
+// QueueOf returns the scripts for the waiter with this name.
 func QueueOf(wait string) *Queue {
 	if _, rest := CutHold(wait); rest != "" {
 		if k := KindOfWait(rest[0]); k != nil {

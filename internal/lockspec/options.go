@@ -2,7 +2,7 @@ package lockspec
 
 import "time"
 
-// Option names one LockOption, as a bit.
+// Option is a set of LockOptions, one bit for each.
 type Option uint
 
 // The options of a lock.
@@ -25,7 +25,7 @@ const (
 	optLast = OptMaxLease
 )
 
-// OptionNames has the names of the functions that make the options.
+// OptionNames has the name of the function that makes each option.
 var OptionNames = map[Option]string{
 	OptBlock:        "WithBlock",
 	OptBlockTimeout: "WithBlockTimeout",
@@ -58,7 +58,8 @@ const (
 	maxQueueLimit = 1_000_000
 )
 
-// Options is what the options of a lock say. Given has those that were given.
+// Options has the values of a lock's options. Given has the options that were
+// given.
 type Options struct {
 	Given          Option
 	BlockTimeout   time.Duration
@@ -78,7 +79,8 @@ type Options struct {
 // has reports whether any of the options was given.
 func (c *Options) has(o Option) bool { return c.Given&o != 0 }
 
-// Check reports the mistakes in the options by themselves.
+// Check adds the validation errors of the options, without regard to a kind or
+// to defaults.
 func (c *Options) Check(m *Problems) {
 	m.Check(!c.has(OptBlockTimeout) || c.BlockTimeout > 0, "WithBlockTimeout: %v is not above 0", c.BlockTimeout)
 	m.Check(!c.has(OptPollInterval) || c.PollInterval >= minPoll, "WithPollInterval: %v is below %v", c.PollInterval, minPoll)
@@ -96,17 +98,17 @@ func (c *Options) Check(m *Problems) {
 	m.Check(len(Escape(c.Label)) <= MaxLabel, "WithLabel: longer than %d bytes when escaped", MaxLabel)
 }
 
-// checkLease reports a duration that Redis, which counts whole milliseconds,
-// would not keep.
+// checkLease adds an error for a duration that Redis would not keep, since it
+// counts whole milliseconds.
 func (c *Options) checkLease(m *Problems, o Option, d time.Duration) {
 	if c.has(o) {
 		m.CheckMillis(OptionNames[o], d)
 	}
 }
 
-// over returns c where it says something and the defaults elsewhere. A lease of
-// either sort replaces one of the other, and WithBlock by itself a block
-// timeout.
+// over returns c, with the defaults for the allowed options that c does not
+// give. A lease of either sort replaces a default of the other sort. WithBlock
+// without a block timeout replaces a default block timeout.
 func (c Options) over(defaults Options, allowed Option) Options {
 	usable := defaults.Given & allowed &^ c.Given
 	if c.has(OptExpiry | OptWatchdog) {

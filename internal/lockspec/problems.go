@@ -8,7 +8,8 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Problems collects what is wrong with settings, to report it in one error.
+// Problems collects the validation errors of settings, to report them in one
+// error.
 type Problems []string
 
 // Check adds a problem unless ok.
@@ -18,7 +19,7 @@ func (m *Problems) Check(ok bool, format string, args ...any) {
 	}
 }
 
-// Err returns nil, or an error that matches ErrInvalid and lists every mistake.
+// Err returns nil, or an error that matches ErrInvalid and lists all problems.
 func (m Problems) Err() error {
 	if len(m) == 0 {
 		return nil
@@ -26,7 +27,7 @@ func (m Problems) Err() error {
 	return fmt.Errorf("%w: %s", errs.ErrInvalid, strings.Join(m, "; "))
 }
 
-// CheckMillis adds what is wrong with a duration that Redis counts in whole
+// CheckMillis adds the problems of a duration that Redis counts in whole
 // milliseconds.
 func (m *Problems) CheckMillis(name string, d time.Duration) {
 	m.Check(d >= MinLease, "%s: %v is below %v", name, d, MinLease)
@@ -38,7 +39,7 @@ func (m *Problems) CheckMillis(name string, d time.Duration) {
 const MaxKey = 1024
 
 // CheckKey adds why name cannot be the name of a lock. Redis computes the slot
-// from what stands in braces. An empty name, or one that starts with a closing
+// from the text in braces. An empty name, or one that starts with a closing
 // brace, would put the lock and its queue into different slots.
 func CheckKey(m *Problems, name string) {
 	m.Check(name != "", "key: is empty")

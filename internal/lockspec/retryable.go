@@ -18,8 +18,8 @@ func IsRetryable(err error) bool {
 	return isAny(err, Passing) || driver.IsTransient(err)
 }
 
-// Permanent are reasons that stay until somebody changes something; Passing are
-// those that do not.
+// Permanent has the errors that stay until something is changed. Passing has
+// the errors that may go away without a change.
 var (
 	Permanent = []error{
 		errs.ErrLockLost, errs.ErrNotHeld, errs.ErrInvalid, errs.ErrClosed, errs.ErrKeyConflict, errs.ErrUpgrade, errs.ErrMaxHold, errs.ErrForced, errs.ErrDenied, errs.ErrUnconfirmed,

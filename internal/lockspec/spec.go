@@ -7,14 +7,14 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Spec is what a lock goes by: its own options over the defaults of its client.
-// Nobody changes it once its lock is made.
+// Spec has the settings of a lock: its own options, and the defaults of its
+// client. It never changes once its lock is made.
 type Spec struct {
 	Block        bool
 	Watched      bool
 	Fair         bool
 	Fencing      bool
-	QueueLimit   int32 // 0: none; here, where it takes no room
+	QueueLimit   int32 // 0: no limit; at this position it takes no extra memory
 	Kind         *Kind
 	BlockTimeout time.Duration // 0: until the context is cancelled
 	Poll         time.Duration
@@ -23,15 +23,15 @@ type Spec struct {
 	MinHold      time.Duration // 0: none
 	Owner        string
 	Label        string        // escaped
-	MaxLease     time.Duration // that is allowed; 0: no limit
+	MaxLease     time.Duration // the largest lease that is allowed; 0: no limit
 
-	Replicas       int // 0: none are waited for
+	Replicas       int // 0: requests wait for none
 	ReplicaTimeout time.Duration
 }
 
-// ClaimLease returns how long a lock that was handed over stays reserved for
-// its new holder. It is longer than the period, so that a waiter that missed
-// the message learns of it by its poll.
+// ClaimLease returns how long a lock that was handed off stays reserved for its
+// new holder. It is longer than the period, so that a waiter that missed the
+// message learns of the hand-off by its poll.
 func (s *Spec) ClaimLease() time.Duration {
 	return min(s.Lease, max(1250*time.Millisecond, 4*s.Poll)).Truncate(time.Millisecond)
 }
@@ -41,13 +41,13 @@ func (s *Spec) Period() time.Duration {
 	return max(s.Poll, min(time.Second, s.Lease/3, s.ClaimLease()*4/5), time.Millisecond)
 }
 
-// Expiry returns the expiry that an acquire asks for: the key stays for the
+// Expiry returns the expiry that an acquire requests. The key stays for the
 // minimum hold even if no release succeeds before the lease expires. Validity
-// goes by the lease only.
+// depends on the lease only.
 func (s *Spec) Expiry() time.Duration { return max(s.Lease, s.MinHold) }
 
-// KindName returns the name of the kind, "" for a lock that was not made by its
-// constructor.
+// KindName returns the name of the kind, or "" for a lock that was not made by
+// its constructor.
 func (s *Spec) KindName() string {
 	if s.Kind == nil {
 		return ""
@@ -55,8 +55,8 @@ func (s *Spec) KindName() string {
 	return s.Kind.name
 }
 
-// Resolve checks a lock's own options and lays them over the defaults, as far
-// as its kind can honour them.
+// Resolve checks a lock's own options and merges them with the defaults. Of the
+// defaults it takes only what the kind honours.
 func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	allowed := k.options
 	own.Check(m)
@@ -98,17 +98,17 @@ func (s *Spec) Split() (whole, part Spec) {
 	return whole, part
 }
 
-// SameHold reports whether a hold under either settings is the same to Redis
-// and to its user.
+// SameHold reports whether holds with s and with other are the same to Redis
+// and to their user.
 func (s *Spec) SameHold(other *Spec) bool {
 	return s == other || s.Kind.Transfers == other.Kind.Transfers && s.Lease == other.Lease && s.Watched == other.Watched && s.MinHold == other.MinHold &&
 		s.MaxHold == other.MaxHold && s.Label == other.Label && s.Poll == other.Poll && s.Fencing == other.Fencing &&
 		s.Replicas == other.Replicas && s.ReplicaTimeout == other.ReplicaTimeout
 }
 
-// RightOfWay limits how long keys are kept. It covers a lost notification and
-// the claim after it. It also limits how long a caller waits that holds one of
-// the keys and wants a kept one.
+// RightOfWay returns how long a waiting MultiLock keeps keys at most. It covers
+// a lost notification and the claim after it. It also limits how long a caller
+// waits that holds one of the keys and wants a kept one.
 func (s *Spec) RightOfWay() time.Duration {
 	return max(MinLease, min(2*s.ClaimLease(), s.Lease/2))
 }
@@ -121,8 +121,8 @@ func (s *Spec) Ack() *driver.Ack {
 	return &driver.Ack{Replicas: s.Replicas, Timeout: s.ReplicaTimeout}
 }
 
-// Variant returns the script that takes a lock with these settings: with a
-// fencing token or without.
+// Variant returns the variant of acquire for these settings: with a fencing
+// token or without.
 func (s *Spec) Variant(acquire *script.Script) *script.Script {
 	if s.Fencing {
 		return acquire.Fenced
