@@ -14,7 +14,7 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// Plain acquires a plain lock.
+// Plain acquires a plain lock. Its Release and Unlock are those of shared.
 type Plain struct {
 	*Target
 	shared

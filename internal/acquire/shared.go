@@ -12,9 +12,11 @@ import (
 // object is taken from Lock to the matching Unlock, even if the hold is lost in
 // between.
 type shared struct {
-	mu    sync.Mutex
-	held  *lease.Hold   // from Lock to the matching Unlock
-	freed chan struct{} // closed by that Unlock; nil if no call waits for it
+	mu   sync.Mutex
+	held *lease.Hold // from Lock to the matching Unlock
+	// freed is closed by that Unlock, for calls that find a lost hold here; nil if
+	// there are none. Waiters for the key are woken by package lease or a message.
+	freed chan struct{}
 }
 
 // takeBy completes a call that has begun. It acquires the key with compete. If
