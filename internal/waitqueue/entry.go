@@ -12,72 +12,72 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Entry is the place of one call in the queue, and its requests there, one at a
-// time. Its wait is drawn anew for each hold that it could take: one that was
-// granted or given up is never used again.
+// Entry is the queue entry of one call. It sends its requests one at a time.
+// Its name is drawn for one hold. A granted or cancelled name is never used
+// again.
 type Entry struct {
 	Line     *Line
 	Settings *lockspec.Spec
 	body     func(hold string) (body, info string) // what the lock stores
-	once     bool                                  // does not wait
-	Wake     chan struct{}                         // has one when somebody says that the lock may be had
+	once     bool                                  // the call does not wait
+	Wake     chan struct{}                         // has a value if the lock may be available
 
-	Name, hold string        // of the wait; "" before it is drawn
-	args       []any         // of the lease and the hold, as scripts take them
-	Earlier    string        // hold of a SET NX of the same call
-	Known      bool          // the server has said that the wait is in the queue
-	Sent       bool          // a request of the wait
-	Woken      bool          // and has not asked since
+	Name, hold string        // Name is "" before it is drawn
+	args       []any         // of the lease and the hold, as the scripts take them
+	Earlier    string        // the hold of a SET NX of the same call
+	Known      bool          // the server's last answer said that it is in the queue
+	Sent       bool          // a request was sent under this name
+	Woken      bool          // notified, and no request was sent since
 	tokens     script.Tokens // of the grant
 	doubt      script.Indeterminate
 
 	// Guarded by queue.mu.
 	ticket  string // "" until it is known
 	sending bool
-	crowd   bool // was woken together with all others
-	epoch   int  // of the feed when the request under way was sent
+	crowd   bool // notified together with all others
+	epoch   int  // of the subscription when the request under way was sent
 	wakeups *wakeupLimit
 }
 
-// NewEntry returns the entry of a call in a line. A call that asks once does
-// not wait. body returns what the lock stores for a hold.
+// NewEntry returns the entry of a call in a line. If once is true, the call
+// makes one attempt and does not wait. body returns what the lock stores for a
+// hold.
 func NewEntry(l *Line, s *lockspec.Spec, once bool, body func(string) (string, string)) *Entry {
 	return &Entry{Line: l, Settings: s, once: once, body: body, Wake: make(chan struct{}, 1)}
 }
 
-// Nudge makes the call look at the lock.
+// Nudge wakes the call, which then makes an attempt.
 func (w *Entry) Nudge() {
 	select {
 	case w.Wake <- struct{}{}:
-	default: // it will anyway
+	default: // a wake-up is pending already
 	}
 }
 
-// WakeNext passes a wake-up on to whoever has the place next, which the call
-// before has not come to use.
+// WakeNext passes an unused wake-up on to the call that gets the entry next.
 func (w *Entry) WakeNext() {
 	if w.Woken {
 		w.Nudge()
 	}
 }
 
-// suits reports whether another call with the settings can use the place. For a
-// reentrant lock no request may be in doubt: a late one would take it in the
-// name of the call before.
+// suits reports whether a call with settings s can take over the entry. For a
+// reentrant lock, none of its requests may be indeterminate: a late one would
+// take the lock in the name of the previous owner.
 func (w *Entry) suits(s *lockspec.Spec) bool {
 	return w.Known && w.Settings.SameHold(s) && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())
 }
 
-// Rebind makes the place take the lock for another call, whose hold stores what
-// body says.
+// Rebind makes the entry take the lock for another call. body returns what the
+// lock stores for the hold of that call.
 func (w *Entry) Rebind(body func(string) (string, string)) {
 	w.body = body
 	stored, info := body(w.hold)
 	w.args = []any{w.Settings.Expiry().Milliseconds(), stored, info}
 }
 
-// Attempt asks for the lock. No error is a grant, of a request that was sent at
-// the time that is returned.
+// Attempt requests the lock, and returns when the request was sent. A nil error
+// is a grant.
 func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 	for {
 		o := w.send(ctx)
@@ -98,17 +98,17 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 		case script.Full:
 			return o.Sent, errs.ErrQueueFull
 		default:
-			w.Known = false // nobody can use the place as it is
+			w.Known = false // so no other call takes over the entry as it is
 			return o.Sent, errs.ErrKeyConflict
 		}
 	}
 }
 
-// send sends the next request, unless the context ends before it is the call's
-// turn.
+// send sends the next request. It sends nothing if the context is cancelled
+// while the call waits at the gate.
 func (w *Entry) send(ctx context.Context) driver.Result {
 	q := w.Line.Queue
-	if q.host.Life.Err() != nil { // Close may have taken the wait out of the queue
+	if q.host.Life.Err() != nil { // Close may have cancelled the entry
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
 	gated := w.inCrowd()
@@ -125,7 +125,9 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	if gated {
 		<-w.Line.gate
 	}
-	w.doubt, w.Sent = w.doubt.Merge(d), w.Sent || !o.Sent.IsZero() || d.Exists() // the second attempt may find no server
+	// A script may be sent a second time. If that copy found no server, o.Sent
+	// is zero, and only d shows that the first copy was sent.
+	w.doubt, w.Sent = w.doubt.Merge(d), w.Sent || !o.Sent.IsZero() || d.Exists()
 	w.Known = w.Known && o.Err == nil
 	q.mu.Lock()
 	w.sending = false
@@ -133,8 +135,9 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	return o
 }
 
-// inCrowd reports whether many others may be about to send as well: all but the
-// claim of a wait that was woken by itself.
+// inCrowd reports whether many other calls may be about to send too. That holds
+// for every request except the claim of a waiter that was notified
+// individually.
 func (w *Entry) inCrowd() bool {
 	q := w.Line.Queue
 	q.mu.Lock()
@@ -154,7 +157,7 @@ func (w *Entry) enterGate(ctx context.Context) bool {
 	return false
 }
 
-// draw makes a new wait, when there is none.
+// draw gives the entry a name and a hold, unless it has them.
 func (w *Entry) draw() {
 	if w.Name != "" {
 		return
@@ -165,7 +168,8 @@ func (w *Entry) draw() {
 	w.args = []any{w.Settings.Expiry().Milliseconds(), body, info}
 }
 
-// request is the next one: once the wait is in the queue, a claim. mu is held.
+// request returns the next request. Once the entry is known to be in the queue,
+// it is a claim. queue.mu is held.
 func (w *Entry) request() script.Call {
 	switch {
 	case w.once:
@@ -181,7 +185,8 @@ func (w *Entry) request() script.Call {
 	return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Enqueue), Key: w.Line.redisKey, Args: args}
 }
 
-// read takes an answer in.
+// read notes the tokens and the queue position in an answer, and returns its
+// code.
 func (w *Entry) read(reply any) int64 {
 	code, t := script.ReadGrant(reply)
 	w.tokens = t
@@ -198,30 +203,32 @@ func (w *Entry) read(reply any) int64 {
 	return code
 }
 
-// Leave gives the place up, if there is one. A wait that the server may know of
-// is cancelled at once, with the hold that a request still under way may take.
+// Leave abandons the entry, which may be nil. If the server may know the entry,
+// it is cancelled immediately. The cancel also releases the hold that a request
+// still under way may take.
 func (w *Entry) Leave() {
 	if w != nil && w.Name != "" {
 		w.Line.Queue.remove(w)
 		if w.Sent && (!w.once || w.doubt.Exists()) {
 			s := w.Settings
 			job := background.NewRelease(w.Line.key, s.Expiry(), s.Lease, w.doubt, Cancel(w.Line.redisKey, w.Name, true))
-			job.BestEffort = !w.doubt.Exists() // then it cannot have the lock
+			// If no request is indeterminate, the entry cannot have the lock.
+			job.BestEffort = !w.doubt.Exists()
 			w.Line.Queue.host.Retrier.Retry(job)
 		}
 	}
 }
 
-// Granted is what a lease has to know of the wait that it came from.
+// Granted is what a lease needs to know about the entry that it came from.
 type Granted struct {
 	Hold, Body string
 	Tokens     script.Tokens
 	Doubt      script.Indeterminate
-	Undo       func(time.Time) script.Call // cancels the wait, and gives back its hold
+	Undo       func(time.Time) script.Call // cancels the entry and releases its hold
 }
 
-// Granted returns what the last attempt got. Should the call go on, it draws a
-// new wait.
+// Granted returns what the last attempt was granted. If the call continues, a
+// new name is drawn.
 func (w *Entry) Granted() Granted {
 	g := Granted{w.hold, w.args[1].(string), w.tokens, w.doubt, Cancel(w.Line.redisKey, w.Name, true)}
 	w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}

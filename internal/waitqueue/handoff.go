@@ -8,11 +8,11 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// removeGranted removes a waiter that is given the lock. The entry of the first
-// goes to the next. If no other waits, it is retained, because the caller
-// usually returns soon. It is nobody's then, so a hand-off to it is passed on
-// immediately. It returns an entry that is of no use any more; queue.mu is
-// held.
+// removeGranted removes and returns a waiter that is granted the lock. The
+// entry of the first waiter goes to the next one. If no other is waiting, the
+// entry is retained, because the caller usually returns soon. A retained entry
+// belongs to no call, so a hand-off to it is passed on immediately. An entry
+// that no call can use is returned as left. queue.mu is held.
 func (l *Line) removeGranted(i int) (s *Waiter, left *Entry) {
 	s = l.waiters[i]
 	l.waiters = slices.Delete(l.waiters, i, i+1)
@@ -24,13 +24,15 @@ func (l *Line) removeGranted(i int) (s *Waiter, left *Entry) {
 	default:
 		l.Queue.forget(s.Entry)
 		l.retained, l.retainedAt = s.Entry, time.Now()
-		l.calls++ // keeps the line
+		l.calls++ // keeps the line while the entry is retained
 	}
 	return s, left
 }
 
-// restore returns the retained entry, to be used or to be cancelled; queue.mu
-// is held. Nobody has polled for it: after a while its client may look crashed.
+// restore returns the retained entry: as place if a call with settings s can
+// use it, otherwise as left, to be cancelled. queue.mu is held. No poll was
+// sent for a retained entry, so after a while its client may look crashed. Then
+// the next poll is due immediately.
 func (l *Line) restore(s *lockspec.Spec) (place, left *Entry) {
 	place = l.retained
 	if place == nil {
@@ -51,7 +53,8 @@ func (l *Line) restore(s *lockspec.Spec) (place, left *Entry) {
 	return place, nil
 }
 
-// TakeRetained returns the retained entry, for a release to remove.
+// TakeRetained takes the retained entry out of the line, so that a release can
+// remove it from the queue. It returns nil if there is none.
 func (q *Queue) TakeRetained(redisKey string) *Entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,8 +67,9 @@ func (q *Queue) TakeRetained(redisKey string) *Entry {
 	return place
 }
 
-// LeaveWith ends the entry after the release that has removed it, or failed to.
-// The entry may be nil.
+// LeaveWith ends a retained entry after the release that was to remove it. The
+// argument is the error of that release. If the release failed, or a request of
+// the entry is indeterminate, the entry is cancelled. The entry may be nil.
 func (w *Entry) LeaveWith(released error) {
 	if w == nil {
 		return
@@ -76,18 +80,20 @@ func (w *Entry) LeaveWith(released error) {
 	w.Line.Exit()
 }
 
-// The budget of handing a lock on in this process, counted from its grant by
-// Redis: while no other process is known to wait, and while one is. Without it
-// a process with many goroutines would leave almost nothing to the others.
+// The budget of hand-offs within this process, counted from the grant by Redis.
+// PassAlone applies while no other process is known to wait, PassBeside while
+// one is. Without a budget, a process with many goroutines would leave almost
+// nothing to the others.
 const (
 	PassesAlone = 1000
 	PassAlone   = 10 * time.Millisecond
 	PassBeside  = time.Millisecond
 )
 
-// Next removes the waiter that a lock goes to, which Redis granted at since,
-// and which was passed on so often. It returns nil if nobody waits, or if it is
-// the turn of other processes.
+// Next removes and returns the waiter that gets the lock next in this process.
+// Redis granted the lock at since. It was handed off passes times since then.
+// Next returns nil if there is no suitable waiter, or if it is the turn of
+// other processes.
 func (q *Queue) Next(redisKey string, since time.Time, passes int16, s *lockspec.Spec) (next *Waiter, left *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +105,7 @@ func (q *Queue) Next(redisKey string, since time.Time, passes int16, s *lockspec
 		return nil, nil
 	}
 	i := 0
-	if l.waiters[0].Entry == nil { // a request of it is under way
+	if l.waiters[0].Entry == nil { // a request of its entry is under way
 		i = 1
 	}
 	if i == len(l.waiters) || !s.SameHold(l.waiters[i].Call.Settings) {
@@ -108,8 +114,8 @@ func (q *Queue) Next(redisKey string, since time.Time, passes int16, s *lockspec
 	return l.removeGranted(i)
 }
 
-// Return puts back a waiter that was removed in vain, ahead of those that came
-// later, unless its call has left.
+// Return puts back a removed waiter that did not get the lock, unless its call
+// has left. It goes ahead of the waiters that came later.
 func (s *Waiter) Return() {
 	l, q := s.Line, s.Line.Queue
 	q.mu.Lock()
@@ -123,12 +129,12 @@ func (s *Waiter) Return() {
 	left.Leave()
 }
 
-// Pass gives the waiter a hold that goes on in this process.
+// Pass hands the waiter a hold that continues in this process.
 func (s *Waiter) Pass(hold any) { s.Turn <- Offer{Grant: hold} }
 
-// Deliver gives the waiter a grant. It reports false if the call has left, or
-// the client is closing. Until arrived the grant is in transit: Close sees to
-// it.
+// Deliver hands the waiter a grant, and reports whether it did so. It does not
+// if the call has left, or the client is closing. Until [Queue.Arrived] the
+// grant is in transit, and Close releases it.
 func (s *Waiter) Deliver(grant any) bool {
 	q := s.Line.Queue
 	q.mu.Lock()
@@ -141,7 +147,8 @@ func (s *Waiter) Deliver(grant any) bool {
 	return true
 }
 
-// Arrived notes that a lease was made of the grant, or that it was given back.
+// Arrived notes that a lease was made from the grant, or that the grant was
+// released.
 func (q *Queue) Arrived(grant any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

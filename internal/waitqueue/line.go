@@ -6,33 +6,34 @@ import (
 	"github.com/relock-go/relock/internal/background"
 )
 
-// MaxSending is how many calls for one lock send together. Ten thousand waiters
-// must not open ten thousand connections.
+// MaxSending limits how many calls for one lock send at the same time. Ten
+// thousand waiters must not open ten thousand connections.
 const MaxSending = 32
 
-// Line is the calls of one client that wait for one lock. It lives as long as
-// there are any.
+// Line is all calls of one client for one lock. It exists while there is any
+// call.
 type Line struct {
 	Queue    *Queue
 	key      string // as the user named it
 	redisKey string
-	gate     chan struct{} // of the calls that are sending
+	gate     chan struct{} // has a value for each call that is sending
 
 	// Guarded by queue.mu.
 	calls      int
 	waiters    []*Waiter       // of an unfair lock, oldest first
-	retained   *Entry          // that is kept for a caller that returns, see removeGranted
-	retainedAt time.Time       // since when
-	held       bool            // others have held the lock since the line began, as Redis has said
-	remote     bool            // others wait as well, as far as Redis has said
-	waits      []*Entry        // that are in the queue, oldest first
-	poll       *background.Job // nil until there are any
+	retained   *Entry          // kept for a caller that returns; see removeGranted
+	retainedAt time.Time       // when it was retained
+	held       bool            // others have held the lock since the line began, as Redis answered
+	remote     bool            // others are in the queue too, as Redis answered
+	waits      []*Entry        // in the queue, oldest first
+	poll       *background.Job // nil until there is a queued entry
 	interval   time.Duration
 	period     time.Duration
-	trouble    error // of the last poll
+	trouble    error // of the last poll or request
 }
 
-// Enter returns the lock's line, for one more call. Each Enter has its Exit.
+// Enter returns the line of the lock, with one more call. Each Enter has its
+// Exit.
 func (q *Queue) Enter(key, redisKey string) *Line {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -45,7 +46,7 @@ func (q *Queue) Enter(key, redisKey string) *Line {
 	return l
 }
 
-// Exit takes a call out. With the last one the line is forgotten.
+// Exit removes a call. When the last call exits, the line is deleted.
 func (l *Line) Exit() {
 	q := l.Queue
 	q.mu.Lock()
@@ -60,9 +61,9 @@ func (l *Line) Exit() {
 	}
 }
 
-// pace polls at the rate of the most demanding waiter; there is at least one,
-// and mu is held. It is for the poll that is about to be sent, which names the
-// period after which the server expects the next one.
+// pace polls at the rate of the most demanding entry. There must be at least
+// one, and queue.mu is held. It is called right before a poll is sent, because
+// the poll names the period after which the server expects the next one.
 func (l *Line) pace() {
 	l.interval, l.period = l.waits[0].Settings.Poll, l.waits[0].Settings.Period()
 	for _, w := range l.waits[1:] {
@@ -70,7 +71,7 @@ func (l *Line) pace() {
 	}
 }
 
-// knows reports whether a wait is not over, or its entry is retained.
+// knows reports whether the entry for a hold is active or retained.
 func (l *Line) knows(hold string) bool {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()

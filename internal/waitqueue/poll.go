@@ -12,24 +12,23 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// poll is a line's task for the poller: while somebody waits, the client shows
-// once a period that it lives, asks what became of its waits, and puts those
-// back that were taken for gone. While no message can reach it, it asks every
-// poll interval.
+// poll is the job of a line for the poller, sent once a period while any entry
+// is queued. It is a heartbeat of the client, and it returns the state of the
+// client's entries. It puts entries back that the server removed as stale.
+// While no message can reach the client, it is sent every poll interval.
 type poll struct {
 	line   *Line
 	pause  time.Duration // after an error
-	listed []listed      // in the one under way
+	listed []listed      // in the poll under way
 }
 
 type listed struct{ hold, name string }
 
-// maxListed is how many waits a poll names, the oldest ones.
+// maxListed limits how many entries a poll lists. It lists the oldest ones.
 const maxListed = 64
 
-// Next lists the waits that have no request of their own under way: a client
-// that can poll but not take what it is given then loses each turn once, not
-// for ever.
+// Next lists the entries without a request of their own under way. So a client
+// that can poll but not claim loses each turn once only.
 func (p *poll) Next(time.Time) (script.Call, bool) {
 	l, q := p.line, p.line.Queue
 	q.mu.Lock()
@@ -62,9 +61,9 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 		p.pause = max(interval, min(2*p.pause, MaxPause))
 		switch {
 		case !lockspec.IsRetryable(o.Err):
-			l.wakeAll() // to see for themselves
+			l.wakeAll() // so that each call finds the error itself
 		case o.Sent.IsZero() || o.Unanswered():
-			l.wakeFirst() // calls have more time, to connect and for an answer, and the pool
+			l.wakeFirst() // a call has the pool, and more time to connect and for an answer
 		}
 		return time.Now().Add(p.pause + rand.N(p.pause/5+1)), true
 	}
@@ -86,8 +85,8 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	return time.Now().Add(l.nextPoll(a.left)), true
 }
 
-// forget takes those waits out again that ended while the poll was under way,
-// which may have put them back.
+// forget cancels the entries that ended while the poll was under way, because
+// the poll may have put them back.
 func (p *poll) forget() {
 	for _, w := range p.listed {
 		if !p.line.knows(w.hold) {
@@ -96,8 +95,9 @@ func (p *poll) forget() {
 	}
 }
 
-// nextPoll is how long to wait for the next poll, when the lock ends by itself
-// after left; queue.mu is held.
+// nextPoll returns the pause before the next poll. left is the time until the
+// lock expires, and negative if the lock is free or the time is unknown.
+// queue.mu is held.
 func (l *Line) nextPoll(left time.Duration) time.Duration {
 	if !l.Queue.feed.reaches() {
 		return l.interval + rand.N(l.interval/5+1)
@@ -109,7 +109,7 @@ func (l *Line) nextPoll(left time.Duration) time.Duration {
 	return max(pause, l.interval)
 }
 
-// notePoll keeps why a poll failed, or nil, and returns the poll interval.
+// notePoll records the error of a poll, or nil, and returns the poll interval.
 func (l *Line) notePoll(err error) time.Duration {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
@@ -117,9 +117,11 @@ func (l *Line) notePoll(err error) time.Duration {
 	return l.interval
 }
 
-// Note notes what a request of the first seat has met, for those behind it.
+// Note records the error of a request of the first waiter, or nil, for the
+// waiters behind it.
 func (l *Line) Note(err error) {
-	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, errs.ErrLockLost) { // of its own owner
+	// These two concern only the owner that made the request.
+	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, errs.ErrLockLost) {
 		return
 	}
 	l.Queue.mu.Lock()
@@ -130,8 +132,8 @@ func (l *Line) Note(err error) {
 	}
 }
 
-// Reason is what is known of why nobody in the line gets on: trouble, that
-// others hold the lock, or nothing.
+// Reason returns why no call of the line gets the lock, as far as it is known:
+// the last error, ErrLockAcquiredByOthers, or nil.
 func (l *Line) Reason() error {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
@@ -141,7 +143,8 @@ func (l *Line) Reason() error {
 	return l.trouble
 }
 
-// LastTrouble is why the client's last request for the lock failed, or nil.
+// LastTrouble returns the error of the client's last request for the lock, or
+// nil.
 func (l *Line) LastTrouble() error {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
@@ -168,9 +171,9 @@ func (l *Line) wakeFirst() {
 // polled is the answer to a poll.
 type polled struct {
 	code  int64
-	names []string      // waits that may have the lock, or holds
-	left  time.Duration // below 0 when the lock is free
-	heard int64
+	names []string      // entries that may take the lock, or holds
+	left  time.Duration // until the lock expires; negative if it is free
+	heard int64         // receivers of the heartbeat; -1 if it may not be published
 }
 
 func readPoll(reply any) polled {

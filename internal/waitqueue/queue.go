@@ -15,30 +15,30 @@ import (
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Queue is what a client keeps of its waits: a line for each lock, the worker
-// that polls for them, and the subscription over which they are notified.
+// Queue has the waiters of a client. It has a line for each lock, the worker
+// that polls for them, and the subscription that notifies them.
 type Queue struct {
 	host   *Host
 	poller *background.Worker
 	feed   *subscription
 
 	mu    sync.Mutex
-	last  uint64                   // number of the last wait
+	last  uint64                   // number of the last hold that was drawn
 	lines map[string]*Line         // by the lock's key in Redis
 	waits map[string]*Entry        // by the hold that they take
-	calls map[string]*quorumWaiter // of RedLocks, by what their waits are called at this client's server
-	// Grants that a call was offered, and has neither made a lease of nor given
-	// back.
+	calls map[string]*quorumWaiter // of RedLocks, by the names of their waiters at this server
+	// Grants that were delivered to a call. It has neither made a lease from
+	// them nor released them yet.
 	transit map[any]struct{}
 }
 
-// Host is what a queue needs of its client.
+// Host is what a queue needs from its client.
 type Host struct {
 	Identity lockspec.Identity
-	Prefix   string // of the names of locks
+	Prefix   string // of lock names
 	Driver   driver.Driver
 	Tasks    *tasks.Group
-	Life     context.Context // ends with the client
+	Life     context.Context // is cancelled with the client
 	Logger   *slog.Logger
 	Retrier  *background.Retrier
 	// Ask sends a script that takes a lock.
@@ -55,13 +55,13 @@ func New(h Host) *Queue {
 	return q
 }
 
-// Close ends the connections of the poller and of the subscription.
+// Close closes the connections of the poller and of the subscription.
 func (q *Queue) Close() {
 	q.poller.Close()
 	q.feed.link.Close()
 }
 
-// draw returns the id of the hold that a new wait of the call takes.
+// draw registers the entry under the id of a new hold, and returns that id.
 func (q *Queue) draw(w *Entry) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *Queue) draw(w *Entry) string {
 	return hold
 }
 
-// NewHold returns the id of a hold that no wait takes.
+// NewHold returns the id of a hold that no entry takes.
 func (q *Queue) NewHold() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,9 +87,10 @@ func (q *Queue) Uses(redisKey string) bool {
 	return q.lines[redisKey] != nil
 }
 
-// add notes that a wait is in the queue, under the ticket, and sees to it that
-// it is polled for: when the lock ends by itself after left, and at once when
-// the subscription came or went while the request was under way.
+// add notes that the entry is in the queue under the ticket, and schedules a
+// poll, see nextPoll. left is the time until the lock expires. If the
+// subscription was confirmed or lost while the request was under way, the poll
+// is due immediately.
 func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,14 +112,14 @@ func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.poller.AddEarlier(l.poll, at)
 }
 
-// remove forgets a wait that was granted or given up.
+// remove forgets an entry that was granted or abandoned.
 func (q *Queue) remove(w *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.forget(w)
 }
 
-// forget is remove with mu held.
+// forget is remove for a caller that holds mu.
 func (q *Queue) forget(w *Entry) {
 	delete(q.waits, w.hold)
 	if i := slices.Index(w.Line.waits, w); i >= 0 {
@@ -126,8 +127,8 @@ func (q *Queue) forget(w *Entry) {
 	}
 }
 
-// lookAll polls for every lock that somebody waits for, and makes calls for
-// RedLocks look; mu is held.
+// lookAll polls immediately for every lock with queued entries, and notifies
+// RedLock calls; mu is held.
 func (q *Queue) lookAll() {
 	now := time.Now()
 	for _, l := range q.lines {
@@ -140,13 +141,13 @@ func (q *Queue) lookAll() {
 	}
 }
 
-// Notify takes a message or the answer to a poll: the lock may be had by a
-// wait, named by itself or by its hold. A wait that nobody knows any more
-// leaves its place, but not a hold, which may have been granted to it.
+// Notify handles a message, or the answer to a poll: an entry may take the
+// lock. name is the name of the entry, or its hold. If the entry is unknown, it
+// is cancelled. Its hold is not released, since it may just have been granted.
 func (q *Queue) Notify(name, redisKey string) {
 	hold, rest := lockspec.CutHold(name)
 	if !strings.HasPrefix(hold, q.host.Identity.ID+":") || !strings.HasPrefix(redisKey, q.host.Prefix+"{") {
-		return // not from a script of ours
+		return // no script of ours sent it
 	}
 	if rest == quorumWait {
 		q.notifyQuorum(name, redisKey)
@@ -160,7 +161,7 @@ func (q *Queue) Notify(name, redisKey string) {
 	}
 	l := q.lines[redisKey]
 	if l != nil && len(l.waiters) > 0 && l.waiters[0].Entry == w {
-		l.waiters[0].Entry = nil // it is about to ask, and may have been given the lock
+		l.waiters[0].Entry = nil // it is about to claim, and Redis may have granted it the lock
 	}
 	var spared *Entry
 	if l != nil && l.retained != nil && l.retained.hold == hold {
@@ -168,7 +169,7 @@ func (q *Queue) Notify(name, redisKey string) {
 	}
 	q.mu.Unlock()
 	switch {
-	case spared != nil: // nobody wants it
+	case spared != nil: // no call uses a retained entry
 		spared.Leave()
 		l.Exit()
 	case w != nil && w.Line.redisKey == redisKey:
@@ -178,8 +179,9 @@ func (q *Queue) Notify(name, redisKey string) {
 	}
 }
 
-// Cancel takes a wait out of the queue, gives back what is reserved for it, and
-// with alsoHold the hold that it has taken.
+// Cancel returns a request that removes an entry from the queue, and releases
+// what is reserved for it. With alsoHold, it also releases the hold that the
+// entry has taken.
 func Cancel(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
 	flag := 0
 	if alsoHold {
@@ -189,8 +191,8 @@ func Cancel(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
 	return func(time.Time) script.Call { return s }
 }
 
-// Cancels take the waits that are in a queue out of it, and give back what they
-// are granted meanwhile.
+// Cancels returns requests that cancel all queued entries. They also release
+// what the entries are granted meanwhile.
 func (q *Queue) Cancels() (all []script.Call) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// quorumWait is what the names of the waits of a RedLock end in.
+// quorumWait is the suffix of the names of RedLock waiters.
 const quorumWait = "q"
 
-// quorumWaiter is a call for a RedLock, as the messages of one node know it.
+// quorumWaiter is a RedLock call, as the target of the messages of one node.
 type quorumWaiter struct {
 	notify  func()
 	wakeups wakeupLimit
 }
 
-// Listen returns the name of a new wait; messages for it call notify. Each
-// listen has its unlisten.
+// Listen registers a RedLock waiter and returns its name. Messages for it call
+// notify. Each Listen has its Unlisten.
 func (q *Queue) Listen(notify func()) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -26,7 +26,7 @@ func (q *Queue) Listen(notify func()) string {
 	return name
 }
 
-// Unlisten ends a wait of Listen.
+// Unlisten removes a waiter that Listen has registered.
 func (q *Queue) Unlisten(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -48,8 +48,9 @@ func (q *Queue) notifyQuorum(name, redisKey string) {
 	}
 }
 
-// Unwait takes a wait out of a node's list, for up to a second. One that stays
-// goes at a release, or with the list.
+// Unwait removes a waiter from the list of a node. The request is retried for
+// up to a second. A waiter that stays is removed by a release, or with the
+// list.
 func (q *Queue) Unwait(name, redisKey string) {
 	s := script.Call{Script: script.RedLockUnwait, Key: redisKey, Args: []any{name}}
 	q.host.Retrier.BestEffort(func(time.Time) script.Call { return s })
@@ -62,10 +63,10 @@ func (q *Queue) Epoch() int {
 	return q.feed.epoch
 }
 
-// Listens takes in how many subscribers heard the heartbeat of a request, which
-// was sent at sent in this epoch of the subscription. It reports whether a
-// message would reach the client, and subscribes if it has not yet. Below -1
-// there is no list to be in.
+// Listens reports whether a message would reach the client. It notes that heard
+// subscribers received the heartbeat of a request. That was sent at sent, in
+// this epoch of the subscription. If heard is below -1, there is no list for
+// the waiter. Listens subscribes if the client has not done so yet.
 func (q *Queue) Listens(sent time.Time, heard int64, epoch int) bool {
 	if heard < -1 {
 		return false

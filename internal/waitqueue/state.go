@@ -2,26 +2,26 @@ package waitqueue
 
 import "time"
 
-// State is what a queue has at the moment, for tests.
+// State is a snapshot of a queue, for tests.
 type State struct {
 	Subscribed bool // messages reach the client
-	Waits      int  // that are not over
-	Quorum     int  // calls for RedLocks
+	Waits      int  // entries that are active
+	Quorum     int  // RedLock calls
 	Lines      map[string]LineState
 }
 
-// LineState is what a line has at the moment.
+// LineState is a snapshot of a line.
 type LineState struct {
 	Waiters  []*Call // for an unfair lock, oldest first
-	Resting  bool    // no request of the first one is under way
+	Resting  bool    // no request of the first waiter is under way
 	Entries  int     // in Redis
 	Retained *Entry
-	Remote   bool // others wait as well
+	Remote   bool // others are in the queue too
 	Trouble  error
 	Interval time.Duration
 }
 
-// State returns what the queue has at the moment.
+// State returns a snapshot of the queue.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()

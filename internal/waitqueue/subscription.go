@@ -10,10 +10,10 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// subscription is the subscription of a client: one connection and one
-// goroutine for all its waits, started by the first one. A message says which
-// waits may take which lock; each poll of the client sends an empty one, as a
-// sign of life.
+// subscription is the subscription of a client. It has one connection and one
+// goroutine for all waiters, and is started by the first one. A message names a
+// lock, and the entries that may take it. Each poll of the client sends an
+// empty message, as a heartbeat.
 type subscription struct {
 	queue   *Queue
 	link    driver.Link
@@ -23,30 +23,30 @@ type subscription struct {
 	started  bool
 	up       bool      // confirmed
 	mute     bool      // the scripts may not publish
-	epoch    int       // changes whenever the subscription comes or goes
-	since    time.Time // the confirmation
-	heard    time.Time // the last message, or the confirmation
-	asked    time.Time // the first poll after that
-	told     bool      // that it failed, in the log
-	toldMute bool
+	epoch    int       // changes whenever the subscription is confirmed or lost
+	since    time.Time // of the confirmation
+	heard    time.Time // of the last message, or of the confirmation
+	asked    time.Time // of the first poll after that
+	told     bool      // the loss was logged
+	toldMute bool      // the missing permission was logged
 }
 
-// forcedMark stands before the hold in a message that an operator ended it.
+// forcedMark precedes the hold in a message that an operator has ended it.
 const forcedMark = "forced:"
 
-// MaxPause is how far pauses grow while the server answers with errors or not
-// at all.
+// MaxPause limits the pauses while the server answers with errors or not at
+// all.
 const MaxPause = time.Second
 
-// The pauses between two attempts to subscribe: short at first; long when it is
-// not permitted.
+// The pauses between two attempts to subscribe are short at first, and long if
+// the subscription is not permitted.
 const (
 	firstFeedPause  = 10 * time.Millisecond
 	deniedFeedPause = 30 * time.Second
 )
 
-// start begins to listen, once; queue.mu is held. A wait need not wait for it:
-// what it missed it learns of when it is there.
+// start starts the subscription, once; queue.mu is held. An entry need not wait
+// for it: polls find what was missed, once the subscription is confirmed.
 func (f *subscription) start() {
 	if !f.started {
 		f.started = f.queue.host.Tasks.Start(f.run)
@@ -79,8 +79,8 @@ func (f *subscription) run() {
 	}
 }
 
-// confirmed: from now on a message reaches us. All that was missed before is
-// looked at.
+// confirmed notes that messages reach the client from now on. Polls find what
+// was missed before.
 func (f *subscription) confirmed() {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
@@ -90,7 +90,8 @@ func (f *subscription) confirmed() {
 	f.queue.lookAll()
 }
 
-// lost: nothing reaches us any more. It returns how long something did.
+// lost notes that messages no longer reach the client. It returns how long they
+// did.
 func (f *subscription) lost(err error) time.Duration {
 	lasted, news := f.down()
 	if news {
@@ -99,9 +100,9 @@ func (f *subscription) lost(err error) time.Duration {
 	return lasted
 }
 
-// down says how long something reached us, and whether that it does no more is
-// news. What logs must not hold queue.mu: a handler that blocks would keep all
-// calls of the client up.
+// down returns how long messages reached the client, and whether the loss is
+// news. The caller logs it without queue.mu: a log handler that blocks would
+// delay all calls of the client.
 func (f *subscription) down() (lasted time.Duration, news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
@@ -134,16 +135,17 @@ func (f *subscription) message(text string) {
 	}
 }
 
-// pulse takes what a poll that was sent at sent says of its sign of life. A
-// subscription that has heard nothing for long, though it should have, is on a
-// connection that died without a word.
+// pulse notes how many receivers a heartbeat had. The poll with it was sent at
+// sent. If the subscription should have received heartbeats, but was silent for
+// long, its connection is dead without an error. Then it is reset.
 func (f *subscription) pulse(sent time.Time, receivers int64) {
 	if f.beat(sent, receivers) {
 		f.queue.host.Logger.Warn("relock: no permission to publish, waiters poll")
 	}
 }
 
-// beat reports whether it is news that the scripts may not publish.
+// beat is pulse without the log. It reports whether it is news that the scripts
+// may not publish.
 func (f *subscription) beat(sent time.Time, receivers int64) (news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()

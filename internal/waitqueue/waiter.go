@@ -11,46 +11,47 @@ import (
 
 // Waiter is a call waiting in this process for an unfair lock. Only the first
 // waiter of a line has an entry in Redis, on behalf of all. For a moment after
-// a grant, Unlock hands the lock to the first waiter: a plain lock without a
-// request, a reentrant one by one request.
+// a grant, Unlock hands the lock to the first waiter. A plain lock needs no
+// request for that, a reentrant one needs one.
 type Waiter struct {
 	Line *Line
 	Call *Call
-	Turn chan Offer // has room for one
+	Turn chan Offer // has room for one offer
 
 	// Guarded by queue.mu.
-	Entry *Entry // of the first waiter, while no request of it is under way
-	taken bool   // was given a hold while it was parked: its entry is another's since
-	out   bool   // is given a hold, and is not in the line any more
-	left  bool   // did not wait for a hold that was under way to it
+	Entry *Entry // of the first waiter, while no request of the entry is under way
+	taken bool   // was granted a hold while it was parked; its entry is another's since then
+	out   bool   // is being granted a hold, and is no longer in the line
+	left  bool   // did not wait for the hold that was under way to it
 }
 
-// Offer is what a waiter waits for: a grant; or to be the first, then with the
-// entry that its predecessor has left, if any.
+// Offer is what a waiter waits for. It is a grant, or the waiter becomes the
+// first. Then it has the entry of the predecessor, if there is one.
 type Offer struct {
-	Grant any // a hold that is passed on, or a lock that was transferred; nil for an entry
+	Grant any // a hold that is passed on, or a transferred lock; nil for the first waiter
 	Entry *Entry
 }
 
-// Call is what the queue knows of a call that waits.
+// Call is what the queue knows about a waiting call.
 type Call struct {
-	Caller   context.Context // of the user
-	Ctx      context.Context // the caller's, cut by the block timeout
+	Caller   context.Context // the user's
+	Ctx      context.Context // the caller's, limited by the block timeout
 	Settings *lockspec.Spec
-	Again    chan struct{} // has one when the owner may have got the lock elsewhere; nil where nobody says so
-	Attempt  any           // the caller's own, which the queue only carries
+	Again    chan struct{} // has a value after Nudge; nil if nothing calls it
+	Attempt  any           // the caller's, which the queue only carries
 }
 
-// Nudge makes the call look again whether its owner has the lock.
+// Nudge makes the call check again, since its owner may have got the lock
+// elsewhere. Messages for a RedLock call use it too.
 func (c *Call) Nudge() {
 	select {
 	case c.Again <- struct{}{}:
-	default: // it will anyway
+	default: // a check is pending already
 	}
 }
 
-// Join adds a call as the last waiter. It fails if as many wait as may, and if
-// the line is of another kind of lock.
+// Join adds a call as the last waiter. It fails if the queue limit is reached,
+// or if the waiters are for another kind of lock.
 func (l *Line) Join(c *Call) (*Waiter, error) {
 	s := &Waiter{Line: l, Call: c, Turn: make(chan Offer, 1)}
 	l.Queue.mu.Lock()
@@ -64,11 +65,12 @@ func (l *Line) Join(c *Call) (*Waiter, error) {
 	return s, nil
 }
 
-// ErrOtherKind is the error of a call that meets waiters for a lock of another
-// kind.
+// ErrOtherKind is returned for a call that meets waiters for another kind of
+// lock.
 var ErrOtherKind = errors.New("the line is of another kind of lock")
 
-// admits returns why a call cannot join; queue.mu is held.
+// admits returns an error if a call with settings s cannot join; queue.mu is
+// held.
 func (l *Line) admits(s *lockspec.Spec) error {
 	switch n := len(l.waiters); {
 	case n > 0 && l.waiters[0].Call.Settings.Kind.Transfers != s.Kind.Transfers:
@@ -79,8 +81,9 @@ func (l *Line) admits(s *lockspec.Spec) error {
 	return nil
 }
 
-// put inserts a waiter; if it is the only one, it is the first. It returns an
-// entry that is of no use any more; queue.mu is held.
+// put inserts a waiter at index i. If it is the only one, it becomes the first,
+// and is offered the retained entry. An entry that it cannot use is returned as
+// left. queue.mu is held.
 func (l *Line) put(s *Waiter, i int) (left *Entry) {
 	l.waiters = slices.Insert(l.waiters, i, s)
 	if len(l.waiters) == 1 {
@@ -91,8 +94,8 @@ func (l *Line) put(s *Waiter, i int) (left *Entry) {
 	return left
 }
 
-// Await waits for an offer. It returns false if the wait ended first, or the
-// call's owner may have got the lock elsewhere.
+// Await waits for an offer, and reports whether it got one. It gets none if the
+// wait ends first, or if the owner may have got the lock elsewhere.
 func (s *Waiter) Await() (Offer, bool) {
 	select {
 	case o := <-s.Turn:
@@ -104,7 +107,7 @@ func (s *Waiter) Await() (Offer, bool) {
 	return Offer{}, false
 }
 
-// Park lets the first waiter be given the lock while no request of its entry is
+// Park allows a hand-off to the first waiter, while no request of its entry is
 // under way.
 func (s *Waiter) Park(place *Entry) {
 	s.Line.Queue.mu.Lock()
@@ -112,8 +115,8 @@ func (s *Waiter) Park(place *Entry) {
 	s.Entry, s.taken = place, false
 }
 
-// Unpark ends Park. It reports whether the waiter was given the lock meanwhile;
-// its entry has gone to another then.
+// Unpark ends Park. It reports whether the waiter was granted the lock
+// meanwhile. If so, its entry is no longer its own.
 func (s *Waiter) Unpark() (taken bool) {
 	s.Line.Queue.mu.Lock()
 	defer s.Line.Queue.mu.Unlock()
@@ -121,9 +124,9 @@ func (s *Waiter) Unpark() (taken bool) {
 	return s.taken
 }
 
-// Given returns the hold that was passed on to the first waiter, which may have
-// received it already. A transfer takes longer: the call waits for it as the
-// other waiters do.
+// Given returns the hold that was passed on to the first waiter. If offered is
+// true, the waiter has received it already, as o. A transfer takes longer: the
+// call waits for it as the other waiters do.
 func (s *Waiter) Given(o Offer, offered bool) any {
 	switch transfers := s.Call.Settings.Kind.Transfers; {
 	case transfers && offered:
@@ -134,9 +137,9 @@ func (s *Waiter) Given(o Offer, offered bool) any {
 	return o.Grant
 }
 
-// Leave removes a waiter that got no hold from another call, and returns what
-// it was offered at the last moment. The first leaves its entry to the next, or
-// cancels it.
+// Leave removes a waiter that got no hold from another call. It returns what
+// the waiter was offered at the last moment. The entry of the first waiter goes
+// to the next one, or is cancelled.
 func (s *Waiter) Leave(place *Entry) (last Offer) {
 	l, q := s.Line, s.Line.Queue
 	q.mu.Lock()
@@ -147,7 +150,7 @@ func (s *Waiter) Leave(place *Entry) (last Offer) {
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 	if i == 0 {
 		select {
-		case o := <-s.Turn: // it became the first, and did not come to know
+		case o := <-s.Turn: // it became the first, and has not noticed
 			place = o.Entry
 		default:
 		}
@@ -158,8 +161,9 @@ func (s *Waiter) Leave(place *Entry) (last Offer) {
 	return Offer{}
 }
 
-// leaveOut is Leave for a waiter that is given a hold. A hold that is passed on
-// comes immediately; nobody waits for a transfer. It unlocks queue.mu.
+// leaveOut is Leave for a waiter that is being granted a hold. A hold that is
+// passed on comes immediately. A transfer may take longer, so leaveOut does not
+// wait for it. leaveOut unlocks queue.mu.
 func (s *Waiter) leaveOut() Offer {
 	q := s.Line.Queue
 	if !s.Call.Settings.Kind.Transfers {
@@ -176,8 +180,8 @@ func (s *Waiter) leaveOut() Offer {
 	}
 }
 
-// promote makes the next call the first, and returns the entry if it goes to
-// nobody; queue.mu is held.
+// promote makes the next waiter the first. It returns the entry if no waiter
+// takes it over. queue.mu is held.
 func (l *Line) promote(place *Entry) (left *Entry) {
 	if len(l.waiters) == 0 {
 		return place

@@ -2,17 +2,17 @@ package waitqueue
 
 import "time"
 
-// A look costs the server a script, and anybody who may publish can forge a
-// message. So messages make a wait take one look in lookPause, after looksAhead
-// without a pause: for its first 10ms a wait for an unfair lock is only
-// notified, and newcomers are often quicker. After that a real message brings
-// the lock.
+// An attempt costs the server a script, and any client that may publish can
+// forge a message. So messages cause one attempt in LookPause, after LooksAhead
+// attempts without a pause. Those are needed for an unfair lock: for its first
+// 10 ms, an entry is only notified, and newcomers are often quicker. After
+// that, a real message brings the lock.
 const (
 	LookPause  = 5 * time.Millisecond
 	LooksAhead = 8
 )
 
-// PauseFor makes messages for all waits come within a pause for so long. It is
+// PauseFor starts a pause of length d for the messages to all entries. It is
 // for tests.
 func (q *Queue) PauseFor(d time.Duration) {
 	q.mu.Lock()
@@ -22,15 +22,16 @@ func (q *Queue) PauseFor(d time.Duration) {
 	}
 }
 
-// wakeupLimit limits how often messages notify a wait. It is guarded by queue.mu.
+// wakeupLimit limits how often messages notify a call. It is guarded by
+// queue.mu.
 type wakeupLimit struct {
-	next time.Time // before that none is delivered
-	due  bool      // one came within the pause, and is delivered when that ends
+	next time.Time // no message is delivered before
+	due  bool      // a message came within the pause, and is delivered when that ends
 }
 
-// admit reports whether a message is delivered now. Else deliver is called when
-// the pause ends, once for all messages until then: each of them may be the one
-// that counts. For the wait that is a message that comes late. queue.mu is
+// admit reports whether a message is delivered now. If not, deliver is called
+// when the pause ends, once for all messages until then: any of them may be the
+// one that matters. To the call, it is a message that comes late. queue.mu is
 // held.
 func (q *Queue) admit(u *wakeupLimit, deliver func()) bool {
 	now := time.Now()
