@@ -11,9 +11,10 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Ack is what a request waits for after it has taken or extended a
-// lock: a number of replicas that have it. WAIT counts those that have all that
-// was written over its own connection, so it follows the request there.
+// Ack makes a request wait, after it has taken or extended a lock, until a
+// number of replicas have it. WAIT counts the replicas that have everything
+// written over its own connection. So it follows the request on that
+// connection.
 type Ack struct {
 	Replicas int
 	Timeout  time.Duration
@@ -31,10 +32,10 @@ func (e errTooFewReplicas) Error() string {
 	return fmt.Sprintf("%v: %d confirmed", errs.ErrReplicas, e.got)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns [errs.ErrReplicas].
 func (e errTooFewReplicas) Unwrap() error { return errs.ErrReplicas }
 
-// longest is how long the server may take on top of what a command may.
+// longest returns how long the server may take on top of the time of a command.
 func (c *Ack) longest() time.Duration {
 	if c == nil {
 		return 0
@@ -42,7 +43,7 @@ func (c *Ack) longest() time.Duration {
 	return c.Timeout
 }
 
-// judge reads the answer to WAIT.
+// judge returns nil if the answer to WAIT counts enough replicas.
 func (c *Ack) judge(reply any, err error) error {
 	got, err := redis.Int64(reply, err)
 	switch {
@@ -56,7 +57,7 @@ func (c *Ack) judge(reply any, err error) error {
 	return nil
 }
 
-// errDemoted is the error of a lock whose replicas are unknown.
+// errDemoted is the error of a lock if it is unknown which replicas have it.
 var errDemoted = fmt.Errorf("%w: the server has become a replica itself", errs.ErrReplicas)
 
 // isDemoted reports whether the server has become a replica since it answered
@@ -67,7 +68,7 @@ func isDemoted(err error) bool {
 }
 
 // confirm sends WAIT on the connection that has answered the request. A request
-// that took nothing needs no replica.
+// that was not granted needs no replica.
 func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request, reply any) error {
 	if !r.Granted(reply) {
 		return nil
@@ -76,9 +77,9 @@ func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout ti
 	return r.Ack.judge(reply, err)
 }
 
-// PipelineAcked sends the requests together, and asks behind them how many
-// replicas have them. A request that was granted, and that too few have or
-// nobody knows how many, has an error.
+// PipelineAcked sends the requests together, with WAIT behind them. A granted
+// request has an error if too few replicas have it, or if their number is
+// unknown.
 func PipelineAcked(l Link, limit BatchLimit, requests []Request, confirm *Ack) []Result {
 	if confirm == nil {
 		return l.Pipeline(limit, requests)

@@ -10,26 +10,26 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// answers reads what a server says on a connection, and counts its answers.
-// Redis gives answers no numbers: one more than was asked for, which a broken
-// proxy may make, would be taken for that to the next request, a grant among
-// them.
+// answers reads what a server sends on a connection, and counts its answers.
+// Redis does not number its answers. A broken proxy may make one more than was
+// requested. That would be taken for the answer to the next request, and may be
+// a grant.
 type answers struct {
 	net.Conn
-	// whole counts complete answers. A dial that ends looks at it while a
-	// goroutine of redigo may still read.
+	// whole counts complete answers. It is atomic: a dial that ends reads it
+	// while a goroutine of redigo may still read from the connection.
 	whole atomic.Int64
 
-	// Of the one that is being read.
-	values int  // that are left of it
+	// The state of the answer that is being read.
+	values int  // missing from it
 	kind   byte // of the line; 0 at its start
 	number int  // in the line
 	none   bool // the number is negative
-	bytes  int  // that are left of a bulk string
+	bytes  int  // missing from a bulk string
 }
 
-// errUnasked is why an answer is not believed: there are more than requests,
-// and any of them may be the one too many. It breaks the connection.
+// errUnasked is the error of an answer if there are more answers than requests.
+// Any of them may be the surplus one, so none counts. It breaks the connection.
 var errUnasked = fmt.Errorf("%w: an answer that nobody asked for", io.ErrUnexpectedEOF)
 
 func (a *answers) Read(p []byte) (int, error) {
@@ -53,7 +53,7 @@ func (a *answers) count(p []byte) {
 	}
 }
 
-// take takes one byte of a line.
+// take handles one byte of a line.
 func (a *answers) take(c byte) {
 	switch {
 	case a.kind == 0:
@@ -67,7 +67,7 @@ func (a *answers) take(c byte) {
 	}
 }
 
-// line is the end of one.
+// line handles the end of a line.
 func (a *answers) line() {
 	kind := a.kind
 	a.kind = 0
@@ -81,8 +81,8 @@ func (a *answers) line() {
 	}
 }
 
-// value is one that was read, or the beginning of one with so many others in
-// it.
+// value notes that a value was read, or the start of an array with inside
+// values.
 func (a *answers) value(inside int) {
 	if a.values == 0 {
 		a.values = 1
@@ -92,13 +92,14 @@ func (a *answers) value(inside int) {
 	}
 }
 
-// between reports whether no part of an answer is missing.
+// between reports whether no answer is incomplete.
 func (a *answers) between() bool { return a.values == 0 && a.kind == 0 && a.bytes == 0 }
 
-// asks counts the requests. The answers to a subscription have no number.
+// asks counts a request. A subscription is not counted, since any number of
+// answers may follow.
 func (c *conn) asks(command string) {
 	switch command {
-	case "": // only what was sent before is written
+	case "": // it only writes what was sent before
 	case "SUBSCRIBE":
 		c.listens.Store(true)
 	default:
@@ -106,13 +107,13 @@ func (c *conn) asks(command string) {
 	}
 }
 
-// hasMore reports whether more answers came than there were requests.
+// hasMore reports whether there were more answers than requests.
 func (c *conn) hasMore() bool {
 	return !c.listens.Load() && c.answers.whole.Load() > c.asked.Load()
 }
 
-// judge refuses a reply when there are too many. It marks the break of a
-// connection on which nothing came.
+// judge refuses a reply if there are more answers than requests. It marks the
+// error of a connection that broke before its first answer.
 func (c *conn) judge(reply any, err error) (any, error) {
 	switch {
 	case err == nil && c.hasMore():
@@ -123,9 +124,9 @@ func (c *conn) judge(reply any, err error) (any, error) {
 	return reply, err
 }
 
-// rest is what is wrong with a connection that waits for nothing: there was
-// more than one answer to a request, or there is something to read, which may
-// be the server's end. It asks the server nothing.
+// rest returns an error if an idle connection must not be used. There may have
+// been more than one answer to a request. Or there is something to read, which
+// may be that the server closed the connection. rest sends nothing.
 func (c *conn) rest() error {
 	if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || c.quiet && c.socket.canRead() {
 		return errNotAtRest
@@ -133,8 +134,8 @@ func (c *conn) rest() error {
 	return nil
 }
 
-// greeted is what is wrong with a new connection. What the server says before
-// it was asked anything is for the first call.
+// greeted returns an error if a new connection must not be used. What the
+// server sends before any request is for the first call.
 func (c *conn) greeted() error {
 	if c.asked.Load() > 0 && c.rest() != nil {
 		return errUnasked
@@ -142,7 +143,8 @@ func (c *conn) greeted() error {
 	return nil
 }
 
-// atRest is what is wrong with an idle connection, where it is one of ours.
+// atRest returns an error if an idle connection must not be used. It checks
+// only connections that this package dialled.
 func atRest(idle redis.Conn) error {
 	if c, ok := idle.(*conn); ok {
 		return c.rest()

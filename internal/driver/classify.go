@@ -17,11 +17,12 @@ import (
 
 var deniedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 
-// code is the first word of a server's error line. Servers before 7.0 put the
-// error of a command in a script behind the script's name and the line in it.
+// code returns the first word of a server's error line. Before Redis 7.0, the
+// error of a command in a script follows the name of the script and a line
+// number.
 func code(line redis.Error) string {
 	text := string(line)
-	const where = "@user_script:" // once or twice, each with a line
+	const where = "@user_script:" // once or twice, each with a line number
 	raised, caught := strings.HasPrefix(text, "ERR Error running script"), strings.HasPrefix(text, where)
 	if i := strings.LastIndex(text, where); i >= 0 && (raised || caught) {
 		_, text, _ = strings.Cut(text[i+len(where):], ": ")
@@ -38,14 +39,16 @@ func IsNetwork(err error) bool {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && strings.HasSuffix(op.Op, " error") {
-		return false // "remote error", "local error": a TLS alert, such as a certificate that is not accepted
+		// A TLS alert, "remote error" or "local error". For example, a
+		// certificate was not accepted.
+		return false
 	}
 	var network net.Error
 	return errors.As(err, &network)
 }
 
-// isFull reports whether the server has no connection free: "reached", or "+
-// cluster connections reached" where it is part of a cluster.
+// isFull reports whether the server has no free connection. The line continues
+// with "reached", or in a cluster with "+ cluster connections reached".
 func isFull(line redis.Error) bool {
 	return strings.HasPrefix(string(line), "ERR max number of clients ")
 }
@@ -62,8 +65,8 @@ func IsDenied(line redis.Error) bool {
 		strings.HasPrefix(text, "ERR Protocol error: unauthenticated") // a long request before AUTH
 }
 
-// IsReadOnly reports whether the connection leads to a replica: after a
-// failover behind one address another one may lead to the master.
+// IsReadOnly reports whether the connection leads to a replica. After a
+// failover behind one address, another connection may lead to the master.
 func IsReadOnly(err error) bool {
 	line, ok := errorLine(err)
 	return ok && code(line) == "READONLY"
@@ -76,10 +79,10 @@ func IsCrossSlot(err error) bool {
 	return ok && code(line) == "CROSSSLOT"
 }
 
-// AreKeysRefused reports whether a script was refused for its keys: a Cluster
-// is moving their slot, or the user may use only some of them, in the words of
-// Redis 6.2 and 7.0, or of 7.2 and newer. A command in a script is refused in
-// other words.
+// AreKeysRefused reports whether a script was refused because of its keys. A
+// Cluster is moving their slot, or the user may use only some of them. The
+// texts are those of Redis 6.2 and 7.0, and those of 7.2 and newer. A refused
+// command in a script has other texts.
 func AreKeysRefused(err error) bool {
 	line, ok := errorLine(err)
 	return ok && (code(line) == "TRYAGAIN" ||
@@ -89,8 +92,8 @@ func AreKeysRefused(err error) bool {
 
 var transientCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 
-// IsTransient reports whether the same request may be answered later: the
-// server, the network or the pool has failed for now.
+// IsTransient reports whether the same request may be answered later. The
+// server, the network or the pool has failed temporarily.
 func IsTransient(err error) bool {
 	if errors.Is(err, redis.ErrPoolExhausted) {
 		return true
@@ -107,13 +110,13 @@ func IsNoScript(err error) bool {
 	return ok && code(line) == "NOSCRIPT"
 }
 
-// ErrTimeout stands for a time limit of the client's own, so that it does not
-// look like the end of the caller's context.
+// ErrTimeout is the error of the client's own time limits. It does not look
+// like the end of the caller's context.
 var ErrTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-// Explain turns an error of redigo into one that may be shown: no argument of a
-// command in it, no context error that is not the caller's, and the reason that
-// it stands for.
+// Explain turns an error of redigo into one that may be shown. It has no
+// argument of a command, and no context error that is not the caller's. It
+// wraps the reason that it stands for.
 func Explain(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
@@ -125,7 +128,7 @@ func Explain(err error) error {
 	return err
 }
 
-// explainLine cuts the arguments off that "unknown command" repeats: a token or
+// explainLine removes the arguments that "unknown command" repeats. A token or
 // a password may be among them.
 func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")

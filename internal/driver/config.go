@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// Config is what a driver needs to know of the options of a client.
+// Config is what a driver needs to know about the options of a client.
 type Config struct {
 	Network, Address string
 	Username         string
-	Password         *string // fmt follows one pointer of a copied Client, which leads here, and not a second one
-	Database         int
-	TLS              *tls.Config
-	UseTLS           bool
+	// Password is a pointer, so that fmt does not print it. fmt follows one
+	// pointer of a copied Client, which leads here, but not a second one.
+	Password *string
+	Database int
+	TLS      *tls.Config
+	UseTLS   bool
 
 	MaxIdle, MaxActive int
 	Wait               bool

@@ -10,25 +10,25 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// conn is a connection of our own: redigo's, with the socket under it, so that
-// a caller can stop waiting for an answer without cutting the connection and
-// without a goroutine for each call.
+// conn is a connection that this package dialled: redigo's, with the socket
+// under it. So a caller can stop waiting for an answer without closing the
+// connection, and without a goroutine for each call.
 //
 // redigo's DoContext starts a goroutine for each call, and closes the
-// connection when the context ends. Here the caller itself waits until the
-// socket can be read, which consumes nothing: when the context ends first, the
-// answer is still to come, and somebody else can take it.
+// connection when the context is cancelled. Here the caller itself waits until
+// the socket is readable, which consumes nothing. If the context is cancelled
+// first, the answer is still to come, and another goroutine can take it.
 type conn struct {
 	redis.Conn
 	socket  *socket
 	answers *answers
-	quiet   bool // nothing comes unasked, as it may with TLS
+	quiet   bool // nothing comes unasked; with TLS it may
 
-	asked   atomic.Int64 // requests
+	asked   atomic.Int64 // number of requests
 	listens atomic.Bool  // to a channel
 }
 
-// Send writes a request, once there is enough to write.
+// Send buffers a request. It writes only if there is enough to write.
 func (c *conn) Send(command string, args ...any) error {
 	c.asks(command)
 	return c.Conn.Send(command, args...)
@@ -40,22 +40,23 @@ func (c *conn) Do(command string, args ...any) (any, error) {
 	return c.judge(c.Conn.Do(command, args...))
 }
 
-// callContext gives DoContext, which has only a context to say it with, the
-// time limit of one command.
+// callContext gives DoContext the time limit of one command. DoContext has no
+// other parameter for it than the context.
 type callContext struct {
 	context.Context
 	timeout time.Duration
 }
 
-// errInterrupted says that the context ended while the answer was still to
-// come. The connection is whole: its next ReceiveWithTimeout gets the answer.
+// errInterrupted is the error if the context was cancelled before the answer
+// came. The connection is whole: its next ReceiveWithTimeout gets the answer.
 var errInterrupted = errors.New("interrupted")
 
-// unacceptedError is the end of a connection before the server's first answer.
-// A server without room closes new connections; the idle ones still work.
+// unacceptedError is the error of a connection that ended before the server's
+// first answer. A server without room closes new connections, but the idle ones
+// still work.
 type unacceptedError struct{ error }
 
-// Unwrap returns what ended it.
+// Unwrap returns the reason why the connection ended.
 func (e unacceptedError) Unwrap() error { return e.error }
 
 func isUnaccepted(err error) bool {
@@ -63,7 +64,7 @@ func isUnaccepted(err error) bool {
 	return errors.As(err, &unaccepted)
 }
 
-// DoContext runs a command, with the time limit of a callContext.
+// DoContext runs a command within the time limit of a callContext.
 func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
 	call, ok := ctx.(callContext)
 	if !ok {
@@ -85,30 +86,32 @@ func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any,
 	return c.ReceiveWithTimeout(max(time.Until(deadline), time.Millisecond))
 }
 
-// ReceiveContext is not used; redigo wants it beside DoContext.
+// ReceiveContext is not used, but redigo requires it beside DoContext.
 func (c *conn) ReceiveContext(ctx context.Context) (any, error) {
 	return c.judge(redis.ReceiveContext(c.Conn, ctx))
 }
 
-// DoWithTimeout and ReceiveWithTimeout pass on what embedding hides.
+// DoWithTimeout and ReceiveWithTimeout forward the methods that embedding
+// hides.
 func (c *conn) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
 	c.asks(command)
 	return c.judge(redis.DoWithTimeout(c.Conn, timeout, command, args...))
 }
 
-// ReceiveWithTimeout takes one answer in.
+// ReceiveWithTimeout reads one answer.
 func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return c.judge(redis.ReceiveWithTimeout(c.Conn, timeout))
 }
 
-// guard wakes whoever writes to a socket, or waits on it, when a context ends.
+// guard wakes a goroutine that writes to a socket, or waits on it, when a
+// context is cancelled.
 type guard struct {
 	ctx    context.Context
 	socket *socket
 	stop   func() bool
 
 	mu   sync.Mutex
-	over bool // the deadlines are somebody else's now
+	over bool // the guard no longer owns the deadlines
 }
 
 func (s *socket) guard(ctx context.Context) *guard {
@@ -132,14 +135,14 @@ func (g *guard) end() {
 	g.over = true
 }
 
-// interrupted waits until the socket can be read, or has failed, or the
-// deadline is over: then it returns false, and a read will tell which. It
-// returns true if the context ended first.
+// interrupted waits until the socket is readable or has failed, or the deadline
+// has passed. It reports whether the context was cancelled first. If not, a
+// read shows which of the three it was.
 func (g *guard) interrupted(deadline time.Time) bool {
 	if g.socket.SetReadDeadline(deadline) != nil {
 		return false
 	}
-	if g.ctx.Err() != nil { // asked after the deadline was set, which may have undone a wake
+	if g.ctx.Err() != nil { // checked after setting the deadline, which may have undone a wake
 		g.end()
 		return true
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Connect takes a connection from the pool; putBack gives it back. Where no
-// waiting is involved, the limits are only looked at when one has to be
-// dialled: they cost more than a connection that is there.
+// Connect takes a connection from the pool. PutBack returns it. If callers do
+// not wait for a free connection, the limits only apply to a dial. They cost
+// more than taking an open connection.
 func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if d.own && d.slots == nil {
 		return d.get(dialContext{ctx, limit})
@@ -35,8 +35,8 @@ func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, er
 
 var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
 
-// get takes a connection out of the pool. The user's Dial may not know the
-// context, or not look at it: the caller goes on when that ends.
+// get takes a connection from the pool. The user's Dial may not take the
+// context, or may ignore it. So the caller continues when that is cancelled.
 func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
 	get := func() (redis.Conn, error) { return getContext(ctx, d.Redis) }
 	if !d.own {
@@ -54,8 +54,8 @@ func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
 	return conn, nil
 }
 
-// guarded makes an error of a panic: it would end the program here, where no
-// caller can recover it.
+// guarded turns a panic into an error. On this goroutine no caller can recover
+// it, so it would end the program.
 func guarded(dial func() (redis.Conn, error)) (conn redis.Conn, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -65,9 +65,9 @@ func guarded(dial func() (redis.Conn, error)) (conn redis.Conn, err error) {
 	return dial()
 }
 
-// getContext is the pool's. One that waits for connections can panic when it is
-// closed meanwhile (redigo 1.9.3 sends on the channel that its Close has
-// closed).
+// getContext is GetContext of the pool, with a panic as an error. A pool that
+// waits for connections can panic when it is closed meanwhile: redigo 1.9.3
+// sends on the channel that its Close has closed.
 func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -77,8 +77,8 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return pool.GetContext(ctx)
 }
 
-// PutBack returns a connection to the pool. The error of the command on it
-// counts, not that of this.
+// PutBack returns a connection to the pool. Its own error is ignored. Only that
+// of the command on the connection counts.
 func (d *Pool) PutBack(conn redis.Conn) {
 	_ = conn.Close()
 	if d.slots != nil {
@@ -86,7 +86,8 @@ func (d *Pool) PutBack(conn redis.Conn) {
 	}
 }
 
-// bound gives ctx the end of the driver and the dial timeout.
+// bound limits ctx by the dial timeout, and cancels it when the driver is
+// closed.
 func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
 	stop := context.AfterFunc(d.life, cancel)
@@ -96,7 +97,7 @@ func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context,
 	}
 }
 
-// dialContext carries the limit of a dial to where it is bounded.
+// dialContext carries the limit of a dial to dialOwn, which applies it.
 type dialContext struct {
 	context.Context
 	limit time.Duration
@@ -115,8 +116,8 @@ func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
 	return d.dialer.dial(ctx)
 }
 
-// dialBeside runs a dial that knows no context on a goroutine, so that its
-// caller can go on when ctx ends.
+// dialBeside runs a dial that may ignore contexts on a goroutine, so that its
+// caller can continue when ctx is cancelled.
 func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Conn, error) {
 	type result struct {
 		conn redis.Conn
@@ -129,7 +130,7 @@ func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Con
 		case ready <- result{conn, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = conn.Close() // nobody wants it any more
+				_ = conn.Close() // its caller has left
 			}
 		}
 	}()

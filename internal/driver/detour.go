@@ -10,20 +10,20 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// A worker that cannot connect uses what its client has: the server, or the
-// system, may have no room for one more connection while idle ones work. The
-// batch goes over an idle connection of the pool, else over the shared one. The
-// next batch dials again.
+// A worker that cannot connect uses a connection of its client. The server, or
+// the system, may have no room for one more connection while idle ones work.
+// The batch goes over an idle connection of the pool, or else over the shared
+// one. The next batch dials again.
 //
 // The goroutine that sends the batch owns the borrowed connection and returns
-// it to the pool. Any error in the middle of the batch is the outcome of all
-// requests behind it; the pool then closes the connection. A batch is sent a
+// it to the pool. Any error in the middle of the batch is the result of all
+// requests behind it. The pool then closes the connection. A batch is sent a
 // second time only if a new connection broke before its first answer.
 
-// BatchLimit is how long a batch may wait for its answers.
+// BatchLimit limits how long a batch waits for its answers.
 type BatchLimit struct {
 	Own      time.Duration // over the worker's connection
-	Borrowed time.Duration // over one that callers miss meanwhile
+	Borrowed time.Duration // over a borrowed one, which callers lack meanwhile
 }
 
 // detour sends the requests over a connection of the callers. It reports
@@ -41,8 +41,9 @@ func (l *poolLink) detour(limit time.Duration, requests []Request) ([]Result, bo
 	return nil, false
 }
 
-// overBorrowed sends the requests over a connection of the pool. It leaves the
-// connection to a goroutine if the limit has passed, as a write may block.
+// overBorrowed sends the requests over a connection of the pool, on a
+// goroutine, because a write may block. If the limit passes, the goroutine
+// keeps the connection.
 func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	d := l.driver
 	sent := time.Now()
@@ -72,9 +73,9 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	}
 }
 
-// isRefused reports whether the server has refused the link's connection. It
-// accepts each one first, so that only the first answer shows it, or a break in
-// its place.
+// isRefused reports whether the server has refused the link's connection. The
+// server accepts each connection first. So only the first answer shows it, or a
+// break in its place.
 func (l *poolLink) isRefused(first Result) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +84,8 @@ func (l *poolLink) isRefused(first Result) bool {
 	return isRefusal(first.Err) || fresh && first.Broke()
 }
 
-// resent returns the outcomes of a batch that was sent again. Where nothing was
-// sent the first outcome stays.
+// resent returns the results of a batch that was sent again. For a request that
+// was not sent again, the first result stays.
 func resent(first, again []Result) []Result {
 	for i, o := range again {
 		if !o.Sent.IsZero() {
@@ -95,8 +96,8 @@ func resent(first, again []Result) []Result {
 	return first
 }
 
-// borrow returns an idle connection of the pool that knows deadlines, or nil.
-// putBack returns it.
+// borrow takes an idle connection from the pool. It returns nil if there is
+// none. PutBack returns the connection.
 func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	if d.slots != nil {
 		select {
@@ -117,7 +118,7 @@ func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	return conn
 }
 
-// idle takes an idle connection out of the pool. The user's pool may dial
+// idle takes an idle connection from the pool. The user's pool may dial
 // instead, if its idle ones are stale.
 func (d *Pool) idle(ctx context.Context) (redis.Conn, error) {
 	switch {
@@ -129,7 +130,7 @@ func (d *Pool) idle(ctx context.Context) (redis.Conn, error) {
 	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 }
 
-// idleOnly tells our own pool not to dial.
+// idleOnly keeps our own pool from dialling.
 type idleOnly struct{ context.Context }
 
 var errNoIdle = errors.New("no idle connection in the pool")

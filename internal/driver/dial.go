@@ -13,14 +13,14 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// dialer opens connections to one server, as the options say.
+// dialer opens connections to one server, according to the options.
 type dialer struct {
 	network, address string
 	timeout          time.Duration
-	tls              *tls.Config // nil: not encrypted
+	tls              *tls.Config // nil if not encrypted
 	sockets          *sockets
 	options          []redis.DialOption
-	greetings        int64 // requests that redigo makes of a new connection: AUTH
+	greetings        int64 // requests that redigo sends on a new connection: AUTH
 	database         int
 }
 
@@ -52,7 +52,7 @@ func tlsConfig(c *Config) *tls.Config {
 	return config
 }
 
-// dial connects, encrypts and logs in, all within the timeout.
+// dial connects, encrypts and authenticates, all within the timeout.
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -79,8 +79,8 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	return opened, nil
 }
 
-// choose goes to the database. redigo would not see that the answer before it
-// came twice.
+// choose selects the database. redigo does not do it, because it would not
+// notice that the answer to AUTH came twice.
 func (d *dialer) choose(ctx context.Context, opened *conn) error {
 	if err := opened.greeted(); err != nil || d.database == 0 {
 		return err
@@ -99,8 +99,8 @@ func (d *dialer) open(ctx context.Context, network, address string) (*socket, er
 	return d.sockets.add(plain)
 }
 
-// encrypt puts TLS on the socket, where it is asked for. redigo's own ignores
-// the context.
+// encrypt puts TLS on the socket, if the options require it. redigo's own TLS
+// ignores the context.
 func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 	if d.tls == nil {
 		return s, nil
@@ -114,12 +114,12 @@ func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 }
 
 // interruptible reports whether callers can leave a call on these connections
-// without a goroutine: their sockets can be waited on, and what can be read
-// from them is an answer.
+// without a goroutine. For that, a caller must be able to wait on the socket,
+// and what can be read from it must be an answer.
 func (d *dialer) interruptible() bool { return d.tls == nil && canWait }
 
-// sockets are the open connections of a client, so that Close can cut them
-// under whoever waits for an answer.
+// sockets are the open connections of a client, so that Close can close them
+// under the calls that wait for an answer.
 type sockets struct {
 	mu     sync.Mutex
 	open   map[*socket]struct{}
@@ -131,7 +131,7 @@ type socket struct {
 	raw syscall.RawConn // to wait on
 	all *sockets
 
-	// Of canRead, which whoever has the connection calls.
+	// For canRead, which only the current user of the connection calls.
 	peek   func(fd uintptr)
 	speaks bool
 }

@@ -5,32 +5,35 @@ import (
 	"time"
 )
 
-// Driver is what the engine needs of a Redis client.
+// Driver is what the engine needs from a Redis client.
 type Driver interface {
 	// Send runs one command of a lock, within the limits and the client's own
-	// timeouts. The first few have a connection out of the pool each, which
-	// saves a hop between goroutines; more share one.
+	// timeouts. The first few calls have a connection of the pool each, which
+	// saves a hop between goroutines. The others share one connection.
 	Send(ctx context.Context, limit Limits, r Request) Result
-	// Call runs one command, as Send does, on a connection out of the pool.
+	// Call runs one command, as Send does, on a connection of the pool.
 	Call(ctx context.Context, limit Limits, r Request) Result
-	// Link returns a connection for one worker, apart from those of the
+	// Link returns a connection for one worker, separate from those of the
 	// callers. It is opened when it is first used.
 	Link() Link
-	// Close cuts every connection, and waits for the calls under way.
+	// Close closes every connection, and waits for the calls under way.
 	Close() error
 }
 
-// Limits bounds one call below the client's own timeouts; 0 does not.
+// Limits bounds one call more tightly than the client's own timeouts. 0 is no
+// limit.
 type Limits struct {
 	Connect time.Duration // getting a connection
 	Answer  time.Duration // the command on it
-	End     time.Time     // of all that belongs to it, commands that are sent again included; zero when there is none
+	// End limits all that belongs to the call, including commands that are sent
+	// again. It is zero if there is no such limit.
+	End time.Time
 }
 
 // over reports whether nothing more may be sent.
 func (l Limits) over() bool { return !l.End.IsZero() && time.Until(l.End) <= 0 }
 
-// now is what is left of the limits.
+// now returns what remains of the limits.
 func (l Limits) now() Limits {
 	if !l.End.IsZero() {
 		left := max(time.Until(l.End), time.Millisecond)
@@ -39,32 +42,32 @@ func (l Limits) now() Limits {
 	return l
 }
 
-// MinConnect is the least time that getting a connection has, however short the
-// leases are.
+// MinConnect is the minimum time for getting a connection, even if the lease is
+// shorter.
 const MinConnect = time.Second
 
-// ForLease returns the limits of a command of a lock. The validity of a lease
-// counts from the sending, so only the answer is in a hurry.
+// ForLease returns the limits of a command of a lock. Validity counts from the
+// sending, so only the answer is urgent.
 func ForLease(lease time.Duration) Limits {
 	return Limits{Connect: max(lease/3, MinConnect), Answer: lease / 3}
 }
 
 // Link is a connection for one worker.
 type Link interface {
-	// Pipeline sends the requests together and returns a result for each,
-	// within limit. While it cannot connect it uses a connection of the
+	// Pipeline sends the requests together, and returns a result for each
+	// within limit. While it cannot connect, it uses a connection of the
 	// callers.
 	Pipeline(limit BatchLimit, requests []Request) []Result
-	// Subscribe listens to a channel until the connection is cut, and returns
-	// why.
+	// Subscribe listens to a channel until the connection is closed, and
+	// returns the reason.
 	Subscribe(channel string, confirmed func(), message func(string)) error
-	// Cut closes the connection; the next use opens another.
+	// Cut closes the connection. The next use opens another one.
 	Cut()
-	// Close closes the connection for good.
+	// Close closes the connection permanently.
 	Close()
 }
 
-// below is limit where it is set and lower than d.
+// below returns the lower of d and limit. A limit of 0 is no limit.
 func below(d, limit time.Duration) time.Duration {
 	if limit > 0 {
 		return min(d, limit)

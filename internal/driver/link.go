@@ -12,24 +12,24 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// poolLink is a connection beside the pool, dialled as the pool's are. One
-// goroutine uses it; close may come from another.
+// poolLink is a connection outside the pool, dialled as the pool's are. One
+// goroutine uses it. Another one may call Close.
 type poolLink struct {
 	driver *Pool
-	life   context.Context // of what is dialled; ends with close
+	life   context.Context // of dials; cancelled by Close
 	end    context.CancelFunc
 
 	mu      sync.Mutex
 	conn    redis.Conn // nil while there is none
 	fresh   bool       // the server has not answered on it yet
-	opening *opening   // nil while nobody dials
+	opening *opening   // nil while no dial is under way
 	closed  bool
 }
 
-// linkGrace is by how much an orderly timeout comes first.
+// linkGrace is how much earlier an orderly timeout comes than a forced one.
 const linkGrace = 50 * time.Millisecond
 
-// withGrace is d and the grace, without overflow.
+// withGrace returns d plus the grace, without overflow.
 func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
 
 func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
@@ -58,7 +58,7 @@ func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit) + waitsOf(requests))
-	// A connection of the user's may know no deadlines.
+	// A user's connection may not support deadlines.
 	closer := time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() })
 	defer closer.Stop()
 	outcomes := l.roundTrip(conn, closer, sent, deadline, requests)
@@ -72,8 +72,8 @@ func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []Request
 	return outcomes
 }
 
-// roundTrip sends the requests and takes the answers in. When one is missing,
-// so are those behind it. The closer may be nil.
+// roundTrip sends the requests and reads the answers. If one is missing, so are
+// those behind it. The closer may be nil.
 func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline time.Time, requests []Request) []Result {
 	if err := sendAll(conn, requests); err != nil {
 		return same(requests, orLate(l.failed(sent, err), closer))
@@ -84,7 +84,7 @@ func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline
 		if outcomes[i].Unanswered() {
 			from := i
 			if errors.Is(outcomes[i].Err, errUnasked) {
-				from = 0 // any of them may be the one too many
+				from = 0 // any of them may be the surplus one
 			}
 			fill(outcomes[from:], orLate(outcomes[i], closer))
 			break
@@ -93,8 +93,8 @@ func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline
 	return outcomes
 }
 
-// waitsOf is how long the server may take for the requests on top of what
-// commands may.
+// waitsOf returns how long the server may take for the requests on top of the
+// time of a command.
 func waitsOf(requests []Request) (sum time.Duration) {
 	for _, r := range requests {
 		sum += r.waits
@@ -106,8 +106,8 @@ func hasReadOnly(outcomes []Result) bool {
 	return slices.ContainsFunc(outcomes, func(o Result) bool { return IsReadOnly(o.Err) })
 }
 
-// orLate is o, or no answer in time where it was the closer that ended the
-// connection: the server has not broken it.
+// orLate returns o. If the closer ended the connection, its error is
+// ErrTimeout: the server did not break the connection.
 func orLate(o Result, closer *time.Timer) Result {
 	if o.Broke() && closer != nil && !closer.Stop() {
 		o.Err = ErrTimeout
@@ -121,7 +121,7 @@ func fill(outcomes []Result, o Result) {
 	}
 }
 
-// same is one outcome for all requests.
+// same returns one result for all requests.
 func same(requests []Request, o Result) []Result {
 	outcomes := make([]Result, len(requests))
 	fill(outcomes, o)
@@ -150,7 +150,7 @@ func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) Result {
 	return o
 }
 
-// connect returns the connection, dialling it when there is none.
+// connect returns the connection, and dials it if there is none.
 func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	conn, o := l.current(limit)
 	if o == nil {
@@ -160,7 +160,7 @@ func (l *poolLink) connect(limit time.Duration) (redis.Conn, error) {
 	return o.conn, o.err
 }
 
-// current returns the connection, or else the attempt to get one.
+// current returns the connection, or else the attempt to open one.
 func (l *poolLink) current(limit time.Duration) (redis.Conn, *opening) {
 	l.mu.Lock()
 	conn := l.conn
@@ -176,7 +176,8 @@ func (l *poolLink) current(limit time.Duration) (redis.Conn, *opening) {
 	return nil, l.open(limit)
 }
 
-// Subscribe listens to a channel until the connection is cut, and returns why.
+// Subscribe listens to a channel until the connection is closed, and returns
+// the reason.
 func (l *poolLink) Subscribe(channel string, confirmed func(), message func(string)) error {
 	conn, err := l.connect(0)
 	if err != nil {
@@ -207,7 +208,8 @@ func (l *poolLink) Subscribe(channel string, confirmed func(), message func(stri
 
 var errBadMessage = fmt.Errorf("%w: not a message of a subscription", io.ErrUnexpectedEOF)
 
-// Cut ends whatever waits for the connection; the next use opens another.
+// Cut closes the connection, which ends the calls that wait on it. The next use
+// opens another one.
 func (l *poolLink) Cut() {
 	l.mu.Lock()
 	conn := l.conn
@@ -217,8 +219,8 @@ func (l *poolLink) Cut() {
 	}
 }
 
-// drop closes a connection, on a goroutine: the Close of one of the user's may
-// block, and whoever drops it has others to serve.
+// drop closes a connection, on a goroutine. The Close of a user's connection
+// may block, and the caller of drop has others to serve.
 func (l *poolLink) drop(conn redis.Conn) {
 	l.mu.Lock()
 	if l.conn == conn {

@@ -14,12 +14,12 @@ import (
 // also for a later batch. Closing the link ends the dial.
 type opening struct {
 	begun time.Time
-	done  chan struct{} // closed when conn or err is there
+	done  chan struct{} // closed when conn or err is set
 	conn  redis.Conn
 	err   error
 }
 
-// open returns the attempt under way, or begins one; mu is held.
+// open returns the attempt under way, or starts one; mu is held.
 func (l *poolLink) open(limit time.Duration) *opening {
 	if l.opening != nil {
 		return l.opening
@@ -57,8 +57,8 @@ func (l *poolLink) keep(o *opening) {
 	}
 }
 
-// succeeds reports whether there is a connection within limit of the attempt's
-// start.
+// succeeds reports whether there is a connection within limit after the start
+// of the attempt.
 func (o *opening) succeeds(limit time.Duration) bool {
 	timer := takeTimer(time.Until(o.begun.Add(limit)))
 	defer putTimer(timer)

@@ -12,20 +12,20 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// pipeline is the connection that the calls of locks share: requests of many
-// goroutines go out together, and a caller that leaves abandons its answer
-// instead of cutting the connection. It is dialled when it is first used, and
-// again after it was lost.
+// pipeline is the connection that the calls of locks share. Requests of many
+// goroutines are written together. A caller that leaves abandons its answer
+// instead of closing the connection. The connection is dialled when it is first
+// used, and again after it was lost.
 type pipeline struct {
 	driver    *Pool
 	idle, age time.Duration // after which it is not used again; 0 is no limit
 
 	mu      sync.Mutex
 	stream  *stream  // nil while there is none
-	dialing *dialing // nil while nobody dials
+	dialing *dialing // nil while no dial is under way
 }
 
-// dialing is one attempt to connect, for all who wait for it.
+// dialing is one attempt to connect, for all calls that wait for it.
 type dialing struct {
 	done   chan struct{}
 	stream *stream
@@ -33,15 +33,15 @@ type dialing struct {
 }
 
 var (
-	// errUnsent is the error of a request that a connection took, and lost
-	// before it was written: the next one may take it.
+	// errUnsent is the error of a request whose connection was lost before the
+	// request was written. The next connection may take it.
 	errUnsent = fmt.Errorf("connection was lost before the request was sent: %w", io.EOF)
 
 	errDialTimeout = fmt.Errorf("connecting takes too long: %w", os.ErrDeadlineExceeded)
 )
 
-// call runs one command, within the limits and the client's own timeouts. What
-// was written is never written again.
+// call runs one command, within the limits and the client's own timeouts. A
+// request that was written is never written again.
 func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result) {
 	for range 3 {
 		switch {
@@ -73,8 +73,8 @@ func (p *pipeline) callOn(ctx context.Context, s *stream, limit Limits, r Reques
 	return p.await(ctx, s, c, start, timer)
 }
 
-// await returns the outcome of a call that was given to the connection after
-// start. The timer bounds it.
+// await returns the result of a call that the connection took after start. The
+// timer limits the wait.
 func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Time, timer *time.Timer) Result {
 	var why error
 	select {
@@ -124,7 +124,7 @@ func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, re
 	return outcomes
 }
 
-// connect returns the connection, and waits for it where it has to be dialled.
+// connect returns the connection. If it must be dialled, connect waits for it.
 func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, error) {
 	limit = below(p.driver.dialTimeout, limit)
 	s, d, err := p.current()
@@ -145,8 +145,8 @@ func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, e
 	}
 }
 
-// current is the connection that is there, or the attempt to get one, which
-// begins now unless one is under way.
+// current returns the open connection, or else the attempt to open one. It
+// starts an attempt unless one is under way.
 func (p *pipeline) current() (*stream, *dialing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 	return nil, p.dialing, nil
 }
 
-// dial connects, and then reads what comes, until the connection is lost.
+// dial connects, and then reads answers until the connection is lost.
 func (p *pipeline) dial(d *dialing) {
 	ctx, cancel := context.WithTimeout(p.driver.life, p.driver.dialTimeout)
 	conn, err := p.driver.dial(ctx)
@@ -182,7 +182,7 @@ func (p *pipeline) dial(d *dialing) {
 	}
 }
 
-// timers are reused: each call needs one.
+// timers are reused, because each call needs one.
 var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
 
 func takeTimer(d time.Duration) *time.Timer {

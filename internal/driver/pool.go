@@ -15,24 +15,28 @@ import (
 
 // Pool is the driver on a redigo pool, either our own or the user's.
 type Pool struct {
-	Redis   *redis.Pool
-	own     bool
-	dial    func(context.Context) (redis.Conn, error)
-	slots   chan struct{} // one for each connection in use, where callers wait for them; redigo's own wait cannot be closed safely
-	dialer  *dialer       // of our own
-	sockets *sockets      // of the connections that it opened
+	Redis *redis.Pool
+	own   bool
+	dial  func(context.Context) (redis.Conn, error)
+	// slots has a value for each connection in use, if callers wait for a free
+	// one. redigo's own wait cannot be closed safely.
+	slots   chan struct{}
+	dialer  *dialer  // of our own pool
+	sockets *sockets // of the connections that dialer opened
 	shared  *pipeline
 
-	Apart int64        // so many calls of send have a connection each; tests set it
-	busy  atomic.Int64 // calls of send under way
+	Apart int64        // how many calls of Send have a connection each; tests set it
+	busy  atomic.Int64 // calls of Send under way
 
-	life           context.Context // ends at close
+	life           context.Context // cancelled by Close
 	end            context.CancelFunc
 	dialTimeout    time.Duration
 	commandTimeout time.Duration
-	start          time.Time    // what broken counts from
-	broken         atomic.Int64 // ns after start of the last connection that broke; idle ones older than that are not used again
-	tasks          tasks.Group
+	start          time.Time // broken counts from it
+	// broken is when the last connection broke, in ns after start. Idle
+	// connections that are older are not used again.
+	broken atomic.Int64
+	tasks  tasks.Group
 }
 
 func newPool(c *Config) *Pool {
@@ -90,9 +94,9 @@ func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 
 var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
 
-// check refuses an idle connection that was last used before some other one
-// broke, as the server was probably restarted, and one on which there is
-// something to read. It asks the server nothing.
+// check refuses an idle connection that was last used before another one broke,
+// because the server was probably restarted. It also refuses one on which there
+// is something to read. It sends the server nothing.
 func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
 	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
 		return errStale
@@ -102,11 +106,11 @@ func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
 
 var errStale = errors.New("idle connection is older than a break")
 
-// InUse returns how many connections callers have, if the pool counts them:
-// they wait for one.
+// InUse returns how many connections callers have. They are only counted if
+// callers wait for a free one.
 func (d *Pool) InUse() int { return len(d.slots) }
 
-// Sending returns how many calls of send are under way.
+// Sending returns how many calls of Send are under way.
 func (d *Pool) Sending() int64 { return d.busy.Load() }
 
 // Send runs one command; see [Driver].
@@ -119,7 +123,7 @@ func (d *Pool) Send(ctx context.Context, limit Limits, r Request) Result {
 	return d.Call(ctx, limit, r)
 }
 
-// Call runs one command on a connection out of the pool; see [Driver].
+// Call runs one command on a connection of the pool; see [Driver].
 func (d *Pool) Call(ctx context.Context, limit Limits, r Request) Result {
 	switch {
 	case ctx.Err() != nil:
@@ -130,12 +134,12 @@ func (d *Pool) Call(ctx context.Context, limit Limits, r Request) Result {
 	return d.callBeside(ctx, limit, r)
 }
 
-// CloseWait is how long close waits for goroutines. They end at once when their
-// connections are cut. Only code of the user's can keep one longer: a Dial
-// without a context, in a pool of their own.
+// CloseWait limits how long Close waits for goroutines. They end immediately
+// when their connections are closed. Only a user's code can keep one longer: a
+// Dial without a context, in the user's own pool.
 const CloseWait = 40 * time.Millisecond
 
-// Close cuts every connection; see [Driver].
+// Close closes every connection; see [Driver].
 func (d *Pool) Close() error {
 	d.end()
 	var err error

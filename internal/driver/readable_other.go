@@ -10,11 +10,11 @@ import (
 
 const canWait = false
 
-// rawConn says that here no socket can be waited on without reading it; calls
-// take a goroutine instead.
+// rawConn returns nil. Here, waiting on a socket without reading from it is not
+// possible, so calls use a goroutine.
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
-// canRead says that here no socket can be looked at.
+// canRead returns false, since a socket cannot be checked here.
 func (*socket) canRead() bool { return false }
 
 func waitReadable(syscall.RawConn) error { return errors.ErrUnsupported }

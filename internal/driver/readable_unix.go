@@ -9,7 +9,8 @@ import (
 
 const canWait = true
 
-// rawConn is the socket under conn, to wait on.
+// rawConn returns the socket under conn, to wait on. It returns nil if conn has
+// none.
 func rawConn(conn net.Conn) syscall.RawConn {
 	if c, ok := conn.(syscall.Conn); ok {
 		if raw, err := c.SyscallConn(); err == nil {
@@ -20,19 +21,19 @@ func rawConn(conn net.Conn) syscall.RawConn {
 }
 
 // canRead reports whether a read would not block: what waitReadable waits for
-// has come. One that was closed can be read, which says so.
+// has come. A closed socket is readable, and the read returns an error.
 func (s *socket) canRead() bool {
-	if s.peek == nil { // kept, as each command on a pooled connection asks
+	if s.peek == nil { // kept, because each command on a pooled connection needs it
 		s.peek = func(fd uintptr) { s.speaks = !blocks(fd) }
 	}
 	s.speaks = true
-	_ = s.raw.Control(s.peek) // its error is that of a closed one
+	_ = s.raw.Control(s.peek) // it fails on a closed socket
 	return s.speaks
 }
 
-// waitReadable returns when a read would not block: an answer, the end of the
-// connection, or its failure. It consumes nothing. Its error is that of the
-// read deadline, or of a socket that was closed.
+// waitReadable returns when a read would not block: there is an answer, or the
+// connection has ended or failed. It consumes nothing. Its error is that of the
+// read deadline, or of a closed socket.
 func waitReadable(raw syscall.RawConn) error {
 	return raw.Read(func(fd uintptr) bool { return !blocks(fd) })
 }

@@ -2,12 +2,13 @@ package driver
 
 import "github.com/gomodule/redigo/redis"
 
-// What follows reads replies, so that only this package knows redigo's types.
+// The functions below read replies, so that only this package knows redigo's
+// types.
 
 // Values returns the values of an array.
 func Values(reply any, err error) ([]any, error) { return redis.Values(reply, err) }
 
-// Int64 returns an integer, also one written in decimal.
+// Int64 returns an integer. The reply may be an integer or a decimal string.
 func Int64(reply any, err error) (int64, error) { return redis.Int64(reply, err) }
 
 // Int64s returns an array of integers.
@@ -24,10 +25,11 @@ func StringMap(reply any, err error) (map[string]string, error) {
 	return redis.StringMap(reply, err)
 }
 
-// Scan copies values to what dest points to, and returns the rest of them.
+// Scan copies values to the variables that dest points to, and returns the
+// remaining values.
 func Scan(values []any, dest ...any) ([]any, error) { return redis.Scan(values, dest...) }
 
-// Text turns the bytes and error lines in a reply into strings.
+// Text converts the bytes and error lines in a reply to strings.
 func Text(reply any) any {
 	switch r := reply.(type) {
 	case []byte:

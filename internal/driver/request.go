@@ -6,13 +6,13 @@ import "time"
 type Request struct {
 	Cmd     string
 	Args    []any
-	Ack     *Ack                 // by replicas, once it was granted; nil for most
-	Granted func(reply any) bool // reports whether the reply is a grant; nil without confirm
-	waits   time.Duration        // that the server may take on top of what a command may
+	Ack     *Ack                 // waits for replicas once it was granted; nil for most requests
+	Granted func(reply any) bool // reports whether the reply is a grant; used only for an Ack
+	waits   time.Duration        // that the server may take on top of the time of a command
 }
 
-// MinLimit keeps a request with a very short limit from cutting the connection
-// under all others.
+// MinLimit keeps a request with a very short limit from closing the connection
+// under all other requests.
 const MinLimit = 100 * time.Millisecond
 
 // SetNX sets a key with an expiry if it does not exist.

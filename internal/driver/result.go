@@ -11,19 +11,19 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Result is what became of one command.
+// Result is the result of one command. There are three cases:
 //
-// Three cases matter. Not sent: nothing happened. Answered, by a value or an
-// error line: no copy of it is under way any more. Unanswered (no answer in
-// time, a connection that broke, a caller that left): it may be executed now,
-// later or never.
+//   - not sent: nothing happened at the server;
+//   - answered, by a value or an error line: no copy is under way any more;
+//   - unanswered, by a timeout, a broken connection or a caller that left: the
+//     command may be executed now, later or never.
 type Result struct {
 	Reply     any
 	Err       error
-	Sent      time.Time // right before it was written; zero when it never was
+	Sent      time.Time // right before it was written; zero if it never was
 	Answered  bool
-	Resent    bool  // an earlier copy, which was not answered, was sent right before
-	Abandoned *Call // the call that its caller left, still waiting for the answer
+	Resent    bool  // an earlier copy was sent right before, and was not answered
+	Abandoned *Call // the call that its caller left; it still waits for the answer
 }
 
 func newResult(sent time.Time, reply any, err error) Result {
@@ -35,8 +35,9 @@ func newResult(sent time.Time, reply any, err error) Result {
 	return Result{Reply: reply, Err: Explain(err), Sent: sent, Answered: answered}
 }
 
-// errorLine is the error line of the server in err, if there is one. It costs
-// nothing where there is no error: a variable for errors.As is on the heap.
+// errorLine returns the server's error line in err, and reports whether there
+// is one. A nil err is returned early, because the variable for errors.As is on
+// the heap.
 func errorLine(err error) (redis.Error, bool) {
 	if err == nil {
 		return "", false
@@ -46,17 +47,18 @@ func errorLine(err error) (redis.Error, bool) {
 	return line, ok
 }
 
-// Unanswered reports whether the request was sent and not answered: it may be
+// Unanswered reports whether the request was sent and not answered. It may be
 // executed now, later or never.
 func (o Result) Unanswered() bool { return !o.Sent.IsZero() && !o.Answered }
 
-// Unconnected reports whether it was not sent because connecting took too long.
+// Unconnected reports whether the request was not sent because connecting took
+// too long.
 func (o Result) Unconnected() bool {
 	return o.Sent.IsZero() && isTimeout(o.Err)
 }
 
-// Broke reports whether the connection was cut under the command: another one
-// may work.
+// Broke reports whether the connection broke under the command. Another
+// connection may work.
 func (o Result) Broke() bool {
 	return o.Unanswered() && o.Abandoned == nil && !isTimeout(o.Err) && IsNetwork(o.Err)
 }
@@ -66,11 +68,12 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// ErrAbandoned is the error of a call whose caller left when its context ended.
+// ErrAbandoned is the error of a call whose caller left when its context was
+// cancelled.
 var ErrAbandoned = errors.New("caller left")
 
-// Ended turns the error of a call whose caller left into the end of its
-// context.
+// Ended replaces the error of an abandoned call by the reason why its context
+// ended.
 func Ended(ctx context.Context, err error) error {
 	if errors.Is(err, ErrAbandoned) {
 		return errs.EndOf(ctx, nil)
@@ -78,26 +81,26 @@ func Ended(ctx context.Context, err error) error {
 	return err
 }
 
-// Call is a command that runs on a goroutine of its own, so that its caller can
-// leave.
+// Call is a command that its caller can leave. It runs on its own goroutine, or
+// on the shared connection.
 type Call struct {
 	state   atomic.Int32
 	sent    time.Time     // set before state becomes callSent
-	begun   chan struct{} // closed then; nil when nobody wants to know
-	done    chan struct{} // closed when outcome is there
+	begun   chan struct{} // closed when state is callSent; nil if nothing waits for it
+	done    chan struct{} // closed when outcome is set
 	outcome Result
 }
 
 const (
 	callWaiting = iota // for a connection
 	callSent
-	callLeft // before anything was sent
+	callLeft // by its caller, before anything was sent
 )
 
 func newCall() *Call { return &Call{begun: make(chan struct{}), done: make(chan struct{})} }
 
-// begin is called right before the command is written. It returns false if the
-// caller has left: then nothing may be sent.
+// begin is called right before the command is written. It reports whether the
+// command may be sent. It may not if the caller has left.
 func (c *Call) begin(now time.Time) bool {
 	if c == nil {
 		return true
@@ -112,7 +115,7 @@ func (c *Call) begin(now time.Time) bool {
 	return true
 }
 
-// leave is called by a caller that does not want to wait any longer.
+// leave is called by a caller that stops waiting. It returns the result so far.
 func (c *Call) leave(err error) Result {
 	if c.state.CompareAndSwap(callWaiting, callLeft) {
 		return Result{Err: err}
@@ -120,7 +123,7 @@ func (c *Call) leave(err error) Result {
 	return Result{Err: err, Sent: c.sent, Abandoned: c}
 }
 
-// end gives the call its outcome.
+// end sets the result of the call.
 func (c *Call) end(o Result) {
 	c.outcome = o
 	close(c.done)
@@ -135,5 +138,5 @@ func (c *Call) isDone() bool {
 	}
 }
 
-// Answered reports whether the answer came after all.
+// Answered reports whether the answer has come after all.
 func (c *Call) Answered() bool { return c.isDone() && c.outcome.Answered }

@@ -11,7 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// callBeside runs a command on a goroutine, where a caller could not leave it
+// callBeside runs a command on a goroutine, if the caller could not leave it
 // otherwise.
 func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 	c := newCall()
@@ -22,8 +22,8 @@ func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 	if !started {
 		return Result{Err: errs.ErrClosed}
 	}
-	// A connection of the user's may know no deadlines, so both parts are
-	// bounded here as well.
+	// A user's connection may not support deadlines, so both parts are limited
+	// here too.
 	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.now().Connect)))
 	defer timer.Stop()
 	begun := c.begun
@@ -69,15 +69,15 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 	d.PutBack(conn)
 	o := d.outcome(sent, reply, err)
 	if o.Unanswered() && ctx.Err() != nil {
-		o.Err = ErrAbandoned // it was interrupted while it was written
+		o.Err = ErrAbandoned // the write was interrupted
 	}
 	return o
 }
 
-// outcome is called when the connection is back in the pool: a break makes all
-// that are idle then stale, itself included. So does READONLY: behind one
-// address another connection may lead to the new master. A connection that was
-// refused says nothing about them.
+// outcome is called after the connection was returned to the pool. A break
+// makes all connections stale that are idle then, including this one. So does
+// READONLY: behind one address, another connection may lead to the new master.
+// A connection that was refused shows nothing about the others.
 func (d *Pool) outcome(sent time.Time, reply any, err error) Result {
 	o := newResult(sent, reply, err)
 	if o.Broke() && !isUnaccepted(o.Err) || IsReadOnly(o.Err) {
@@ -90,8 +90,8 @@ func (d *Pool) outcome(sent time.Time, reply any, err error) Result {
 // noteBreak makes the connections stale that are idle now.
 func (d *Pool) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
 
-// leave lets a goroutine wait for the answer that the caller does not want to
-// wait for, and put the connection back.
+// leave starts a goroutine that waits for the answer in place of the caller,
+// and then returns the connection to the pool.
 func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Result {
 	c := newCall()
 	started := d.tasks.Start(func() {
@@ -107,21 +107,21 @@ func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Res
 	return Result{Err: ErrAbandoned, Sent: sent, Abandoned: c}
 }
 
-// isOver reports whether ctx has ended. Its deadline ends a dial by itself, and
-// that can be seen a moment before the context ends.
+// isOver reports whether ctx has ended. Its deadline also ends a dial directly.
+// That can be visible a moment before the context ends.
 func isOver(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Second): // a context of somebody's own, which does not keep its deadline
+		case <-time.After(time.Second): // a user's context may ignore its own deadline
 		}
 	}
 	return ctx.Err() != nil
 }
 
 // do runs the command with a deadline. A caller that runs it itself can be
-// interrupted. Close cuts a connection of our own at its socket; one of the
-// user's pool can only be cut through a context, which costs a goroutine.
+// interrupted. Close closes a connection of our own at its socket. One of the
+// user's pool can only be ended by a context, which costs a goroutine.
 func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request) (any, error) {
 	reply, err := d.doOnce(ctx, c, conn, timeout, r)
 	if err == nil && r.Ack != nil {
@@ -146,8 +146,8 @@ func (d *Pool) doOnce(ctx context.Context, c *Call, conn redis.Conn, timeout tim
 	return reply, err
 }
 
-// doWithTimeout runs a command on a connection of the user's that knows no
-// contexts. The pool wraps connections, so that only a call shows what one can.
+// doWithTimeout runs a command on a user's connection without contexts. The
+// pool wraps connections, so only a call shows what a connection supports.
 func doWithTimeout(conn redis.Conn, timeout time.Duration, r Request) (any, error) {
 	reply, err := redis.DoWithTimeout(conn, timeout, r.Cmd, r.Args...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithTimeout") {
@@ -156,7 +156,7 @@ func doWithTimeout(conn redis.Conn, timeout time.Duration, r Request) (any, erro
 	return reply, err
 }
 
-// orClosed makes ErrClosed of whatever happens because of close.
+// orClosed replaces any error that may be due to Close by ErrClosed.
 func (d *Pool) orClosed(err error) error {
 	if err != nil && d.life.Err() != nil {
 		return errs.ErrClosed

@@ -13,30 +13,32 @@ import (
 )
 
 // stream is one connection of the pipeline. Requests are written in the order
-// in which they came, and the answers come in the same order: the connection is
-// only given up as a whole.
+// in which they came, and the answers come in the same order. So the connection
+// is only given up as a whole.
 //
-// A caller writes itself unless somebody else is writing. Where many are about
-// to write, the first lets the others come, and writes for them; what comes
-// while it writes is left to a goroutine, since the caller has its own answer
-// to wait for. One goroutine reads, and is the only one that ends calls.
+// A caller writes itself unless another one is writing. If many are about to
+// write, the first one yields, and writes for the others. A goroutine writes
+// what comes while a caller writes, since the caller has to wait for its own
+// answer. One goroutine reads, and only that one ends calls.
 type stream struct {
 	driver *Pool
 	conn   redis.Conn
 	born   time.Time
-	more   chan struct{} // somebody else has to go on writing
+	more   chan struct{} // the goroutine has to continue writing
 	done   chan struct{} // closed when nothing more is read
 
 	mu      sync.Mutex
 	waiting []entry // not yet written
-	spare   []entry // the last batch, to be reused
-	written []*Call // not yet answered, those that the reader has taken excepted
+	spare   []entry // the last batch, for reuse
+	written []*Call // not yet answered, except those that the reader has taken
 	writing bool
-	flight  int         // written and not answered
-	quiet   time.Time   // since when nothing came: the last answer, or the first request after it
-	over    bool        // takes no more requests
-	cause   error       // of its end
-	end     *time.Timer // cuts it when those that it has are not answered; nil while it takes more
+	flight  int       // written and not answered
+	quiet   time.Time // start of the silence: the last answer, or the first request after it
+	over    bool      // takes no more requests
+	cause   error     // why it ended
+	// end closes the connection if the requests that it has are not answered.
+	// It is nil while the connection takes more.
+	end *time.Timer
 }
 
 type entry struct {
@@ -45,13 +47,12 @@ type entry struct {
 }
 
 const (
-	// Crowd is how many requests have to be under way for more to be about to
-	// come.
+	// Crowd is how many requests must be under way for more to be expected
+	// soon.
 	Crowd = 4
-	// maxOwnBatch is how many requests a caller writes; more could keep it.
+	// maxOwnBatch is how many requests a caller writes. More could block it.
 	maxOwnBatch = 64
-	// slow is how long an answer is missing when a write may have to wait as
-	// well.
+	// slow is how long an answer is missing before a write may block too.
 	slow = 5 * time.Millisecond
 )
 
@@ -60,8 +61,8 @@ func newStream(d *Pool, conn redis.Conn) *stream {
 	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// send takes a request. It returns false if the connection takes none any more;
-// then nothing was sent.
+// send takes a request, and reports whether it did. If the connection takes
+// none any more, nothing was sent.
 func (s *stream) send(c *Call, r Request) bool {
 	s.mu.Lock()
 	if s.over {
@@ -74,7 +75,7 @@ func (s *stream) send(c *Call, r Request) bool {
 		return true
 	}
 	s.writing = true
-	// A connection of the user's may have no limit for a write.
+	// A user's connection may have no limit for a write.
 	stuck := !s.driver.own || s.flight > 0 && time.Since(s.quiet) > slow
 	crowded := s.flight >= Crowd
 	s.mu.Unlock()
@@ -93,14 +94,14 @@ func (s *stream) tooMany() bool {
 	return len(s.waiting) > maxOwnBatch
 }
 
-// write sends what waits. It returns true if more has come meanwhile: then
-// somebody has to write again.
+// write sends the waiting requests. It reports whether more came meanwhile, so
+// that another write is needed.
 func (s *stream) write() (more bool) {
 	batch, now := s.take()
 	err := s.put(batch, now)
 	clear(batch)
 	if err != nil {
-		s.cut(err) // the reader does the rest
+		s.cut(err) // then the reader ends the calls
 	}
 	s.mu.Lock()
 	s.spare = batch[:0]
@@ -114,7 +115,8 @@ func (s *stream) write() (more bool) {
 	return more
 }
 
-// take is the next batch: what waits, less what its callers have left.
+// take returns the next batch: the waiting requests, without those that their
+// callers have abandoned.
 func (s *stream) take() ([]entry, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +133,8 @@ func (s *stream) take() ([]entry, time.Time) {
 	return batch, now
 }
 
-// put writes a batch, all of it soon after its sending was noted: what is
-// written later may outlast a clean-up.
+// put writes a batch. All of it is written soon after its sending time was
+// noted: what is written later may outlast a clean-up.
 func (s *stream) put(batch []entry, sent time.Time) error {
 	for _, e := range batch {
 		if time.Since(sent) > s.driver.commandTimeout {
@@ -145,8 +147,8 @@ func (s *stream) put(batch []entry, sent time.Time) error {
 	return s.conn.Flush()
 }
 
-// run reads until the connection is lost, while a goroutine writes what callers
-// leave to it.
+// run reads until the connection is lost. Another goroutine writes what callers
+// do not write themselves.
 func (s *stream) run() {
 	stop := context.AfterFunc(s.driver.life, func() { s.cut(errs.ErrClosed) })
 	defer stop()
@@ -158,7 +160,7 @@ func (s *stream) run() {
 	close(s.done)
 }
 
-// writeOn goes on where a caller stopped. It lets those come first that are
+// writeOn continues where a caller stopped. It yields first to callers that are
 // about to send.
 func (s *stream) writeOn() {
 	for {
@@ -174,7 +176,7 @@ func (s *stream) writeOn() {
 }
 
 // read gives each answer to its call, until the connection is lost. It returns
-// the calls that it has taken and not served.
+// the calls that it has taken and that have no answer.
 func (s *stream) read() (calls []*Call, err error) {
 	for {
 		reply, err := redis.ReceiveWithTimeout(s.conn, 0)
@@ -198,7 +200,7 @@ func (s *stream) read() (calls []*Call, err error) {
 }
 
 // isRefusal reports whether the server takes no requests from the connection.
-// It says so unasked, and then ends it.
+// The server sends such a line unasked, and then closes the connection.
 func isRefusal(err error) bool {
 	line, ok := errorLine(err)
 	return ok && (code(line) == "DENIED" || isFull(line))
@@ -212,7 +214,7 @@ func (s *stream) takeWritten() []*Call {
 	return calls
 }
 
-// heard notes an answer. After READONLY another connection may lead to the new
+// heard notes an answer. After READONLY, another connection may lead to the new
 // master, behind the same address.
 func (s *stream) heard(readOnly bool) {
 	if readOnly {
@@ -231,8 +233,8 @@ func (s *stream) heard(readOnly bool) {
 	}
 }
 
-// retire lets the connection take no more requests. Those that it has may still
-// be answered, until the command timeout is over; mu is held.
+// retire makes the connection take no more requests. Those that it has may
+// still be answered until the command timeout has passed; mu is held.
 func (s *stream) retire() {
 	s.over = true
 	if s.end == nil {
@@ -249,8 +251,9 @@ func (s *stream) retire() {
 func (s *stream) isServed() bool { return s.over && s.flight == 0 && !s.writing }
 
 // retireIfSilent is called when a call that began at start leaves without its
-// answer: nothing came in all that time. A very short lease must not make its
-// client give up one connection after another.
+// answer. It retires the connection if nothing came in all that time. A short
+// silence does not count: a very short lease must not make its client give up
+// one connection after another.
 func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,26 +263,28 @@ func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	}
 }
 
-// usable reports whether the connection takes another request: not when it was
-// idle for so long, or is so old, or owes an answer for longer than any call
-// waits. 0 is no limit.
+// usable reports whether the connection takes another request. It does not if
+// it was idle for longer than idle, or is older than age. Nor does it if it
+// owes an answer for longer than any call waits. 0 is no limit.
 func (s *stream) usable(idle, age time.Duration) bool {
 	s.mu.Lock()
 	quiet, owes := time.Since(s.quiet), s.flight > 0
-	unused := !owes && !s.writing // who is about to write after a long rest has not noted it yet
+	// A caller that writes after a long pause sets writing first, and quiet
+	// later.
+	unused := !owes && !s.writing
 	if owes && quiet > s.driver.commandTimeout || unused && idle > 0 && quiet > idle || age > 0 && time.Since(s.born) > age {
 		s.retire()
 	}
 	served, usable := s.isServed(), !s.over
 	s.mu.Unlock()
 	if served {
-		s.driver.tasks.Start(func() { s.cut(errStale) }) // beside, as a caller is waiting
+		s.driver.tasks.Start(func() { s.cut(errStale) }) // on a goroutine: a caller is waiting
 	}
 	return usable
 }
 
-// cut closes the connection, under whoever waits for an answer: that is why
-// they get none.
+// cut closes the connection under the calls that wait for an answer. The
+// argument is the reason why they get none.
 func (s *stream) cut(why error) {
 	s.mu.Lock()
 	s.over = true
@@ -290,8 +295,8 @@ func (s *stream) cut(why error) {
 	_ = s.conn.Close()
 }
 
-// unsent is the error of a request that was not written, with why the
-// connection has ended.
+// unsent returns the error of a request that was not written. It includes the
+// reason why the connection ended.
 func (s *stream) unsent() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +320,7 @@ func (s *stream) fail(calls []*Call, err error) {
 		s.driver.noteBreak()
 	}
 	if isRefusal(err) {
-		s.cause = err // says more than a write that failed because of it
+		s.cause = err // more specific than a write that failed because of it
 	}
 	cause := s.driver.orClosed(Explain(s.cause))
 	for _, c := range calls {
