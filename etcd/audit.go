@@ -8,8 +8,9 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// audit asks which keys stand under the lease, and finds the holds lost whose keys somebody has deleted. It is one
-// request, whatever the number of holds.
+// audit lists the keys that are attached to the lease. It marks a hold lost if
+// its key was deleted. The list costs one request, however many holds there
+// are.
 func (s *session) audit(ctx context.Context) {
 	held, remade := s.held()
 	for _, g := range remade {
@@ -33,9 +34,11 @@ func (s *session) audit(ctx context.Context) {
 	}
 }
 
-// held are the grants whose keys should stand under the lease, by key, also those that were perhaps moved: a move keeps
-// the create revision, which says in the end whose the key is. Of two with one key, the older one has lost it: the key was
-// deleted, and made once more for the other. Those are remade.
+// held returns the grants whose keys should be attached to the lease, by key.
+// It includes grants that were possibly moved: a move keeps the create
+// revision, which finally decides whose key it is. If two grants have the same
+// key, the older one has lost it. Its key was deleted, and made again for the
+// newer one. The older grants are returned as remade.
 func (s *session) held() (held map[string]*grant, remade []*grant) {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
@@ -53,7 +56,8 @@ func (s *session) held() (held map[string]*grant, remade []*grant) {
 	return held, remade
 }
 
-// confirmLoss reads the key of a grant that the list of the lease did not have.
+// confirmLoss reads the key of a grant that was not in the list of the lease.
+// If the key is gone, or was made again for another hold, the grant is lost.
 func (s *session) confirmLoss(ctx context.Context, g *grant) {
 	resp, err := s.locker.client.Get(ctx, g.key, clientv3.WithKeysOnly())
 	if err != nil || (len(resp.Kvs) > 0 && resp.Kvs[0].CreateRevision == g.rev) {

@@ -12,19 +12,23 @@ import (
 	"google.golang.org/grpc"
 )
 
-// beats are the renewals of one lease, over one stream, each of which is answered before the next one is sent. What
-// package clientv3 has does not do: KeepAlive hides when a renewal was sent, and KeepAliveOnce opens a stream for each,
-// for which users with a password log in anew, and tries again without a pause while no server can be reached.
+// beats renews one lease over one stream. Each renewal is answered before the
+// next one is sent. The methods of package clientv3 do not fit. KeepAlive hides
+// when a renewal was sent. KeepAliveOnce opens a stream for each renewal, for
+// which users with a password log in again. It also retries without a pause
+// while no server can be reached.
 type beats struct {
-	stream etcdserverpb.Lease_LeaseKeepAliveClient // nil while there is none
+	stream etcdserverpb.Lease_LeaseKeepAliveClient // nil if there is none
 	cancel context.CancelFunc
 }
 
-// beat renews the lease once, and returns its TTL. ctx ends the beat, life the stream; so does a beat that was not
-// answered. A stream whose token is no longer good costs a new one, no error.
+// beat renews the lease once, and returns its TTL. ctx limits the renewal, and
+// life the stream. A renewal that is not answered also ends the stream. If the
+// token of the stream is no longer valid, beat retries on a new one. That is
+// not an error.
 func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
 	conn := client.ActiveConnection()
-	if conn == nil { // it talks to a server in this process
+	if conn == nil { // the server is in this process
 		resp, err := client.KeepAliveOnce(ctx, id)
 		if err != nil {
 			return 0, err
@@ -37,7 +41,8 @@ func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clie
 		resp, err = b.once(ctx, life, conn, id)
 	}
 	switch {
-	case err != nil && ctx.Err() != nil: // it cut the stream, which tells so as if the client had been closed
+	case err != nil && ctx.Err() != nil:
+		// ctx cut the stream, whose error looks as if the client had been closed.
 		return 0, ctx.Err()
 	case err != nil:
 		return 0, rpctypes.Error(err)
@@ -68,13 +73,14 @@ func (b *beats) ask(ctx context.Context, client etcdserverpb.LeaseClient, id cli
 		b.stream = stream
 	}
 	err := b.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)})
-	if err != nil && !errors.Is(err, io.EOF) { // Recv says why the stream has ended
+	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: Recv returns why the stream ended
 		return nil, err
 	}
 	return b.stream.Recv()
 }
 
-// close ends the stream. The next beat opens another, perhaps to another server.
+// close ends the stream. The next renewal opens another one, perhaps to another
+// server.
 func (b *beats) close() {
 	if b.cancel != nil {
 		b.cancel()

@@ -7,22 +7,25 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// cancelled is a key that keeps late copies of a request out.
+// cancelled is a key that prevents late copies of a request from making a hold.
 type cancelled struct {
 	key string
 	at  time.Time
 }
 
 const (
-	// cancelStay is how long such a key stays: TCP gives up on data that nobody acknowledges after about a quarter of an
-	// hour, by the defaults of Linux.
+	// cancelStay is how long such a key stays. By the defaults of Linux, TCP
+	// gives up on unacknowledged data after about a quarter of an hour.
 	cancelStay = 20 * time.Minute
 
-	// maxCancelled is how many of them a lease may have before claims go under another one: an overloaded server is asked which
-	// keys a lease has at each renewal. With the last hold and claim under it the lease is given back, and they go.
+	// maxCancelled is how many such keys a lease may have before new claims use
+	// another lease. Each renewal lists the keys of the lease, and the server
+	// may be overloaded. A full lease is revoked after its last hold and claim,
+	// which deletes the keys.
 	maxCancelled = 256
 
-	// forgetAtOnce is how many of them one request deletes; a transaction of etcd has 128 operations at most.
+	// forgetAtOnce is how many such keys one request deletes. A transaction of
+	// etcd has at most 128 operations.
 	forgetAtOnce = 100
 )
 
@@ -36,8 +39,9 @@ func (s *session) noteCancelled(key string) {
 	}
 }
 
-// forgetCancelled deletes keys that have stayed for long enough, in one request, since the next renewal waits for it. The
-// others have time: they go after a later renewal, or with the lease.
+// forgetCancelled deletes keys that have stayed long enough. It sends only one
+// request, because the next renewal waits for it. The other keys are deleted
+// after a later renewal, or with the lease.
 func (s *session) forgetCancelled() {
 	deletes := s.stale()
 	if len(deletes) == 0 {
@@ -54,7 +58,7 @@ func (s *session) forgetCancelled() {
 	s.cancelled = s.cancelled[len(deletes):]
 }
 
-// stale are the deletions of the oldest of the keys that have stayed for long enough.
+// stale returns the deletions of the oldest keys that have stayed long enough.
 func (s *session) stale() (deletes []clientv3.Op) {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()

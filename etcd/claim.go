@@ -9,20 +9,22 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// claim is what one call asks for under one session: a hold of its own name, made once. Its request may be sent again,
-// and may come late; after the claim was given up, it leaves nothing.
+// claim is the request of one call for a lock, under one session. It asks for a
+// hold with a unique name, which is made at most once. The request may be sent
+// again, and may arrive late. Once the claim is abandoned, it leaves nothing
+// behind.
 type claim struct {
 	wait    *wait
 	session *session
 	hold    string
 	key     string
-	slot    *slot  // that names the key; nil when unfair
-	entry   *entry // of a fair call that waits; else nil
+	slot    *slot  // names the key; nil if unfair
+	entry   *entry // of a waiting fair call; else nil
 	value   string
-	rev     int64 // create revision of the key, once it is known to be there
-	doubt   bool  // a request that makes the key was never answered, and may come late
-	perhaps bool  // a request that failed may have made the key
-	left    bool  // what is to be cleaned up, the request under way does
+	rev     int64 // create revision of the key; 0 until the key is known to exist
+	doubt   bool  // a request for the key was never answered, and may arrive late
+	perhaps bool  // a failed request may have made the key
+	left    bool  // the caller has left, and the request under way cleans up
 }
 
 func newClaim(w *wait, s *session) (*claim, error) {
@@ -44,21 +46,22 @@ func newClaim(w *wait, s *session) (*claim, error) {
 
 // request is a Txn that makes the key.
 type request struct {
-	unless          []clientv3.Cmp // all of them are absent
+	unless          []clientv3.Cmp // each requires that a key is absent
 	then, otherwise []clientv3.Op  // otherwise begins with a read of the key
 }
 
-// absent is the comparison that says that there is no such key.
+// absent returns the comparison that is true if there is no such key.
 func absent(key string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 }
 
-// put makes the key, under the session's lease.
+// put returns the operation that makes the key under the session's lease.
 func (c *claim) put() clientv3.Op {
 	return clientv3.OpPut(c.key, c.value, clientv3.WithLease(c.session.id))
 }
 
-// ask sends the request until it is answered; one attempt of a call that does not wait.
+// ask sends the request until it is answered, or has failed for good. A call
+// that does not wait makes one attempt.
 func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 	for {
 		resp, err := c.send(r)
@@ -88,8 +91,9 @@ const (
 	callerLeft
 )
 
-// send sends the request once, on a goroutine of its own: a caller that leaves cuts nothing, and what the answer then
-// tells is cleaned up after.
+// send sends the request once, on a separate goroutine. So a caller that leaves
+// does not cut the request. If the caller has left, the goroutine cleans up
+// according to the answer.
 func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 	l := c.wait.locker
 	var state atomic.Int32
@@ -127,8 +131,9 @@ func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
 	return l.client.Txn(ctx).If(r.unless...).Then(r.then...).Else(r.otherwise...).Commit()
 }
 
-// settle notes what an answer, or none, says about the key. One that refuses begins with a read of the key, which is
-// there when an earlier copy of the request has made it.
+// settle notes what an answer, or a missing one, says about the key. An answer
+// that refuses begins with a read of the key. The read finds the key if an
+// earlier copy of the request has made it.
 func (c *claim) settle(resp *clientv3.TxnResponse, err error) {
 	c.doubt, c.perhaps = c.doubt || unanswered(err), c.perhaps || perhapsExecuted(err)
 	switch {
@@ -142,7 +147,7 @@ func (c *claim) settle(resp *clientv3.TxnResponse, err error) {
 	}
 }
 
-// found is the first key that the n-th read of a Txn has found, or nil.
+// found returns the first key that the n-th read of a Txn has found, or nil.
 func found(resp *clientv3.TxnResponse, n int) *mvccpb.KeyValue {
 	if keys := resp.Responses[n].GetResponseRange().Kvs; len(keys) > 0 {
 		return keys[0]
@@ -163,7 +168,7 @@ func (c *claim) begin() (*level, error) {
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
-	c.session.users-- // it stands there as a grant from here on
+	c.session.users-- // from now on the session counts it as a grant
 	if w.owner != nil {
 		w.owner.grant = g
 		w.owner.users++
@@ -171,14 +176,14 @@ func (c *claim) begin() (*level, error) {
 	return g.pushLocked(w.ctx), nil
 }
 
-// abandon gives a claim up that was not granted.
+// abandon ends a claim that was not granted.
 func (c *claim) abandon() {
 	if !c.left {
 		c.remove()
 	}
 }
 
-// remove deletes in the background what the claim has left or may leave.
+// remove deletes, in the background, what the claim has left or may leave.
 func (c *claim) remove() {
 	l := c.wait.locker
 	l.mu.Lock()

@@ -9,18 +9,18 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// errClientClosed is why a Locker is closed whose client was.
+// errClientClosed is why a Locker is closed if its client was closed.
 var errClientClosed = fmt.Errorf("%w: the etcd client was closed", relock.ErrClosed)
 
 // followClient closes the Locker with its client. Package clientv3 repeats a
-// request through a closed connection until the request's own limit, and says
-// then that there was no answer.
+// request over a closed connection until the request's own limit. Only then
+// does it report that there was no answer.
 func (l *Locker) followClient() {
 	l.unfollow = context.AfterFunc(l.client.Ctx(), func() { l.tasks.Start(l.closeWithClient) })
 }
 
-// closeWithClient waits for the connection. A client whose own context was
-// cancelled has not been closed: releases still get through.
+// closeWithClient closes the Locker once the connection is shut down. A client
+// whose own context was cancelled is not closed: releases still get through.
 func (l *Locker) closeWithClient() {
 	if conn := l.client.ActiveConnection(); conn != nil {
 		for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {
@@ -36,11 +36,11 @@ func (l *Locker) closeWithClient() {
 
 // closeLocked ends calls and holds. It sends nothing.
 func (l *Locker) closeLocked(why error) {
-	l.end(why) // before the sessions: waits find the Locker closed, not their place lost
+	l.end(why) // before the sessions, so that waiters find the Locker closed, not their place lost
 	for s := range l.leases {
 		s.loseLocked(why)
 	}
 }
 
-// closed is why the Locker is closed, or nil.
+// closed returns why the Locker is closed, or nil.
 func (l *Locker) closed() error { return context.Cause(l.life) }

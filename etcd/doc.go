@@ -1,4 +1,5 @@
-// Package etcdlock is relock on etcd: fair and unfair locks with fencing tokens, behind the interface [relock.Locker].
+// Package etcdlock is relock on etcd: fair and unfair locks with fencing tokens,
+// behind the interface [relock.Locker].
 //
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:2379"}})
 //	...

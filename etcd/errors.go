@@ -15,26 +15,30 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// ErrPlaceLost reports that a fair Lock has lost its place in the queue: its lease has ended, or somebody has deleted its
-// key. The error matches [relock.ErrLockAcquiredByOthers] too: another call may get the lock, from the end of the queue.
+// ErrPlaceLost reports that a fair Lock has lost its place in the queue: its
+// lease has ended, or somebody has deleted its key. The error matches
+// [relock.ErrLockAcquiredByOthers] too: another call may get the lock, from the
+// end of the queue.
 var ErrPlaceLost = fmt.Errorf("place in the queue is gone: %w", relock.ErrLockAcquiredByOthers)
 
 var (
 	errNotMade    = fmt.Errorf("%w: locker: was not made by NewLocker", relock.ErrInvalid)
 	errNilContext = fmt.Errorf("%w: context: is nil", relock.ErrInvalid)
 
-	// errLeft is the error of a call whose caller left when its context ended.
+	// errLeft is the error of a call whose caller left because its context was
+	// cancelled.
 	errLeft = errors.New("caller left")
 
-	// errTimeout stands for a time limit of the Locker's own, so that it does not look like the end of the caller's
-	// context.
+	// errTimeout is the error of a time limit of the Locker. It must not look
+	// like the end of the caller's context.
 	errTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-	// errLate is an acquire that was granted after its lease had ended.
+	// errLate is the error of an acquire that was granted after its lease had
+	// ended.
 	errLate = fmt.Errorf("the grant came after its lease had ended: %w", errTimeout)
 )
 
-// wrap gives err its operation and key; nil stays nil.
+// wrap adds the operation and the key to err. It returns nil for nil.
 func wrap(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -42,7 +46,8 @@ func wrap(op, key string, err error) error {
 	return &relock.Error{Op: op, Key: key, Err: err}
 }
 
-// passing is a failure that goes by itself. It is a [net.Error], as one of a network that fails would be.
+// passing is a temporary failure. It is a [net.Error], as a failure of the
+// network would be.
 type passing struct{ err error }
 
 func (p passing) Error() string   { return p.err.Error() }
@@ -50,13 +55,13 @@ func (p passing) Unwrap() error   { return p.err }
 func (p passing) Timeout() bool   { return false }
 func (p passing) Temporary() bool { return true }
 
-// explain turns an error of the client into one of relock's.
+// explain converts an error of the client into one of relock.
 func explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return errTimeout // of a context of ours
+		return errTimeout // the context was one of ours
 	case isDenied(err):
 		return fmt.Errorf("%w: %w", relock.ErrDenied, err)
 	case errors.Is(err, rpctypes.ErrAuthOldRevision):
@@ -67,9 +72,9 @@ func explain(err error) error {
 		return passing{err}
 	case codes.Canceled:
 		if strings.Contains(err.Error(), "RST_STREAM") {
-			return passing{err} // somebody between has ended its stream
+			return passing{err} // an intermediary has ended its stream
 		}
-		return fmt.Errorf("%w: %w", relock.ErrClosed, err) // the caller's client
+		return fmt.Errorf("%w: %w", relock.ErrClosed, err) // the caller's client is closed
 	}
 	if isPassing(err) {
 		return passing{err}
@@ -77,8 +82,9 @@ func explain(err error) error {
 	return err
 }
 
-// explain is the function of that name for a request for a lock's keys. etcd
-// does not say which of them the user may not use, so the error names all.
+// explain is the function of that name, for a request for the keys of a lock.
+// etcd does not say which key the user may not use, so the error names all of
+// them.
 func (l *Locker) explain(name string, err error) error {
 	if !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
 		return explain(err)
@@ -87,7 +93,9 @@ func (l *Locker) explain(name string, err error) error {
 		relock.ErrDenied, l.folder(name), l.cancelKey(""), err)
 }
 
-// isPassing says that a member took nothing, as it was stopping, or handing over, or is no leader any more: errors that etcd has no code for.
+// isPassing reports whether a member accepted nothing because it was stopping,
+// was handing over, or was no longer the leader. etcd has no code for these
+// errors.
 func isPassing(err error) bool {
 	return slices.ContainsFunc([]string{"raft proposal dropped", "raft: stopped", "not a primary lessor"}, func(text string) bool {
 		return strings.Contains(err.Error(), text)
@@ -111,14 +119,17 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-// said is what etcd itself has said; false when err is of the connection, or of somebody between.
+// said returns the error of etcd itself. It returns false if err comes from the
+// connection or from an intermediary.
 func said(err error) (e rpctypes.EtcdError, ok bool) {
 	ok = errors.As(err, &e) || errors.As(rpctypes.Error(err), &e)
 	return e, ok
 }
 
-// unanswered says that a request which failed with err may have been executed, or may be later. A stream that is reset has
-// codes of a server which refuses, though it may have been behind the execution, and so has an answer that is too large.
+// unanswered reports whether a request that failed with err may have been
+// executed, or may be executed later. A reset stream has the code of a server
+// that refuses, but the reset may follow the execution. The same is true of an
+// answer that is too large.
 func unanswered(err error) bool {
 	if err == nil {
 		return false
@@ -134,14 +145,17 @@ func unanswered(err error) bool {
 	return true
 }
 
-// perhapsExecuted says that a request which failed with err may have been executed. Unlike one that is unanswered, it may
-// be over: etcd says that it has no space left also of the request that has filled it.
+// perhapsExecuted reports whether a request that failed with err may have been
+// executed. Unlike an unanswered request, it may no longer be under way. etcd
+// reports that it has no space left even for the request that has filled it.
 func perhapsExecuted(err error) bool { return unanswered(err) || isNoSpace(err) }
 
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
 
-// isStaleToken says that the server does not know the token any more with which a stream was opened, or that it was opened
-// without one, before the server asked for it. A new one has a new token. What ends a watch says so in its text alone.
+// isStaleToken reports whether the server no longer knows the token with which
+// a stream was opened. This includes a stream that was opened without a token,
+// before the server required one. A new stream has a new token. The text is
+// compared, because a watch that ends has the reason only there.
 func isStaleToken(err error) bool {
 	return err != nil && slices.ContainsFunc([]error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrUserEmpty}, func(known error) bool {
 		return strings.Contains(err.Error(), known.Error())

@@ -10,8 +10,9 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// lengthen makes the lease of a grant last for d. A lease of etcd keeps the length that it was granted for; beyond it,
-// the key is moved to a new one.
+// lengthen makes the lease of a grant last for d. A lease of etcd keeps the
+// length for which it was granted. If d is longer, the key is moved to a new
+// lease.
 func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
 	l := g.locker
 	if !g.moving.take(ctx, l.life) {
@@ -31,12 +32,13 @@ func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	to.period = s.period // as often as before, so that a key which somebody deletes is missed as soon
+	to.period = s.period // as before, so that a deleted key is noticed as soon
 	l.tasks.Start(to.keep)
 	return g.move(ctx, s, to)
 }
 
-// move puts the key under another lease: its mod revision changes, its create revision, which is the token, does not.
+// move attaches the key to another lease. The mod revision of the key changes.
+// Its create revision, which is the token, does not.
 func (g *grant) move(ctx context.Context, from, to *session) error {
 	l := g.locker
 	l.mu.Lock()
@@ -45,7 +47,7 @@ func (g *grant) move(ctx context.Context, from, to *session) error {
 		l.mu.Unlock()
 		return errSession
 	}
-	// Until it is known to which of them the key belongs, both have to be alive.
+	// Until it is known which lease has the key, both must be alive.
 	g.also = to
 	to.grants[g] = struct{}{}
 	l.mu.Unlock()
@@ -59,7 +61,8 @@ func (g *grant) move(ctx context.Context, from, to *session) error {
 	return g.rewritten(err)
 }
 
-// rewrite puts the key under a lease, if nobody has since its mod revision, but an earlier copy of the same request.
+// rewrite attaches the key to the lease of to. It fails if the key was changed
+// since the revision mod, except by an earlier copy of the same request.
 func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, g.locker.limit())
 	defer cancel()
@@ -80,10 +83,11 @@ func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64,
 	return 0, errGone
 }
 
-// errGone is the end of a rewrite whose key somebody has deleted or changed.
+// errGone is the error of a rewrite whose key somebody has deleted or changed.
 var errGone = errors.New("key is gone")
 
-// rewritten is what the end of a rewrite means.
+// rewritten returns what the result of a rewrite means for the caller. If the
+// key is gone, it ends the grant.
 func (g *grant) rewritten(err error) error {
 	switch {
 	case errors.Is(err, errGone):
@@ -95,22 +99,25 @@ func (g *grant) rewritten(err error) error {
 	return g.locker.explain(g.name, err)
 }
 
-// settled says under which session the key stands. The other one has nothing of it.
+// settled records which session has the key. The other one no longer has the
+// grant.
 func (g *grant) settled(under, not *session, mod int64) {
 	l := g.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g.mod = mod
 	if g.over != nil {
-		return // whoever ended it deletes the key, wherever it stands
+		return // the call that ended it deletes the key, under either lease
 	}
 	g.session, g.also = under, nil
 	delete(not.grants, g)
 	not.retireLocked()
 }
 
-// settle finds out under which lease the key stands when a move was not answered. Where it did not come about, it is
-// made unable to: the key is written once more, so that a late copy does not find the mod revision that it names.
+// settle finds out which lease has the key after an unanswered move. If the
+// move was not executed, settle prevents it from being executed later. It
+// writes the key once more, so that a late copy does not find the mod revision
+// that it names.
 func (g *grant) settle(ctx context.Context) error {
 	l := g.locker
 	l.mu.Lock()
@@ -135,7 +142,7 @@ func (g *grant) settle(ctx context.Context) error {
 	}
 	if mod, err = g.rewrite(ctx, s, mod); err != nil {
 		if errors.Is(err, errGone) {
-			return errSession // the late copy was quicker; the next call finds it
+			return errSession // the late copy was first; the next call finds it
 		}
 		return g.rewritten(err)
 	}

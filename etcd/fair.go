@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// fair puts a key into the lock's folder. The oldest of them, by create revision, is the hold; the others wait, each for
-// the one before it.
+// fair puts a key into the lock's folder. The oldest key, by create revision,
+// is the hold. Each of the others waits for the one before it.
 func (w *wait) fair(c *claim) (*level, error) {
 	if !w.block {
 		return c.tryFair()
@@ -29,12 +29,12 @@ func (w *wait) fair(c *claim) (*level, error) {
 	}
 	h, err := c.begin()
 	if errors.Is(err, errSession) {
-		err = ErrPlaceLost // the lease has ended since the last look, and the place with it
+		err = ErrPlaceLost // the lease has ended since the last read, and the place with it
 	}
 	return h, err
 }
 
-// tryFair takes the lock if nobody has it or waits for it.
+// tryFair takes the lock if nobody holds it and nobody waits for it.
 func (c *claim) tryFair() (*level, error) {
 	l := c.wait.locker
 	folder := l.folder(c.wait.name)
@@ -46,20 +46,20 @@ func (c *claim) tryFair() (*level, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case c.rev != 0: // by this copy of the request, or an earlier one
+	case c.rev != 0: // made by this copy of the request, or an earlier one
 		return c.begin()
 	}
 	switch first := found(resp, 1); {
 	case first != nil && (string(first.Key) == folder || holdOf(first.Value) == ""):
-		return nil, relock.ErrKeyConflict // an unfair lock, or nothing of ours
+		return nil, relock.ErrKeyConflict // an unfair lock, or a foreign key
 	case found(resp, 0) != nil:
 		return nil, c.clear(found(resp, 0).CreateRevision)
 	}
 	return nil, relock.ErrLockAcquiredByOthers
 }
 
-// enqueue makes the key. It returns the one before it, or "" when it is the first, and the revision at which that was
-// so.
+// enqueue makes the key. It returns the key before it, or "" if it is the
+// first. It also returns the revision at which that was true.
 func (c *claim) enqueue() (older string, at int64, err error) {
 	l := c.wait.locker
 	folder := l.folder(c.wait.name)
@@ -82,11 +82,13 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 	case found(resp, 0) != nil:
 		return "", 0, c.clear(found(resp, 0).CreateRevision)
 	}
-	return "", 0, relock.ErrKeyConflict // the unfair key is there: a claim that is not given up has no cancel key
+	// The unfair key is there: a claim that is not abandoned has no cancel key.
+	return "", 0, relock.ErrKeyConflict
 }
 
-// clear removes a key of the claim's slot that is no claim's: a copy of an older request, which nobody knew to be under
-// way, has made it. The call goes on with another slot.
+// clear removes a key of the claim's slot that belongs to no claim. A copy of
+// an older request has made it, and nobody knew that the copy was under way.
+// The call goes on with another slot.
 func (c *claim) clear(rev int64) error {
 	l := c.wait.locker
 	l.mu.Lock()
@@ -98,10 +100,11 @@ func (c *claim) clear(rev int64) error {
 	return errLateCopy
 }
 
-// errLateCopy is the end of a claim whose key is there already.
+// errLateCopy is the error of a claim whose key already exists.
 var errLateCopy = passing{errors.New("a late request has made a key")}
 
-// find is the first look of a claim whose key is there, though no answer said what was before it.
+// find is the first read for a claim whose key exists, although no answer said
+// which key was before it.
 func (c *claim) find() (older string, at int64, err error) {
 	ctx, leave := both(c.wait.ctx, c.session.ctx)
 	defer leave()
@@ -109,15 +112,17 @@ func (c *claim) find() (older string, at int64, err error) {
 	return older, at, c.placed(err)
 }
 
-// newest are the options of a read of the last n keys of a folder that were made.
+// newest returns the options of a read of the n keys of a folder that were made
+// last.
 func newest(n int64) []clientv3.OpOption {
 	return []clientv3.OpOption{
 		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(n),
 	}
 }
 
-// olderOf is the key before a claim's own, of those that were read there; "" when there is none. One of another program would be waited for
-// in vain.
+// olderOf returns the key before a claim's own, given the keys that were read
+// there. It returns "" if there is none. A key of another program is an error,
+// because waiting for it would be in vain.
 func olderOf(keys []*mvccpb.KeyValue) (string, error) {
 	switch {
 	case len(keys) == 0:
@@ -153,7 +158,7 @@ func (c *claim) queue(older string, at int64) error {
 	return nil
 }
 
-// placed is what an error means to a claim that has a place in the queue.
+// placed returns what an error means for a claim that is in the queue.
 func (c *claim) placed(err error) error {
 	switch {
 	case err == nil:
@@ -166,10 +171,11 @@ func (c *claim) placed(err error) error {
 	return err
 }
 
-// look reads which key is before the claim's at a revision, or later, until it
-// is answered. Any member may answer, one that lags behind too: what is older
-// than the claim's key can only become less, so nothing older at any revision
-// that has the key is nothing older for ever.
+// look reads which key is before the claim's, at the revision least or later.
+// It repeats the read until it is answered. Any member may answer, even one
+// that lags behind. Keys older than the claim's can only become fewer. So if
+// there is none at any revision that has the claim's key, there is none ever
+// after.
 func (c *claim) look(ctx context.Context, least int64) (older string, at int64, err error) {
 	for {
 		older, at, err = c.lookOnce(ctx, least)
@@ -207,6 +213,6 @@ func (c *claim) lookOnce(ctx context.Context, least int64) (older string, at int
 	return older, at, err
 }
 
-// errBehind is the answer of a member that has not heard yet of the claim, or
-// of what a watch has told.
+// errBehind is the error for a member that does not know yet of the claim, or
+// of what a watch has reported.
 var errBehind = passing{errors.New("this member lags behind")}

@@ -11,34 +11,36 @@ import (
 	"github.com/relock-go/relock/internal/holds"
 )
 
-// grant is one hold in etcd: its key, the session that the belief in it is the session's, and the levels that share it.
+// grant is one hold in etcd: its key, its session, and the levels that share
+// it. Its validity is that of its session.
 type grant struct {
 	locker *Locker
-	name   string // of the lock, as the caller named it
+	name   string // of the lock, as given by the caller
 	key    string // in etcd
-	slot   *slot  // that names the key; nil when unfair
+	slot   *slot  // names the key; nil if unfair
 	hold   string
 	value  string
 	rev    int64    // create revision of the key
-	doubt  bool     // a request that makes the key was never answered
-	origin *session // that those requests go under
-	owner  *owner   // nil when the call named none
-	moving turn     // of the Extend that moves the key to another lease
+	doubt  bool     // a request for the key was never answered
+	origin *session // the session of these requests
+	owner  *owner   // nil if the call named none
+	moving turn     // held by the Extend that moves the key to another lease
 
 	// Guarded by Locker.mu.
 	session *session
-	mod     int64    // mod revision of the key, as far as answers have told
-	also    *session // the one that the key may stand under instead, when a move was not answered; else nil
+	mod     int64    // mod revision of the key, as far as answers have shown
+	also    *session // may have the key instead, if a move was not answered; else nil
 	over    error    // why it ended; nil while it is live
 	levels  holds.Levels[*level]
 }
 
-// level is the [relock.Hold] of one Lock: the only one of its grant, or one of several.
+// level is the [relock.Hold] of one Lock call. It is the only one of its grant,
+// or one of several.
 type level struct {
 	grant  *grant
-	values context.Context // what Context is made from
+	values context.Context // the parent of Context, for its values
 
-	report *holds.Report // to the observer; nil if there is none
+	report *holds.Report // for the observer; nil if there is none
 
 	// Guarded by Locker.mu.
 	ends     holds.Contexts
@@ -54,7 +56,8 @@ func (g *grant) pushLocked(ctx context.Context) *level {
 	return h
 }
 
-// checkLocked ends the grant when the clocks say so, and returns why it is over, or nil.
+// checkLocked ends the grant if it is no longer valid by the clocks. It returns
+// why the grant has ended, or nil.
 func (g *grant) checkLocked() error {
 	if g.over == nil {
 		g.locker.lookLocked()
@@ -79,13 +82,13 @@ func (g *grant) endLocked(why error) {
 	g.levels.Live = 0
 	for _, s := range g.sessionsLocked() {
 		delete(s.grants, g)
-		if why != relock.ErrNotHeld { //nolint:errorlint // our own reason; after an Unlock the release comes first
+		if why != relock.ErrNotHeld { //nolint:errorlint // our own; Unlock sends the release first
 			s.retireLocked()
 		}
 	}
 }
 
-// sessionsLocked are those that the key may stand under.
+// sessionsLocked returns the sessions whose lease may have the key.
 func (g *grant) sessionsLocked() []*session {
 	if g.also == nil {
 		return []*session{g.session}
@@ -93,7 +96,7 @@ func (g *grant) sessionsLocked() []*session {
 	return []*session{g.session, g.also}
 }
 
-// lose ends a grant whose key is gone, and tells the log.
+// lose ends a grant whose key is gone, and logs the loss.
 func (g *grant) lose(why error) {
 	l := g.locker
 	l.mu.Lock()
@@ -108,8 +111,8 @@ func (g *grant) lose(why error) {
 	l.clean(r)
 }
 
-// endLocked ends the level. An Unlock reports its own end; a loss is reported on
-// a goroutine, since the mutex is held.
+// endLocked ends the level. An Unlock reports its own end. A loss is reported
+// on a goroutine, because the mutex is held.
 func (h *level) endLocked(why error) {
 	if h.ends.Over() != nil {
 		return
@@ -124,7 +127,8 @@ func (h *level) endLocked(why error) {
 // Key returns the name of the lock.
 func (h *level) Key() string { return h.grant.name }
 
-// Fence returns the create revision of the hold's key: larger than that of any hold of the lock before.
+// Fence returns the create revision of the hold's key. It is larger than that
+// of any earlier hold of the lock.
 func (h *level) Fence() int64 { return h.grant.rev }
 
 // Context returns a context that is cancelled when the hold ends.
@@ -138,11 +142,11 @@ func (h *level) Context() context.Context {
 
 func (h *level) Err() error { return wrap("hold", h.grant.name, h.state()) }
 
-// state is why the hold is over by the clock of now, or nil.
+// state returns why the hold has ended by the current clock, or nil.
 func (h *level) state() error {
 	h.grant.locker.mu.Lock()
 	defer h.grant.locker.mu.Unlock()
-	_ = h.grant.checkLocked() // ends the levels when the time has come
+	_ = h.grant.checkLocked() // ends the levels if the grant is no longer valid
 	return h.ends.Over()
 }
 
@@ -157,7 +161,7 @@ func (h *level) ValidUntil() time.Time {
 	return g.untilLocked()
 }
 
-// untilLocked is the end of the belief in the grant.
+// untilLocked returns the time until which the grant is valid.
 func (g *grant) untilLocked() time.Time {
 	if g.also != nil && g.also.until.Before(g.session.until) {
 		return g.also.until
@@ -165,15 +169,16 @@ func (g *grant) untilLocked() time.Time {
 	return g.session.until
 }
 
-// Unlock ends the level, and with the last one the hold. ctx gives values only.
+// Unlock ends the level. The last one also ends the hold. Only the values of
+// ctx are used.
 func (h *level) Unlock(ctx context.Context) error {
 	if ctx == nil {
-		ctx = context.Background() // the hold is to end, whatever else is wrong
+		ctx = context.Background() // the hold must end, whatever else is wrong
 	}
 	h.report.Ended()
 	last, err := h.leave()
 	if err != nil {
-		return wrap("unlock", h.grant.name, err) // it was over before
+		return wrap("unlock", h.grant.name, err) // it had already ended
 	}
 	if last != nil {
 		err = last.release(ctx)
@@ -189,7 +194,8 @@ func (h *level) leave() (last *removal, err error) {
 	return h.leaveLocked()
 }
 
-// leaveLocked ends the level here. It returns the removal of the key when it was the last one of a live grant.
+// leaveLocked ends the level in this process. It returns the removal of the key
+// if it was the last level of a live grant.
 func (h *level) leaveLocked() (last *removal, err error) {
 	if h.unlocked {
 		return nil, relock.ErrNotHeld
@@ -204,12 +210,13 @@ func (h *level) leaveLocked() (last *removal, err error) {
 	if h.grant.levels.Live > 0 {
 		return nil, nil
 	}
-	last = h.grant.removalLocked() // before the grant ends: one of them keeps the session
+	last = h.grant.removalLocked() // before the grant ends: one of the two keeps the session
 	h.grant.endLocked(relock.ErrNotHeld)
 	return last, nil
 }
 
-// dropLocked takes an unlocked level off. With the last one the owner is without a grant.
+// dropLocked removes an unlocked level. After the last one the owner has no
+// grant.
 func (g *grant) dropLocked(h *level) {
 	if last := g.levels.Drop(h); last && g.owner != nil {
 		g.owner.grant = nil
@@ -217,8 +224,10 @@ func (g *grant) dropLocked(h *level) {
 	}
 }
 
-// Extend makes the lease last at least d from now. Beyond the Locker's TTL the hold gets a lease of its own, which is as
-// long and is kept alive like the other: should the process die, the lock is free when that has ended.
+// Extend makes the lease last at least d from now. If d is longer than the
+// Locker's TTL, the hold gets a separate lease of that length. That lease is
+// renewed like the other one. If the process dies, the lock is free when that
+// lease ends.
 func (h *level) Extend(ctx context.Context, d time.Duration) error {
 	return wrap("extend", h.grant.name, h.extend(ctx, d))
 }
@@ -252,5 +261,5 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 
 const minExtend = 10 * time.Millisecond
 
-// String keeps ids out of whatever prints a hold.
+// String returns a text without ids, for code that prints a hold.
 func (h *level) String() string { return "hold of " + strconv.Quote(h.grant.name) }

@@ -11,14 +11,14 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// opening is a lease that is being granted, for all who wait for it.
+// opening is a lease that is being granted, for all calls that wait for it.
 type opening struct {
 	done    chan struct{}
 	session *session
 	err     error
 }
 
-// join returns the session that a claim goes under, and opens one where there is none.
+// join returns the session for a claim, and opens one if there is none.
 func (l *Locker) join(ctx context.Context) (*session, error) {
 	l.mu.Lock()
 	if s := l.session; s != nil && s.checkLocked() == nil {
@@ -45,7 +45,8 @@ func (l *Locker) join(ctx context.Context) (*session, error) {
 	}
 }
 
-// openFor grants the lease that others wait for, and keeps it alive until it is over.
+// openFor grants the lease that the calls wait for. It renews the lease until
+// the session ends.
 func (l *Locker) openFor(o *opening) {
 	s, err := l.grantLease(l.life, l.config.ttl, false)
 	o.session, o.err = s, err
@@ -62,7 +63,7 @@ func (l *Locker) openFor(o *opening) {
 	}
 }
 
-// grantLease gets a lease of ttl, counted up to whole seconds.
+// grantLease requests a lease of ttl, rounded up to whole seconds.
 func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()
@@ -73,7 +74,7 @@ func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool
 	case err != nil && l.life.Err() != nil:
 		return nil, l.closed()
 	case err != nil:
-		return nil, explain(err) // a lease that was granted all the same has no keys, and ends by itself
+		return nil, explain(err) // if a lease was granted, it has no keys and expires
 	}
 	s, err := l.adopt(resp.ID, sent, time.Duration(resp.TTL)*time.Second, private)
 	if err != nil {
@@ -82,7 +83,8 @@ func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool
 	return s, err
 }
 
-// sendBack gives a lease back that was granted too late, which may be a long one. It tries once, also after Close.
+// sendBack revokes a lease that was granted too late, because it may be a long
+// one. It tries once, even after Close.
 func (l *Locker) sendBack(id clientv3.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, l.limit()))
 	defer cancel()
@@ -91,7 +93,7 @@ func (l *Locker) sendBack(id clientv3.LeaseID) {
 	}
 }
 
-// keep renews the lease each period until it is over.
+// keep renews the lease once per period until the session ends.
 func (s *session) keep() {
 	pause := s.period
 	defer s.hangUp()
@@ -108,20 +110,23 @@ func (s *session) keep() {
 	}
 }
 
-// hangUp closes the stream of a session that is over. An Extend may be using it; its turn ends with the session.
+// hangUp closes the stream of a session that has ended. An Extend may still be
+// using it, but gives its turn back when the session ends.
 func (s *session) hangUp() {
 	s.renewing <- struct{}{}
 	defer s.renewing.give()
 	s.beats.close()
 }
 
-// renewLimit lets a renewal be tried three times before the lease is over, the first of them by a server that does not
-// answer. It is no longer than that of other requests.
+// renewLimit returns the time limit of a renewal. It allows three attempts
+// before the lease ends, even if the server does not answer the first. It is no
+// longer than that of other requests.
 func (s *session) renewLimit() time.Duration {
 	return max(min(s.ttl/6, maxLimit), 100*time.Millisecond)
 }
 
-// renew lengthens the lease, and with it the belief, or finds it lost. It lasts no longer than ctx.
+// renew renews the lease and extends its validity, or finds it lost. It takes
+// no longer than ctx allows.
 func (s *session) renew(ctx context.Context) error {
 	if !s.renewing.take(ctx, s.ctx) {
 		return errLeft
@@ -155,7 +160,8 @@ func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
 // revokeLimit is how long Close waits for the server.
 const revokeLimit = time.Second
 
-// revoke gives a lease back that is over here, so that nobody has to wait for its end. It tries until that has come.
+// revoke revokes a lease that has ended here, so that nobody must wait for its
+// end at the server. It tries until that end has come.
 func (l *Locker) revoke(s *session) {
 	var p pauses
 	for end := time.Now().Add(s.ttl); l.life.Err() == nil; sleep(l.life, p.next()) {
@@ -172,9 +178,9 @@ func (l *Locker) revoke(s *session) {
 	}
 }
 
-// revokeAll is revoke for Close, of all leases at once.
+// revokeAll is revoke for Close. It revokes all leases together.
 func (l *Locker) revokeAll(sessions []*session) error {
-	if why := l.closed(); why == errClientClosed && len(sessions) > 0 { //nolint:errorlint // our own reason
+	if why := l.closed(); why == errClientClosed && len(sessions) > 0 { //nolint:errorlint // ours
 		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
 	}
 	limit := min(revokeLimit, l.limit())
@@ -194,7 +200,9 @@ func (l *Locker) revokeAll(sessions []*session) error {
 	return nil
 }
 
-// revokeIn tries for as long as ctx lasts, the first time for try: the next one may meet a member that answers, and has all that is left.
+// revokeIn tries until ctx is cancelled. The first attempt takes at most try,
+// because the next one may meet a member that answers. That one may take all
+// the time that is left.
 func (s *session) revokeIn(ctx context.Context, try time.Duration) error {
 	var p pauses
 	for {

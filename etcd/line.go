@@ -2,19 +2,20 @@ package etcdlock
 
 import "github.com/relock-go/relock"
 
-// line is where the calls of one Locker wait for one lock, in memory, until it
-// is their turn to ask the server.
+// line has the calls of one Locker that wait for one lock, in memory. A call
+// waits there until it is its turn to ask the server.
 type line struct {
 	turn    turn
-	watches *watches // for an unfair lock, of whoever has the turn
+	watches *watches // of the call that has the turn, for an unfair lock
 	users   int      // guarded by Locker.mu
 }
 
-// entry is the turn of one call. An unfair call has it until it has the lock:
-// the first of a line alone asks the server. A fair one has it until its key is
-// in the queue, or nothing of its claim is left. So a call that was cancelled
-// meanwhile delays the next ones: else a storm of short calls is all that the
-// server does, and none of them gets the lock.
+// entry is the turn of one call. An unfair call keeps it until it has the lock,
+// so only the first call of a line asks the server. A fair call keeps it until
+// its key is in the queue, or nothing of its claim is left. So a call that was
+// cancelled meanwhile delays the next ones. Otherwise the server would do
+// nothing but serve a storm of short calls, and none of them would get the
+// lock.
 type entry struct {
 	locker *Locker
 	name   string
@@ -22,7 +23,7 @@ type entry struct {
 	left   bool // guarded by Locker.mu
 }
 
-// enter waits for the turn, in the order of the calls.
+// enter waits for the turn. Calls get it in their order.
 func (w *wait) enter() (*entry, error) {
 	e := &entry{locker: w.locker, name: w.name, line: w.locker.lineOf(w.name)}
 	if e.line.turn.take(w.ctx, w.locker.life) {
@@ -57,7 +58,8 @@ func (e *entry) leave() {
 	e.leaveLocked()
 }
 
-// leaveLocked is leave. It counts once; a call that does not wait has no entry.
+// leaveLocked is leave with Locker.mu held. Only the first call has an effect.
+// e is nil for a call that does not wait.
 func (e *entry) leaveLocked() {
 	if e == nil || e.left {
 		return

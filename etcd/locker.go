@@ -17,48 +17,50 @@ import (
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Locker gives locks in etcd by name. It has one lease, granted with its first lock and kept alive until [Locker.Close],
-// under which any number of holds stand. It can be used from any goroutine.
+// Locker gives locks in etcd by name. It has one lease, granted with its first
+// lock and kept alive until [Locker.Close], under which any number of holds
+// stand. It can be used from any goroutine.
 type Locker struct {
 	client  *server
 	config  config
-	id      string // with which the names of its holds begin
-	process string // where it runs, as values say it
+	id      string // prefix of the names of its holds
+	process string // where it runs, in the form used in values
 	logger  *slog.Logger
-	life    context.Context // ends with Close
+	life    context.Context // cancelled when the Locker is closed
 	end     context.CancelCauseFunc
 	tasks   tasks.Group
-	old     sync.Once // says that a server is too old
+	old     sync.Once // logs that a server is too old
 	closing sync.Once
 
-	// mu guards what follows, and what the sessions, grants and levels of the Locker have to guard. It is never held
-	// while something is sent.
+	// mu guards the fields below, and the guarded fields of the Locker's
+	// sessions, grants and levels. It is never held while a request is sent.
 	mu      sync.Mutex
 	slept   *suspend.Watch
-	vigil   *time.Timer           // looks for a sleep; nil while there are no leases
-	count   uint64                // of claims; each is named by it
-	session *session              // that new claims go under; nil while there is none
-	leases  map[*session]struct{} // those that were not given back yet
-	opening *opening              // of the next one; nil when it is not under way
+	vigil   *time.Timer           // checks for a suspend; nil while there are no leases
+	count   uint64                // of claims so far; each is named by it
+	session *session              // for new claims; nil if there is none
+	leases  map[*session]struct{} // those that were not revoked yet
+	opening *opening              // of the next session; nil if none is under way
 	owners  map[ownerKey]*owner
 	lines   map[string]*line
 	slots   map[string]*numbers // of fair claims, by the name of the lock
 	series  uint64              // of the keys of fair claims
 
-	stream  *stream // nil while there is none
-	streams int     // that were opened so far
+	stream  *stream // nil if there is none
+	streams int     // number opened so far
 
-	unfollow func() bool // the client
+	unfollow func() bool // stops following the client
 }
 
-// server is a client behind one more pointer: fmt follows the first one in a
-// Locker that somebody has copied, and the client has a password.
+// server has the client behind a second pointer. If a copy of a Locker is
+// printed, fmt follows the first pointer, and the client has a password.
 type server struct{ *clientv3.Client }
 
 var _ relock.Locker = (*Locker)(nil)
 
-// NewLocker returns a Locker on the client, which stays the caller's: Close leaves it open. It sends nothing. Mistakes
-// are an error that matches [relock.ErrInvalid], all at once.
+// NewLocker returns a Locker on the client, which stays the caller's: Close
+// leaves it open. It sends nothing. Mistakes are an error that matches
+// [relock.ErrInvalid], all at once.
 func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	c := newConfig(opts)
 	if client == nil {
@@ -74,17 +76,21 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	return l, nil
 }
 
-// Lock waits until it gets the lock or ctx ends. It goes on waiting through what passes by itself, such as servers that
-// cannot be reached. A fair wait whose place in the queue is gone ends with [ErrPlaceLost].
+// Lock waits until it gets the lock or ctx ends. It goes on waiting through
+// what passes by itself, such as servers that cannot be reached. A fair wait
+// whose place in the queue is gone ends with [ErrPlaceLost].
 //
-// With a ctx that carries a live hold of this Locker and name (see [relock.HoldFromContext]), or that names an owner
-// which has one ([relock.ContextWithOwner]), it goes one level deeper, without a word to the server.
+// With a ctx that carries a live hold of this Locker and name (see
+// [relock.HoldFromContext]), or that names an owner which has one
+// ([relock.ContextWithOwner]), it goes one level deeper, without a word to the
+// server.
 func (l *Locker) Lock(ctx context.Context, key string) (relock.Hold, error) {
 	return l.hold(ctx, key, true)
 }
 
-// TryLock makes one attempt; the error matches [relock.ErrLockAcquiredByOthers] when somebody else has the lock or, when
-// it is fair, waits for it. It goes one level deeper as Lock does.
+// TryLock makes one attempt; the error matches [relock.ErrLockAcquiredByOthers]
+// when somebody else has the lock or, when it is fair, waits for it. It goes
+// one level deeper as Lock does.
 func (l *Locker) TryLock(ctx context.Context, key string) (relock.Hold, error) {
 	return l.hold(ctx, key, false)
 }
@@ -129,7 +135,7 @@ func (l *Locker) close() error {
 // String names it.
 func (l *Locker) String() string { return "locker of etcd" }
 
-// ready says why a call cannot begin.
+// ready returns why a call cannot begin, or nil.
 func (l *Locker) ready(ctx context.Context, key string) error {
 	switch {
 	case l == nil || l.client == nil:
@@ -148,26 +154,29 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	return nil
 }
 
-// limit is how long one request may take.
+// limit returns how long one request may take.
 func (l *Locker) limit() time.Duration { return min(maxLimit, l.config.ttl/3) }
 
-// detached is a context with the values of ctx that ends with the Locker or after limit.
+// detached returns a context with the values of ctx. It is cancelled when the
+// Locker is closed, or after limit.
 func (l *Locker) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ends, cancel := context.WithTimeout(l.life, limit)
 	return detached{ends, ctx}, cancel
 }
 
-// detached ends as its Context does, and has the values of another one.
+// detached is cancelled as its Context is, and has the values of another one.
 type detached struct {
 	context.Context
 	values context.Context
 }
 
-// Deadline says that there is none. gRPC tells the server of one, with a header that differs each time and a timer there; it
-// is here that the request ends in time, and that of the server with it.
+// Deadline reports that there is none. gRPC would send a deadline to the
+// server, in a header that differs each time, and the server would set a timer.
+// The request ends in time on this side, and on the server with it.
 func (detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-// Value asks the Context first, by which contexts that are made from this one find what ends them.
+// Value asks the Context first. So contexts that are derived from this one find
+// what cancels them.
 func (d detached) Value(key any) any {
 	if value := d.Context.Value(key); value != nil {
 		return value
@@ -175,7 +184,7 @@ func (d detached) Value(key any) any {
 	return d.values.Value(key)
 }
 
-// both is ctx, ended by other too.
+// both returns a context that is cancelled with ctx, and also with other.
 func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })

@@ -9,10 +9,10 @@ import (
 	"github.com/relock-go/relock/internal/holds"
 )
 
-// kind is what observers are told that the locks are.
+// kind is the kind of the locks in the reports to observers.
 const kind = "etcd"
 
-// observed is acquire, of which observers are told. Its errors are wrapped.
+// observed is acquire with reports to the observer. Its errors are wrapped.
 func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, error) {
 	if l == nil || l.config.observer == nil {
 		h, err := l.acquire(ctx, key, block)
@@ -20,7 +20,7 @@ func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, 
 	}
 	o, seen := l.config.observer, ctx
 	if seen == nil {
-		seen = context.Background() // the call is refused; a hook that asks for a value is no mistake
+		seen = context.Background() // the call fails, but a hook may ask for a value
 	}
 	start := relock.LockStart{Key: key, Kind: kind, Block: block}
 	if o.LockStart != nil {
@@ -38,8 +38,8 @@ func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, 
 	return h, err
 }
 
-// holdDone returns what reports the end of a hold to the observer; nil if none
-// is interested.
+// holdDone returns the function that reports the end of a hold to the observer.
+// It returns nil if there is no hook for it.
 func (l *Locker) holdDone() func(context.Context, holds.End) {
 	if l.config.observer == nil || l.config.observer.HoldDone == nil {
 		return nil
@@ -49,7 +49,8 @@ func (l *Locker) holdDone() func(context.Context, holds.End) {
 	}
 }
 
-// tellRenewal tells of an attempt to renew the lease. One that the end of the session has cut tells why that ended.
+// tellRenewal notifies the observer of an attempt to renew the lease. If the
+// end of the session has cut the attempt, the error is why the session ended.
 func (s *session) tellRenewal(sent time.Time, err error) {
 	o := s.locker.config.observer
 	if o == nil || o.RenewDone == nil {

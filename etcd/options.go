@@ -16,16 +16,16 @@ const (
 	defaultTTL    = 10 * time.Second
 	defaultPrefix = "relock/"
 	maxPrefix     = 1024
-	maxTTL        = 9_000_000_000 * time.Second // what etcd takes
+	maxTTL        = 9_000_000_000 * time.Second // the longest that etcd accepts
 )
 
-// config is what the options say.
+// config has the settings of a Locker.
 type config struct {
 	fair     bool
 	ttl      time.Duration
 	prefix   string
 	logger   *slog.Logger
-	observer *relock.Observer // nil: nobody is told
+	observer *relock.Observer // nil if there is none
 	mistakes []error
 }
 
@@ -57,7 +57,7 @@ func (c *config) mistaken(format string, args ...any) {
 	c.mistakes = append(c.mistakes, fmt.Errorf(format, args...))
 }
 
-// err has all the mistakes, or is nil.
+// err returns all mistakes in one error, or nil.
 func (c *config) err() error {
 	if len(c.mistakes) == 0 {
 		return nil
@@ -75,21 +75,23 @@ func (c *config) err() error {
 // Lockers may overtake those behind it.
 func WithFair() Option { return func(c *config) { c.fair = true } }
 
-// WithTTL sets for how long a lock stays taken after its process was last heard of: whole seconds, as etcd counts in
-// them. etcd grants no less than one and a half times its election timeout, which is 2s by default. What was granted
+// WithTTL sets for how long a lock stays taken after its process was last heard
+// of: whole seconds, as etcd counts in them. etcd grants no less than one and a
+// half times its election timeout, which is 2s by default. What was granted
 // counts. The default is 10s.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
-// WithPrefix sets what all keys of the Locker begin with: 1,024 bytes at most, and no beginning of another prefix that is in
-// use. The default is "relock/".
+// WithPrefix sets what all keys of the Locker begin with: 1,024 bytes at most,
+// and no beginning of another prefix that is in use. The default is "relock/".
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithLogger sets where events of the background go: lost leases, releases that are not confirmed, servers that are too
-// old. By default they go nowhere.
+// WithLogger sets where events of the background go: lost leases, releases that
+// are not confirmed, servers that are too old. By default they go nowhere.
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
-// WithObserver tells o what the locks of the Locker do, as "etcd". Given more than once, all are told. RenewDone has no key:
-// one renewal is for all locks. By default nobody is told, and nothing is counted.
+// WithObserver tells o what the locks of the Locker do, as "etcd". Given more
+// than once, all are told. RenewDone has no key: one renewal is for all locks.
+// By default nobody is told, and nothing is counted.
 func WithObserver(o relock.Observer) Option {
 	return func(c *config) {
 		all := o

@@ -9,21 +9,23 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// owner is one name of [relock.ContextWithOwner] at one lock, and its grant while it has one.
+// owner is one owner of one lock (see [relock.ContextWithOwner]), with its
+// grant if it has one.
 type owner struct {
 	key  ownerKey
-	turn turn // of the call that may acquire
+	turn turn // held by the call that may acquire
 
 	// Guarded by Locker.mu.
 	users int    // calls under way, and one for the grant
-	grant *grant // until its last level was unlocked
+	grant *grant // until its last level is unlocked
 }
 
 type ownerKey struct{ lock, id string }
 
-// reenter goes one level deeper into the hold that ctx carries. It says no when ctx carries none that is not unlocked.
+// reenter adds a level to the hold that ctx carries. It returns false if ctx
+// carries no hold of the lock, or only unlocked ones.
 func (l *Locker) reenter(ctx context.Context, name string) (h *level, ok bool, err error) {
-	carries := carried.By(ctx) // asks the caller's context, which may have locks of its own
+	carries := carried.By(ctx) // without mu: it calls the caller's context, which may take locks
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := carries; c != nil; c = c.Next {
@@ -44,7 +46,8 @@ func (g *grant) deeperLocked(ctx context.Context) (*level, error) {
 	return g.pushLocked(ctx), nil
 }
 
-// ownerOf returns the owner that ctx names, or nil. Each has its exit.
+// ownerOf returns the owner that ctx names, or nil. Each owner that it returns
+// needs one exit.
 func (l *Locker) ownerOf(ctx context.Context, name string) (*owner, error) {
 	id, ok := carried.Owner(ctx)
 	switch {
@@ -78,7 +81,8 @@ func (l *Locker) exitLocked(o *owner) {
 	}
 }
 
-// deeper goes one level deeper into the owner's grant. It says no when the owner has none.
+// deeper adds a level to the owner's grant. It returns false if the owner has
+// none.
 func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,12 +93,13 @@ func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err e
 	return h, true, err
 }
 
-// turn belongs to one call at a time; those that wait get it in their order.
+// turn belongs to one call at a time. Waiting calls get it in their order.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn until one of the contexts ends.
+// take waits for the turn until one of the contexts is cancelled. It reports
+// whether it got the turn.
 func (t turn) take(ctx, life context.Context) bool {
 	select {
 	case t <- struct{}{}:
@@ -105,7 +110,7 @@ func (t turn) take(ctx, life context.Context) bool {
 	return false
 }
 
-// try takes the turn if it is free.
+// try takes the turn if it is free. It reports whether it did.
 func (t turn) try() bool {
 	select {
 	case t <- struct{}{}:

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// sleep pauses for d, unless ctx ends before.
+// sleep pauses for d, unless ctx is cancelled first. It reports whether d has
+// passed.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -18,7 +19,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pauses grow from attempt to attempt while a server answers with errors or not at all.
+// pauses are the pauses between attempts. They grow while a server answers with
+// errors or not at all.
 type pauses struct{ last time.Duration }
 
 const (

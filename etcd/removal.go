@@ -13,26 +13,30 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// removal deletes a key of ours. It may be sent any number of times: the comparison names this hold, and no other ever
-// has its name or its revision.
+// removal deletes a key of this Locker. It may be sent any number of times,
+// because its comparison names this hold. No other hold ever has its name or
+// its revision.
 type removal struct {
-	locker   *Locker
-	name     string
-	key      string
-	value    string // of the hold; no other has it
-	slot     *slot  // that names the key; nil when unfair
-	entry    *entry // of a claim that was given up; nil for a hold
-	owned    clientv3.Cmp
-	sessions []*session // that the key may stand under; when all of them are over, it goes with their leases
-	origin   *session   // of the requests that make the key
-	cancel   string     // the key that keeps late ones of them out; "" when all were answered
+	locker *Locker
+	name   string
+	key    string
+	value  string // of the hold; no other has it
+	slot   *slot  // names the key; nil if unfair
+	entry  *entry // of an abandoned claim; nil for a hold
+	owned  clientv3.Cmp
+	// The key may be under the lease of any of these. Once all of them have
+	// ended, it goes with their leases.
+	sessions []*session
+	origin   *session // of the requests that make the key
+	cancel   string   // key that prevents late requests; "" if all were answered
 
-	found      bool // a copy that deletes alone has found the key
-	deleted    bool // the key is gone, though late requests are not kept out yet
-	unanswered bool // a copy was sent, and perhaps executed, though no answer said so
+	found      bool // a copy sent by deleteAlone has found the key
+	deleted    bool // the key is gone, but late requests are not prevented yet
+	unanswered bool // a copy may have been executed, but no answer said so
 }
 
-// newRemovalLocked is a removal under way, which keeps the sessions until it is finished.
+// newRemovalLocked returns a removal, which keeps the sessions until it is
+// finished.
 func (l *Locker) newRemovalLocked(name, key, value string, s *slot, origin *session, sessions ...*session) *removal {
 	for _, under := range sessions {
 		under.users++
@@ -40,7 +44,7 @@ func (l *Locker) newRemovalLocked(name, key, value string, s *slot, origin *sess
 	return &removal{locker: l, name: name, key: key, value: value, slot: s, origin: origin, sessions: sessions}
 }
 
-// removalLocked deletes the grant's key by its create revision.
+// removalLocked returns the removal of the grant's key, by its create revision.
 func (g *grant) removalLocked() *removal {
 	l := g.locker
 	r := l.newRemovalLocked(g.name, g.key, g.value, g.slot, g.origin, g.sessionsLocked()...)
@@ -51,7 +55,8 @@ func (g *grant) removalLocked() *removal {
 	return r
 }
 
-// send sends one copy, with the values of ctx. It says whether the key was there.
+// send sends one copy of the removal, with the values of ctx. It reports
+// whether the key was there.
 func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, err error) {
 	l, began := r.locker, time.Now()
 	limited, cancel := l.detached(ctx, limit)
@@ -59,7 +64,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	then, otherwise := []clientv3.Op{clientv3.OpDelete(r.key)}, []clientv3.Op(nil)
 	if r.cancel != "" {
 		put := clientv3.OpPut(r.cancel, "", clientv3.WithLease(r.origin.id))
-		// Where the key is gone, a late request may have made it again.
+		// If the key is gone, a late request may have made it again.
 		again := clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.Value(r.key), "=", r.value)}, []clientv3.Op{clientv3.OpDelete(r.key)}, nil)
 		then, otherwise = append(then, put), append(otherwise, again, put)
 	}
@@ -70,7 +75,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 			r.origin.noteCancelled(r.cancel)
 		}
 		return resp.Succeeded, nil
-	case isNoLease(err) && r.cancel != "": // then a late request makes no key either
+	case isNoLease(err) && r.cancel != "": // without the lease, late requests make no key either
 		r.cancel = ""
 		r.origin.lose(relock.ErrLockLost)
 		return r.send(ctx, limit-time.Since(began))
@@ -82,29 +87,32 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	return false, l.explain(r.name, err)
 }
 
-// deleteAlone frees the lock while etcd has no space for the key that keeps late requests out, which is put later: it has
-// no space for those either.
+// deleteAlone frees the lock while etcd has no space for the cancel key. That
+// key is put later. Until then etcd has no space for late requests either.
 func (r *removal) deleteAlone(ctx context.Context) {
 	resp, err := r.locker.client.Txn(ctx).If(r.owned).Then(clientv3.OpDelete(r.key)).Commit()
 	if err == nil {
 		r.deleted, r.found = true, r.found || resp.Succeeded
-		r.owned = clientv3.Compare(clientv3.Value(r.key), "=", r.value) // also when a late request has made it again
+		// By value, which also finds a key that a late request has made again.
+		r.owned = clientv3.Compare(clientv3.Value(r.key), "=", r.value)
 	}
 }
 
-// isMoot says that the key goes with its leases.
+// isMoot reports whether the key goes with its leases.
 func (r *removal) isMoot() bool {
 	return r.locker.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
 }
 
-// isDone says that nothing is left to be sent: the key goes with its leases, and so does the one under which late requests
-// would make it again.
+// isDone reports whether nothing is left to send. Then the key goes with its
+// leases. No late request makes it again, because the lease of those requests
+// has also ended.
 func (r *removal) isDone() bool {
 	return r.isMoot() && (r.cancel == "" || r.locker.life.Err() != nil || r.origin.check() != nil)
 }
 
-// finish ends what was there for the key alone. Once a request was answered the key is gone, and late copies of others are
-// kept out.
+// finish ends what existed only for the key. If removed is true, a request was
+// answered. Then the key is gone, and late copies of other requests cannot make
+// it again.
 func (r *removal) finish(removed bool) {
 	r.locker.mu.Lock()
 	defer r.locker.mu.Unlock()
@@ -130,15 +138,15 @@ func (l *Locker) clean(r *removal) {
 	})
 }
 
-// release deletes the key of a grant that was unlocked. It tries for as long as a request may take, and then goes on in
-// the background.
+// release deletes the key of a grant that was unlocked. It tries for as long as
+// one request may take. Then it goes on in the background.
 func (r *removal) release(ctx context.Context) error {
 	l, end := r.locker, time.Now().Add(r.locker.limit())
 	var p pauses
 	for {
 		found, err := r.send(ctx, min(l.limit()/3, time.Until(end)))
 		if err == nil {
-			defer r.finish(true) // which ends a lease of its own, and with it what the verdict goes by
+			defer r.finish(true) // deferred: it may end the session, which verdict checks
 			return r.verdict(found)
 		}
 		if r.deleted {
@@ -153,8 +161,9 @@ func (r *removal) release(ctx context.Context) error {
 	}
 }
 
-// verdict is what an answer to an Unlock means. A copy that finds nothing may have been overtaken by one that was not
-// answered: that one did the work, unless the belief has ended since.
+// verdict returns what an answer means for Unlock. A copy may find nothing
+// because an earlier, unanswered copy did the work. That is success, unless the
+// validity has ended since.
 func (r *removal) verdict(found bool) error {
 	switch {
 	case found, r.unanswered && !r.isMoot():
@@ -173,7 +182,9 @@ func (r *removal) giveUp(err error) error {
 		return l.closed() // the key goes with its lease
 	}
 	l.clean(r)
-	if errors.Is(err, relock.ErrClosed) { // the caller's client, as it says: should it live, the key does not stay
+	if errors.Is(err, relock.ErrClosed) {
+		// The error says that the caller's client is closed. If it is not, the
+		// removal above still deletes the key.
 		return err
 	}
 	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())

@@ -10,37 +10,40 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// session is one lease in etcd, and the belief in all holds that stand under it.
+// session is one lease in etcd, with the validity of all holds under it.
 //
-// The belief ends at until, which is the time before the request that set the lease's end, plus the TTL that was
-// answered, less the drift: etcd cannot give the locks away before. A timer enforces it without asking anybody. Once
-// over, a session stays over.
+// The validity ends at until. That is the time before the request that set the
+// lease's end, plus the TTL in the answer, less the drift. etcd cannot give the
+// locks away before that. A timer enforces it without a request. A session that
+// has ended stays ended.
 type session struct {
 	locker *Locker
 	id     clientv3.LeaseID
-	ttl    time.Duration   // as it was granted
+	ttl    time.Duration   // as granted
 	period time.Duration   // between renewals
-	ctx    context.Context // ends with the session
+	ctx    context.Context // cancelled when the session ends
 	end    context.CancelCauseFunc
 
 	renewing turn
-	beats    beats // of whoever has the turn
+	beats    beats // of the call that has the turn
 
 	// Guarded by Locker.mu.
 	until     time.Time
 	over      error // why it ended; nil while it is live
 	timer     *time.Timer
-	closing   bool // takes no claims any more: it was made for one hold, or is worn out
-	users     int  // claims that were neither granted nor given up yet, and removals of keys
+	closing   bool // takes no more claims: it was made for one hold, or is worn out
+	users     int  // claims neither granted nor abandoned yet, and removals of keys
 	grants    map[*grant]struct{}
 	cancelled []cancelled
 }
 
-// drift is how much sooner than the lease belief ends: clocks that do not run alike, and timers that fire late.
+// drift returns how much earlier than the lease its validity ends. It allows
+// for clocks of different speeds and for late timers.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-// adopt enters a lease that was granted for ttl by a request of sent. It fails when the Locker was closed, and when the
-// belief is over before it began.
+// adopt registers a lease that was granted for ttl, by a request that was sent
+// at sent. It fails if the Locker was closed. It also fails if the validity
+// ended before it began.
 func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
 	s := &session{locker: l, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
 	l.mu.Lock()
@@ -58,7 +61,8 @@ func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, p
 	return s, nil
 }
 
-// expire runs when the timer fires: the belief is over, unless it was lengthened meanwhile.
+// expire is called by the timer. It ends the session, unless the validity was
+// extended meanwhile.
 func (s *session) expire() {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
@@ -69,7 +73,8 @@ func (s *session) expire() {
 	_ = s.checkLocked()
 }
 
-// check ends the session when the clocks say so, ahead of the timer. It returns why it is over, or nil.
+// check ends the session if it is no longer valid by the clocks, ahead of the
+// timer. It returns why the session has ended, or nil.
 func (s *session) check() error {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
@@ -86,8 +91,9 @@ func (s *session) checkLocked() error {
 	return s.over
 }
 
-// believe moves the end of the belief, never back: a request sent at sent set the end of the lease. An answer that comes
-// after the belief has ended revives nothing.
+// believe extends the validity, and never shortens it. A request that was sent
+// at sent has set the end of the lease. An answer that comes after the end of
+// the validity revives nothing.
 func (s *session) believe(sent time.Time, ttl time.Duration) error {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
@@ -101,7 +107,7 @@ func (s *session) believe(sent time.Time, ttl time.Duration) error {
 	return nil
 }
 
-// lose ends the session, and all holds under it.
+// lose ends the session and all holds under it.
 func (s *session) lose(why error) {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
@@ -127,12 +133,13 @@ func (s *session) loseLocked(why error) {
 	})
 }
 
-// endGrantsLocked ends what stands under the session. It returns the removals of keys that may stand under another lease,
-// or be made there by a late request: they do not go with this one.
+// endGrantsLocked ends the grants under the session. It returns the removals of
+// keys that do not go with this lease. Such a key may be under another lease,
+// or a late request may make it there.
 func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	for g := range s.grants {
 		g.endLocked(why)
-		g.slot.leaveLocked(false) // the key goes with the lease at the server, which is later
+		g.slot.leaveLocked(false) // the key goes with the lease at the server, later than here
 		if g.also != nil || g.doubt && g.origin != s {
 			astray = append(astray, g.removalLocked())
 		}
@@ -140,7 +147,7 @@ func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	return astray
 }
 
-// overLocked takes the session out of the Locker's books.
+// overLocked marks the session as ended, so that no new claim uses it.
 func (s *session) overLocked(why error) {
 	s.over = why
 	s.timer.Stop()
@@ -150,7 +157,8 @@ func (s *session) overLocked(why error) {
 	s.end(why)
 }
 
-// retireLocked ends a session that takes no claims any more, once nothing stands under it.
+// retireLocked ends a session that takes no more claims, once it has no grants
+// and no other users.
 func (s *session) retireLocked() {
 	if s.closing && s.locker.session == s {
 		s.locker.session = nil
@@ -162,7 +170,7 @@ func (s *session) retireLocked() {
 	s.locker.tasks.Start(func() { s.locker.revoke(s) })
 }
 
-// leaveLocked ends a use of the session.
+// leaveLocked ends one use of the session.
 func (s *session) leaveLocked() {
 	s.users--
 	s.retireLocked()

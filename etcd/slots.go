@@ -1,8 +1,10 @@
 package etcdlock
 
-// slot is what the key of a fair claim is named by: a number that no other claim of the Locker for the same lock has. etcd
-// keeps every key that was deleted until it is compacted, and passes all of them when a folder is read, which each claim
-// does: a folder stays small, however many holds there were, when their keys are made of few names.
+// slot names the key of a fair claim. It has a number that no other claim of
+// the Locker for the same lock has. etcd keeps every deleted key until it is
+// compacted. Each claim reads the folder, and such a read passes all deleted
+// keys. If the keys have few names, the folder stays small, however many holds
+// there were.
 type slot struct {
 	locker *Locker
 	name   string // of the lock
@@ -12,13 +14,14 @@ type slot struct {
 	left bool // guarded by Locker.mu
 }
 
-// numbers are those of one lock, while a claim has one of them.
+// numbers has the slot numbers of one lock. It exists while a claim has one of
+// them.
 type numbers struct {
 	used int   // how many there are
-	free []int // of them, given back
+	free []int // those that no claim has
 }
 
-// takeSlotLocked takes a number that is free, or the next one.
+// takeSlotLocked takes a free number, or the next one.
 func (l *Locker) takeSlotLocked(name string) *slot {
 	n := l.slots[name]
 	if n == nil {
@@ -35,9 +38,10 @@ func (l *Locker) takeSlotLocked(name string) *slot {
 	return s
 }
 
-// leaveLocked gives the number to the next claim. Unless it is certain that the key is gone, and that no request makes it
-// again, claims get keys of a new series from here on. A slot is left once, no matter how often it is said. An unfair claim
-// has none.
+// leaveLocked frees the number for the next claim. certain means that the key
+// is gone and that no request makes it again. If that is not certain, later
+// claims get keys of a new series. Only the first call has an effect. s is nil
+// for an unfair claim.
 func (s *slot) leaveLocked(certain bool) {
 	if s == nil || s.left {
 		return

@@ -9,18 +9,22 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// stream is the connection to the server that the watches of a Locker share. Package clientv3 closes it with the last watch
-// on it, and opens another with the next one, for which users with a password log in anew: a watch that tells nothing
-// keeps it open.
+// stream is the connection to the server that the watches of a Locker share.
+// Package clientv3 closes it with the last watch on it, and opens another with
+// the next watch. For that, users with a password log in again. So a watch that
+// reports nothing keeps the stream open.
 //
-// The server asks for the rights of each new watch by the token that the stream was opened with. When that is no longer
-// good, other watches go on, and new ones need another stream.
+// The server checks the rights of each new watch by the token with which the
+// stream was opened. When that token is no longer valid, other watches go on,
+// but new ones need another stream.
 type stream struct {
-	ctx context.Context // of the watches; with metadata of its own, by which package clientv3 tells the streams of a client apart
+	// The context of the watches. Package clientv3 distinguishes the streams of
+	// a client by the metadata in their contexts, so each stream has its own.
+	ctx context.Context
 	end context.CancelFunc
 }
 
-// openStream returns the stream, and opens it where there is none.
+// openStream returns the stream, and opens one if there is none.
 func (l *Locker) openStream() *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +50,10 @@ func (l *Locker) keepStream(ctx context.Context, s *stream) {
 	l.leaveStream(s)
 }
 
-// leaveStream has the next watch open another one. This one is closed with the last watch on it, after a while: package
-// clientv3 waits for ever, or leaves the stream open, when the last watch ends while another one is being refused.
+// leaveStream makes the next watch open another stream. This one is closed with
+// the last watch on it, after a delay. The delay is needed because the last
+// watch may end while another one is being refused. Package clientv3 then waits
+// forever, or leaves the stream open.
 func (l *Locker) leaveStream(s *stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// unfair takes one key that all use, as soon as it is free.
+// unfair takes the one key that all calls use, as soon as it is free.
 func (w *wait) unfair(c *claim) (*level, error) {
 	r := c.unfairRequest()
 	for {
@@ -34,22 +34,25 @@ func (w *wait) unfair(c *claim) (*level, error) {
 	}
 }
 
+// unfairRequest returns the request for the key. One read is enough, because the
+// key is the first of its folder.
 func (c *claim) unfairRequest() request {
 	return request{
 		unless:    []clientv3.Cmp{absent(c.key).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))},
 		then:      []clientv3.Op{c.put()},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key, clientv3.WithPrefix(), clientv3.WithLimit(1))}, // the key is the first of its folder
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key, clientv3.WithPrefix(), clientv3.WithLimit(1))},
 	}
 }
 
-// unfairRefused says why the request has made no key; nil when an earlier copy of it has.
+// unfairRefused returns why the request has made no key. It returns nil if an
+// earlier copy of the request has made it.
 func (c *claim) unfairRefused(resp *clientv3.TxnResponse) error {
 	read := found(resp, 0)
 	switch {
 	case c.rev != 0:
 		return nil
 	case read != nil && (string(read.Key) != c.key || holdOf(read.Value) == ""):
-		return relock.ErrKeyConflict // a fair lock, or nothing of ours
+		return relock.ErrKeyConflict // a fair lock, or a foreign key
 	}
 	return relock.ErrLockAcquiredByOthers
 }

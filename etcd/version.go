@@ -7,8 +7,9 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// warnOfOldServers says once that a server lets a leader that was deposed answer renewals: before 3.5.13, belief in a
-// lock may then outlast the lease.
+// warnOfOldServers logs once that a server lets a deposed leader answer
+// renewals. Before 3.5.13, a hold may then be considered valid after its lease
+// has ended.
 func (l *Locker) warnOfOldServers() {
 	conn := l.client.ActiveConnection()
 	if conn == nil {

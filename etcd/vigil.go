@@ -7,8 +7,9 @@ import (
 	"github.com/relock-go/relock/internal/suspend"
 )
 
-// lookLocked finds all leases lost when the machine was suspended: the clock that beliefs go by has missed that time. All of
-// them are marked before the mutex is given back, so that nobody is told otherwise afterwards.
+// lookLocked marks all leases lost if the machine was suspended. The clock that
+// validity is measured by has missed that time. All leases are marked before
+// the mutex is unlocked, so that nobody finds one valid afterwards.
 func (l *Locker) lookLocked() {
 	if !l.slept.Fresh(time.Now()) {
 		l.slept.Ask(l.suspendedLocked)
@@ -27,20 +28,22 @@ func (l *Locker) suspendedLocked() {
 	}
 }
 
-// look is lookLocked for who is about to send a request that begins a belief: an earlier sleep does not count.
+// look is lookLocked for a caller that is about to send a request from which
+// validity counts. So a suspend before the request does not count.
 func (l *Locker) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookLocked()
 }
 
-// sleptSinceLocked says whether the machine has slept since then.
+// sleptSinceLocked reports whether a suspend was noticed after then.
 func (l *Locker) sleptSinceLocked(then time.Time) bool {
 	l.lookLocked()
 	return l.slept.Since(then)
 }
 
-// startVigilLocked looks for a sleep now and then while there are leases, so that holds end that nobody asks.
+// startVigilLocked checks for a suspend at intervals while there are leases. So
+// a hold also ends if nobody asks about it.
 func (l *Locker) startVigilLocked() {
 	if l.vigil == nil {
 		l.vigil = time.AfterFunc(suspend.Pause, l.keepVigil)

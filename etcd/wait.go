@@ -9,16 +9,16 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// wait is one call that acquires.
+// wait is one call that acquires a lock.
 type wait struct {
 	locker *Locker
 	name   string
 	ctx    context.Context // the caller's
 	block  bool
-	owner  *owner // nil when ctx names none
-	line   *line  // in which it waits; nil when it is fair, or does not
+	owner  *owner // nil if ctx names none
+	line   *line  // where it waits; nil if it is fair or does not wait
 	last   error  // the last reason seen
-	pauses pauses // after the server's errors
+	pauses pauses // after errors of the server
 }
 
 func (l *Locker) acquire(ctx context.Context, name string, block bool) (*level, error) {
@@ -40,7 +40,8 @@ func (l *Locker) acquire(ctx context.Context, name string, block bool) (*level, 
 	return w.asOwner()
 }
 
-// asOwner goes one level deeper where the owner has the lock. Its calls acquire one after another.
+// asOwner adds a level if the owner has the lock. The calls of an owner acquire
+// one after another.
 func (w *wait) asOwner() (*level, error) {
 	l, o := w.locker, w.owner
 	switch {
@@ -70,7 +71,8 @@ func (w *wait) compete() (*level, error) {
 	return w.attempts(w.unfair)
 }
 
-// attempts makes claims, one under each session, until one is granted, one fails for good, or the wait ends.
+// attempts makes claims, one under each session. It stops when one is granted,
+// one fails for good, or the wait ends.
 func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
 	for again := false; ; again = true {
 		h, err := w.attempt(attempt)
@@ -79,7 +81,7 @@ func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
 		}
 		w.note(err)
 		switch {
-		case errors.Is(err, errSession) && !again: // at once, under the next lease
+		case errors.Is(err, errSession) && !again: // immediately, under the next lease
 		case !w.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !w.pause():
 			return nil, w.reason()
 		}
@@ -124,18 +126,19 @@ func (w *wait) claim() (*claim, error) {
 	return c, nil
 }
 
-// errSession is the end of a claim whose session is over. It says less than what was seen before.
+// errSession is the error of a claim whose session has ended. An earlier reason
+// says more.
 var errSession = fmt.Errorf("lease has ended: %w", errTimeout)
 
-// pause rests after an error. It says no when the wait is over.
+// pause waits after an error. It returns false if the call has ended meanwhile.
 func (w *wait) pause() bool {
 	ctx, leave := both(w.ctx, w.locker.life)
 	defer leave()
 	return sleep(ctx, w.pauses.next())
 }
 
-// note keeps the reason of an attempt that failed. That a caller left, or a lease ended, says less than what was seen
-// before.
+// note keeps the reason of a failed attempt. If the caller left or the lease
+// ended, an earlier reason says more, and stays.
 func (w *wait) note(err error) {
 	switch {
 	case errors.Is(err, errLeft):
@@ -145,7 +148,7 @@ func (w *wait) note(err error) {
 	}
 }
 
-// reason is why the wait ended without a grant.
+// reason returns why the wait ended without a grant.
 func (w *wait) reason() error {
 	switch {
 	case w.locker.life.Err() != nil:

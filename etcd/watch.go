@@ -8,28 +8,30 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// recheck is after how long a wait looks for itself: a watch over a connection that is dead without knowing it tells
-// nothing. A long TTL is no reason to wait longer for a lock that is free.
+// recheck returns how long a wait relies on its watches before it checks for
+// itself. A connection may be dead without a notice, and then its watch reports
+// nothing. A long TTL is no reason to wait longer for a free lock, so the time
+// is limited.
 func (l *Locker) recheck() time.Duration { return 2 * min(l.config.ttl, maxRecheck/2) }
 
 const maxRecheck = 30 * time.Second
 
-// watches notify one wait of the deletion of keys. They only say when to look:
-// whether the lock is free, the answer to a request says.
+// watches notify one wait when keys are deleted. They only say when to check.
+// Whether the lock is free is in the answer to a request.
 //
-// A watch begins at its creation. etcd serves one that begins in the past only
-// each 100 ms, which is what concurrency.Mutex waits for when a hold is shorter
-// than the registration of the next watch. What came up to the creation is to
-// be looked at instead.
+// A watch begins when it is created. etcd serves a watch that begins in the
+// past only every 100 ms. concurrency.Mutex waits for that if a hold is shorter
+// than the registration of the next watch. Here the wait checks for itself what
+// happened up to the creation.
 type watches struct {
 	locker *Locker
 	heard  chan notice
 	open   map[string]context.CancelFunc
 }
 
-// notice is what a watch has told.
+// notice is what a watch has reported.
 type notice struct {
-	rev    int64   // what came up to it is to be looked at
+	rev    int64   // what happened up to it must be checked
 	err    error   // why the watch has ended; nil while it is open
 	stream *stream // of the watch
 }
@@ -38,8 +40,8 @@ func (l *Locker) newWatches() *watches {
 	return &watches{locker: l, heard: make(chan notice), open: map[string]context.CancelFunc{}}
 }
 
-// add watches a key, unless it does. With from = 0 the watch begins now, and
-// its creation is a notice too.
+// add watches a key, unless it already does. If from is 0, the watch begins
+// now, and its creation is a notice too.
 func (ws *watches) add(key string, from int64) {
 	if ws.open[key] != nil {
 		return
@@ -64,7 +66,7 @@ func (ws *watches) close() {
 	}
 }
 
-// follow passes the newest notice of one watch on, until it has ended.
+// follow passes on the newest notice of one watch, until the watch has ended.
 func (ws *watches) follow(ctx context.Context, s *stream, key string, from int64) {
 	opts := []clientv3.OpOption{clientv3.WithRev(from), clientv3.WithFilterPut()}
 	if from == 0 {
@@ -72,7 +74,7 @@ func (ws *watches) follow(ctx context.Context, s *stream, key string, from int64
 	}
 	events := ws.locker.client.Watch(clientv3.WithRequireLeader(ctx), key, opts...)
 	var next notice
-	var out chan<- notice // nil while there is nothing to pass on
+	var out chan<- notice // nil if there is nothing to pass on
 	for next.err == nil || out != nil {
 		select {
 		case r, ok := <-events:
@@ -95,7 +97,7 @@ func noticeOf(r clientv3.WatchResponse, ok bool) notice {
 	switch last := len(r.Events) - 1; {
 	case !ok:
 		return notice{err: errWatchCut}
-	case r.Err() != nil: // compacted, too
+	case r.Err() != nil: // also after a compaction
 		return notice{err: explain(r.Err())}
 	case last >= 0:
 		return notice{rev: r.Events[last].Kv.ModRevision}
@@ -103,10 +105,10 @@ func noticeOf(r clientv3.WatchResponse, ok bool) notice {
 	return notice{rev: r.Header.Revision} // the creation
 }
 
-// await waits for a notice of something after the revision at, and returns the
-// revision that the look must have reached. It returns 0, and has closed the
-// watches, when the wait is to look without a notice: a watch has failed, or
-// was silent for long.
+// await waits for a notice of something after the revision at. It returns the
+// revision that the next check must have reached. If a watch has failed, or was
+// silent for long, it closes the watches and returns 0. The wait must then
+// check without a notice.
 func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
 	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
 	defer cancel()
@@ -135,7 +137,7 @@ func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err
 	}
 }
 
-// watchFailed pauses before the watch is asked for again.
+// watchFailed pauses before the watch is requested again.
 func (w *wait) watchFailed(ctx context.Context, n notice) {
 	w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
 	if isStaleToken(n.err) {
