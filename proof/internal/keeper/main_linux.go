@@ -10,10 +10,12 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/relock-go/relock"
 )
 
@@ -24,6 +26,7 @@ type figures struct {
 	Heap       int64         // bytes for each lock, with its name, its object and its hold
 	CPU        time.Duration // of the process while it holds them, renewals included
 	Held       time.Duration // for how long
+	Bare       time.Duration // of the process for one renewal of each lock by bare redigo
 }
 
 // Arguments: network, address, number of locks, lease in ms, how long to hold them in ms.
@@ -75,7 +78,40 @@ func keep(network, address string, locks int, lease, length time.Duration) (f fi
 			f.Lost++
 		}
 	}
-	return f, client.Close()
+	if err := client.Close(); err != nil {
+		return f, err
+	}
+	f.Bare, err = bare(network, address, locks, lease)
+	return f, err
+}
+
+// bare returns what the process uses to send as many scripts as there are locks,
+// in batches of 100 as the watchdog's, and to read their answers. A machine that
+// is slow is slow at this too.
+func bare(network, address string, locks int, lease time.Duration) (time.Duration, error) {
+	conn, err := redis.Dial(network, address)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close() //nolint:errcheck // it has served
+	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", "return 1"))
+	if err != nil {
+		return 0, err
+	}
+	const batch, rounds = 100, 4
+	value := strings.Repeat("v", 100) // about as long as a lock's
+	used := processTime()
+	for i := 0; i < rounds*locks; i += batch {
+		for n := range batch {
+			if err := conn.Send("EVALSHA", sha, 1, "relock:{lock:"+strconv.Itoa(i+n)+"}", value, lease.Milliseconds()); err != nil {
+				return 0, err
+			}
+		}
+		if _, err := conn.Do(""); err != nil {
+			return 0, err
+		}
+	}
+	return (processTime() - used) / rounds, nil
 }
 
 // acquire takes the locks from one to another, a few at a time.
