@@ -11,21 +11,20 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// base is a lock, and the methods that all kinds share over what a kind does in
-// its own way.
+// base is a lock. It has the methods that all kinds share.
 type base struct {
-	client *Client // whose observer is told
+	client *Client // its observer is notified
 	target acquire.Target
 	how    locking // nil if the lock was not made by its constructor
 }
 
 // Validate returns all mistakes in the lock's arguments and options in one
-// error, which matches [ErrInvalid].
+// error, which matches [ErrInvalid]. Without mistakes it returns nil.
 func (b *base) Validate() error { return wrap("validate", b.target.Key, b.made()) }
 
-// Lock acquires the lock: in one attempt, or with [WithBlock] as soon as it
-// can, until ctx is cancelled. Its errors are in the table of outcomes of the
-// package's documentation.
+// Lock acquires the lock. It makes one attempt. With [WithBlock] it waits until
+// it gets the lock or ctx is cancelled. The package documentation lists its
+// errors under Outcomes.
 func (b *base) Lock(ctx context.Context) error {
 	_, err := b.call(ctx, b.target.Settings.Block, true)
 	return err
@@ -48,12 +47,13 @@ func (b *base) Unlock(ctx context.Context) error {
 	return wrap("unlock", b.target.Key, b.how.Release(ctx))
 }
 
-// Do runs fn while holding the lock. The context of fn is cancelled with ctx
+// Do runs fn while holding the lock. The context of fn is cancelled with ctx,
 // and when the hold is lost. It carries the hold, see [HoldFromContext].
 //
 // If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
-// fn's own, joined with [ErrLockLost] if the hold was lost before the end. A
-// release that is not confirmed is logged. If fn panics, the lock is unlocked.
+// fn's own error, joined with [ErrLockLost] if the hold was lost before the
+// end. A release that is not confirmed is logged. If fn panics, the lock is
+// unlocked.
 func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
 	return b.do(ctx, b.target.Settings.Block, fn)
 }
@@ -63,9 +63,9 @@ func (b *base) TryDo(ctx context.Context, fn func(context.Context) error) error 
 	return b.do(ctx, false, fn)
 }
 
-// Acquire is Lock for callers that want the [Hold]: of a reentrant lock one
-// level. It leaves nothing in the object. Goroutines that share a non-reentrant
-// one compete, and it is the hold that is unlocked.
+// Acquire is Lock for callers that want the [Hold]. For a reentrant lock that
+// is one level. The hold is not stored in the object: goroutines that share a
+// non-reentrant lock compete for it. Unlock the hold, not the lock.
 func (b *base) Acquire(ctx context.Context) (Hold, error) {
 	return b.hold(ctx, b.target.Settings.Block)
 }
@@ -73,7 +73,7 @@ func (b *base) Acquire(ctx context.Context) (Hold, error) {
 // TryAcquire is TryLock for callers that want the [Hold].
 func (b *base) TryAcquire(ctx context.Context) (Hold, error) { return b.hold(ctx, false) }
 
-// hold acquires for callers that want the Hold.
+// hold acquires the lock and returns its Hold.
 func (b *base) hold(ctx context.Context, block bool) (Hold, error) {
 	got, err := b.call(ctx, block, false)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *base) do(ctx context.Context, block bool, fn func(context.Context) erro
 	return hold{got}.run(ctx, func() error { return b.how.Unlock(got) }, fn)
 }
 
-// take acquires in the way of the kind.
+// take acquires the lock in the way of its kind.
 func (b *base) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	if err := b.ready(ctx); err != nil {
 		return nil, err
@@ -102,25 +102,25 @@ func (b *base) take(ctx context.Context, block, lasting bool) (*lease.Hold, erro
 	return b.how.Take(ctx, block, lasting)
 }
 
-// locking is how a kind acquires and releases.
+// locking acquires and releases the locks of one kind.
 type locking interface {
-	// Take acquires the lock. For Lock and Do, lasting is true: the hold is that
-	// of the object or the owner until Release.
+	// Take acquires the lock. Lock and Do set lasting: the hold then belongs to
+	// the object or the owner until Release.
 	Take(ctx context.Context, block, lasting bool) (*lease.Hold, error)
-	// Release ends what a lasting Take of the caller acquired last.
+	// Release ends the hold that a lasting Take of the caller acquired last.
 	Release(ctx context.Context) error
-	// Unlock ends what a lasting Take returned.
+	// Unlock ends a hold that a lasting Take returned.
 	Unlock(h *lease.Hold) error
 }
 
-// newBase returns the lock of this name, but for how it is acquired.
+// newBase returns the lock with this name. How it is acquired is set by use.
 func newBase(key string, client *Client, opts []LockOption, k *lockspec.Kind) base {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
 	return newBaseWith(m, key, client, opts, k)
 }
 
-// newBaseWith is newBase where the mistakes in the key are known.
+// newBaseWith is newBase for a key that was checked: m has its mistakes.
 func newBaseWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) base {
 	b := base{client: client, target: acquire.Target{Key: key}}
 	var defaults lockspec.Options
@@ -136,7 +136,7 @@ func newBaseWith(m lockspec.Problems, key string, client *Client, opts []LockOpt
 	return b
 }
 
-// applied returns what a lock's own options say.
+// applied returns the lock's own options. It adds their mistakes to m.
 func applied(opts []LockOption, m *lockspec.Problems) (own lockspec.Options) {
 	for i, opt := range opts {
 		if m.Check(opt != nil, "opts[%d]: LockOption is nil", i); opt != nil {
@@ -146,15 +146,15 @@ func applied(opts []LockOption, m *lockspec.Problems) (own lockspec.Options) {
 	return own
 }
 
-// use sets how the lock is acquired, unless there are mistakes in it.
+// use sets how the lock is acquired, unless the lock is invalid.
 func (b *base) use(how locking) {
 	if b.how == nil {
 		b.how = how
 	}
 }
 
-// invalid is a lock with mistakes in key and options, which every call
-// reports.
+// invalid is the locking of a lock with mistakes in its key or options. Every
+// call returns the mistakes.
 type invalid struct{ why error }
 
 // Take returns the mistakes.
@@ -166,7 +166,7 @@ func (m invalid) Release(context.Context) error { return m.why }
 // Unlock returns the mistakes.
 func (m invalid) Unlock(*lease.Hold) error { return m.why }
 
-// made returns what is wrong with the lock itself.
+// made returns the mistakes in the lock itself, or nil.
 func (b *base) made() error {
 	if b.how == nil {
 		return errNotMade
@@ -179,8 +179,8 @@ func (b *base) made() error {
 
 var errNotMade = fmt.Errorf("%w: lock: was not made by its constructor", ErrInvalid)
 
-// ready returns why no call with this context can begin, whether the client was
-// closed or not.
+// ready returns an error if the lock is invalid or ctx is nil. It does not
+// check whether the client was closed.
 func (b *base) ready(ctx context.Context) error {
 	if err := b.made(); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (b *base) ready(ctx context.Context) error {
 	return nil
 }
 
-// String names the lock.
+// String returns "lock" and the quoted name.
 func (b *base) String() string { return "lock " + strconv.Quote(b.target.Key) }
 
 // call acquires the lock and notifies the observer.

@@ -14,33 +14,37 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Client is a pooled redigo client, and the engine of all locks that are made from it: one watchdog renews
-// them, one retrier repeats releases that were not answered, one subscription and one poller wake all that wait.
+// Client is a pooled redigo client, and the engine of all locks that are made
+// from it. One watchdog renews the locks. One worker retries unacknowledged
+// releases. One subscription and one poller wake the waiters.
 //
-// It is safe for concurrent use. Make one for a server and keep it for the life of the program.
+// It is safe for concurrent use. Make one for each server, and keep it for the
+// life of the program.
 type Client struct {
 	engine *lease.Manager // docs/design.md follows a call to the server and back
 	config *clientConfig
-	once   sync.Once // closes it
+	once   sync.Once // for Close
 }
 
-// NewClient returns a client of the server at address, "host:port" for network "tcp" and a path for "unix".
-// The password may be empty. It makes no network call. All mistakes in the settings are reported at once, in
-// an error that matches [ErrInvalid].
+// NewClient returns a client of the server at address. The address is
+// "host:port" for network "tcp", and a path for "unix". The password may be
+// empty. NewClient makes no network call. It returns all mistakes in the
+// settings in one error, which matches [ErrInvalid].
 func NewClient(network, address, password string, opts ...ClientOption) (*Client, error) {
 	c := newClientConfig(opts)
 	c.Network, c.Address, *c.Password = network, address, password
 	return newOwnClient(c, nil)
 }
 
-// NewClientURL returns a client of the server that a URL names:
+// NewClientURL returns a client of the server with this URL:
 //
 //	redis://[user:password@][host][:port][/database, or ?db=database]
 //	rediss://...            the same, encrypted
 //	unix://[user:password@]/path/to/socket[?db=database]
 //
-// A host that is missing is localhost, a port 6379. Options come on top of what the URL says. It makes no network
-// call. No error repeats the URL, as it may have a password in it.
+// The default host is localhost, and the default port is 6379. Options override
+// the URL. NewClientURL makes no network call. Its errors do not contain the
+// URL, because the URL may contain a password.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m lockspec.Problems
 	c := newClientConfig(nil)
@@ -50,7 +54,7 @@ func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 }
 
 func newOwnClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
-	if len(m) == 0 { // what a URL with a mistake tells as its address may be part of a password
+	if len(m) == 0 { // the error may quote the address, and that of a wrong URL may be part of a password
 		checkAddress(&m, c.Network, c.Address)
 	}
 	c.checkConnection(&m)
@@ -61,21 +65,24 @@ func newOwnClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	return newClient(c, driver.NewPool(&c.Config))
 }
 
-// NewClientPool returns a client that takes its connections from pool. Close
-// leaves the pool open. The watchdog, the retrier of releases, waiters and renewals that
-// wait for replicas have connections of their own, as have the commands of
-// locks beyond four at once, which share one: dialled as the pool does, without
-// its TestOnBorrow and outside its limits, they still work when the pool is
-// exhausted or closed. If a worker cannot connect, it borrows an idle
-// connection of the pool, for a third of the shortest lease at most (100 ms at
-// least), or uses the shared one. IdleTimeout and MaxConnLifetime hold for the
-// shared one too.
+// NewClientPool returns a client that takes its connections from pool. It makes
+// no network call. [Client.Close] leaves the pool open.
 //
-// The pool's connections must implement redis.ConnWithTimeout, as redigo's do:
-// otherwise the first call returns [ErrInvalid].
+// The watchdog, the retrier of releases, waiters, and renewals that wait for
+// replicas have separate connections. If more than four commands of locks are
+// under way, the others share one more. These connections are dialled as the
+// pool does, but without its TestOnBorrow and outside its limits. So they still
+// work when the pool is exhausted or closed. IdleTimeout and MaxConnLifetime
+// also apply to the shared connection.
 //
-// Options that set up a pool or a connection are mistakes here. It makes no
-// network call.
+// If a worker cannot connect, it borrows an idle connection of the pool, or
+// uses the shared one. It borrows for at most a third of the shortest lease, or
+// 100 ms if that is longer.
+//
+// The pool's connections must implement redis.ConnWithTimeout, as redigo's do.
+// Otherwise the first call returns [ErrInvalid].
+//
+// Options that set up a pool or a connection are [ErrInvalid] here.
 func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	var m lockspec.Problems
 	c := newClientConfig(opts)
@@ -103,8 +110,9 @@ func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
 	return &Client{engine: m, config: c}, nil
 }
 
-// SetNEX sets key to value with an expiry if it does not exist (SET NX PX), and says whether it did. The key
-// is taken as it is, without the prefix of locks. The expiry is whole milliseconds, 10ms or more.
+// SetNEX sets key to value with an expiry if key does not exist (SET NX PX). It
+// reports whether it did. The key is used as it is, without the prefix of
+// locks. The expiry is whole milliseconds, 10ms to 10 years.
 func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Duration) (bool, error) {
 	var m lockspec.Problems
 	m.CheckMillis("expiry", expiry)
@@ -115,10 +123,11 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 	return o.Reply == "OK", wrap("setnex", key, driver.Ended(ctx, o.Err))
 }
 
-// Eval runs a script, and returns what it answers: nil, int64, string or []any of these. Keys are taken as
-// they are, without the prefix of locks.
+// Eval runs a script and returns its reply: nil, int64, string, or []any of
+// these. Keys are used as they are, without the prefix of locks.
 //
-// It is sent once: after an error that is not the server's, the script may have run or may still run.
+// The script is sent once. After an error that is not the server's, it may have
+// run or may still run.
 func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args ...any) (any, error) {
 	key := ""
 	if len(keys) > 0 {
@@ -148,7 +157,8 @@ func (c *Client) Ping(ctx context.Context) error {
 
 var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)
 
-// ready says why a call cannot begin: a mistake, a closed client, or a context that has ended.
+// ready returns an error if a call cannot begin: because of a mistake, a closed
+// client, or a cancelled context.
 func (c *Client) ready(ctx context.Context, mistake error) error {
 	switch {
 	case mistake != nil:
@@ -165,11 +175,17 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 	return nil
 }
 
-// Close ends all waits and holds with [ErrClosed], cuts the connections and waits until the client's
-// goroutines have ended; code of yours in which one is, a Dial or a log handler, is waited for only for a moment. Locks that are still
-// held stay in Redis until their leases end, but see [WithReleaseOnClose]; releases that were not confirmed are given up
-// and logged, with that option after they were sent once more. A pool that was given stays open. Calling it again does
-// nothing.
+// Close ends all waits and holds with [ErrClosed], and closes the connections.
+// It waits until the client's goroutines have ended. If one of them is in your
+// code, such as a Dial function or a log handler, Close waits only for a
+// moment.
+//
+// Locks that are still held stay in Redis until their leases end, but see
+// [WithReleaseOnClose]. Releases that were not confirmed are given up and
+// logged. With that option they are sent once more before. A pool of yours
+// stays open.
+//
+// Calling Close again does nothing.
 func (c *Client) Close() error {
 	if c == nil || c.engine == nil {
 		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))
@@ -179,8 +195,8 @@ func (c *Client) Close() error {
 	return wrap("close", "", err)
 }
 
-// String says nothing that is secret.
+// String returns a text without secrets.
 func (c *Client) String() string { return "relock client" }
 
-// GoString is String, for %#v.
+// GoString returns the same as String, for %#v.
 func (c *Client) GoString() string { return c.String() }

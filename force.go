@@ -11,14 +11,24 @@ import (
 
 const maxReason = 256
 
-// ForceUnlock ends the hold of the lock of this name, whoever has it, and hands it over to the next that waits: for a person
-// who knows that the holder hangs. [ErrNotHeld] when nobody has it, [ErrKeyConflict] when the key is something else. The
-// holder is told: its hold is lost, at once when its client waits for any lock, else at its next renewal, call or Unlock, with an error that matches [ErrForced] and
-// [ErrLockLost], and has the reason: at most 256 bytes. Of those who read together the first 64 are told so, the others find
-// a loss. Until then it goes on: what it does to others is safe with fencing tokens alone, see [WithFencing].
+// ForceUnlock ends the hold of the lock with this name, whoever has it, and
+// hands the lock to the next waiter. It is for an operator who knows that the
+// holder hangs. The reason has at most 256 bytes.
 //
-// It is sent once. [ErrUnconfirmed] when there was no answer: the hold may have been ended, or may still be. Ask [Client.Inspect]
-// who has the lock before you call it again, which would end the hold of the next one.
+// It returns [ErrNotHeld] if nobody holds the lock, and [ErrKeyConflict] if the
+// key is something else.
+//
+// The holder learns that its hold is lost. It learns it immediately if its
+// client waits for any lock, otherwise at its next renewal, call or Unlock. Its
+// error matches [ErrForced] and [ErrLockLost], and contains the reason. Of
+// several readers, the first 64 get this error, and the others find a loss.
+// Until then the holder's work continues. Only fencing tokens protect others
+// from it, see [WithFencing].
+//
+// The request is sent once. It returns [ErrUnconfirmed] if there was no answer:
+// the hold may have been ended, or may still be. Check the holder with
+// [Client.Inspect] before you call ForceUnlock again. A second call would end
+// the hold of the next holder.
 func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
@@ -27,7 +37,7 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 		return wrap("force unlock", key, err)
 	}
 	s := script.Call{Script: script.Force, Key: c.engine.RedisKey(key), Args: []any{reason}}
-	o := script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil) // a second copy could end the hold of the next one
+	o := script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil) // a second copy could end the next hold
 	if o.Err == nil && o.Reply == int64(script.Foreign) {
 		s.Script = script.RWForce
 		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)

@@ -8,53 +8,64 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 )
 
-// Hold is one grant of a lock, or one level of a reentrant one. It can be used from any goroutine.
+// Hold is one owner's possession of a lock, from the grant until Unlock or
+// loss. For a reentrant lock it is one level. It may be used by any goroutine.
 type Hold interface {
-	// Key returns the name of the lock; of a [MultiLock] those of all its keys, with commas between them.
+	// Key returns the name of the lock. For a [MultiLock] it returns the names
+	// of all its keys, separated by commas.
 	Key() string
 
-	// Fence returns the fencing token, fixed for life and readable after Unlock; in Redis 0 where the hold was taken without [WithFencing].
+	// Fence returns the fencing token. It never changes, and stays readable
+	// after Unlock. In Redis it is 0 for a hold without [WithFencing].
 	Fence() int64
 
-	// Context returns a context with the values of the one that the lock was acquired with, but not its end.
-	// It ends when the hold does, and [context.Cause] says why: [ErrNotHeld] after Unlock, [ErrLockLost] on
-	// loss, together with [ErrMaxHold] or [ErrForced] where that was the reason, [ErrClosed] when the client was
-	// closed.
+	// Context returns a context with the values of the one that the lock was
+	// acquired with. It is not cancelled with that one, but when the hold ends.
+	// [context.Cause] then returns [ErrNotHeld] after Unlock, [ErrLockLost]
+	// after a loss, or [ErrClosed] if the client was closed. After a loss it
+	// also matches [ErrMaxHold] or [ErrForced] if that was the reason.
 	Context() context.Context
 
-	// Err returns nil while the hold is valid by the clock at this call, else why it is over. Ask it right
-	// before a write.
+	// Err returns nil if the hold is valid by the clock at this call. Otherwise
+	// it returns why the hold has ended. Check it right before a write.
 	Err() error
 
-	// ValidUntil returns until when the hold is valid unless it is renewed: a time with a monotonic reading,
-	// earlier than the server's by a margin. It is zero once the hold is over.
+	// ValidUntil returns the time until which the hold is valid unless it is
+	// renewed. It has a monotonic reading, and comes before the server's expiry
+	// by a margin. It is zero once the hold has ended.
 	ValidUntil() time.Time
 
-	// Extend makes the lease last at least d from now, and never shortens it. d is whole milliseconds, 10ms
-	// to 10 years, else [ErrInvalid]. An error that is not [ErrLockLost], [ErrNotHeld] or [ErrClosed] leaves
-	// the hold as it was; of a [MultiLock] or [RedLock] some of its parts may be longer then.
+	// Extend makes the lease last at least d from now. It never shortens the
+	// lease. d is whole milliseconds, 10ms to 10 years, otherwise the error is
+	// [ErrInvalid]. After [ErrLockLost], [ErrNotHeld] or [ErrClosed] the hold
+	// has ended. Any other error leaves the hold as it was. Then some of the
+	// leases of a [MultiLock] or [RedLock] may already be longer.
 	Extend(ctx context.Context, d time.Duration) error
 
-	// Unlock ends the hold, whatever it returns: nil, [ErrLockLost] (with [ErrNotHeld]) when it was lost
-	// before, [ErrNotHeld] when it was unlocked before, [ErrUnconfirmed] when the server did not answer or
-	// refused, [ErrClosed] when the client was closed before. ctx gives values only; that it has ended does not matter.
+	// Unlock ends the hold, whatever it returns. It returns nil if the lock was
+	// released. It returns [ErrLockLost] with [ErrNotHeld] if the hold was lost
+	// before, and [ErrNotHeld] if it was already unlocked. It returns
+	// [ErrUnconfirmed] if the server did not answer or refused, and [ErrClosed]
+	// if the client was closed before. ctx only provides values: Unlock works
+	// even if ctx is cancelled.
 	Unlock(ctx context.Context) error
 }
 
-// hold is a level as users have it: its errors say what was done, and to which
-// key. The level has methods that are none of theirs, so it is not embedded.
+// hold is the public side of a level. It adds the operation and the key to
+// errors. It does not embed the level, whose other methods are not public.
 type hold struct{ level *lease.Hold }
 
 // Key returns the name of the lock.
 func (h hold) Key() string { return h.level.Key() }
 
-// Fence returns the fencing token, 0 without fencing.
+// Fence returns the fencing token, or 0 without fencing.
 func (h hold) Fence() int64 { return h.level.Fence() }
 
 // Context returns a context that is cancelled when the hold ends.
 func (h hold) Context() context.Context { return h.level.Context() }
 
-// ValidUntil returns until when the hold is valid; zero once it is over.
+// ValidUntil returns the time until which the hold is valid, or zero if it has
+// ended.
 func (h hold) ValidUntil() time.Time { return h.level.ValidUntil() }
 
 // Err returns nil while the hold is valid.
@@ -68,11 +79,13 @@ func (h hold) Extend(ctx context.Context, d time.Duration) error {
 // Unlock ends the hold.
 func (h hold) Unlock(context.Context) error { return wrap("unlock", h.Key(), h.level.Unlock()) }
 
-// String keeps ids out of whatever prints a hold.
+// String returns a text without ids, for printing.
 func (h hold) String() string { return h.level.String() }
 
-// HoldFromContext returns the newest hold of this name that ctx carries: the context given to the function of
-// Do, one of [Hold.Context], or one made from them. That of a [MultiLock] has the names of all its keys.
+// HoldFromContext returns the newest hold of the lock with this name that ctx
+// carries, and reports whether there is one. The context of Do's function and
+// [Hold.Context] carry a hold, as do contexts made from them. The hold of a
+// [MultiLock] is found by the name of any of its keys.
 func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	if ctx == nil {
 		return nil, false
@@ -92,11 +105,12 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	return nil, false
 }
 
-// ContextWithOwner names the owner of the reentrant and read/write locks that are called with the returned context, 1 to 256
-// bytes: goroutines that share it share their holds. The same id on another [Client] is another owner.
+// ContextWithOwner returns a context that names the owner of reentrant and
+// read/write locks, 1 to 256 bytes. Goroutines that share the context share
+// their holds. The same id on another [Client] is another owner.
 //
-// A hold that the context carries (see [HoldFromContext]) comes before it; it comes before [WithOwner] and
-// the goroutine.
+// A hold that the context carries (see [HoldFromContext]) takes precedence over
+// id. id takes precedence over [WithOwner] and the goroutine.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// State is what a lock is at the moment.
+// State is the current state of a lock.
 type State string
 
-// The states of a lock. A lock is reserved while it is handed over to a waiter that has not taken it yet, and kept after its
-// Unlock for the rest of its minimum hold, see [WithMinHold].
+// The states of a lock. A lock is reserved while it is handed off to a waiter
+// that has not taken it yet. It is kept after its Unlock for the rest of its
+// minimum hold, see [WithMinHold].
 const (
 	StateFree     State = "free"
 	StateHeld     State = "held"
@@ -24,60 +25,67 @@ const (
 	StateKept     State = "kept"
 )
 
-// NoExpiry is [Info.Left] of a key without an expiry: it stays until it is
-// deleted.
+// NoExpiry is the [Info.Left] of a key without an expiry. Such a key stays
+// until it is deleted.
 const NoExpiry time.Duration = -1
 
-// Info is what Redis knows of a lock.
+// Info is the state of a lock in Redis.
 type Info struct {
 	Key   string
 	State State
-	// Kind is "plain", "reentrant" or "read/write"; empty when the lock is free.
+	// Kind is "plain", "reentrant" or "read/write". It is empty if the lock is
+	// free.
 	Kind string
 	Fair bool
-	// Holder is who has the lock alone, or had it while it is kept; nil when nobody does.
+	// Holder is the exclusive holder. If the lock is kept, it is the last
+	// holder. It is nil if there is none.
 	Holder *Holder
-	// Readers are the holders who read, of a read/write lock; at most 128 of them.
+	// Readers are the readers that hold a read/write lock, at most 128 of them.
 	Readers []Holder
-	// Left is how long the lock stays without a renewal: 0 if it is free,
-	// [NoExpiry] if the key has no expiry. relock always sets one; another
-	// program may remove it.
+	// Left is how long the lock stays without a renewal. It is 0 if the lock is
+	// free, and [NoExpiry] if the key has no expiry. relock always sets an
+	// expiry, but another program may remove it.
 	Left time.Duration
-	// Fence is the highest fencing token that a holder can have had so far; 0
-	// when there was none. An unfair [RedisLock] can be passed on within a
-	// process. Each of its grants sets up to 63 tokens aside for that, and
+	// Fence is the highest fencing token that a holder can have had so far. It
+	// is 0 if there was none. An unfair [RedisLock] can be handed off within a
+	// process. For that each of its grants sets up to 63 tokens aside, and
 	// Fence is the last one.
 	Fence int64
-	// Waiting is how many wait in Redis. The goroutines of a process that wait for an unfair lock count as one. Calls that wait
-	// for a [RedLock] are not among them.
+	// Waiting is the number of waiters in Redis. The goroutines of a process
+	// that wait for an unfair lock count as one. Calls that wait for a
+	// [RedLock] are not counted.
 	Waiting int
-	// Waiters are the first of them, at most 128, in the order of arrival.
+	// Waiters are the first waiters in order of arrival, at most 128.
 	Waiters []Waiter
 }
 
-// Holder is who has a lock, as it has signed: nothing of it is checked. Of a lock that was passed on within a process it is
-// the holder that took it from Redis.
+// Holder describes the holder of a lock as the holder itself wrote it. Nothing
+// in it is verified. If the lock was handed off within a process, it is the
+// holder that took the lock from Redis.
 type Holder struct {
 	Client string // id of its Client, new for each
 	Host   string
 	PID    int
 	Label  string    // see [WithLabel]
 	Since  time.Time // by the holder's clock
-	Owner  string    // of a reentrant or read/write lock: "goroutine 12", or the owner's name; else empty
+	Owner  string    // of a reentrant or read/write lock: "goroutine 12", or the owner's name; otherwise empty
 	Count  int       // levels; 1 for a plain lock
 }
 
-// Waiter is one that waits for a lock.
+// Waiter describes a waiter for a lock.
 type Waiter struct {
 	Client string        // id of its Client
-	Age    time.Duration // since it came, by the server's clock
+	Age    time.Duration // since it arrived, by the server's clock
 	Kind   string        // as in [Info]
 	Fair   bool
 }
 
-// Inspect tells what Redis knows of a lock of this name: who has it, since when, for how long without a renewal, and who
-// waits. A lock that nobody has is [StateFree], no error. It is [ErrKeyConflict] when the key is something else. What it tells
-// may be over when it returns.
+// Inspect returns the state of the lock with this name in Redis: its holders,
+// since when, for how long without a renewal, and its waiters. The result may
+// be stale by the time Inspect returns.
+//
+// A lock that nobody holds is [StateFree], which is no error. Inspect returns
+// [ErrKeyConflict] if the key is something else.
 func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
@@ -100,11 +108,16 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	return info, wrap("inspect", key, err)
 }
 
-// List goes through the locks that are held, reserved or kept and whose names match a pattern as SCAN knows it (* is any
-// text, ? one character, [ab] one of these; a backslash takes the next character as it is), and tells of each what
-// [Client.Inspect] does. A lock that is taken or given back meanwhile may be listed or not; none is listed twice. A key that
-// is something else is listed with [ErrKeyConflict]; any other error ends the list. It reads all keys of the database, a few
-// at a time.
+// List iterates over the locks that are held, reserved or kept and whose names
+// match the pattern. For each it yields what [Client.Inspect] returns. The
+// pattern is that of SCAN: * matches any text, ? one character, and [ab] one of
+// these. A backslash makes the next character literal.
+//
+// A lock that is acquired or released meanwhile may be listed or not. No lock
+// is listed twice. A key that is something else is listed with
+// [ErrKeyConflict]. Any other error ends the list.
+//
+// List reads all keys of the database, a few at a time.
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		seen := map[string]bool{}
@@ -125,7 +138,8 @@ func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error
 	}
 }
 
-// listOne tells of one lock, unless it is free by now. It says whether to go on.
+// listOne yields one lock, unless it is free by now. It reports whether to go
+// on.
 func (c *Client) listOne(ctx context.Context, name string, yield func(Info, error) bool) bool {
 	var m lockspec.Problems
 	if lockspec.CheckKey(&m, name); m.Err() != nil { // no lock has such a name
@@ -138,7 +152,7 @@ func (c *Client) listOne(ctx context.Context, name string, yield func(Info, erro
 	return yield(info, err) && (err == nil || errors.Is(err, ErrKeyConflict))
 }
 
-// scan returns the names of some locks, and where to go on.
+// scan returns the names of some locks, and the cursor of the next call.
 func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string, names []string, err error) {
 	if err := c.ready(ctx, nil); err != nil {
 		return "", nil, err
@@ -159,10 +173,10 @@ func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string,
 	return next, names, err
 }
 
-// verbatim makes text match itself in a pattern.
+// verbatim escapes a text, so that a pattern matches exactly that text.
 var verbatim = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// inspectRW asks what a read/write lock is.
+// inspectRW returns the state of a read/write lock.
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
 	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.engine.RedisKey(key)})
 	if o.Err != nil {

@@ -13,7 +13,7 @@ import (
 
 var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)
 
-// readInfo reads the answer of inspect.lua.
+// readInfo reads the reply of inspect.lua.
 func readInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
 	parts, err := driver.Values(reply, nil)
@@ -45,7 +45,7 @@ func readInfo(key string, reply any) (Info, error) {
 	return info, err
 }
 
-// timeLeft reads the answer to PTTL: milliseconds, -1 without an expiry, -2
+// timeLeft reads the reply to PTTL: milliseconds, -1 without an expiry, or -2
 // without the key.
 func timeLeft(pttl int64) time.Duration {
 	if pttl == -1 {
@@ -54,7 +54,7 @@ func timeLeft(pttl int64) time.Duration {
 	return max(0, time.Duration(pttl)*time.Millisecond)
 }
 
-// readWaiters reads waits with their tickets, which are the times of their arrival.
+// readWaiters reads waiters and their tickets. A ticket is the time of arrival.
 func readWaiters(waits []string, now int64) []Waiter {
 	var all []Waiter
 	for i := 0; i+1 < len(waits); i += 2 {
@@ -75,7 +75,7 @@ func readWaiters(waits []string, now int64) []Waiter {
 	return all
 }
 
-// readRWInfo reads the answer of rw_inspect.lua.
+// readRWInfo reads the reply of rw_inspect.lua.
 func readRWInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
 	parts, err := driver.Values(reply, nil)
@@ -106,7 +106,8 @@ func readRWInfo(key string, reply any) (Info, error) {
 	return info, nil
 }
 
-// readEntry reads who holds, of whom nothing may be noted; reservations are for waits that are over soon.
+// readEntry reads a holder, which may have no note. It skips reservations,
+// because their waiters take the lock soon.
 func (i *Info) readEntry(entry string, note any) {
 	kind, hold, _ := strings.Cut(entry, ":")
 	if kind != "r" && kind != "w" {
@@ -125,8 +126,8 @@ func (i *Info) readEntry(entry string, note any) {
 	i.Readers = append(i.Readers, h)
 }
 
-// readNote reads what stands beside a read/write lock for people: levels that read and that write, client, host, pid, label,
-// since, owner.
+// readNote reads what a read/write lock stores for people about a holder: read
+// and write levels, client, host, pid, label, since, owner.
 func (h *Holder) readNote(text string) {
 	parts := strings.SplitN(text, "|", 9)
 	var about Info
@@ -135,13 +136,13 @@ func (h *Holder) readNote(text string) {
 	}
 	*h = *about.Holder
 	reads, writes, _ := strings.Cut(parts[0], ":")
-	r, _ := strconv.Atoi(reads) // written by our scripts alone
+	r, _ := strconv.Atoi(reads) // written only by our scripts
 	w, _ := strconv.Atoi(writes)
 	h.Count = r + w
 	h.Owner = ownerName(strings.TrimPrefix(parts[8], h.Client+":"))
 }
 
-// readString reads what a plain lock stores, or a reservation.
+// readString reads the value of a plain lock, or a reservation.
 func (i *Info) readString(value string) error {
 	if value == "" {
 		return nil
@@ -169,7 +170,7 @@ func (i *Info) readString(value string) error {
 	return i.readHolder(parts[3:])
 }
 
-// readHash reads what a reentrant lock stores.
+// readHash reads the hash of a reentrant lock.
 func (i *Info) readHash(content []any) error {
 	fields, err := driver.StringMap(content, nil)
 	if err != nil {
@@ -190,13 +191,13 @@ func (i *Info) readHash(content []any) error {
 	for name, value := range fields {
 		if owner, ok := strings.CutPrefix(name, i.Holder.Client+":"); ok {
 			i.Holder.Owner = ownerName(owner)
-			i.Holder.Count, _ = strconv.Atoi(value) // written by our scripts alone
+			i.Holder.Count, _ = strconv.Atoi(value) // written only by our scripts
 		}
 	}
 	return nil
 }
 
-// ownerName is an owner for people.
+// ownerName returns the name of an owner for people.
 func ownerName(owner string) string {
 	kind, name, _ := strings.Cut(owner, ":")
 	if kind == "g" {
@@ -211,7 +212,7 @@ func (i *Info) readHolder(parts []string) error {
 		return errUnreadable
 	}
 	h := &Holder{Client: parts[0], Count: 1}
-	h.Host, _ = url.QueryUnescape(parts[1]) // cut when it was long: then as much as can be read
+	h.Host, _ = url.QueryUnescape(parts[1]) // a long one was cut; this is the readable part
 	h.Label, _ = url.QueryUnescape(parts[3])
 	h.PID, _ = strconv.Atoi(parts[2])
 	if ms, err := strconv.ParseInt(parts[4], 10, 64); err == nil {

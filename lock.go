@@ -7,14 +7,17 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Mutex is what all kinds of lock can do. Mistakes in the key and the options are reported by the kind's
-// Validate, else by the first call, all at once.
+// Mutex has the methods that all kinds of lock share. The kind's Validate, or
+// otherwise the first call, reports all mistakes in the key and the options in
+// one error.
 type Mutex interface {
-	// Lock makes one attempt; with [WithBlock] it waits until it gets the lock or ctx ends.
+	// Lock makes one attempt. With [WithBlock] it waits until it gets the lock
+	// or ctx is cancelled.
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error
-	// Unlock ends what Lock or TryLock got, whatever it returns but [ErrInvalid].
+	// Unlock ends what Lock or TryLock acquired, whatever it returns, except
+	// for [ErrInvalid].
 	Unlock(ctx context.Context) error
 	// Do runs fn between Lock and Unlock.
 	Do(ctx context.Context, fn func(context.Context) error) error
@@ -30,19 +33,22 @@ var (
 	_ Mutex = (*RWLock)(nil)
 )
 
-// RedisLock is a lock that is not reentrant: one string in Redis, taken with SET NX PX.
+// RedisLock is a lock that is not reentrant. It is one string in Redis, set
+// with SET NX PX.
 //
-// It may be shared by goroutines like a [sync.Mutex]: it stays taken for them from Lock to the matching
-// Unlock, also when the hold is lost in between. Then that Unlock returns [ErrLockLost], and only after it
-// the next Lock of this object is granted. Unlock without a matching Lock is a mistake that may end the hold
-// of another goroutine; [Hold] and Do cannot make it.
+// Goroutines may share it like a [sync.Mutex]. For them it stays taken from
+// Lock to the matching Unlock, also if the hold is lost in between. Then that
+// Unlock returns [ErrLockLost]. Only after it the next Lock of this object is
+// granted. An Unlock without a matching Lock is a mistake that may end the hold
+// of another goroutine. [Hold] and Do cannot make this mistake.
 type RedisLock struct {
 	base
 	plain acquire.Plain
 }
 
-// NewRedisLock returns the lock of this name on client. It is cheap, does no I/O and needs no closing. Names
-// are 1 to 1024 bytes and do not start with a closing brace.
+// NewRedisLock returns the lock with this name on client. It is cheap, does no
+// I/O and needs no closing. Names are 1 to 1024 bytes, and do not start with a
+// closing brace.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {

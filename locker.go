@@ -11,21 +11,28 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Locker gives locks by name, the same way for every backend: [NewLocker] makes one for Redis, package etcdlock one
-// for etcd. Code that takes a Locker does not need to know which of them it uses, as long as it does not lock a name
-// again under its own hold's context: on etcd that is one level more, in Redis a Lock is [ErrInvalid] and a TryLock
-// [ErrLockAcquiredByOthers]. See [Do] for the usual way to use it.
+// Locker acquires locks by name, independent of the backend. [NewLocker]
+// returns one for Redis, and package etcdlock has one for etcd. [Do] is the
+// usual way to use a Locker.
+//
+// The backends differ if a call locks a name again under its own hold's
+// context. On etcd that is one more level. In Redis a Lock returns
+// [ErrInvalid], and a TryLock [ErrLockAcquiredByOthers].
 type Locker interface {
-	// Lock waits until it gets the lock or ctx ends. It ends sooner with what waiting does not mend, see [IsRetryableErr],
-	// and where no more may wait ([WithQueueLimit]).
+	// Lock waits until it gets the lock or ctx is cancelled. It returns sooner
+	// on an error that is not temporary, see [IsRetryableErr], and if the queue
+	// is full, see [WithQueueLimit].
 	Lock(ctx context.Context, key string) (Hold, error)
-	// TryLock makes one attempt; the error matches [ErrLockAcquiredByOthers] when somebody else has the lock.
+	// TryLock makes one attempt. Its error matches [ErrLockAcquiredByOthers] if
+	// another owner holds the lock.
 	TryLock(ctx context.Context, key string) (Hold, error)
 }
 
-// NewLocker returns a Locker whose locks are those of [NewRedisLock] with these options: not reentrant, unfair unless
-// [WithFair] is given. It does no I/O and needs no closing. Mistakes in the options, [WithBlockTimeout] among them, are
-// an error that matches [ErrInvalid].
+// NewLocker returns a Locker whose locks are those of [NewRedisLock] with these
+// options. They are not reentrant, and unfair unless [WithFair] is given.
+// NewLocker does no I/O, and the Locker needs no closing. Mistakes in the
+// options, such as [WithBlockTimeout], are returned in an error that matches
+// [ErrInvalid].
 func NewLocker(client *Client, opts ...LockOption) (Locker, error) {
 	l := &locker{newBase("any", client, opts, lockspec.Locker)}
 	if m, ok := l.base.how.(invalid); ok {
@@ -34,7 +41,7 @@ func NewLocker(client *Client, opts ...LockOption) (Locker, error) {
 	return l, nil
 }
 
-// locker makes a plain lock for each call, from options that are settled once.
+// locker makes a plain lock for each call. Its options were resolved once.
 type locker struct{ base base }
 
 func (l *locker) Lock(ctx context.Context, key string) (Hold, error) { return l.take(ctx, key, true) }
@@ -54,16 +61,17 @@ func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error)
 	return newRedisLock(b).hold(ctx, block)
 }
 
-// String says what it is without the name that it was checked with.
+// String does not contain the name that the locker was checked with.
 func (l *locker) String() string { return "locker of redis" }
 
-// Do runs fn while it has the lock of that name. The context of fn ends with
-// ctx and when the hold is lost, and carries the hold, see [HoldFromContext].
+// Do runs fn while holding the lock with this name. The context of fn is
+// cancelled with ctx, and when the hold is lost. It carries the hold, see
+// [HoldFromContext].
 //
-// If fn was not run, the error is an [*Error] with Op "lock". Else it is fn's
-// own, joined with [ErrLockLost] when the hold was lost before the end. A
-// release that is not confirmed is left to the backend's log. If fn panics, the
-// lock is unlocked.
+// If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
+// fn's own error, joined with [ErrLockLost] if the hold was lost before the
+// end. A release that is not confirmed is left to the backend's log. If fn
+// panics, the lock is unlocked.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) (err error) {
 	switch {
 	case l == nil:
@@ -84,7 +92,7 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 	return fn(ctx)
 }
 
-// run runs fn while the lock is held, and unlocks it.
+// run runs fn while the lock is held, and then unlocks it.
 func (h hold) run(ctx context.Context, unlock func() error, fn func(context.Context) error) (err error) {
 	defer func() { err = h.after(err, unlock()) }()
 	ctx, cancel := h.level.Work(ctx)
@@ -92,11 +100,11 @@ func (h hold) run(ctx context.Context, unlock func() error, fn func(context.Cont
 	return fn(ctx)
 }
 
-// after is the result of Do: fn's error as it is, joined with the end of a hold
-// that ended before its time.
+// after returns the result of Do: fn's own error, joined with the loss of a
+// hold that ended too early.
 func (h hold) after(err, unlocked error) error {
 	if lost := h.level.FoundLost(); unlocked == ErrNotHeld && lost != nil { //nolint:errorlint // our own sentinel
-		unlocked = lost // fn has unlocked it, and was told
+		unlocked = lost // fn has unlocked it, and got this error
 	}
 	switch {
 	case errors.Is(unlocked, ErrUnconfirmed):
@@ -110,7 +118,8 @@ func (h hold) after(err, unlocked error) error {
 	return errors.Join(err, wrap("unlock", h.Key(), unlocked))
 }
 
-// asLockError is the error of a Locker, also of one that is not ours.
+// asLockError makes err the error of a Lock call. A Locker of another package
+// may return other errors.
 func asLockError(key string, err error) error {
 	var own *Error
 	if errors.As(err, &own) && own.Op == "lock" {
@@ -119,10 +128,10 @@ func asLockError(key string, err error) error {
 	return wrap("lock", key, err)
 }
 
-// under is a context that ends with ctx and with a hold of another backend, for
-// the reason of whichever was first. At the deadline of ctx it ends by a timer
-// of its own: what follows ctx can only cancel it, and Err has to be
-// DeadlineExceeded.
+// under returns a context that is cancelled with ctx and with a hold of another
+// backend, for the reason of the one that ends first. For the deadline of ctx
+// it needs a separate timer. A context that follows ctx can only be cancelled,
+// but Err must be DeadlineExceeded.
 func under(ctx context.Context, hold Hold) (context.Context, context.CancelCauseFunc) {
 	work, cancel := context.WithCancelCause(carried.WithHold(hold.Context(), hold))
 	at, limited := ctx.Deadline()
@@ -139,12 +148,12 @@ func under(ctx context.Context, hold Hold) (context.Context, context.CancelCause
 	return work, end
 }
 
-// unlockAfter ends such a hold after fn, and joins its end with what fn has
-// returned when it came before its time.
+// unlockAfter unlocks a hold of another backend after fn. If the hold ended too
+// early, it joins that with fn's error.
 func unlockAfter(hold Hold, err error) error {
 	unlocked := hold.Unlock(context.Background())
 	if errors.Is(unlocked, ErrNotHeld) && errs.IsLoss(hold.Err()) {
-		unlocked = hold.Err() // fn has unlocked it, and was told
+		unlocked = hold.Err() // fn has unlocked it, and got this error
 	}
 	switch {
 	case !errs.IsLoss(unlocked):

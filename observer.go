@@ -8,64 +8,76 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 )
 
-// Observer is a set of hooks that are told what locks do, for metrics, traces and audits, as those of
-// [net/http/httptrace.ClientTrace] are told of a request. Any of them may be nil.
+// Observer is a set of hooks that are called as locks are used, for metrics,
+// traces and audits. It is to locks what [net/http/httptrace.ClientTrace] is to
+// a request. Any hook may be nil.
 //
-// A hook runs where the event happens, on the goroutine of a caller or on one of the Client, and several may run at once. It
-// returns soon: what it does holds the lock up, or the renewals of all locks. It must neither panic nor call the Client or its
-// locks; what a Hold says by itself, such as its Err, it may ask.
+// A hook runs when the event happens, on the goroutine of a caller or of the
+// Client. Several hooks may run concurrently. A hook must return quickly,
+// because it delays its lock, or the renewals of all locks. It must neither
+// panic nor call the Client or its locks. It may call methods of a Hold that
+// send nothing, such as its Err.
 type Observer struct {
-	// LockStart is called when a call that acquires begins: Lock, TryLock, Acquire or Do of any kind of lock, or of a
-	// [Locker]. ctx is the call's.
+	// LockStart is called when an acquiring call begins: Lock, TryLock, Acquire
+	// or Do of any kind of lock, or of a [Locker]. ctx is the call's.
 	LockStart func(ctx context.Context, e LockStart)
 
-	// LockDone is called when such a call has got the lock, or not. ctx is the call's. For each LockStart there is one.
+	// LockDone is called when such a call has got the lock, or has failed. It
+	// is called once for each LockStart. ctx is the call's.
 	LockDone func(ctx context.Context, e LockDone)
 
-	// HoldDone is called once for each LockDone without an error, and after it: when Unlock has ended the hold, or as soon
-	// as it was lost before that. ctx has the values of the one that the lock was acquired with, but not its end.
+	// HoldDone is called once for each LockDone without an error, and after it.
+	// It is called when Unlock has ended the hold, or immediately when the hold
+	// was lost before that. ctx has the values of the one that the lock was
+	// acquired with, but is not cancelled with it.
 	HoldDone func(ctx context.Context, e HoldDone)
 
-	// RenewDone is called after each attempt to renew a lease that is still held then, and after each Extend that is sent; of several keys
-	// or nodes, for each.
+	// RenewDone is called after each attempt to renew a lease that is still
+	// held by then, and after each Extend that is sent. For several keys or
+	// nodes it is called for each.
 	RenewDone func(e RenewDone)
 }
 
-// LockStart is a call that begins.
+// LockStart describes an acquiring call that begins.
 type LockStart struct {
-	Key   string // name of the lock; of a [MultiLock] those of all its keys, with commas between them
+	Key   string // name of the lock; for a [MultiLock] all names, separated by commas
 	Kind  string // "plain", "reentrant", "read", "write", "multi", "quorum" (a [RedLock]) or "etcd"
-	Block bool   // it waits when others have the lock
+	Block bool   // the call waits if others hold the lock
 }
 
-// LockDone is the end of a call.
+// LockDone describes the end of an acquiring call.
 type LockDone struct {
 	LockStart
 
 	Start time.Time // of the call
-	Err   error     // as the call returns it; nil: it has the lock
+	Err   error     // as the call returns it; nil if it has the lock
 }
 
-// HoldDone is the end of a hold, or of one level of a reentrant one.
+// HoldDone describes the end of a hold, or of one level of a reentrant one.
 type HoldDone struct {
 	Key  string // as in [LockStart]
 	Kind string // as in [LockStart]
 
 	Start time.Time // when it was granted
 	End   time.Time // when the hold ended here: at the beginning of Unlock, or when the loss was found
-	// Err is nil after an Unlock that was confirmed. Else it is the error of the Unlock, or says why the hold was lost
-	// before: it matches ErrLockLost, or ErrClosed.
+	// Err is nil after an Unlock that was confirmed. Otherwise it is the error
+	// of the Unlock, or the reason why the hold was lost before. Then it matches
+	// [ErrLockLost] or [ErrClosed].
 	Err error
 }
 
-// RenewDone is an attempt to renew a lease.
+// RenewDone describes an attempt to renew a lease.
+//
+// Err is nil if the server has renewed the lease. If it matches [ErrLockLost],
+// the lease is no longer ours. After any other error, the renewal is retried
+// while the lease is held, but an Extend is not.
 type RenewDone struct {
-	Key  string    // of the one key that is renewed; empty in etcd, where one lease is for all locks of a Locker
-	Sent time.Time // when the request was sent; zero when none was
-	Err  error     // nil: the server has set the lease anew. ErrLockLost: it is not ours any more. Others are followed by another attempt while it is held, but those of an Extend
+	Key  string    // the key that is renewed; empty on etcd, because a Locker has one lease for all locks
+	Sent time.Time // when the request was sent; zero if none was
+	Err  error     // nil, ErrLockLost, or why the attempt failed
 }
 
-// And returns an observer that tells o and then other.
+// And returns an observer that calls the hooks of o and then those of other.
 func (o Observer) And(other Observer) Observer {
 	return Observer{
 		LockStart: inTurn(o.LockStart, other.LockStart),
@@ -88,7 +100,8 @@ func bothRenewDone(first, second func(RenewDone)) func(RenewDone) {
 	}
 }
 
-// inTurn is two hooks as one, nil when there is none.
+// inTurn returns a hook that calls first and then second. It returns nil if
+// there is none.
 func inTurn[E any](first, second func(context.Context, E)) func(context.Context, E) {
 	switch {
 	case first == nil:
@@ -102,8 +115,8 @@ func inTurn[E any](first, second func(context.Context, E)) func(context.Context,
 	}
 }
 
-// observer is that of the client; it has no hooks when the lock was not made by
-// its constructor.
+// observer returns the observer of the client. It has no hooks if the lock was
+// not made by its constructor.
 func (b *base) observer() *Observer {
 	if b.client == nil || b.client.config == nil {
 		return &Observer{}
@@ -111,7 +124,7 @@ func (b *base) observer() *Observer {
 	return &b.client.config.observer
 }
 
-// orEmpty is a context that hooks may use, whatever the caller gave.
+// orEmpty returns ctx, or an empty context if ctx is nil.
 func orEmpty(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()
@@ -119,8 +132,8 @@ func orEmpty(ctx context.Context) context.Context {
 	return ctx
 }
 
-// hooks returns what the engine calls. The errors that users get say what was
-// done, and to which key.
+// hooks returns the functions that the engine calls. They add the operation and
+// the key to errors.
 func (o *Observer) hooks() (h lease.Hooks) {
 	if done := o.HoldDone; done != nil {
 		h.HoldDone = func(ctx context.Context, e holds.End) {

@@ -12,8 +12,9 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// A ClientOption configures a [Client]. Every [LockOption] is one too: given to a client it is the default of
-// its locks. A nil one is [ErrInvalid].
+// A ClientOption configures a [Client]. Every [LockOption] is also a
+// ClientOption: given to a client it is the default of its locks. A nil option
+// is [ErrInvalid].
 type ClientOption interface {
 	applyClient(*clientConfig)
 }
@@ -31,7 +32,7 @@ const (
 	defaultKeyPrefix      = "relock:"
 )
 
-// clientConfig is what the options of a client say.
+// clientConfig has the settings of a client.
 type clientConfig struct {
 	driver.Config
 
@@ -41,8 +42,8 @@ type clientConfig struct {
 	locks          lockspec.Options
 	releaseOnClose bool
 
-	given   []string // names of the options that only make sense for a pool and connections of our own
-	missing []int    // indexes of the options that are nil
+	given   []string // names of the options that need a pool and connections of our own
+	missing []int    // indexes of nil options
 }
 
 func newClientConfig(opts []ClientOption) *clientConfig {
@@ -61,7 +62,7 @@ func newClientConfig(opts []ClientOption) *clientConfig {
 	return c
 }
 
-// apply notes the options that are nil, for check.
+// apply applies the options. It records nil ones for check.
 func (c *clientConfig) apply(opts []ClientOption) {
 	for i, opt := range opts {
 		if opt == nil {
@@ -72,7 +73,8 @@ func (c *clientConfig) apply(opts []ClientOption) {
 	}
 }
 
-// ownPool makes an option that sets up connections, which a pool of the user's own does itself.
+// ownPool returns an option that sets up connections. It is a mistake with a
+// pool of the user's.
 func ownPool(name string, set func(*clientConfig)) ClientOption {
 	return clientOption(func(c *clientConfig) {
 		c.given = append(c.given, name)
@@ -85,29 +87,34 @@ func WithMaxIdle(n int) ClientOption {
 	return ownPool("WithMaxIdle", func(c *clientConfig) { c.MaxIdle = n })
 }
 
-// WithMaxActive limits the connections of the pool, idle and in use. The default is 0, no limit. Not counted are
-// the connections of the watchdog, of clean-up, of waiters (two), and the one that commands of locks share while
-// more than four of them are under way: at most five, one more for each setting of [WithReplicas], and one for
-// Close with [WithReleaseOnClose].
+// WithMaxActive limits the connections of the pool, idle and in use. The
+// default is 0, no limit.
+//
+// Connections outside the pool are not counted. The watchdog and the retrier of
+// releases have one each, and waiters have two. Commands of locks share one
+// while more than four of them are under way. That makes at most five. Each
+// setting of [WithReplicas] adds one, and so does Close with
+// [WithReleaseOnClose].
 func WithMaxActive(n int) ClientOption {
 	return ownPool("WithMaxActive", func(c *clientConfig) { c.MaxActive = n })
 }
 
-// WithIdleTimeout sets after how long an idle connection is closed. Keep it below the server's own timeout.
-// It must be above 0. The default is 60s.
+// WithIdleTimeout sets after how long an idle connection is closed. Keep it
+// below the server's own timeout. It must be above 0. The default is 60s.
 func WithIdleTimeout(d time.Duration) ClientOption {
 	return ownPool("WithIdleTimeout", func(c *clientConfig) { c.IdleTimeout = d })
 }
 
-// WithWaitMode makes a call that finds all connections in use wait for one, for at most the dial timeout. By
-// default it fails at once, with an error that [IsRetryableErr] knows. It matters together with
-// [WithMaxActive].
+// WithWaitMode makes a call wait if all connections are in use, for at most the
+// dial timeout. By default the call fails immediately, with an error for which
+// [IsRetryableErr] returns true. It has an effect only with [WithMaxActive].
 func WithWaitMode() ClientOption {
 	return ownPool("WithWaitMode", func(c *clientConfig) { c.Wait = true })
 }
 
-// WithUsername sets the ACL user to log in as, with the password given to [NewClient], which must not be empty then.
-// The default is the server's default user.
+// WithUsername sets the ACL user to log in as. The password is that of
+// [NewClient], which then must not be empty. The default is the server's
+// default user.
 func WithUsername(name string) ClientOption {
 	return ownPool("WithUsername", func(c *clientConfig) { c.Username = name })
 }
@@ -117,46 +124,59 @@ func WithDatabase(n int) ClientOption {
 	return ownPool("WithDatabase", func(c *clientConfig) { c.Database = n })
 }
 
-// WithTLS encrypts connections. A nil config means TLS 1.2 or newer with the system's certificates; where the
-// config has no server name, the host of the address is taken. By default connections are not encrypted.
+// WithTLS encrypts connections. A nil config means TLS 1.2 or newer with the
+// system's certificates. If the config has no server name, the host of the
+// address is used. By default connections are not encrypted.
 func WithTLS(config *tls.Config) ClientOption {
 	return ownPool("WithTLS", func(c *clientConfig) { c.TLS, c.UseTLS = config, true })
 }
 
-// WithDialTimeout limits connecting, TLS and log-in included. It must be above 0. The default is 5s.
+// WithDialTimeout limits connecting, including TLS and log-in. It must be above
+// 0. The default is 5s.
 func WithDialTimeout(d time.Duration) ClientOption {
 	return ownPool("WithDialTimeout", func(c *clientConfig) { c.DialTimeout = d })
 }
 
-// WithCommandTimeout limits the wait for an answer of the server. It must be above 0. The default is 3s. The
-// commands of a lock have at most a third of its lease.
+// WithCommandTimeout limits the wait for an answer of the server. It must be
+// above 0. The default is 3s. The commands of a lock have at most a third of
+// its lease.
 func WithCommandTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *clientConfig) { c.CommandTimeout = d })
 }
 
-// WithKeyPrefix sets what stands before the name of every lock in Redis. The default is "relock:". It has
-// at most 1024 bytes and no braces, which would decide the slot in a Cluster.
+// WithKeyPrefix sets the prefix of the names of all locks in Redis. The default
+// is "relock:". It has at most 1024 bytes, and no braces, which would decide
+// the slot in a Cluster.
 func WithKeyPrefix(prefix string) ClientOption {
 	return clientOption(func(c *clientConfig) { c.prefix = prefix })
 }
 
-// WithLogger sets where events of the background go: lost locks, releases that are not confirmed, clean-up
-// that was given up. By default nothing is logged. Errors that are returned are not logged as well, but a loss is. Its handler should
-// return soon, as the goroutines that renew and wake call it, and must not use locks of the client.
+// WithLogger sets the logger for background events: lost locks, releases that
+// are not confirmed, and clean-up that was given up. By default nothing is
+// logged. Returned errors are not logged, except for a lost lock.
+//
+// The handler must return quickly, because it runs on the renewal and wake-up
+// goroutines. It must not use locks of the client.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption(func(c *clientConfig) { c.logger = logger })
 }
 
-// WithObserver adds hooks that are told what the client's locks do. Given more than once, all are told, in turn. A [RedLock] tells
-// those of its first client of its calls and holds, and those of each client of the renewals there.
+// WithObserver adds hooks that are called as the client's locks are used. If it
+// is given more than once, all hooks are called, in order. A [RedLock] reports
+// its calls and holds to the observers of its first client. It reports a node's
+// renewals to the observers of that node's client.
 func WithObserver(o Observer) ClientOption {
 	return clientOption(func(c *clientConfig) { c.observer = c.observer.And(o) })
 }
 
-// WithReleaseOnClose makes [Client.Close] give all locks back that are still held, for as long as one command may take: to whoever
-// waits in other clients, as it takes its own calls out of the queues before. What is being acquired meanwhile may stay until its lease
-// ends. By default the locks stay in Redis until their leases end, which is safer: what still runs under a hold, and does not look at
-// its context, is not alone any more once the lock is given back.
+// WithReleaseOnClose makes [Client.Close] release all locks that are still
+// held. That takes at most as long as one command may. Waiters of other clients
+// get the locks, because Close removes its own calls from the queues first. A
+// lock that is being acquired meanwhile may stay until its lease ends.
+//
+// By default the locks stay in Redis until their leases end, which is safer.
+// Work that still runs under a hold, and does not check its context, is not
+// protected any more once the lock is released.
 func WithReleaseOnClose() ClientOption {
 	return clientOption(func(c *clientConfig) { c.releaseOnClose = true })
 }
@@ -173,7 +193,7 @@ func (c *clientConfig) check(m *lockspec.Problems) {
 	c.locks.Check(m)
 }
 
-// checkConnection reports the mistakes in what only a pool of our own needs.
+// checkConnection reports the mistakes in the settings of a pool of our own.
 func (c *clientConfig) checkConnection(m *lockspec.Problems) {
 	m.Check(c.MaxIdle >= 0, "WithMaxIdle: %d is negative", c.MaxIdle)
 	m.Check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
@@ -198,7 +218,7 @@ func checkAddress(m *lockspec.Problems, network, address string) {
 	}
 }
 
-// shown quotes what was given as an address, unless it may be a URL with a password in it.
+// shown quotes an address, unless it may be a URL that contains a password.
 func shown(text string) string {
 	if strings.Contains(text, "@") {
 		return "what was given"

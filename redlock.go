@@ -8,57 +8,76 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// RedLock is a lock on several servers that know nothing of each other, its nodes: who has it on more than half of them
-// has it. It goes on while fewer than half are down. A server that loses its data by a restart cannot lose it; servers that
-// forget without one, by FLUSHALL or eviction, can, when so many do that the others are no quorum. The algorithm is Redlock
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), with these additions:
+// RedLock is a lock on several independent servers, its nodes. It is held once
+// a majority of the nodes, the quorum, has granted it. It works while fewer
+// than half of the nodes are down.
 //
-//   - Each node's lease is believed in from the sending of its own request on, less the drift, and renewed by itself. The
-//     hold is valid while a quorum of them is. A node that was lost does not come back to a hold.
-//   - A node whose server was started less than [WithMaxLease] ago is not counted, since it may have forgotten a lock. For
-//     that the servers' users need the permission for INFO.
-//   - Each node is released, also one that did not answer, in the background.
+// A server that loses its data by a restart cannot lose the lock. Servers that
+// forget without a restart, by FLUSHALL or eviction, can. They lose it if so
+// many forget that the others are no quorum.
 //
-// A fencing token is the highest that a node has drawn, and known to a quorum before Lock returns. Tokens may go back where
-// nodes forget their counters, by a restart too, while the clocks of the nodes differ by more than the time between two holds.
+// The algorithm is Redlock
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/),
+// with these additions:
 //
-// Lock returns as soon as a quorum has granted it; what comes from the others later becomes part of the hold, or is given
-// back. A node is waited for until a fifth of the lease has gone, 50ms at least, and never for longer than its command
-// timeout and a second to connect; once a quorum has answered of which others hold some, for a fiftieth of the lease more, 50ms at least,
-// as two calls that share the nodes out among them keep each other from the lock.
+//   - The lease on each node is valid from the sending of the request to that
+//     node, less the drift. It is renewed separately. The hold is valid while
+//     the leases of a quorum are. A node that was lost does not return to a
+//     hold.
+//   - A node does not count if its server was started less than [WithMaxLease]
+//     ago, because it may have forgotten a lock. For that the servers' users
+//     need the permission for INFO.
+//   - Each node is released in the background, also one that did not answer.
 //
-// A call that waits is told by the nodes when the lock is given back; the message of one of them is enough. Where none can
-// tell it asks again after the poll interval, and up to a fifth of that more; while others have nodes, but no hold has a
-// quorum, after the poll interval, give or take a half.
+// The fencing token of a hold is the highest that one of its nodes has drawn. A
+// quorum knows it before Lock returns. Tokens may go back if nodes forget their
+// counters, which a restart may cause too. That needs clocks of the nodes that
+// differ by more than the time between two holds.
+//
+// Lock returns as soon as a quorum has granted the lock. A grant that comes
+// later becomes part of the hold, or is released. Lock waits for a slow node
+// until a fifth of the lease is over, 50ms at least. It never waits for longer
+// than the node's command timeout and a second to connect. If a quorum has
+// answered but others hold some of it, Lock waits only a fiftieth of the lease
+// more, 50ms at least. The reason is that two calls that share the nodes among
+// them keep each other from the lock.
+//
+// The nodes notify a waiter when the lock is released, and the notification of
+// one node is enough. If no node can notify it, the waiter retries after the
+// poll interval, and up to a fifth of that more. If others have nodes but no
+// hold has a quorum, it retries after the poll interval, half of it more or
+// less.
 //
 // Lock returns [ErrLockAcquiredByOthers] if a quorum of the nodes has answered
 // and others hold so many that none is left. It returns [ErrQuorum] if too few
-// nodes have answered. That error also matches what was wrong with each of the
-// others, in a [*NodeError].
+// nodes have answered. That error also matches the failure of each of the
+// others, a [*NodeError].
 //
-// Unlock releases all nodes. It returns when a quorum has confirmed that, 10ms
-// later at most; slower nodes go on in the background. It returns [ErrLockLost]
-// if fewer nodes than a quorum had the lock, and [ErrUnconfirmed] if too few
-// have answered.
+// Unlock releases all nodes. It returns at most 10ms after a quorum has
+// confirmed that. Slower nodes are released in the background. Unlock returns
+// [ErrLockLost] if fewer nodes than a quorum had the lock, and [ErrUnconfirmed]
+// if too few have answered.
 //
-// It is neither reentrant nor fair. It may be shared by goroutines, as a RedisLock may.
+// It is neither reentrant nor fair. Goroutines may share it, like a RedisLock.
 type RedLock struct {
 	base
 	quorum *acquire.Quorum
 }
 
-// minNodes is how few nodes there may be: with two, both are needed.
+// minNodes is the smallest number of nodes that survives the loss of one.
 const minNodes = 3
 
-// NewRedLock returns the lock of this name on the servers of the clients, 3 or more, each another server. Of an even
-// number more than half are needed too: 3 of 4. Options that are not given are those of the first client. It is cheap, does
-// no I/O and needs no closing. Names are 1 to 1024 bytes and do not start with a closing brace.
+// NewRedLock returns the lock with this name on the servers of the clients, 3
+// or more, each a different server. An even number also needs more than half: 3
+// of 4. Options that are not given are those of the first client. NewRedLock is
+// cheap, does no I/O and needs no closing. Names are 1 to 1024 bytes, and do
+// not start with a closing brace.
 //
-// Two clients of the same server are [ErrInvalid] once a call counts the answers
-// of both; what they granted is released.
+// Two clients of the same server are [ErrInvalid] once a call counts the
+// answers of both. The lock that they granted is released.
 //
-// By default Lock makes one attempt, and a hold is renewed until Unlock. [WithFair],
-// [WithQueueLimit] and [WithOwner] are for other kinds.
+// By default Lock makes one attempt, and a hold is renewed until Unlock.
+// [WithFair], [WithQueueLimit] and [WithOwner] are for other kinds.
 func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
@@ -73,7 +92,7 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	return l
 }
 
-// managersOf returns the engines of the nodes.
+// managersOf returns the engines of the clients.
 func managersOf(clients []*Client) []*lease.Manager {
 	all := make([]*lease.Manager, len(clients))
 	for i, c := range clients {
@@ -84,7 +103,7 @@ func managersOf(clients []*Client) []*lease.Manager {
 	return all
 }
 
-// nodeError says of which node err is.
+// nodeError adds the index of its node to err.
 func nodeError(n int, err error) error { return &NodeError{Node: n, Err: err} }
 
 func checkNodes(m *lockspec.Problems, clients []*Client) {

@@ -9,8 +9,8 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// fromURL fills in what a URL says: network, address, user, password, database and TLS. Its mistakes never
-// repeat the URL, which may have a password in it.
+// fromURL sets network, address, user, password, database and TLS from a URL.
+// Its errors do not contain the URL, because the URL may contain a password.
 func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) {
 	case "unix":
 		c.fromUnix(u, m)
 	default:
-		m.Check(false, "URL: its scheme is not redis, rediss or unix") // which may be a password, where there is none
+		m.Check(false, "URL: its scheme is not redis, rediss or unix") // not quoted: a wrong scheme may be a password
 		return
 	}
 	m.Check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
@@ -55,7 +55,8 @@ func (c *clientConfig) fromUnix(u *url.URL, m *lockspec.Problems) {
 	c.fromQuery(u, m)
 }
 
-// fromQuery takes ?db=n and refuses everything else: a setting that is not understood must not be dropped.
+// fromQuery reads ?db=n. It refuses all other parameters: an unknown setting
+// must not be ignored.
 func (c *clientConfig) fromQuery(u *url.URL, m *lockspec.Problems) {
 	query, err := url.ParseQuery(u.RawQuery)
 	m.Check(err == nil, "URL: its parameters cannot be parsed")
@@ -64,7 +65,7 @@ func (c *clientConfig) fromQuery(u *url.URL, m *lockspec.Problems) {
 		case name == "db":
 			m.Check(len(values) == 1 && (u.Scheme == "unix" || strings.Trim(u.Path, "/") == ""), "URL: more than one database")
 			c.fromDatabase(values[0], m)
-		case strings.Contains(u.Path+u.RawQuery, "@"): // behind a password that is not escaped, the rest of which is here
+		case strings.Contains(u.Path+u.RawQuery, "@"): // not quoted: it may be the rest of an unescaped password
 			m.Check(false, "URL: a parameter is not known")
 		default:
 			m.Check(false, "URL: parameter %q is not known", name)
