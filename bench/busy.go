@@ -2,7 +2,8 @@ package main
 
 import "time"
 
-// busy is four processes that always want the key: how long a lock takes, and whether everybody gets it.
+// busy is four processes that want the key all the time. It shows how long a
+// lock takes, and whether every goroutine gets it.
 var busy = scenario{
 	name: "busy", libraries: withPeers(ours, oursFair),
 	load:    load{Work: "trace", Processes: 4, Goroutines: 4, OneKey: true, Hold: time.Millisecond, Duration: 1500 * time.Millisecond},
@@ -22,7 +23,7 @@ const (
 	handOffPings = "hand-off by PING"
 )
 
-// grantFigures are those of a trace. Times are in seconds.
+// grantFigures returns the figures of a trace. Times are in seconds.
 func grantFigures(o outcome) (figures, error) {
 	all := events(o.reports)
 	if !exclusive(all) {
@@ -55,7 +56,7 @@ func grantFigures(o outcome) (figures, error) {
 		add(handOffPings, median(gaps)/o.trip.Seconds()), nil
 }
 
-// fewestByMost compares the goroutines that got the fewest and the most grants.
+// fewestByMost returns the fewest grants of any goroutine, divided by the most.
 func fewestByMost(reports []report) float64 {
 	var counts []float64
 	for _, r := range reports {

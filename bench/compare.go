@@ -7,20 +7,22 @@ import (
 	"time"
 )
 
-// results are the medians of all figures, and what they were taken on.
+// results are the medians of all figures, and the machine on which they were
+// taken.
 type results struct {
 	Machine machine
 	Runs    int
-	Figures map[string]map[string]figures // of a scenario, of a library
+	Figures map[string]map[string]figures // by scenario and library
 }
 
-// of returns a figure, and whether there is one.
+// of returns a figure, and reports whether there is one.
 func (r results) of(scenario, library, figure string) (float64, bool) {
 	value, ok := r.Figures[scenario][library][figure]
 	return value, ok
 }
 
-// compare runs each scenario several times. Libraries take turns within a scenario, so that a noisy moment does not hit all runs of one.
+// compare runs each scenario several times. Libraries take turns within a
+// scenario, so that a noisy moment does not hit all runs of one library.
 func compare(all []scenario, libs []string, runs int) (results, error) {
 	m, err := describe()
 	r := results{Machine: m, Runs: runs, Figures: map[string]map[string]figures{}}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// distinct is a number of goroutines of one process, each with a key of its own: nobody waits for another.
+// distinct is goroutines of one process, each with its own key, so none waits
+// for another.
 func distinct(goroutines int) scenario {
 	return scenario{
 		name: fmt.Sprintf("distinct %d", goroutines), libraries: withPeers(ours, oursReentrant),

@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// grant is one lock as a goroutine saw it, by the clock that all processes of a machine share (ns).
+// grant is one hold as a goroutine saw it. Times are in ns, by a clock that all
+// processes of a machine share.
 type grant struct{ Asked, Got, Gave int64 }
 
-// clock is the time of day, which is the same in all processes of a machine.
+// clock returns the time of day, which is the same in all processes of a
+// machine.
 func clock() int64 { return time.Now().UnixNano() }
 
-// traceGrants notes when each lock was asked for, was there, and was given back.
+// traceGrants records when each lock was requested, granted and released.
 func traceGrants(l load, lib library) (report, error) {
 	mutexes, err := l.mutexes(lib)
 	if err != nil {
@@ -53,13 +55,13 @@ func traced(ctx context.Context, l load, m mutex) (g grant, err error) {
 	return g, m.Unlock(ctx)
 }
 
-// event is a grant with the process that got it.
+// event is a grant and the process that got it.
 type event struct {
 	grant
 	process int
 }
 
-// events are all grants, in the order in which they came.
+// events returns all grants, in the order in which they came.
 func events(reports []report) []event {
 	var all []event
 	for i, r := range reports {
@@ -73,7 +75,7 @@ func events(reports []report) []event {
 	return all
 }
 
-// exclusive says whether each grant began after the end of the one before.
+// exclusive reports whether each grant began after the end of the previous one.
 func exclusive(all []event) bool {
 	for i := 1; i < len(all); i++ {
 		if all[i].Got < all[i-1].Gave {
@@ -83,7 +85,8 @@ func exclusive(all []event) bool {
 	return true
 }
 
-// handOffs are the times between an unlock and the next lock, where that is in another process and was asked for before.
+// handOffs returns the times between an unlock and the next lock. It counts
+// only locks of another process that were requested before the unlock.
 func handOffs(all []event) []time.Duration {
 	var gaps []time.Duration
 	for i := 1; i < len(all); i++ {

@@ -9,29 +9,33 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// library makes locks on one server, as its documentation shows it, with its own defaults where they exist.
+// library makes locks on one server, as the library's documentation shows it.
+// It uses the library's defaults if there are any.
 type library interface {
-	// mutex is the lock of a key for one goroutine, which uses it again and again.
+	// mutex returns the lock of a key for one goroutine, which uses it
+	// repeatedly.
 	mutex(key string) mutex
 	close()
 }
 
-// mutex is what all can do. Lock waits.
+// mutex is what all libraries provide. Lock waits.
 type mutex interface {
 	Lock(ctx context.Context) error
 	Unlock(ctx context.Context) error
 }
 
 const (
-	// lease is long enough that nobody renews while a figure is taken. rueidislock keeps its default of 5s: a waiter that misses a message
-	// there waits for as long.
+	// lease is so long that no library renews while a figure is taken.
+	// rueidislock keeps its default of 5s, because a waiter there that misses a
+	// message waits that long.
 	lease = 30 * time.Second
 
-	// answerTimeout limits each command, as relock and go-redis do by themselves. A redigo connection has no limit of its own.
+	// answerTimeout limits each command, as the defaults of relock and go-redis
+	// do. A redigo connection has no default limit.
 	answerTimeout = 3 * time.Second
 )
 
-// The names of the libraries. The first is the one that the others are compared with.
+// The names of the libraries. The others are compared with the first one.
 const (
 	ours           = "relock"
 	oursFair       = "relock fair"
@@ -47,8 +51,8 @@ const (
 	rueidisDefault = "rueidislock"
 )
 
-// libraries connect to the server at an address, or to several with commas
-// between them, for a number of goroutines.
+// libraries connects each library to a server, for a number of goroutines. The
+// address may be several, separated by commas.
 var libraries = map[string]func(address string, goroutines int) (library, error){
 	ours:           newRelock,
 	oursFair:       newRelockFair,
@@ -64,19 +68,20 @@ var libraries = map[string]func(address string, goroutines int) (library, error)
 	rueidisDefault: newRueidis,
 }
 
-// peers are the libraries that every scenario has.
+// peers lists the libraries that every scenario has.
 var peers = []string{rawRedigo, redsyncRedigo, redsyncGoRedis, bsmRedislock, rueidisOneKey, rueidisDefault}
 
 var errNotHeld = errors.New("the lock was not held any more")
 
-// newPool is a redigo pool in which each goroutine finds a connection.
+// newPool returns a redigo pool that has a connection for each goroutine.
 func newPool(address string, goroutines int) *redis.Pool {
 	return &redis.Pool{MaxIdle: max(goroutines, 10), IdleTimeout: time.Minute, Dial: func() (redis.Conn, error) {
 		return redis.Dial("tcp", address, redis.DialReadTimeout(answerTimeout), redis.DialWriteTimeout(answerTimeout))
 	}}
 }
 
-// newGoRedis is a go-redis client in which each goroutine finds a connection.
+// newGoRedis returns a go-redis client that has a connection for each
+// goroutine.
 func newGoRedis(address string, goroutines int) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{Addr: address, PoolSize: max(goroutines, 10)})
 }

@@ -12,28 +12,28 @@ import (
 
 // load is what each process does with one library.
 type load struct {
-	Work       string // of works
+	Work       string // a key of works
 	Library    string
 	Address    string
 	Processes  int
 	Goroutines int
-	OneKey     bool          // all want the same key, else each goroutine has its own
+	OneKey     bool          // all goroutines want the same key; otherwise each has its own
 	Hold       time.Duration // from the lock to its unlock
 	Think      time.Duration // from the unlock to the next lock
-	Ramp       time.Duration // until counting begins
-	Duration   time.Duration // of what is counted
-	Patience   time.Duration // for the last waiters, after that
+	Ramp       time.Duration // until measuring begins
+	Duration   time.Duration // of the measurement
+	Patience   time.Duration // for the last waiters, after the measurement
 }
 
-// report is what one process saw. Each kind of work fills in its own part.
+// report is what one process measured. Each kind of work fills in its own part.
 type report struct {
 	Counts  []int64         `json:",omitempty"` // pairs of each goroutine within Time
 	Time    time.Duration   `json:",omitempty"`
 	Mallocs uint64          `json:",omitempty"` // of the process within Time
 	Grants  [][]grant       `json:",omitempty"` // of each goroutine
-	Stuck   int64           `json:",omitempty"` // goroutines that were still waiting when Patience was over
-	Outer   []time.Duration `json:",omitempty"` // of blocks of pairs
-	Nested  []time.Duration `json:",omitempty"` // of blocks of as many pairs inside another
+	Stuck   int64           `json:",omitempty"` // goroutines that were still waiting after Patience
+	Outer   []time.Duration `json:",omitempty"` // times of blocks of pairs
+	Nested  []time.Duration `json:",omitempty"` // times of blocks of as many pairs inside another pair
 }
 
 // works are the kinds of work.
@@ -43,16 +43,18 @@ var works = map[string]func(load, library) (report, error){
 	"nest":  timeNested,
 }
 
-// patience is how long the last waiters have: with some libraries a wake-up that is missed is missed for good, also where nobody else wants
-// the key.
+// patience is how long the last waiters have. In some libraries a waiter that
+// misses its wake-up is never woken, even if the key is free.
 const patience = 3 * time.Second
 
-// waiting is the context of all locks: as in a server, it can end.
+// waiting returns the context of all locks. As in a server, it can be
+// cancelled.
 func (l load) waiting() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), l.Ramp+l.Duration+l.Patience)
 }
 
-// mutexes are the locks of a process's goroutines, on connections that are there already: each has made a pair, on a key of its own.
+// mutexes returns the locks of a process's goroutines. Their connections are
+// already open: each goroutine has locked and unlocked a key of its own.
 func (l load) mutexes(lib library) ([]mutex, error) {
 	ctx, cancel := l.waiting()
 	defer cancel()
@@ -61,7 +63,7 @@ func (l load) mutexes(lib library) ([]mutex, error) {
 		all[i] = lib.mutex(l.key(i))
 		err := pair(ctx, lib.mutex(fmt.Sprintf("warm-%s-%d", processName(), i)))
 		if ctx.Err() != nil {
-			return nil // it was never woken; the measurement goes on without the connection
+			return nil // it was never woken; measure without this connection
 		}
 		return err
 	})
@@ -84,7 +86,7 @@ func pair(ctx context.Context, m mutex) error {
 	return nil
 }
 
-// inParallel runs f for 0 to n-1, on a goroutine each.
+// inParallel runs f for 0 to n-1, each on its own goroutine.
 func inParallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
@@ -99,12 +101,12 @@ func inParallel(n int, f func(i int) error) error {
 	return fmt.Errorf("%d of %d goroutines failed: %w", len(errs), n, errs[0])
 }
 
-// mallocs is how many objects the process has allocated.
+// mallocs returns how many objects the process has allocated.
 func mallocs() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.Mallocs
 }
 
-// errTwo is the error of a lock that is none.
+// errTwo is the error of a lock that does not exclude.
 var errTwo = errors.New("two had the lock at once")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// machine is what figures were taken on.
+// machine describes the machine on which the figures were taken.
 type machine struct {
 	Date      string
 	CPU       string
@@ -21,7 +21,7 @@ type machine struct {
 	Libraries []string // with their versions
 }
 
-// compared are the modules whose versions matter.
+// compared lists the modules whose versions matter.
 var compared = []string{
 	"github.com/gomodule/redigo", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9",
 	"github.com/bsm/redislock", "github.com/redis/rueidis",
@@ -47,7 +47,8 @@ func describe() (machine, error) {
 	return m, nil
 }
 
-// cpu is the model's name where the system tells it.
+// cpu returns the model's name if the system reports it, otherwise the
+// architecture.
 func cpu() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if name := fieldOf(string(text), "model name"); err == nil && name != "" {
@@ -56,7 +57,7 @@ func cpu() string {
 	return runtime.GOARCH
 }
 
-// kernel is its version, without what whoever built it has added.
+// kernel returns the kernel's version, without the suffix of its builder.
 func kernel() string {
 	name := runtime.GOOS
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {

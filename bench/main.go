@@ -23,10 +23,10 @@ func main() {
 	}
 }
 
-// settings are what the command line asks for.
+// settings are the options of the command line.
 type settings struct {
 	libs      []string
-	scenarios []string // none: all
+	scenarios []string // empty means all
 	runs      int
 	smoke     bool
 	out       string
@@ -63,7 +63,8 @@ func (s settings) run() error {
 	return s.write(r)
 }
 
-// smoke runs everything once. Its figures mean nothing, but they have to be there, as in every run.
+// smoke runs everything once. Its figures mean nothing, but none may be
+// missing, as in every run.
 func smoke(chosen []scenario, libs []string) error {
 	for i := range chosen {
 		chosen[i] = chosen[i].short()
@@ -76,7 +77,7 @@ func smoke(chosen []scenario, libs []string) error {
 	return nil
 }
 
-// chosen are the scenarios to run, if all names are known.
+// chosen returns the scenarios to run. It fails if a name is unknown.
 func (s settings) chosen() ([]scenario, error) {
 	for _, name := range s.libs {
 		if libraries[name] == nil {
@@ -97,7 +98,7 @@ func (s settings) chosen() ([]scenario, error) {
 	return chosen, nil
 }
 
-// write keeps the results where that is asked for.
+// write saves the results as the command line requests.
 func (s settings) write(r results) (err error) {
 	if s.out != "" {
 		err = save(s.out, r)

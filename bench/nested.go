@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// nested compares a pair of lock and unlock inside another of the same owner with the outer one. Only relock has reentrant locks.
+// nested compares a pair of lock and unlock inside another of the same owner
+// with the outer one. Only relock has reentrant locks.
 var nested = scenario{
 	name: "nested", libraries: []string{oursReentrant},
 	load:    load{Work: "nest", Processes: 1, Goroutines: 1, Duration: time.Second},
@@ -18,10 +19,11 @@ const (
 	nestedShare = "nested by outer"
 )
 
-// pairsInBlock is how many pairs are timed together, so that a noisy moment hits both kinds.
+// pairsInBlock is how many pairs are timed together, so that a noisy moment
+// hits both kinds.
 const pairsInBlock = 50
 
-// timeNested lets blocks of outer pairs and of nested ones take turns.
+// timeNested alternates blocks of outer pairs and of nested ones.
 func timeNested(l load, lib library) (r report, err error) {
 	ctx := context.Background()
 	outer, inner := lib.mutex("key"), lib.mutex("key")

@@ -2,7 +2,8 @@ package main
 
 import "time"
 
-// oneKey is one process with many goroutines that want the same key, and hold it for no time.
+// oneKey is one process with many goroutines that want the same key. They
+// release it immediately.
 var oneKey = scenario{
 	name: "one key", libraries: withPeers(ours, oursFair),
 	load:    load{Work: "count", Processes: 1, Goroutines: 256, OneKey: true, Ramp: 200 * time.Millisecond, Duration: time.Second},

@@ -13,7 +13,7 @@ const (
 	over
 )
 
-// counter is what the goroutines of a process count together.
+// counter is shared by the goroutines of a process.
 type counter struct {
 	phase atomic.Int32
 	held  atomic.Bool // the one key
@@ -21,13 +21,14 @@ type counter struct {
 	pairs []padded
 }
 
-// padded has a cache line of its own, so that goroutines do not slow each other.
+// padded fills a cache line, so that goroutines do not slow each other.
 type padded struct {
 	n int64
 	_ [120]byte
 }
 
-// countPairs counts the pairs of lock and unlock that end within a time, after a ramp.
+// countPairs counts the pairs of lock and unlock that end within a given time,
+// after a ramp.
 func countPairs(l load, lib library) (report, error) {
 	mutexes, err := l.mutexes(lib)
 	if err != nil {
@@ -46,7 +47,7 @@ func countPairs(l load, lib library) (report, error) {
 	return r, err
 }
 
-// measure waits for what is counted to begin, and to end.
+// measure waits for the start and the end of counting.
 func (c *counter) measure(l load) report {
 	time.Sleep(l.Ramp)
 	allocated, start := mallocs(), time.Now()
@@ -64,7 +65,7 @@ func (c *counter) counts() []int64 {
 	return counts
 }
 
-// run makes pairs until time is over.
+// run makes pairs until counting is over.
 func (c *counter) run(ctx context.Context, l load, m mutex, n *int64) error {
 	for c.phase.Load() != over {
 		if err := c.pair(ctx, l, m); ctx.Err() != nil {
@@ -80,7 +81,8 @@ func (c *counter) run(ctx context.Context, l load, m mutex, n *int64) error {
 	return nil
 }
 
-// pair also looks whether anybody else has the one key.
+// pair locks and unlocks. It also checks that no other goroutine has the one
+// key.
 func (c *counter) pair(ctx context.Context, l load, m mutex) error {
 	if !l.OneKey {
 		return pair(ctx, m)

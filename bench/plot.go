@@ -18,7 +18,7 @@ type bar struct {
 	ours         bool
 }
 
-// panels are those of all columns that have one.
+// panels returns a panel for each column that has one.
 func panels(all []table, r results) []panel {
 	var found []panel
 	for _, t := range all {
@@ -55,7 +55,7 @@ func (t table) panel(r results, c column) panel {
 	return p
 }
 
-// Measures of the plot, in pixels.
+// Sizes of the plot, in pixels.
 const (
 	panelWidth  = 440
 	labelWidth  = 118
@@ -67,7 +67,8 @@ const (
 	inARow      = 2
 )
 
-// plot draws panels as SVG, two in a row. Bars start at 0 and are as long as their figures.
+// plot draws panels as SVG, two in a row. Bars start at 0 and are proportional
+// to their figures.
 func plot(all []panel) string {
 	var body strings.Builder
 	y := panelMargin

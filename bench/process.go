@@ -16,7 +16,8 @@ const childVariable = "RELOCK_BENCH_LOAD"
 
 func processName() string { return strconv.Itoa(os.Getpid()) }
 
-// child is the life of a process that makes load: it connects, says so, waits for a line, works, and prints what it saw.
+// child runs in a process that makes load. It connects, reports that it is
+// ready, waits for a line, works, and prints its report.
 func child(text string) error {
 	var l load
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -41,14 +42,15 @@ func child(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// process is a child under way.
+// process is a running child.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// startProcess returns when the process is ready. It is killed with ctx.
+// startProcess starts a process and returns when it is ready. The process is
+// killed when ctx is cancelled.
 func startProcess(ctx context.Context, l load) (*process, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -81,13 +83,13 @@ func (p *process) report() (r report, err error) {
 	return r, err
 }
 
-// stop ends a process, which has ended by itself but for an error.
+// stop ends a process. It has already ended unless there was an error.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }
 
-// run makes a load in all its processes and returns what each of them saw.
+// run makes a load in all its processes and returns their reports.
 func run(l load) ([]report, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.Ramp+l.Duration+l.Patience+30*time.Second)
 	defer cancel()
@@ -107,7 +109,7 @@ func run(l load) ([]report, error) {
 	return reports, nil
 }
 
-// startAll returns the processes that were started, with an error too.
+// startAll returns the processes that were started, even with an error.
 func startAll(ctx context.Context, l load) ([]*process, error) {
 	var all []*process
 	for range l.Processes {

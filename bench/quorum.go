@@ -13,15 +13,15 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// quorum is a contended key on three servers that know nothing of each other.
+// quorum is a contended key on three independent servers.
 var quorum = scenario{
 	name: "quorum", libraries: []string{oursQuorum, redsyncQuorum}, nodes: 3,
 	load:    load{Work: "trace", Processes: 2, Goroutines: 2, OneKey: true, Hold: 2 * time.Millisecond, Duration: 1500 * time.Millisecond},
 	figures: grantFigures,
 }
 
-// quorumLease is short, as relock counts no server that was started less than
-// the largest lease ago.
+// quorumLease is short, because relock does not count a server that was started
+// less than the largest lease ago.
 const quorumLease = time.Second
 
 type relockQuorum []*relock.Client
@@ -48,7 +48,7 @@ func (q relockQuorum) close() {
 	}
 }
 
-// pools are those of a library that takes one for each server.
+// pools are the pools of a library that uses one for each server.
 type pools []*redis.Pool
 
 func (p pools) Close() (err error) {

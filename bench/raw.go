@@ -8,7 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// rawLibrary is what one writes by hand over a redigo pool: SET NX PX, tried again every rawPause, and a script that compares and deletes.
+// rawLibrary is what users write by hand over a redigo pool. It sends SET NX
+// PX, again every rawPause, and a script that compares and deletes.
 type rawLibrary struct{ pool *redis.Pool }
 
 const rawPause = 50 * time.Millisecond

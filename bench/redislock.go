@@ -8,7 +8,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// redislockLibrary polls every 100 ms, as its documentation shows it.
+// redislockLibrary polls every 100 ms, as redislock's documentation shows it.
 type redislockLibrary struct {
 	client *goredis.Client
 	locks  *redislock.Client
@@ -32,7 +32,7 @@ type redislockMutex struct {
 	held    *redislock.Lock
 }
 
-// Lock ends its wait after lease when ctx has no end.
+// Lock stops waiting after lease if ctx has no deadline.
 func (m *redislockMutex) Lock(ctx context.Context) (err error) {
 	m.held, err = m.locks.Obtain(ctx, m.key, lease, m.options)
 	return err

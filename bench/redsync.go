@@ -9,7 +9,8 @@ import (
 	overredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 )
 
-// redsyncLibrary polls every 50 to 250 ms, as it does by itself, but without an end.
+// redsyncLibrary polls every 50 to 250 ms, which is redsync's default, but
+// without a limit of tries.
 type redsyncLibrary struct {
 	locks  *redsync.Redsync
 	client io.Closer

@@ -6,8 +6,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// replicated is 64 goroutines with a key each, on a server with one replica. Only
-// the first library waits for it.
+// replicated is 64 goroutines, each with its own key, on a server with one
+// replica. Only the first library waits for the replica.
 var replicated = scenario{
 	name: "replicated", libraries: []string{oursReplicated, ours}, replicas: 1,
 	load:    load{Work: "count", Processes: 1, Goroutines: 64, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},

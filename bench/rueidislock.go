@@ -8,14 +8,15 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidisLibrary is woken by the server when a key that it has read changes. By default a lock is two of three keys on the one server.
+// rueidisLibrary is woken by the server when a key that it has read changes. By
+// default a lock is two of three keys on the one server.
 type rueidisLibrary struct{ locks rueidislock.Locker }
 
 func newRueidis(address string, _ int) (library, error) { return rueidisWith(address, 0) }
 
 func newRueidisOneKey(address string, _ int) (library, error) { return rueidisWith(address, 1) }
 
-// rueidisWith takes 0 for the default of how many keys are a majority.
+// rueidisWith sets how many keys are a majority; 0 means the default.
 func rueidisWith(address string, majority int32) (library, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{address}}, KeyMajority: majority, NoLoopTracking: true,

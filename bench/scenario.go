@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// scenario is one load for all its libraries, and the figures that come of it.
+// scenario is one load for all its libraries, and how to compute its figures.
 type scenario struct {
 	name      string
 	libraries []string
-	nodes     int // servers; 0 is one
-	replicas  int // of the first server
+	nodes     int // number of servers; 0 means one
+	replicas  int // number of replicas of the first server
 	load      load
 	figures   func(outcome) (figures, error)
 }
 
-// scenarios are all, in the order of the run.
+// scenarios lists all scenarios, in the order of the run.
 var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated}
 
-// outcome is what one run of a scenario with one library came to.
+// outcome is the result of one run of a scenario with one library.
 type outcome struct {
 	load     load
 	reports  []report      // one for each process
-	commands int64         // that the server has run, those inside scripts included
+	commands int64         // that the server has run, including those inside scripts
 	trip     time.Duration // of a PING on the quiet server
 }
 
-// figures are what a run comes to, by name. A figure that the run could not see is missing.
+// figures are the results of a run, by name. A figure that the run could not
+// measure is missing.
 type figures map[string]float64
 
-// add leaves out what was not seen.
+// add adds a figure, unless it was not measured.
 func (f figures) add(name string, value float64) figures {
 	if !math.IsNaN(value) {
 		f[name] = value
@@ -40,8 +41,9 @@ func (f figures) add(name string, value float64) figures {
 	return f
 }
 
-// check reports a figure that is missing or makes no sense. needed are those that every run has to see; the first one is above 0 where
-// anything was done.
+// check returns an error if a figure is missing or makes no sense. Every run
+// must have the needed figures. The first of them is above 0 if anything was
+// done.
 func (f figures) check(needed ...string) error {
 	for i, name := range needed {
 		if value, ok := f[name]; !ok || i == 0 && value <= 0 {
@@ -95,7 +97,8 @@ func (s scenario) run(library string) (o outcome, err error) {
 	return o, err
 }
 
-// needed are the figures without which a run has failed: all but those of a hand-off, of which a short run may have seen none.
+// needed returns the figures without which a run has failed. These are all but
+// those of a hand-off, since a short run may have seen none.
 func (s scenario) needed() []string {
 	switch s.load.Work {
 	case "nest":
@@ -106,12 +109,13 @@ func (s scenario) needed() []string {
 	return []string{perSecond, allocations, neverWoken, slowest}
 }
 
-// short is the scenario for a moment and with few goroutines, to see that it runs.
+// short returns the scenario for a brief run with few goroutines, to check that
+// it runs.
 func (s scenario) short() scenario {
 	s.load.Ramp, s.load.Duration, s.load.Patience = 10*time.Millisecond, 100*time.Millisecond, 300*time.Millisecond
 	s.load.Goroutines = min(s.load.Goroutines, 16)
 	return s
 }
 
-// withPeers is a list of our own libraries and all others.
+// withPeers returns a list of our own libraries and all others.
 func withPeers(own ...string) []string { return slices.Concat(own, peers) }

@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// server is a redis-server of our own on a free port.
+// server is a private redis-server on a free port.
 type server struct {
 	address string
 	dir     string
@@ -20,7 +20,8 @@ type server struct {
 	admin   redis.Conn
 }
 
-// startServer returns when the server answers. It keeps nothing on disk, and has room for all who connect at once.
+// startServer starts a server and returns when it answers. The server stores
+// nothing on disk, and accepts all clients that connect together.
 func startServer() (*server, error) {
 	port, err := freePort()
 	if err != nil {
@@ -53,7 +54,7 @@ func freePort() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer l.Close() //nolint:errcheck // nobody has connected
+	defer l.Close() //nolint:errcheck // no client has connected
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	return port, err
 }
@@ -67,7 +68,8 @@ func (s *server) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// commands is how many the server has run, those inside scripts included.
+// commands returns how many commands the server has run, including those inside
+// scripts.
 func (s *server) commands() (int64, error) {
 	n, err := s.info("stats", "total_commands_processed")
 	if err != nil {
@@ -87,7 +89,7 @@ func (s *server) info(section, field string) (string, error) {
 	return "", fmt.Errorf("INFO has no %s", field)
 }
 
-// fieldOf finds "field : value" in a text of such lines.
+// fieldOf returns the value of the field in a text of lines "field : value".
 func fieldOf(text, field string) string {
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
@@ -97,7 +99,7 @@ func fieldOf(text, field string) string {
 	return ""
 }
 
-// roundTrip is the median time of a PING on a quiet server.
+// roundTrip returns the median time of a PING on a quiet server.
 func (s *server) roundTrip() (time.Duration, error) {
 	var times []float64
 	for range 500 {

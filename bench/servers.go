@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// servers are those of one run: nodes that know nothing of each other, and
-// replicas of the first one.
+// servers are the servers of one run: independent nodes, and replicas of the
+// first node.
 type servers struct {
 	nodes, replicas []*server
 }
 
-// startServers returns when all answer and the replicas have all data.
+// startServers returns when all servers answer and the replicas have all data.
 func startServers(nodes, replicas int) (all servers, err error) {
 	for range max(nodes, 1) {
 		s, err := startServer()
@@ -43,7 +43,7 @@ func (a servers) stop() {
 	}
 }
 
-// addresses are those of the nodes, with commas between them.
+// addresses returns the addresses of the nodes, separated by commas.
 func (a servers) addresses() string {
 	var all []string
 	for _, s := range a.nodes {
@@ -52,7 +52,7 @@ func (a servers) addresses() string {
 	return strings.Join(all, ",")
 }
 
-// commands is how many the nodes have run.
+// commands returns how many commands the nodes have run.
 func (a servers) commands() (sum int64, err error) {
 	for _, s := range a.nodes {
 		n, err := s.commands()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// percentile is NaN of nothing.
+// percentile returns a percentile of the values, or NaN if there are none.
 func percentile(values []float64, p int) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -14,7 +14,8 @@ func percentile(values []float64, p int) float64 {
 	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }
 
-// median is NaN of nothing, and the mean of the two in the middle of an even number.
+// median returns NaN if there are no values. Of an even number it returns the
+// mean of the two in the middle.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -32,7 +33,7 @@ func sum(values []float64) (total float64) {
 
 func mean(values []float64) float64 { return sum(values) / float64(len(values)) }
 
-// medians takes the median of each figure, over the runs that have seen it.
+// medians returns the median of each figure, over the runs that measured it.
 func medians(runs []figures) figures {
 	values := map[string][]float64{}
 	for _, f := range runs {
@@ -47,7 +48,8 @@ func medians(runs []figures) figures {
 	return m
 }
 
-// advantage is how many times better base is than other: above 1 it is better.
+// advantage returns how many times better base is than other. Above 1 it is
+// better.
 func advantage(base, other float64, lessIsBetter bool) float64 {
 	if lessIsBetter {
 		return other / base

@@ -11,21 +11,22 @@ type column struct {
 	heading          string
 	scenario, figure string
 	unit             unit
-	less             bool   // is better
-	main             bool   // also stands in the short form
-	plotted          string // the title of its panel in the plot; "" when it has none
+	less             bool   // a smaller figure is better
+	main             bool   // is also in the short form
+	plotted          string // the title of its panel in the plot; "" if it has none
 }
 
-// table has a row for each library. The first one's figures are what the others are compared with.
+// table has a row for each library. The others' figures are compared with those
+// of the first one.
 type table struct {
 	title     string
-	text      string // what the load is
+	text      string // describes the load
 	libraries []string
 	columns   []column
 }
 
-// write writes a table in Markdown. The short form has the main columns only,
-// and no table that has none.
+// write writes a table in Markdown. The short form has only the main columns,
+// and no table without any.
 func (t table) write(w *strings.Builder, r results, short bool) {
 	columns := t.shown(short)
 	if len(columns) == 0 {
@@ -55,7 +56,8 @@ func (t table) shown(short bool) (columns []column) {
 	return columns
 }
 
-// cell is a figure and how many times better that of the first row is.
+// cell returns a figure, and how many times better the figure of the first row
+// is.
 func (t table) cell(r results, c column, library string) string {
 	value, ok := r.of(c.scenario, library, c.figure)
 	if !ok {

@@ -67,7 +67,8 @@ var tables = []table{
 	},
 }
 
-// contended are the columns of a trace of one key that many want.
+// contended returns the columns for a trace of one key that many goroutines
+// want.
 func contended(s scenario) []column {
 	return []column{
 		{heading: "locks/s", scenario: s.name, figure: perSecond, unit: count},

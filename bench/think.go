@@ -2,7 +2,8 @@ package main
 
 import "time"
 
-// think is busy with a pause between two turns of a goroutine: how much of the time somebody has the lock.
+// think is busy with a pause between two turns of a goroutine. It shows for how
+// much of the time a goroutine has the lock.
 var think = scenario{
 	name: "think", libraries: withPeers(ours, oursFair),
 	load: load{

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// unit writes a figure for people.
+// unit formats a figure for people.
 type unit func(float64) string
 
 // count groups the digits of a whole number by thousands.
@@ -22,7 +22,7 @@ func share(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 func one(v float64) string { return fmt.Sprintf("%.1f", v) }
 
-// duration is given in seconds.
+// duration formats a time that is given in seconds.
 func duration(v float64) string {
 	switch {
 	case v < 1e-3:
@@ -35,7 +35,7 @@ func duration(v float64) string {
 	return fmt.Sprintf("%.0f ms", v*1e3)
 }
 
-// times writes a ratio, with as many digits as it is worth.
+// times formats a ratio, with as many digits as its precision justifies.
 func times(v float64) string {
 	switch {
 	case v > 999:

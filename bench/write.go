@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// page is the tables with what they were taken on. The short form has the main columns.
+// page returns the tables and the machine on which they were taken. The short
+// form has only the main columns.
 func page(r results, short bool) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "Medians of %d runs on one machine: %s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "))
@@ -40,7 +41,7 @@ func save(dir string, r results) error {
 	return nil
 }
 
-// The marks between which a file's tables stand.
+// The marks around a file's tables.
 const (
 	beginMark = "<!-- begin: written by make bench -->\n"
 	endMark   = "<!-- end: written by make bench -->\n"
@@ -59,7 +60,8 @@ func insert(path string, r results) error {
 	return os.WriteFile(path, []byte(changed), 0o644)
 }
 
-// betweenMarks replaces what stands between the two marks.
+// betweenMarks replaces the text between the two marks, and reports whether
+// both were found.
 func betweenMarks(text, content string) (string, bool) {
 	before, rest, begins := strings.Cut(text, beginMark)
 	_, after, ends := strings.Cut(rest, endMark)

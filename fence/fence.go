@@ -1,8 +1,11 @@
-// Package fence makes fencing tokens of use where the data are in Redis too: writes under a token that is lower than one seen
-// before are refused. So a holder that was paused beyond its lease, and does not know it yet, cannot overwrite what the next
-// holder has written. For other stores see docs/fencing.md.
+// Package fence makes fencing tokens useful for data in Redis. It refuses a
+// write under a token that is lower than one seen before. A holder that was
+// paused beyond its lease may not know of its loss yet. Its late write cannot
+// overwrite what the next holder has written. For other stores see
+// docs/fencing.md.
 //
-// The idea is Martin Kleppmann's: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
+// The idea is Martin Kleppmann's:
+// https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 package fence
 
 import (
@@ -18,27 +21,32 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// ErrStale reports a write under a token that is lower than one seen before. Nothing was written: the lock has had another
-// holder since.
+// ErrStale reports a write under a token that is lower than one seen before.
+// Nothing was written. The lock has had another holder since.
 var ErrStale = errors.New("fencing token is stale")
 
 //go:embed guard.lua
 var guardSource string
 
-// keep is how long a guard remembers a token that nobody writes under.
+// keep is how long a guard remembers a token after the last write.
 const keep = 30 * 24 * time.Hour
 
-// Eval runs a Lua script like [relock.Client.Eval], if the guard has seen no token above this one, and else returns
-// [ErrStale]. The guard is a key of its own, the same for all writers of the data; in a Cluster it has the slot of the
-// script's keys. It is kept for 30 days after the last write, unless Redis may evict it: then a late write passes. The token
-// is that of the hold, see [relock.WithFencing], and above 0; else, and where the guard has no name, the error matches
-// [relock.ErrInvalid]. The script sees its own keys and arguments alone, and may run more than once for one token. Errors are
-// a [*relock.Error].
+// Eval runs a Lua script like [relock.Client.Eval], unless the guard has seen a
+// token above this one. In that case it returns [ErrStale]. The script sees
+// only its own keys and arguments, and may run more than once for one token.
+//
+// The guard is a key of its own, the same for all writers of the data. In a
+// Cluster it must be in the slot of the script's keys. It is kept for 30 days
+// after the last write, unless Redis evicts it. After that a late write passes.
+//
+// The token is that of the hold, see [relock.WithFencing]. If it is not above
+// 0, or the guard is empty, the error matches [relock.ErrInvalid]. Every error
+// is a [*relock.Error].
 func Eval(ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any) (any, error) {
 	return eval(ctx, c, guard, guard, token, script, keys, args)
 }
 
-// eval is Eval, whose errors name the key that its caller knows.
+// eval is Eval with errors that name the key that the caller knows.
 func eval(ctx context.Context, c *relock.Client, named, guard string, token int64, script string, keys []string, args []any) (any, error) {
 	switch {
 	case guard == "":
@@ -54,19 +62,20 @@ func eval(ctx context.Context, c *relock.Client, named, guard string, token int6
 	return reply, err
 }
 
-// because is an error that concerns a key.
+// because returns an error that concerns a key.
 func because(key, format string, args ...any) error {
 	return &relock.Error{Op: "fence", Key: key, Err: fmt.Errorf(format, args...)}
 }
 
-// isStale says that the guard has refused.
+// isStale reports whether the guard has refused the token.
 func isStale(err error) bool {
 	var line redis.Error
 	return errors.As(err, &line) && strings.HasPrefix(string(line), "STALETOKEN ")
 }
 
-// Set sets key to value, for expiry or, when that is 0, for good; or returns [ErrStale] when it was written under a higher
-// token. The guard is the key that [GuardOf] says.
+// Set sets key to value. The key expires after expiry, or never if expiry is 0.
+// Set returns [ErrStale] if the key was written under a higher token. [GuardOf]
+// returns the guard that Set uses.
 func Set(ctx context.Context, c *relock.Client, key, value string, token int64, expiry time.Duration) error {
 	if expiry < 0 || expiry%time.Millisecond != 0 {
 		return because(key, "%w: expiry: %v is not whole milliseconds from 0 on", relock.ErrInvalid, expiry)
@@ -79,9 +88,13 @@ func Set(ctx context.Context, c *relock.Client, key, value string, token int64, 
 	return err
 }
 
-// GuardOf is the name of the guard that [Set] uses for a key: `{key}:fence`, or `key:guard` where the key has a closing brace.
-// No two keys have the same. It is in the key's slot of a Cluster, unless the key has a closing brace but no `{tag}`, as
-// `a}b` and `{}a` do: there is no such name for these, and a Cluster refuses to Set them.
+// GuardOf returns the name of the guard that [Set] uses for a key. It is
+// `{key}:fence`, or `key:guard` if the key has a closing brace. No two keys
+// have the same guard.
+//
+// The guard is in the key's slot of a Cluster. The exception is a key with a
+// closing brace but no `{tag}`, such as `a}b` and `{}a`. No name in the key's
+// slot exists for it, and a Cluster refuses to Set it.
 func GuardOf(key string) string {
 	if strings.Contains(key, "}") {
 		return key + ":guard"

@@ -1,4 +1,5 @@
-// Package utils says who an owner is: the process, the goroutine, and an id that nobody else has.
+// Package utils identifies an owner: by the process, by the goroutine, and by
+// an id that is unique.
 package utils
 
 import (
@@ -8,7 +9,8 @@ import (
 	"github.com/petermattis/goid"
 )
 
-// NewID returns a random UUID (version 4, 122 random bits). It fails when the system's randomness does.
+// NewID returns a random UUID (version 4, 122 random bits). It fails if the
+// system's source of randomness fails.
 func NewID() (string, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -17,10 +19,12 @@ func NewID() (string, error) {
 	return id.String(), nil
 }
 
-// GoroutineID returns the id of the calling goroutine. The runtime never uses one again within a process.
+// GoroutineID returns the id of the calling goroutine. The runtime never reuses
+// an id within a process.
 func GoroutineID() int64 { return goid.Get() }
 
-// Process returns the host's name, or "" when it is not known, and the process id.
+// Process returns the process id and the host's name. The name is "" if it is
+// not known.
 func Process() (host string, pid int) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package carried is what contexts carry for locks of every backend: holds, and the name of an owner.
+// Package carried defines what contexts carry for locks of every backend:
+// holds, and the id of an owner.
 package carried
 
 import "context"
@@ -24,12 +25,13 @@ func By(ctx context.Context) *Holds {
 
 type ownerKey struct{}
 
-// WithOwner returns a context that names the owner.
+// WithOwner returns a context that carries the owner's id.
 func WithOwner(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, id)
 }
 
-// Owner returns the owner that ctx names.
+// Owner returns the owner's id that ctx carries, and reports whether there is
+// one.
 func Owner(ctx context.Context) (id string, ok bool) {
 	id, ok = ctx.Value(ownerKey{}).(string)
 	return id, ok

@@ -1,5 +1,6 @@
-// Package competition has what the examples on Redis and on etcd share: processes whose goroutines all take the same lock once, the turns that
-// came of it, and what may be wrong with them.
+// Package competition has what the examples on Redis and on etcd share. Several
+// processes compete, and each of their goroutines takes the same lock once. The
+// package collects, shows and checks their turns.
 package competition
 
 import (
@@ -11,28 +12,30 @@ import (
 	"slices"
 )
 
-// How many compete.
+// The number of competitors.
 const (
 	Processes  = 3
 	Goroutines = 10 // of each
 )
 
-// The two sorts of locks.
+// The two modes of locks.
 const (
 	Unfair = "unfair"
 	Fair   = "fair"
 )
 
-// Turn is when one goroutine had the lock, by the clock of the machine, in nanoseconds.
+// Turn is the time in which one goroutine had the lock. Times are in
+// nanoseconds, by the clock of the machine.
 type Turn struct {
 	Process, Goroutine int
-	Asked              int64 // less than that of who asked later
-	Place              int64 // less than that of who comes later, where the lock is fair
+	Asked              int64 // less than that of a later request
+	Place              int64 // if the lock is fair, less than that of a later turn
 	From, To           int64
 }
 
-// Run lets the processes compete for an unfair lock and for a fair one, shows their turns and checks them. The column of the places has this
-// heading; it is left out without one.
+// Run lets the processes compete for an unfair lock and for a fair one. It
+// shows their turns and checks them. The argument place is the heading of the
+// column of places. Without a heading the column is left out.
 func Run(out io.Writer, place string, compete func(mode string) ([]Turn, error)) error {
 	for _, mode := range []string{Unfair, Fair} {
 		turns, err := compete(mode)
@@ -49,7 +52,8 @@ func Run(out io.Writer, place string, compete func(mode string) ([]Turn, error))
 	return nil
 }
 
-// Collect reads what the processes have written, a turn a line, and returns all turns in the order in which they began.
+// Collect reads the processes' outputs, one turn a line. It returns all turns
+// in the order in which they began.
 func Collect(outputs ...io.Reader) (all []Turn, err error) {
 	for _, output := range outputs {
 		for lines := json.NewDecoder(output); lines.More(); {
@@ -64,8 +68,9 @@ func Collect(outputs ...io.Reader) (all []Turn, err error) {
 	return all, nil
 }
 
-// Check finds a turn that is missing, two that had the lock at once, and a fair lock that was not granted by place. The turns are in the order
-// in which they began.
+// Check returns an error if a turn is missing, two turns overlap, or a fair
+// lock was not granted by place. The turns must be in the order in which they
+// began.
 func Check(mode string, turns []Turn) error {
 	if len(turns) != Processes*Goroutines {
 		return fmt.Errorf("%d of %d had the lock", len(turns), Processes*Goroutines)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Variable is set in the environment of a process that competes: its role.
+// Variable is the environment variable with the role of a competing process.
 const Variable = "RELOCK_COMPETITION_WORKER"
 
-// Role is what one process is to do.
+// Role describes what one process does.
 type Role struct {
 	Number int // of the process, from 1
 	Server string
@@ -20,7 +20,7 @@ type Role struct {
 	Hold   time.Duration // for how long each goroutine has the lock
 }
 
-// ParseRole reads what Variable has.
+// ParseRole parses the value of Variable.
 func ParseRole(text string) (r Role, err error) {
 	var hold string
 	if _, err := fmt.Fscan(strings.NewReader(text), &r.Number, &r.Server, &r.Mode, &hold); err != nil {
@@ -30,7 +30,8 @@ func ParseRole(text string) (r Role, err error) {
 	return r, err
 }
 
-// Command is this program once more, in that role, until ctx ends.
+// Command returns a command that runs this program again in that role. It is
+// killed when ctx is cancelled.
 func (r Role) Command(ctx context.Context) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Show is a table of the turns in their order, each with the time since the one before it ended.
+// Show returns a table of the turns in their order, each with the time since
+// the previous one ended.
 func Show(mode, place string, turns []Turn) string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "\n%s: %d processes x %d goroutines\n", mode, Processes, Goroutines)
@@ -29,7 +30,7 @@ func Show(mode, place string, turns []Turn) string {
 	return out.String()
 }
 
-// column is one that is left out without a heading.
+// column returns a cell of the column, or "" without a heading.
 func column(heading string, value any) string {
 	if heading == "" {
 		return ""
@@ -39,7 +40,7 @@ func column(heading string, value any) string {
 
 func rounded(d time.Duration) string { return d.Round(10 * time.Microsecond).String() }
 
-// arrivals says of each turn as which of all it was asked for, from 1.
+// arrivals returns for each turn its number in the order of requests, from 1.
 func arrivals(turns []Turn) []int {
 	order := make([]int, len(turns))
 	for i := range order {
@@ -53,7 +54,7 @@ func arrivals(turns []Turn) []int {
 	return as
 }
 
-// gaps are the times between turns, the shortest first.
+// gaps returns the times between turns, the shortest first.
 func gaps(turns []Turn) (all []time.Duration) {
 	for i, t := range turns[1:] {
 		all = append(all, time.Duration(t.From-turns[i].To))

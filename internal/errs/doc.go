@@ -1,3 +1,3 @@
-// Package errs owns the reasons for which an operation fails. The package at
-// the root exports and documents them.
+// Package errs owns the reasons for which an operation fails. The root package
+// exports and documents them.
 package errs

@@ -26,10 +26,10 @@ var (
 	ErrUnconfirmed          = errors.New("release not confirmed")
 )
 
-// Both is an error that matches two reasons and reads "a: b".
+// Both returns an error that matches two reasons and reads "a: b".
 func Both(a, b error) error { return fmt.Errorf("%w: %w", a, b) }
 
-// All is an error that matches the reason and all that led to it.
+// All returns an error that matches the reason and all its causes.
 func All(reason error, causes []error) error {
 	args := []any{reason}
 	for _, err := range causes {
@@ -38,7 +38,7 @@ func All(reason error, causes []error) error {
 	return fmt.Errorf("%w"+strings.Repeat("; %w", len(causes)), args...)
 }
 
-// EndOf returns the error of a call whose context has ended: it matches
+// EndOf returns the error of a call whose context has ended. It matches
 // ctx.Err(), its cause, and the last reason seen.
 func EndOf(ctx context.Context, last error) error {
 	err := ctx.Err()
@@ -59,7 +59,8 @@ func Forced(reason string) error {
 // IsLoss reports whether a hold ended before its time.
 func IsLoss(err error) bool { return errors.Is(err, ErrLockLost) || errors.Is(err, ErrClosed) }
 
-// Gone returns the error of an Unlock that finds its hold over for this reason.
+// Gone returns the error of an Unlock whose hold has already ended for this
+// reason.
 func Gone(why error) error {
 	if errors.Is(why, ErrClosed) || why == ErrNotHeld { //nolint:errorlint // our own sentinel
 		return why
@@ -67,8 +68,8 @@ func Gone(why error) error {
 	return Both(why, ErrNotHeld)
 }
 
-// OfLevel returns why no level can be added to a hold that is over for this
-// reason, but not yet unlocked to the last level.
+// OfLevel returns why no level can be added to a hold that has ended for this
+// reason. The hold is not yet unlocked to the last level.
 func OfLevel(over error) error {
 	if errors.Is(over, ErrNotHeld) {
 		return ErrLockLost // the outer level reached its maximum hold, the others are unlocked

@@ -2,70 +2,81 @@ package faults
 
 import "time"
 
-// Action is what becomes of one request. The zero value drops it.
+// Action is what the proxy does with one request. The zero value drops it.
 type Action struct {
-	copies       int  // sent to the server now; the answer to the first one counts
-	hold         bool // one more copy is kept until Release
+	copies       int  // sent to the server now; the reply to the first counts
+	hold         bool // keeps one more copy until Release
 	requestDelay time.Duration
 	answerDelay  time.Duration
-	answer       string // an error line, in place of the server's answer
-	again        bool   // the answer comes twice
-	swallow      bool   // no answer, to later requests of the connection neither
-	last         bool   // nothing comes after the answer
-	cut          bool   // the client's connection is closed in place of an answer
-	reset        bool   // by a TCP reset, where it is TCP
+	answer       string // an error line, sent instead of the server's reply
+	again        bool   // the reply is sent twice
+	swallow      bool   // no reply to this request or later ones of the connection
+	last         bool   // nothing is sent after the reply
+	cut          bool   // closes the client's connection instead of replying
+	reset        bool   // with a TCP reset, if it is TCP
 
-	halfRequest, halfAnswer bool          // that many bytes come before the connection is closed
-	requestTime, answerTime time.Duration // for all bytes of it, sent one by one
+	halfRequest, halfAnswer bool          // forwards half of the bytes before the connection is closed
+	requestTime, answerTime time.Duration // for all bytes, sent one by one
 }
 
 var forward = Action{copies: 1}
 
 // The faults that need no argument.
 var (
-	// DropRequest forwards nothing and answers nothing. The connection stays, and is silent from then on.
+	// DropRequest forwards nothing and sends no reply. The connection stays
+	// open, and is silent from then on.
 	DropRequest = Action{swallow: true}
-	// DropAnswer lets the server execute the request and swallows the answer. The connection stays, and is silent from then on.
+	// DropAnswer lets the server execute the request and drops the reply. The
+	// connection stays open, and is silent from then on.
 	DropAnswer = Action{copies: 1, swallow: true}
-	// ThenSilent forwards and answers the request. The connection stays, and is silent from then on.
+	// ThenSilent forwards the request and its reply. The connection stays open,
+	// and is silent from then on.
 	ThenSilent = Action{copies: 1, last: true}
 	// CutBefore closes the connection and forwards nothing.
 	CutBefore = Action{cut: true}
-	// CutAfter closes the connection when the server has executed the request, without the answer.
+	// CutAfter closes the connection once the server has executed the request.
+	// The reply is dropped.
 	CutAfter = Action{copies: 1, cut: true}
-	// CutInRequest closes the connection when the server has half of the request's bytes.
+	// CutInRequest closes the connection once the server has half of the
+	// request's bytes.
 	CutInRequest = Action{halfRequest: true, cut: true}
-	// CutInAnswer closes the connection when the server has executed the request and the client has half of the answer's bytes.
+	// CutInAnswer lets the server execute the request. It closes the connection
+	// once the client has half of the reply's bytes.
 	CutInAnswer = Action{copies: 1, halfAnswer: true, cut: true}
-	// ResetInAnswer is CutInAnswer with a TCP reset, where the connection is TCP.
+	// ResetInAnswer is CutInAnswer with a TCP reset, if the connection is TCP.
 	ResetInAnswer = Action{copies: 1, halfAnswer: true, cut: true, reset: true}
-	// Double sends the request to the server twice and swallows the second answer.
+	// Double sends the request to the server twice and drops the second reply.
 	Double = Action{copies: 2}
-	// DoubleAnswer gives the client the answer twice, at once.
+	// DoubleAnswer sends the reply to the client twice, in one write.
 	DoubleAnswer = Action{copies: 1, again: true}
-	// Hold forwards and answers the request, and keeps a copy back until Release.
+	// Hold forwards the request and its reply, and keeps a copy of the request
+	// until Release.
 	Hold = Action{copies: 1, hold: true}
-	// HoldOnly keeps the request back until Release. It gets no answer, and the connection is silent from then on.
+	// HoldOnly keeps the request until Release. It gets no reply, and the
+	// connection is silent from then on.
 	HoldOnly = Action{hold: true, swallow: true}
-	// HoldAndCut keeps the request back until Release, and closes the connection.
+	// HoldAndCut keeps the request until Release, and closes the connection.
 	HoldAndCut = Action{hold: true, cut: true}
 )
 
-// Delay keeps the answer back for d, and with it the later ones on the same connection.
+// Delay delays the reply by d, and with it the later ones on the same
+// connection.
 func Delay(d time.Duration) Action { return Action{copies: 1, answerDelay: d} }
 
-// DelayRequest keeps the request back for d, and with it the later ones on the same connection. The server gets it even when the client has
-// closed its connection meanwhile.
+// DelayRequest delays the request by d, and with it the later ones on the same
+// connection. The server gets it even if the client has closed its connection
+// by then.
 func DelayRequest(d time.Duration) Action { return Action{copies: 1, requestDelay: d} }
 
-// SlowRequest forwards the request byte by byte, over d in all.
+// SlowRequest forwards the request byte by byte, over d in total.
 func SlowRequest(d time.Duration) Action { return Action{copies: 1, requestTime: d} }
 
-// SlowAnswer answers byte by byte, over d in all.
+// SlowAnswer sends the reply byte by byte, over d in total.
 func SlowAnswer(d time.Duration) Action { return Action{copies: 1, answerTime: d} }
 
-// ErrorLine answers with the error line and forwards nothing.
+// ErrorLine replies with the error line and forwards nothing.
 func ErrorLine(text string) Action { return Action{answer: text} }
 
-// ExecuteThenError lets the server execute the request and answers with the error line.
+// ExecuteThenError lets the server execute the request, and replies with the
+// error line.
 func ExecuteThenError(text string) Action { return Action{copies: 1, answer: text} }

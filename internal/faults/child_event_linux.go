@@ -9,20 +9,21 @@ import (
 	"unsafe"
 )
 
-// Event is something that a helper process tells the test.
+// Event is what a helper process reports to the test.
 type Event struct {
 	At     int64 // Now of the process, before it was written
 	Name   string
 	Values []string
 }
 
-// Int returns a value that is a number, and 0 for one that is none.
+// Int returns a value as a number, or 0 if it is not a number.
 func (e Event) Int(i int) int64 {
 	n, _ := strconv.ParseInt(e.Values[i], 10, 64)
 	return n
 }
 
-// An event is a line of words between tabs.
+// oneWord replaces tabs and line breaks, because an event is a line of words
+// between tabs.
 var oneWord = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 
 func formatEvent(at int64, name string, values []any) string {
@@ -46,7 +47,8 @@ func parseEvent(line string) (Event, bool) {
 
 const clockMonotonic = 1 // of clock_gettime
 
-// Now is the time by CLOCK_MONOTONIC in nanoseconds: one clock for all processes of a machine.
+// Now returns the time by CLOCK_MONOTONIC in nanoseconds. All processes of a
+// machine share that clock.
 func Now() int64 {
 	var t syscall.Timespec
 	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&t)), 0)
@@ -56,7 +58,8 @@ func Now() int64 {
 	return t.Nano()
 }
 
-// Stamp is a time with a monotonic reading on the clock of Now. It measures again when the process was interrupted meanwhile.
+// Stamp converts a time with a monotonic reading to the clock of Now. It
+// measures again if the process was interrupted during the measurement.
 func Stamp(t time.Time) int64 {
 	for {
 		before := Now()

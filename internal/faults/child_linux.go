@@ -13,18 +13,19 @@ import (
 	"time"
 )
 
-// Child is a helper process: the test binary, started again in a role. It dies with the test, and with the process of the test.
+// Child is a helper process: the test binary, started again in a role. It dies
+// with the test, and with the test's process.
 type Child struct {
 	tb    testing.TB
 	role  string
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	done  chan struct{} // closed when the process has ended and its events are in
-	err   error         // of its end; read after done
+	done  chan struct{} // closed when the process has ended and all its events were read
+	err   error         // the result of the process; read after done
 
 	mu      sync.Mutex
 	events  []Event
-	seen    int           // by Next
+	seen    int           // how many Next has passed
 	changed chan struct{} // closed and replaced when events grows
 	killed  bool
 }
@@ -32,11 +33,12 @@ type Child struct {
 // Program is what a helper process runs. The zero value is the test binary.
 type Program struct {
 	Path string   // of another test binary of the package
-	Env  []string // beside that of the test
+	Env  []string // in addition to the test's own
 }
 
-// Spawn starts a helper process in one of the roles that the package's TestMain gives to RunChild. What it writes to stderr goes to the
-// test's log. A child that fails by itself fails the test.
+// Spawn starts a helper process in one of the roles that the package's TestMain
+// passes to RunChild. Its stderr goes to the test's log. A child that fails,
+// unless it was killed, fails the test.
 func Spawn(tb testing.TB, role string, args ...string) *Child {
 	tb.Helper()
 	return Program{}.Spawn(tb, role, args...)
@@ -53,7 +55,7 @@ func (p Program) Spawn(tb testing.TB, role string, args ...string) *Child {
 	}
 	c := &Child{tb: tb, role: role, done: make(chan struct{}), changed: make(chan struct{})}
 	c.cmd = exec.Command(p.Path, append([]string{"--"}, args...)...)
-	c.cmd.Env = append(append(os.Environ(), p.Env...), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a second at each end, else
+	c.cmd.Env = append(append(os.Environ(), p.Env...), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // without it each exit takes a second
 	c.cmd.Stderr = testLog{tb, role}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
@@ -72,8 +74,9 @@ func (p Program) Spawn(tb testing.TB, role string, args ...string) *Child {
 	return c
 }
 
-// run starts the process and reads its events until it has ended. The thread stays: the kernel kills the child when the thread that
-// started it ends, not the process.
+// run starts the process and reads its events until it has ended. It locks its
+// thread: the kernel kills the child when the thread that started it ends, not
+// when the process does.
 func (c *Child) run(stdout io.Reader, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -89,7 +92,7 @@ func (c *Child) run(stdout io.Reader, started chan<- error) {
 	c.err = c.cmd.Wait()
 }
 
-// book takes in one event. A child that was killed may have left half a line.
+// book records one event. A child that was killed may have written half a line.
 func (c *Child) book(line string) {
 	event, ok := parseEvent(line)
 	c.mu.Lock()
@@ -118,7 +121,7 @@ func (c *Child) finish() {
 	}
 }
 
-// Kill ends the process at once, as kill -9 does, and waits for its end.
+// Kill ends the process immediately, as kill -9 does, and waits for its end.
 func (c *Child) Kill() {
 	c.mu.Lock()
 	c.killed = true
@@ -127,7 +130,8 @@ func (c *Child) Kill() {
 	<-c.done
 }
 
-// End closes the child's stdin, which tells it to end, and waits until it has.
+// End closes the child's stdin, which asks the child to end, and waits for its
+// end.
 func (c *Child) End(limit time.Duration) {
 	c.tb.Helper()
 	_ = c.stdin.Close()
@@ -138,7 +142,7 @@ func (c *Child) End(limit time.Duration) {
 	}
 }
 
-// Send gives the child a command.
+// Send sends the child a command.
 func (c *Child) Send(words ...string) {
 	c.tb.Helper()
 	if _, err := io.WriteString(c.stdin, strings.Join(words, " ")+"\n"); err != nil {
@@ -146,7 +150,7 @@ func (c *Child) Send(words ...string) {
 	}
 }
 
-// Next waits for the next event of this name and skips what came before it.
+// Next waits for the next event of this name and skips the events before it.
 func (c *Child) Next(name string, limit time.Duration) Event {
 	c.tb.Helper()
 	timer := time.NewTimer(limit)
@@ -188,7 +192,7 @@ func (c *Child) Events() []Event {
 	return append([]Event(nil), c.events...)
 }
 
-// testLog is where the children write what went wrong.
+// testLog writes the children's stderr to the test's log.
 type testLog struct {
 	tb   testing.TB
 	role string

@@ -2,7 +2,7 @@
 
 package faults
 
-// Role is what a helper process does. There are none on this system.
+// Role is what a helper process does. This system has no helper processes.
 type Role func(*Self) error
 
 // Self is a helper process as its role sees it.

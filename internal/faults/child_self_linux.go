@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// roleVariable names the role of a helper process in its environment.
+// roleVariable is the environment variable with the role of a helper process.
 const roleVariable = "RELOCK_TEST_CHILD"
 
 // Role is what a helper process does, from its start to its end.
@@ -16,12 +16,13 @@ type Role func(*Self) error
 // Self is a helper process as its role sees it.
 type Self struct {
 	Args     []string
-	Commands <-chan string // the lines that the test sends; closed when it wants the process to end
+	Commands <-chan string // the lines that the test sends; closed when the process is to end
 
 	mu sync.Mutex
 }
 
-// RunChild runs the role and ends the process, when this is one of Spawn's. Call it first in TestMain.
+// RunChild runs the role and ends the process, if Spawn started it. Call it
+// first in TestMain.
 func RunChild(roles map[string]Role) {
 	name := os.Getenv(roleVariable)
 	if name == "" {
@@ -50,10 +51,11 @@ func readCommands() <-chan string {
 	return commands
 }
 
-// Emit tells the test of an event. It is written before Emit returns, so that it is not lost when the process is killed.
+// Emit reports an event to the test. The event is written before Emit returns,
+// so it is not lost if the process is killed.
 func (s *Self) Emit(name string, values ...any) {
 	line := formatEvent(Now(), name, values)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = os.Stdout.WriteString(line) // a test that has gone does not want it
+	_, _ = os.Stdout.WriteString(line) // the test may have ended
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Stop stops the process (SIGSTOP), and returns when all of its threads have stopped.
+// Stop stops the process (SIGSTOP), and returns once all its threads have
+// stopped.
 func (c *Child) Stop() {
 	c.tb.Helper()
 	c.signal(syscall.SIGSTOP)
@@ -20,7 +21,7 @@ func (c *Child) Stop() {
 	}
 }
 
-// Continue lets a stopped process go on.
+// Continue resumes a stopped process.
 func (c *Child) Continue() {
 	c.tb.Helper()
 	c.signal(syscall.SIGCONT)
@@ -33,7 +34,8 @@ func (c *Child) signal(sig syscall.Signal) {
 	}
 }
 
-// stopped looks at every thread: the state of a process is that of its first one.
+// stopped reports whether every thread has stopped. The state of a process is
+// only that of its first thread.
 func (c *Child) stopped() bool {
 	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "task", "*", "stat"))
 	if err != nil || len(threads) == 0 {
@@ -50,7 +52,8 @@ func (c *Child) stopped() bool {
 
 func isStopped(stat []byte) bool { return stateOf(stat) == 'T' }
 
-// stateOf reads the state in a line of /proc, which stands behind the name in brackets.
+// stateOf returns the state in a line of /proc. It follows the name in
+// brackets.
 func stateOf(stat []byte) byte {
 	rest := bytes.TrimLeft(stat[bytes.LastIndexByte(stat, ')')+1:], " ")
 	if len(rest) == 0 {

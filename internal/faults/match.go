@@ -6,7 +6,9 @@ import (
 	"strings"
 )
 
-// Match says whether a rule is about a request: the command and its arguments, as they were sent. It is called under a lock, and must not call the proxy.
+// Match reports whether a rule applies to a request. args are the command and
+// its arguments, as they were sent. Match is called under a lock, and must not
+// call the proxy.
 type Match func(args []string) bool
 
 // Any matches every request.
@@ -17,7 +19,9 @@ func Command(name string) Match {
 	return func(args []string) bool { return strings.EqualFold(args[0], name) }
 }
 
-// Script matches calls of one script, by its SHA-1 digest or in full. The two count as two when the server does not know the digest.
+// Script matches calls of one script, by its SHA-1 digest or by its source. If
+// the server does not know the digest, a call by digest and one by source are
+// counted as two.
 func Script(sha string) Match {
 	return func(args []string) bool {
 		if len(args) < 2 {

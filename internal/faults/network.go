@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// Stall makes the proxy silent until Resume: connections stay and new ones are taken, but nothing is forwarded in either direction. What
-// was sent meanwhile arrives afterwards, also from clients that have gone.
+// Stall makes the proxy silent until Resume. Connections stay open and new ones
+// are accepted, but nothing is forwarded in either direction. What was sent
+// meanwhile arrives after Resume, even from clients that have closed their
+// connection.
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -29,7 +31,7 @@ func (p *Proxy) Resume() {
 	}
 }
 
-// pass waits while the proxy is stalled, and says whether it goes on.
+// pass waits while the proxy is stalled, and reports whether the proxy goes on.
 func (p *Proxy) pass() bool {
 	p.mu.Lock()
 	flowing := p.flowing
@@ -42,7 +44,7 @@ func (p *Proxy) pass() bool {
 	}
 }
 
-// pause waits, and says whether the proxy goes on.
+// pause waits for d, and reports whether the proxy goes on.
 func (p *Proxy) pause(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -57,7 +59,7 @@ func (p *Proxy) pause(d time.Duration) bool {
 	}
 }
 
-// write sends the bytes at once, or one by one so that all of them take d.
+// write sends all bytes together, or one by one over d in total.
 func (p *Proxy) write(to net.Conn, raw []byte, d time.Duration) error {
 	if d == 0 {
 		_, err := to.Write(raw)
@@ -75,16 +77,17 @@ func (p *Proxy) write(to net.Conn, raw []byte, d time.Duration) error {
 	return nil
 }
 
-// Say sends all clients the text, which they have not asked for. No request may be under way.
+// Say sends all clients the text, which they have not requested. No request may
+// be under way.
 func (p *Proxy) Say(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.open {
-		_, _ = c.client.Write([]byte(text)) // one that has gone does not want it
+		_, _ = c.client.Write([]byte(text)) // the client may have closed
 	}
 }
 
-// Refuse cuts all connections and refuses new ones until Accept.
+// Refuse closes all connections and refuses new ones until Accept.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	listener := p.listener
@@ -111,7 +114,7 @@ func (p *Proxy) Accept() {
 		return
 	}
 	if p.Network == "unix" {
-		_ = os.Remove(p.Address) // of the listener before, which leaves it so that connections are refused
+		_ = os.Remove(p.Address) // the previous listener leaves it, so that connections are refused
 	}
 	listener, err := net.Listen(p.Network, p.Address)
 	if err != nil {
@@ -134,7 +137,7 @@ func (p *Proxy) accept(listener net.Listener) {
 		}
 		server, err := net.Dial(p.serverNetwork, p.server)
 		if err != nil {
-			_ = client.Close() // as the server does not answer
+			_ = client.Close() // because the server does not answer
 			continue
 		}
 		p.join(client, server)
@@ -160,7 +163,7 @@ func (p *Proxy) stop() {
 	p.Refuse()
 	p.mu.Lock()
 	for c := range p.open {
-		c.cut() // where it was refusing already
+		c.cut() // if Refuse came before
 	}
 	p.mu.Unlock()
 	p.pipes.Wait()

@@ -8,25 +8,26 @@ import (
 	"sync"
 )
 
-// pipe is a client's connection and the one to the server that belongs to it.
+// pipe is a client's connection and its connection to the server.
 type pipe struct {
 	proxy          *Proxy
 	client, server net.Conn
-	pending        chan answer   // what the client is to get, in the order of its requests
-	replies        chan []byte   // what the server sends
-	gone           chan struct{} // closed when the server has ended
-	over           chan struct{} // closed when the client gets nothing more
-	silent         bool          // the client gets no more answers; of answerAll's goroutine
+	pending        chan answer   // the replies that the client is to get, in the order of its requests
+	replies        chan []byte   // the server's replies
+	gone           chan struct{} // closed when the server's connection has ended
+	over           chan struct{} // closed when nothing more is sent to the client
+	silent         bool          // no more replies are sent; used only by answerAll's goroutine
 }
 
-// answer is what becomes of the server's replies to one request.
+// answer describes what happens to the server's replies to one request.
 type answer struct {
 	action     Action
 	rule       *rule
-	subscribes bool // what follows is messages
+	subscribes bool // what follows are messages
 }
 
-// backlog is how many requests may be under way on a connection before the client has to wait.
+// backlog is how many requests of a connection may be under way before the
+// client must wait.
 const backlog = 4096
 
 func newPipe(p *Proxy, client, server net.Conn) *pipe {
@@ -36,7 +37,8 @@ func newPipe(p *Proxy, client, server net.Conn) *pipe {
 	}
 }
 
-// run works until the client or the server has ended, and what the client had sent is executed.
+// run works until the client's or the server's connection has ended, and all
+// that the client sent is executed.
 func (c *pipe) run() {
 	var group sync.WaitGroup
 	group.Go(c.forwardRequests)
@@ -52,7 +54,8 @@ func (c *pipe) cut() {
 	_ = c.server.Close()
 }
 
-// forwardRequests sends the server what the client sends, until the client ends.
+// forwardRequests forwards the client's requests to the server until the
+// client's connection ends.
 func (c *pipe) forwardRequests() {
 	defer close(c.pending)
 	r := bufio.NewReader(c.client)
@@ -104,7 +107,8 @@ func (c *pipe) readReplies() {
 	}
 }
 
-// answerAll answers the client's requests. When the client has ended it goes on until all of them are executed.
+// answerAll replies to the client's requests. After the client's connection has
+// ended, it continues until all requests are executed.
 func (c *pipe) answerAll() {
 	for {
 		select {
@@ -122,14 +126,14 @@ func (c *pipe) answerAll() {
 	}
 }
 
-// forwardMessages gives a client that has subscribed what the server sends, until either ends. The answer to a later request counts as a
-// message.
+// forwardMessages forwards the server's messages to a subscribed client until
+// either connection ends. The reply to a later request counts as a message.
 func (c *pipe) forwardMessages() {
 	for {
 		select {
 		case raw := <-c.replies:
 			if c.proxy.pass() && !c.silent {
-				_ = c.proxy.write(c.client, raw, 0) // a client that has gone does not want it
+				_ = c.proxy.write(c.client, raw, 0) // the client may have closed
 			}
 		case _, ok := <-c.pending:
 			if !ok {
@@ -141,7 +145,8 @@ func (c *pipe) forwardMessages() {
 	}
 }
 
-// answer gives the client the answer to one request, and says whether the connection goes on.
+// answer sends the client the reply to one request, and reports whether the
+// connection goes on.
 func (c *pipe) answer(a answer) bool {
 	raw, ok := c.reply(a.action.copies)
 	if !ok || !c.proxy.pause(a.action.answerDelay) || !c.proxy.pass() {
@@ -150,10 +155,11 @@ func (c *pipe) answer(a answer) bool {
 	if a.action.answer != "" {
 		raw = []byte("-" + a.action.answer + "\r\n")
 	}
-	// What comes after something that is lost is lost as well: a stream has no holes, and a client would take the next answer for this one.
+	// After a lost reply, later ones are lost too. A stream has no holes, and a
+	// client would take the next reply for the lost one.
 	c.silent = c.silent || a.action.swallow
 	if !c.silent {
-		_ = c.proxy.write(c.client, a.action.given(raw), a.action.answerTime) // a client that has gone does not want it
+		_ = c.proxy.write(c.client, a.action.given(raw), a.action.answerTime) // the client may have closed
 	}
 	c.silent = c.silent || a.action.last
 	if a.action.cut {
@@ -163,7 +169,7 @@ func (c *pipe) answer(a answer) bool {
 	return !a.action.cut
 }
 
-// given is what the client gets of an answer.
+// given returns the bytes of a reply that the client gets.
 func (a Action) given(raw []byte) []byte {
 	switch {
 	case a.halfAnswer:
@@ -178,12 +184,13 @@ func (a Action) given(raw []byte) []byte {
 
 func (c *pipe) closeClient(reset bool) {
 	if conn, ok := c.client.(*net.TCPConn); ok && reset {
-		_ = conn.SetLinger(0) // makes a reset of the close
+		_ = conn.SetLinger(0) // the close sends a reset
 	}
 	_ = c.client.Close()
 }
 
-// reply reads the server's replies to the copies of a request, and returns the first.
+// reply reads the server's replies to the copies of a request, and returns the
+// first.
 func (c *pipe) reply(copies int) (first []byte, ok bool) {
 	for i := range copies {
 		select {

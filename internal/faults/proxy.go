@@ -1,5 +1,6 @@
-// Package faults is a proxy in front of a Redis server that knows requests from answers, and can lose, delay, double, hold back or
-// falsify chosen ones. It is for tests.
+// Package faults provides a proxy in front of a Redis server, for tests. It
+// distinguishes requests from replies. It can lose, delay, double, hold back or
+// falsify chosen ones.
 package faults
 
 import (
@@ -13,17 +14,19 @@ import (
 	"time"
 )
 
-// Request is one command that came to the proxy, whether it was forwarded or not.
+// Request is one command that the proxy received, whether it was forwarded or
+// not.
 type Request struct {
-	Name string   // in capitals
-	Args []string // all words, the name as it was sent included
+	Name string   // in upper case
+	Args []string // all words, including the name as it was sent
 	At   time.Time
 }
 
-// Every stands for all matching requests, where On takes the number of one.
+// Every selects all matching requests, in place of the number that On takes.
 const Every = 0
 
-// Proxy forwards each connection to a connection of its own to the server. Its methods can be called from any goroutine.
+// Proxy forwards each connection to its own connection to the server. Its
+// methods are safe for concurrent use.
 type Proxy struct {
 	Network, Address string // where it listens
 
@@ -53,14 +56,15 @@ type rule struct {
 	done   chan struct{}
 }
 
-// complete tells the test that the action was carried out.
+// complete notifies the test that the action was carried out.
 func (r *rule) complete() {
 	if r != nil {
 		r.once.Do(func() { close(r.done) })
 	}
 }
 
-// Start runs a proxy in front of the server until the test ends: on a unix socket, or on a free port of 127.0.0.1 where network is "tcp".
+// Start runs a proxy in front of the server until the test ends. It listens on
+// a free port of 127.0.0.1 if network is "tcp", otherwise on a unix socket.
 func Start(tb testing.TB, network, address string) *Proxy {
 	tb.Helper()
 	p := &Proxy{
@@ -76,7 +80,8 @@ func Start(tb testing.TB, network, address string) *Proxy {
 	return p
 }
 
-// tempDir is shorter than tb.TempDir: the path of a unix socket has some 100 bytes at most.
+// tempDir returns a new folder with a path shorter than that of tb.TempDir. The
+// path of a unix socket has some 100 bytes at most.
 func tempDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "faults")
@@ -87,10 +92,14 @@ func tempDir(tb testing.TB) string {
 	return dir
 }
 
-// On applies an action to the n-th request from now on that matches, counted over all connections, or to Every one. Where several rules
-// apply, the oldest does; all of them count. The channel is closed when the action was first carried out: the server has executed what it
-// was to execute, and the client has the answer if it gets one. On a connection that has subscribed, answers are messages like others: what an
-// action does to the answer is not done there, and its channel stays open.
+// On applies an action to the n-th matching request from now on, or to Every
+// one. Requests are counted over all connections. If several rules apply, the
+// oldest is used, but all of them count the request.
+//
+// The channel is closed once the action was first carried out. By then the
+// server has executed its part, and the client has the reply if it gets one. On
+// a subscribed connection, replies are messages like others. The action is not
+// applied to the reply there, and its channel stays open.
 func (p *Proxy) On(match func(args []string) bool, n int, action Action) <-chan struct{} {
 	r := &rule{match: match, n: n, action: action, done: make(chan struct{})}
 	p.mu.Lock()
@@ -99,7 +108,7 @@ func (p *Proxy) On(match func(args []string) bool, n int, action Action) <-chan 
 	return r.done
 }
 
-// take books a request, and returns what to do with it and the rule that says so.
+// take records a request. It returns the action and the rule that applies.
 func (p *Proxy) take(raw []byte, args []string) (Action, *rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,14 +135,14 @@ func (p *Proxy) take(raw []byte, args []string) (Action, *rule) {
 	return action, applies
 }
 
-// Seen returns the requests that came so far.
+// Seen returns the requests so far.
 func (p *Proxy) Seen() []Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Request(nil), p.seen...)
 }
 
-// Count returns how many requests came so far that match.
+// Count returns the number of matching requests so far.
 func (p *Proxy) Count(match func(args []string) bool) int {
 	n, _ := p.count(match)
 	return n
@@ -150,7 +159,8 @@ func (p *Proxy) count(match Match) (n int, changed <-chan struct{}) {
 	return n, p.changed
 }
 
-// Await waits until n requests came that match, and says whether they did within limit.
+// Await waits until n matching requests came, and reports whether they came
+// within limit.
 func (p *Proxy) Await(match func(args []string) bool, n int, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -169,8 +179,9 @@ func (p *Proxy) Await(match func(args []string) bool, n int, limit time.Duration
 	}
 }
 
-// Release delivers the copies that were held back, each on a connection of its own, and waits until the server has executed them. It
-// returns the first lines of the answers, which nobody else gets to see.
+// Release sends the kept copies to the server, each on its own connection, and
+// waits until they are executed. It returns the first lines of the replies. No
+// client gets these replies.
 func (p *Proxy) Release() []string {
 	p.tb.Helper()
 	p.mu.Lock()
@@ -194,7 +205,7 @@ func (p *Proxy) deliver(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() //nolint:errcheck // the answer is there
+	defer conn.Close() //nolint:errcheck // the reply was read
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return nil, err
 	}

@@ -8,12 +8,13 @@ import (
 	"strconv"
 )
 
-// maxBulk is the longest bulk string that Redis takes, 512 MB.
+// maxBulk is the length of the longest bulk string that Redis accepts, 512 MB.
 const maxBulk = 512 << 20
 
 var errProtocol = errors.New("not RESP")
 
-// readRequest reads one request, an array of bulk strings, and returns it as it was sent and taken apart.
+// readRequest reads one request, an array of bulk strings. It returns the
+// request as it was sent, and its words.
 func readRequest(r *bufio.Reader) (raw []byte, args []string, err error) {
 	raw, n, err := readHeader(r, nil, '*')
 	if err != nil {
@@ -36,7 +37,8 @@ func readRequest(r *bufio.Reader) (raw []byte, args []string, err error) {
 	return raw, args, nil
 }
 
-// readHeader reads a line that says how long what follows is, and must begin with kind.
+// readHeader reads a line that must begin with kind and has the length of what
+// follows.
 func readHeader(r *bufio.Reader, raw []byte, kind byte) ([]byte, int, error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -49,7 +51,7 @@ func readHeader(r *bufio.Reader, raw []byte, kind byte) ([]byte, int, error) {
 	return append(raw, line...), n, nil
 }
 
-// readAnswer appends one answer to raw, nested ones included.
+// readAnswer appends one reply to raw, including nested ones.
 func readAnswer(r *bufio.Reader, raw []byte) ([]byte, error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -76,7 +78,7 @@ func readAnswer(r *bufio.Reader, raw []byte) ([]byte, error) {
 	return raw, err
 }
 
-// readLine reads up to CR LF, which it keeps.
+// readLine reads a line up to CR LF, and includes both.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
@@ -88,7 +90,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, nil
 }
 
-// readBulk appends size bytes and the CR LF behind them.
+// readBulk appends size bytes and the CR LF after them.
 func readBulk(r *bufio.Reader, raw []byte, size int) ([]byte, error) {
 	start := len(raw)
 	raw = append(raw, make([]byte, size+2)...)
@@ -101,7 +103,7 @@ func readBulk(r *bufio.Reader, raw []byte, size int) ([]byte, error) {
 	return raw, nil
 }
 
-// length is the number in a header; -1 stands for nil.
+// length returns the number in a header; -1 means nil.
 func length(line []byte) (int, error) {
 	n, err := strconv.Atoi(string(line[1 : len(line)-2]))
 	if err != nil || n < -1 || n > maxBulk {

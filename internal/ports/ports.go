@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// The ports are below those that systems choose from by themselves, for connections and for listeners on port 0: else one
-// would be gone, now and then, before the server has it. So are those 10,000 above them, where a Cluster has its bus.
+// The ports are below those that systems choose for connections and for
+// listeners on port 0. Otherwise another process would now and then take a port
+// before the server has it. The ports 10,000 above them are also below, because
+// a Cluster uses them for its bus.
 const (
 	first = 10000
 	count = 12000
@@ -20,11 +22,12 @@ const (
 var errNone = errors.New("no free port of 127.0.0.1 found")
 
 var (
-	start = rand.Uint32N(count) // each process begins somewhere else
+	start = rand.Uint32N(count) // each process starts at another port
 	tried atomic.Uint32
 )
 
-// Free returns a port of 127.0.0.1 on which nobody listens, and which this process has not had for long.
+// Free returns a port of 127.0.0.1 that is free. This process has not used it
+// recently.
 func Free() (string, error) {
 	for range 500 {
 		port := strconv.Itoa(first + int((start+tried.Add(1))%count))

@@ -18,15 +18,17 @@ import (
 //go:embed preload/clock.c
 var clockSource []byte
 
-// Clock is the wall clock of one server, which the test can move. It runs as fast as any other, and keeps its offset over Kill and Boot.
+// Clock is the wall clock of one server, which the test can move. It runs at
+// normal speed, and keeps its offset over Kill and Boot.
 type Clock struct {
 	server *Server
-	path   string // of what the server has mapped
+	path   string // of the file that the server has mapped
 	offset time.Duration
 }
 
-// StartWithClock runs a server on a unix socket until the test ends, on a clock of its own. It needs gcc and Linux; without them the test
-// is skipped, except under CI, where it fails.
+// StartWithClock runs a server with its own clock on a unix socket until the
+// test ends. It needs gcc and Linux. Without them the test is skipped, except
+// under CI, where it fails.
 func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
 	s := onSocket(tempDir(tb), args)
@@ -38,7 +40,7 @@ func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	return s, c
 }
 
-// clockLibrary is compiled once for a test binary.
+// clockLibrary compiles the library once for a test binary.
 var clockLibrary = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "relock")
 	if err != nil {
@@ -55,7 +57,7 @@ var clockLibrary = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(library)
 })
 
-// installClock puts the library into dir and returns its path.
+// installClock writes the library into dir and returns its path.
 func installClock(tb testing.TB, dir string) string {
 	tb.Helper()
 	if runtime.GOOS != "linux" {
@@ -75,8 +77,9 @@ func installClock(tb testing.TB, dir string) string {
 	return path
 }
 
-// Advance moves the server's clock by d, back where d is negative. The next command sees it. On a server that is down it counts from its
-// next Boot; one that is paused must be resumed before.
+// Advance moves the server's clock by d, or back if d is negative. The next
+// command sees it. If the server is down, its next Boot starts with that
+// offset. A paused server must be resumed before.
 func (c *Clock) Advance(tb testing.TB, d time.Duration) {
 	tb.Helper()
 	c.offset += d
@@ -86,13 +89,15 @@ func (c *Clock) Advance(tb testing.TB, d time.Duration) {
 	}
 }
 
-// AdvanceAtReading moves the clock by d when the server reads it for the n-th time from now: the way to move it while a script runs.
+// AdvanceAtReading moves the clock by d when the server reads it for the n-th
+// time from now. With it a test can move the clock while a script runs.
 func (c *Clock) AdvanceAtReading(tb testing.TB, n int, d time.Duration) {
 	tb.Helper()
 	c.put(tb, c.offset, time.Duration(n), d)
 }
 
-// Settle ends what AdvanceAtReading has begun. It says whether the clock was moved.
+// Settle ends what AdvanceAtReading has begun. It reports whether the clock was
+// moved.
 func (c *Clock) Settle(tb testing.TB) (moved bool) {
 	tb.Helper()
 	all, err := os.ReadFile(c.path)
@@ -105,10 +110,10 @@ func (c *Clock) Settle(tb testing.TB) (moved bool) {
 	return c.offset != before
 }
 
-// Offset is how far the server's clock is ahead of that of the machine.
+// Offset returns how far the server's clock is ahead of the machine's.
 func (c *Clock) Offset() time.Duration { return c.offset }
 
-// Now is what the server's clock shows.
+// Now returns the time by the server's clock.
 func (c *Clock) Now() time.Time { return time.Now().Round(0).Add(c.offset) }
 
 func (c *Clock) write(tb testing.TB) {
@@ -116,7 +121,7 @@ func (c *Clock) write(tb testing.TB) {
 	c.put(tb, c.offset, 0, 0)
 }
 
-// put fills the file, see preload/clock.c.
+// put writes the numbers to the file, see preload/clock.c.
 func (c *Clock) put(tb testing.TB, numbers ...time.Duration) {
 	tb.Helper()
 	var all []byte
@@ -133,11 +138,11 @@ func (c *Clock) put(tb testing.TB, numbers ...time.Duration) {
 	}
 }
 
-// check makes sure that the server goes by the clock. The round trip also ends the turn of its event loop, for which it may have kept the
-// time.
+// check makes sure that the server uses the clock. The round trip also ends the
+// current turn of its event loop, for which it may have cached the time.
 func (c *Clock) check(tb testing.TB) {
 	tb.Helper()
-	const slack = time.Second // the machine's own clock may be set
+	const slack = time.Second // the machine's own clock may be changed
 	before := c.Now().Add(-slack)
 	shown, err := redis.Int64s(c.server.Try(tb, "TIME"))
 	after := c.Now().Add(slack)

@@ -7,8 +7,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Content is all that a key holds, but for its expiry. DUMP is no such thing: it tells fields and members in an order
-// that the server changes as it likes.
+// Content returns all that a key holds, except its expiry. DUMP does not suit:
+// it returns fields and members in an order that the server may change.
 func (s *Server) Content(tb testing.TB, key string) string {
 	tb.Helper()
 	conn := s.Dial(tb)
@@ -16,7 +16,7 @@ func (s *Server) Content(tb testing.TB, key string) string {
 	return ContentOver(tb, conn, key)
 }
 
-// ContentOver is [Server.Content] on a connection of the test's.
+// ContentOver is [Server.Content] on a connection of the test.
 func ContentOver(tb testing.TB, conn redis.Conn, key string) string {
 	tb.Helper()
 	reply, err := conn.Do("EVAL", contentSource, 1, key)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// up says whether the server runs.
+// up reports whether the server runs.
 func (s *Server) up() bool {
 	if s.done == nil {
 		return false
@@ -20,7 +20,8 @@ func (s *Server) up() bool {
 	}
 }
 
-// LogSize is how long the append-only file is, which must be on: the point to cut it at later.
+// LogSize returns the length of the append-only file, which must be enabled.
+// CutLog can cut the file there later.
 func (s *Server) LogSize(tb testing.TB) int64 {
 	tb.Helper()
 	info, err := os.Stat(s.appendOnlyFile(tb))
@@ -30,7 +31,8 @@ func (s *Server) LogSize(tb testing.TB) int64 {
 	return info.Size()
 }
 
-// CutLog loses what came into the append-only file after it had this size, as a machine does that loses its power. Kill the server first.
+// CutLog drops what was appended to the append-only file after it had this
+// size. A machine that loses its power does the same. Kill the server first.
 func (s *Server) CutLog(tb testing.TB, size int64) {
 	tb.Helper()
 	if err := os.Truncate(s.appendOnlyFile(tb), size); err != nil {
@@ -38,7 +40,8 @@ func (s *Server) CutLog(tb testing.TB, size int64) {
 	}
 }
 
-// appendOnlyFile is the file that grows: since Redis 7.0 the only increment in a folder of its own, which nothing here rewrites.
+// appendOnlyFile returns the path of the file that grows. Since Redis 7.0 it is
+// the only increment in a folder of its own. Nothing here rewrites it.
 func (s *Server) appendOnlyFile(tb testing.TB) string {
 	tb.Helper()
 	if files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof")); err == nil && len(files) == 1 {
@@ -47,7 +50,7 @@ func (s *Server) appendOnlyFile(tb testing.TB) string {
 	return filepath.Join(s.dir, "appendonly.aof")
 }
 
-// BootAndLoad is Boot that also waits until the server has its data back.
+// BootAndLoad is Boot, but also waits until the server has loaded its data.
 func (s *Server) BootAndLoad(tb testing.TB) {
 	tb.Helper()
 	s.Boot(tb)

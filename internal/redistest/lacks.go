@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Lacks ends a test for which the machine lacks a part: it is skipped, except under CI, where it fails. A green run must
-// mean that the tests ran.
+// Lacks ends a test that needs something that the machine lacks. The test is
+// skipped, except under CI, where it fails. A green run must mean that the
+// tests ran.
 func Lacks(tb testing.TB, what string) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

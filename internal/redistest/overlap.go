@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// Overlap lets more tests run at once than there are processors, unless the command line says how many: most of them wait.
-// A TestMain calls it.
+// Overlap lets more tests run in parallel than there are processors, since most
+// of them wait. It changes nothing if the command line sets the number. A
+// TestMain calls it.
 func Overlap() {
 	flag.Parse()
 	chosen := false

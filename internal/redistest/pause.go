@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Pause stops the server as a whole (SIGSTOP) until Resume.
+// Pause stops the whole server process (SIGSTOP) until Resume.
 func (s *Server) Pause(tb testing.TB) { s.signal(tb, syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume(tb testing.TB) { s.signal(tb, syscall.SIGCONT) }
 
 func (s *Server) signal(tb testing.TB, sig syscall.Signal) {

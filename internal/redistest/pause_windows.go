@@ -2,8 +2,9 @@ package redistest
 
 import "testing"
 
-// Pause ends the test: a process cannot be stopped and continued here.
+// Pause ends the test, because a process cannot be stopped and continued on
+// Windows.
 func (s *Server) Pause(tb testing.TB) { Lacks(tb, "needs SIGSTOP") }
 
-// Resume is the end of Pause.
+// Resume does nothing.
 func (s *Server) Resume(testing.TB) {}

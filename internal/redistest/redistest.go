@@ -1,4 +1,5 @@
-// Package redistest runs private redis-servers for tests: no fixed port, no state shared with anything else.
+// Package redistest runs private redis-servers for tests. They have no fixed
+// port, and share no state with anything else.
 package redistest
 
 import (
@@ -16,19 +17,21 @@ import (
 	"github.com/relock-go/relock/internal/ports"
 )
 
-// Server is a redis-server of the test's own, or the one that RELOCK_TEST_REDIS names.
+// Server is a redis-server of the test, or the one that RELOCK_TEST_REDIS
+// names.
 type Server struct {
 	Network, Address string
-	Foreign          bool // not ours to stop or configure
+	Foreign          bool // must not be stopped or configured
 
 	args []string
-	env  []string // on top of the test's own
+	env  []string // in addition to the test's own
 	dir  string
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// Binary returns the redis-server to run. Without one the test ends as [Lacks] says.
+// Binary returns the path of the redis-server to run. If there is none, it
+// calls [Lacks].
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -38,8 +41,9 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
-// Launch runs a server on a unix socket until stop is called, for a whole test binary (TestMain, examples).
-// It returns an error when there is no redis-server.
+// Launch runs a server on a unix socket until stop is called. It is for a whole
+// test binary (TestMain, examples). It returns an error if there is no
+// redis-server.
 func Launch() (s *Server, stop func(), err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -81,8 +85,9 @@ func StartTCP(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// Shared returns the server that RELOCK_TEST_REDIS (host:port or a socket's path) names, else it runs one.
-// For tests that neither stop nor configure it.
+// Shared returns the server that RELOCK_TEST_REDIS names, by host:port or by a
+// socket's path. Without that variable it runs one. It is for tests that
+// neither stop nor configure the server.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	address := os.Getenv("RELOCK_TEST_REDIS")
@@ -96,7 +101,8 @@ func Shared(tb testing.TB) *Server {
 	return s
 }
 
-// tempDir is shorter than tb.TempDir: the path of a unix socket has some 100 bytes at most.
+// tempDir returns a new folder with a path shorter than that of tb.TempDir. The
+// path of a unix socket has some 100 bytes at most.
 func tempDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "relock")
@@ -107,7 +113,7 @@ func tempDir(tb testing.TB) string {
 	return dir
 }
 
-// FreePort is a port of 127.0.0.1 on which nobody listens.
+// FreePort returns a port of 127.0.0.1 that is free.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	port, err := ports.Free()
@@ -131,7 +137,9 @@ func (s *Server) Boot(tb testing.TB) {
 	}
 }
 
-// logFile is where the server writes its log: in the folder that RELOCK_TEST_LOGS names, where it stays, else beside its socket.
+// logFile returns the path of the server's log. It is in the folder that
+// RELOCK_TEST_LOGS names, and stays there. Without that variable it is beside
+// the socket.
 func (s *Server) logFile() string {
 	if kept := os.Getenv("RELOCK_TEST_LOGS"); kept != "" {
 		return filepath.Join(kept, filepath.Base(s.dir)+".log")
@@ -149,7 +157,7 @@ func (s *Server) boot(path string) error {
 	s.done = make(chan struct{})
 	go func(cmd *exec.Cmd, done chan struct{}) {
 		defer close(done)
-		_ = cmd.Wait() // killed, mostly
+		_ = cmd.Wait() // it was usually killed
 	}(s.cmd, s.done)
 	if err := s.waitUntilUp(10 * time.Second); err != nil {
 		log, _ := os.ReadFile(s.logFile())
@@ -176,7 +184,7 @@ func (s *Server) waitUntilUp(limit time.Duration) error {
 	}
 }
 
-// Kill ends the server at once, as kill -9 does. It waits for its end.
+// Kill ends the server immediately, as kill -9 does, and waits for its end.
 func (s *Server) Kill(tb testing.TB) {
 	tb.Helper()
 	s.kill()
@@ -190,7 +198,7 @@ func (s *Server) kill() {
 	<-s.done
 }
 
-// Dial opens a connection of the test's own.
+// Dial opens a connection for the test.
 func (s *Server) Dial(tb testing.TB, options ...redis.DialOption) redis.Conn {
 	tb.Helper()
 	conn, err := redis.Dial(s.Network, s.Address, append([]redis.DialOption{redis.DialReadTimeout(30 * time.Second)}, options...)...)
@@ -200,7 +208,8 @@ func (s *Server) Dial(tb testing.TB, options ...redis.DialOption) redis.Conn {
 	return conn
 }
 
-// Do runs one command on a connection of its own, and fails the test when that fails.
+// Do runs one command on its own connection, and fails the test if the command
+// fails.
 func (s *Server) Do(tb testing.TB, command string, args ...any) any {
 	tb.Helper()
 	reply, err := s.Try(tb, command, args...)
@@ -210,7 +219,7 @@ func (s *Server) Do(tb testing.TB, command string, args ...any) any {
 	return reply
 }
 
-// Try is Do that returns the error.
+// Try is Do, but returns the error.
 func (s *Server) Try(tb testing.TB, command string, args ...any) (any, error) {
 	tb.Helper()
 	conn := s.Dial(tb)
@@ -218,5 +227,5 @@ func (s *Server) Try(tb testing.TB, command string, args ...any) (any, error) {
 	return conn.Do(command, args...)
 }
 
-// String names the server in messages.
+// String returns the server's network and address, for messages.
 func (s *Server) String() string { return fmt.Sprintf("%s %s", s.Network, s.Address) }

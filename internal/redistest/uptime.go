@@ -9,8 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// AwaitUp waits until the server says that it has been up for at least so many seconds, which it counts in whole ones: a RedLock counts a
-// server whose uptime is above its largest lease.
+// AwaitUp waits until the server reports an uptime of at least the given
+// seconds. The server counts whole seconds. A RedLock counts a server whose
+// uptime is above the largest lease.
 func (s *Server) AwaitUp(tb testing.TB, seconds int) {
 	tb.Helper()
 	deadline := time.Now().Add(time.Duration(seconds)*time.Second + time.Minute)
@@ -22,11 +23,12 @@ func (s *Server) AwaitUp(tb testing.TB, seconds int) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("the server is up for %d s, not %d: %v", up, seconds, err)
 		}
-		time.Sleep(5*time.Millisecond + time.Duration(max(0, seconds-up-1))*time.Second) // it begins a second at an unknown moment
+		time.Sleep(5*time.Millisecond + time.Duration(max(0, seconds-up-1))*time.Second) // it is unknown when its next second begins
 	}
 }
 
-// uptime is what INFO says. A server that still loads its data answers with an error.
+// uptime returns the uptime by INFO. A server that still loads its data replies
+// with an error.
 func (s *Server) uptime(tb testing.TB) (int, error) {
 	tb.Helper()
 	text, err := redis.String(s.Try(tb, "INFO", "server"))

@@ -10,12 +10,13 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// SetBackWithin runs the last of the scripts again and again, and sets the clock back at one more reading each time. It returns how often
-// that was.
+// SetBackWithin runs the last of the scripts repeatedly. Each time it sets the
+// clock back one reading later within the script. After each run it checks that
+// every key expires. It returns how often the clock was set back.
 func (b *Bench) SetBackWithin(clock *redistest.Clock, name string, scripts []script.Call) (jumps int) {
 	const jump = 10 * time.Minute
 	last := len(scripts) - 1
-	for reading, past := 1, 0; past < 3; reading++ { // what the server reads beside the script differs by a few
+	for reading, past := 1, 0; past < 3; reading++ { // outside the script the number of readings varies by a few
 		b.Do("FLUSHALL")
 		for _, s := range scripts[:last] {
 			_, err := b.Try(s)
@@ -35,7 +36,7 @@ func (b *Bench) SetBackWithin(clock *redistest.Clock, name string, scripts []scr
 	return jumps
 }
 
-// ClockGrain is how coarsely the server counts.
+// ClockGrain is the resolution of the server's clock.
 const ClockGrain = 2 * time.Millisecond
 
 func (b *Bench) requireExpiries(name string, reading int) {

@@ -11,7 +11,7 @@ import (
 // CounterKey returns the key of the counter of fencing tokens.
 func (b *Queue) CounterKey() string { return b.Key + ":f" }
 
-// RequireTokens returns the token of an answer that is a grant, and how many
+// RequireTokens returns the token of a reply that is a grant, and how many
 // tokens after it are set aside.
 func (b *Queue) RequireTokens(answer []string) (token, aside int64) {
 	b.Helper()
@@ -24,7 +24,7 @@ func (b *Queue) RequireTokens(answer []string) (token, aside int64) {
 	return token, aside
 }
 
-// Fenced is the call of a script with a counter of fencing tokens.
+// Fenced returns the call of the script's fenced variant.
 func Fenced(s script.Call) script.Call {
 	s.Script = s.Script.Fenced
 	return s

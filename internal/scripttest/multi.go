@@ -16,12 +16,12 @@ import (
 // Multi runs the script of a MultiLock on several keys of a real server.
 type Multi struct {
 	testing.TB
-	Conn redis.Conn // of the script
-	all  redis.Conn // may do all
+	Conn redis.Conn // runs the script
+	all  redis.Conn // has all permissions
 	Keys []string
 }
 
-// NewMulti returns a bench with so many keys.
+// NewMulti returns a bench with n keys.
 func NewMulti(t testing.TB, s *redistest.Server, n int) *Multi {
 	b := &Multi{TB: t, Conn: s.Dial(t), all: s.Dial(t)}
 	t.Cleanup(func() { _ = b.Conn.Close(); _ = b.all.Close() })
@@ -33,7 +33,7 @@ func NewMulti(t testing.TB, s *redistest.Server, n int) *Multi {
 	return b
 }
 
-// Do sends a command, which must not fail.
+// Do sends a command and requires that it succeeds.
 func (b *Multi) Do(command string, args ...any) any {
 	b.Helper()
 	reply, err := b.all.Do(command, args...)
@@ -47,14 +47,14 @@ func (b *Multi) Try(keys []string, args ...any) (any, error) {
 	return b.Conn.Do(r.Cmd, r.Args...)
 }
 
-// Acquire returns what the script answers, of a call that keeps nothing.
+// Acquire returns the script's reply to a call that keeps nothing.
 func (b *Multi) Acquire(value string, lease time.Duration, own int, earlier string) []int64 {
 	b.Helper()
 	return b.AcquireOrKeep(value, lease, own, earlier, "", 0)
 }
 
-// AcquireOrKeep is acquire by a call that has kept keys under the value kept,
-// and keeps keys for so long.
+// AcquireOrKeep is Acquire by a call that has kept keys under the value kept.
+// It keeps keys for the duration keep.
 func (b *Multi) AcquireOrKeep(value string, lease time.Duration, own int, earlier, kept string, keep time.Duration) []int64 {
 	b.Helper()
 	keys := b.Keys
@@ -67,7 +67,7 @@ func (b *Multi) AcquireOrKeep(value string, lease time.Duration, own int, earlie
 	return answer
 }
 
-// Put sets what the keys hold: a value, "hash" for one, "" for nothing.
+// Put sets what the keys hold: a value, "hash" for a hash, "" for nothing.
 func (b *Multi) Put(values ...string) {
 	b.Helper()
 	for i, value := range values {
@@ -81,7 +81,7 @@ func (b *Multi) Put(values ...string) {
 	}
 }
 
-// Holds is what the keys hold, as put names it.
+// Holds returns what the keys hold, in the notation of Put.
 func (b *Multi) Holds() (all []string) {
 	b.Helper()
 	for _, key := range b.Keys {

@@ -13,15 +13,16 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// The scripts of the queue by themselves, on a real server.
+// Tests of the queue's scripts, on a real server.
 
-// Queue runs scripts on one lock with its queue. After each script none of the keys may be without an expiry.
+// Queue runs scripts on one lock with its queue. After each script, every key
+// must have an expiry.
 type Queue struct {
 	*Bench
-	Less redis.Conn // runs the scripts, with fewer permissions, when it is there
+	Less redis.Conn // if not nil, runs the scripts with fewer permissions
 }
 
-// NewQueue returns a bench for the scripts of the queue.
+// NewQueue returns a bench for the queue's scripts.
 func NewQueue(t testing.TB, s *redistest.Server) *Queue {
 	b := &Queue{Bench: NewBench(t, s)}
 	b.Key = strings.NewReplacer("{", "", "}", "").Replace(t.Name()) + ":{k}"
@@ -55,7 +56,7 @@ func (b *Queue) Send(s script.Call) (any, error) {
 	return reply, err
 }
 
-// Ask returns what a script answers, as text.
+// Ask returns a script's reply as text.
 func (b *Queue) Ask(s script.Call) []string {
 	b.Helper()
 	reply, err := b.Send(s)
@@ -75,13 +76,13 @@ func (b *Queue) Ask(s script.Call) []string {
 	return all
 }
 
-// Code is the first part of an answer.
+// Code returns the first part of a reply.
 func (b *Queue) Code(s script.Call) string {
 	b.Helper()
 	return b.Ask(s)[0]
 }
 
-// Lock is what the lock's key holds, "" when it is free.
+// Lock returns what the lock's key holds, or "" if the lock is free.
 func (b *Queue) Lock() string {
 	b.Helper()
 	switch content := b.State().Content.(type) {
@@ -99,7 +100,7 @@ func (b *Queue) Lock() string {
 	return ""
 }
 
-// Waits are the members of the queue, first to last.
+// Waits returns the members of the queue, first to last.
 func (b *Queue) Waits() []string {
 	b.Helper()
 	all, err := redis.Strings(b.Do("ZRANGE", b.QueueKey(), 0, -1), nil)
@@ -107,14 +108,14 @@ func (b *Queue) Waits() []string {
 	return all
 }
 
-// Field is one of the beats, or "".
+// Field returns one field of the heartbeats, or "".
 func (b *Queue) Field(name string) string {
 	b.Helper()
 	value, _ := b.Do("HGET", b.BeatsKey(), name).([]byte)
 	return string(value)
 }
 
-// Now is what the server's clock shows, in us.
+// Now returns the time by the server's clock, in us.
 func (b *Queue) Now() int64 {
 	b.Helper()
 	t, err := redis.Int64s(b.Do("TIME"), nil)
@@ -122,14 +123,15 @@ func (b *Queue) Now() int64 {
 	return t[0]*1_000_000 + t[1]
 }
 
-// Beat is what a client has shown: how long ago in queue time, and whether the
-// server saw its subscription then.
+// Beat is a client's heartbeat: its age in queue time, and whether the server
+// saw the client's subscription then.
 type Beat struct {
 	Age     time.Duration
 	Counted int
 }
 
-// Now is the queue time that show sets. It stands still, as the last beat of anyone is ahead of the clock.
+// Now is the queue time that Show sets. It stands still, because the last
+// heartbeat of any client is ahead of the clock.
 const Now = 1000 * time.Second
 
 // Show sets the heartbeats of clients.
@@ -142,7 +144,8 @@ func (b *Queue) Show(beats map[string]Beat) {
 	b.Do("PEXPIRE", b.BeatsKey(), 60_000)
 }
 
-// Until repeats what a busy machine may be too slow for.
+// Until repeats done until it returns true, for a busy machine. It fails the
+// test after 5 s.
 func (b *Queue) Until(done func() bool, what string) {
 	b.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !done(); {
@@ -150,7 +153,8 @@ func (b *Queue) Until(done func() bool, what string) {
 	}
 }
 
-// Line puts members into the queue, in this order, the first of which came so long ago.
+// Line puts members into the queue in this order. The first has waited for the
+// duration ago.
 func (b *Queue) Line(ago time.Duration, members ...Wait) {
 	b.Helper()
 	now := b.Now()
@@ -160,7 +164,7 @@ func (b *Queue) Line(ago time.Duration, members ...Wait) {
 	b.Do("PEXPIRE", b.QueueKey(), 60_000)
 }
 
-// StaleWaits returns so many waits of a client that is gone.
+// StaleWaits returns n waits of a client that no longer runs.
 func StaleWaits(n int) (all []Wait) {
 	for i := range n {
 		all = append(all, WaitNamed("gone", i+1, "pf"))
@@ -185,7 +189,7 @@ func (b *Queue) Listen(s *redistest.Server, client string) *Listener {
 	return l
 }
 
-// Heard are the messages since the last call.
+// Heard returns the messages since the last call.
 func (l *Listener) Heard() (all []string) {
 	l.b.Helper()
 	l.b.Do("PUBLISH", l.channel, "end")

@@ -10,13 +10,14 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// RequireTTL checks what is left of the lock's expiry.
+// RequireTTL checks the lock's time to live.
 func (b *Queue) RequireTTL(want time.Duration) {
 	b.Helper()
 	RequireExpiry(b, want, b.State().TTL)
 }
 
-// RequireWaiting checks that an answer says that the wait stands in the queue, for how long the lock lasts, and returns its ticket.
+// RequireWaiting checks that a reply says that the wait is in the queue, and
+// how long the lock lasts. It returns the wait's ticket.
 func (b *Queue) RequireWaiting(w Wait, left time.Duration, answer []string) string {
 	b.Helper()
 	require.Len(b, answer, 4)
@@ -40,7 +41,8 @@ func (b *Queue) All() QueueState {
 	return QueueState{b.State().Content, waits, fields, b.Field("t")}
 }
 
-// QueueState is all that the three keys hold, but for the times of beats.
+// QueueState is the content of the three keys, without the times of the
+// heartbeats.
 type QueueState struct {
 	Lock   any
 	waits  []string
@@ -48,7 +50,8 @@ type QueueState struct {
 	newest string
 }
 
-// RequireHandedTo checks that the lock is reserved for the wait, or free, and who still waits.
+// RequireHandedTo checks that the lock is reserved for the wait, or free for
+// Nobody. It also checks the waits that are left.
 func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
 	b.Helper()
 	want := []string{}
@@ -68,7 +71,8 @@ func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
 	require.Greater(b, b.State().TTL, Claim-Slack)
 }
 
-// Deny lets the scripts run with fewer permissions from now on; the test itself keeps its own.
+// Deny makes the scripts run with fewer permissions from now on. The test keeps
+// its own.
 func (b *Queue) Deny(s *redistest.Server, rules ...any) {
 	b.Helper()
 	s.Do(b, "ACL", append([]any{"SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)

@@ -13,12 +13,12 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// The scripts of a read/write lock by themselves, on a real server.
+// Tests of the scripts of a read/write lock, on a real server.
 
 // RWWait is a wait for a read/write lock, as its scripts name it.
 type RWWait struct{ Wait }
 
-// RWWaitNamed returns the n-th wait of a client, of the kind by its letters.
+// RWWaitNamed returns the n-th wait of a client. The letters give its kind.
 func RWWaitNamed(client string, n int, letters string) RWWait {
 	return RWWait{WaitNamed(client, n, letters)}
 }
@@ -57,7 +57,7 @@ func (w RWWait) Renew(lease time.Duration) script.Call {
 	return script.Call{Script: script.RWRenew, Args: []any{w.Hold(), lease.Milliseconds()}}
 }
 
-// Release gives the hold of the wait back.
+// Release returns the request that releases the wait's hold.
 func (w RWWait) Release() script.Call { return w.Leave(0, 0, 2) }
 
 // Leave returns the request for fewer levels.
@@ -65,13 +65,13 @@ func (w RWWait) Leave(reads, writes, seq int) script.Call {
 	return script.Call{Script: script.RWRelease, Args: []any{w.Hold(), reads, writes, seq}}
 }
 
-// Reads returns how Lock shows a hold that reads.
+// Reads returns the entry that Lock returns for a read hold.
 func (w RWWait) Reads() string { return "r:" + w.Hold() }
 
-// Writes returns how Lock shows a hold that writes.
+// Writes returns the entry that Lock returns for a write hold.
 func (w RWWait) Writes() string { return "w:" + w.Hold() }
 
-// Reserved returns how Lock shows a reservation.
+// Reserved returns the entry that Lock returns for a reservation.
 func (w RWWait) Reserved() string { return "v:" + string(w.Wait) }
 
 // RWPollAs returns the poll of a client.
@@ -82,7 +82,8 @@ func RWPollAs(client string, listed ...any) script.Call {
 // RWNobody is no waiter.
 var RWNobody = RWWait{Nobody}
 
-// ReadWrite runs the scripts on one lock. After each of them none of the keys may be without an expiry.
+// ReadWrite runs scripts on one lock. After each script, every key must have an
+// expiry.
 type ReadWrite struct{ *Queue }
 
 // NewReadWrite returns a bench for the scripts of read/write locks.
@@ -92,7 +93,7 @@ func NewReadWrite(t testing.TB, s *redistest.Server) *ReadWrite {
 	return b
 }
 
-// Code runs a script and returns the first part of its answer.
+// Code runs a script and returns the first part of its reply.
 func (b *ReadWrite) Code(s script.Call) string {
 	b.Helper()
 	code := b.Queue.Code(s)
@@ -101,8 +102,9 @@ func (b *ReadWrite) Code(s script.Call) string {
 	return code
 }
 
-// RequireWhole checks that what writes, or is to, has nothing beside it, that
-// each hold has its number, and that the lock expires with its last entry.
+// RequireWhole checks that a write hold, or a reservation to write, is the only
+// entry. Each hold must have its number, and the lock must expire with its last
+// entry.
 func (b *ReadWrite) RequireWhole() {
 	b.Helper()
 	if kind := b.Do("TYPE", b.Key); kind != "zset" {
@@ -122,7 +124,7 @@ func (b *ReadWrite) RequireWhole() {
 	}
 }
 
-// lastEnd is when the last entry ends, in ms.
+// lastEnd returns when the last entry ends, in ms.
 func (b *ReadWrite) lastEnd(all []RWEntry) int64 {
 	if len(all) == 0 {
 		return 0
@@ -130,7 +132,7 @@ func (b *ReadWrite) lastEnd(all []RWEntry) int64 {
 	return all[len(all)-1].Until / 1000
 }
 
-// Lock are the entries, in alphabetical order.
+// Lock returns the entries, in alphabetical order.
 func (b *ReadWrite) Lock() []string {
 	b.Helper()
 	all := []string{}
@@ -141,7 +143,7 @@ func (b *ReadWrite) Lock() []string {
 	return all
 }
 
-// Entry is the one of a hold.
+// Entry returns the entry of a hold.
 func (b *ReadWrite) Entry(w RWWait) RWEntry {
 	b.Helper()
 	for _, e := range ReadRW(b, b.Conn, b.Key) {
@@ -153,13 +155,14 @@ func (b *ReadWrite) Entry(w RWWait) RWEntry {
 	return RWEntry{}
 }
 
-// Left is what is left of a hold.
+// Left returns the time that a hold has left.
 func (b *ReadWrite) Left(w RWWait) time.Duration {
 	b.Helper()
 	return time.Duration(b.Entry(w).Until-b.Now()) * time.Microsecond
 }
 
-// Put sets entries of the lock by hand, which end so long from now.
+// Put stores entries of the lock without a script. They end after the duration
+// left.
 func (b *ReadWrite) Put(mode string, left time.Duration, entries ...string) {
 	b.Helper()
 	at := b.Now() + left.Microseconds()
@@ -181,7 +184,8 @@ func (b *ReadWrite) Put(mode string, left time.Duration, entries ...string) {
 	b.Do("PEXPIRE", b.Key+":h", left.Milliseconds()+1)
 }
 
-// RWStep is one script, its answer, and what the lock and its queue are afterwards.
+// RWStep is one script, its reply, and the state of the lock and its queue
+// after it.
 type RWStep struct {
 	name   string
 	script script.Call
@@ -190,7 +194,7 @@ type RWStep struct {
 	waits  []RWWait
 }
 
-// Step returns a step: a request, its answer, and who has the lock and waits
+// Step returns a step: a request, its reply, and the lock's entries and waits
 // after it.
 func Step(name string, s script.Call, answer string, lock []string, waits []RWWait) RWStep {
 	return RWStep{name, s, answer, lock, waits}
@@ -208,7 +212,7 @@ func (b *ReadWrite) Steps(steps ...RWStep) {
 	}
 }
 
-// RequireQueue checks who waits, in this order.
+// RequireQueue checks the waits in the queue and their order.
 func (b *ReadWrite) RequireQueue(name string, waits ...RWWait) {
 	b.Helper()
 	want := []string{}
@@ -218,7 +222,8 @@ func (b *ReadWrite) RequireQueue(name string, waits ...RWWait) {
 	require.Equal(b, want, b.Waits(), name)
 }
 
-// Stand puts waits into the queue, the first of which came so long ago.
+// Stand puts waits into the queue in this order. The first has waited for the
+// duration ago.
 func (b *ReadWrite) Stand(ago time.Duration, waits ...RWWait) {
 	b.Helper()
 	members := make([]Wait, len(waits))
@@ -228,7 +233,7 @@ func (b *ReadWrite) Stand(ago time.Duration, waits ...RWWait) {
 	b.Line(ago, members...)
 }
 
-// Everything is all that the server has.
+// Everything returns all that the server stores.
 func (b *ReadWrite) Everything() string {
 	b.Helper()
 	var all []string
@@ -238,7 +243,7 @@ func (b *ReadWrite) Everything() string {
 	return fmt.Sprint(all)
 }
 
-// RWGone are so many waits of a client that is gone.
+// RWGone returns n waits of a client that no longer runs.
 func RWGone(n int, letters string) (all []RWWait) {
 	for i := range n {
 		all = append(all, RWWaitNamed("gone", i+1, letters))

@@ -15,7 +15,7 @@ func ReadersFrom(first, n int) (all []RWWait) {
 	return all
 }
 
-// ListedReaders are so many as a poll lists them.
+// ListedReaders returns n readers in the form in which a poll lists them.
 func ListedReaders(n int) (all []any) {
 	for i := range n {
 		all = append(all, string(RWWaitNamed("c1", 5000+i, "sf").Wait), 5)
@@ -23,7 +23,8 @@ func ListedReaders(n int) (all []any) {
 	return all
 }
 
-// Holders makes so many hold the lock to read; when below 0, so many whose time is over, beside one that goes on.
+// Holders makes n readers hold the lock. If n is below 0, it stores -n expired
+// read holds and one valid hold.
 func (b *ReadWrite) Holders(n int) {
 	b.Helper()
 	if n == 0 {
@@ -46,7 +47,7 @@ func (b *ReadWrite) Holders(n int) {
 	b.Do("PEXPIRE", b.Key+":h", Lease.Milliseconds()+2)
 }
 
-// Crowd puts waits into the queue, which came a minute ago.
+// Crowd puts waits that arrived a minute ago into the queue.
 func (b *ReadWrite) Crowd(waits ...RWWait) {
 	b.Helper()
 	at := b.Now() - time.Minute.Microseconds()
@@ -58,7 +59,7 @@ func (b *ReadWrite) Crowd(waits ...RWWait) {
 	b.Do("PEXPIRE", b.QueueKey(), 60_000)
 }
 
-// LastScript is how long the last one took.
+// LastScript returns how long the last script took.
 func (b *ReadWrite) LastScript() time.Duration {
 	b.Helper()
 	entries, err := redis.Values(b.Do("SLOWLOG", "GET", -1), nil)

@@ -10,7 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// RedAcquire returns what the script of a RedLock answers, without the name of the server, which it checks.
+// RedAcquire returns the reply of a RedLock's script, without the name of the
+// server, which it checks.
 func (b *Bench) RedAcquire(value string, lease time.Duration, least int64) []int64 {
 	b.Helper()
 	values, err := redis.Values(b.Try(script.Call{Script: script.RedLockAcquire, Args: []any{value, lease.Milliseconds(), least, "", 0}}))
@@ -23,7 +24,7 @@ func (b *Bench) RedAcquire(value string, lease time.Duration, least int64) []int
 	return answer
 }
 
-// RedValue is what a hold stores at a node.
+// RedValue returns the value that a hold stores at a node.
 func RedValue(hold string, node int) string {
 	return fmt.Sprintf("relock/1|p|%s.%d|c1|host|1|label|1", hold, node)
 }

@@ -9,19 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RWEntry is one hold or reservation of a read/write lock, as the server has it.
+// RWEntry is one hold or reservation of a read/write lock, as the server stores
+// it.
 type RWEntry struct {
 	Kind  string // r, w or v
-	name  string // of the hold or the wait
+	name  string // the id of the hold or the wait
 	Until int64  // us
 	Seq   int64
 	RWNote
 }
 
-// RWNote is what people can see of it.
+// RWNote is the readable part of an entry.
 type RWNote struct{ Counts, Info, Owner string }
 
-// ReadRW returns the entries of the lock at a key, first to end first.
+// ReadRW returns the entries of the lock at a key, in the order in which they
+// end.
 func ReadRW(t testing.TB, conn redis.Conn, key string) (all []RWEntry) {
 	t.Helper()
 	both, err := redis.Values(conn.Do("EVAL", rwSnapshot, 2, key, key+":h"))
@@ -47,10 +49,10 @@ func ReadRW(t testing.TB, conn redis.Conn, key string) (all []RWEntry) {
 	return all
 }
 
-// rwSnapshot leaves out what stands for ever.
+// rwSnapshot leaves out the members without an end.
 const rwSnapshot = `return {redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), redis.call('HGETALL', KEYS[2])}`
 
-// IsRW says that what a sorted set has is a read/write lock.
+// IsRW reports whether the content of a sorted set is a read/write lock.
 func IsRW(content map[string]string) bool {
 	return content["relock/1|f"] != "" || content["relock/1|u"] != ""
 }

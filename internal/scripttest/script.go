@@ -12,7 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// The scripts by themselves: requests that are lost, late, doubled or out of order.
+// Tests of the scripts: requests that are lost, late, doubled or out of order.
 
 // Bench runs scripts on one key of a real server.
 type Bench struct {
@@ -21,14 +21,14 @@ type Bench struct {
 	Key  string
 }
 
-// NewBench returns a bench with a key of the test.
+// NewBench returns a bench with a key that is named after the test.
 func NewBench(t testing.TB, s *redistest.Server) *Bench {
 	b := &Bench{TB: t, Conn: s.Dial(t), Key: "{" + t.Name() + "}"}
 	t.Cleanup(func() { _ = b.Conn.Close() })
 	return b
 }
 
-// Do sends a command, which must not fail.
+// Do sends a command and requires that it succeeds.
 func (b *Bench) Do(command string, args ...any) any {
 	b.Helper()
 	reply, err := b.Conn.Do(command, args...)
@@ -46,7 +46,7 @@ func (b *Bench) Try(s script.Call) (any, error) {
 	return b.Conn.Do(r.Cmd, r.Args...)
 }
 
-// Run runs a script, which must answer a number.
+// Run runs a script whose reply must be a number.
 func (b *Bench) Run(s script.Call) int64 {
 	b.Helper()
 	answer, err := redis.Int64(b.Try(s))
@@ -63,10 +63,11 @@ func (b *Bench) SetUp(steps []script.Call) {
 	}
 }
 
-// Absent is what is left of the expiry of a key that is not there.
+// Absent is the time to live of a key that does not exist.
 const Absent = time.Duration(-2)
 
-// KeyState is what the key holds, and what is left of its expiry: -1 when it would stay for ever.
+// KeyState is the content of a key and its time to live. That is -1 if the key
+// would stay forever.
 type KeyState struct {
 	Content any
 	TTL     time.Duration
@@ -91,7 +92,8 @@ func (b *Bench) State() KeyState {
 	return s
 }
 
-// snapshotSource returns what is left of the expiry, and a string as it is, a hash and a sorted set as a list and anything else as a dump.
+// snapshotSource returns the time to live and the content. A string is returned
+// as it is, a hash and a sorted set as a list, anything else as a dump.
 const snapshotSource = `
 local kind, content = redis.call('TYPE', KEYS[1]).ok, false
 if kind == 'string' then
@@ -105,14 +107,14 @@ elseif kind ~= 'none' then
 end
 return {redis.call('PTTL', KEYS[1]), content}`
 
-// RequireSame checks that nothing happened but that time went by.
+// RequireSame checks that nothing changed except that time passed.
 func RequireSame(t testing.TB, before, after KeyState) {
 	t.Helper()
 	require.Equal(t, before.Content, after.Content)
 	RequireExpiry(t, before.TTL, after.TTL)
 }
 
-// RequireExpiry checks a time to live, give or take the Slack.
+// RequireExpiry checks a time to live, with a tolerance of Slack.
 func RequireExpiry(t testing.TB, want, got time.Duration) {
 	t.Helper()
 	if want < 0 {
@@ -123,7 +125,8 @@ func RequireExpiry(t testing.TB, want, got time.Duration) {
 	require.Greater(t, got, want-Slack, "expiry")
 }
 
-// Of the scripts' tests: a lease, one that is longer, and the time that a test may take.
+// Durations of the scripts' tests: a lease, a longer one, and how long a test
+// may take.
 const (
 	Lease     = 20 * time.Second
 	LongLease = 60 * time.Second
@@ -131,29 +134,30 @@ const (
 	Slack     = 4 * time.Second
 )
 
-// The holds of a plain lock: two of ours and another's.
+// The holds of a plain lock: two of our own, and one of another client.
 const (
 	Plain1 = "relock/1|p|h1|c1|host|1|label|1"
 	Plain2 = "relock/1|p|h2|c1|host|1|label|2"
 	Plain3 = "relock/1|p|h3|c2|host|2|label|3"
 )
 
-// AcquireOf returns the acquire of a plain lock.
+// AcquireOf returns the request that acquires a plain lock.
 func AcquireOf(value, earlier string, lease time.Duration) script.Call {
 	return script.Call{Script: script.Acquire, Args: []any{value, earlier, lease.Milliseconds()}}
 }
 
-// RenewOf returns the renewal of a plain lock.
+// RenewOf returns the request that renews a plain lock.
 func RenewOf(value string, lease time.Duration) script.Call {
 	return script.Call{Script: script.Renew, Args: []any{value, lease.Milliseconds()}}
 }
 
-// ReleaseOf returns the release of a plain lock.
+// ReleaseOf returns the request that releases a plain lock.
 func ReleaseOf(value string, keep time.Duration) script.Call {
 	return script.Call{Script: script.Release, Args: []any{value, keep.Milliseconds(), lockspec.KeptValue(value)}}
 }
 
-// The owners of a reentrant lock, and their holds: two of ours and another's.
+// The owners of a reentrant lock and their holds: two of our own, and one of
+// another client.
 const (
 	OwnerUs   = "c1:g:1"
 	OwnerThem = "c2:g:1"
@@ -162,32 +166,33 @@ const (
 	Hold3     = "h3"
 )
 
-// ReentrantAcquireOf returns the acquire of a reentrant lock.
+// ReentrantAcquireOf returns the request that acquires a reentrant lock.
 func ReentrantAcquireOf(owner, hold string, lease time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantAcquire, Args: []any{owner, hold, lease.Milliseconds(), "info"}}
 }
 
-// EnterOf returns the request of OwnerUs for so many levels.
+// EnterOf returns the request of OwnerUs for count levels.
 func EnterOf(hold string, count, seq int, lease time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantEnter, Args: []any{OwnerUs, hold, count, seq, lease.Milliseconds()}}
 }
 
-// ReentrantRenewOf returns the renewal of a reentrant lock.
+// ReentrantRenewOf returns the request that renews a reentrant lock.
 func ReentrantRenewOf(hold string, lease time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantRenew, Args: []any{hold, lease.Milliseconds()}}
 }
 
-// ReentrantReleaseOf returns the release of OwnerUs.
+// ReentrantReleaseOf returns the release request of OwnerUs.
 func ReentrantReleaseOf(hold string, count, seq int, keep time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantRelease, Args: []any{OwnerUs, hold, count, seq, keep.Milliseconds()}}
 }
 
-// AndThen returns the steps and more.
+// AndThen returns the steps followed by more.
 func AndThen(steps []script.Call, more ...script.Call) []script.Call {
 	return append(append([]script.Call(nil), steps...), more...)
 }
 
-// The states of a key. Each reentrant change has the number that the owner would give it.
+// The states of a key. Each change of a reentrant hold has the number that the
+// owner would give it.
 var (
 	NoKey     []script.Call
 	PlainHeld = []script.Call{AcquireOf(Plain1, "", Lease)}

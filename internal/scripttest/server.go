@@ -10,7 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// InfoField reads a number out of INFO.
+// InfoField returns a number from the reply to INFO.
 func InfoField(t testing.TB, s *redistest.Server, section, field string) int64 {
 	t.Helper()
 	text, err := redis.String(s.Do(t, "INFO", section), nil)

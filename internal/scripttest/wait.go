@@ -11,12 +11,13 @@ import (
 // Wait is a wait as scripts name it.
 type Wait string
 
-// WaitNamed returns the n-th wait of a client, of the kind by its letters.
+// WaitNamed returns the n-th wait of a client. The letters give its kind.
 func WaitNamed(client string, n int, letters string) Wait {
 	return Wait(fmt.Sprintf("%s:%d:%s:%d", client, n, letters, Claim.Milliseconds()))
 }
 
-// Of the waits of these tests: how long a reservation lasts, and the period of their clients.
+// How long a reservation of these tests' waits lasts, and the period of their
+// clients.
 const (
 	Claim        = 7 * time.Second
 	ScriptPeriod = time.Second
@@ -24,14 +25,14 @@ const (
 
 func (w Wait) parts() []string { return strings.Split(string(w), ":") }
 
-// Client returns the id of the client.
+// Client returns the client's id.
 func (w Wait) Client() string  { return w.parts()[0] }
 func (w Wait) letters() string { return w.parts()[2] }
 
-// Hold returns the id of the hold that it can become.
+// Hold returns the id of the hold that the wait can become.
 func (w Wait) Hold() string { return w.Client() + ":" + w.parts()[1] }
 
-// Body is the value that a plain lock stores, or the owner.
+// Body returns the value that a plain lock stores, or the owner.
 func (w Wait) Body() string {
 	switch w.letters() {
 	case "pu":
@@ -42,7 +43,7 @@ func (w Wait) Body() string {
 	return w.Client() + ":g:1"
 }
 
-// Held is how Queue.lock tells of the wait's hold.
+// Held returns the text that [Queue.Lock] returns for the wait's hold.
 func (w Wait) Held() string {
 	switch w.letters() {
 	case "ru":
@@ -53,7 +54,7 @@ func (w Wait) Held() string {
 	return w.Body()
 }
 
-// Reserved returns the value of a lock that is reserved for it.
+// Reserved returns the value of a lock that is reserved for the wait.
 func (w Wait) Reserved() string { return "relock/1|w|" + string(w) }
 
 func (w Wait) asked() []any { return []any{Lease.Milliseconds(), w.Body(), "info"} }
@@ -82,7 +83,7 @@ func (w Wait) Cancel(alsoHold int) script.Call {
 	return script.Call{Script: script.Cancel, Args: []any{string(w), alsoHold}}
 }
 
-// Release gives back the wait's hold.
+// Release returns the request that releases the wait's hold.
 func (w Wait) Release() script.Call {
 	if w.letters()[0] == 'p' {
 		return script.Call{Script: script.Release, Args: []any{w.Body(), 0, ""}}

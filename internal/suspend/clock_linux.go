@@ -6,13 +6,15 @@ import (
 	"unsafe"
 )
 
-// clockBoottime goes on while the machine is suspended.
+// clockBoottime is CLOCK_BOOTTIME, which goes on while the machine is
+// suspended.
 const clockBoottime = 7
 
-// WithSleep is the time by a clock that goes on while the machine is suspended.
+// WithSleep returns the time by a clock that goes on while the machine is
+// suspended. If that clock cannot be read, it returns Awake.
 func WithSleep() time.Duration {
 	var now syscall.Timespec
-	_, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&now)), 0) //nolint:gosec // what the call writes to
+	_, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&now)), 0) //nolint:gosec // the call writes to it
 	if failed != 0 {
 		return Awake()
 	}

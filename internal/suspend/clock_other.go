@@ -4,5 +4,5 @@ package suspend
 
 import "time"
 
-// WithSleep cannot be known here.
+// WithSleep returns Awake, because this system does not report suspends.
 func WithSleep() time.Duration { return Awake() }

@@ -1,10 +1,12 @@
-// Package suspend notices that the machine was suspended.
+// Package suspend detects that the machine was suspended.
 //
-// The monotonic clock, by which leases are timed, stands still during a
-// suspend. On Linux another clock of the kernel goes on, and the difference is
-// how long the machine has slept. Reading that clock is a system call. It is
-// read every [Pause], and earlier if the wall clock, which also goes on, has
-// moved against the monotonic clock. The wall clock decides nothing.
+// The monotonic clock, by which leases are timed, stands still while the
+// machine is suspended. On Linux another clock of the kernel goes on. The
+// difference is how long the machine was suspended.
+//
+// Reading that clock is a system call, so it is read only every [Pause]. It is
+// read earlier if the wall clock, which also goes on, has moved against the
+// monotonic clock. The wall clock decides nothing.
 package suspend
 
 import (
@@ -14,47 +16,51 @@ import (
 )
 
 const (
-	// Most is how much the machine may have slept without a loss: clocks are not exact.
+	// Most is how long the machine may be suspended without a loss, since
+	// clocks are not exact.
 	Most = 250 * time.Millisecond
-	// Pause is how long a hold may go unwatched that nobody asks, and how long
-	// the kernel may go unasked.
+	// Pause is how long a hold may go unchecked if nobody asks for its
+	// validity. It is also the longest time between two readings of the
+	// kernel's clock.
 	Pause = 250 * time.Millisecond
-	// Step is how far the wall clock may move before the kernel is asked.
+	// Step is how far the wall clock may move before the kernel's clock is
+	// read.
 	Step = 10 * time.Millisecond
 )
 
-// origin is what Awake counts from.
+// origin is the start of Awake.
 var origin = time.Now()
 
-// Awake is the time by the monotonic clock, which stands still while the machine is suspended.
+// Awake returns the time by the monotonic clock, which stands still while the
+// machine is suspended.
 func Awake() time.Duration { return time.Since(origin) }
 
-// Split returns the two readings in now, which is from time.Now: that of the
-// wall clock, and Awake.
+// Split returns the two readings in now: the wall clock and Awake. now must
+// come from time.Now.
 func Split(now time.Time) (wall, awake time.Duration) {
 	return time.Duration(now.UnixNano()), now.Sub(origin)
 }
 
 // Watch compares clocks. It is safe for concurrent use.
 type Watch struct {
-	all   func() time.Duration                        // with the time that the machine slept
-	split func(time.Time) (wall, awake time.Duration) // the wall clock, and without that time
+	all   func() time.Duration                        // includes the time that the machine was suspended
+	split func(time.Time) (wall, awake time.Duration) // the wall clock, and the time without suspends
 	last  atomic.Pointer[check]                       // nil while leases are marked lost
 
 	mu     sync.Mutex    // guards what follows; held while leases are marked lost
-	before time.Duration // how long the machine has slept in all, at most
+	before time.Duration // how long the machine was suspended in total, at most
 	woke   time.Time     // when a suspend was noticed last; zero if none was
 }
 
-// check is what was found when the kernel was asked. It never changes.
+// check is a reading of the clocks. It never changes.
 type check struct {
-	offset time.Duration // of the wall clock to the monotonic one, just before
+	offset time.Duration // of the wall clock to the monotonic one, just before the kernel's clock was read
 	awake  time.Duration // when that was
 	woke   time.Time     // as in Watch
 }
 
-// NewWatch begins to watch clocks, which are [WithSleep] and [Split] except in
-// tests. Each counts from any fixed point.
+// NewWatch returns a Watch of these clocks. They are [WithSleep] and [Split]
+// except in tests. Each counts from any fixed point.
 func NewWatch(all func() time.Duration, split func(now time.Time) (wall, awake time.Duration)) *Watch {
 	w := &Watch{all: all, split: split}
 	found := w.read(time.Now())
@@ -63,10 +69,10 @@ func NewWatch(all func() time.Duration, split func(now time.Time) (wall, awake t
 	return w
 }
 
-// Fresh reports whether the last check is good at now: the kernel was asked at
-// most [Pause] ago, and the wall clock has moved by at most [Step] since. If
-// not, the caller has to [Watch.Ask]. It takes no lock and makes no system
-// call.
+// Fresh reports whether the last check is good at now. It is if the kernel's
+// clock was read at most [Pause] ago, and the wall clock has moved by at most
+// [Step] since. Otherwise the caller must call [Watch.Ask]. Fresh takes no lock
+// and makes no system call.
 func (w *Watch) Fresh(now time.Time) bool {
 	last := w.last.Load()
 	if last == nil {
@@ -76,17 +82,17 @@ func (w *Watch) Fresh(now time.Time) bool {
 	return (found.offset-last.offset).Abs() <= Step && found.awake-last.awake <= Pause
 }
 
-// Ask asks the kernel whether the machine was suspended, and if so calls lost,
-// which marks all leases as lost. Other callers wait meanwhile.
+// Ask checks whether the machine was suspended. If so it calls lost, which
+// marks all leases as lost. Other callers wait for that.
 //
-// Nobody may pass by Fresh before all leases are marked, or a lost hold would
-// be given out. So the check that lets them pass is stored last. While leases
-// are marked there is none, because the old one looks good if the wall clock
-// was set back by as much as the machine slept.
+// No caller may pass Fresh before all leases are marked, or a lost hold would
+// be returned. So the check that lets callers pass is stored last. While leases
+// are marked, no check is stored. The old one would look good if the wall clock
+// was set back by the length of the suspend.
 func (w *Watch) Ask(lost func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := w.read(time.Now()) // first, or a suspend after the kernel's answer would not move it
+	found := w.read(time.Now()) // first, or a suspend after the kernel's clock is read would not move it
 	if w.slept() {
 		w.last.Store(nil)
 		lost()
@@ -96,8 +102,8 @@ func (w *Watch) Ask(lost func()) {
 	w.last.Store(&found)
 }
 
-// Since reports whether a suspend was noticed after then. Its caller has seen
-// that the last check is Fresh, or has asked.
+// Since reports whether a suspend was noticed after then. The caller must have
+// called Ask, or seen that the last check is Fresh.
 func (w *Watch) Since(then time.Time) bool {
 	last := w.last.Load()
 	return last == nil || then.Before(last.woke)
@@ -108,19 +114,21 @@ func (w *Watch) read(now time.Time) check {
 	return check{offset: wall - awake, awake: awake}
 }
 
-// slept reports whether the machine has slept for more than [Most] since it
-// last reported so; mu is held.
+// slept reports whether the machine was suspended for more than [Most] since it
+// last reported so; mu must be held.
 func (w *Watch) slept() bool {
 	if w.least()-w.before <= Most {
-		w.before = min(w.before, w.most()) // it may be too high, when the process was stopped between the readings
+		w.before = min(w.before, w.most()) // it is too high if the process was stopped between the readings
 		return false
 	}
 	w.before = w.most()
 	return true
 }
 
-// least and most are how long the machine has slept in all. The clocks are read one after the other, and the process may be
-// stopped in between: the order makes one too low then, and the other too high, and no sleep of it.
+// least returns how long the machine was suspended in total; most returns the
+// same. The clocks are read one after the other, and the process may be stopped
+// in between. The order makes least too low then, and most too high. So that
+// stop is not taken for a suspend.
 func (w *Watch) least() time.Duration {
 	all := w.all()
 	return all - w.awake()

@@ -1,5 +1,5 @@
-// Package tasks owns the goroutines of a client: it starts them until the client
-// is closed, and then waits for them.
+// Package tasks owns the goroutines of a client. It starts them until the
+// client is closed, and then waits for them.
 package tasks
 
 import (
@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Group counts goroutines, so that their owner can wait for them. Its zero value
-// is ready for use.
+// Group counts goroutines, so that their owner can wait for them. The zero
+// value is ready for use.
 type Group struct {
 	mu     sync.Mutex
 	closed bool
 	group  sync.WaitGroup
 }
 
-// Start runs f on a goroutine. It reports whether it does: after Wait or WaitFor
-// it does not.
+// Start runs f on a goroutine, and reports whether it does. After Wait or
+// WaitFor it does not.
 func (g *Group) Start(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -27,13 +27,13 @@ func (g *Group) Start(f func()) bool {
 	return true
 }
 
-// Wait refuses new goroutines, and waits for those that run.
+// Wait refuses new goroutines, and waits for the running ones.
 func (g *Group) Wait() {
 	g.close()
 	g.group.Wait()
 }
 
-// WaitFor is Wait for up to limit. If the limit ends first, one goroutine goes on
+// WaitFor is Wait for up to limit. If the limit ends first, one goroutine keeps
 // waiting for the others.
 func (g *Group) WaitFor(limit time.Duration) {
 	g.close()

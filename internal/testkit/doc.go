@@ -1,3 +1,3 @@
-// Package testkit owns what tests of several packages share: waiting with a
-// limit, servers that are full, servers that answer with a given text.
+// Package testkit owns what tests of several packages share: waits with a
+// limit, full servers, and servers that answer with a given text.
 package testkit

@@ -11,13 +11,13 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Full is a server that accepts no further connection.
+// Full is a server that accepts no more connections.
 type Full struct {
-	Control redis.Conn // of the test's own, from before
+	Control redis.Conn // the test's own, opened before the server was full
 	open    map[string]bool
 }
 
-// FillUp lets the server accept no connection beyond those that are open now.
+// FillUp makes the server accept no more connections than are open now.
 func FillUp(t testing.TB, s *redistest.Server) *Full {
 	t.Helper()
 	control := s.Dial(t)
@@ -32,7 +32,7 @@ func FillUp(t testing.TB, s *redistest.Server) *Full {
 	return full
 }
 
-// Calls is how often a command was called.
+// Calls returns how often a command was called.
 func (f *Full) Calls(t testing.TB, command string) int {
 	t.Helper()
 	text, err := redis.String(f.Control.Do("INFO", "commandstats"))
@@ -40,14 +40,14 @@ func (f *Full) Calls(t testing.TB, command string) int {
 	return CallsIn(t, text, command)
 }
 
-// RequireSame checks that all went over the connections that were there.
+// RequireSame checks that the server still has exactly the connections that
+// were open before.
 func (f *Full) RequireSame(t testing.TB) {
 	t.Helper()
 	require.Equal(t, f.open, Connections(t, f.Control), "connections were given up")
 }
 
-// Connections are the ids of the server's connections, without the one that
-// asks.
+// Connections returns the ids of the server's connections, except that of conn.
 func Connections(t testing.TB, conn redis.Conn) map[string]bool {
 	t.Helper()
 	own, err := redis.Int64(conn.Do("CLIENT", "ID"))
@@ -64,7 +64,8 @@ func Connections(t testing.TB, conn redis.Conn) map[string]bool {
 	return ids
 }
 
-// CallsIn is how often a command was called, by an answer to INFO commandstats.
+// CallsIn returns how often a command was called, by a reply to INFO
+// commandstats.
 func CallsIn(t testing.TB, text, command string) int {
 	t.Helper()
 	for line := range strings.Lines(text) {

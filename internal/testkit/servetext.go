@@ -13,8 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// ServeText runs a server that says the text to each connection after so many
-// requests, and then ends it.
+// ServeText runs a server that sends the text on each connection after the
+// given number of requests. It then ends the connection.
 func ServeText(t testing.TB, text string, requests int) *redistest.Server {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func ServeText(t testing.TB, text string, requests int) *redistest.Server {
 				}
 				_, _ = fmt.Fprint(conn, text)
 				_ = conn.(*net.TCPConn).CloseWrite()
-				_, _ = io.Copy(io.Discard, conn) // else what was not read resets the connection
+				_, _ = io.Copy(io.Discard, conn) // unread data would reset the connection
 			})
 		}
 	})

@@ -9,16 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Patience is for what must happen, at some time, on a machine under load.
+// Patience is the limit for what must happen at some time on a machine under
+// load.
 const Patience = 30 * time.Second
 
-// limitParts is into how many parts the limit of a wait is cut. While this
-// process does not run, at most one of them passes: a machine that stands still
-// for a moment, or is slow, has that much longer.
+// limitParts is the number of parts of a wait's limit. While this process does
+// not run, at most one part passes. So a machine that is slow, or stands still
+// for a moment, has that much longer.
 const limitParts = 20
 
-// Eventually waits until ok, and fails after limit. It is for what another
-// process or a timer does.
+// Eventually waits until ok returns true, and fails the test after limit. It is
+// for what another process or a timer does.
 func Eventually(t testing.TB, limit time.Duration, ok func() bool, what string) {
 	t.Helper()
 	left := limit
@@ -30,7 +31,7 @@ func Eventually(t testing.TB, limit time.Duration, ok func() bool, what string) 
 	}
 }
 
-// Await waits for a value within limit.
+// Await waits for a value for up to limit, and reports whether one came.
 func Await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
 	for range limitParts {
 		select {
@@ -42,7 +43,7 @@ func Await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
 	return value, false
 }
 
-// EndedWithin waits for a context to end and returns its cause.
+// EndedWithin waits for a context to be cancelled and returns its cause.
 func EndedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
 	t.Helper()
 	_, ok := Await(ctx.Done(), limit)
@@ -60,7 +61,7 @@ func Async(t testing.TB, f func() error) <-chan error {
 	return result
 }
 
-// ResultWithin waits for what async returns.
+// ResultWithin waits for the result of Async.
 func ResultWithin(t testing.TB, result <-chan error, limit time.Duration) error {
 	t.Helper()
 	err, ok := Await(result, limit)

@@ -10,33 +10,41 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// Backend is what the suite has to know of the Lockers of one kind. New and Lease are needed; a nil function leaves out
-// the tests that need it.
+// Backend describes the Lockers of one kind to the suite. New and Lease are
+// required. If another function is nil, the tests that need it are left out.
 type Backend struct {
-	// New returns a Locker with an identity of its own, as another process has one. It is closed when the test ends.
+	// New returns a Locker with its own identity, like that of another process.
+	// New must close it when the test ends.
 	New func(t *testing.T) relock.Locker
-	// Lease is how long a hold of these Lockers lasts at the server when it is not renewed: a second or two.
+	// Lease is how long a hold of these Lockers lasts at the server if it is
+	// not renewed. Use a second or two.
 	Lease time.Duration
 
-	// Fair says that locks are granted in the order of arrival, and that TryLock overtakes nobody.
+	// Fair reports whether locks are granted in the order of arrival, and
+	// TryLock never overtakes a waiter.
 	Fair bool
-	// Fenced says that each hold has a fencing token.
+	// Fenced reports whether each hold has a fencing token.
 	Fenced bool
-	// Reentrant says that the holder's own second Lock, with the context of its hold, does not wait.
+	// Reentrant reports whether a second Lock by the holder, with the context
+	// of its hold, does not wait.
 	Reentrant bool
 
-	// Faulty returns a Locker whose messages are lost, late or doubled now and then, in both directions.
+	// Faulty returns a Locker whose messages are now and then lost, late or
+	// doubled, in both directions.
 	Faulty func(t *testing.T) relock.Locker
-	// Break takes the lock of this name away at the server, behind its holder's back.
+	// Break removes the lock of this name at the server, without the knowledge
+	// of its holder.
 	Break func(t *testing.T, key string)
-	// Waiting returns how many wait for the lock at the server.
+	// Waiting returns the number of waiters for the lock at the server.
 	Waiting func(t *testing.T, key string) int
-	// Left returns what the server has of the lock of this name, for people to read: nothing once nobody holds it or
-	// waits for it.
+	// Left returns what the server stores for the lock of this name, in
+	// readable form. It returns nothing once the lock has no holder and no
+	// waiter.
 	Left func(t *testing.T, key string) []string
 }
 
-// Run checks the backend, each promise in a subtest of its own, several at once.
+// Run checks the backend. Each promise is a subtest, and several run in
+// parallel.
 func Run(t *testing.T, b Backend) {
 	t.Helper()
 	if b.New == nil || b.Lease <= 0 {
@@ -47,7 +55,7 @@ func Run(t *testing.T, b Backend) {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel() // most of them wait most of the time
+			t.Parallel() // they usually wait
 			s := &suite{T: t, Backend: b}
 			tt.run(s)
 		})
@@ -60,12 +68,14 @@ type suite struct {
 	Backend
 }
 
-// patience is how long the suite waits for what should come soon, also on a busy machine.
+// patience returns how long the suite waits for what should come soon, even on
+// a busy machine.
 func (s *suite) patience() time.Duration { return 10*time.Second + 4*s.Lease }
 
 var keys atomic.Int64
 
-// key returns a name that no other test uses. What is left of it when the test ends is a fault.
+// key returns a name that no other test uses. It is a fault if the server still
+// stores anything for it when the test ends.
 func (s *suite) key() string {
 	s.Helper()
 	key := fmt.Sprintf("conform-%d", keys.Add(1))
@@ -73,7 +83,7 @@ func (s *suite) key() string {
 	return key
 }
 
-// cleared waits until the server has nothing of the lock.
+// cleared waits until the server stores nothing for the lock.
 func (s *suite) cleared(key string) {
 	if s.Left == nil || s.Failed() {
 		return
@@ -84,7 +94,7 @@ func (s *suite) cleared(key string) {
 	}
 }
 
-// soon waits until ok is true, and says whether it came to be.
+// soon waits until ok returns true, and reports whether it did.
 func (s *suite) soon(ok func() bool) bool {
 	end := time.Now().Add(s.patience())
 	for !ok() {
@@ -101,7 +111,7 @@ func (s *suite) new() relock.Locker {
 	return s.New(s.T)
 }
 
-// limited returns a context that ends when the suite has waited for long enough.
+// limited returns a context that is cancelled after the suite's patience.
 func (s *suite) limited() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience())
 	s.Cleanup(cancel)
@@ -124,7 +134,7 @@ func (s *suite) unlock(hold relock.Hold) {
 	}
 }
 
-// A result is what a call on another goroutine came to.
+// result is the result of a call on another goroutine.
 type result struct {
 	hold relock.Hold
 	err  error
@@ -152,7 +162,7 @@ func (s *suite) await(done <-chan result) result {
 	}
 }
 
-// queued waits until the server knows of so many waiters.
+// queued waits until the server knows of n waiters.
 func (s *suite) queued(key string, n int) {
 	s.Helper()
 	if !s.soon(func() bool { return s.Waiting(s.T, key) == n }) {

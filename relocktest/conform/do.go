@@ -10,7 +10,8 @@ import (
 
 var errOfTheFunction = errors.New("of the function")
 
-// Do runs the function under the lock, with a context that carries the hold, and returns its error as it is.
+// do checks that Do runs the function under the lock, with a context that
+// carries the hold. Do must return the function's error unchanged.
 func do(s *suite) {
 	key, l, other := s.key(), s.new(), s.new()
 	err := relock.Do(s.limited(), l, key, func(ctx context.Context) error {
@@ -23,13 +24,13 @@ func do(s *suite) {
 		}
 		return errOfTheFunction
 	})
-	if err != errOfTheFunction { //nolint:errorlint // as it is
+	if err != errOfTheFunction { //nolint:errorlint // unchanged
 		s.Errorf("error is %v", err)
 	}
 	s.unlock(s.lock(other, key))
 }
 
-// A function that panics leaves no lock.
+// doPanics checks that a function that panics leaves no lock.
 func doPanics(s *suite) {
 	key, l := s.key(), s.new()
 	func() {
@@ -43,7 +44,8 @@ func doPanics(s *suite) {
 	s.unlock(s.lock(s.new(), key))
 }
 
-// The function's context ends with the caller's.
+// doEndsWithItsContext checks that the function's context is cancelled with the
+// caller's.
 func doEndsWithItsContext(s *suite) {
 	key, l := s.key(), s.new()
 	ctx, cancel := context.WithCancelCause(s.limited())
@@ -56,11 +58,11 @@ func doEndsWithItsContext(s *suite) {
 	s.unlock(s.lock(s.new(), key))
 }
 
-// At the caller's deadline the function's context has expired: it is not
-// cancelled.
+// doEndsAtItsDeadline checks that the function's context has expired at the
+// caller's deadline: it is not cancelled.
 func doEndsAtItsDeadline(s *suite) {
 	key, l := s.key(), s.new()
-	for range 20 { // one try alone may end right by chance
+	for range 20 { // a single try may succeed by chance
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		s.want(relock.Do(ctx, l, key, func(ctx context.Context) error {
 			<-ctx.Done()
@@ -70,7 +72,8 @@ func doEndsAtItsDeadline(s *suite) {
 	}
 }
 
-// A function that was not run is an error of the lock's.
+// doIsNotRun checks that the error is one of the lock if the function was not
+// run.
 func doIsNotRun(s *suite) {
 	key, l := s.key(), s.new()
 	ctx, cancel := context.WithCancel(s.limited())

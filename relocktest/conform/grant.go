@@ -8,7 +8,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// want fails when err does not match each of the reasons.
+// want fails the test if err does not match each of the reasons.
 func (s *suite) want(err error, reasons ...error) {
 	s.Helper()
 	for _, reason := range reasons {
@@ -18,7 +18,8 @@ func (s *suite) want(err error, reasons ...error) {
 	}
 }
 
-// A hold says what it is for, is valid, and has a context with the values of the caller's.
+// grant checks that a hold returns its key and is valid. Its context must have
+// the values of the caller's.
 func grant(s *suite) {
 	type name struct{}
 	key, l := s.key(), s.new()
@@ -48,7 +49,8 @@ func grant(s *suite) {
 	}
 }
 
-// A lock that another one has is an error of its own, also under another name for the same Locker.
+// heldByOthers checks the error for a lock that another Locker holds. A lock of
+// another name is free.
 func heldByOthers(s *suite) {
 	key, other := s.key(), s.key()
 	a, b := s.new(), s.new()
@@ -67,7 +69,7 @@ func heldByOthers(s *suite) {
 	s.unlock(s.lock(b, key))
 }
 
-// Goroutines with one Locker exclude each other.
+// sameLocker checks that goroutines with one Locker exclude each other.
 func sameLocker(s *suite) {
 	key, l := s.key(), s.new()
 	hold := s.lock(l, key)
@@ -77,7 +79,8 @@ func sameLocker(s *suite) {
 	s.unlock(s.lock(l, key))
 }
 
-// Unlock ends the hold and its context; a second one finds nothing.
+// unlockOnce checks that Unlock ends the hold and its context. A second Unlock
+// must return ErrNotHeld.
 func unlockOnce(s *suite) {
 	key, l := s.key(), s.new()
 	hold := s.lock(l, key)
@@ -100,7 +103,7 @@ func unlockOnce(s *suite) {
 	}
 }
 
-// Unlock does not mind a context that is over.
+// unlockAfterTheContext checks that Unlock works with a cancelled context.
 func unlockAfterTheContext(s *suite) {
 	key, l := s.key(), s.new()
 	ctx, cancel := context.WithCancel(s.limited())
@@ -115,7 +118,8 @@ func unlockAfterTheContext(s *suite) {
 	s.unlock(s.lock(s.new(), key))
 }
 
-// The end of the context that a lock was taken with does not end the hold.
+// holdOutlivesTheCaller checks that the hold does not end when the context of
+// Lock is cancelled.
 func holdOutlivesTheCaller(s *suite) {
 	key, l := s.key(), s.new()
 	ctx, cancel := context.WithCancel(s.limited())
@@ -132,7 +136,8 @@ func holdOutlivesTheCaller(s *suite) {
 	s.want(err, relock.ErrLockAcquiredByOthers)
 }
 
-// mistakes are told before anything is sent.
+// mistakes checks that invalid arguments are refused. A Locker must refuse them
+// before it sends anything.
 func mistakes(s *suite) {
 	l := s.new()
 	for what, call := range map[string]func() error{

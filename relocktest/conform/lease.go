@@ -7,7 +7,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// A hold is kept alive for as long as it is held.
+// renewal checks that a hold is renewed for as long as it is held.
 func renewal(s *suite) {
 	key, other := s.key(), s.new()
 	hold := s.lock(s.new(), key)
@@ -26,7 +26,8 @@ func renewal(s *suite) {
 	}
 }
 
-// Extend makes a hold valid for longer, and never shortens it.
+// extend checks that Extend makes a hold valid for longer, and never shortens
+// it.
 func extend(s *suite) {
 	key := s.key()
 	hold := s.lock(s.new(), key)
@@ -59,7 +60,8 @@ func extendMistakes(s *suite) {
 	}
 }
 
-// A hold whose lock was taken away is lost: its context ends, and everything says so from then on.
+// loss checks that a hold is lost when its lock was removed at the server. Its
+// context is cancelled, and every method reports the loss from then on.
 func loss(s *suite) {
 	key, l := s.key(), s.new()
 	hold := s.lock(l, key)
@@ -79,7 +81,8 @@ func loss(s *suite) {
 	s.unlock(s.lock(l, key))
 }
 
-// Do tells of a loss under it.
+// lossUnderDo checks that Do returns ErrLockLost if the lock is lost while the
+// function runs.
 func lossUnderDo(s *suite) {
 	key, l := s.key(), s.new()
 	err := relock.Do(s.limited(), l, key, func(ctx context.Context) error {

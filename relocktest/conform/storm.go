@@ -11,7 +11,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// room is what a lock guards. Whoever is inside with a valid hold is alone.
+// room is what a lock guards. At most one caller with a valid hold is inside.
 type room struct {
 	*suite
 	mu      sync.Mutex
@@ -20,7 +20,8 @@ type room struct {
 	token   int64
 }
 
-// enter is called with the lock. One that is inside already must have lost it.
+// enter is called with the lock. A hold that is still inside must have been
+// lost.
 func (r *room) enter(hold relock.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +46,8 @@ func (r *room) leave(hold relock.Hold) {
 	}
 }
 
-// A count that nothing but the lock guards is right in the end.
+// exclusion checks that a count that is guarded only by the lock is right in
+// the end.
 func exclusion(s *suite) {
 	const lockers, goroutines, times = 3, 4, 15
 	r, key := &room{suite: s}, s.key()
@@ -79,7 +81,8 @@ func exclusion(s *suite) {
 	}
 }
 
-// Calls that end at any moment leave nothing behind.
+// cancels checks that calls whose contexts end at any moment leave nothing
+// behind.
 func cancels(s *suite) {
 	r := &room{suite: s}
 	s.storm(r, s.New, 3, 4, 40, 3*time.Millisecond)
@@ -88,7 +91,8 @@ func cancels(s *suite) {
 	}
 }
 
-// Messages that are lost, late and doubled let no two in, and leave nothing behind.
+// faults checks that lost, late and doubled messages let no two holders in, and
+// leave nothing behind.
 func faults(s *suite) {
 	r := &room{suite: s}
 	s.storm(r, s.Faulty, 3, 3, 8, s.Lease)
@@ -97,7 +101,7 @@ func faults(s *suite) {
 	}
 }
 
-// storm makes many calls, half of them with contexts that end within limit.
+// storm makes many calls. Half of them have a context that ends within limit.
 func (s *suite) storm(r *room, locker func(*testing.T) relock.Locker, lockers, goroutines, times int, limit time.Duration) {
 	key := s.key()
 	var group sync.WaitGroup
@@ -114,7 +118,7 @@ func (s *suite) storm(r *room, locker func(*testing.T) relock.Locker, lockers, g
 	group.Wait()
 }
 
-// visit goes in and out once, unless the context ends before.
+// visit locks and unlocks once, unless the context ends before.
 func (s *suite) visit(r *room, l relock.Locker, key string, hurry bool, limit time.Duration) {
 	ctx := s.limited()
 	if hurry {
@@ -137,7 +141,8 @@ func (s *suite) visit(r *room, l relock.Locker, key string, hurry bool, limit ti
 	}
 }
 
-// Fencing tokens rise from hold to hold, whoever has it.
+// tokens checks that fencing tokens rise from hold to hold, regardless of the
+// holder.
 func tokens(s *suite) {
 	key := s.key()
 	lockers := []relock.Locker{s.new(), s.new()}

@@ -1,6 +1,6 @@
 package conform
 
-// tests are the promises, each with what a backend needs for it.
+// tests lists the promises, each with what it requires of a backend.
 var tests = []struct {
 	name    string
 	applies func(Backend) bool

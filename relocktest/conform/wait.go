@@ -9,7 +9,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// One that waits has the lock when it is unlocked.
+// waiterIsServed checks that a waiter gets the lock when it is unlocked.
 func waiterIsServed(s *suite) {
 	key, l := s.key(), s.new()
 	hold := s.lock(l, key)
@@ -27,7 +27,8 @@ func waiterIsServed(s *suite) {
 	s.unlock(r.hold)
 }
 
-// A wait ends with its context: the error matches the end, its cause, and what the wait was for.
+// waitEnds checks that a wait ends with its context. The error matches the
+// context's error, its cause, and what the call waited for.
 func waitEnds(s *suite) {
 	key, l := s.key(), s.new()
 	hold := s.lock(l, key)
@@ -47,8 +48,8 @@ func waitEnds(s *suite) {
 	s.want(r.err, context.Canceled, why)
 }
 
-// timedOut is a call that waits until its deadline. A server under load may not
-// have answered once by then: the next call has twice as long.
+// timedOut makes a call that waits until its deadline. A server under load may
+// not have answered by then, so the next call has twice as long.
 func (s *suite) timedOut(key string) (r result) {
 	for limit := 100 * time.Millisecond; limit < 10*time.Second; limit *= 2 {
 		timed, cancel := context.WithTimeout(s.limited(), limit)
@@ -61,7 +62,7 @@ func (s *suite) timedOut(key string) (r result) {
 	return r
 }
 
-// A call whose context is over takes nothing.
+// contextOverBefore checks that a call with a cancelled context takes no lock.
 func contextOverBefore(s *suite) {
 	key, l := s.key(), s.new()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,8 +74,9 @@ func contextOverBefore(s *suite) {
 	s.unlock(s.lock(s.new(), key))
 }
 
-// queue makes so many wait, each with a Locker of its own, one after the other. Each sends its number once it has the lock,
-// and unlocks; the group is done then.
+// queue starts n waiters one after the other, each with its own Locker. Each
+// sends its number once it has the lock, and unlocks. The group is done after
+// that.
 func (s *suite) queue(key string, n int) (<-chan int, *sync.WaitGroup) {
 	served, group := make(chan int, n), &sync.WaitGroup{}
 	for i := range n {
@@ -96,7 +98,7 @@ func (s *suite) queue(key string, n int) (<-chan int, *sync.WaitGroup) {
 	return served, group
 }
 
-// A fair lock is granted in the order of arrival.
+// order checks that a fair lock is granted in the order of arrival.
 func order(s *suite) {
 	const waiters = 8
 	key := s.key()
@@ -116,7 +118,8 @@ func order(s *suite) {
 	}
 }
 
-// TryLock of a fair lock does not get what somebody waits for.
+// tryOvertakesNobody checks that TryLock never gets a fair lock that has a
+// waiter.
 func tryOvertakesNobody(s *suite) {
 	key := s.key()
 	hold := s.lock(s.new(), key)
@@ -134,7 +137,7 @@ func tryOvertakesNobody(s *suite) {
 			return
 		default:
 		}
-		got, err := other.TryLock(s.limited(), key) // the waiter, once served, keeps the lock until it is seen above
+		got, err := other.TryLock(s.limited(), key) // the waiter keeps the lock until its result is read above
 		if err == nil {
 			s.unlock(got)
 			s.unlock(s.await(done).hold)
@@ -144,7 +147,7 @@ func tryOvertakesNobody(s *suite) {
 	}
 }
 
-// One that gives up leaves its place to the one behind it.
+// givesUp checks that a waiter that gives up does not block the next one.
 func givesUp(s *suite) {
 	key := s.key()
 	hold := s.lock(s.new(), key)
