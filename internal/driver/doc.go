@@ -23,7 +23,8 @@
 // runs on a goroutine.
 //
 // redigo's DoContext starts a goroutine for every call, and closes the
-// connection when the context ends. docs/design.md has what that costs.
+// connection when the context ends. That halved the pairs a second on 2 cores
+// with a loopback server: two threads then wake each other.
 //
 // Every read has a deadline: the command timeout, for locks at most a third of
 // the lease ([ForLease]). Getting a connection has at least a second, because
