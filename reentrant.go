@@ -32,7 +32,7 @@ type ReentrantLock struct {
 // Unlock, and the goroutine is the owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
 	l := &ReentrantLock{newBase(key, client, opts, lockspec.Reentrant)}
-	l.use(acquire.Reentrant{Target: &l.target})
+	l.use(acquire.NewReentrant(&l.target))
 	return l
 }
 
@@ -44,5 +44,5 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	if l.ready(ctx) != nil {
 		return 0
 	}
-	return acquire.Reentrant{Target: &l.target}.Depth(ctx)
+	return acquire.NewReentrant(&l.target).Depth(ctx)
 }

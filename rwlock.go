@@ -51,8 +51,8 @@ func NewRWLock(key string, client *Client, opts ...LockOption) *RWLock {
 	l := &RWLock{base: newBase(key, client, opts, lockspec.Write)}
 	l.reading = l.base
 	l.reading.target.Settings.Kind = lockspec.Read
-	l.use(acquire.ReadWrite{Target: &l.target})
-	l.reading.use(acquire.ReadWrite{Target: &l.reading.target})
+	l.use(acquire.NewReadWrite(&l.target))
+	l.reading.use(acquire.NewReadWrite(&l.reading.target))
 	return l
 }
 

@@ -9,37 +9,25 @@ import (
 
 // ReadWrite acquires a read/write lock: to read or to write, by the kind in its
 // settings.
-type ReadWrite struct{ *Target }
+type ReadWrite struct{ owned }
+
+// NewReadWrite returns how the lock is acquired.
+func NewReadWrite(t *Target) ReadWrite { return ReadWrite{owned{t}} }
 
 // Take acquires the lock for the caller's owner, or goes one level deeper.
 func (l ReadWrite) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
-	if err := l.ready(ctx); err != nil {
-		return nil, err
-	}
-	caller, err := l.Owner(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w := newWait(ctx, l.Manager.Life, &l.Settings, block)
-	defer w.cancel()
-	o := l.Manager.Enter(caller)
-	defer l.Manager.Exit(o)
-	line := l.Manager.Queue.Enter(l.Key, l.RedisKey())
-	defer line.Exit()
-	a := &rwAttempt{Target: l.Target, wait: w, owner: o, id: caller.ID}
-	a.queued = waitqueue.NewEntry(line, &l.Settings, !block, a.body)
-	w.queued = a.queued
-	o.Join(&w.Call)
-	defer o.Leave(&w.Call)
-	defer a.queued.Leave()
-	return w.acquire(a.try)
+	return l.attempt(ctx, block, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
+		line := l.Manager.Queue.Enter(l.Key, l.RedisKey())
+		defer line.Exit()
+		a := &rwAttempt{Target: l.Target, wait: w, owner: o, id: id}
+		a.queued = waitqueue.NewEntry(line, &l.Settings, !block, a.body)
+		w.queued = a.queued
+		o.Join(&w.Call)
+		defer o.Leave(&w.Call)
+		defer a.queued.Leave()
+		return w.acquire(a.try)
+	})
 }
-
-// Release ends the owner's newest level of this kind.
-func (l ReadWrite) Release(ctx context.Context) error { return l.releaseNewest(ctx) }
-
-// Unlock ends a level.
-func (l ReadWrite) Unlock(h *lease.Hold) error { return h.Unlock() }
 
 // rwAttempt is one call for a read/write lock.
 type rwAttempt struct {

@@ -13,38 +13,26 @@ import (
 )
 
 // Reentrant acquires a reentrant lock.
-type Reentrant struct{ *Target }
+type Reentrant struct{ owned }
+
+// NewReentrant returns how the lock is acquired.
+func NewReentrant(t *Target) Reentrant { return Reentrant{owned{t}} }
 
 // Take acquires the lock for the caller's owner, or goes one level deeper.
 func (l Reentrant) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
-	if err := l.ready(ctx); err != nil {
-		return nil, err
-	}
-	caller, err := l.Owner(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w := newWait(ctx, l.Manager.Life, &l.Settings, block)
-	defer w.cancel()
-	o := l.Manager.Enter(caller)
-	defer l.Manager.Exit(o)
-	a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: caller.ID}}
-	w.Attempt = a
-	defer a.finish()
-	switch {
-	case l.Settings.Fair:
-		return a.queueUp(block)
-	case block:
-		return a.sit()
-	}
-	return w.acquire(a.try)
+	return l.attempt(ctx, block, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
+		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: id}}
+		w.Attempt = a
+		defer a.finish()
+		switch {
+		case l.Settings.Fair:
+			return a.queueUp(block)
+		case block:
+			return a.sit()
+		}
+		return w.acquire(a.try)
+	})
 }
-
-// Release ends the owner's newest level.
-func (l Reentrant) Release(ctx context.Context) error { return l.releaseNewest(ctx) }
-
-// Unlock ends a level.
-func (l Reentrant) Unlock(h *lease.Hold) error { return h.Unlock() }
 
 // Depth returns how many levels the caller's owner has.
 func (l Reentrant) Depth(ctx context.Context) int {

@@ -57,15 +57,5 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	return t.Manager.Identity.Goroutine(), nil
 }
 
-// releaseNewest ends the newest level of the caller's owner. For a read/write
-// lock, it ends the newest level in the mode of the kind.
-func (t *Target) releaseNewest(ctx context.Context) error {
-	o, err := t.Owner(ctx)
-	if err != nil {
-		return err
-	}
-	return t.Manager.UnlockNewest(o, t.Settings.Kind.Writes)
-}
-
 // errSelfWait is the error of a call that would wait for its own hold.
 var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", errs.ErrInvalid)

@@ -1,0 +1,39 @@
+package acquire
+
+import (
+	"context"
+
+	"github.com/relock-go/relock/internal/lease"
+)
+
+// owned is what the kinds share whose holds belong to an owner.
+type owned struct{ *Target }
+
+// attempt runs a call of the caller's owner.
+func (l owned) attempt(ctx context.Context, block bool, acquire func(*wait, *lease.Owner, string) (*lease.Hold, error)) (*lease.Hold, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	caller, err := l.Owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := newWait(ctx, l.Manager.Life, &l.Settings, block)
+	defer w.cancel()
+	o := l.Manager.Enter(caller)
+	defer l.Manager.Exit(o)
+	return acquire(w, o, caller.ID)
+}
+
+// Release ends the newest level of the caller's owner. For a read/write lock,
+// it ends the newest level in the mode of the kind.
+func (l owned) Release(ctx context.Context) error {
+	o, err := l.Owner(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Manager.UnlockNewest(o, l.Settings.Kind.Writes)
+}
+
+// Unlock ends a level.
+func (l owned) Unlock(h *lease.Hold) error { return h.Unlock() }
