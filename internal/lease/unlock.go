@@ -76,12 +76,12 @@ func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
 	if done, err := l.transfer(next, start); done {
 		return err
 	}
-	var spared *waitqueue.Entry
+	var retained *waitqueue.Entry
 	if levels == 0 {
-		spared = l.takeRetained()
+		retained = l.takeRetained()
 	}
 	err := l.giveBack(levels, start)
-	spared.LeaveWith(err)
+	retained.LeaveWith(err)
 	return err
 }
 

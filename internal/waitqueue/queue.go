@@ -163,14 +163,14 @@ func (q *Queue) Notify(name, redisKey string) {
 	if l != nil && len(l.waiters) > 0 && l.waiters[0].Entry == w {
 		l.waiters[0].Entry = nil // it is about to claim, and Redis may have granted it the lock
 	}
-	var spared *Entry
+	var retained *Entry
 	if l != nil && l.retained != nil && l.retained.hold == hold {
-		spared, l.retained = l.retained, nil
+		retained, l.retained = l.retained, nil
 	}
 	q.mu.Unlock()
 	switch {
-	case spared != nil: // no call uses a retained entry
-		spared.Leave()
+	case retained != nil: // no call uses a retained entry
+		retained.Leave()
 		l.Exit()
 	case w != nil && w.Line.redisKey == redisKey:
 		w.Nudge()
