@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// What somebody could get wrong without another test seeing it soon. See the faults of docs/proof.md.
+// What somebody could get wrong without another test seeing it soon. See the
+// faults of docs/proof.md.
 
 // requests are what a kind of lock sends.
 type requests struct{ acquire, again, renew, release faults.Match }
@@ -61,7 +62,8 @@ func (c *cell) take(kind string, opts ...LockOption) Hold {
 	return h
 }
 
-// seededLease is short, as a renewal is waited for, and leaves time for a second try.
+// seededLease is short, as a renewal is waited for, and leaves time for a
+// second try.
 const seededLease = 2400 * time.Millisecond
 
 const loading = "LOADING Redis is loading the dataset in memory"
@@ -96,7 +98,8 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 	}, WithCommandTimeout(time.Second))
 }
 
-// A SET whose answer never comes is given back, so what takes the lock after it has another value.
+// A SET whose answer never comes is given back, so what takes the lock after it
+// has another value.
 func TestUnansweredSETIsNotBelieved(t *testing.T) {
 	c := newCell(t, newFaultServer(t))
 	c.proxy.On(faults.Command("SET"), 1, faults.CutAfter)
@@ -128,7 +131,8 @@ func TestFailedReentryIsUndone(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// A copy of the acquire that comes after the release takes the key again, and is given back.
+// A copy of the acquire that comes after the release takes the key again, and
+// is given back.
 func TestLateCopyOfAnAcquireIsFreed(t *testing.T) {
 	seeded(t, func(c *cell, kind string, r requests) {
 		sent := r.acquire
@@ -144,7 +148,8 @@ func TestLateCopyOfAnAcquireIsFreed(t *testing.T) {
 	})
 }
 
-// A release that finds nothing may stand for an earlier copy that has done the work, but only while the lease cannot have ended.
+// A release that finds nothing may stand for an earlier copy that has done the
+// work, but only while the lease cannot have ended.
 func TestUnlockAfterTheBeliefIsNoSuccess(t *testing.T) {
 	const lease = 600 * time.Millisecond
 	seeded(t, func(c *cell, kind string, r requests) {
@@ -162,7 +167,8 @@ func TestUnlockAfterTheBeliefIsNoSuccess(t *testing.T) {
 	})
 }
 
-// A waiter that sleeps wakes when its context ends, and when the client is closed.
+// A waiter that sleeps wakes when its context ends, and when the client is
+// closed.
 func TestWaiterSleepsNoLongerThanItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

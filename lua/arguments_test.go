@@ -14,7 +14,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// allScripts is a valid call of each, which finds the hold of scripttest.PlainHeld or scripttest.HeldOnce.
+// allScripts is a valid call of each, which finds the hold of
+// scripttest.PlainHeld or scripttest.HeldOnce.
 func allScripts() map[string]struct {
 	call    script.Call
 	state   []script.Call
@@ -38,7 +39,8 @@ func allScripts() map[string]struct {
 	}
 }
 
-// A bad argument is refused before anything is written, on a key that is held and on one that is absent.
+// A bad argument is refused before anything is written, on a key that is held
+// and on one that is absent.
 func TestScriptsRefuseBadArguments(t *testing.T) {
 	s := redistest.Shared(t)
 	badNumbers := []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 20), "text"}

@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// A copy that comes when its time is over changes nothing, but for an expiry that it may lengthen where the hold is still the same.
+// A copy that comes when its time is over changes nothing, but for an expiry
+// that it may lengthen where the hold is still the same.
 func TestLateCopiesOfScripts(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, tt := range []struct {
@@ -120,8 +121,9 @@ func TestLateCopiesOfScripts(t *testing.T) {
 	}
 }
 
-// A copy that finds its work done, and a longer lease than it asks for, writes all the same: a WAIT that follows it asks the
-// replicas for what was written over its connection.
+// A copy that finds its work done, and a longer lease than it asks for, writes
+// all the same: a WAIT that follows it asks the replicas for what was written
+// over its connection.
 func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

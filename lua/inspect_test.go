@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// The scripts of inspection by themselves: what they may not read is an error, and what a hold does not name is nobody's.
+// The scripts of inspection by themselves: what they may not read is an error,
+// and what a hold does not name is nobody's.
 func TestInspectionScripts(t *testing.T) {
 	s := redistest.Start(t)
 	inspection, force := script.Call{Script: script.Inspect}, script.Call{Script: script.Force, Args: []any{"why"}}

@@ -13,7 +13,8 @@ import (
 
 var allLetters = []string{"pu", "pf", "ru", "rf"}
 
-// One call after another, for each kind and mode: the answer, what the lock becomes, and who waits then.
+// One call after another, for each kind and mode: the answer, what the lock
+// becomes, and who waits then.
 func TestQueueScriptAnswers(t *testing.T) {
 	type step struct {
 		name   string
@@ -86,7 +87,8 @@ func TestQueueScriptAnswers(t *testing.T) {
 	}
 }
 
-// A lock that is free: an unfair wait takes it, a fair one only when nobody who lives was there before.
+// A lock that is free: an unfair wait takes it, a fair one only when nobody who
+// lives was there before.
 func TestQueueScriptTakesAFreeLock(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -138,7 +140,8 @@ func TestQueueScriptTakesAFreeLock(t *testing.T) {
 	}
 }
 
-// The lease of a hold that a script finds to be its own starts anew, and is never shortened.
+// The lease of a hold that a script finds to be its own starts anew, and is
+// never shortened.
 func TestQueueScriptRepeatedGrantKeepsTheLease(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {

@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// The kinds and modes of a lock do not mix: what asks for another one than there is learns so, and changes nothing.
+// The kinds and modes of a lock do not mix: what asks for another one than
+// there is learns so, and changes nothing.
 func TestQueueScriptConflicts(t *testing.T) {
 	s := redistest.Shared(t)
 	states := map[string]func(b *scripttest.Queue, w scripttest.Wait){
@@ -55,7 +56,8 @@ func TestQueueScriptConflicts(t *testing.T) {
 	}
 }
 
-// A lock that is kept, or that is nobody's, is waited for; what is of another program is a conflict, and is left alone.
+// A lock that is kept, or that is nobody's, is waited for; what is of another
+// program is a conflict, and is left alone.
 func TestQueueScriptOtherKeys(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, tt := range map[string]struct {
@@ -149,7 +151,8 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 	}
 }
 
-// A bad argument is refused before anything is written, on a lock that is free, held, and reserved.
+// A bad argument is refused before anything is written, on a lock that is free,
+// held, and reserved.
 func TestQueueScriptsRefuseBadArguments(t *testing.T) {
 	s := redistest.Shared(t)
 	w, other := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")

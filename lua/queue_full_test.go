@@ -18,7 +18,8 @@ func limitedTo(w scripttest.Wait, limit any) script.Call {
 	return s
 }
 
-// A newcomer is refused when as many wait as may; one that is in the queue already, or has a ticket, is not a newcomer.
+// A newcomer is refused when as many wait as may; one that is in the queue
+// already, or has a ticket, is not a newcomer.
 func TestEnqueueIsLimited(t *testing.T) {
 	s := redistest.Shared(t)
 	first, second, third := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c3", 1, "pf")
@@ -35,7 +36,8 @@ func TestEnqueueIsLimited(t *testing.T) {
 	require.Equal(t, "0", b.Code(limitedTo(scripttest.WaitNamed("c4", 1, "pf"), 4)))
 }
 
-// A full queue of a free lock: it is handed over, or taken when nobody of those who wait lives.
+// A full queue of a free lock: it is handed over, or taken when nobody of those
+// who wait lives.
 func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 	s := redistest.Shared(t)
 	w, other := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")

@@ -112,7 +112,8 @@ func TestQueueScriptHandOverByAll(t *testing.T) {
 	}
 }
 
-// A hold that is kept is handed over when its keep is over, and an inner release hands over nothing.
+// A hold that is kept is handed over when its keep is over, and an inner
+// release hands over nothing.
 func TestQueueScriptHandOverAfterAKeep(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -160,8 +161,9 @@ func TestQueueScriptClaimOutOfTurn(t *testing.T) {
 	require.Equal(t, first.Held(), b.Lock())
 }
 
-// A release takes a wait out of the queue that its client does not need any more, and then hands over to the next one.
-// With the lock's key alone it leaves the queue as it is.
+// A release takes a wait out of the queue that its client does not need any
+// more, and then hands over to the next one. With the lock's key alone it
+// leaves the queue as it is.
 func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 	for _, letters := range []string{"pu", "ru"} {
 		t.Run(letters, func(t *testing.T) { releaseTakesAWaitOut(t, letters) })

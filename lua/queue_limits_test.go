@@ -14,7 +14,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// An unfair wait that is young is woken, and the lock is free meanwhile. One that is older, or fair, or from the future gets it reserved.
+// An unfair wait that is young is woken, and the lock is free meanwhile. One
+// that is older, or fair, or from the future gets it reserved.
 func TestQueueScriptShortWaits(t *testing.T) {
 	s := redistest.Shared(t)
 	holder := scripttest.WaitNamed("c9", 1, "pu")
@@ -75,7 +76,8 @@ func TestQueueScriptShortWaits(t *testing.T) {
 	})
 }
 
-// No script looks at more than 128 waits. Whoever finds that there are more says so, and a cancel for nobody goes on.
+// No script looks at more than 128 waits. Whoever finds that there are more
+// says so, and a cancel for nobody goes on.
 func TestQueueScriptHandOverLimit(t *testing.T) {
 	s := redistest.Shared(t)
 	live, other, holder := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")

@@ -74,7 +74,8 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 	})
 }
 
-// What cannot be read is an error that says so, and no conflict; nothing is changed.
+// What cannot be read is an error that says so, and no conflict; nothing is
+// changed.
 func TestQueueScriptsErrors(t *testing.T) {
 	s := redistest.Start(t)
 	for _, letters := range allLetters {
@@ -102,7 +103,8 @@ func TestQueueScriptsErrors(t *testing.T) {
 	}
 }
 
-// A reentrant lock that may have no expiry goes, or becomes something that has one.
+// A reentrant lock that may have no expiry goes, or becomes something that has
+// one.
 func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 	s := redistest.Start(t)
 	for _, letters := range []string{"ru", "rf"} {

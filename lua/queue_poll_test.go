@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// A poll names the wait of its client that the lock is reserved for or held by, and how long the lock lasts.
+// A poll names the wait of its client that the lock is reserved for or held by,
+// and how long the lock lasts.
 func TestQueueScriptPollAnswers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -58,7 +59,8 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 	}
 }
 
-// Each poll is a sign of life on the client's channel, and notes anew whether that was heard.
+// Each poll is a sign of life on the client's channel, and notes anew whether
+// that was heard.
 func TestQueueScriptPulse(t *testing.T) {
 	s := redistest.Shared(t)
 	b := scripttest.NewQueue(t, s)
@@ -83,7 +85,8 @@ func TestQueueScriptPulse(t *testing.T) {
 	require.Regexp(t, `^\d+:1000000:1$`, b.Field("c3"))
 }
 
-// A client that may not publish is told so, and its subscription counts as one that the server cannot see.
+// A client that may not publish is told so, and its subscription counts as one
+// that the server cannot see.
 func TestQueueScriptPulseIsDenied(t *testing.T) {
 	s := redistest.Start(t)
 	b := scripttest.NewQueue(t, s)
@@ -98,7 +101,8 @@ func TestQueueScriptPulseIsDenied(t *testing.T) {
 	require.Regexp(t, `^\d+:1000000:0$`, b.Field("c2"))
 }
 
-// A poll puts back the waits that are neither in the queue, nor reserved for, nor hold the lock, each with its ticket.
+// A poll puts back the waits that are neither in the queue, nor reserved for,
+// nor hold the lock, each with its ticket.
 func TestQueueScriptPollPutsBack(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -156,7 +160,8 @@ func TestQueueScriptPollRaisesTheLastTicket(t *testing.T) {
 	require.Equal(t, fmt.Sprint(ahead+100), b.Field("t"))
 }
 
-// A poll hands over, and never takes: also what it puts back itself is only reserved.
+// A poll hands over, and never takes: also what it puts back itself is only
+// reserved.
 func TestQueueScriptPollNeverTakes(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -210,7 +215,8 @@ func TestQueueScriptPollCleansBeats(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "t", "c1", "stays", "fresh"}, fields)
 }
 
-// A poll that crossed the end of the last wait leaves no beats; a reservation keeps them, for the claim that is under way.
+// A poll that crossed the end of the last wait leaves no beats; a reservation
+// keeps them, for the claim that is under way.
 func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {

@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// Without memory a lock is given back and handed over; what takes it or waits for it changes nothing.
+// Without memory a lock is given back and handed over; what takes it or waits
+// for it changes nothing.
 func TestQueueScriptsOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	w, other := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")

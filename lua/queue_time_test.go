@@ -22,7 +22,8 @@ func number(t testing.TB, text string) int64 {
 	return n
 }
 
-// Queue time goes on with the server's clock, by a period between two beats at most, and never back.
+// Queue time goes on with the server's clock, by a period between two beats at
+// most, and never back.
 func TestQueueScriptTime(t *testing.T) {
 	s := redistest.Shared(t)
 	const second = int64(1_000_000)
@@ -70,7 +71,8 @@ func TestQueueScriptTime(t *testing.T) {
 	}
 }
 
-// A pause of the server, and a jump of its clock either way, make nobody stale that has not had the time to show itself.
+// A pause of the server, and a jump of its clock either way, make nobody stale
+// that has not had the time to show itself.
 func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 	s := redistest.Shared(t)
 	w, holder := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
@@ -90,7 +92,8 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 	}
 }
 
-// Without beats queue time goes on by one period at most, however long that takes.
+// Without beats queue time goes on by one period at most, however long that
+// takes.
 func TestQueueScriptEveryBeatAdvancesTime(t *testing.T) {
 	b := scripttest.NewQueue(t, redistest.Shared(t))
 	b.Do("SET", b.Key, scripttest.WaitNamed("c9", 1, "pf").Held(), "PX", 20_000)
@@ -103,7 +106,8 @@ func TestQueueScriptEveryBeatAdvancesTime(t *testing.T) {
 	}
 }
 
-// Tickets are the order of arrival, also when the clock went back. One that a wait has is kept.
+// Tickets are the order of arrival, also when the clock went back. One that a
+// wait has is kept.
 func TestQueueScriptTickets(t *testing.T) {
 	s := redistest.Shared(t)
 	t.Run("the time of arrival", func(t *testing.T) {
@@ -167,7 +171,8 @@ func TestQueueScriptTickets(t *testing.T) {
 	})
 }
 
-// Whoever comes shows that it lives, unless it did a moment ago; queue and beats stay for twelve periods, and not less than 12 s.
+// Whoever comes shows that it lives, unless it did a moment ago; queue and
+// beats stay for twelve periods, and not less than 12 s.
 func TestQueueScriptStay(t *testing.T) {
 	s := redistest.Shared(t)
 	w := scripttest.WaitNamed("c1", 1, "pf")

@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// The lock of one node is taken when it is free, and when the server has been up for long enough.
+// The lock of one node is taken when it is free, and when the server has been
+// up for long enough.
 func TestRedLockScript(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, tt := range []struct {
@@ -79,7 +80,8 @@ func TestRedLockScriptRefusesBadArguments(t *testing.T) {
 	}
 }
 
-// Without a permission, and without memory, nothing is taken: a server that may not say since when it is up is not counted.
+// Without a permission, and without memory, nothing is taken: a server that may
+// not say since when it is up is not counted.
 func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
 	s := redistest.Start(t)
 	for _, denied := range []string{"-get", "-set", "-info"} {

@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// The scripts with which a node of a RedLock tells those who wait, by themselves, on a real server.
+// The scripts with which a node of a RedLock tells those who wait, by
+// themselves, on a real server.
 
 // redNode runs them on one lock.
 type redNode struct{ *scripttest.Queue }
@@ -34,7 +35,8 @@ func wants(acquire *script.Script, value, wait string) script.Call {
 	return script.Call{Script: acquire, Args: []any{value, scripttest.Lease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
 }
 
-// answer is what a call that waits is told, without the name of the server and what is left of a lease, which it checks.
+// answer is what a call that waits is told, without the name of the server and
+// what is left of a lease, which it checks.
 func (b *redNode) answer(s script.Call) []string {
 	b.Helper()
 	all := b.Ask(s)
@@ -67,7 +69,8 @@ func (b *redNode) unwait(wait string) {
 	require.Equal(b, "1", b.Code(script.Call{Script: script.RedLockUnwait, Args: []any{wait}}))
 }
 
-// A call that waits is listed while others hold the lock, in the order of its first request, and no more once it has it.
+// A call that waits is listed while others hold the lock, in the order of its
+// first request, and no more once it has it.
 func TestRedLockScriptLists(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, acquire := range map[string]*script.Script{"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced} {
@@ -109,7 +112,8 @@ func TestRedLockScriptRemembersForTwelvePeriods(t *testing.T) {
 	scripttest.RequireExpiry(t, time.Minute, time.Duration(b.Do("PTTL", b.places()).(int64))*time.Millisecond)
 }
 
-// What may not be done to list a wait leaves it unlisted: the call asks by itself then.
+// What may not be done to list a wait leaves it unlisted: the call asks by
+// itself then.
 func TestRedLockScriptListsWithoutPermission(t *testing.T) {
 	s := redistest.Start(t)
 	for _, denied := range []string{"-time", "-zadd", "-publish", "-pexpire"} {
@@ -131,7 +135,8 @@ func TestRedLockScriptListsWithoutPermission(t *testing.T) {
 	require.Equal(t, []string{"1"}, b.answer(wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")), "a list that is something else")
 }
 
-// A release tells the first whose client listens, once; those before it that are gone leave the list.
+// A release tells the first whose client listens, once; those before it that
+// are gone leave the list.
 func TestRedLockScriptTellsTheFirst(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, keep := range []int{0, 5000} {
@@ -154,7 +159,8 @@ func TestRedLockScriptTellsTheFirst(t *testing.T) {
 	}
 }
 
-// Nobody listens: the list is empty afterwards. No script looks at more than 128.
+// Nobody listens: the list is empty afterwards. No script looks at more than
+// 128.
 func TestRedLockScriptTellsNobody(t *testing.T) {
 	b := newRedNode(t, redistest.Shared(t))
 	holder := scripttest.RedValue("h1", 1)
@@ -201,7 +207,8 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 	require.Empty(t, b.Lock())
 }
 
-// A wait that is over leaves the list, and passes on what it was told while the lock is free.
+// A wait that is over leaves the list, and passes on what it was told while the
+// lock is free.
 func TestRedLockScriptUnwait(t *testing.T) {
 	s := redistest.Shared(t)
 	b := newRedNode(t, s)

@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// A newcomer overtakes one who waits only when the lock is unfair and the wait young.
+// A newcomer overtakes one who waits only when the lock is unfair and the wait
+// young.
 func TestRWScriptNewcomers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
@@ -106,7 +107,8 @@ func TestRWScriptHandOn(t *testing.T) {
 	}
 }
 
-// A client whose subscription the server does not see any more is gone: at once for an unfair wait, after a period for a fair one.
+// A client whose subscription the server does not see any more is gone: at once
+// for an unfair wait, after a period for a fair one.
 func TestRWScriptHandOnToNobody(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, tt := range []struct {
@@ -142,7 +144,8 @@ func TestRWScriptHandOnToNobody(t *testing.T) {
 	}
 }
 
-// No script looks at more than 128 waits. Whoever finds that there are more says so, and a cancel for nobody goes on.
+// No script looks at more than 128 waits. Whoever finds that there are more
+// says so, and a cancel for nobody goes on.
 func TestRWScriptHandOnLimit(t *testing.T) {
 	s := redistest.Shared(t)
 	x, w := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c5", 1, "wf")

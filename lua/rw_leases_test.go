@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// Each entry ends by itself, and counts no longer then, whether it was swept or not. Another's goes on.
+// Each entry ends by itself, and counts no longer then, whether it was swept or
+// not. Another's goes on.
 func TestRWScriptEntriesEnd(t *testing.T) {
 	s := redistest.Shared(t)
 	x, y, w := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "sf"), scripttest.RWWaitNamed("c5", 1, "wf")
@@ -82,7 +83,8 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 	})
 }
 
-// The lock lasts as long as its last entry, and each lease is lengthened by itself and never shortened.
+// The lock lasts as long as its last entry, and each lease is lengthened by
+// itself and never shortened.
 func TestRWScriptLeases(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range []string{"sf", "wu"} {
@@ -116,7 +118,8 @@ func TestRWScriptLeases(t *testing.T) {
 	b.RequireTTL(scripttest.Lease + scripttest.ClockGrain)
 }
 
-// The levels of a hold change by requests that are numbered: what comes late or twice changes nothing.
+// The levels of a hold change by requests that are numbered: what comes late or
+// twice changes nothing.
 func TestRWScriptCopiesOfChanges(t *testing.T) {
 	s := redistest.Shared(t)
 	x, y := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "sf")

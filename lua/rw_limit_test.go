@@ -17,8 +17,9 @@ func rwLimitedTo(w scripttest.RWWait, limit any) script.Call {
 	return s
 }
 
-// A newcomer is refused when as many wait as may; one that is in the queue already, or has a ticket, is not a newcomer. What can be had is
-// handed over all the same, and a newcomer takes what nobody who lives waits for.
+// A newcomer is refused when as many wait as may; one that is in the queue
+// already, or has a ticket, is not a newcomer. What can be had is handed over
+// all the same, and a newcomer takes what nobody who lives waits for.
 func TestRWScriptEnqueueIsLimited(t *testing.T) {
 	s := redistest.Shared(t)
 	first, second, third := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "wf"), scripttest.RWWaitNamed("c3", 1, "sf")

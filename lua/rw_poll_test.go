@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// The ticket of a newcomer is above all that were given, and a place that is put back is the old one.
+// The ticket of a newcomer is above all that were given, and a place that is
+// put back is the old one.
 func TestRWScriptTickets(t *testing.T) {
 	s := redistest.Shared(t)
 	b := scripttest.NewReadWrite(t, s)
@@ -33,8 +34,9 @@ func TestRWScriptTickets(t *testing.T) {
 	b.RequireQueue("by their tickets", scripttest.RWWaitNamed("c3", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "sf"), scripttest.RWWaitNamed("c1", 1, "sf"))
 }
 
-// A poll names those waits of its client that may have the lock, puts back what was taken out, and tells of one that was not listed and that
-// is the first: its client may have forgotten it.
+// A poll names those waits of its client that may have the lock, puts back what
+// was taken out, and tells of one that was not listed and that is the first:
+// its client may have forgotten it.
 func TestRWScriptPoll(t *testing.T) {
 	s := redistest.Shared(t)
 	x, y, w := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c1", 2, "sf"), scripttest.RWWaitNamed("c1", 3, "wf")

@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// What is not a read/write lock, or one of the other mode, is a conflict, and is left as it is.
+// What is not a read/write lock, or one of the other mode, is a conflict, and
+// is left as it is.
 func TestRWScriptsConflict(t *testing.T) {
 	s := redistest.Shared(t)
 	w, r := scripttest.RWWaitNamed("c1", 1, "wf"), scripttest.RWWaitNamed("c2", 1, "sf")
@@ -53,7 +54,8 @@ func TestRWScriptsConflict(t *testing.T) {
 	}
 }
 
-// With the lock's key alone, as when a Cluster moves its slot, a hold is renewed and released; those who wait find out by their polls.
+// With the lock's key alone, as when a Cluster moves its slot, a hold is
+// renewed and released; those who wait find out by their polls.
 func TestRWScriptsWithTheLockAlone(t *testing.T) {
 	s := redistest.Shared(t)
 	x, y, w := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "sf"), scripttest.RWWaitNamed("c5", 1, "wf")
@@ -130,7 +132,8 @@ func TestRWScriptsRefuseBadArguments(t *testing.T) {
 	}
 }
 
-// A server without memory: what gives back or keeps goes through, what takes is refused whole.
+// A server without memory: what gives back or keeps goes through, what takes is
+// refused whole.
 func TestRWScriptsOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	x, y, w := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "sf"), scripttest.RWWaitNamed("c5", 1, "wf")
@@ -191,8 +194,9 @@ func TestRWScriptsOutOfMemory(t *testing.T) {
 	}
 }
 
-// Without a permission a script says so; a lock that may have no expiry goes, or becomes something that has one; a release frees the lock
-// whatever becomes of the queue.
+// Without a permission a script says so; a lock that may have no expiry goes,
+// or becomes something that has one; a release frees the lock whatever becomes
+// of the queue.
 func TestRWScriptsPermission(t *testing.T) {
 	s := redistest.Start(t)
 	x, y, w := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c2", 1, "sf"), scripttest.RWWaitNamed("c5", 1, "wf")

@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// One call after another, for each mode: the answer, what the lock becomes, and who waits then.
+// One call after another, for each mode: the answer, what the lock becomes, and
+// who waits then.
 func TestRWScriptAnswers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
@@ -60,7 +61,8 @@ func TestRWScriptAnswers(t *testing.T) {
 	}
 }
 
-// A hold that a waiter has is its wait's: a late copy of a request to write is no grant to one who only reads.
+// A hold that a waiter has is its wait's: a late copy of a request to write is
+// no grant to one who only reads.
 func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
 	s := redistest.Shared(t)
 	b := scripttest.NewReadWrite(t, s)
@@ -76,7 +78,8 @@ func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
 	)
 }
 
-// Readers next to each other get the lock together, 64 at once; when one of them takes it, more come along. One who writes is alone.
+// Readers next to each other get the lock together, 64 at once; when one of
+// them takes it, more come along. One who writes is alone.
 func TestRWScriptReadersTogether(t *testing.T) {
 	s := redistest.Shared(t)
 	b := scripttest.NewReadWrite(t, s)

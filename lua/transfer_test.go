@@ -21,7 +21,8 @@ var (
 	})
 )
 
-// A transfer replaces all that is of the hold, whatever its levels and its expiry were.
+// A transfer replaces all that is of the hold, whatever its levels and its
+// expiry were.
 func TestTransferScript(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, tt := range map[string]struct {
@@ -47,7 +48,8 @@ func TestTransferScript(t *testing.T) {
 	}
 }
 
-// A release that names both holds ends either, once; then a late copy of the transfer finds nothing.
+// A release that names both holds ends either, once; then a late copy of the
+// transfer finds nothing.
 func TestTransferScriptAndReleaseOfEither(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, state := range map[string][]script.Call{"before it": scripttest.HeldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
@@ -63,7 +65,8 @@ func TestTransferScriptAndReleaseOfEither(t *testing.T) {
 	}
 }
 
-// A transfer that is refused changes nothing, or leaves what a release of either ends; the key never is without an expiry.
+// A transfer that is refused changes nothing, or leaves what a release of
+// either ends; the key never is without an expiry.
 func TestTransferScriptRefused(t *testing.T) {
 	s := redistest.Start(t)
 	for name, tt := range map[string]struct {
