@@ -28,7 +28,7 @@ structure:  ## Print how large the packages, files and functions of the engine a
 test:  ## Test every module against a real redis-server, which is set up where it is missing
 	@scripts/with-redis.sh scripts/test.sh
 
-cover:  ## Print the coverage of the engine by the root package; fails below COVERAGE percent
+cover:  ## Print the coverage of the engine by its tests; fails below COVERAGE percent
 	@scripts/with-redis.sh scripts/cover.sh
 
 lua-cover:  ## Fail unless the tests see each branch of each Lua script
@@ -49,8 +49,8 @@ test-long:  ## Run the heavy tests at full length and print their figures; TESTS
 test-heavy:  ## The heavy tests at full length that take at most 90 seconds together, one after the other, as they load the machine
 	@scripts/with-redis.sh scripts/test.sh long '$(HEAVY)' -parallel 1
 
-stress:  ## Test the root package ten times under the race detector
-	@scripts/with-redis.sh go test -race -count=10 -shuffle=on .
+stress:  ## Test the root package and the engine ten times under the race detector
+	@scripts/with-redis.sh go test -race -count=10 -shuffle=on -p 1 -timeout 30m . ./lua ./internal/... ./proof/matrix
 
 bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results and the tables of README.md
 	@scripts/with-redis.sh go run -C bench . -out results -into ../README.md

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -24,13 +25,13 @@ func BenchmarkPair(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	client := newBenchClient(b, s)
-	plain := NewRedisLock("plain", client)
-	fixed := NewRedisLock("fixed", client, WithExpiry(30*time.Second))
-	reentrant := NewReentrantLock("reentrant", client)
+	plain := relock.NewRedisLock("plain", client)
+	fixed := relock.NewRedisLock("fixed", client, relock.WithExpiry(30*time.Second))
+	reentrant := relock.NewReentrantLock("reentrant", client)
 	for _, bench := range []struct {
 		name string
 		ctx  context.Context
-		lock Mutex
+		lock relock.Mutex
 	}{
 		{"RedisLock/watchdog", context.Background(), plain},
 		{"RedisLock/watchdog,cancellable", ctx, plain},
@@ -70,7 +71,7 @@ func BenchmarkCrowd(b *testing.B) {
 	for b.Loop() {
 		var all sync.WaitGroup
 		for n := range crowd {
-			lock := NewRedisLock(strconv.Itoa(n), client)
+			lock := relock.NewRedisLock(strconv.Itoa(n), client)
 			all.Go(func() {
 				for range blockOfPairs {
 					assert.NoError(b, lock.Lock(context.Background()))
@@ -107,8 +108,8 @@ func median(values []float64) float64 {
 // blockOfPairs is how many pairs each side makes before the other has its turn, so that a noisy moment hits both.
 const blockOfPairs = 200
 
-func newBenchClient(b *testing.B, s *redistest.Server) *Client {
-	client, err := NewClient(s.Network, s.Address, "")
+func newBenchClient(b *testing.B, s *redistest.Server) *relock.Client {
+	client, err := relock.NewClient(s.Network, s.Address, "")
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, client.Close()) })
 	return client

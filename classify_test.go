@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -16,10 +16,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
 )
 
 func TestIsRetryableErr(t *testing.T) {
@@ -33,10 +35,10 @@ func TestIsRetryableErr(t *testing.T) {
 		{"nil", nil, false},
 		{"some error", errors.New("boom"), false},
 
-		{"held by others", ErrLockAcquiredByOthers, true},
-		{"quorum", ErrQuorum, true},
-		{"replicas", ErrReplicas, true},
-		{"queue full", ErrQueueFull, true},
+		{"held by others", relock.ErrLockAcquiredByOthers, true},
+		{"quorum", relock.ErrQuorum, true},
+		{"replicas", relock.ErrReplicas, true},
+		{"queue full", relock.ErrQueueFull, true},
 
 		{"EOF", io.EOF, true},
 		{"EOF in an answer", io.ErrUnexpectedEOF, true},
@@ -64,17 +66,17 @@ func TestIsRetryableErr(t *testing.T) {
 		{"canceled", context.Canceled, false},
 		{"deadline", context.DeadlineExceeded, false},
 
-		{"invalid", ErrInvalid, false},
-		{"closed", ErrClosed, false},
-		{"lost", ErrLockLost, false},
-		{"not held", ErrNotHeld, false},
-		{"not confirmed", ErrUnconfirmed, false},
-		{"denied", ErrDenied, false},
-		{"key conflict", ErrKeyConflict, false},
-		{"upgrade", ErrUpgrade, false},
-		{"max hold", ErrMaxHold, false},
-		{"forced", ErrForced, false},
-		{"not confirmed, though OOM", errs.Both(ErrUnconfirmed, line("OOM command not allowed")), false},
+		{"invalid", relock.ErrInvalid, false},
+		{"closed", relock.ErrClosed, false},
+		{"lost", relock.ErrLockLost, false},
+		{"not held", relock.ErrNotHeld, false},
+		{"not confirmed", relock.ErrUnconfirmed, false},
+		{"denied", relock.ErrDenied, false},
+		{"key conflict", relock.ErrKeyConflict, false},
+		{"upgrade", relock.ErrUpgrade, false},
+		{"max hold", relock.ErrMaxHold, false},
+		{"forced", relock.ErrForced, false},
+		{"not confirmed, though OOM", errs.Both(relock.ErrUnconfirmed, line("OOM command not allowed")), false},
 		{"TLS alert", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
 
 		{"NOAUTH", line("NOAUTH Authentication required."), false},
@@ -90,30 +92,30 @@ func TestIsRetryableErr(t *testing.T) {
 		{"empty line", line(""), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, IsRetryableErr(tt.err))
+			require.Equal(t, tt.want, relock.IsRetryableErr(tt.err))
 			if tt.err == nil {
 				return
 			}
 			for _, wrapped := range []error{
 				fmt.Errorf("job 7: %w", tt.err),
-				wrap("lock", "k", tt.err),
-				wrap("lock", "k", fmt.Errorf("again: %w", tt.err)),
-				&NodeError{Node: 2, Err: tt.err},
+				relock.Wrap("lock", "k", tt.err),
+				relock.Wrap("lock", "k", fmt.Errorf("again: %w", tt.err)),
+				&relock.NodeError{Node: 2, Err: tt.err},
 				errors.Join(errors.New("boom"), tt.err),
 				fmt.Errorf("%w and %w", errors.New("boom"), tt.err),
 			} {
-				require.Equal(t, tt.want, IsRetryableErr(wrapped), wrapped)
+				require.Equal(t, tt.want, relock.IsRetryableErr(wrapped), wrapped)
 			}
 			for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 				for _, ended := range []error{
-					errs.Both(end, tt.err), errs.Both(tt.err, end), errors.Join(tt.err, end), wrap("lock", "k", errors.Join(tt.err, fmt.Errorf("x: %w", end))),
-					&NodeError{Err: errs.Both(fmt.Errorf("x: %w", end), tt.err)}, errors.Join(errors.Join(tt.err, tt.err), errors.Join(nil, end)),
+					errs.Both(end, tt.err), errs.Both(tt.err, end), errors.Join(tt.err, end), relock.Wrap("lock", "k", errors.Join(tt.err, fmt.Errorf("x: %w", end))),
+					&relock.NodeError{Err: errs.Both(fmt.Errorf("x: %w", end), tt.err)}, errors.Join(errors.Join(tt.err, tt.err), errors.Join(nil, end)),
 				} {
-					require.False(t, IsRetryableErr(ended), ended)
+					require.False(t, relock.IsRetryableErr(ended), ended)
 				}
 			}
-			for _, permanent := range []error{ErrClosed, ErrInvalid, ErrLockLost} {
-				require.False(t, IsRetryableErr(errors.Join(tt.err, permanent)))
+			for _, permanent := range []error{relock.ErrClosed, relock.ErrInvalid, relock.ErrLockLost} {
+				require.False(t, relock.IsRetryableErr(errors.Join(tt.err, permanent)))
 			}
 		})
 	}
@@ -122,7 +124,7 @@ func TestIsRetryableErr(t *testing.T) {
 // Errors of real dials. Those of net that mean a time limit say that they are context.DeadlineExceeded, which no context of the caller's is.
 func TestIsRetryableErrOfDials(t *testing.T) {
 	t.Parallel()
-	address := closedPort(t)
+	address := locktest.ClosedPort(t)
 	_, refused := net.Dial("tcp", address)
 	_, timeout := net.DialTimeout("tcp", address, 1)
 	_, noSocket := net.Dial("unix", t.TempDir()+"/none")
@@ -133,23 +135,23 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 	require.ErrorIs(t, timeout, context.DeadlineExceeded, "what is odd about it")
 	for name, err := range map[string]error{"refused": refused, "timeout": timeout, "no socket": noSocket, "no name": noName} {
 		require.Error(t, err, name)
-		require.True(t, IsRetryableErr(err), "%s: %v", name, err)
-		require.True(t, IsRetryableErr(wrap("lock", "k", driver.Explain(err))), "%s: %v", name, err)
+		require.True(t, relock.IsRetryableErr(err), "%s: %v", name, err)
+		require.True(t, relock.IsRetryableErr(relock.Wrap("lock", "k", driver.Explain(err))), "%s: %v", name, err)
 	}
 
-	for name, newClient := range map[string]func() (*Client, error){
-		"refused": func() (*Client, error) { return NewClient("tcp", address, "") },
-		"timeout": func() (*Client, error) { return NewClient("tcp", address, "", WithDialTimeout(1)) },
-		"no name": func() (*Client, error) {
-			return NewClient("tcp", "redis.invalid:6379", "", WithDialTimeout(200*time.Millisecond))
+	for name, newClient := range map[string]func() (*relock.Client, error){
+		"refused": func() (*relock.Client, error) { return relock.NewClient("tcp", address, "") },
+		"timeout": func() (*relock.Client, error) { return relock.NewClient("tcp", address, "", relock.WithDialTimeout(1)) },
+		"no name": func() (*relock.Client, error) {
+			return relock.NewClient("tcp", "redis.invalid:6379", "", relock.WithDialTimeout(200*time.Millisecond))
 		},
 	} {
 		c, err := newClient()
 		require.NoError(t, err)
-		for _, ctx := range []context.Context{t.Context(), unbounded(t)} {
-			err := NewRedisLock("k", c).TryLock(ctx)
+		for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
+			err := relock.NewRedisLock("k", c).TryLock(ctx)
 			require.Error(t, err, name)
-			require.True(t, IsRetryableErr(err), "%s: %v", name, err)
+			require.True(t, relock.IsRetryableErr(err), "%s: %v", name, err)
 			require.NotErrorIs(t, err, context.DeadlineExceeded, name)
 			require.NotErrorIs(t, err, context.Canceled, name)
 		}
@@ -159,11 +161,11 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
-	err := wrap("lock", "a\r\nb \x00\xff", errs.Both(ErrDenied, errors.New("NOPERM no")))
+	err := relock.Wrap("lock", "a\r\nb \x00\xff", errs.Both(relock.ErrDenied, errors.New("NOPERM no")))
 	require.EqualError(t, err, `relock: lock "a\r\nb \x00\xff": permission denied by the server: NOPERM no`)
-	require.EqualError(t, wrap("new client", "", ErrInvalid), "relock: new client: invalid")
-	require.EqualError(t, &NodeError{Node: 3, Err: ErrClosed}, "node 3: client closed")
-	require.NoError(t, wrap("lock", "k", nil))
+	require.EqualError(t, relock.Wrap("new client", "", relock.ErrInvalid), "relock: new client: invalid")
+	require.EqualError(t, &relock.NodeError{Node: 3, Err: relock.ErrClosed}, "node 3: client closed")
+	require.NoError(t, relock.Wrap("lock", "k", nil))
 	seen := map[string]bool{}
 	for i, err := range append(slices.Clone(lockspec.Permanent), lockspec.Passing...) {
 		require.False(t, seen[err.Error()], "two reasons have one text: %v", err)

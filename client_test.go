@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"errors"
@@ -10,43 +10,47 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestNewMakesNoNetworkCall(t *testing.T) {
 	t.Parallel()
-	address := closedPort(t)
+	address := locktest.ClosedPort(t)
 	dials := 0
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { dials++; return nil, errors.New("dialled") }}
-	for name, newClient := range map[string]func() (*Client, error){
-		"NewClient":     func() (*Client, error) { return NewClient("tcp", address, "password", WithMaxActive(3)) },
-		"NewClientURL":  func() (*Client, error) { return NewClientURL("rediss://user:password@" + address + "/3") },
-		"NewClientPool": func() (*Client, error) { return NewClientPool(pool) },
+	for name, newClient := range map[string]func() (*relock.Client, error){
+		"NewClient": func() (*relock.Client, error) {
+			return relock.NewClient("tcp", address, "password", relock.WithMaxActive(3))
+		},
+		"NewClientURL":  func() (*relock.Client, error) { return relock.NewClientURL("rediss://user:password@" + address + "/3") },
+		"NewClientPool": func() (*relock.Client, error) { return relock.NewClientPool(pool) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := newClient()
 			require.NoError(t, err)
-			require.NoError(t, NewRedisLock("k", c).Validate())
-			require.Equal(t, 0, poolOf(c).ActiveCount())
+			require.NoError(t, relock.NewRedisLock("k", c).Validate())
+			require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
 			require.Zero(t, dials)
 			require.NoError(t, c.Close())
-			require.Equal(t, 0, poolOf(c).ActiveCount())
+			require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
 		})
 	}
 }
 
 func TestPing(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	require.NoError(t, c.Ping(t.Context()))
-	require.NoError(t, c.Ping(unbounded(t)))
+	require.NoError(t, c.Ping(locktest.Unbounded(t)))
 }
 
 func TestSetNEX(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
+	c := locktest.NewTestClient(t, s)
 	key := "raw:" + uuid.NewString()
 
 	done, err := c.SetNEX(t.Context(), key, "first", 1234*time.Millisecond)
@@ -57,7 +61,7 @@ func TestSetNEX(t *testing.T) {
 	require.LessOrEqual(t, left, int64(1234))
 	require.Greater(t, left, int64(234), "the expiry counts in milliseconds")
 
-	done, err = c.SetNEX(unbounded(t), key, "second", time.Minute)
+	done, err = c.SetNEX(locktest.Unbounded(t), key, "second", time.Minute)
 	require.NoError(t, err, "a key that is taken is no error")
 	require.False(t, done)
 	value, err := redis.String(s.Do(t, "GET", key), nil)
@@ -77,23 +81,23 @@ func TestSetNEX(t *testing.T) {
 func TestSetNEXRefusesExpiry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
+	c := locktest.NewTestClient(t, s)
 	key := "raw:" + uuid.NewString()
 	for _, expiry := range []time.Duration{0, -1, -time.Hour, 1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1} {
 		t.Run(expiry.String(), func(t *testing.T) {
 			done, err := c.SetNEX(t.Context(), key, "value", expiry)
-			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorIs(t, err, relock.ErrInvalid)
 			require.ErrorContains(t, err, "expiry")
 			require.False(t, done)
 			require.Equal(t, int64(0), s.Do(t, "EXISTS", key))
 		})
 	}
-	require.Equal(t, 0, poolOf(c).ActiveCount(), "nothing was sent")
+	require.Equal(t, 0, locktest.PoolOf(c).ActiveCount(), "nothing was sent")
 }
 
 func TestEval(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	for _, tt := range []struct {
 		name, source string
 		want         any
@@ -111,7 +115,7 @@ func TestEval(t *testing.T) {
 		{"keys and arguments", "return {KEYS[1], KEYS[2], ARGV[1], ARGV[2]}", []any{"a", "{b}", "7", "\x00"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			script := NewScript(tt.source)
+			script := relock.NewScript(tt.source)
 			for range 2 { // in full, then by digest
 				got, err := c.Eval(t.Context(), script, []string{"a", "{b}"}, 7, "\x00")
 				require.NoError(t, err)
@@ -124,8 +128,8 @@ func TestEval(t *testing.T) {
 // The answer is nil, int64, string or []any of these, whatever is in it.
 func TestEvalErrorInsideAList(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
-	got, err := c.Eval(t.Context(), NewScript("return {1, redis.error_reply('ERR inner')}"), nil)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	got, err := c.Eval(t.Context(), relock.NewScript("return {1, redis.error_reply('ERR inner')}"), nil)
 	if err != nil {
 		require.ErrorContains(t, err, "ERR inner")
 		return
@@ -135,7 +139,7 @@ func TestEvalErrorInsideAList(t *testing.T) {
 
 func TestEvalErrors(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	for _, tt := range []struct{ name, source, want string }{
 		{"own", "return redis.error_reply('MINE went wrong')", "MINE went wrong"},
 		{"raised", "error({err='MINE raised'})", "MINE raised"},
@@ -143,21 +147,21 @@ func TestEvalErrors(t *testing.T) {
 		{"does not compile", "this is not lua", "Error compiling script"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := c.Eval(t.Context(), NewScript(tt.source), []string{"some key"})
+			got, err := c.Eval(t.Context(), relock.NewScript(tt.source), []string{"some key"})
 			require.Nil(t, got)
 			require.ErrorContains(t, err, tt.want)
 			var line redis.Error
 			require.ErrorAs(t, err, &line)
-			var e *Error
+			var e *relock.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, "eval", e.Op)
 			require.Equal(t, "some key", e.Key)
-			require.False(t, IsRetryableErr(err))
+			require.False(t, relock.IsRetryableErr(err))
 		})
 	}
-	for script, mistake := range map[*Script]string{nil: "script: is nil", {}: "script: was not made by NewScript"} {
+	for script, mistake := range map[*relock.Script]string{nil: "script: is nil", {}: "script: was not made by NewScript"} {
 		_, err := c.Eval(t.Context(), script, nil)
-		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorIs(t, err, relock.ErrInvalid)
 		require.ErrorContains(t, err, mistake)
 	}
 }
@@ -166,8 +170,8 @@ func TestEvalErrors(t *testing.T) {
 func TestScriptFlushCostsNoError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
-	held, err := NewReentrantLock("held", c, WithWatchdog(2*time.Second)).Acquire(t.Context())
+	c := locktest.NewTestClient(t, s)
+	held, err := relock.NewReentrantLock("held", c, relock.WithWatchdog(2*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 
 	stop := make(chan struct{})
@@ -189,9 +193,9 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 			}
 		}
 	})
-	plain, reentrant, script := NewRedisLock("p", c), NewReentrantLock("r", c, WithOwner("me")), NewScript("return {ARGV[1]}")
+	plain, reentrant, script := relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c, relock.WithOwner("me")), relock.NewScript("return {ARGV[1]}")
 	for i := range 100 {
-		for _, l := range []Mutex{plain, reentrant} {
+		for _, l := range []relock.Mutex{plain, reentrant} {
 			require.NoError(t, l.Lock(t.Context()))
 			require.NoError(t, l.Unlock(t.Context()))
 		}
@@ -200,7 +204,7 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 		require.Equal(t, []any{strconv.Itoa(i)}, got)
 	}
 	for range 9 { // three leases
-		awaitRenewal(t, held, 5*time.Second)
+		locktest.AwaitRenewal(t, held, 5*time.Second)
 	}
 	require.NoError(t, held.Err())
 	close(stop)

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -14,11 +16,11 @@ import (
 func TestKeyConflict(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
-	plainHeld, reentrantHeld := NewRedisLock("plain lock", c), NewReentrantLock("reentrant lock", c)
+	c := locktest.NewTestClient(t, s)
+	plainHeld, reentrantHeld := relock.NewRedisLock("plain lock", c), relock.NewReentrantLock("reentrant lock", c)
 	require.NoError(t, plainHeld.Lock(t.Context()))
 	require.NoError(t, reentrantHeld.Lock(t.Context()))
-	other := sibling(t, s, c, WithBlock())
+	other := locktest.Sibling(t, s, c, relock.WithBlock())
 	for name, create := range map[string][]any{
 		"string":         {"SET", "hello"},
 		"empty string":   {"SET", ""},
@@ -34,23 +36,23 @@ func TestKeyConflict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if create != nil {
-				s.Do(t, create[0].(string), append([]any{keyOf(c, name)}, create[1:]...)...)
+				s.Do(t, create[0].(string), append([]any{locktest.KeyOf(c, name)}, create[1:]...)...)
 			}
-			before := s.Content(t, keyOf(c, name))
-			plain, reentrant := NewRedisLock(name, other), NewReentrantLock(name, other)
+			before := s.Content(t, locktest.KeyOf(c, name))
+			plain, reentrant := relock.NewRedisLock(name, other), relock.NewReentrantLock(name, other)
 			for kind, calls := range map[string]map[string]func(context.Context) error{"plain": firstCalls(plain), "reentrant": firstCalls(reentrant)} {
 				if kind+" lock" == name {
 					continue // its own kind: held
 				}
 				for call, f := range calls {
 					if call != "Unlock" {
-						require.ErrorIs(t, requireAtOnce(t, f), ErrKeyConflict, "%s %s", kind, call)
+						require.ErrorIs(t, locktest.RequireAtOnce(t, f), relock.ErrKeyConflict, "%s %s", kind, call)
 					}
 				}
 			}
-			require.Equal(t, before, s.Content(t, keyOf(c, name)))
+			require.Equal(t, before, s.Content(t, locktest.KeyOf(c, name)))
 			if create != nil {
-				require.Equal(t, time.Duration(-1), pttl(t, s, c, name), "it got an expiry")
+				require.Equal(t, time.Duration(-1), locktest.Pttl(t, s, c, name), "it got an expiry")
 			}
 		})
 	}
@@ -62,15 +64,15 @@ func TestKeyConflict(t *testing.T) {
 func TestKeyReplacedUnderAHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	for name, l := range map[string]Mutex{"plain": NewRedisLock("plain", c), "reentrant": NewReentrantLock("reentrant", c)} {
+	c := locktest.NewTestClient(t, s)
+	for name, l := range map[string]relock.Mutex{"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", c)} {
 		for _, value := range [][]any{{"SET", "mine"}, {"RPUSH", "mine"}, {"HSET", "f", "v"}} {
 			require.NoError(t, l.Lock(t.Context()))
-			s.Do(t, "DEL", keyOf(c, name))
-			s.Do(t, value[0].(string), append([]any{keyOf(c, name)}, value[1:]...)...)
-			require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost, "%s, %v", name, value)
-			require.Equal(t, time.Duration(-1), pttl(t, s, c, name))
-			s.Do(t, "DEL", keyOf(c, name))
+			s.Do(t, "DEL", locktest.KeyOf(c, name))
+			s.Do(t, value[0].(string), append([]any{locktest.KeyOf(c, name)}, value[1:]...)...)
+			require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost, "%s, %v", name, value)
+			require.Equal(t, time.Duration(-1), locktest.Pttl(t, s, c, name))
+			s.Do(t, "DEL", locktest.KeyOf(c, name))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -16,30 +18,30 @@ import (
 func TestDo(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	for name, newLock := range kinds {
+	for name, newLock := range locktest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newTestClient(t, s)
+			c := locktest.NewTestClient(t, s)
 			l := newLock("k", c)
 			run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
 
 			t.Run("fn's error comes back as it is", func(t *testing.T) {
 				mine := errors.New("mine")
 				require.Equal(t, mine, run(func(context.Context) error { return mine })) //nolint:testifylint // identity is meant
-				requireFree(t, s, c, "k")
+				locktest.RequireFree(t, s, c, "k")
 			})
 			t.Run("the context carries the hold and ends with Do", func(t *testing.T) {
 				var kept context.Context
 				require.NoError(t, run(func(ctx context.Context) error {
-					h, ok := HoldFromContext(ctx, "k")
+					h, ok := relock.HoldFromContext(ctx, "k")
 					require.True(t, ok)
 					require.NoError(t, h.Err())
-					_, ok = HoldFromContext(ctx, "other")
+					_, ok = relock.HoldFromContext(ctx, "other")
 					require.False(t, ok)
 					kept = ctx
 					return ctx.Err()
 				}))
-				require.ErrorIs(t, context.Cause(kept), ErrNotHeld)
+				require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
 			})
 			t.Run("the context ends with the caller's", func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -49,11 +51,11 @@ func TestDo(t *testing.T) {
 					return testkit.EndedWithin(t, ctx, time.Second)
 				})
 				require.Equal(t, mine, err) //nolint:testifylint // identity is meant
-				requireFree(t, s, c, "k")
+				locktest.RequireFree(t, s, c, "k")
 			})
 			t.Run("a panic unlocks and goes on", func(t *testing.T) {
 				require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
-				requireFree(t, s, c, "k")
+				locktest.RequireFree(t, s, c, "k")
 			})
 			t.Run("Goexit unlocks", func(t *testing.T) {
 				done := make(chan struct{})
@@ -62,24 +64,24 @@ func TestDo(t *testing.T) {
 					_ = run(func(context.Context) error { runtime.Goexit(); return nil })
 				}()
 				<-done
-				requireFree(t, s, c, "k")
+				locktest.RequireFree(t, s, c, "k")
 			})
 			t.Run("fn is not run when others hold", func(t *testing.T) {
-				h, err := newLock("k", sibling(t, s, c)).Acquire(t.Context())
+				h, err := newLock("k", locktest.Sibling(t, s, c)).Acquire(t.Context())
 				require.NoError(t, err)
 				err = run(func(context.Context) error { t.Error("was run"); return nil })
-				require.ErrorIs(t, err, ErrLockAcquiredByOthers)
-				var e *Error
+				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+				var e *relock.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, "lock", e.Op)
 				require.NoError(t, h.Unlock(t.Context()))
 			})
 			t.Run("an Unlock by fn is not an error of Do", func(t *testing.T) {
 				require.NoError(t, run(func(ctx context.Context) error {
-					h, _ := HoldFromContext(ctx, "k")
+					h, _ := relock.HoldFromContext(ctx, "k")
 					return h.Unlock(ctx)
 				}))
-				require.NoError(t, l.TryDo(t.Context(), nothing), "and the object is usable")
+				require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "and the object is usable")
 			})
 		})
 	}
@@ -89,41 +91,41 @@ func TestDoReportsALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	mine := errors.New("mine")
-	for name, newLock := range kinds {
+	for name, newLock := range locktest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newTestClient(t, s)
-			l := newLock("k", c, WithExpiry(1800*time.Millisecond))
+			c := locktest.NewTestClient(t, s)
+			l := newLock("k", c, relock.WithExpiry(1800*time.Millisecond))
 			err := l.Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
+				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), relock.ErrLockLost)
 				return mine
 			})
 			require.ErrorIs(t, err, mine)
-			require.ErrorIs(t, err, ErrLockLost)
+			require.ErrorIs(t, err, relock.ErrLockLost)
 
-			err = newLock("k4", c, WithExpiry(1800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), ErrLockLost)
-				h, _ := HoldFromContext(ctx, "k4")
-				require.ErrorIs(t, h.Unlock(ctx), ErrLockLost) // what is told here is not lost to Do
+			err = newLock("k4", c, relock.WithExpiry(1800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
+				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), relock.ErrLockLost)
+				h, _ := relock.HoldFromContext(ctx, "k4")
+				require.ErrorIs(t, h.Unlock(ctx), relock.ErrLockLost) // what is told here is not lost to Do
 				return nil
 			})
-			require.ErrorIs(t, err, ErrLockLost)
-			closed := sibling(t, s, c)
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			closed := locktest.Sibling(t, s, c)
 			err = newLock("k3", closed).Do(t.Context(), func(ctx context.Context) error {
 				require.NoError(t, closed.Close())
-				h, _ := HoldFromContext(ctx, "k3")
-				require.ErrorIs(t, h.Unlock(ctx), ErrClosed)
+				h, _ := relock.HoldFromContext(ctx, "k3")
+				require.ErrorIs(t, h.Unlock(ctx), relock.ErrClosed)
 				return mine
 			})
 			require.ErrorIs(t, err, mine)
-			require.ErrorIs(t, err, ErrClosed)
+			require.ErrorIs(t, err, relock.ErrClosed)
 
 			err = newLock("k2", c).Do(t.Context(), func(context.Context) error {
-				s.Do(t, "DEL", keyOf(c, "k2")) // an operator
+				s.Do(t, "DEL", locktest.KeyOf(c, "k2")) // an operator
 				return nil
 			})
-			require.ErrorIs(t, err, ErrLockLost, "found by the release")
-			var e *Error
+			require.ErrorIs(t, err, relock.ErrLockLost, "found by the release")
+			var e *relock.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, "unlock", e.Op)
 		})

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -9,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
@@ -24,78 +26,71 @@ func TestForceUnlock(t *testing.T) {
 	t.Parallel()
 	requireForced := func(t testing.TB, err error) {
 		t.Helper()
-		require.ErrorIs(t, err, ErrForced)
-		require.ErrorIs(t, err, ErrLockLost)
+		require.ErrorIs(t, err, relock.ErrForced)
+		require.ErrorIs(t, err, relock.ErrLockLost)
 		require.ErrorContains(t, err, `"it hangs"`)
 	}
-	for name, tell := range map[string]func(t testing.TB, q *queueBench, h Hold){
-		"by a message": func(t testing.TB, q *queueBench, h Hold) {
+	for name, tell := range map[string]func(t testing.TB, q *locktest.QueueBench, h relock.Hold){
+		"by a message": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := testkit.Async(t, func() error { return NewRedisLock("other", q.clients[0], WithBlock()).Lock(ctx) })
+			waits := testkit.Async(t, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
 			testkit.Eventually(t, testkit.Patience, func() bool {
-				return q.clients[0].engine.Queue.State().Subscribed
+				return locktest.Engine(q.Clients[0]).Queue.State().Subscribed
 			}, "listens")
-			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
+			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 			cancel()
 			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
 		},
-		"by the renewal": func(t testing.TB, q *queueBench, h Hold) {
-			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
-			l := h.(hold).level.Lease()
+		"by the renewal": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
+			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
+			l := locktest.Level(h).Lease()
 			l.RenewNow()
 			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 		},
-		"by Extend": func(t testing.TB, q *queueBench, h Hold) {
-			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
+		"by Extend": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
+			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
 			requireForced(t, h.Extend(t.Context(), time.Minute))
 		},
-		"by Unlock": func(t testing.TB, q *queueBench, h Hold) {
-			require.NoError(t, q.clients[1].ForceUnlock(t.Context(), queueKey, "it hangs"))
+		"by Unlock": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
+			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
 			requireForced(t, h.Unlock(t.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachMode(t, func(t testing.TB, m queueMode) {
-				q := newQueueBenchOn(t, taught(t, redistest.Start(t)), m, 3)
-				h := q.take(patient(q.clients[0]))
+			locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
+				q := locktest.NewQueueBenchOn(t, locktest.Taught(t, redistest.Start(t)), m, 3)
+				h := q.Take(locktest.Patient(q.Clients[0]))
 				if name == "by a message" {
-					other := q.take2(t)
+					other := q.Take2(t)
 					defer func() { require.NoError(t, other.Unlock(t.Context())) }()
 				}
 				const poll = 5 * time.Second
-				w := q.waitNext(t.Context(), 0, q.clients[2], WithPollInterval(poll))
-				q.awaitHeard(q.clients[2]) // by the poll that follows its subscription
+				w := q.WaitNext(t.Context(), 0, q.Clients[2], relock.WithPollInterval(poll))
+				q.AwaitHeard(q.Clients[2]) // by the poll that follows its subscription
 				start := time.Now()
 				tell(t, q, h)
-				next := w.granted()
-				require.Less(t, w.at.Sub(start), poll/2, "its next poll comes later")
+				next := w.Granted()
+				require.Less(t, w.At.Sub(start), poll/2, "its next poll comes later")
 				require.Error(t, h.Err(), "over")
-				require.ErrorIs(t, h.Unlock(t.Context()), ErrNotHeld)
+				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
 				require.NoError(t, next.Err())
-				q.unlock(next)
-				q.requireNothingLeft(poll)
+				q.Unlock(next)
+				q.RequireNothingLeft(poll)
 			})
 		})
 	}
 }
 
-// take2 holds the lock that somebody waits for only to have a subscription.
-func (q *queueBench) take2(t testing.TB) Hold {
-	h, err := NewRedisLock("other", q.clients[1]).Acquire(t.Context())
-	require.NoError(t, err)
-	return h
-}
-
 // A re-entry into a hold that was ended by force says so.
 func TestForceUnlockAndReentry(t *testing.T) {
 	t.Parallel()
-	c := patient(newTestClient(t, redistest.Shared(t)))
-	l := NewReentrantLock("k", c, WithOwner("me"))
+	c := locktest.Patient(locktest.NewTestClient(t, redistest.Shared(t)))
+	l := relock.NewReentrantLock("k", c, relock.WithOwner("me"))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
-	require.ErrorIs(t, l.Lock(t.Context()), ErrForced)
-	require.ErrorIs(t, l.Unlock(t.Context()), ErrForced)
+	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrForced)
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrForced)
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 }
@@ -104,58 +99,58 @@ func TestForceUnlockAndReentry(t *testing.T) {
 func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := patient(newTestClient(t, s))
-	outer, err := NewReentrantLock("k", c, WithOwner("me")).Acquire(t.Context())
+	c := locktest.Patient(locktest.NewTestClient(t, s))
+	outer, err := relock.NewReentrantLock("k", c, relock.WithOwner("me")).Acquire(t.Context())
 	require.NoError(t, err)
-	inner, err := NewReentrantLock("k", c, WithOwner("me"), WithMaxHold(time.Hour)).Acquire(t.Context())
+	inner, err := relock.NewReentrantLock("k", c, relock.WithOwner("me"), relock.WithMaxHold(time.Hour)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
-	inner.(hold).level.ReachMaxHold()
-	require.ErrorIs(t, inner.Err(), ErrMaxHold)
-	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), ErrForced, "before a renewal")
+	require.NoError(t, locktest.Sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
+	locktest.Level(inner).ReachMaxHold()
+	require.ErrorIs(t, inner.Err(), relock.ErrMaxHold)
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), relock.ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
-	require.ErrorIs(t, outer.Unlock(t.Context()), ErrForced)
+	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrForced)
 }
 
 // What there is nothing to force, and what is not a lock.
 func TestForceUnlockRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	require.ErrorIs(t, c.ForceUnlock(t.Context(), "free", ""), ErrNotHeld)
-	s.Do(t, "SET", keyOf(c, "alien"), "x", "PX", 60_000)
-	require.ErrorIs(t, c.ForceUnlock(t.Context(), "alien", ""), ErrKeyConflict)
-	require.ErrorIs(t, c.ForceUnlock(t.Context(), "", ""), ErrInvalid)
-	err := c.ForceUnlock(t.Context(), "k", strings.Repeat("x", maxReason+1))
-	require.ErrorIs(t, err, ErrInvalid)
+	c := locktest.NewTestClient(t, s)
+	require.ErrorIs(t, c.ForceUnlock(t.Context(), "free", ""), relock.ErrNotHeld)
+	s.Do(t, "SET", locktest.KeyOf(c, "alien"), "x", "PX", 60_000)
+	require.ErrorIs(t, c.ForceUnlock(t.Context(), "alien", ""), relock.ErrKeyConflict)
+	require.ErrorIs(t, c.ForceUnlock(t.Context(), "", ""), relock.ErrInvalid)
+	err := c.ForceUnlock(t.Context(), "k", strings.Repeat("x", 256+1))
+	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorContains(t, err, "reason")
 }
 
 // A ForceUnlock whose answer was lost is not sent again: it would end the hold of the next one.
 func TestForceUnlockIsSentOnce(t *testing.T) {
 	t.Parallel()
-	s := taught(t, redistest.Start(t))
+	s := locktest.Taught(t, redistest.Start(t))
 	for name, fault := range map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxy := faults.Start(t, s.Network, s.Address)
-			c := newTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			first, next := patient(sibling(t, s, c)), sibling(t, s, c)
-			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), ErrNotHeld)
-			h, err := NewRedisLock("k", first).Acquire(t.Context())
+			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+			first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
+			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
+			h, err := relock.NewRedisLock("k", first).Acquire(t.Context())
 			require.NoError(t, err)
 			forces := faults.Script(script.Force.SHA)
 			cut := proxy.On(forces, 1, fault)
 			proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
 			result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
 			<-cut
-			n, err := NewRedisLock("k", next).Acquire(t.Context())
+			n, err := relock.NewRedisLock("k", next).Acquire(t.Context())
 			require.NoError(t, err)
 			err = testkit.ResultWithin(t, result, testkit.Patience)
 			require.NoError(t, n.Unlock(t.Context()), "is held")
-			require.ErrorIs(t, err, ErrUnconfirmed)
-			require.False(t, IsRetryableErr(err))
-			require.ErrorIs(t, h.Unlock(t.Context()), ErrForced)
+			require.ErrorIs(t, err, relock.ErrUnconfirmed)
+			require.False(t, relock.IsRetryableErr(err))
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
 		})
 	}
 }
@@ -164,40 +159,40 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	for name, newLock := range kinds {
-		l := newLock(name, c, WithMinHold(time.Minute))
+	c := locktest.NewTestClient(t, s)
+	for name, newLock := range locktest.Kinds {
+		l := newLock(name, c, relock.WithMinHold(time.Minute))
 		require.NoError(t, l.Lock(t.Context()))
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, c.ForceUnlock(t.Context(), name, "early"))
-		requireFree(t, s, c, name)
+		locktest.RequireFree(t, s, c, name)
 	}
-	s.Do(t, "SET", keyOf(c, "k"), scripttest.WaitNamed("c1", 7, "pu").Reserved(), "PX", 60_000)
+	s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, "pu").Reserved(), "PX", 60_000)
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "nobody comes"))
-	requireFree(t, s, c, "k")
+	locktest.RequireFree(t, s, c, "k")
 
-	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	s.Do(t, "SET", keyOf(c, "k")+script.NoticeSuffix, "another-hold why", "PX", 60_000)
-	s.Do(t, "DEL", keyOf(c, "k"))
+	s.Do(t, "SET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold why", "PX", 60_000)
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	err = h.Unlock(t.Context())
-	require.ErrorIs(t, err, ErrLockLost)
-	require.NotErrorIs(t, err, ErrForced)
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	require.NotErrorIs(t, err, relock.ErrForced)
 }
 
 // A forged message ends nothing.
 func TestForgedForceMessage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := patient(newTestClient(t, s))
-	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	c := locktest.Patient(locktest.NewTestClient(t, s))
+	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
-	p := leaseOf(h).Protocol()
-	require.Equal(t, keyOf(c, "k"), p.LockKey())
-	c.engine.Forced(p.HoldID(), p.LockKey())
-	c.engine.Forced("another", p.LockKey())
-	c.engine.Forced("", "elsewhere")
-	testkit.Eventually(t, testkit.Patience, func() bool { return calls(t, s, "get") == 1 }, "has looked")
+	p := locktest.LeaseOf(h).Protocol()
+	require.Equal(t, locktest.KeyOf(c, "k"), p.LockKey())
+	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
+	locktest.Engine(c).Forced("another", p.LockKey())
+	locktest.Engine(c).Forced("", "elsewhere")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 1 }, "has looked")
 	select {
 	case <-h.Context().Done():
 		t.Error("believed")
@@ -210,52 +205,52 @@ func TestForgedForceMessage(t *testing.T) {
 func TestForceUnlockWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
-	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	c := locktest.NewTestClient(t, s)
+	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
-	requireFree(t, s, c, "k")
+	locktest.RequireFree(t, s, c, "k")
 	err = h.Unlock(t.Context())
-	require.ErrorIs(t, err, ErrLockLost)
-	require.NotErrorIs(t, err, ErrForced)
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	require.NotErrorIs(t, err, relock.ErrForced)
 }
 
 // Close gives back what is held, when it was asked to; else it stays until its lease ends.
 func TestReleaseOnClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	watcher := newTestClient(t, s)
-	prefix := WithKeyPrefix(watcher.config.prefix)
-	for name, opts := range map[string][]ClientOption{"released": {prefix, WithReleaseOnClose()}, "kept": {prefix}} {
+	watcher := locktest.NewTestClient(t, s)
+	prefix := relock.WithKeyPrefix(locktest.Prefix(watcher))
+	for name, opts := range map[string][]relock.ClientOption{"released": {prefix, relock.WithReleaseOnClose()}, "kept": {prefix}} {
 		t.Run(name, func(t *testing.T) {
-			c, err := NewClient(s.Network, s.Address, "", opts...)
+			c, err := relock.NewClient(s.Network, s.Address, "", opts...)
 			require.NoError(t, err)
-			var holds []Hold
+			var holds []relock.Hold
 			for i := range 250 {
-				h, err := NewRedisLock(name+strings.Repeat("x", i), c).Acquire(t.Context())
+				h, err := relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire(t.Context())
 				require.NoError(t, err)
 				holds = append(holds, h)
 			}
-			r := NewReentrantLock(name+"r", c)
+			r := relock.NewReentrantLock(name+"r", c)
 			require.NoError(t, r.Lock(t.Context()))
 			require.NoError(t, r.Lock(t.Context()))
-			minimum := NewRedisLock(name+"m", c, WithMinHold(time.Minute))
+			minimum := relock.NewRedisLock(name+"m", c, relock.WithMinHold(time.Minute))
 			require.NoError(t, minimum.Lock(t.Context()))
-			waits := testkit.Async(t, func() error { return NewRedisLock(name, watcher, WithBlock()).Lock(t.Context()) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, watcher, name).Waiting == 1 }, "waits")
+			waits := testkit.Async(t, func() error { return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context()) })
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, watcher, name).Waiting == 1 }, "waits")
 
 			require.NoError(t, c.Close())
 			for _, h := range holds {
-				require.ErrorIs(t, h.Err(), ErrClosed)
-				require.ErrorIs(t, h.Unlock(t.Context()), ErrClosed)
+				require.ErrorIs(t, h.Err(), relock.ErrClosed)
+				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
 			}
 			if name == "kept" {
 				require.Len(t, listedNames(t, watcher, name), 252)
 				require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
 			} else {
 				testkit.Eventually(t, testkit.Patience, func() bool { return len(listedNames(t, watcher, name)) == 2 }, "the minimum hold, and the one that waited")
-				require.Equal(t, StateKept, inspect(t, watcher, name+"m").State)
+				require.Equal(t, relock.StateKept, locktest.Inspect(t, watcher, name+"m").State)
 			}
 			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 		})
@@ -265,21 +260,21 @@ func TestReleaseOnClose(t *testing.T) {
 // A lock that one call has given to another, which has not come to take it, is given back as well.
 func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	t.Parallel()
-	q := newTransferBench(t, WithReleaseOnClose())
-	c := q.clients[0]
-	h := q.take(c)
-	first := q.sits(context.Background(), 0)
-	owner := c.engine.Queue.State().Lines[q.key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
-	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: owner, Family: lockspec.ReentrantFamily})
-	fresh(h)
-	q.unlock(h)
+	q := locktest.NewTransferBench(t, relock.WithReleaseOnClose())
+	c := q.Clients[0]
+	h := q.Take(c)
+	first := q.Sits(context.Background(), 0)
+	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
+	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
+	locktest.Fresh(h)
+	q.Unlock(h)
 	require.NoError(t, c.Close())
-	require.Equal(t, int64(0), q.server.Do(t, "EXISTS", q.key))
+	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))
 	goOn()
-	require.ErrorIs(t, first.end(), ErrClosed)
+	require.ErrorIs(t, first.End(), relock.ErrClosed)
 }
 
-func listedNames(t testing.TB, c *Client, prefix string) (names []string) {
+func listedNames(t testing.TB, c *relock.Client, prefix string) (names []string) {
 	t.Helper()
 	for info, err := range c.List(t.Context(), prefix+"*") {
 		require.NoError(t, err)
@@ -292,10 +287,10 @@ func listedNames(t testing.TB, c *Client, prefix string) (names []string) {
 func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := NewClient(s.Network, s.Address, "", WithReleaseOnClose())
+	c, err := relock.NewClient(s.Network, s.Address, "", relock.WithReleaseOnClose())
 	require.NoError(t, err)
-	require.NoError(t, NewRedisLock("k", c).Lock(t.Context()))
-	c.engine.CommandTimeout = 200 * time.Millisecond // of Close; the call before it has more
+	require.NoError(t, relock.NewRedisLock("k", c).Lock(t.Context()))
+	locktest.Engine(c).CommandTimeout = 200 * time.Millisecond // of Close; the call before it has more
 	s.Pause(t)
 	defer s.Resume(t)
 	start := time.Now()
@@ -308,12 +303,12 @@ func TestReleaseOnCloseOfManyWithoutALogin(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	c, err := NewClient(proxy.Network, proxy.Address, "", WithDatabase(1), WithReleaseOnClose())
+	c, err := relock.NewClient(proxy.Network, proxy.Address, "", relock.WithDatabase(1), relock.WithReleaseOnClose())
 	require.NoError(t, err)
 	for i := range 350 {
-		require.NoError(t, NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
+		require.NoError(t, relock.NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
 	}
-	c.engine.CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+	locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
 	proxy.On(faults.Any, faults.Every, faults.DropRequest)
 	start := time.Now()
 	require.NoError(t, c.Close())
@@ -324,25 +319,25 @@ func TestReleaseOnCloseOfManyWithoutALogin(t *testing.T) {
 func TestHoldCount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	l := NewReentrantLock("k", c, WithOwner("me"), WithWatchdog(3*time.Second))
+	c := locktest.NewTestClient(t, s)
+	l := relock.NewReentrantLock("k", c, relock.WithOwner("me"), relock.WithWatchdog(3*time.Second))
 	require.Zero(t, l.HoldCount(t.Context()))
 	for n := range 3 {
 		require.NoError(t, l.Lock(t.Context()))
 		require.Equal(t, n+1, l.HoldCount(t.Context()))
 	}
-	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "other")))
-	require.Zero(t, NewReentrantLock("k", sibling(t, s, c), WithOwner("me")).HoldCount(t.Context()))
+	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "other")))
+	require.Zero(t, relock.NewReentrantLock("k", locktest.Sibling(t, s, c), relock.WithOwner("me")).HoldCount(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Equal(t, 2, l.HoldCount(t.Context()))
-	s.Do(t, "DEL", keyOf(c, "k"))
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	testkit.Eventually(t, 5*time.Second, func() bool { return l.HoldCount(t.Context()) == 0 }, "lost")
-	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
-	require.ErrorIs(t, l.Unlock(t.Context()), ErrLockLost)
-	require.Zero(t, l.HoldCount(ContextWithOwner(t.Context(), "")))
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
+	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	goOn := c.engine.Block(lease.OwnerKey{Lock: "k", ID: c.engine.Identity.Named("busy"), Family: lockspec.ReentrantFamily})
-	require.Zero(t, NewReentrantLock("k", c, WithOwner("busy")).HoldCount(ctx))
+	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: "k", ID: locktest.Engine(c).Identity.Named("busy"), Family: lockspec.ReentrantFamily})
+	require.Zero(t, relock.NewReentrantLock("k", c, relock.WithOwner("busy")).HoldCount(ctx))
 	goOn()
 }

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -10,66 +10,64 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-func inspect(t testing.TB, c *Client, key string) Info {
-	t.Helper()
-	info, err := c.Inspect(t.Context(), key)
-	require.NoError(t, err)
-	require.Equal(t, key, info.Key)
-	return info
-}
-
 // Inspect tells who holds a lock, and for how long without a renewal.
 func TestInspectHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	other := sibling(t, s, c)
+	c := locktest.NewTestClient(t, s)
+	other := locktest.Sibling(t, s, c)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	require.Equal(t, Info{Key: "k", State: StateFree}, inspect(t, other, "k"))
+	require.Equal(t, relock.Info{Key: "k", State: relock.StateFree}, locktest.Inspect(t, other, "k"))
 
 	for name, tt := range map[string]struct {
-		acquire func() (Hold, error)
-		want    Info
+		acquire func() (relock.Hold, error)
+		want    relock.Info
 	}{
 		"plain": {
-			func() (Hold, error) { return NewRedisLock("k", c, WithLabel("job 7|x")).Acquire(t.Context()) },
-			Info{Key: "k", State: StateHeld, Kind: "plain", Holder: &Holder{Label: "job 7|x", Count: 1}},
+			func() (relock.Hold, error) {
+				return relock.NewRedisLock("k", c, relock.WithLabel("job 7|x")).Acquire(t.Context())
+			},
+			relock.Info{Key: "k", State: relock.StateHeld, Kind: "plain", Holder: &relock.Holder{Label: "job 7|x", Count: 1}},
 		},
 		"plain, fair": {
-			func() (Hold, error) { return NewRedisLock("k", c, WithFair()).Acquire(t.Context()) },
-			Info{Key: "k", State: StateHeld, Kind: "plain", Fair: true, Holder: &Holder{Count: 1}},
+			func() (relock.Hold, error) {
+				return relock.NewRedisLock("k", c, relock.WithFair()).Acquire(t.Context())
+			},
+			relock.Info{Key: "k", State: relock.StateHeld, Kind: "plain", Fair: true, Holder: &relock.Holder{Count: 1}},
 		},
 		"reentrant": {
-			func() (Hold, error) {
-				return NewReentrantLock("k", c, WithOwner("job:7"), WithLabel("l")).Acquire(t.Context())
+			func() (relock.Hold, error) {
+				return relock.NewReentrantLock("k", c, relock.WithOwner("job:7"), relock.WithLabel("l")).Acquire(t.Context())
 			},
-			Info{Key: "k", State: StateHeld, Kind: "reentrant", Holder: &Holder{Label: "l", Owner: "job:7", Count: 1}},
+			relock.Info{Key: "k", State: relock.StateHeld, Kind: "reentrant", Holder: &relock.Holder{Label: "l", Owner: "job:7", Count: 1}},
 		},
 		"reentrant, fair": {
-			func() (Hold, error) {
-				return NewReentrantLock("k", c, WithFair(), WithOwner("me")).Acquire(t.Context())
+			func() (relock.Hold, error) {
+				return relock.NewReentrantLock("k", c, relock.WithFair(), relock.WithOwner("me")).Acquire(t.Context())
 			},
-			Info{Key: "k", State: StateHeld, Kind: "reentrant", Fair: true, Holder: &Holder{Owner: "me", Count: 1}},
+			relock.Info{Key: "k", State: relock.StateHeld, Kind: "reentrant", Fair: true, Holder: &relock.Holder{Owner: "me", Count: 1}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now().Truncate(time.Millisecond)
 			h, err := tt.acquire()
 			require.NoError(t, err)
-			got := inspect(t, other, "k")
+			got := locktest.Inspect(t, other, "k")
 			require.Greater(t, got.Left, 25*time.Second)
 			require.LessOrEqual(t, got.Left, lockspec.DefaultLease)
 			require.False(t, got.Holder.Since.Before(start))
 			require.False(t, got.Holder.Since.After(time.Now()))
 			tt.want.Left, tt.want.Holder.Since = got.Left, got.Holder.Since
-			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = c.engine.Identity.ID, host, os.Getpid()
+			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = locktest.Engine(c).Identity.ID, host, os.Getpid()
 			require.Equal(t, tt.want, got)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
@@ -79,44 +77,44 @@ func TestInspectHolder(t *testing.T) {
 // Inspect tells the levels, the goroutine that is the owner, and the last token.
 func TestInspectLevelsAndToken(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
-	l := NewReentrantLock("k", c, WithFencing())
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	l := relock.NewReentrantLock("k", c, relock.WithFencing())
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, l.Lock(t.Context()))
-	info := inspect(t, c, "k")
+	info := locktest.Inspect(t, c, "k")
 	require.Equal(t, 2, info.Holder.Count)
 	require.True(t, strings.HasPrefix(info.Holder.Owner, "goroutine "), info.Holder.Owner)
 	require.Equal(t, h.Fence(), info.Fence)
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
-	require.Equal(t, Info{Key: "k", State: StateFree, Fence: h.Fence()}, inspect(t, c, "k"))
+	require.Equal(t, relock.Info{Key: "k", State: relock.StateFree, Fence: h.Fence()}, locktest.Inspect(t, c, "k"))
 }
 
 // Inspect tells who waits, in their order, and whom the lock is reserved for.
 func TestInspectWaiters(t *testing.T) {
 	t.Parallel()
-	for _, m := range queueModes() {
-		t.Run(m.name(), func(t *testing.T) {
+	for _, m := range locktest.QueueModes() {
+		t.Run(m.Title(), func(t *testing.T) {
 			t.Parallel()
-			q := newQueueBench(t, m, 3)
-			h := q.take(q.clients[0])
-			first := q.waitNext(t.Context(), 0, q.clients[1])
-			second := q.waitNext(t.Context(), 1, q.clients[2])
+			q := locktest.NewQueueBench(t, m, 3)
+			h := q.Take(q.Clients[0])
+			first := q.WaitNext(t.Context(), 0, q.Clients[1])
+			second := q.WaitNext(t.Context(), 1, q.Clients[2])
 			time.Sleep(20 * time.Millisecond)
-			info := inspect(t, q.clients[0], queueKey)
+			info := locktest.Inspect(t, q.Clients[0], locktest.QueueKey)
 			require.Equal(t, 2, info.Waiting)
 			require.Len(t, info.Waiters, 2)
 			for i, w := range info.Waiters {
-				require.Equal(t, q.clients[i+1].engine.Identity.ID, w.Client)
+				require.Equal(t, locktest.Engine(q.Clients[i+1]).Identity.ID, w.Client)
 				require.Equal(t, info.Kind, w.Kind)
-				require.Equal(t, m.fair, w.Fair)
+				require.Equal(t, m.Fair, w.Fair)
 				require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
 				require.Less(t, w.Age, testkit.Patience)
 			}
-			q.unlock(h)
-			q.unlock(first.granted())
-			q.unlock(second.granted())
+			q.Unlock(h)
+			q.Unlock(first.Granted())
+			q.Unlock(second.Granted())
 		})
 	}
 }
@@ -125,21 +123,21 @@ func TestInspectWaiters(t *testing.T) {
 func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
+	c := locktest.NewTestClient(t, s)
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
-		s.Do(t, "SET", keyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
-		info := inspect(t, c, "k")
-		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
+		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
+		info := locktest.Inspect(t, c, "k")
+		require.Equal(t, relock.Info{Key: "k", State: relock.StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
 		require.Positive(t, info.Left)
-		s.Do(t, "DEL", keyOf(c, "k"))
+		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	}
-	for name, newLock := range kinds {
-		l := newLock(name, c, WithMinHold(time.Minute))
+	for name, newLock := range locktest.Kinds {
+		l := newLock(name, c, relock.WithMinHold(time.Minute))
 		require.NoError(t, l.Lock(t.Context()))
 		require.NoError(t, l.Unlock(t.Context()))
-		info := inspect(t, c, name)
-		require.Equal(t, StateKept, info.State)
-		require.Equal(t, c.engine.Identity.ID, info.Holder.Client)
+		info := locktest.Inspect(t, c, name)
+		require.Equal(t, relock.StateKept, info.State)
+		require.Equal(t, locktest.Engine(c).Identity.ID, info.Holder.Client)
 		require.Greater(t, info.Left, 50*time.Second)
 	}
 }
@@ -149,30 +147,30 @@ func TestInspectReservedAndKept(t *testing.T) {
 func TestInspectWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	require.NoError(t, NewRedisLock("plain", c).Lock(t.Context()))
-	require.NoError(t, NewReentrantLock("reentrant", c).Lock(t.Context()))
-	require.NoError(t, NewRWLock("read/write", c).RLock(t.Context()))
+	c := locktest.NewTestClient(t, s)
+	require.NoError(t, relock.NewRedisLock("plain", c).Lock(t.Context()))
+	require.NoError(t, relock.NewReentrantLock("reentrant", c).Lock(t.Context()))
+	require.NoError(t, relock.NewRWLock("read/write", c).RLock(t.Context()))
 	for _, kind := range []string{"plain", "reentrant", "read/write"} {
-		require.Positive(t, inspect(t, c, kind).Left)
-		s.Do(t, "PERSIST", keyOf(c, kind))
-		info := inspect(t, c, kind)
-		require.Equal(t, StateHeld, info.State)
+		require.Positive(t, locktest.Inspect(t, c, kind).Left)
+		s.Do(t, "PERSIST", locktest.KeyOf(c, kind))
+		info := locktest.Inspect(t, c, kind)
+		require.Equal(t, relock.StateHeld, info.State)
 		require.Equal(t, kind, info.Kind)
-		require.Equal(t, NoExpiry, info.Left, kind)
+		require.Equal(t, relock.NoExpiry, info.Left, kind)
 	}
-	s.Do(t, "SET", keyOf(c, "foreign"), "x")
+	s.Do(t, "SET", locktest.KeyOf(c, "foreign"), "x")
 	info, err := c.Inspect(t.Context(), "foreign")
-	require.ErrorIs(t, err, ErrKeyConflict)
-	require.Equal(t, NoExpiry, info.Left)
-	require.Zero(t, inspect(t, c, "nothing").Left)
+	require.ErrorIs(t, err, relock.ErrKeyConflict)
+	require.Equal(t, relock.NoExpiry, info.Left)
+	require.Zero(t, locktest.Inspect(t, c, "nothing").Left)
 }
 
 // What is not a lock is a conflict, and a mistake is told.
 func TestInspectConflict(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
+	c := locktest.NewTestClient(t, s)
 	for name, write := range map[string][]any{
 		"text":           {"SET", "hello", "PX", 60_000},
 		"list":           {"LPUSH", "a"},
@@ -184,13 +182,13 @@ func TestInspectConflict(t *testing.T) {
 		"no info":        {"HSET", "hold", "h"},
 		"bad info":       {"HSET", "hold", "h", "info", "relock/1|r|c"},
 	} {
-		key := keyOf(c, name)
+		key := locktest.KeyOf(c, name)
 		s.Do(t, write[0].(string), append([]any{key}, write[1:]...)...)
 		_, err := c.Inspect(t.Context(), name)
-		require.ErrorIs(t, err, ErrKeyConflict, name)
+		require.ErrorIs(t, err, relock.ErrKeyConflict, name)
 	}
 	_, err := c.Inspect(t.Context(), "")
-	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorIs(t, err, relock.ErrInvalid)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = c.Inspect(ctx, "k")
@@ -204,7 +202,7 @@ func TestReadInfoOfAnything(t *testing.T) {
 		change(parts)
 		return parts
 	}
-	_, err := readInfo("k", some(func([]any) {}))
+	_, err := relock.ReadInfo("k", some(func([]any) {}))
 	require.NoError(t, err)
 	for _, reply := range []any{
 		nil, int64(1),
@@ -212,41 +210,41 @@ func TestReadInfoOfAnything(t *testing.T) {
 		some(func(p []any) { p[2] = []byte("x") }), some(func(p []any) { p[6] = int64(1) }),
 		some(func(p []any) { p[1] = []any{int64(1)} }), some(func(p []any) { p[4] = []any{} }),
 	} {
-		_, err := readInfo("k", reply)
-		require.ErrorIs(t, err, ErrKeyConflict, reply)
+		_, err := relock.ReadInfo("k", reply)
+		require.ErrorIs(t, err, relock.ErrKeyConflict, reply)
 	}
-	info, err := readInfo("k", some(func(p []any) { p[6] = []any{[]byte("not a wait"), []byte("1"), []byte("c:1:pu:1250"), []byte("x")} }))
+	info, err := relock.ReadInfo("k", some(func(p []any) { p[6] = []any{[]byte("not a wait"), []byte("1"), []byte("c:1:pu:1250"), []byte("x")} }))
 	require.NoError(t, err)
-	require.Equal(t, []Waiter{{Client: "c", Kind: "plain"}}, info.Waiters)
+	require.Equal(t, []relock.Waiter{{Client: "c", Kind: "plain"}}, info.Waiters)
 }
 
 // List goes through the locks of its prefix, once each.
 func TestList(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s, WithKeyPrefix(`p*?[a]\:`))
-	other := newTestClient(t, s, WithKeyPrefix("pXYa:"))
-	_, err := NewRedisLock("job:1", other).Acquire(t.Context())
+	c := locktest.NewTestClient(t, s, relock.WithKeyPrefix(`p*?[a]\:`))
+	other := locktest.NewTestClient(t, s, relock.WithKeyPrefix("pXYa:"))
+	_, err := relock.NewRedisLock("job:1", other).Acquire(t.Context())
 	require.NoError(t, err)
 	var names []string
 	for i := range 600 {
 		name := "job:" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/182)
 		if !slices.Contains(names, name) {
 			names = append(names, name)
-			require.NoError(t, NewRedisLock(name, c, WithWatchdog(time.Minute)).Lock(t.Context()))
+			require.NoError(t, relock.NewRedisLock(name, c, relock.WithWatchdog(time.Minute)).Lock(t.Context()))
 		}
 	}
-	require.NoError(t, NewReentrantLock("account", c, WithFencing()).Lock(t.Context()))
+	require.NoError(t, relock.NewReentrantLock("account", c, relock.WithFencing()).Lock(t.Context()))
 	require.Equal(t, slices.Sorted(slices.Values(names)), listedHeld(t, c, "job:*"))
 	require.Equal(t, []string{"account"}, listedHeld(t, c, "acc*t"))
 	require.Empty(t, listedHeld(t, c, "nothing"))
 	require.Len(t, listedHeld(t, c, "*"), len(names)+1)
 
-	s.Do(t, "SET", keyOf(c, "alien"), "x")
+	s.Do(t, "SET", locktest.KeyOf(c, "alien"), "x")
 	var conflicts, locks int
 	for info, err := range c.List(t.Context(), "a*") {
 		if err != nil {
-			require.ErrorIs(t, err, ErrKeyConflict)
+			require.ErrorIs(t, err, relock.ErrKeyConflict)
 			conflicts++
 			continue
 		}
@@ -260,11 +258,11 @@ func TestList(t *testing.T) {
 	}
 }
 
-func listedHeld(t testing.TB, c *Client, pattern string) (names []string) {
+func listedHeld(t testing.TB, c *relock.Client, pattern string) (names []string) {
 	t.Helper()
 	for info, err := range c.List(t.Context(), pattern) {
 		require.NoError(t, err)
-		require.Equal(t, StateHeld, info.State)
+		require.Equal(t, relock.StateHeld, info.State)
 		names = append(names, info.Key)
 	}
 	slices.Sort(names)
@@ -275,19 +273,19 @@ func listedHeld(t testing.TB, c *Client, pattern string) (names []string) {
 func TestListGoesOnBehindForeignKeys(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
+	c := locktest.NewTestClient(t, s)
 	foreign := []string{"", "}x", strings.Repeat("x", lockspec.MaxKey+1)}
 	for _, name := range foreign {
-		s.Do(t, "SET", keyOf(c, name), "x")
+		s.Do(t, "SET", locktest.KeyOf(c, name), "x")
 	}
-	require.NoError(t, NewRedisLock("a", c).Lock(t.Context()))
+	require.NoError(t, relock.NewRedisLock("a", c).Lock(t.Context()))
 	var conflicts, locks []string
 	for info, err := range c.List(t.Context(), "*") {
 		if err == nil {
 			locks = append(locks, info.Key)
 			continue
 		}
-		require.ErrorIs(t, err, ErrKeyConflict)
+		require.ErrorIs(t, err, relock.ErrKeyConflict)
 		conflicts = append(conflicts, info.Key)
 	}
 	require.Equal(t, []string{"a"}, locks)
@@ -298,9 +296,9 @@ func TestListGoesOnBehindForeignKeys(t *testing.T) {
 func TestListEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
-	require.NoError(t, NewRedisLock("a", c).Lock(t.Context()))
-	require.NoError(t, NewRedisLock("b", c).Lock(t.Context()))
+	c := locktest.NewTestClient(t, s)
+	require.NoError(t, relock.NewRedisLock("a", c).Lock(t.Context()))
+	require.NoError(t, relock.NewRedisLock("b", c).Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var errs []error

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"os"
@@ -8,28 +8,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 // The table of options and kinds in the package's documentation is what the kinds honour.
 func TestTableOfOptions(t *testing.T) {
-	c := newTestClient(t, redistest.Shared(t))
-	clients := []*Client{c, newTestClient(t, redistest.Shared(t)), newTestClient(t, redistest.Shared(t))}
-	validate := map[string]func(opt LockOption) error{
-		"RedisLock":     func(opt LockOption) error { return NewRedisLock("k", c, opt).Validate() },
-		"ReentrantLock": func(opt LockOption) error { return NewReentrantLock("k", c, opt).Validate() },
-		"RWLock":        func(opt LockOption) error { return NewRWLock("k", c, opt).Validate() },
-		"MultiLock":     func(opt LockOption) error { return NewMultiLock([]string{"k"}, c, opt).Validate() },
-		"RedLock":       func(opt LockOption) error { return NewRedLock("k", clients, opt).Validate() },
-		"Locker":        func(opt LockOption) error { _, err := NewLocker(c, opt); return err },
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	clients := []*relock.Client{c, locktest.NewTestClient(t, redistest.Shared(t)), locktest.NewTestClient(t, redistest.Shared(t))}
+	validate := map[string]func(opt relock.LockOption) error{
+		"RedisLock":     func(opt relock.LockOption) error { return relock.NewRedisLock("k", c, opt).Validate() },
+		"ReentrantLock": func(opt relock.LockOption) error { return relock.NewReentrantLock("k", c, opt).Validate() },
+		"RWLock":        func(opt relock.LockOption) error { return relock.NewRWLock("k", c, opt).Validate() },
+		"MultiLock":     func(opt relock.LockOption) error { return relock.NewMultiLock([]string{"k"}, c, opt).Validate() },
+		"RedLock":       func(opt relock.LockOption) error { return relock.NewRedLock("k", clients, opt).Validate() },
+		"Locker":        func(opt relock.LockOption) error { _, err := relock.NewLocker(c, opt); return err },
 	}
-	options := map[string]LockOption{
-		"WithBlock": WithBlock(), "WithBlockTimeout": WithBlockTimeout(time.Second), "WithPollInterval": WithPollInterval(time.Second),
-		"WithExpiry": WithExpiry(10 * time.Second), "WithWatchdog": WithWatchdog(10 * time.Second), "WithMaxHold": WithMaxHold(time.Minute),
-		"WithMinHold": WithMinHold(time.Second), "WithLabel": WithLabel("l"), "WithFair": WithFair(), "WithFencing": WithFencing(),
-		"WithQueueLimit": WithQueueLimit(1), "WithReplicas": WithReplicas(1, time.Second), "WithOwner": WithOwner("me"),
-		"WithMaxLease": WithMaxLease(time.Minute),
+	options := map[string]relock.LockOption{
+		"WithBlock": relock.WithBlock(), "WithBlockTimeout": relock.WithBlockTimeout(time.Second), "WithPollInterval": relock.WithPollInterval(time.Second),
+		"WithExpiry": relock.WithExpiry(10 * time.Second), "WithWatchdog": relock.WithWatchdog(10 * time.Second), "WithMaxHold": relock.WithMaxHold(time.Minute),
+		"WithMinHold": relock.WithMinHold(time.Second), "WithLabel": relock.WithLabel("l"), "WithFair": relock.WithFair(), "WithFencing": relock.WithFencing(),
+		"WithQueueLimit": relock.WithQueueLimit(1), "WithReplicas": relock.WithReplicas(1, time.Second), "WithOwner": relock.WithOwner("me"),
+		"WithMaxLease": relock.WithMaxLease(time.Minute),
 	}
 	require.Len(t, lockspec.OptionNames, len(options))
 	text, err := os.ReadFile("doc.go")

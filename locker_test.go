@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -15,21 +17,21 @@ import (
 // A Locker is checked when it is made.
 func TestLockerMistakes(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Start(t))
+	c := locktest.NewTestClient(t, redistest.Start(t))
 	for name, tt := range map[string]struct {
-		client *Client
-		opt    LockOption
+		client *relock.Client
+		opt    relock.LockOption
 		want   string
 	}{
 		"no client":         {nil, nil, "client"},
-		"a block timeout":   {c, WithBlockTimeout(time.Second), "WithBlockTimeout"},
-		"an owner":          {c, WithOwner("me"), "WithOwner"},
-		"too short a lease": {c, WithWatchdog(time.Millisecond), "WithWatchdog"},
+		"a block timeout":   {c, relock.WithBlockTimeout(time.Second), "WithBlockTimeout"},
+		"an owner":          {c, relock.WithOwner("me"), "WithOwner"},
+		"too short a lease": {c, relock.WithWatchdog(time.Millisecond), "WithWatchdog"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := NewLocker(tt.client, tt.opt)
+			l, err := relock.NewLocker(tt.client, tt.opt)
 			require.Nil(t, l)
-			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorIs(t, err, relock.ErrInvalid)
 			require.ErrorContains(t, err, tt.want)
 			require.ErrorContains(t, err, "new locker")
 		})
@@ -39,8 +41,8 @@ func TestLockerMistakes(t *testing.T) {
 // A block timeout that is the default of the client's locks does not end a Lock: only its context does.
 func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Start(t), WithBlockTimeout(10*time.Millisecond))
-	l, err := NewLocker(c, WithBlock())
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithBlockTimeout(10*time.Millisecond))
+	l, err := relock.NewLocker(c, relock.WithBlock())
 	require.NoError(t, err)
 	h, err := l.Lock(t.Context(), "a")
 	require.NoError(t, err)
@@ -56,24 +58,24 @@ func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 // Calls of a Locker that wait for one lock share a place in Redis, as those of a RedisLock do.
 func TestLockerPassesOnInMemory(t *testing.T) {
 	t.Parallel()
-	q := newSeatBench(t)
-	l, err := NewLocker(q.clients[0])
+	q := locktest.NewSeatBench(t)
+	l, err := relock.NewLocker(q.Clients[0])
 	require.NoError(t, err)
-	h, err := l.Lock(t.Context(), queueKey)
+	h, err := l.Lock(t.Context(), locktest.QueueKey)
 	require.NoError(t, err)
-	got := make(chan Hold, 1)
+	got := make(chan relock.Hold, 1)
 	go func() {
-		next, err := l.Lock(t.Context(), queueKey)
+		next, err := l.Lock(t.Context(), locktest.QueueKey)
 		if err != nil {
 			t.Errorf("Lock: %v", err)
 		}
 		got <- next
 	}()
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.restsInRedis(q.clients[0]) }, "waits in Redis")
-	fresh(h)
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "waits in Redis")
+	locktest.Fresh(h)
 	require.NoError(t, h.Unlock(t.Context()))
 	next := <-got
-	require.Same(t, h.(hold).level.Lease(), next.(hold).level.Lease())
+	require.Same(t, locktest.Level(h).Lease(), locktest.Level(next).Lease())
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
@@ -83,17 +85,19 @@ type strange struct {
 	hold *strangeHold
 }
 
-func (s strange) Lock(context.Context, string) (Hold, error) {
+func (s strange) Lock(context.Context, string) (relock.Hold, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return s.hold, nil
 }
 
-func (s strange) TryLock(ctx context.Context, key string) (Hold, error) { return s.Lock(ctx, key) }
+func (s strange) TryLock(ctx context.Context, key string) (relock.Hold, error) {
+	return s.Lock(ctx, key)
+}
 
 type strangeHold struct {
-	Hold
+	relock.Hold
 	ctx      context.Context
 	unlocked int
 	err      error // of Unlock
@@ -122,20 +126,20 @@ func TestDoWithAnyLocker(t *testing.T) {
 	}{
 		"fine":                             {locker: strange{hold: hold(nil)}},
 		"the function fails":               {locker: strange{hold: hold(nil)}, fn: own, is: []error{own}},
-		"lost":                             {locker: strange{hold: hold(ErrLockLost)}, is: []error{ErrLockLost}},
-		"lost, and it fails":               {locker: strange{hold: hold(ErrLockLost)}, fn: own, is: []error{own, ErrLockLost}},
-		"closed":                           {locker: strange{hold: hold(ErrClosed)}, is: []error{ErrClosed}},
-		"not confirmed":                    {locker: strange{hold: hold(ErrUnconfirmed)}},
-		"unlocked by function":             {locker: strange{hold: hold(ErrNotHeld)}},
-		"lost, and unlocked by function":   {locker: strange{hold: &strangeHold{ctx: t.Context(), err: ErrNotHeld, over: ErrLockLost}}, is: []error{ErrLockLost}},
-		"closed, and unlocked by function": {locker: strange{hold: &strangeHold{ctx: t.Context(), err: ErrNotHeld, over: ErrClosed}}, fn: own, is: []error{own, ErrClosed}},
+		"lost":                             {locker: strange{hold: hold(relock.ErrLockLost)}, is: []error{relock.ErrLockLost}},
+		"lost, and it fails":               {locker: strange{hold: hold(relock.ErrLockLost)}, fn: own, is: []error{own, relock.ErrLockLost}},
+		"closed":                           {locker: strange{hold: hold(relock.ErrClosed)}, is: []error{relock.ErrClosed}},
+		"not confirmed":                    {locker: strange{hold: hold(relock.ErrUnconfirmed)}},
+		"unlocked by function":             {locker: strange{hold: hold(relock.ErrNotHeld)}},
+		"lost, and unlocked by function":   {locker: strange{hold: &strangeHold{ctx: t.Context(), err: relock.ErrNotHeld, over: relock.ErrLockLost}}, is: []error{relock.ErrLockLost}},
+		"closed, and unlocked by function": {locker: strange{hold: &strangeHold{ctx: t.Context(), err: relock.ErrNotHeld, over: relock.ErrClosed}}, fn: own, is: []error{own, relock.ErrClosed}},
 		"not locked":                       {locker: strange{err: own}, is: []error{own}, op: "lock"},
-		"not locked, as another Op":        {locker: strange{err: wrap("take", "another", own)}, is: []error{own}, op: "lock"},
-		"not locked, as ours":              {locker: strange{err: wrap("lock", "key", ErrClosed)}, is: []error{ErrClosed}, op: "lock"},
+		"not locked, as another Op":        {locker: strange{err: relock.Wrap("take", "another", own)}, is: []error{own}, op: "lock"},
+		"not locked, as ours":              {locker: strange{err: relock.Wrap("lock", "key", relock.ErrClosed)}, is: []error{relock.ErrClosed}, op: "lock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			err := Do(ctx, tt.locker, "key", func(context.Context) error { cancel(); return tt.fn })
+			err := relock.Do(ctx, tt.locker, "key", func(context.Context) error { cancel(); return tt.fn })
 			cancel()
 			if tt.is == nil {
 				require.NoError(t, err)
@@ -144,9 +148,9 @@ func TestDoWithAnyLocker(t *testing.T) {
 				require.ErrorIs(t, err, want)
 			}
 			if tt.op != "" {
-				var e *Error
+				var e *relock.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, Error{tt.op, "key", e.Err}, *e)
+				require.Equal(t, relock.Error{tt.op, "key", e.Err}, *e)
 			} else {
 				require.Equal(t, 1, tt.locker.hold.unlocked)
 			}
@@ -161,7 +165,7 @@ func TestDoOfAnyLockerEndsWithTheCaller(t *testing.T) {
 	over, lose := context.WithCancelCause(context.WithValue(t.Context(), name{}, "value"))
 	l := strange{hold: &strangeHold{ctx: over}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	require.NoError(t, Do(ctx, l, "key", func(work context.Context) error {
+	require.NoError(t, relock.Do(ctx, l, "key", func(work context.Context) error {
 		at, ok := ctx.Deadline()
 		got, same := work.Deadline()
 		require.True(t, ok && same && got.Equal(at))
@@ -172,26 +176,26 @@ func TestDoOfAnyLockerEndsWithTheCaller(t *testing.T) {
 		require.ErrorIs(t, work.Err(), context.Canceled)
 		return nil
 	}))
-	require.NoError(t, Do(t.Context(), l, "key", func(work context.Context) error {
-		lose(ErrLockLost)
+	require.NoError(t, relock.Do(t.Context(), l, "key", func(work context.Context) error {
+		lose(relock.ErrLockLost)
 		<-work.Done()
-		require.ErrorIs(t, context.Cause(work), ErrLockLost)
+		require.ErrorIs(t, context.Cause(work), relock.ErrLockLost)
 		return nil
 	}))
 }
 
 // elsewhere is a Locker of somebody else's: its holds are not ours, and their
 // contexts carry nothing.
-type elsewhere struct{ Locker }
+type elsewhere struct{ relock.Locker }
 
 type foreignHold struct {
-	Hold
+	relock.Hold
 	ctx context.Context
 }
 
 func (h foreignHold) Context() context.Context { return h.ctx }
 
-func (l elsewhere) Lock(ctx context.Context, key string) (Hold, error) {
+func (l elsewhere) Lock(ctx context.Context, key string) (relock.Hold, error) {
 	h, err := l.Locker.Lock(ctx, key)
 	return foreignHold{h, context.Background()}, err
 }
@@ -199,14 +203,14 @@ func (l elsewhere) Lock(ctx context.Context, key string) (Hold, error) {
 // The function's context carries the hold of any Locker.
 func TestDoOfAnyLockerCarriesTheHold(t *testing.T) {
 	t.Parallel()
-	l, err := NewLocker(newTestClient(t, redistest.Shared(t)))
+	l, err := relock.NewLocker(locktest.NewTestClient(t, redistest.Shared(t)))
 	require.NoError(t, err)
-	require.NoError(t, Do(t.Context(), elsewhere{l}, "k", func(ctx context.Context) error {
-		h, ok := HoldFromContext(ctx, "k")
+	require.NoError(t, relock.Do(t.Context(), elsewhere{l}, "k", func(ctx context.Context) error {
+		h, ok := relock.HoldFromContext(ctx, "k")
 		require.True(t, ok)
 		require.IsType(t, foreignHold{}, h)
 		require.NoError(t, h.Extend(ctx, time.Minute))
-		_, ok = HoldFromContext(ctx, "other")
+		_, ok = relock.HoldFromContext(ctx, "other")
 		require.False(t, ok)
 		return nil
 	}))

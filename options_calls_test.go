@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -8,40 +8,42 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 // firstCalls are the calls of a lock that can be its first.
 func firstCalls(l interface {
-	Mutex
-	Acquire(context.Context) (Hold, error)
-	TryAcquire(context.Context) (Hold, error)
+	relock.Mutex
+	Acquire(context.Context) (relock.Hold, error)
+	TryAcquire(context.Context) (relock.Hold, error)
 },
 ) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Lock":       l.Lock,
 		"TryLock":    l.TryLock,
 		"Unlock":     l.Unlock,
-		"Do":         func(ctx context.Context) error { return l.Do(ctx, noWork) },
-		"TryDo":      func(ctx context.Context) error { return l.TryDo(ctx, noWork) },
-		"Acquire":    func(ctx context.Context) error { return second(l.Acquire(ctx)) },
-		"TryAcquire": func(ctx context.Context) error { return second(l.TryAcquire(ctx)) },
+		"Do":         func(ctx context.Context) error { return l.Do(ctx, locktest.NoWork) },
+		"TryDo":      func(ctx context.Context) error { return l.TryDo(ctx, locktest.NoWork) },
+		"Acquire":    func(ctx context.Context) error { return locktest.Second(l.Acquire(ctx)) },
+		"TryAcquire": func(ctx context.Context) error { return locktest.Second(l.TryAcquire(ctx)) },
 	}
 }
 
 // A lock reports all mistakes at once too, by Validate and by every call, and nothing is sent.
 func TestMistakenLock(t *testing.T) {
 	t.Parallel()
-	c := unconnected(t)
-	opts := []LockOption{
-		WithBlockTimeout(0), WithPollInterval(0), WithExpiry(0), WithWatchdog(1), WithMaxHold(0), WithMinHold(-1), WithOwner(""),
-		WithLabel(strings.Repeat("x", 300)), WithQueueLimit(0), WithReplicas(0, 1),
+	c := locktest.Unconnected(t)
+	opts := []relock.LockOption{
+		relock.WithBlockTimeout(0), relock.WithPollInterval(0), relock.WithExpiry(0), relock.WithWatchdog(1), relock.WithMaxHold(0), relock.WithMinHold(-1), relock.WithOwner(""),
+		relock.WithLabel(strings.Repeat("x", 300)), relock.WithQueueLimit(0), relock.WithReplicas(0, 1),
 	}
 	names := []string{
 		"WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithOwner", "WithLabel",
 		"WithQueueLimit: 0", "WithReplicas: 0", "WithReplicas: 1ns", "a lease is either fixed or kept alive", "key: is empty",
 	}
-	plain, reentrant := NewRedisLock("", c, opts...), NewReentrantLock("", c, opts...)
+	plain, reentrant := relock.NewRedisLock("", c, opts...), relock.NewReentrantLock("", c, opts...)
 	requireMistakes(t, plain.Validate(), "validate", append(names, "this kind of lock cannot honour it")...)
 	requireMistakes(t, reentrant.Validate(), "validate", names...)
 	for _, calls := range []map[string]func(context.Context) error{firstCalls(plain), firstCalls(reentrant)} {
@@ -59,42 +61,42 @@ func TestMistakenLock(t *testing.T) {
 func TestLockWithoutAClient(t *testing.T) {
 	t.Parallel()
 	for name, calls := range map[string]map[string]func(context.Context) error{
-		"nil client":            firstCalls(NewRedisLock("k", nil, WithBlock())),
-		"nil client, reentrant": firstCalls(NewReentrantLock("k", nil, WithBlock())),
-		"zero client":           firstCalls(NewRedisLock("k", &Client{})),
-		"zero lock":             firstCalls(&RedisLock{}),
-		"zero reentrant":        firstCalls(&ReentrantLock{}),
+		"nil client":            firstCalls(relock.NewRedisLock("k", nil, relock.WithBlock())),
+		"nil client, reentrant": firstCalls(relock.NewReentrantLock("k", nil, relock.WithBlock())),
+		"zero client":           firstCalls(relock.NewRedisLock("k", &relock.Client{})),
+		"zero lock":             firstCalls(&relock.RedisLock{}),
+		"zero reentrant":        firstCalls(&relock.ReentrantLock{}),
 	} {
 		for call, f := range calls {
-			require.ErrorIs(t, f(t.Context()), ErrInvalid, "%s: %s", name, call)
+			require.ErrorIs(t, f(t.Context()), relock.ErrInvalid, "%s: %s", name, call)
 		}
 	}
 	for _, l := range []interface{ Validate() error }{
-		NewRedisLock("k", nil), NewReentrantLock("k", &Client{}), &RedisLock{}, &ReentrantLock{},
+		relock.NewRedisLock("k", nil), relock.NewReentrantLock("k", &relock.Client{}), &relock.RedisLock{}, &relock.ReentrantLock{},
 	} {
-		require.ErrorIs(t, l.Validate(), ErrInvalid)
+		require.ErrorIs(t, l.Validate(), relock.ErrInvalid)
 	}
 }
 
 func TestMistakesInACall(t *testing.T) {
 	t.Parallel()
-	c := unconnected(t)
+	c := locktest.Unconnected(t)
 	var none context.Context
-	for _, calls := range []map[string]func(context.Context) error{firstCalls(NewReentrantLock("k", c)), firstCalls(NewRedisLock("k", c))} {
+	for _, calls := range []map[string]func(context.Context) error{firstCalls(relock.NewReentrantLock("k", c)), firstCalls(relock.NewRedisLock("k", c))} {
 		for call, f := range calls {
 			if call != "Unlock" {
-				require.ErrorIs(t, f(none), ErrInvalid, call)
+				require.ErrorIs(t, f(none), relock.ErrInvalid, call)
 				require.ErrorContains(t, f(none), "context", call)
 			}
 		}
 	}
-	require.ErrorIs(t, c.Ping(none), ErrInvalid)
-	require.ErrorIs(t, NewRedisLock("k", c).Do(t.Context(), nil), ErrInvalid)
-	require.ErrorIs(t, NewReentrantLock("k", c).TryDo(t.Context(), nil), ErrInvalid)
+	require.ErrorIs(t, c.Ping(none), relock.ErrInvalid)
+	require.ErrorIs(t, relock.NewRedisLock("k", c).Do(t.Context(), nil), relock.ErrInvalid)
+	require.ErrorIs(t, relock.NewReentrantLock("k", c).TryDo(t.Context(), nil), relock.ErrInvalid)
 	for _, id := range []string{"", strings.Repeat("x", 257)} {
-		ctx := ContextWithOwner(t.Context(), id)
-		for call, f := range firstCalls(NewReentrantLock("k", c)) {
-			require.ErrorIs(t, f(ctx), ErrInvalid, call)
+		ctx := relock.ContextWithOwner(t.Context(), id)
+		for call, f := range firstCalls(relock.NewReentrantLock("k", c)) {
+			require.ErrorIs(t, f(ctx), relock.ErrInvalid, call)
 			require.ErrorContains(t, f(ctx), "ContextWithOwner", call)
 		}
 	}
@@ -102,8 +104,8 @@ func TestMistakesInACall(t *testing.T) {
 
 func TestExtendMistakes(t *testing.T) {
 	t.Parallel()
-	c := newTestClient(t, redistest.Shared(t))
-	h, err := NewRedisLock("k", c).Acquire(t.Context())
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
 	require.NoError(t, err)
 	until := h.ValidUntil()
 	for _, d := range []time.Duration{0, -1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1} {

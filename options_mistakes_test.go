@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -11,20 +11,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
 )
-
-// unconnected returns a client whose server is not there: whoever sends something is refused.
-func unconnected(t testing.TB, opts ...ClientOption) *Client {
-	t.Helper()
-	c, err := NewClient("tcp", closedPort(t), "", opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.Equal(t, 0, poolOf(c).ActiveCount())
-		require.NoError(t, c.Close())
-	})
-	return c
-}
 
 // mistaken is an option with a mistake, and the name that the error must have.
 type mistaken[O any] struct {
@@ -33,52 +23,52 @@ type mistaken[O any] struct {
 }
 
 // clientMistakes are all those that a client's options can have.
-func clientMistakes() []mistaken[ClientOption] {
-	all := []mistaken[ClientOption]{
-		{"WithMaxIdle", WithMaxIdle(-1)},
-		{"WithMaxActive", WithMaxActive(-1)},
-		{"WithIdleTimeout", WithIdleTimeout(0)},
-		{"WithIdleTimeout", WithIdleTimeout(-time.Second)},
-		{"WithUsername", WithUsername("me")}, // without a password
-		{"WithDatabase", WithDatabase(-1)},
-		{"WithDialTimeout", WithDialTimeout(0)},
-		{"WithDialTimeout", WithDialTimeout(-1)},
-		{"WithCommandTimeout", WithCommandTimeout(0)},
-		{"WithCommandTimeout", WithCommandTimeout(-1)},
-		{"WithKeyPrefix", WithKeyPrefix("app{1")},
-		{"WithKeyPrefix", WithKeyPrefix("app}")},
-		{"WithKeyPrefix", WithKeyPrefix(strings.Repeat("x", lockspec.MaxKey+1))},
-		{"WithLogger", WithLogger(nil)},
+func clientMistakes() []mistaken[relock.ClientOption] {
+	all := []mistaken[relock.ClientOption]{
+		{"WithMaxIdle", relock.WithMaxIdle(-1)},
+		{"WithMaxActive", relock.WithMaxActive(-1)},
+		{"WithIdleTimeout", relock.WithIdleTimeout(0)},
+		{"WithIdleTimeout", relock.WithIdleTimeout(-time.Second)},
+		{"WithUsername", relock.WithUsername("me")}, // without a password
+		{"WithDatabase", relock.WithDatabase(-1)},
+		{"WithDialTimeout", relock.WithDialTimeout(0)},
+		{"WithDialTimeout", relock.WithDialTimeout(-1)},
+		{"WithCommandTimeout", relock.WithCommandTimeout(0)},
+		{"WithCommandTimeout", relock.WithCommandTimeout(-1)},
+		{"WithKeyPrefix", relock.WithKeyPrefix("app{1")},
+		{"WithKeyPrefix", relock.WithKeyPrefix("app}")},
+		{"WithKeyPrefix", relock.WithKeyPrefix(strings.Repeat("x", lockspec.MaxKey+1))},
+		{"WithLogger", relock.WithLogger(nil)},
 	}
 	for _, m := range lockMistakes() {
-		all = append(all, mistaken[ClientOption]{m.name, m.opt})
+		all = append(all, mistaken[relock.ClientOption]{m.name, m.opt})
 	}
 	return all
 }
 
 // lockMistakes are all those that a lock's options can have, whatever its kind.
-func lockMistakes() []mistaken[LockOption] {
-	all := []mistaken[LockOption]{
-		{"WithBlockTimeout", WithBlockTimeout(0)},
-		{"WithBlockTimeout", WithBlockTimeout(-time.Second)},
-		{"WithPollInterval", WithPollInterval(0)},
-		{"WithPollInterval", WithPollInterval(-1)},
-		{"WithPollInterval", WithPollInterval(999 * time.Microsecond)},
-		{"WithMaxHold", WithMaxHold(0)},
-		{"WithMaxHold", WithMaxHold(-1)},
-		{"WithOwner", WithOwner("")},
-		{"WithOwner", WithOwner(strings.Repeat("x", 257))},
-		{"WithLabel", WithLabel(strings.Repeat("x", 257))},
-		{"WithLabel", WithLabel(strings.Repeat("|", 86))}, // three bytes each when escaped
+func lockMistakes() []mistaken[relock.LockOption] {
+	all := []mistaken[relock.LockOption]{
+		{"WithBlockTimeout", relock.WithBlockTimeout(0)},
+		{"WithBlockTimeout", relock.WithBlockTimeout(-time.Second)},
+		{"WithPollInterval", relock.WithPollInterval(0)},
+		{"WithPollInterval", relock.WithPollInterval(-1)},
+		{"WithPollInterval", relock.WithPollInterval(999 * time.Microsecond)},
+		{"WithMaxHold", relock.WithMaxHold(0)},
+		{"WithMaxHold", relock.WithMaxHold(-1)},
+		{"WithOwner", relock.WithOwner("")},
+		{"WithOwner", relock.WithOwner(strings.Repeat("x", 257))},
+		{"WithLabel", relock.WithLabel(strings.Repeat("x", 257))},
+		{"WithLabel", relock.WithLabel(strings.Repeat("|", 86))}, // three bytes each when escaped
 	}
-	for name, opt := range map[string]func(time.Duration) LockOption{
-		"WithExpiry": WithExpiry, "WithWatchdog": WithWatchdog, "WithMinHold": WithMinHold,
+	for name, opt := range map[string]func(time.Duration) relock.LockOption{
+		"WithExpiry": relock.WithExpiry, "WithWatchdog": relock.WithWatchdog, "WithMinHold": relock.WithMinHold,
 	} {
 		for _, d := range []time.Duration{
 			0, -1, -time.Hour, 1, time.Microsecond, 9 * time.Millisecond, 9999999, 10500 * time.Microsecond, 30*time.Second + 1,
 			11 * 365 * 24 * time.Hour, 1<<63 - 1, -1 << 63,
 		} {
-			all = append(all, mistaken[LockOption]{name, opt(d)})
+			all = append(all, mistaken[relock.LockOption]{name, opt(d)})
 		}
 	}
 	return all
@@ -89,21 +79,19 @@ func TestClientMistakes(t *testing.T) {
 	for i, m := range clientMistakes() {
 		t.Run(fmt.Sprint(m.name, " ", i), func(t *testing.T) {
 			pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, context.Canceled }}
-			requireMistakes(t, second(NewClient("tcp", "localhost:6379", "", m.opt)), "new client", m.name)
-			requireMistakes(t, second(NewClientURL("redis://localhost", m.opt)), "new client", m.name)
-			requireMistakes(t, second(NewClientPool(pool, m.opt)), "new client", m.name)
+			requireMistakes(t, locktest.Second(relock.NewClient("tcp", "localhost:6379", "", m.opt)), "new client", m.name)
+			requireMistakes(t, locktest.Second(relock.NewClientURL("redis://localhost", m.opt)), "new client", m.name)
+			requireMistakes(t, locktest.Second(relock.NewClientPool(pool, m.opt)), "new client", m.name)
 		})
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // requireMistakes checks that an error says what is wrong, and is one of this operation.
 func requireMistakes(t testing.TB, err error, op string, names ...string) {
 	t.Helper()
-	require.ErrorIs(t, err, ErrInvalid)
-	require.False(t, IsRetryableErr(err))
-	var e *Error
+	require.ErrorIs(t, err, relock.ErrInvalid)
+	require.False(t, relock.IsRetryableErr(err))
+	var e *relock.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, op, e.Op)
 	for _, name := range names {
@@ -114,11 +102,11 @@ func requireMistakes(t testing.TB, err error, op string, names ...string) {
 
 func TestLockMistakes(t *testing.T) {
 	t.Parallel()
-	c := unconnected(t)
+	c := locktest.Unconnected(t)
 	for i, m := range lockMistakes() {
 		t.Run(fmt.Sprint(m.name, " ", i), func(t *testing.T) {
-			requireMistakes(t, NewRedisLock("k", c, m.opt).Validate(), "validate", m.name)
-			requireMistakes(t, NewReentrantLock("k", c, m.opt).Validate(), "validate", m.name)
+			requireMistakes(t, relock.NewRedisLock("k", c, m.opt).Validate(), "validate", m.name)
+			requireMistakes(t, relock.NewReentrantLock("k", c, m.opt).Validate(), "validate", m.name)
 		})
 	}
 }
@@ -126,21 +114,21 @@ func TestLockMistakes(t *testing.T) {
 // An option that is nil is a mistake of every constructor, by its index.
 func TestNilOptions(t *testing.T) {
 	t.Parallel()
-	c := unconnected(t)
+	c := locktest.Unconnected(t)
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, context.Canceled }}
 	const client, lock = "opts[1]: ClientOption is nil", "opts[1]: LockOption is nil"
-	requireMistakes(t, second(NewClient("tcp", "localhost:6379", "", WithMaxIdle(1), nil)), "new client", client)
-	requireMistakes(t, second(NewClientURL("redis://localhost", WithMaxIdle(1), nil)), "new client", client)
-	requireMistakes(t, second(NewClientPool(pool, WithLabel("x"), nil)), "new client", client)
-	requireMistakes(t, second(NewLocker(c, WithLabel("x"), nil)), "new locker", lock)
+	requireMistakes(t, locktest.Second(relock.NewClient("tcp", "localhost:6379", "", relock.WithMaxIdle(1), nil)), "new client", client)
+	requireMistakes(t, locktest.Second(relock.NewClientURL("redis://localhost", relock.WithMaxIdle(1), nil)), "new client", client)
+	requireMistakes(t, locktest.Second(relock.NewClientPool(pool, relock.WithLabel("x"), nil)), "new client", client)
+	requireMistakes(t, locktest.Second(relock.NewLocker(c, relock.WithLabel("x"), nil)), "new locker", lock)
 	for _, l := range []interface{ Validate() error }{
-		NewRedisLock("k", c, WithBlock(), nil), NewReentrantLock("k", c, WithBlock(), nil), NewRWLock("k", c, WithBlock(), nil),
-		NewMultiLock([]string{"k"}, c, WithBlock(), nil),
-		NewRedLock("k", []*Client{c, unconnected(t), unconnected(t)}, WithBlock(), nil),
+		relock.NewRedisLock("k", c, relock.WithBlock(), nil), relock.NewReentrantLock("k", c, relock.WithBlock(), nil), relock.NewRWLock("k", c, relock.WithBlock(), nil),
+		relock.NewMultiLock([]string{"k"}, c, relock.WithBlock(), nil),
+		relock.NewRedLock("k", []*relock.Client{c, locktest.Unconnected(t), locktest.Unconnected(t)}, relock.WithBlock(), nil),
 	} {
 		requireMistakes(t, l.Validate(), "validate", lock)
 	}
-	requireMistakes(t, NewRedisLock("k", c, nil, WithExpiry(0), nil).Lock(t.Context()), "lock",
+	requireMistakes(t, relock.NewRedisLock("k", c, nil, relock.WithExpiry(0), nil).Lock(t.Context()), "lock",
 		"opts[0]: LockOption is nil", "opts[2]: LockOption is nil", "WithExpiry")
 }
 
@@ -168,14 +156,14 @@ func TestAddressMistakes(t *testing.T) {
 		{"tcp", "local\r\nhost", []string{"address"}},
 	} {
 		t.Run(tt.network+" "+tt.address, func(t *testing.T) {
-			_, err := NewClient(tt.network, tt.address, "")
+			_, err := relock.NewClient(tt.network, tt.address, "")
 			requireMistakes(t, err, "new client", tt.want...)
 		})
 	}
 	for _, tt := range []struct{ network, address string }{
 		{"tcp", "localhost:1"}, {"tcp", "localhost:65535"}, {"tcp4", "127.0.0.1:6379"}, {"tcp6", "[::1]:6379"}, {"tcp", ":6379"}, {"unix", "redis.sock"},
 	} {
-		c, err := NewClient(tt.network, tt.address, "")
+		c, err := relock.NewClient(tt.network, tt.address, "")
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
 	}
@@ -183,60 +171,60 @@ func TestAddressMistakes(t *testing.T) {
 
 func TestOptionsAtTheirLimits(t *testing.T) {
 	t.Parallel()
-	locks := []LockOption{
-		WithBlock(), WithBlockTimeout(1), WithPollInterval(time.Millisecond), WithExpiry(10 * time.Millisecond),
-		WithMinHold(10 * time.Millisecond), WithMaxHold(10 * time.Millisecond),
-		WithOwner(strings.Repeat("x", 256)), WithLabel(strings.Repeat("x", 256)),
+	locks := []relock.LockOption{
+		relock.WithBlock(), relock.WithBlockTimeout(1), relock.WithPollInterval(time.Millisecond), relock.WithExpiry(10 * time.Millisecond),
+		relock.WithMinHold(10 * time.Millisecond), relock.WithMaxHold(10 * time.Millisecond),
+		relock.WithOwner(strings.Repeat("x", 256)), relock.WithLabel(strings.Repeat("x", 256)),
 	}
-	opts := []ClientOption{
-		WithMaxIdle(0), WithMaxActive(0), WithWaitMode(), WithIdleTimeout(1), WithDialTimeout(1), WithCommandTimeout(1), WithDatabase(0), WithTLS(nil),
-		WithKeyPrefix(""), WithLogger(slog.Default()),
+	opts := []relock.ClientOption{
+		relock.WithMaxIdle(0), relock.WithMaxActive(0), relock.WithWaitMode(), relock.WithIdleTimeout(1), relock.WithDialTimeout(1), relock.WithCommandTimeout(1), relock.WithDatabase(0), relock.WithTLS(nil),
+		relock.WithKeyPrefix(""), relock.WithLogger(slog.Default()),
 	}
 	for _, opt := range locks {
 		opts = append(opts, opt)
 	}
-	c := unconnected(t, opts...)
-	require.NoError(t, NewReentrantLock("k", c, locks...).Validate())
-	require.NoError(t, NewReentrantLock("k", c, WithWatchdog(10*365*24*time.Hour), WithLabel(strings.Repeat("|", 85))).Validate())
+	c := locktest.Unconnected(t, opts...)
+	require.NoError(t, relock.NewReentrantLock("k", c, locks...).Validate())
+	require.NoError(t, relock.NewReentrantLock("k", c, relock.WithWatchdog(10*365*24*time.Hour), relock.WithLabel(strings.Repeat("|", 85))).Validate())
 	for _, prefix := range []string{"", ":", "a b\r\n", strings.Repeat("x", lockspec.MaxKey)} {
-		require.Equal(t, prefix+"{k}", keyOf(unconnected(t, WithKeyPrefix(prefix)), "k"))
+		require.Equal(t, prefix+"{k}", locktest.KeyOf(locktest.Unconnected(t, relock.WithKeyPrefix(prefix)), "k"))
 	}
 }
 
 // All mistakes are reported at once, wherever they are.
 func TestAllMistakesAtOnce(t *testing.T) {
 	t.Parallel()
-	wrong := []ClientOption{
-		WithMaxIdle(-1), WithMaxActive(-1), WithIdleTimeout(0), WithUsername("me"), WithDatabase(-1), WithDialTimeout(0), WithCommandTimeout(0),
-		WithKeyPrefix("{"), WithLogger(nil), WithBlockTimeout(0), WithPollInterval(0), WithExpiry(0), WithWatchdog(1), WithMaxHold(0), WithMinHold(-1),
-		WithOwner(""), WithLabel(strings.Repeat("x", 300)),
+	wrong := []relock.ClientOption{
+		relock.WithMaxIdle(-1), relock.WithMaxActive(-1), relock.WithIdleTimeout(0), relock.WithUsername("me"), relock.WithDatabase(-1), relock.WithDialTimeout(0), relock.WithCommandTimeout(0),
+		relock.WithKeyPrefix("{"), relock.WithLogger(nil), relock.WithBlockTimeout(0), relock.WithPollInterval(0), relock.WithExpiry(0), relock.WithWatchdog(1), relock.WithMaxHold(0), relock.WithMinHold(-1),
+		relock.WithOwner(""), relock.WithLabel(strings.Repeat("x", 300)),
 	}
 	names := []string{
 		"WithMaxIdle", "WithMaxActive", "WithIdleTimeout", "WithUsername", "WithDatabase", "WithDialTimeout", "WithCommandTimeout", "WithKeyPrefix",
 		"WithLogger", "WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithOwner", "WithLabel",
 	}
 	t.Run("NewClient", func(t *testing.T) {
-		_, err := NewClient("udp", "nowhere", "", wrong...)
+		_, err := relock.NewClient("udp", "nowhere", "", wrong...)
 		requireMistakes(t, err, "new client", append(names, "network")...)
 	})
 	t.Run("NewClientURL", func(t *testing.T) {
-		_, err := NewClientURL("redis://localhost", wrong...)
+		_, err := relock.NewClientURL("redis://localhost", wrong...)
 		requireMistakes(t, err, "new client", names...)
 	})
 	t.Run("NewClientURL, URL too", func(t *testing.T) {
-		_, err := NewClientURL("redis://localhost/first?mode=fast", wrong...)
+		_, err := relock.NewClientURL("redis://localhost/first?mode=fast", wrong...)
 		requireMistakes(t, err, "new client", append(names, "database", "parameter")...)
 	})
 	t.Run("NewClientURL, no URL", func(t *testing.T) {
-		_, err := NewClientURL("http://localhost", wrong...)
+		_, err := relock.NewClientURL("http://localhost", wrong...)
 		requireMistakes(t, err, "new client", append(names, "scheme")...)
 	})
 	t.Run("NewClientPool", func(t *testing.T) {
-		_, err := NewClientPool(nil, append(wrong, WithWaitMode(), WithTLS(nil))...)
+		_, err := relock.NewClientPool(nil, append(wrong, relock.WithWaitMode(), relock.WithTLS(nil))...)
 		requireMistakes(t, err, "new client", append(names, "pool: is nil", "WithWaitMode", "WithTLS")...)
 	})
 	t.Run("pool without Dial", func(t *testing.T) {
-		_, err := NewClientPool(&redis.Pool{}, WithCommandTimeout(0))
+		_, err := relock.NewClientPool(&redis.Pool{}, relock.WithCommandTimeout(0))
 		requireMistakes(t, err, "new client", "pool", "Dial", "WithCommandTimeout")
 	})
 }

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
 )
 
 func TestURLMistakes(t *testing.T) {
@@ -42,7 +44,7 @@ func TestURLMistakes(t *testing.T) {
 		"redis://h/%zz":                  "URL",
 	} {
 		t.Run(rawURL, func(t *testing.T) {
-			_, err := NewClientURL(rawURL)
+			_, err := relock.NewClientURL(rawURL)
 			requireMistakes(t, err, "new client", want)
 		})
 	}
@@ -75,11 +77,11 @@ func TestURLMistakesHideThePassword(t *testing.T) {
 	}
 	urls = append(urls, "hunter2:@127.0.0.1:1", "hunter2://127.0.0.1:1") // what comes before the first colon is the scheme
 	for _, rawURL := range urls {
-		c, err := NewClientURL(rawURL, WithDialTimeout(time.Second))
+		c, err := relock.NewClientURL(rawURL, relock.WithDialTimeout(time.Second))
 		if err == nil {
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 				require.NotContains(t, fmt.Sprintf(verb, c), secret, rawURL)
-				require.NotContains(t, fmt.Sprintf(verb, NewRedisLock("k", c)), secret, rawURL)
+				require.NotContains(t, fmt.Sprintf(verb, relock.NewRedisLock("k", c)), secret, rawURL)
 			}
 			require.NoError(t, c.Close())
 			continue
@@ -88,7 +90,7 @@ func TestURLMistakesHideThePassword(t *testing.T) {
 			t.Errorf("%q: %v", rawURL, err)
 		}
 		require.NotContains(t, err.Error(), "\n", rawURL)
-		require.ErrorIs(t, err, ErrInvalid, rawURL)
+		require.ErrorIs(t, err, relock.ErrInvalid, rawURL)
 	}
 }
 
@@ -96,11 +98,11 @@ func TestURLMistakesHideThePassword(t *testing.T) {
 func TestAddressMistakesHideThePassword(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"redis://:hunter2@127.0.0.1:1", "me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1", "hunter2@127.0.0.1:x"} {
-		_, err := NewClient("tcp", address, "hunter2", WithMaxIdle(-1))
+		_, err := relock.NewClient("tcp", address, "hunter2", relock.WithMaxIdle(-1))
 		requireMistakes(t, err, "new client", "address")
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	_, err := NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2", WithUsername("me"), WithDatabase(-1))
+	_, err := relock.NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2", relock.WithUsername("me"), relock.WithDatabase(-1))
 	requireMistakes(t, err, "new client", "network", "WithDatabase")
 	require.NotContains(t, err.Error(), ":hunter2@")
 }

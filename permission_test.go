@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -12,23 +12,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
-
-// requireAtOnce runs a blocking Lock that must not wait.
-func requireAtOnce(t testing.TB, lock func(context.Context) error) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	start := time.Now()
-	err := lock(ctx)
-	require.Error(t, err)
-	require.NoError(t, ctx.Err(), "it waited")
-	require.Less(t, time.Since(start), 2*time.Second)
-	require.False(t, IsRetryableErr(err), err)
-	return err
-}
 
 // A wrong password and a missing permission do not pass: a blocking Lock returns at once.
 func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
@@ -59,17 +47,17 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := NewClient(s.Network, s.Address, tt.password, WithUsername(tt.user), WithBlock())
+			c, err := relock.NewClient(s.Network, s.Address, tt.password, relock.WithUsername(tt.user), relock.WithBlock())
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
 			for name, lock := range map[string]func(context.Context) error{
-				"taken":     NewRedisLock("taken", c).Lock,
-				"reentrant": NewReentrantLock("taken", c).Lock,
-				"Do":        func(ctx context.Context) error { return NewReentrantLock("other", c).Do(ctx, noWork) },
-				"Acquire":   func(ctx context.Context) error { return second(NewRedisLock("taken", c).Acquire(ctx)) },
+				"taken":     relock.NewRedisLock("taken", c).Lock,
+				"reentrant": relock.NewReentrantLock("taken", c).Lock,
+				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("other", c).Do(ctx, locktest.NoWork) },
+				"Acquire":   func(ctx context.Context) error { return locktest.Second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
 			} {
-				err := requireAtOnce(t, lock)
-				require.ErrorIs(t, err, ErrDenied, name)
+				err := locktest.RequireAtOnce(t, lock)
+				require.ErrorIs(t, err, relock.ErrDenied, name)
 				require.ErrorContains(t, err, tt.want, name)
 			}
 		})
@@ -80,35 +68,35 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 func TestPasswordRotation(t *testing.T) {
 	t.Parallel()
 	const lease = 2400 * time.Millisecond
-	start := func(t *testing.T) (*redistest.Server, []Hold) {
+	start := func(t *testing.T) (*redistest.Server, []relock.Hold) {
 		s := redistest.Start(t)
 		s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
-		c, err := NewClient(s.Network, s.Address, "old", WithUsername("app"), WithWatchdog(lease))
+		c, err := relock.NewClient(s.Network, s.Address, "old", relock.WithUsername("app"), relock.WithWatchdog(lease))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
-		plain, err := NewRedisLock("p", c).Acquire(t.Context())
+		plain, err := relock.NewRedisLock("p", c).Acquire(t.Context())
 		require.NoError(t, err)
-		reentrant, err := NewReentrantLock("r", c).Acquire(t.Context())
+		reentrant, err := relock.NewReentrantLock("r", c).Acquire(t.Context())
 		require.NoError(t, err)
 		s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 		s.Do(t, "CLIENT", "KILL", "USER", "app")
-		err = NewRedisLock("other", c, WithBlock()).Lock(t.Context())
-		require.ErrorIs(t, err, ErrDenied)
+		err = relock.NewRedisLock("other", c, relock.WithBlock()).Lock(t.Context())
+		require.ErrorIs(t, err, relock.ErrDenied)
 		require.ErrorContains(t, err, "WRONGPASS")
-		return s, []Hold{plain, reentrant}
+		return s, []relock.Hold{plain, reentrant}
 	}
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()
 		_, holds := start(t)
-		due := []*alarm{setAlarm(t, holds[0].ValidUntil()), setAlarm(t, holds[1].ValidUntil())}
+		due := []*locktest.Alarm{locktest.SetAlarm(t, holds[0].ValidUntil()), locktest.SetAlarm(t, holds[1].ValidUntil())}
 		for i, h := range holds {
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), relock.ErrLockLost)
 			ended := time.Now()
-			require.False(t, ended.Before(due[i].at), "lost before belief ended")
-			require.Less(t, ended.Sub(due[i].ring()), 500*time.Millisecond)
+			require.False(t, ended.Before(due[i].At), "lost before belief ended")
+			require.Less(t, ended.Sub(due[i].Ring()), 500*time.Millisecond)
 			err := h.Unlock(t.Context())
-			require.ErrorIs(t, err, ErrLockLost)
-			require.ErrorIs(t, err, ErrNotHeld)
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.ErrorIs(t, err, relock.ErrNotHeld)
 		}
 	})
 	t.Run("for a moment", func(t *testing.T) {
@@ -128,21 +116,15 @@ func TestPasswordRotation(t *testing.T) {
 	})
 }
 
-// leastPrivilege are the commands that locks use, in scripts too; PING is for [Client.Ping] alone. AUTH is always allowed, SELECT is needed
-// with WithDatabase. With them an operator makes a user:
-//
-//	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping
-var leastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
-
 // privileged runs everything that needs a permission, and returns what each step said. check runs after each.
-func privileged(t *testing.T, c *Client, check func()) map[string]error {
+func privileged(t *testing.T, c *relock.Client, check func()) map[string]error {
 	said := map[string]error{}
 	step := func(name string, err error) bool {
 		said[name] = err
 		check()
 		return err == nil
 	}
-	use := func(name string, acquire func(context.Context) (Hold, error), more func()) {
+	use := func(name string, acquire func(context.Context) (relock.Hold, error), more func()) {
 		h, err := acquire(t.Context())
 		if step(name+": acquire", err) {
 			if more != nil {
@@ -153,16 +135,16 @@ func privileged(t *testing.T, c *Client, check func()) map[string]error {
 		}
 	}
 	step("ping", c.Ping(t.Context()))
-	plain := NewRedisLock("plain", c)
+	plain := relock.NewRedisLock("plain", c)
 	use("plain", plain.Acquire, func() {
-		if err := plain.TryLock(t.Context()); !errors.Is(err, ErrLockAcquiredByOthers) {
+		if err := plain.TryLock(t.Context()); !errors.Is(err, relock.ErrLockAcquiredByOthers) {
 			step("plain: taken", err)
 		}
 	})
-	reentrant := NewReentrantLock("reentrant", c)
+	reentrant := relock.NewReentrantLock("reentrant", c)
 	use("reentrant", reentrant.Acquire, func() { use("nested", reentrant.Acquire, nil) })
-	use("plain, kept", NewRedisLock("kept plain", c, WithMinHold(time.Second)).Acquire, nil)
-	use("reentrant, kept", NewReentrantLock("kept reentrant", c, WithMinHold(time.Second)).Acquire, nil)
+	use("plain, kept", relock.NewRedisLock("kept plain", c, relock.WithMinHold(time.Second)).Acquire, nil)
+	use("reentrant, kept", relock.NewReentrantLock("kept reentrant", c, relock.WithMinHold(time.Second)).Acquire, nil)
 	return said
 }
 
@@ -178,7 +160,7 @@ func TestLeastPrivilege(t *testing.T) {
 			rules = append(rules, "+"+command)
 		}
 		s.Do(t, "ACL", rules...)
-		c, err := NewClient(s.Network, s.Address, "pw", WithUsername("app"), WithCommandTimeout(time.Second))
+		c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithUsername("app"), relock.WithCommandTimeout(time.Second))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close()) }()
 		return privileged(t, c, func() {
@@ -189,20 +171,20 @@ func TestLeastPrivilege(t *testing.T) {
 			}
 		})
 	}
-	for step, err := range run(t, leastPrivilege) {
+	for step, err := range run(t, locktest.LeastPrivilege) {
 		require.NoError(t, err, step)
 	}
-	for i, command := range leastPrivilege {
+	for i, command := range locktest.LeastPrivilege {
 		t.Run("without "+command, func(t *testing.T) {
 			denied := 0
-			for step, err := range run(t, slices.Delete(slices.Clone(leastPrivilege), i, i+1)) {
+			for step, err := range run(t, slices.Delete(slices.Clone(locktest.LeastPrivilege), i, i+1)) {
 				if err == nil {
 					continue
 				}
 				t.Log(step, err)
 				denied++
-				require.ErrorIs(t, err, ErrDenied, step)
-				require.False(t, IsRetryableErr(err), step)
+				require.ErrorIs(t, err, relock.ErrDenied, step)
+				require.False(t, relock.IsRetryableErr(err), step)
 			}
 			require.Positive(t, denied, "it is not needed")
 		})
@@ -232,15 +214,15 @@ func TestLeastPrivilegeToWait(t *testing.T) {
 
 // waitWith hands locks over among waiters that may only use these commands on top, and returns what went wrong.
 func waitWith(t *testing.T, commands []string) (complaints []string) {
-	s := taught(t, redistest.Start(t))
+	s := locktest.Taught(t, redistest.Start(t))
 	rules := []any{"SETUSER", "app", "reset", "on", ">pw", "~relock:*", "&relock:*", "-@all"}
-	for _, command := range append(slices.Clone(leastPrivilege), commands...) {
+	for _, command := range append(slices.Clone(locktest.LeastPrivilege), commands...) {
 		rules = append(rules, "+"+command)
 	}
 	s.Do(t, "ACL", rules...)
-	var logs logBuffer
-	client := func() *Client {
-		c, err := NewClient(s.Network, s.Address, "pw", WithUsername("app"), logs.option())
+	var logs locktest.LogBuffer
+	client := func() *relock.Client {
+		c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithUsername("app"), logs.Option())
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
 		return c
@@ -251,19 +233,19 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 			complaints = append(complaints, what+": "+err.Error())
 		}
 	}
-	for _, m := range queueModes() {
-		key := strings.ReplaceAll(m.name(), " ", "")
-		opts := []LockOption{WithBlockTimeout(2 * time.Second)}
-		if m.fair {
-			opts = append(opts, WithFair())
+	for _, m := range locktest.QueueModes() {
+		key := strings.ReplaceAll(m.Title(), " ", "")
+		opts := []relock.LockOption{relock.WithBlockTimeout(2 * time.Second)}
+		if m.Fair {
+			opts = append(opts, relock.WithFair())
 		}
-		h, err := kinds[m.kind](key, holder, opts...).TryAcquire(t.Context())
+		h, err := locktest.Kinds[m.Kind](key, holder, opts...).TryAcquire(t.Context())
 		if err != nil {
 			complain("try", err)
 			continue
 		}
 		granted := make(chan error, 1)
-		waiting := kinds[m.kind](key, waiter, opts...)
+		waiting := locktest.Kinds[m.Kind](key, waiter, opts...)
 		ended := testkit.Async(t, func() error {
 			next, err := waiting.Acquire(t.Context())
 			granted <- err
@@ -272,17 +254,17 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 			}
 			return next.Unlock(t.Context())
 		})
-		queued := func() bool { return s.Do(t, "ZCARD", keyOf(waiter, key)+":q") == int64(1) || len(granted) > 0 }
+		queued := func() bool { return s.Do(t, "ZCARD", locktest.KeyOf(waiter, key)+":q") == int64(1) || len(granted) > 0 }
 		testkit.Eventually(t, 5*time.Second, queued, "in the queue, or refused")
-		short := append(slices.Clone(opts), WithBlockTimeout(500*time.Millisecond), WithWatchdog(600*time.Millisecond)) // a poll every 200ms
-		if err := kinds[m.kind](key, other, short...).Lock(t.Context()); !errors.Is(err, ErrLockAcquiredByOthers) {
+		short := append(slices.Clone(opts), relock.WithBlockTimeout(500*time.Millisecond), relock.WithWatchdog(600*time.Millisecond)) // a poll every 200ms
+		if err := locktest.Kinds[m.Kind](key, other, short...).Lock(t.Context()); !errors.Is(err, relock.ErrLockAcquiredByOthers) {
 			complain("gives up", err)
 		}
-		if first, err := redis.Strings(s.Do(t, "ZRANGE", keyOf(waiter, key)+":q", 0, 0), nil); err == nil && len(first) == 1 {
-			before := calls(t, s, "evalsha")
-			heard := s.Do(t, "PUBLISH", "relock:"+waiter.engine.Identity.ID, first[0]+" "+keyOf(waiter, key))
+		if first, err := redis.Strings(s.Do(t, "ZRANGE", locktest.KeyOf(waiter, key)+":q", 0, 0), nil); err == nil && len(first) == 1 {
+			before := locktest.Calls(t, s, "evalsha")
+			heard := s.Do(t, "PUBLISH", "relock:"+locktest.Engine(waiter).Identity.ID, first[0]+" "+locktest.KeyOf(waiter, key))
 			if heard == int64(1) {
-				testkit.Eventually(t, 5*time.Second, func() bool { return calls(t, s, "evalsha") > before }, "it claims, in vain")
+				testkit.Eventually(t, 5*time.Second, func() bool { return locktest.Calls(t, s, "evalsha") > before }, "it claims, in vain")
 			}
 		}
 		complain("unlock", h.Unlock(t.Context()))

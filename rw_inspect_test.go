@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
@@ -18,17 +20,17 @@ import (
 func TestInspectRWLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	other := sibling(t, s, c)
-	for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}} {
+	c := locktest.NewTestClient(t, s)
+	other := locktest.Sibling(t, s, c)
+	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(mode, func(t *testing.T) {
 			key := "rw " + mode
-			mine := NewRWLock(key, c, append(opts, WithOwner("job:7|x"), WithLabel("l"))...)
-			theirs := NewRWLock(key, other, append(opts, WithOwner("second"))...)
+			mine := relock.NewRWLock(key, c, append(opts, relock.WithOwner("job:7|x"), relock.WithLabel("l"))...)
+			theirs := relock.NewRWLock(key, other, append(opts, relock.WithOwner("second"))...)
 			require.NoError(t, mine.Lock(t.Context()))
 			require.NoError(t, mine.RLock(t.Context()))
-			info := inspect(t, other, key)
-			require.Equal(t, StateHeld, info.State)
+			info := locktest.Inspect(t, other, key)
+			require.Equal(t, relock.StateHeld, info.State)
 			require.Equal(t, "read/write", info.Kind)
 			require.Equal(t, mode == "fair", info.Fair)
 			require.Greater(t, info.Left, 25*time.Second)
@@ -36,21 +38,21 @@ func TestInspectRWLock(t *testing.T) {
 			require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
 			host, err := os.Hostname()
 			require.NoError(t, err)
-			require.Equal(t, Holder{c.engine.Identity.ID, host, os.Getpid(), "l", info.Holder.Since, "job:7|x", 2}, *info.Holder)
+			require.Equal(t, relock.Holder{locktest.Engine(c).Identity.ID, host, os.Getpid(), "l", info.Holder.Since, "job:7|x", 2}, *info.Holder)
 
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := testkit.Async(t, func() error { return NewRWLock(key, other, append(opts, WithBlock())...).Lock(ctx) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
-			w := inspect(t, c, key).Waiters[0]
-			require.Equal(t, Waiter{other.engine.Identity.ID, w.Age, "read/write", mode == "fair"}, w)
-			awaitHeard(t, s, keyOf(c, key), other) // by the poll that follows its subscription: a late one would put the wait back
+			waits := testkit.Async(t, func() error { return relock.NewRWLock(key, other, append(opts, relock.WithBlock())...).Lock(ctx) })
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, key).Waiting == 1 }, "waits")
+			w := locktest.Inspect(t, c, key).Waiters[0]
+			require.Equal(t, relock.Waiter{locktest.Engine(other).Identity.ID, w.Age, "read/write", mode == "fair"}, w)
+			locktest.AwaitHeard(t, s, locktest.KeyOf(c, key), other) // by the poll that follows its subscription: a late one would put the wait back
 			cancel()
 			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
-			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 0 }, "nobody waits")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, key).Waiting == 0 }, "nobody waits")
 
 			require.NoError(t, mine.Unlock(t.Context()))
 			require.NoError(t, theirs.RLock(t.Context()))
-			info = inspect(t, other, key)
+			info = locktest.Inspect(t, other, key)
 			require.Nil(t, info.Holder)
 			require.Len(t, info.Readers, 2)
 			owners := map[string]int{info.Readers[0].Owner: info.Readers[0].Count, info.Readers[1].Owner: info.Readers[1].Count}
@@ -58,12 +60,12 @@ func TestInspectRWLock(t *testing.T) {
 			require.Contains(t, listed2(t, c, "rw *"), key)
 			require.NoError(t, mine.RUnlock(t.Context()))
 			require.NoError(t, theirs.RUnlock(t.Context()))
-			require.Equal(t, Info{Key: key, State: StateFree}, inspect(t, other, key))
+			require.Equal(t, relock.Info{Key: key, State: relock.StateFree}, locktest.Inspect(t, other, key))
 		})
 	}
 }
 
-func listed2(t testing.TB, c *Client, pattern string) (names []string) {
+func listed2(t testing.TB, c *relock.Client, pattern string) (names []string) {
 	t.Helper()
 	for info, err := range c.List(t.Context(), pattern) {
 		require.NoError(t, err)
@@ -76,34 +78,34 @@ func listed2(t testing.TB, c *Client, pattern string) (names []string) {
 func TestForceUnlockRWLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := patient(newTestClient(t, s))
-	other := sibling(t, s, c)
-	for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}} {
+	c := locktest.Patient(locktest.NewTestClient(t, s))
+	other := locktest.Sibling(t, s, c)
+	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(mode, func(t *testing.T) {
 			key := "force " + mode
-			var holds []Hold
+			var holds []relock.Hold
 			for _, owner := range []string{"a", "b", "c"} {
-				h, err := NewRWLock(key, c, append(opts, WithOwner(owner))...).RAcquire(t.Context())
+				h, err := relock.NewRWLock(key, c, append(opts, relock.WithOwner(owner))...).RAcquire(t.Context())
 				require.NoError(t, err)
 				holds = append(holds, h)
 			}
-			writer := NewRWLock(key, other, append(opts, WithBlock(), WithOwner("w"))...)
+			writer := relock.NewRWLock(key, other, append(opts, relock.WithBlock(), relock.WithOwner("w"))...)
 			waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, key).Waiting == 1 }, "waits")
 			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
 			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-			l := holds[1].(hold).level.Lease()
+			l := locktest.Level(holds[1]).Lease()
 			l.RenewNow()
-			require.ErrorIs(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second), ErrForced)
-			require.ErrorIs(t, NewRWLock(key, c, append(opts, WithOwner("c"))...).RLock(t.Context()), ErrForced)
+			require.ErrorIs(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second), relock.ErrForced)
+			require.ErrorIs(t, relock.NewRWLock(key, c, append(opts, relock.WithOwner("c"))...).RLock(t.Context()), relock.ErrForced)
 			for _, h := range holds {
 				err := h.Unlock(t.Context())
-				require.ErrorIs(t, err, ErrForced)
-				require.ErrorIs(t, err, ErrLockLost)
+				require.ErrorIs(t, err, relock.ErrForced)
+				require.ErrorIs(t, err, relock.ErrLockLost)
 				require.ErrorContains(t, err, "it hangs")
 			}
 			require.NoError(t, writer.Unlock(t.Context()))
-			require.ErrorIs(t, other.ForceUnlock(t.Context(), key, ""), ErrNotHeld)
+			require.ErrorIs(t, other.ForceUnlock(t.Context(), key, ""), relock.ErrNotHeld)
 		})
 	}
 }
@@ -162,16 +164,16 @@ func TestReadRWInfoOfAnything(t *testing.T) {
 		"too little":    func(p []any) { p[7] = []any{[]byte("1:0|x")} },
 		"too few parts": func(p []any) { p[7] = []any{[]byte("1:0|relock/1|s|c|h")} },
 	} {
-		info, err := readRWInfo("k", some(change))
+		info, err := relock.ReadRWInfo("k", some(change))
 		require.NoError(t, err, name)
-		require.Equal(t, []Holder{{Client: "c", Count: 1}}, info.Readers, name)
+		require.Equal(t, []relock.Holder{{Client: "c", Count: 1}}, info.Readers, name)
 	}
 	for _, reply := range []any{
 		nil, []any{}, some(func(p []any) { p[2] = []byte("x") }), some(func(p []any) { p[7] = int64(1) }), some(func(p []any) { p[7] = []any{} }),
 	} {
-		_, err := readRWInfo("k", reply)
-		require.ErrorIs(t, err, ErrKeyConflict)
+		_, err := relock.ReadRWInfo("k", reply)
+		require.ErrorIs(t, err, relock.ErrKeyConflict)
 	}
-	_, err := readRWInfo("k", some(func(p []any) { p[0] = []byte("alien") }))
-	require.ErrorIs(t, err, ErrKeyConflict)
+	_, err := relock.ReadRWInfo("k", some(func(p []any) { p[0] = []byte("alien") }))
+	require.ErrorIs(t, err, relock.ErrKeyConflict)
 }

@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -26,9 +28,9 @@ func TestErrorsHideSecrets(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--rename-command", gone, "")
 			s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
-			var log logBuffer
-			c, err := NewClient(s.Network, s.Address, secret, WithUsername("app"), WithCommandTimeout(500*time.Millisecond), log.option(),
-				WithLabel(secret))
+			var log locktest.LogBuffer
+			c, err := relock.NewClient(s.Network, s.Address, secret, relock.WithUsername("app"), relock.WithCommandTimeout(500*time.Millisecond), log.Option(),
+				relock.WithLabel(secret))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
 			var said []string
@@ -40,8 +42,8 @@ func TestErrorsHideSecrets(t *testing.T) {
 				}
 			}
 			use := func(l interface {
-				Mutex
-				Acquire(context.Context) (Hold, error)
+				relock.Mutex
+				Acquire(context.Context) (relock.Hold, error)
 			},
 			) {
 				h, err := l.Acquire(t.Context())
@@ -49,16 +51,16 @@ func TestErrorsHideSecrets(t *testing.T) {
 				if err == nil {
 					note(h, h.Extend(t.Context(), 40*time.Second), h.Unlock(t.Context()), h.Err(), context.Cause(h.Context()))
 				}
-				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), noWork), l.Unlock(t.Context()))
+				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.NoWork), l.Unlock(t.Context()))
 			}
 			note(c, c.Ping(t.Context()))
 			done, err := c.SetNEX(t.Context(), "raw", secret, time.Minute)
 			note(done, err)
-			reply, err := c.Eval(t.Context(), NewScript("return redis.call('TYPE', KEYS[1])"), []string{"raw"}, secret)
+			reply, err := c.Eval(t.Context(), relock.NewScript("return redis.call('TYPE', KEYS[1])"), []string{"raw"}, secret)
 			note(reply, err)
-			use(NewRedisLock("p", c))
-			use(NewReentrantLock("r", c, WithOwner("me")))
-			h, err := NewRedisLock("lost", c, WithWatchdog(30*time.Millisecond)).Acquire(t.Context())
+			use(relock.NewRedisLock("p", c))
+			use(relock.NewReentrantLock("r", c, relock.WithOwner("me")))
+			h, err := relock.NewRedisLock("lost", c, relock.WithWatchdog(30*time.Millisecond)).Acquire(t.Context())
 			note(err)
 			if err == nil {
 				s.Do(t, "UNLINK", "relock:{lost}")
@@ -83,20 +85,20 @@ func TestErrorsHideSecrets(t *testing.T) {
 func TestCopiesHideThePassword(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	c, err := NewClientURL("redis://app:"+secret+"@localhost:1", WithLabel("x"))
+	c, err := relock.NewClientURL("redis://app:"+secret+"@localhost:1", relock.WithLabel("x"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
-	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[Client]()}})).Elem()
+	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[relock.Client]()}})).Elem()
 	nested.Field(0).Set(reflect.ValueOf(c).Elem())
-	locker, err := NewLocker(c)
+	locker, err := relock.NewLocker(c)
 	require.NoError(t, err)
 	for _, v := range []any{
 		copied(c), nested.Interface(),
 		[]any{copied(c)},
-		WithUsername("app"), WithLabel("x"),
-		copied(NewRedisLock("k", c)), copied(NewReentrantLock("k", c)), copied(NewRWLock("k", c)), copied(NewMultiLock([]string{"k"}, c)),
-		copied(NewRedLock("k", []*Client{c})), copied(locker),
+		relock.WithUsername("app"), relock.WithLabel("x"),
+		copied(relock.NewRedisLock("k", c)), copied(relock.NewReentrantLock("k", c)), copied(relock.NewRWLock("k", c)), copied(relock.NewMultiLock([]string{"k"}, c)),
+		copied(relock.NewRedLock("k", []*relock.Client{c})), copied(locker),
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t", "%e"} {
 			text := fmt.Sprintf(verb, v)

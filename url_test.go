@@ -1,11 +1,13 @@
-package relock
+package relock_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -30,12 +32,12 @@ func TestURL(t *testing.T) {
 		"unix://me:pw@/run/redis%20it.sock": {Network: "unix", Address: "/run/redis it.sock", Username: "me", Password: pointerTo("pw")},
 	} {
 		t.Run(rawURL, func(t *testing.T) {
-			c, err := NewClientURL(rawURL)
+			c, err := relock.NewClientURL(rawURL)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
 			got := driver.Config{
-				Network: c.config.Network, Address: c.config.Address, Username: c.config.Username, Password: c.config.Password,
-				Database: c.config.Database, UseTLS: c.config.UseTLS,
+				Network: locktest.Config(c).Network, Address: locktest.Config(c).Address, Username: locktest.Config(c).Username, Password: locktest.Config(c).Password,
+				Database: locktest.Config(c).Database, UseTLS: locktest.Config(c).UseTLS,
 			}
 			if want.Password == nil {
 				want.Password = new(string)
@@ -51,7 +53,7 @@ func TestURLConnects(t *testing.T) {
 	t.Parallel()
 	unix, tcp := redistest.Start(t, "--requirepass", "p/w"), redistest.StartTCP(t)
 	for _, rawURL := range []string{"unix://:p%2Fw@" + unix.Address, "unix://default:p%2Fw@" + unix.Address + "?db=1", "redis://" + tcp.Address + "/15"} {
-		c, err := NewClientURL(rawURL)
+		c, err := relock.NewClientURL(rawURL)
 		require.NoError(t, err)
 		require.NoError(t, c.Ping(t.Context()))
 		require.NoError(t, c.Close())

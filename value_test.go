@@ -1,4 +1,4 @@
-package relock
+package relock_test
 
 import (
 	"bytes"
@@ -14,7 +14,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -72,43 +74,43 @@ var names = []struct {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := newTestClient(t, s)
-	refusing := unconnected(t)
+	c := locktest.NewTestClient(t, s)
+	refusing := locktest.Unconnected(t)
 	for i, tt := range names {
 		t.Run(fmt.Sprintf("%d %.20q", i, tt.name), func(t *testing.T) {
 			if !tt.ok {
 				for _, calls := range []map[string]func(context.Context) error{
-					firstCalls(NewRedisLock(tt.name, refusing)), firstCalls(NewReentrantLock(tt.name, refusing)),
+					firstCalls(relock.NewRedisLock(tt.name, refusing)), firstCalls(relock.NewReentrantLock(tt.name, refusing)),
 				} {
 					for call, f := range calls {
 						if call == "Unlock" {
 							continue
 						}
-						require.ErrorIs(t, f(t.Context()), ErrInvalid, call)
+						require.ErrorIs(t, f(t.Context()), relock.ErrInvalid, call)
 						require.ErrorContains(t, f(t.Context()), "key", call)
 					}
 				}
-				requireMistakes(t, NewRedisLock(tt.name, refusing).Validate(), "validate", "key")
-				requireMistakes(t, NewReentrantLock(tt.name, refusing).Validate(), "validate", "key")
-				require.Less(t, len(NewRedisLock(tt.name, refusing).Validate().Error()), 16<<10, "it repeats a name of any length")
+				requireMistakes(t, relock.NewRedisLock(tt.name, refusing).Validate(), "validate", "key")
+				requireMistakes(t, relock.NewReentrantLock(tt.name, refusing).Validate(), "validate", "key")
+				require.Less(t, len(relock.NewRedisLock(tt.name, refusing).Validate().Error()), 16<<10, "it repeats a name of any length")
 				return
 			}
 			for kind, l := range map[string]interface {
-				Mutex
-				Acquire(context.Context) (Hold, error)
-			}{"string": NewRedisLock(tt.name, c), "hash": NewReentrantLock(tt.name, c)} {
+				relock.Mutex
+				Acquire(context.Context) (relock.Hold, error)
+			}{"string": relock.NewRedisLock(tt.name, c), "hash": relock.NewReentrantLock(tt.name, c)} {
 				h, err := l.Acquire(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, tt.name, h.Key())
-				got, err := redis.String(s.Do(t, "TYPE", c.config.prefix+"{"+tt.name+"}"), nil)
+				got, err := redis.String(s.Do(t, "TYPE", locktest.Prefix(c)+"{"+tt.name+"}"), nil)
 				require.NoError(t, err)
 				require.Equal(t, kind, got)
-				require.ErrorIs(t, NewRedisLock(tt.name, sibling(t, s, c)).TryLock(t.Context()), map[string]error{
-					"string": ErrLockAcquiredByOthers, "hash": ErrKeyConflict,
+				require.ErrorIs(t, relock.NewRedisLock(tt.name, locktest.Sibling(t, s, c)).TryLock(t.Context()), map[string]error{
+					"string": relock.ErrLockAcquiredByOthers, "hash": relock.ErrKeyConflict,
 				}[kind])
 				require.NoError(t, h.Extend(t.Context(), time.Minute))
 				require.NoError(t, h.Unlock(t.Context()))
-				requireFree(t, s, c, tt.name)
+				locktest.RequireFree(t, s, c, tt.name)
 			}
 		})
 	}
@@ -142,14 +144,14 @@ func slotOf(key string) int {
 }
 
 // redisKeyOf is the key of a lock in Redis, "" for a name that is refused.
-func redisKeyOf(t testing.TB, c *Client, name string) string {
+func redisKeyOf(t testing.TB, c *relock.Client, name string) string {
 	t.Helper()
-	l := NewRedisLock(name, c)
+	l := relock.NewRedisLock(name, c)
 	if l.Validate() != nil {
 		return ""
 	}
-	require.Equal(t, l.target.RedisKey(), NewReentrantLock(name, c).target.RedisKey())
-	return l.target.RedisKey()
+	require.Equal(t, locktest.Target(l).RedisKey(), locktest.Target(relock.NewReentrantLock(name, c)).RedisKey())
+	return locktest.Target(l).RedisKey()
 }
 
 // FuzzKey: two names have two keys, no key is one that is derived of another name, and what is derived of a name is in its slot.
@@ -161,7 +163,7 @@ func FuzzKey(f *testing.F) {
 	f.Add("a}:queue", "a")
 	f.Add("a}", "a")
 	f.Add("{a", "a")
-	c, err := NewClient("tcp", closedPort(f), "")
+	c, err := relock.NewClient("tcp", locktest.ClosedPort(f), "")
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, c.Close()) })
 	f.Fuzz(func(t *testing.T, a, b string) {
@@ -187,7 +189,7 @@ func TestSlots(t *testing.T) {
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes", "--cluster-port", redistest.FreePort(t))
 	conn := s.Dial(t)
 	defer conn.Close() //nolint:errcheck // nothing is pending
-	c := unconnected(t)
+	c := locktest.Unconnected(t)
 	for _, tt := range names {
 		keys := []string{tt.name}
 		if key := redisKeyOf(t, c, tt.name); key != "" {
@@ -211,30 +213,30 @@ func TestNamesStayOnOneLine(t *testing.T) {
 	for i, name := range []string{"a\r\nlevel=ERROR msg=forged", "\n", "\r", "a\u2028b\u0085c", "\x1b[31m", allBytes()} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			var log logBuffer
+			var log locktest.LogBuffer
 			var handler slog.Handler = slog.NewTextHandler(&log, nil)
 			if i%2 == 0 {
 				handler = slog.NewJSONHandler(&log, nil)
 			}
-			c := newTestClient(t, s, WithLogger(slog.New(handler)))
-			other := sibling(t, s, c)
-			h, err := NewRedisLock(name, c, WithExpiry(600*time.Millisecond)).Acquire(t.Context())
+			c := locktest.NewTestClient(t, s, relock.WithLogger(slog.New(handler)))
+			other := locktest.Sibling(t, s, c)
+			h, err := relock.NewRedisLock(name, c, relock.WithExpiry(600*time.Millisecond)).Acquire(t.Context())
 			require.NoError(t, err)
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 1400*time.Millisecond), ErrLockLost)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 1400*time.Millisecond), relock.ErrLockLost)
 			testkit.Eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
-			testkit.Eventually(t, time.Second, func() bool { return pttl(t, s, c, name) == -2 }, "the lost lock is still there")
+			testkit.Eventually(t, time.Second, func() bool { return locktest.Pttl(t, s, c, name) == -2 }, "the lost lock is still there")
 
-			require.NoError(t, NewReentrantLock(name, c, WithExpiry(time.Minute)).Lock(t.Context()))
+			require.NoError(t, relock.NewReentrantLock(name, c, relock.WithExpiry(time.Minute)).Lock(t.Context()))
 			texts := []string{
 				h.Err().Error(), h.Unlock(t.Context()).Error(), fmt.Sprint(h), fmt.Sprintf("%#v", h),
-				NewReentrantLock(name, other).TryLock(t.Context()).Error(),
-				NewRedisLock(name, other).TryLock(t.Context()).Error(),
-				NewRedisLock("}"+name, c).Validate().Error(),
-				second(NewClient(name, name, "", WithKeyPrefix("{"+name))).Error(),
-				second(NewClient("tcp", name, "")).Error(),
-				second(NewClientURL("redis://h?" + url.QueryEscape(name))).Error(),
-				second(NewClientURL("redis://h/" + url.PathEscape(name))).Error(),
-				second(NewClientURL(name)).Error(),
+				relock.NewReentrantLock(name, other).TryLock(t.Context()).Error(),
+				relock.NewRedisLock(name, other).TryLock(t.Context()).Error(),
+				relock.NewRedisLock("}"+name, c).Validate().Error(),
+				locktest.Second(relock.NewClient(name, name, "", relock.WithKeyPrefix("{"+name))).Error(),
+				locktest.Second(relock.NewClient("tcp", name, "")).Error(),
+				locktest.Second(relock.NewClientURL("redis://h?" + url.QueryEscape(name))).Error(),
+				locktest.Second(relock.NewClientURL("redis://h/" + url.PathEscape(name))).Error(),
+				locktest.Second(relock.NewClientURL(name)).Error(),
 			}
 			for _, text := range texts {
 				require.NotRegexp(t, "[\r\n\u2028\u0085\x1b\x00]", text)
@@ -246,9 +248,9 @@ func TestNamesStayOnOneLine(t *testing.T) {
 }
 
 // parts splits what a lock stores.
-func parts(t testing.TB, s *redistest.Server, c *Client, key string) []string {
+func parts(t testing.TB, s *redistest.Server, c *relock.Client, key string) []string {
 	t.Helper()
-	value, err := redis.String(s.Do(t, "GET", keyOf(c, key)), nil)
+	value, err := redis.String(s.Do(t, "GET", locktest.KeyOf(c, key)), nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(value), 512)
 	require.NotRegexp(t, `[^!-~]`, value, "it is printable")
@@ -258,20 +260,20 @@ func parts(t testing.TB, s *redistest.Server, c *Client, key string) []string {
 func TestValue(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
+	c := locktest.NewTestClient(t, s)
 	for i, label := range []string{
 		"", "report", "a|b|c", "|", "||||", "a b", "50% off", "+", "%7C", "a\r\nb", "\x00\xff", "日本", strings.Repeat("x", 256), strings.Repeat("|", 85),
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			key := fmt.Sprint("k", i)
-			l := NewRedisLock(key, c, WithLabel(label))
+			l := relock.NewRedisLock(key, c, relock.WithLabel(label))
 			before := time.Now()
 			require.NoError(t, l.Lock(t.Context()))
 			got := parts(t, s, c, key)
 			require.Len(t, got, 8, "bars only between the parts")
 			require.Equal(t, []string{"relock/1", "p"}, got[:2])
 			require.NoError(t, uuid.Validate(got[2]), "hold id")
-			require.Equal(t, c.engine.Identity.ID, got[3])
+			require.Equal(t, locktest.Engine(c).Identity.ID, got[3])
 			require.NoError(t, uuid.Validate(got[3]), "client id")
 			unescaped, err := url.PathUnescape(got[6])
 			require.NoError(t, err)
@@ -330,29 +332,29 @@ func TestEscape(t *testing.T) {
 func TestOwnersDoNotCollide(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", c.engine.Identity.ID, allBytes()}
+	c := locktest.NewTestClient(t, s)
+	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", locktest.Engine(c).Identity.ID, allBytes()}
 	fields := map[string]bool{"hold": true, "seq": true, "info": true}
 	for i, owner := range owners {
 		key := fmt.Sprint("owner", i)
-		l := NewReentrantLock(key, c, WithOwner(owner))
+		l := relock.NewReentrantLock(key, c, relock.WithOwner(owner))
 		require.NoError(t, l.Lock(t.Context()))
 		require.NoError(t, l.Lock(t.Context()))
-		requireCount(t, s, c, key, 2)
-		hash, err := redis.StringMap(s.Do(t, "HGETALL", keyOf(c, key)), nil)
+		locktest.RequireCount(t, s, c, key, 2)
+		hash, err := redis.StringMap(s.Do(t, "HGETALL", locktest.KeyOf(c, key)), nil)
 		require.NoError(t, err)
 		require.Len(t, hash, 4)
 		for field := range hash {
 			if field != "hold" && field != "seq" && field != "info" {
 				require.False(t, fields[field], "%q is twice", field)
 				fields[field] = true
-				require.True(t, strings.HasPrefix(field, c.engine.Identity.ID+":"))
+				require.True(t, strings.HasPrefix(field, locktest.Engine(c).Identity.ID+":"))
 			}
 		}
-		require.ErrorIs(t, NewReentrantLock(key, c).TryLock(t.Context()), ErrLockAcquiredByOthers, "the goroutine is another owner")
+		require.ErrorIs(t, relock.NewReentrantLock(key, c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers, "the goroutine is another owner")
 		for _, other := range owners {
 			if other != owner {
-				require.ErrorIs(t, NewReentrantLock(key, c, WithOwner(other)).TryLock(t.Context()), ErrLockAcquiredByOthers)
+				require.ErrorIs(t, relock.NewReentrantLock(key, c, relock.WithOwner(other)).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 			}
 		}
 		require.NoError(t, l.Unlock(t.Context()))
@@ -364,14 +366,14 @@ func TestOwnersDoNotCollide(t *testing.T) {
 func TestPrinting(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s)
-	plain, err := NewRedisLock("p", c).Acquire(t.Context())
+	c := locktest.NewTestClient(t, s)
+	plain, err := relock.NewRedisLock("p", c).Acquire(t.Context())
 	require.NoError(t, err)
-	reentrant, err := NewReentrantLock("r", c).Acquire(t.Context())
+	reentrant, err := relock.NewReentrantLock("r", c).Acquire(t.Context())
 	require.NoError(t, err)
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	for _, v := range []any{c, plain, reentrant, plain.Context(), NewRedisLock("p", c), NewReentrantLock("r", c)} {
+	for _, v := range []any{c, plain, reentrant, plain.Context(), relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c)} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 			require.NotRegexp(t, uuidPattern, fmt.Sprintf(verb, v))
 		}

@@ -27,4 +27,4 @@ echo "fast: tests that need no server"
 go test ./internal/suspend ./internal/tasks ./internal/competition ./internal/ports ./bench ./utils ./proof/mutants ./proof/luacover ./proof/internal/testbinary
 go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/driver
 go test ./internal/background
-go test -run 'Guarantees|MapNames|Mistakes|Classify|Retryable|Belief' -skip 'RedLock|BeliefEnds|BeliefCounts' .
+go test -run 'Guarantees|MapNames|Mistakes|Classify|Retryable' -skip RedLock .

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests every module. "cover" runs the tests of the root package only and leaves
-# the coverage of the engine in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
+# Tests every module. "cover" runs the tests of the engine only and leaves
+# its coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
 # and at full length, with "." those of etcd too.
 set -eu
 cd "$(dirname "$0")/.."
@@ -29,8 +29,9 @@ side_by_side() { echo $((cores * $1)); }
 
 if [ "${1:-}" = cover ]; then
 	rm -f coverage.out
-	engine=$(go list . ./internal/... | grep -Ev '/(competition|faults|ports|redistest|testkit)$' | paste -sd, -)
-	RELOCK_CELLS=all go test $race -shuffle=on -parallel "$(side_by_side 4)" -coverpkg="$engine" -coverprofile=coverage.out . || {
+	engine=$(go list . ./internal/... | grep -Ev '/(competition|containertest|faults|locktest|ports|redistest|scripttest|testkit)$' | paste -sd, -)
+	# shellcheck disable=SC2046 # one word for each package
+	RELOCK_CELLS=all go test $race -shuffle=on -p 2 -parallel "$(side_by_side 3)" -coverpkg="$engine" -coverprofile=coverage.out $(go list . ./lua ./internal/... ./proof/matrix | grep -Ev '/(competition|containertest|faults|ports|redistest)$') || {
 		rm -f coverage.out
 		exit 1
 	}
@@ -38,19 +39,19 @@ if [ "${1:-}" = cover ]; then
 fi
 
 # Without coverage, which takes a quarter more time with the race detector, and
-# with a third of the cells of each large matrix.
-go test $race -shuffle=on -parallel "$(side_by_side 6)" .
-
-# Beside others, tests of time fail where the machine is busy: two packages of
-# many such tests run one after the other, and the packages that mostly wait
-# side by side.
+# with a third of the cells of each large matrix. Beside others, tests of time
+# fail where the machine is busy: the packages with many such tests run a few at
+# once, and those that mostly wait side by side.
 root=$(go list .)
+timed="$root $root/internal/driver $root/internal/waitqueue $root/internal/lease $root/internal/acquire $root/proof/matrix"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-for package in $root $root/etcd/test $root/proof; do
+for package in $timed $root/etcd/test $root/proof; do
 	others=$(echo "$others" | grep -vx "$package")
 done
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 3 -parallel "$(side_by_side 3)" $timed
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 4 $others
 go test $race -shuffle=on -parallel "$(side_by_side 2)" "$root/etcd/test"

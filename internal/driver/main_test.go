@@ -1,9 +1,10 @@
-package driver
+package driver_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/relock-go/relock/internal/locktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }

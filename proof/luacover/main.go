@@ -28,11 +28,15 @@ type suite struct {
 }
 
 func suites(tests string) []suite {
-	return []suite{{".", "lua", tests}, {"./lua", "lua", "."}, {"./fence", "fence", "."}}
+	all := []suite{{"./lua", "lua", "."}, {"./fence", "fence", "."}}
+	for _, pkg := range []string{".", "./internal/lease", "./internal/acquire", "./proof/matrix"} {
+		all = append(all, suite{pkg, "lua", tests})
+	}
+	return all
 }
 
 func main() {
-	tests := flag.String("run", "Script|Force|Inspect|Enqueue|Token|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests of the root package to run")
+	tests := flag.String("run", "Script|Force|Inspect|Enqueue|Token|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests to run of packages that are not about scripts alone")
 	flag.Parse()
 	err := run(suites(*tests))
 	switch {

@@ -8,6 +8,7 @@ var answerFaults = []mutant{
 		file: "lua/absent.lua",
 		old:  "if type(write) == 'table' and string.find(write.err, 'READONLY', 1, true) then",
 		new:  "if not write then",
+		in:   "proof/matrix",
 		test: "TestOldMasterHasForgottenTheHold",
 	},
 	{
@@ -15,6 +16,7 @@ var answerFaults = []mutant{
 		file: "lua/claim.lua",
 		old:  "    redis.call('ZREM', KEYS[2], '') -- a replica refuses it: what it has may be old\n",
 		new:  "",
+		in:   "proof/matrix",
 		test: "TestScriptsOnAReplicaThatHasTheLock",
 	},
 	{
@@ -22,6 +24,7 @@ var answerFaults = []mutant{
 		file: "internal/driver/link.go",
 		old:  "		l.driver.noteBreak() // so that no call meets the old master, too\n",
 		new:  "",
+		in:   "proof/matrix",
 		test: "TestHoldSurvivesFailoverBehindOneAddress",
 	},
 	{
@@ -45,6 +48,7 @@ var answerFaults = []mutant{
 		file: "internal/script/run.go",
 		old:  "return o, left.orUnrecognised(o)",
 		new:  "return o, left",
+		in:   "internal/acquire",
 		test: "TestWildAnswerToAScriptIsNoGrant",
 	},
 	{
@@ -52,6 +56,7 @@ var answerFaults = []mutant{
 		file: "internal/driver/link.go",
 		old:  "if !l.driver.tasks.Start(cut) {",
 		new:  "if l != nil {",
+		in:   "internal/driver",
 		test: "TestCloseOfAConnectionThatBlocks",
 	},
 	{
@@ -59,6 +64,7 @@ var answerFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "		case o.Sent.IsZero() || o.Unanswered():\n			l.wakeFirst()",
 		new:  "		case o.Sent.IsZero() || o.Unanswered():",
+		in:   "internal/waitqueue",
 		test: "TestWaiterWhosePollsAreAnsweredLate",
 	},
 	{
@@ -66,6 +72,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/close.go",
 		old:  "background.SendUntil(half, link, waits)",
 		new:  "_ = waits",
+		in:   "internal/lease",
 		test: "TestReleaseOnCloseBesideWaitsOfItsOwn",
 	},
 	{
@@ -73,6 +80,7 @@ var answerFaults = []mutant{
 		file: "internal/background/retrier.go",
 		old:  "SendUntil(end, l, releases)",
 		new:  "SendUntil(end, l, releases[:0])",
+		in:   "internal/lease",
 		test: "TestReleaseOnCloseOfACleanUp",
 	},
 	{
@@ -80,6 +88,7 @@ var answerFaults = []mutant{
 		file: "internal/background/retrier.go",
 		old:  "r.unfinished()",
 		new:  "r.Pending()",
+		in:   "internal/lease",
 		test: "TestCloseLogsWhatIsUnderWay",
 	},
 	{
@@ -95,6 +104,7 @@ var answerFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "\t\ta.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true}))\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestWildAnswerToSetIsNoGrant",
 	},
 	{
@@ -102,6 +112,7 @@ var answerFaults = []mutant{
 		file: "internal/driver/answers.go",
 		old:  "if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || ",
 		new:  "if ",
+		in:   "internal/driver",
 		test: "TestDoubledAnswerIsNoGrant",
 	},
 	{
@@ -109,6 +120,7 @@ var answerFaults = []mutant{
 		file: "internal/driver/answers.go",
 		old:  " || c.quiet && c.socket.canRead() {",
 		new:  " {",
+		in:   "internal/driver",
 		test: "TestIdleConnectionThatSpeaks",
 	},
 	{
@@ -116,6 +128,7 @@ var answerFaults = []mutant{
 		file: "internal/driver/link.go",
 		old:  "conn != nil && atRest(conn) != nil {",
 		new:  "conn != nil && false {",
+		in:   "internal/driver",
 		test: "TestIdleConnectionThatSpeaks",
 	},
 	{
@@ -131,6 +144,7 @@ var answerFaults = []mutant{
 		file: "internal/script/indeterminate.go",
 		old:  "	case driver.IsReadOnly(o.Err): // nothing was done\n",
 		new:  "",
+		in:   "proof/matrix",
 		test: "TestNeitherMasterHasTheHold",
 	},
 	{
@@ -138,6 +152,7 @@ var answerFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "		w.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason\n",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestWaitEndsBeforeTheQueueAnswers",
 	},
 	{
@@ -173,6 +188,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "levels == 0 && !first && inTime",
 		new:  "levels == 0 && !first && (inTime || levels == 0)",
+		in:   "internal/lease",
 		test: "TestUnlockAfterTheBeliefIsNoSuccess",
 	},
 	{
@@ -187,6 +203,7 @@ var answerFaults = []mutant{
 		file: "internal/acquire/wait.go",
 		old:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n",
 		new:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
+		in:   "internal/lease",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
@@ -202,6 +219,7 @@ var answerFaults = []mutant{
 		file: "internal/acquire/wait.go",
 		old:  "case <-w.Ctx.Done():\n\tcase <-w.life.Done():\n",
 		new:  "case <-w.Ctx.Done():\n",
+		in:   "internal/lease",
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
@@ -216,6 +234,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/close.go",
 		old:  "l.lose(errs.ErrClosed)",
 		new:  "_ = l",
+		in:   "internal/lease",
 		test: "TestClose",
 	},
 	{
@@ -223,6 +242,7 @@ var answerFaults = []mutant{
 		file: "internal/driver/classify.go",
 		old:  "strings.HasPrefix(string(line), \"NOPERM No permissions to access a key\")",
 		new:  "false",
+		in:   "internal/lease",
 		test: "TestNeedsAlone",
 	},
 	{

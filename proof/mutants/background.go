@@ -8,6 +8,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "l.client.replicator(*l.confirm)",
 		new:  "l.client.replicator(driver.Ack{2, 2 * time.Second})",
+		in:   "proof/matrix",
 		test: "TestReplicasThatDoNotComeDelayNoOtherRenewal",
 	},
 	{
@@ -15,6 +16,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "r.report(o.Err)\n",
 		new:  "r.report(o.Err)\n\t\tr.lease.lose(errs.ErrLockLost)\n",
+		in:   "internal/lease",
 		test: "TestRenewalErrorsAreSurvived",
 	},
 	{
@@ -22,6 +24,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "jitter(min(r.asked/10, maxRenewRetry))), true",
 		new:  "jitter(min(r.asked/10, maxRenewRetry))), false",
+		in:   "internal/lease",
 		test: "TestRenewalErrorsAreSurvived",
 	},
 	{
@@ -29,6 +32,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "r.report(o.Err)\n",
 		new:  "r.report(o.Err)\n\t\t_ = r.lease.extendValidity(time.Now(), r.asked)\n",
+		in:   "internal/lease",
 		test: "TestWatchdogGivesUpWhenBeliefEnds",
 	},
 	{
@@ -36,6 +40,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "case o.Reply != int64(script.Ours):\n\t\tif",
 		new:  "case o.Reply != int64(script.Ours):\n\t\treturn r.lease.renewAt(o.Sent), true\n\t\tif",
+		in:   "internal/lease",
 		test: "TestWatchdogFindsALoss",
 	},
 	{
@@ -43,6 +48,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "sent.Add(jitter(watched / 3))\n\tif latest := l.validUntil.Add(-watched * 2 / 3)",
 		new:  "sent.Add(jitter(watched))\n\tif latest := l.validUntil",
+		in:   "internal/lease",
 		test: "TestRenewalRate",
 	},
 	{
@@ -50,6 +56,7 @@ var watchdogFaults = []mutant{
 		file: "internal/driver/opening.go",
 		old:  "l.driver.dial(ctx)",
 		new:  "l.driver.Redis.GetContext(ctx)",
+		in:   "internal/driver",
 		test: "TestFullPoolDoesNotStarveTheWatchdog",
 	},
 	{
@@ -64,6 +71,7 @@ var watchdogFaults = []mutant{
 		file: "internal/background/job.go",
 		old:  "j.missed++",
 		new:  "j.missed = 0",
+		in:   "internal/lease",
 		test: "TestShortLeaseBesideASlowLongOne",
 	},
 	{
@@ -86,6 +94,7 @@ var watchdogFaults = []mutant{
 		file: "internal/lease/unlock.go",
 		old:  "if rest == 0 {\n\t\tl.leave()\n\t}",
 		new:  "l.leave()",
+		in:   "internal/acquire",
 		test: "TestInnerUnlockLeavesTheOuterRenewed",
 	},
 	{
@@ -127,6 +136,7 @@ var watchdogFaults = []mutant{
 		l.leave()
 	}
 `,
+		in:   "internal/lease",
 		test: "TestNoRenewalAfterTheRelease",
 	},
 }
@@ -137,6 +147,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/lease/loss.go",
 		old:  "\t\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "\t\tdefer l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
+		in:   "internal/lease",
 		test: "TestLossIsLoggedLast",
 	},
 	{
@@ -144,6 +155,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "d.Exists() {",
 		new:  "d.Exists() && ctx.Err() == nil {",
+		in:   "internal/lease",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
@@ -151,6 +163,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "if a.doubt.Exists() {",
 		new:  "if a.doubt.Exists() && a.caller.Err() == nil {",
+		in:   "internal/lease",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
@@ -158,6 +171,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/acquire/reentrant.go",
 		old:  "if !a.doubt.Exists() {",
 		new:  "if !a.doubt.Exists() || a.wait.Caller.Err() != nil {",
+		in:   "internal/lease",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
@@ -165,6 +179,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/background/release.go",
 		old:  "return sent.Add(pause), true",
 		new:  "return sent.Add(pause), false",
+		in:   "internal/lease",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
@@ -172,6 +187,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/background/release.go",
 		old:  "c.settled || !o.Sent.Before(c.until)",
 		new:  "c.settled || o.Answered",
+		in:   "internal/lease",
 		test: "TestCleanUpOvertakesTheRequest",
 	},
 	{
@@ -179,6 +195,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/background/release.go",
 		old:  "c.settled || !o.Sent.Before(c.until)",
 		new:  "c.indeterminate.Resolved() || !o.Sent.Before(c.until)",
+		in:   "internal/lease",
 		test: "TestCleanUpOvertakesTheRequest",
 	},
 	{
@@ -186,6 +203,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/script/indeterminate.go",
 		old:  "return d.Merge(Indeterminate{Error: true})",
 		new:  "return d",
+		in:   "internal/lease",
 		test: "TestErrorLinesAreCleanedUp",
 	},
 	{
@@ -193,6 +211,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "if d.Exists() {",
 		new:  "if false && d.Exists() {",
+		in:   "internal/lease",
 		test: "TestFailedReentryIsUndone",
 	},
 	{
@@ -200,6 +219,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "if levels == 0 && !l.doubt.Last.IsZero() {",
 		new:  "if levels < 0 {",
+		in:   "internal/lease",
 		test: "TestLateCopyOfAnAcquireIsFreed",
 	},
 	{
@@ -214,6 +234,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/background/release.go",
 		old:  "	c.connect = min(2*max(c.connect, driver.MinConnect), c.retrier.dialTimeout)\n",
 		new:  "	c.connect = 0\n",
+		in:   "internal/waitqueue",
 		test: "TestCleanerConnectsSlowly",
 	},
 	{
@@ -221,6 +242,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/driver/ack.go",
 		old:  "	case isDemoted(err):\n		return errDemoted\n",
 		new:  "",
+		in:   "proof/matrix",
 		test: "TestMasterIsDemotedDuringTheWait",
 	},
 	{
@@ -236,6 +258,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/driver/detour.go",
 		old:  "	if l.life.Err() != nil {\n		return nil, false",
 		new:  "	if l != nil {\n		return nil, false",
+		in:   "internal/driver",
 		test: "TestFirstWatchedHoldAtTheLimit",
 	},
 	{
@@ -243,6 +266,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/driver/detour.go",
 		old:  "	return isRefusal(first.Err) || fresh && first.Broke()",
 		new:  "	return false",
+		in:   "internal/driver",
 		test: "TestLateTryLockAtTheLimit",
 	},
 	{
@@ -274,6 +298,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/background/release.go",
 		old:  "	if o.Resent {",
 		new:  "	if o.Resent && c == nil {",
+		in:   "internal/driver",
 		test: "TestReleaseThatWasSentTwice",
 	},
 	{
@@ -281,6 +306,7 @@ var cleanUpFaults = []mutant{
 		file: "internal/driver/stream.go",
 		old:  "	if len(calls) > 0 && !refused {",
 		new:  "	if len(calls) > 0 && (!refused || s != nil) {",
+		in:   "internal/driver",
 		test: "TestRefusedCallsLeaveIdleConnections",
 	},
 }

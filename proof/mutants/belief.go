@@ -10,6 +10,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/grant.go",
 		old:  "l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))",
 		new:  "l.validUntil = time.Now().Add(s.Lease - Drift(s.Lease))",
+		in:   "internal/lease",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
@@ -17,6 +18,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "l.extendValidity(o.Sent, s.Lease)",
 		new:  "l.extendValidity(o.Sent.Add(s.Lease/2), s.Lease)",
+		in:   "internal/lease",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
@@ -24,6 +26,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/watchdog.go",
 		old:  "r.lease.extendValidity(o.Sent, r.asked)",
 		new:  "r.lease.extendValidity(time.Now(), r.asked)",
+		in:   "internal/lease",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
@@ -31,6 +34,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/extend.go",
 		old:  "l.extendValidity(o.Sent, d)",
 		new:  "l.extendValidity(time.Now(), d)",
+		in:   "internal/lease",
 		test: "TestBeliefCountsFromTheSending",
 	},
 	{
@@ -45,6 +49,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/validity.go",
 		old:  "l.over == nil && until.After(l.validUntil)",
 		new:  "l.over == nil",
+		in:   "internal/acquire",
 		test: "TestReentryDoesNotShorten",
 	},
 	{
@@ -52,6 +57,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/validity.go",
 		old:  "if err := l.check(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
 		new:  "l.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
+		in:   "internal/lease",
 		test: "TestLateAnswerRevivesNothing",
 	},
 	{
@@ -59,6 +65,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/validity.go",
 		old:  "case time.Until(l.validUntil) > 0:\n\t\tl.client.expiry.watch(l)\n",
 		new:  "case time.Until(l.validUntil) > 0:\n",
+		in:   "internal/lease",
 		test: "TestBeliefsEndInTheirOrder",
 	},
 	{
@@ -66,6 +73,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/expiry.go",
 		old:  "if b.planned != 0 && b.planned <= first {",
 		new:  "if b.planned != 0 {",
+		in:   "internal/lease",
 		test: "TestBeliefsEndInTheirOrder",
 	},
 	{
@@ -73,6 +81,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/expiry.go",
 		old:  "	b.planned = 0\n	b.plan()\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestBeliefsEndInTheirOrder",
 	},
 	{
@@ -87,6 +96,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/push.go",
 		old:  "\th.tick(now)\n\tl := h.lease",
 		new:  "\tl := h.lease",
+		in:   "internal/lease",
 		test: "TestGrantAfterItsLease",
 	},
 	{
@@ -94,6 +104,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/push.go",
 		old:  "\th.tick(now)\n\tl := h.lease\n",
 		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
+		in:   "internal/lease",
 		test: "TestGrantAfterItsLeaseIsNotKept",
 	},
 	{
@@ -101,6 +112,7 @@ var beliefFaults = []mutant{
 		file: "internal/acquire/shared.go",
 		old:  "\t\th.Unused()\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestGrantThatTheObjectCannotTakeIsNotKept",
 	},
 	{
@@ -108,6 +120,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/hold.go",
 		old:  "if h.maxHold != nil && !now.Before(h.maxHold.end) {",
 		new:  "if false {",
+		in:   "internal/lease",
 		test: "TestGrantAfterItsMaximumHold",
 	},
 	{
@@ -115,6 +128,7 @@ var beliefFaults = []mutant{
 		file: "internal/waitqueue/entry.go",
 		old:  `w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}`,
 		new:  `w.Known, w.Sent, w.doubt = false, false, script.Indeterminate{}`,
+		in:   "internal/lease",
 		test: "TestGrantAfterItsLease",
 	},
 	{
@@ -122,6 +136,7 @@ var beliefFaults = []mutant{
 		file: "internal/waitqueue/entry.go",
 		old:  `w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}`,
 		new:  `w.Known, w.Sent, w.doubt = false, false, script.Indeterminate{}`,
+		in:   "internal/lease",
 		test: "TestReentrantGrantAfterItsLease",
 	},
 	{
@@ -136,6 +151,7 @@ var beliefFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "a.value = a.Manager.Identity.Value(id, &a.Settings)\n",
 		new:  "a.value = a.first\n\t\t_ = id\n",
+		in:   "internal/lease",
 		test: "TestUnansweredSETIsNotBelieved",
 	},
 	{
@@ -143,6 +159,7 @@ var beliefFaults = []mutant{
 		file: "internal/script/run.go",
 		old:  "if o.Broke() && ctx.Err() == nil {",
 		new:  "if o.Broke() && ctx.Err() != nil {",
+		in:   "internal/acquire",
 		test: "TestRetriedLevelsCountOnce",
 	},
 	{
@@ -150,6 +167,7 @@ var beliefFaults = []mutant{
 		file: "internal/lockspec/identity.go",
 		old:  "strconv.FormatInt(utils.GoroutineID(), 10)",
 		new:  "strconv.FormatInt(0*utils.GoroutineID(), 10)",
+		in:   "internal/acquire",
 		test: "TestAnotherGoroutineIsAnotherOwner",
 	},
 	{
@@ -157,6 +175,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/suspend.go",
 		old:  "\t\tcase <-ticker.C:\n\t\t\tv.checkNow()\n",
 		new:  "		case <-ticker.C:\n",
+		in:   "internal/lease",
 		test: "TestSuspendIsNoticedByItself",
 	},
 	{
@@ -164,6 +183,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/grant.go",
 		old:  "if l.client.monitor.suspendedSince(sent, now) {",
 		new:  "if sent.IsZero() {",
+		in:   "internal/lease",
 		test: "TestGrantOverASleep",
 	},
 	{
@@ -171,6 +191,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/suspend.go",
 		old:  "\t\tone.hold.lease.client.monitor.check(now)\n",
 		new:  "		_ = one\n",
+		in:   "internal/lease",
 		test: "TestSuspendedRedLockIsLostAtOnce",
 	},
 	{
@@ -178,6 +199,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/suspend.go",
 		old:  "follows = v.markAll()",
 		new:  "follows = []func(){}",
+		in:   "internal/lease",
 		test: "TestSuspendedMachineHasLostItsHolds",
 	},
 	{
@@ -185,6 +207,7 @@ var beliefFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "\ta.Manager.CheckSuspended(time.Now())\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestGrantAfterASleep",
 	},
 	{
@@ -192,6 +215,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/manager.go",
 		old:  "\tm.CheckSuspended(time.Now())\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestGrantAfterASleep",
 	},
 	{
@@ -199,6 +223,7 @@ var beliefFaults = []mutant{
 		file: "internal/acquire/quorum_vote.go",
 		old:  "\tc.CheckSuspended(time.Now())\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestGrantAfterASleep",
 	},
 	{
@@ -206,6 +231,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/push.go",
 		old:  "\tl.checkSuspended(now)\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestLevelOverASleep",
 	},
 	{
@@ -213,6 +239,7 @@ var beliefFaults = []mutant{
 		file: "internal/suspend/suspend.go",
 		old:  "		w.last.Store(nil)\n",
 		new:  "		w.last.Store(&found)\n",
+		in:   "internal/lease",
 		test: "TestNobodyPassesWhileHoldsAreMarked",
 	},
 	{
@@ -228,6 +255,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/suspend.go",
 		old:  "	v.watch.Ask(func() { follows = v.markAll() })\n",
 		new:  "	v.watch.Ask(func() { follows = []func(){} })\n	if follows != nil {\n		follows = v.markAll()\n	}\n",
+		in:   "internal/lease",
 		test: "TestNobodyPassesWhileHoldsAreMarked",
 	},
 	{
@@ -267,6 +295,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/suspend.go",
 		old:  "\t\tcase <-ticker.C:\n\t\t\tv.checkNow()\n",
 		new:  "\t\tcase now := <-ticker.C:\n\t\t\tv.check(now)\n",
+		in:   "internal/lease",
 		test: "TestSuspendWithTheWallClockSetBack",
 	},
 	{
@@ -274,6 +303,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "	if l.over != nil {\n		return script.Call{}, errs.OfLevel(l.over)\n	}\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestNoLevelOfAHoldThatHasEnded",
 	},
 }

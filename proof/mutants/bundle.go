@@ -24,6 +24,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_ask.go",
 		old:  "l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
 		new:  "l.Manager.Ask(ctx, &l.place, script.Call{Script: script.MultiAcquire",
+		in:   "proof/matrix",
 		test: "TestFailoverLosesWhatNoReplicaHas",
 	},
 	{
@@ -31,6 +32,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/members.go",
 		old:  "return h.unlockInTurn(start) }",
 		new:  "return h.Unlock() }",
+		in:   "internal/acquire",
 		test: "TestMultiLockUnlocksInTime",
 	},
 	{
@@ -38,6 +40,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/members.go",
 		old:  "	if h.settings.Replicas > 0 {",
 		new:  "	if h.settings.Replicas > 1000 {",
+		in:   "proof/matrix",
 		test: "TestExtendOfManyKeysWithReplicas",
 	},
 	{
@@ -61,6 +64,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "return {code, n, give_back()}",
 		new:  "return {code, n}",
+		in:   "internal/acquire",
 		test: "TestMultiLockReturnsAKeyWithoutAnotherConnection",
 	},
 	{
@@ -76,6 +80,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_attempt.go",
 		old:  "\ta.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))\n",
 		new:  "\t_ = s\n",
+		in:   "internal/acquire",
 		test: "TestMultiLockOneByOneReturnsAKey",
 	},
 	{
@@ -83,6 +88,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_attempt.go",
 		old:  "case t.kept == 0:",
 		new:  "case true:",
+		in:   "internal/acquire",
 		test: "TestMultiLockKeepsKeys",
 	},
 	{
@@ -98,6 +104,7 @@ var bundleFaults = []mutant{
 		file: "internal/lockspec/spec.go",
 		old:  "min(2*s.ClaimLease(), s.Lease/2)",
 		new:  "s.Lease",
+		in:   "internal/acquire",
 		test: "TestMultiLockKeepsKeys",
 	},
 	{
@@ -121,6 +128,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_way.go",
 		old:  "\t\tl.Manager.Retrier.Retry(job)\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestMultiLockReturnsWhatItKeeps",
 	},
 	{
@@ -128,6 +136,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/wait.go",
 		old:  "if !inQueue || w.rest > 0 {",
 		new:  "if !inQueue {",
+		in:   "internal/acquire",
 		test: "TestMultiLockReturnsWhatItKeeps",
 	},
 	{
@@ -135,6 +144,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_way.go",
 		old:  "\t\ta.returnKept(old, t.kept)\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestMultiLockLosesAKeptKey",
 	},
 	{
@@ -142,6 +152,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_way.go",
 		old:  "case a.misses >= maxMisses:",
 		new:  "case false:",
+		in:   "internal/acquire",
 		test: "TestMultiLockBesideBusyKeys",
 	},
 	{
@@ -149,6 +160,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_attempt.go",
 		old:  "if n < t.taken || t.doubt[n].Exists() {",
 		new:  "if n < t.taken {",
+		in:   "proof/matrix",
 		test: "TestOneFaultInAMultiLock",
 	},
 	{
@@ -156,6 +168,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_attempt.go",
 		old:  "if n < t.taken || t.doubt[n].Exists() {",
 		new:  "if t.doubt[n].Exists() {",
+		in:   "internal/acquire",
 		test: "TestMultiLockOnACluster",
 	},
 	{
@@ -163,6 +176,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/group.go",
 		old:  "return ends[b.need-1]",
 		new:  "return ends[0]",
+		in:   "internal/acquire",
 		test: "TestMultiLockBelief",
 	},
 	{
@@ -170,6 +184,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/group.go",
 		old:  "return l.loseLocked(*why)",
 		new:  "return l.loseLocked(errs.ErrLockLost)",
+		in:   "internal/acquire",
 		test: "TestRedLockEndedByForceIsFoundByAnotherPart",
 	},
 	{
@@ -177,6 +192,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/group.go",
 		old:  "\t_ = h.Unlock() // the retrier repeats it if it fails\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestRedLockLateGrants",
 	},
 	{
@@ -184,6 +200,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/group.go",
 		old:  "\t\tl.lose(why)\n\t}",
 		new:  "\t}",
+		in:   "internal/acquire",
 		test: "TestMultiLockIsLostWithOneKey",
 	},
 	{
@@ -191,6 +208,7 @@ var bundleFaults = []mutant{
 		file: "lua/redlock_acquire.lua",
 		old:  "if up < least then",
 		new:  "if up < 0 then",
+		in:   "internal/acquire",
 		test: "TestRedLockDoesNotCountANewServer",
 	},
 	{
@@ -198,6 +216,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/quorum.go",
 		old:  "need: len(nodes)/2 + 1",
 		new:  "need: len(nodes) / 2",
+		in:   "internal/acquire",
 		test: "TestRedLockLosesNodes",
 	},
 	{
@@ -205,6 +224,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/group.go",
 		old:  "b.each(maxAtOnce, (*Hold).Unlock)\n\tend :=",
 		new:  "b.each(maxAtOnce, func(*Hold) error { return nil })\n\tend :=",
+		in:   "internal/acquire",
 		test: "TestRedLockNodesThatRefuse",
 	},
 	{
@@ -212,6 +232,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/quorum_round.go",
 		old:  "taken := r.servers[v.server]; taken {",
 		new:  "taken := r.servers[v.server]; taken && false {",
+		in:   "internal/acquire",
 		test: "TestRedLockTwiceOnOneServer",
 	},
 	{
@@ -219,6 +240,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/members.go",
 		old:  "if b.limit > 0 && d > b.limit {",
 		new:  "if false {",
+		in:   "internal/acquire",
 		test: "TestRedLockBelief",
 	},
 	{
@@ -226,6 +248,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/quorum_round.go",
 		old:  "if !v.passes() && len(r.lock.nodes)-final >= r.lock.need {",
 		new:  "if false {",
+		in:   "internal/acquire",
 		test: "TestRedLockNodesThatRefuse",
 	},
 	{
@@ -233,6 +256,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "drawn = last + 1",
 		new:  "drawn = drawn",
+		in:   "internal/acquire",
 		test: "TestMultiScriptDrawsOneToken",
 	},
 	{
@@ -240,6 +264,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/multi_ask.go",
 		old:  "\ta.raise(ctx, t)\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestMultiLockFencing",
 	},
 	{
@@ -247,6 +272,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/quorum_round.go",
 		old:  "if err == nil && l.part.Fencing {",
 		new:  "for _, fence := range r.tokens {\n\t\tr.hold.SetFence(max(r.hold.Fence(), fence))\n\t}\n\tif false {",
+		in:   "internal/acquire",
 		test: "TestRedLockFencing",
 	},
 	{
@@ -254,6 +280,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/members.go",
 		old:  "b.name(b.notItsOwn(r))",
 		new:  "b.name(r)",
+		in:   "internal/acquire",
 		test: "TestRedLockExtendBesideALostPart",
 	},
 	{
@@ -261,6 +288,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/group.go",
 		old:  "!until.IsZero() && time.Until(l.validUntil) > 0 {",
 		new:  "!until.IsZero() {",
+		in:   "internal/acquire",
 		test: "TestRedLockGrantAfterTheEnd",
 	},
 	{
@@ -268,6 +296,7 @@ var bundleFaults = []mutant{
 		file: "internal/acquire/quorum_round.go",
 		old:  "late == nil && r.shared() {",
 		new:  "late == nil && false {",
+		in:   "internal/acquire",
 		test: "TestRedLockSharedNodesBesideASilentOne",
 	},
 	{
@@ -275,6 +304,7 @@ var bundleFaults = []mutant{
 		file: "internal/lease/close.go",
 		old:  "why == nil || why == errs.ErrClosed {",
 		new:  "why == nil {",
+		in:   "internal/lease",
 		test: "TestReleaseOnCloseOfARedLock",
 	},
 }

@@ -6,6 +6,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "local now = t[1] * 1000000 + t[2]",
 		new:  "local now = 1",
+		in:   "internal/lease",
 		test: "TestTokensRise",
 	},
 	{
@@ -13,6 +14,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "drawn = last + 1",
 		new:  "drawn = drawn",
+		in:   "internal/lease",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -20,6 +22,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "drawn + aside",
 		new:  "drawn",
+		in:   "internal/lease",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -27,6 +30,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "ahead",
+		in:   "internal/lease",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -34,6 +38,7 @@ var fenceFaults = []mutant{
 		file: "lua/grant.lua",
 		old:  "return {1, token(counter, 0)}",
 		new:  "return {1, token(counter, block)}",
+		in:   "internal/lease",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -41,6 +46,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "block",
+		in:   "internal/lease",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -48,6 +54,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "t.sent, t.tokens = sent, drawn",
 		new:  "t.sent = sent",
+		in:   "internal/lease",
 		test: "TestTransferDrawsAToken",
 	},
 	{
@@ -55,6 +62,7 @@ var fenceFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "!a.Settings.Fair && !a.Settings.Fencing &&",
 		new:  "!a.Settings.Fair &&",
+		in:   "internal/lease",
 		test: "TestTokensRise",
 	},
 	{
@@ -62,6 +70,7 @@ var fenceFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "	return a.Manager.Grant(a.caller, lease.Queued(",
 		new:  "	g.Tokens = script.Tokens{}\n	return a.Manager.Grant(a.caller, lease.Queued(",
+		in:   "internal/lease",
 		test: "TestTokensRise",
 	},
 	{
@@ -69,6 +78,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/pass.go",
 		old:  "\tl.tokens.Next()\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestPassedOnTokens",
 	},
 	{
@@ -76,6 +86,7 @@ var fenceFaults = []mutant{
 		file: "internal/script/grant.go",
 		old:  "return t.Fence > 0 && t.Aside == 0",
 		new:  "return false",
+		in:   "internal/lease",
 		test: "TestPassedOnTokens",
 	},
 	{
@@ -83,6 +94,7 @@ var fenceFaults = []mutant{
 		file: "lua/take.lua",
 		old:  "  local granted = grant(KEYS[4], wait)\n  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n",
 		new:  "  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n  end\n  local granted = grant(KEYS[4], wait)\n  if kind == 'p' then\n",
+		in:   "internal/lease",
 		test: "TestNoHoldWithoutItsToken",
 	},
 	{
@@ -90,6 +102,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/owner.go",
 		old:  "newLease(o.client, g), g.Sent)",
 		new:  "newLease(o.client, &Grant{Key: g.Key, Protocol: g.Protocol, Sent: g.Sent, Settings: g.Settings, Doubt: g.Doubt, Undo: g.Undo}), g.Sent)",
+		in:   "internal/lease",
 		test: "TestTokensOfReaders",
 	},
 	{
@@ -97,6 +110,7 @@ var fenceFaults = []mutant{
 		file: "internal/driver/link.go",
 		old:  "below(l.driver.commandTimeout, limit) + waitsOf(requests))",
 		new:  "below(l.driver.commandTimeout, limit))",
+		in:   "proof/matrix",
 		test: "TestReplicasMayTakeLongerThanACommand",
 	},
 	{
@@ -104,6 +118,7 @@ var fenceFaults = []mutant{
 		file: "internal/driver/run.go",
 		old:  " + r.Ack.longest()))",
 		new:  "))",
+		in:   "proof/matrix",
 		test: "TestReplicasMayTakeLongerThanACommand",
 	},
 	{
@@ -111,6 +126,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "l.ask(ctx, s, deeper)",
 		new:  "(&Lease{client: l.client}).ask(ctx, s, deeper)",
+		in:   "proof/matrix",
 		test: "TestUpgradeWaitsForReplicas",
 	},
 	{
@@ -118,6 +134,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/extend.go",
 		old:  "driver.ForLease(settings.Lease), s, l.confirm)",
 		new:  "driver.ForLease(settings.Lease), s, settings.Ack())",
+		in:   "internal/lease",
 		test: "TestLevelThatAsksForLessThanTheHold",
 	},
 	{
@@ -125,6 +142,7 @@ var fenceFaults = []mutant{
 		file: "internal/driver/ack.go",
 		old:  "if err != nil && requests[i].Granted(outcomes[i].Reply) {",
 		new:  "if err != nil && outcomes == nil {",
+		in:   "proof/matrix",
 		test: "TestRenewalNeedsReplicas",
 	},
 	{
@@ -132,6 +150,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "case s.Replicas > had:",
 		new:  "case s.Replicas > 1<<20+had:",
+		in:   "internal/lease",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
@@ -139,6 +158,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "case s.Fair != l.fair:",
 		new:  "case s.Fair != l.fair && l.levels.Live < 0:",
+		in:   "internal/lease",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
@@ -146,6 +166,7 @@ var fenceFaults = []mutant{
 		file: "internal/lease/reenter.go",
 		old:  "case s.Fencing && l.tokens.Fence == 0:",
 		new:  "case s.Fencing && l.tokens.Fence < 0:",
+		in:   "internal/lease",
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
@@ -169,6 +190,7 @@ var fenceFaults = []mutant{
 		file: "internal/acquire/wait.go",
 		old:  " || errors.Is(err, errs.ErrQueueFull) {",
 		new:  " {",
+		in:   "internal/waitqueue",
 		test: "TestQueueLimit",
 	},
 	{
@@ -176,6 +198,7 @@ var fenceFaults = []mutant{
 		file: "internal/waitqueue/waiter.go",
 		old:  "s.QueueLimit > 0 && n >= int(s.QueueLimit):",
 		new:  "n < 0:",
+		in:   "internal/waitqueue",
 		test: "TestQueueLimitInMemory",
 	},
 }
@@ -228,6 +251,7 @@ var inspectionFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "unpack(KEYS, before + locks + 1)) > counters then",
 		new:  "unpack(KEYS, before + locks + 1)) < 0 then",
+		in:   "internal/acquire",
 		test: "TestMultiScriptNoHoldWithoutItsToken",
 	},
 }

@@ -8,6 +8,7 @@ var passingFaults = []mutant{
 		file: "internal/lease/extend.go",
 		old:  "\tif h.ends.Over() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
+		in:   "internal/waitqueue",
 		test: "TestExtendAfterAPass",
 	},
 	{
@@ -15,6 +16,7 @@ var passingFaults = []mutant{
 		file: "internal/acquire/sit.go",
 		old:  "\t\tw.queued.WakeNext()\n",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestWakeUpOfACallThatLeaves",
 	},
 	{
@@ -30,6 +32,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/handoff.go",
 		old:  "if i == len(l.waiters) || !s.SameHold(l.waiters[i].Call.Settings) {",
 		new:  "if i == len(l.waiters) {",
+		in:   "internal/waitqueue",
 		test: "TestNotPassedOn",
 	},
 	{
@@ -37,6 +40,7 @@ var passingFaults = []mutant{
 		file: "internal/lease/pass.go",
 		old:  "l.doubt.Exists() || ",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestNotPassedOn",
 	},
 	{
@@ -44,6 +48,7 @@ var passingFaults = []mutant{
 		file: "internal/lease/pass.go",
 		old:  " || time.Until(l.validUntil) <= s.Lease/2 {",
 		new:  " {",
+		in:   "internal/waitqueue",
 		test: "TestNotPassedOn",
 	},
 	{
@@ -51,6 +56,7 @@ var passingFaults = []mutant{
 		file: "internal/lease/pass.go",
 		old:  "l.length > s.Lease || ",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestExtendAndPass",
 	},
 	{
@@ -58,6 +64,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/handoff.go",
 		old:  " || l.remote && held > PassBeside {",
 		new:  " {",
+		in:   "internal/waitqueue",
 		test: "TestOthersHaveTheirTurn",
 	},
 	{
@@ -65,6 +72,7 @@ var passingFaults = []mutant{
 		file: "internal/lease/pass.go",
 		old:  "l.suspect || l.tokens.Spent()",
 		new:  "l.tokens.Spent()",
+		in:   "internal/waitqueue",
 		test: "TestNotPassedOn",
 	},
 	{
@@ -72,6 +80,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/handoff.go",
 		old:  "held > PassAlone || passes >= PassesAlone || ",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestNotPassedOn",
 	},
 	{
@@ -79,6 +88,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/queue.go",
 		old:  "l.waiters[0].Entry = nil // it is about",
 		new:  "_ = 0 // it is about",
+		in:   "internal/waitqueue",
 		test: "TestPlaceThatWasWoken",
 	},
 	{
@@ -86,6 +96,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/handoff.go",
 		old:  "if !place.suits(s) {",
 		new:  "if false {",
+		in:   "internal/waitqueue",
 		test: "TestSparedPlaceForOtherOptions/label",
 	},
 	{
@@ -93,6 +104,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/handoff.go",
 		old:  "if at.Sub(l.retainedAt) < l.interval {",
 		new:  "if true {",
+		in:   "internal/waitqueue",
 		test: "TestSparedPlaceThatIsGone",
 	},
 	{
@@ -108,6 +120,7 @@ var passingFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "	p.forget()\n",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestPollOfAWaitThatIsOver",
 	},
 	{

@@ -8,6 +8,7 @@ var waitFaults = []mutant{
 		file: "internal/waitqueue/subscription.go",
 		old:  "\tif news {\n",
 		new:  "\tif news {\n\t\tf.queue.mu.Lock()\n\t\tdefer f.queue.mu.Unlock()\n",
+		in:   "internal/lease",
 		test: "TestLogHandlerThatBlocks",
 	},
 	{
@@ -127,6 +128,7 @@ var waitFaults = []mutant{
 		file: "lua/line.lua",
 		old:  "    beat(client, period)\n",
 		new:  "    beat(client, period)\n    stay(KEYS[3], period)\n    old = false\n",
+		in:   "proof/matrix",
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
@@ -134,6 +136,7 @@ var waitFaults = []mutant{
 		file: "lua/poll.lua",
 		old:  "else\n  stay(KEYS[3], period)\nend\n",
 		new:  "end\n",
+		in:   "proof/matrix",
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{

@@ -8,6 +8,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_protocol.go",
 		old:  "		s.Script = script.RedLockRelease\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterIsWoken",
 	},
 	{
@@ -15,6 +16,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_protocol.go",
 		old:  "if p.whole.NotifiesWaiters() {",
 		new:  "if p.whole != nil {",
+		in:   "internal/acquire",
 		test: "TestRedLockRoundsThatFailWakeNobody",
 	},
 	{
@@ -22,6 +24,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "	return s.all[node].name\n",
 		new:  "	return \"\"\n",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterIsIdle",
 	},
 	{
@@ -29,6 +32,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "	return max(left, s.Poll) + rand.N(s.Poll/5+1)\n",
 		new:  "	return 0\n",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterIsIdle",
 	},
 	{
@@ -36,6 +40,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "left, tells = min(left, v.left), tells || v.tells",
 		new:  "tells = tells || v.tells",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterAsksWhenTheLeaseEnds",
 	},
 	{
@@ -43,6 +48,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "		w.Again = make(chan struct{}, 1)\n",
 		new:  "		w.Again = nil\n",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterIsWoken",
 	},
 	{
@@ -50,6 +56,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "		if place.listed {",
 		new:  "		if false {",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterThatLeft",
 	},
 	{
@@ -57,6 +64,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/waitqueue/quorum.go",
 		old:  "now := w != nil && q.admit(&w.wakeups, func() { q.notifyQuorum(name, redisKey) })",
 		new:  "now := w != nil",
+		in:   "internal/waitqueue",
 		test: "TestForgedWakeUpsOfARedLockCostFewRounds",
 	},
 	{
@@ -64,6 +72,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/waitqueue/quorum.go",
 		old:  "		q.Unwait(name, redisKey)\n",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterThatLeft/it_is_listed_again",
 	},
 	{
@@ -79,6 +88,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_vote.go",
 		old:  "		if !driver.AreKeysRefused(o.Err) {\n			return o, d\n		}\n		before = d\n",
 		new:  "		return o, d\n",
+		in:   "internal/acquire",
 		test: "TestRedLockWaitsWithFewPermissions/the_lock_alone",
 	},
 	{
@@ -174,6 +184,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_round.go",
 		old:  "	r.hold.NotifyWaiters(err == nil || errors.Is(err, driver.ErrAbandoned))\n",
 		new:  "	r.hold.NotifyWaiters(err == nil)\n",
+		in:   "internal/acquire",
 		test: "TestRedLockCallThatLeavesWhileItAsks",
 	},
 	{
@@ -181,6 +192,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "rest = 0 // nobody",
 		new:  "_ = 0 // nobody",
+		in:   "internal/acquire",
 		test: "TestRedLockRoundsThatFailKeepNothing",
 	},
 	{
@@ -188,6 +200,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_round.go",
 		old:  "known+asked+r.left >= l.need",
 		new:  "known+asked >= l.need",
+		in:   "internal/lease",
 		test: "TestRedLockTokenOfANodeThatFails",
 	},
 	{
@@ -195,6 +208,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "if nodes[v.holder] >= r.lock.need {",
 		new:  "if nodes[v.holder] >= 1 {",
+		in:   "internal/acquire",
 		test: "TestRedLockWaitersThatShareTheNodes",
 	},
 	{
@@ -202,6 +216,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/waitqueue/quorum.go",
 		old:  "	return q.feed.reaches() && heard > 0 && q.feed.epoch == epoch\n",
 		new:  "	return true\n",
+		in:   "internal/acquire",
 		test: "TestRedLockWaiterWithoutSubscription",
 	},
 	{
@@ -209,6 +224,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/waitqueue/quorum.go",
 		old:  "	if heard < -1 {\n		return false\n	}\n",
 		new:  "	if heard < -1 {\n		return true\n	}\n",
+		in:   "internal/acquire",
 		test: "TestRedLockWaitsWithFewPermissions/no_lists",
 	},
 	{
@@ -216,6 +232,7 @@ var quorumWaitFaults = []mutant{
 		file: "internal/acquire/plain_protocol.go",
 		old:  "return strings.SplitN(p.value, \"|\", 4)[2]",
 		new:  "return strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]",
+		in:   "internal/acquire",
 		test: "TestRedLockEndedByForce",
 	},
 }

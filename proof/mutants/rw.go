@@ -56,6 +56,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_enter.lua",
 		old:  "if writes > 0 and entry == 'r' and redis.call('ZCOUNT', KEYS[1], later, never) == 1 then",
 		new:  "if writes > 0 and entry == 'r' then",
+		in:   "internal/acquire",
 		test: "TestRWLockTableOfModes",
 	},
 	{
@@ -79,6 +80,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_release.lua",
 		old:  "if writes == 0 and entry == 'w' then",
 		new:  "if reads < 0 and entry == 'w' then",
+		in:   "internal/acquire",
 		test: "TestRWLockUpgradeAndDowngrade",
 	},
 	{
@@ -158,6 +160,7 @@ var rwFaults = []mutant{
 		file: "lua/rw_poll.lua",
 		old:  "if not listed[first] then",
 		new:  "if listed[first] then",
+		in:   "internal/acquire",
 		test: "TestRWLockForgottenWaitAtTheFront",
 	},
 	{
@@ -173,6 +176,7 @@ var rwFaults = []mutant{
 		file: "internal/lease/hold.go",
 		old:  "		h.lease.writes--\n",
 		new:  "		h.lease.writes += 0\n",
+		in:   "internal/acquire",
 		test: "TestRWLockUpgradeAndDowngrade",
 	},
 	{
@@ -180,6 +184,7 @@ var rwFaults = []mutant{
 		file: "internal/lease/owner.go",
 		old:  "l.family() == of && ",
 		new:  "",
+		in:   "internal/acquire",
 		test: "TestRWLockOwners",
 	},
 	{

@@ -121,6 +121,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_acquire.lua",
 		old:  "if stored[1] ~= ARGV[2] then",
 		new:  "if not stored[1] then",
+		in:   "internal/acquire",
 		test: "TestAnotherGoroutineIsAnotherOwner",
 	},
 	{
@@ -136,6 +137,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_acquire.lua",
 		old:  "local gone = redis.pcall('DEL', KEYS[1])",
 		new:  "local gone = 1",
+		in:   "internal/lease",
 		test: "TestNoPermissionForAnExpiry",
 	},
 	{
@@ -151,6 +153,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_enter.lua",
 		old:  "if stored[1] ~= ARGV[2] then",
 		new:  "if not stored[1] then\n  stored = {ARGV[2], '#1'}\n  redis.call('HSET', KEYS[1], 'hold', ARGV[2])\nend\nif stored[1] ~= ARGV[2] then",
+		in:   "internal/acquire",
 		test: "TestReentryIntoALostHold",
 	},
 	{
@@ -158,6 +161,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_enter.lua",
 		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
 		new:  "lease",
+		in:   "internal/acquire",
 		test: "TestReentryDoesNotShorten",
 	},
 	{
@@ -181,6 +185,7 @@ var reentrantFaults = []mutant{
 		file: "lua/release.lua",
 		old:  "ARGV[3], 'PX', ARGV[2])",
 		new:  "ARGV[3], 'KEEPTTL')",
+		in:   "proof/matrix",
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
@@ -188,6 +193,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "'kept:' .. ARGV[2])\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\n",
 		new:  "'kept:' .. ARGV[2])\n",
+		in:   "proof/matrix",
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
@@ -219,6 +225,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "if count > 0 then",
 		new:  "if count > 1 then",
+		in:   "internal/acquire",
 		test: "TestNesting",
 	},
 	{
@@ -226,6 +233,7 @@ var reentrantFaults = []mutant{
 		file: "lua/reentrant_release.lua",
 		old:  "redis.call('HDEL', KEYS[1], '')",
 		new:  "",
+		in:   "proof/matrix",
 		test: "TestOutOfMemory",
 	},
 }

@@ -15,6 +15,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  " || l.doubt.Exists() {",
 		new:  " {",
+		in:   "internal/lease",
 		test: "TestNotTransferred",
 	},
 	{
@@ -22,6 +23,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "time.Until(l.keep) > 0 || ",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestNotTransferred",
 	},
 	{
@@ -29,6 +31,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "l.since, l.passes = t.since, t.passes",
 		new:  "l.passes = 1",
+		in:   "internal/lease",
 		test: "TestTransferred",
 	},
 	{
@@ -36,6 +39,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "l.ending, l.doubt, l.undo = &ending{heir: t.Hold}, d, nil",
 		new:  "l.doubt, l.undo = d, nil",
+		in:   "proof/matrix",
 		test: "TestOneFaultInEachTransfer",
 	},
 	{
@@ -43,6 +47,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/pass.go",
 		old:  "		end.heir = l.ending.heir\n",
 		new:  "		end.heir = \"\"\n",
+		in:   "proof/matrix",
 		test: "TestOneFaultInEachTransfer",
 	},
 	{
@@ -50,6 +55,7 @@ var transferFaults = []mutant{
 		file: "internal/waitqueue/handoff.go",
 		old:  "	if s.left || q.host.Life.Err() != nil {\n",
 		new:  "	if q.host.Life.Err() != nil {\n",
+		in:   "internal/lease",
 		test: "TestTransferToACallThatLeaves",
 	},
 	{
@@ -57,6 +63,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "\tt.Seat.Return()\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestTransferFindsTheLoss",
 	},
 	{
@@ -64,6 +71,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "	if o.lease != nil {\n",
 		new:  "	if false {\n",
+		in:   "internal/lease",
 		test: "TestTransferToTheOwnerOfALostHold",
 	},
 	{
@@ -71,6 +79,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestTransferAtTheLastMoment",
 	},
 	{
@@ -78,6 +87,7 @@ var transferFaults = []mutant{
 		file: "internal/waitqueue/waiter.go",
 		old:  "	if !s.Call.Settings.Kind.Transfers {\n		q.mu.Unlock()\n		return <-s.Turn",
 		new:  "	if s != nil {\n		q.mu.Unlock()\n		return <-s.Turn",
+		in:   "internal/lease",
 		test: "TestTransferToACallThatLeaves",
 	},
 	{
@@ -85,6 +95,7 @@ var transferFaults = []mutant{
 		file: "internal/waitqueue/entry.go",
 		old:  "	w.args = []any{w.Settings.Expiry().Milliseconds(), stored, info}\n",
 		new:  "	_, _ = stored, info\n",
+		in:   "internal/lease",
 		test: "TestPlaceServesAnotherOwner",
 	},
 	{
@@ -92,6 +103,7 @@ var transferFaults = []mutant{
 		file: "internal/waitqueue/entry.go",
 		old:  " && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestPlaceInDoubtServesNobody",
 	},
 	{
@@ -99,6 +111,7 @@ var transferFaults = []mutant{
 		file: "internal/waitqueue/waiter.go",
 		old:  "	case n > 0 && l.waiters[0].Call.Settings.Kind.Transfers != s.Kind.Transfers:\n",
 		new:  "	case n < 0:\n",
+		in:   "internal/lease",
 		test: "TestKindsDoNotSitTogether",
 	},
 	{
@@ -162,6 +175,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/transfer.go",
 		old:  "err = l.judge(o, 0, true)",
 		new:  "err = l.judge(o, 0, !d.Exists())",
+		in:   "internal/lease",
 		test: "TestTransferFindsTheLossBehindABreak",
 	},
 }

@@ -15,6 +15,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/queue.go",
 		old:  "	for _, l := range q.lines {\n		if l.poll",
 		new:  "	for _, l := range map[string]*Line{} {\n		if l.poll",
+		in:   "internal/waitqueue",
 		test: "TestWaiterLooksAgainAfterItsSubscriptionWasCut",
 	},
 	{
@@ -22,6 +23,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/subscription.go",
 		old:  "sent.Sub(f.asked) > maxSilence",
 		new:  "sent.Sub(f.asked) > time.Hour",
+		in:   "internal/waitqueue",
 		test: "TestSilentSubscription",
 	},
 	{
@@ -29,6 +31,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/queue.go",
 		old:  "w.Line.redisKey == redisKey:\n		w.Nudge()\n",
 		new:  "w.Line.redisKey == redisKey:\n",
+		in:   "internal/waitqueue",
 		test: "TestWaiterIsWokenByTheRelease",
 	},
 	{
@@ -36,6 +39,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/wakeup_limit.go",
 		old:  "if pause <= 0 {",
 		new:  "if pause <= time.Second {",
+		in:   "internal/waitqueue",
 		test: "TestForgedWakeUpsCostFewLooks",
 	},
 	{
@@ -43,6 +47,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/wakeup_limit.go",
 		old:  "	if !u.due {\n",
 		new:  "	if u.due {\n",
+		in:   "internal/waitqueue",
 		test: "TestWakeUpWithinThePauseIsNotDropped",
 	},
 	{
@@ -50,6 +55,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/wakeup_limit.go",
 		old:  "	u.due = false\n",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestWakeUpWithinThePauseIsNotDropped",
 	},
 	{
@@ -57,6 +63,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "if len(l.waits) == 0 {",
 		new:  "if len(l.waits) >= 0 {",
+		in:   "internal/waitqueue",
 		test: "TestServerForgetsTheQueue",
 	},
 	{
@@ -64,6 +71,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/queue.go",
 		old:  `	case rest != "":`,
 		new:  `	case rest == "none":`,
+		in:   "internal/waitqueue",
 		test: "TestUnknownWaitGivesItsTurnUp",
 	},
 	{
@@ -71,6 +79,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/entry.go",
 		old:  "if w.Sent && (!w.once || w.doubt.Exists()) {",
 		new:  "if w.Sent && w.once && w.doubt.Exists() {",
+		in:   "internal/waitqueue",
 		test: "TestWaiterGivesUpInTheQueue",
 	},
 	{
@@ -78,6 +87,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/entry.go",
 		old:  "w.Sent || !o.Sent.IsZero() || d.Exists()",
 		new:  "w.Sent || !o.Sent.IsZero()",
+		in:   "internal/waitqueue",
 		test: "TestServerGoesAwayBeforeItAnswers",
 	},
 	{
@@ -85,6 +95,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "		w.crowd = true\n",
 		new:  "		w.crowd = false\n",
+		in:   "internal/waitqueue",
 		test: "TestManyWaitersEndOverAHandfulOfConnections",
 	},
 	{
@@ -92,6 +103,7 @@ var clientFaults = []mutant{
 		file: "internal/lease/owner.go",
 		old:  "		o.wakeOthers(w)\n",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestTwoGoroutinesOfOneOwnerWait",
 	},
 	{
@@ -99,6 +111,7 @@ var clientFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign)\n",
 		new:  "o.Reply == int64(script.Other)\n",
+		in:   "internal/waitqueue",
 		test: "TestReleaseIsSentTwice",
 	},
 	{
@@ -106,6 +119,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "case o.Sent.IsZero() || o.Unanswered():",
 		new:  "case o.Sent.IsZero():",
+		in:   "internal/waitqueue",
 		test: "TestWaiterWhosePollsAreAnsweredLate",
 	},
 	{
@@ -113,6 +127,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "	l.pace()\n",
 		new:  "",
+		in:   "internal/waitqueue",
 		test: "TestPollForgetsAHastyCall",
 	},
 }

@@ -1,0 +1,148 @@
+package driver_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A hold that is granted when the server has no room for the watchdog's
+// connection is renewed over an idle one, while its client locks over it too.
+func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
+	t.Parallel()
+	const lease = 1200 * time.Millisecond
+	for name, open := range map[string]func(testing.TB) (*redistest.Server, *relock.Client){
+		"unix": func(t testing.TB) (*redistest.Server, *relock.Client) {
+			s := redistest.Start(t)
+			return s, locktest.NewTestClient(t, s)
+		},
+		"tcp, callers wait": func(t testing.TB) (*redistest.Server, *relock.Client) {
+			s := redistest.StartTCP(t)
+			return s, locktest.NewTestClient(t, s, relock.WithMaxActive(3), relock.WithWaitMode())
+		},
+		"a user's pool": func(t testing.TB) (*redistest.Server, *relock.Client) {
+			s := redistest.Start(t)
+			return s, locktest.AsUserPool(t, s, &redis.Pool{MaxIdle: 3})
+		},
+		"a user's pool, callers wait": func(t testing.TB) (*redistest.Server, *relock.Client) {
+			s := redistest.StartTCP(t)
+			return s, locktest.AsUserPool(t, s, &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := open(t)
+			locktest.Warm(t, c, 2)
+			full := testkit.FillUp(t, s)
+			h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
+			require.NoError(t, err)
+			granted := time.Now()
+			testkit.Eventually(t, 4*lease, func() bool {
+				require.NoError(t, h.Err())
+				require.NoError(t, relock.NewRedisLock("other", c).Do(t.Context(), locktest.Nothing))
+				return h.ValidUntil().After(granted.Add(3 * lease))
+			}, "renewed")
+			require.NoError(t, h.Unlock(t.Context()))
+			full.RequireSame(t)
+		})
+	}
+}
+
+// A TryLock that its caller has left, and that is executed late, is released in
+// about a second.
+func TestLateTryLockAtTheLimit(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	c := locktest.NewTestClient(t, s)
+	locktest.Warm(t, c, 2)
+	full := testkit.FillUp(t, s)
+	s.Pause(t)
+	defer s.Resume(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, relock.NewRedisLock("k", c).TryLock(ctx), context.DeadlineExceeded)
+	s.Resume(t)
+	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "set") > 0 }, "executed late")
+	testkit.Eventually(t, 2*time.Second, func() bool { return !locktest.HasKey(t, full, c, "k") }, "released")
+}
+
+// Unlock of a MultiLock asks for its keys together. With one idle connection it
+// releases all of them.
+func TestMultiLockUnlockAtTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			c := locktest.NewTestClient(t, s)
+			locktest.Warm(t, c, 1)
+			full := testkit.FillUp(t, s)
+			keys := []string{"a", "b", "c", "d"}
+			for range 5 {
+				h, err := relock.NewMultiLock(keys, c).Acquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, h.Unlock(t.Context()))
+				for _, key := range keys {
+					require.False(t, locktest.HasKey(t, full, c, key), key)
+				}
+			}
+			full.RequireSame(t)
+		})
+	}
+}
+
+// Calls that the server refuses for want of room do not cost the client the
+// idle connection that it has.
+func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			c := locktest.NewTestClient(t, s)
+			locktest.Warm(t, c, 1)
+			full := testkit.FillUp(t, s)
+			for range 5 {
+				var calls []<-chan error
+				for range 4 * driver.Crowd {
+					calls = append(calls, testkit.Async(t, func() error { return relock.NewRedisLock("k", c).TryDo(t.Context(), locktest.Nothing) }))
+				}
+				for _, call := range calls {
+					if err := testkit.ResultWithin(t, call, testkit.Patience); err != nil {
+						require.True(t, relock.IsRetryableErr(err), err)
+					}
+				}
+				full.RequireSame(t)
+			}
+		})
+	}
+}
+
+// Waiters poll over an idle connection while there is none for the
+// subscription, which takes none of the callers'.
+func TestWaiterAtTheLimit(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	c := locktest.NewTestClient(t, s)
+	locktest.Warm(t, c, 2)
+	full := testkit.FillUp(t, s)
+	h, err := relock.NewRedisLock("k", c, relock.WithFair()).Acquire(t.Context())
+	require.NoError(t, err)
+	waits := testkit.Async(t, func() error {
+		return relock.NewRedisLock("k", c, relock.WithFair(), relock.WithBlock()).Lock(t.Context())
+	})
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, "k").Waiting == 1 }, "waits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "publish") >= 3 }, "polls")
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	full.RequireSame(t)
+}

@@ -1,0 +1,57 @@
+package driver_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A process that may open no further file renews its first watched hold over an
+// idle connection. The limit is of a process of its own.
+func TestFirstWatchedHoldAtTheLimitOfFiles(t *testing.T) {
+	t.Parallel()
+	const inside = "RELOCK_TEST_FILE_LIMIT"
+	if os.Getenv(inside) != "" {
+		holdAtTheLimitOfFiles(t)
+		return
+	}
+	s := redistest.Start(t)
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), inside+"=1", "RELOCK_TEST_REDIS="+s.Address)
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+}
+
+func holdAtTheLimitOfFiles(t *testing.T) {
+	const lease = 1200 * time.Millisecond
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	locktest.Warm(t, c, 2)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	none := before
+	none.Cur = 1
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) }()
+	_, err := net.Dial(s.Network, s.Address)
+	require.ErrorIs(t, err, syscall.EMFILE)
+	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
+	require.NoError(t, err)
+	granted := time.Now()
+	testkit.Eventually(t, 3*lease, func() bool {
+		require.NoError(t, h.Err())
+		return h.ValidUntil().After(granted.Add(2 * lease))
+	}, "renewed")
+	require.NoError(t, h.Unlock(t.Context()))
+}

@@ -1,0 +1,266 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// wrapped is a connection of the user's that can do the least: it knows
+// timeouts, but no contexts.
+type wrapped struct{ redis.ConnWithTimeout }
+
+// tracing is what a wrapper that was written without a thought of timeouts
+// looks like.
+type tracing struct{ redis.Conn }
+
+// A pool whose connections know no timeouts is refused by the first call,
+// whether it takes one from the pool or shares one with others.
+func TestUserPoolWithoutTimeouts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		conn, err := redis.Dial(s.Network, s.Address)
+		return tracing{conn}, err
+	}}
+	defer pool.Close() //nolint:errcheck // only to end its connections
+	c, err := relock.NewClientPool(pool)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for range 2 {
+		err := relock.NewRedisLock("k", c).TryLock(t.Context())
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		require.ErrorContains(t, err, "pool: its connections do not implement redis.ConnWithTimeout")
+		require.False(t, relock.IsRetryableErr(err))
+		locktest.Sharing(c)
+	}
+	require.Empty(t, s.Do(t, "KEYS", "*"))
+}
+
+func TestUserPool(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	dial := func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
+	for name, pool := range map[string]*redis.Pool{
+		"Dial":        {Dial: dial},
+		"DialContext": {DialContext: func(context.Context) (redis.Conn, error) { return dial() }},
+		"wrapped connections": {Dial: func() (redis.Conn, error) {
+			conn, err := dial()
+			if err != nil {
+				return nil, err
+			}
+			return wrapped{conn.(redis.ConnWithTimeout)}, nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool.MaxIdle = 5
+			c, err := relock.NewClientPool(pool, relock.WithKeyPrefix("test:"))
+			require.NoError(t, err)
+			require.NoError(t, c.Ping(t.Context()))
+			require.NoError(t, c.Ping(locktest.Unbounded(t)))
+			l := relock.NewReentrantLock(name, c, relock.WithWatchdog(2400*time.Millisecond))
+			h, err := l.Acquire(t.Context())
+			require.NoError(t, err)
+			select {
+			case <-h.Context().Done():
+			case <-time.After(3200 * time.Millisecond):
+			}
+			require.NoError(t, h.Err())
+			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, c.Close())
+			locktest.RequireClosed(t, c)
+
+			conn := pool.Get()
+			_, err = conn.Do("PING")
+			require.NoError(t, err, "Close leaves it open")
+			require.NoError(t, conn.Close())
+			require.NoError(t, pool.Close())
+		})
+	}
+}
+
+// A Dial of the user's that does not end takes no longer than one of ours: the time limits of a lock hold all the same.
+func TestUserDialThatBlocks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, knowsContext := range map[string]bool{"Dial": false, "DialContext": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &locktest.Closing{S: s, Block: make(chan struct{})}
+			b.UserClient(knowsContext)(t)
+			defer func() { require.NoError(t, b.Pool.Close()) }()
+			defer func() { require.NoError(t, b.C.Close()) }()
+			defer close(b.Block)
+			const lease = 3 * time.Second
+			l := relock.NewRedisLock(name, b.C, relock.WithWatchdog(lease))
+			require.NoError(t, l.Lock(t.Context()))
+			b.Blocks.Store(true)
+			defer locktest.PutBack(b.C, []redis.Conn{b.Pool.Get()})
+			err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), lease)
+			require.Error(t, err, "Unlock")
+			err = testkit.ResultWithin(t, testkit.Async(t, func() error {
+				return relock.NewRedisLock("other", b.C, relock.WithWatchdog(lease)).TryLock(locktest.Unbounded(t))
+			}), 2*driver.MinConnect)
+			require.Error(t, err, "TryLock")
+		})
+	}
+}
+
+// The user closes the pool while a lock is held. The hold goes on, over the engine's own connections.
+func TestUserClosesThePool(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]bool{"fail": false, "wait": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
+			c, err := relock.NewClientPool(pool, relock.WithKeyPrefix("test:"))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			const lease = 2400 * time.Millisecond
+			h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, pool.Close())
+			select {
+			case <-h.Context().Done():
+			case <-time.After(3 * lease):
+			}
+			require.NoError(t, h.Err())
+			locktest.RequireHeld(t, s, c, "k")
+
+			before := scripttest.InfoField(t, s, "stats", "total_connections_received")
+			for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				err := l.Lock(ctx)
+				cancel()
+				require.ErrorContains(t, err, "closed pool")
+				require.False(t, relock.IsRetryableErr(err))
+				require.Less(t, time.Since(start), time.Second)
+			}
+			require.LessOrEqual(t, scripttest.InfoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
+			require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
+			locktest.RequireFree(t, s, c, "k")
+		})
+	}
+}
+
+// Callers that take every connection starve neither renewals nor releases.
+func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]relock.ClientOption{
+		"fail": {relock.WithMaxActive(4)},
+		"wait": {relock.WithMaxActive(4), relock.WithWaitMode()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := locktest.NewTestClient(t, s, opts...)
+			const lease = 2400 * time.Millisecond // an Unlock has a third of it, on a loaded machine too
+			plain, err := relock.NewRedisLock("p", c, relock.WithWatchdog(lease)).Acquire(t.Context())
+			require.NoError(t, err)
+			reentrant, err := relock.NewReentrantLock("r", c, relock.WithWatchdog(lease)).Acquire(t.Context())
+			require.NoError(t, err)
+			defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
+			select {
+			case <-plain.Context().Done():
+			case <-reentrant.Context().Done():
+			case <-time.After(3 * lease):
+			}
+			for _, h := range []relock.Hold{plain, reentrant} {
+				require.NoError(t, h.Err())
+				require.NoError(t, h.Unlock(t.Context()))
+			}
+			locktest.RequireFree(t, s, c, "p")
+			locktest.RequireFree(t, s, c, "r")
+		})
+	}
+}
+
+// Pairs leave nothing behind. Not parallel: it counts goroutines and bytes.
+func TestPairsLeaveNothing(t *testing.T) {
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s)
+	const workers, pairs = 4, 2500
+	round := func(n int) {
+		var group sync.WaitGroup
+		for i := range workers {
+			group.Go(func() {
+				plain, reentrant := relock.NewRedisLock(fmt.Sprint("p", i), c), relock.NewReentrantLock(fmt.Sprint("r", i), c)
+				for k := range n {
+					var l relock.Mutex = plain
+					if k%2 == 0 {
+						l = reentrant
+					}
+					ctx := t.Context()
+					if k%4 < 2 {
+						ctx = locktest.Unbounded(t)
+					}
+					if err := l.Lock(ctx); err != nil {
+						t.Error(err)
+						return
+					}
+					if err := l.Unlock(ctx); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+	}
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	round(50)
+	goroutines, bytes := runtime.NumGoroutine(), heap()
+	round(pairs)
+	testkit.Eventually(t, time.Second, func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
+	require.Less(t, heap()-bytes, int64(1<<20), "bytes stay")
+	require.Zero(t, locktest.Engine(c).State().Leases)
+	require.Zero(t, locktest.Engine(c).State().Owners)
+	require.Empty(t, locktest.Engine(c).Watchdog().Pending())
+	require.Empty(t, locktest.Engine(c).Retrier.Pending())
+	require.Equal(t, int64(0), s.Do(t, "DBSIZE"))
+}
+
+// What locks of a user's pool share lies outside that pool.
+func TestSharedConnectionOfAUserPool(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	pool := &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour, MaxActive: 1, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
+	defer pool.Close() //nolint:errcheck // nothing is in it
+	c, err := relock.NewClientPool(pool)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	locktest.Sharing(c)
+	var group sync.WaitGroup
+	for n := range 50 {
+		group.Go(func() {
+			l := relock.NewRedisLock(fmt.Sprint(n), c)
+			if err := errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.Zero(t, pool.ActiveCount())
+}

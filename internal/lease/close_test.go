@@ -1,0 +1,292 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// TestClose is not parallel: it counts milliseconds and goroutines.
+func TestClose(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		setup func(*locktest.Closing) func(*testing.T)
+		spoil func(*testing.T, *locktest.Closing)
+		alive bool // calls in flight may succeed before Close
+	}{
+		{
+			name: "idle server", alive: true,
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.OwnClient() },
+			spoil: func(*testing.T, *locktest.Closing) {},
+		},
+		{
+			name:  "paused server",
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.OwnClient() },
+			spoil: func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) },
+		},
+		{
+			name: "full pool in wait mode",
+			setup: func(b *locktest.Closing) func(*testing.T) {
+				return b.OwnClient(relock.WithMaxActive(3), relock.WithWaitMode())
+			},
+			spoil: func(t *testing.T, b *locktest.Closing) {
+				b.Taken = locktest.Borrow(t, b.C, 3)
+			},
+		},
+		{
+			name:  "server gone",
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.OwnClient() },
+			spoil: func(t *testing.T, b *locktest.Closing) { b.S.Kill(t) }, alive: true,
+		},
+		{
+			name: "user's pool", alive: true,
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
+			spoil: func(*testing.T, *locktest.Closing) {},
+		},
+		{
+			name:  "user's pool, paused server",
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
+			spoil: func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) },
+		},
+		{
+			name:  "user's pool, Dial blocks",
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
+			spoil: blockDials,
+		},
+		{
+			name:  "user's pool, Dial and engine's Dial block",
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
+			spoil: blockEngine,
+		},
+		{
+			name:  "user's pool, DialContext and engine's DialContext block",
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(true) },
+			spoil: blockEngine,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &locktest.Closing{S: redistest.Start(t), Block: make(chan struct{})}
+			leaks := goleak.IgnoreCurrent()
+			tt.setup(b)(t)
+			closeEndsAll(t, b, tt.spoil, tt.alive)
+
+			b.Unblock()
+			locktest.PutBack(b.C, b.Taken)
+			switch tt.name {
+			case "server gone":
+			case "paused server", "user's pool, paused server":
+				b.S.Resume(t)
+				fallthrough
+			default:
+				inspector := b.S.Dial(t)
+				defer inspector.Close() //nolint:errcheck // nothing is pending
+				if b.Pool != nil {
+					conn := b.Pool.Get()
+					_, err := conn.Do("PING")
+					require.NoError(t, err, "the user's pool stays open")
+					require.NoError(t, conn.Close())
+					require.NoError(t, b.Pool.Close())
+				}
+				testkit.Eventually(t, time.Second, func() bool { return len(testkit.Connections(t, inspector)) == 0 }, "connections stay")
+			}
+			goleak.VerifyNone(t, leaks)
+		})
+	}
+}
+
+// blockDials makes the user's dials block, and takes the idle connections away until all who want one dial.
+func blockDials(t *testing.T, b *locktest.Closing) {
+	b.Blocks.Store(true)
+	for b.Pool.IdleCount() > 0 { // while nobody else wants one: a Get that came too late would dial, and never return
+		b.Taken = append(b.Taken, b.Pool.Get())
+	}
+	for range 4 {
+		testkit.Async(t, func() error {
+			for b.C.Ping(t.Context()) == nil { // until it finds no connection that is idle
+			}
+			return nil
+		})
+	}
+	b.EndAtCleanup(t)
+	testkit.Eventually(t, 2*time.Second, func() bool {
+		dialling := b.Pool.ActiveCount() - len(b.Taken)
+		return dialling >= 4 && int(b.Stuck.Load()) >= dialling
+	}, "dials do not block")
+}
+
+// blockEngine makes the watchdog dial too.
+func blockEngine(t *testing.T, b *locktest.Closing) {
+	h, err := relock.NewRedisLock("renewed", b.C).Acquire(t.Context())
+	require.NoError(t, err)
+	blockDials(t, b)
+	stuck := b.Stuck.Load()
+	locktest.Engine(b.C).Watchdog().Link.Cut() // it may have dialled before
+	locktest.LeaseOf(h).RenewNow()
+	testkit.Eventually(t, 2*time.Second, func() bool { return b.Stuck.Load() > stuck }, "the watchdog does not dial")
+}
+
+func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *locktest.Closing), alive bool) {
+	c := b.C
+	h, err := relock.NewRedisLock("held", c, relock.WithWatchdog(2*time.Second)).Acquire(t.Context())
+	require.NoError(t, err)
+	nested, err := relock.NewReentrantLock("nested", c, relock.WithOwner("me")).Acquire(t.Context())
+	require.NoError(t, err)
+	shared := relock.NewRedisLock("shared", c, relock.WithBlock())
+	require.NoError(t, shared.Lock(t.Context()))
+	ctx, forever := t.Context(), locktest.Unbounded(t)
+	waits := []*locktest.Timed{
+		locktest.Begin(t, func() error { return relock.NewRedisLock("held", c, relock.WithBlock()).Lock(ctx) }),
+		locktest.Begin(t, func() error { return relock.NewRedisLock("held", c, relock.WithBlock()).Lock(forever) }),
+		locktest.Begin(t, func() error { return shared.Lock(ctx) }),
+		locktest.Begin(t, func() error { return shared.Lock(forever) }),
+		locktest.Begin(t, func() error { return relock.NewReentrantLock("nested", c, relock.WithBlock()).Lock(ctx) }),
+		locktest.Begin(t, func() error {
+			_, err := relock.NewReentrantLock("nested", c, relock.WithBlock()).Acquire(forever)
+			return err
+		}),
+	}
+	over := []*locktest.Timed{
+		locktest.Begin(t, func() error { return whyOver(ctx, h) }),
+		locktest.Begin(t, func() error { return whyOver(ctx, nested) }),
+	}
+	b.EndAtCleanup(t)
+	testkit.Eventually(t, 5*time.Second, func() bool {
+		sat := locktest.WaitingIn(c, locktest.KeyOf(c, "held")) + locktest.WaitingIn(c, locktest.KeyOf(c, "shared")) + locktest.WaitingIn(c, locktest.KeyOf(c, "nested"))
+		quiet := locktest.Engine(c).Driver.(*driver.Pool).Sending() == 0 // no connection is about to be put back
+		return sat == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
+	}, "nobody waits")
+	spoil(t, b)
+	var inFlight []*locktest.Timed
+	for _, ctx := range []context.Context{ctx, forever} {
+		inFlight = append(inFlight,
+			locktest.Begin(t, func() error { return c.Ping(ctx) }),
+			locktest.Begin(t, func() error { _, err := c.SetNEX(ctx, uuid.NewString(), "v", time.Second); return err }),
+			locktest.Begin(t, func() error { return relock.NewRedisLock(uuid.NewString(), c).Lock(ctx) }),
+			locktest.Begin(t, func() error { return nested.Extend(ctx, 30*time.Second) }))
+	}
+	b.EndAtCleanup(t)
+	time.Sleep(20 * time.Millisecond) // so that the calls are under way: nothing tells
+
+	half := locktest.SetAlarm(t, time.Now().Add(locktest.CloseLimit/2)) // as late as whatever is to end by then
+	closed := []*locktest.Timed{locktest.Begin(t, c.Close), locktest.Begin(t, c.Close), locktest.Begin(t, c.Close)}
+	for i, one := range closed {
+		require.NoError(t, one.End(half), "Close %d", i)
+	}
+	for i, one := range waits {
+		require.ErrorIs(t, one.End(half), relock.ErrClosed, "wait %d", i)
+	}
+	for i, one := range inFlight {
+		if err := one.End(half); !alive {
+			require.ErrorIs(t, err, relock.ErrClosed, "call %d", i)
+		}
+	}
+	for _, one := range over {
+		require.ErrorIs(t, one.End(half), relock.ErrClosed)
+	}
+	start := time.Now()
+	for _, h := range []relock.Hold{h, nested} {
+		require.ErrorIs(t, h.Err(), relock.ErrClosed)
+		require.Zero(t, h.ValidUntil())
+		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrClosed)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
+	}
+	require.ErrorIs(t, shared.Unlock(t.Context()), relock.ErrClosed)
+	require.Less(t, time.Since(start), locktest.CloseLimit/2)
+	locktest.RequireClosed(t, c)
+}
+
+// whyOver waits for the end of a hold, for as long as the test runs, and returns the cause.
+func whyOver(ctx context.Context, h relock.Hold) error {
+	select {
+	case <-h.Context().Done():
+		return context.Cause(h.Context())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestCloseOfAnUnusedClient(t *testing.T) {
+	t.Parallel()
+	c, err := relock.NewClient("tcp", locktest.ClosedPort(t), "")
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() { require.NoError(t, c.Close()) })
+	}
+	group.Wait()
+	locktest.RequireClosed(t, c)
+	var none *relock.Client
+	require.ErrorIs(t, none.Close(), relock.ErrInvalid)
+	require.ErrorIs(t, none.Ping(t.Context()), relock.ErrInvalid)
+	require.ErrorIs(t, (&relock.Client{}).Close(), relock.ErrInvalid)
+	require.ErrorIs(t, (&relock.Client{}).Ping(t.Context()), relock.ErrInvalid)
+}
+
+// A release that Close gives up is logged with its key, and with nothing else.
+func TestCloseLogsWhatIsPending(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var log locktest.LogBuffer
+	c := locktest.NewTestClient(t, s, log.Option(), relock.WithCommandTimeout(time.Second))
+	l := relock.NewRedisLock("my key", c)
+	require.NoError(t, l.Lock(t.Context()))
+	s.Pause(t)
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrUnconfirmed)
+	require.NoError(t, c.Close())
+	s.Resume(t)
+	require.Contains(t, log.String(), `key="my key"`)
+}
+
+// stubborn is a connection of the user's that sends when it is unblocked, also when it was closed before.
+type stubborn struct {
+	redis.ConnWithTimeout
+	*locktest.Closing
+}
+
+func (c stubborn) Flush() error {
+	if c.Blocks.Load() {
+		c.Stuck.Add(1)
+		<-c.Block
+	}
+	return c.ConnWithTimeout.Flush()
+}
+
+// So is one that is under way where nobody can cut it.
+func TestCloseLogsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var log locktest.LogBuffer
+	b := &locktest.Closing{S: s, Block: make(chan struct{})}
+	b.Pool = &redis.Pool{Dial: func() (redis.Conn, error) {
+		conn, err := b.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return stubborn{conn.(redis.ConnWithTimeout), b}, nil
+	}}
+	c, err := relock.NewClientPool(b.Pool, log.Option())
+	require.NoError(t, err)
+	b.C = c
+	b.EndAtCleanup(t)
+	h, err := relock.NewRedisLock("my key", c).Acquire(t.Context())
+	require.NoError(t, err)
+	ping := locktest.Engine(c).Retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
+	require.NoError(t, ping[0].Err)
+	b.Blocks.Store(true)
+	locktest.LeaseOf(h).Release(time.Now())
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() == 1 }, "is being sent")
+	require.NoError(t, c.Close())
+	require.Contains(t, log.String(), `key="my key"`)
+}

@@ -1,0 +1,126 @@
+package locktest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// privileges are what a README says a Redis user needs.
+type privileges struct {
+	Least, Wait []string // the arguments of ACL, of a user that does not wait, and what is on top for one that does
+	OnTop       []Privilege
+}
+
+// Privilege is a row of the table of what is needed on top.
+type Privilege struct {
+	Of       string   // the names in the first column
+	Beside   []string // names of others, whose commands it needs too
+	Commands []string
+}
+
+// ToWait stands for what waiting needs.
+const ToWait = "waiting"
+
+var (
+	aclLine = regexp.MustCompile(`(?m)^ACL (SETUSER .*)$`)
+	aclRow  = regexp.MustCompile("(?m)^\\| (`.*) \\| (.*) \\|$")
+	inCode  = regexp.MustCompile("`([^`]+)`")
+)
+
+// ReadPrivileges finds the two commands and the table after them. word is what the language calls waiting.
+func ReadPrivileges(t testing.TB, file, word string) (p privileges) {
+	t.Helper()
+	text, err := os.ReadFile(fromRoot(t, file))
+	require.NoError(t, err)
+	lines := aclLine.FindAllStringSubmatch(string(text), -1)
+	require.Len(t, lines, 2, file)
+	p.Least, p.Wait = strings.Fields(lines[0][1]), strings.Fields(lines[1][1])
+	_, rest, _ := strings.Cut(string(text), lines[1][0])
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	for _, row := range aclRow.FindAllStringSubmatch(rest, -1) {
+		one := Privilege{Of: strings.Join(inBackquotes(row[1]), " ")}
+		if strings.Contains(row[2], word) {
+			one.Beside = append(one.Beside, ToWait)
+		}
+		for _, span := range inBackquotes(row[2]) {
+			if strings.HasPrefix(span, "+") {
+				one.Commands = append(one.Commands, strings.Fields(span)...)
+			} else {
+				one.Beside = append(one.Beside, span)
+			}
+		}
+		p.OnTop = append(p.OnTop, one)
+	}
+	return p
+}
+
+// inBackquotes is what stands between backquotes.
+func inBackquotes(text string) (spans []string) {
+	for _, found := range inCode.FindAllStringSubmatch(text, -1) {
+		spans = append(spans, found[1])
+	}
+	return spans
+}
+
+func ReadmePrivileges(t testing.TB) privileges {
+	t.Helper()
+	return ReadPrivileges(t, "README.md", "what waiting needs")
+}
+
+// Find is the row of a name.
+func (p privileges) Find(t testing.TB, of string) Privilege {
+	t.Helper()
+	i := slices.IndexFunc(p.OnTop, func(one Privilege) bool { return one.Of == of })
+	require.GreaterOrEqual(t, i, 0, "the README does not say what %s needs", of)
+	return p.OnTop[i]
+}
+
+// Besides is what a user may do who may not yet do what a privilege is about.
+func (p privileges) Besides(t testing.TB, one Privilege) (rules []string) {
+	t.Helper()
+	for _, name := range one.Beside {
+		if name == ToWait {
+			rules = append(rules, p.Wait[2:]...)
+			continue
+		}
+		other := p.Find(t, name)
+		rules = append(append(rules, p.Besides(t, other)...), other.Commands...)
+	}
+	return rules
+}
+
+// Allow makes a user with the command of the README and rules on top.
+func (p privileges) Allow(t testing.TB, s *redistest.Server, rules ...string) {
+	t.Helper()
+	s.Do(t, "ACL", "DELUSER", "app")
+	s.Do(t, "ACL", redis.Args{}.AddFlat(p.Least)...)
+	s.Do(t, "ACL", redis.Args{"SETUSER", "app"}.AddFlat(rules)...)
+}
+
+// Plus are commands as rules.
+func Plus(commands []string) (rules []string) {
+	for _, command := range commands {
+		rules = append(rules, "+"+command)
+	}
+	return rules
+}
+
+// fromRoot returns the path of a file in the folder of go.work.
+func fromRoot(t testing.TB, file string) string {
+	t.Helper()
+	for dir := "."; ; dir = filepath.Join("..", dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return filepath.Join(dir, file)
+		}
+		require.Less(t, len(dir), 30, "no go.work above")
+	}
+}

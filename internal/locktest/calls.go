@@ -1,0 +1,7 @@
+package locktest
+
+import (
+	"context"
+)
+
+func NoWork(context.Context) error { return nil }

@@ -1,0 +1,7 @@
+package locktest
+
+import (
+	"errors"
+)
+
+var ErrMine = errors.New("mine")

@@ -1,0 +1,51 @@
+package locktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// replicated is a master and its replica.
+type replicated struct {
+	testing.TB
+	Master, Replica *redistest.Server
+}
+
+func NewReplicated(t testing.TB) *replicated {
+	r := &replicated{TB: t, Master: redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), Replica: redistest.StartTCP(t)}
+	r.Mend()
+	return r
+}
+
+// Cut ends the replication: the replica keeps what it has.
+func (r *replicated) Cut() { r.Replica.Do(r, "REPLICAOF", "NO", "ONE") }
+
+// Mend begins it, and waits until the replica confirms what the master writes.
+func (r *replicated) Mend() {
+	Replicate(r, r.Replica, r.Master)
+	conn := r.Master.Dial(r)
+	defer conn.Close() //nolint:errcheck // nothing is pending
+	for range 2 {      // the first may have come with the copy of all data; what follows it begins up to a second later
+		testkit.Eventually(r, 20*time.Second, func() bool {
+			_, err := conn.Do("SET", "probe", 1, "PX", 60_000)
+			require.NoError(r, err)
+			acks, err := conn.Do("WAIT", 1, 5000)
+			require.NoError(r, err)
+			return acks == int64(1)
+		}, "the replica has no link")
+	}
+}
+
+// FailOver makes the replica the master.
+func (r *replicated) FailOver() {
+	r.Master.Kill(r)
+	r.Replica.Do(r, "REPLICAOF", "NO", "ONE")
+}
+
+var OneReplica = relock.WithReplicas(1, time.Second)

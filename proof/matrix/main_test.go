@@ -1,0 +1,10 @@
+package matrix_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/relock-go/relock/internal/locktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }

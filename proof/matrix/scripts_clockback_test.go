@@ -1,0 +1,81 @@
+package matrix_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// A clock that is set back while a script runs, at any of its readings, leaves no key without an expiry. Redis before 7.2 takes
+// one that was set after the jump for over: what the script writes to the key then makes it anew.
+func TestClockIsSetBackWithinAScript(t *testing.T) {
+	t.Parallel()
+	all := scriptsWithExpiry()
+	names, least := slices.Sorted(maps.Keys(all)), int64(500)
+	if !locktest.AllCells() {
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		names, least = names[:len(names)/3], 100
+		t.Logf("a third of the scripts: %v", names)
+	}
+	var jumps atomic.Int64
+	var cells []locktest.CellRun
+	for some := range slices.Chunk(names, len(names)/4+1) {
+		s, clock := redistest.StartWithClock(t)
+		cells = append(cells, locktest.CellRun{Name: "from " + some[0], Run: func(t testing.TB) {
+			b := scripttest.NewBench(t, s)
+			for _, name := range some {
+				jumps.Add(int64(b.SetBackWithin(clock, name, all[name])))
+			}
+		}})
+	}
+	locktest.Together(t, cells)
+	require.Greater(t, jumps.Load(), least)
+}
+
+// scriptsWithExpiry are scripts that set an expiry, each the last of its list, behind what makes its case.
+func scriptsWithExpiry() map[string][]script.Call {
+	taken := script.Call{Script: script.ReentrantAcquire, Args: []any{"o", "h", 60_000, "info"}}
+	all := map[string][]script.Call{
+		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{scripttest.Plain1, "", 60_000}}},
+		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
+		"reentrant enter":   {taken, {Script: script.ReentrantEnter, Args: []any{"o", "h", 2, 2, 3_600_000}}},
+		"reentrant renew":   {taken, {Script: script.ReentrantRenew, Args: []any{"h", 3_600_000}}},
+		"redlock, taken":    {{Script: script.Acquire, Args: []any{scripttest.Plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}}},
+	}
+	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
+		first, w, next := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
+		kept := script.Call{Script: script.Release, Args: []any{first.Body(), 1000, "relock/1|k|kept"}}
+		if letters[0] == 'r' {
+			kept = script.Call{Script: script.ReentrantRelease, Args: []any{first.Body(), first.Hold(), 0, 2, 1000}}
+		}
+		all[letters+" try"] = []script.Call{first.Try()}
+		all[letters+" kept"] = []script.Call{first.Try(), kept}
+		all[letters+" enqueue"] = []script.Call{first.Try(), w.Enqueue()}
+		all[letters+" enqueue another"] = []script.Call{first.Try(), w.Enqueue(), next.Enqueue()}
+		all[letters+" poll"] = []script.Call{first.Try(), w.Enqueue(), scripttest.PollAs("c1")}
+		all[letters+" poll, put back"] = []script.Call{first.Try(), scripttest.PollAs("c1", string(w), "1000")}
+		all[letters+" release"] = []script.Call{first.Try(), w.Enqueue(), scripttest.PollAs("c1"), first.Release()}
+	}
+	for _, letters := range []string{"su", "sf", "wu", "wf"} {
+		first, w := scripttest.RWWaitNamed("c9", 1, "w"+letters[1:]), scripttest.RWWaitNamed("c1", 1, letters)
+		all[letters+" try"] = []script.Call{first.Try()}
+		all[letters+" enter"] = []script.Call{first.Try(), first.Enter(1, 1, 2, time.Hour)}
+		all[letters+" renew"] = []script.Call{first.Try(), first.Renew(time.Hour)}
+		all[letters+" downgrade"] = []script.Call{first.Try(), first.Enter(1, 1, 2, time.Hour), w.Enqueue(), first.Leave(1, 0, 3)}
+		all[letters+" enqueue"] = []script.Call{first.Try(), w.Enqueue()}
+		all[letters+" poll"] = []script.Call{first.Try(), w.Enqueue(), scripttest.RWPollAs("c1")}
+		all[letters+" poll, put back"] = []script.Call{first.Try(), scripttest.RWPollAs("c1", string(w.Wait), "1000")}
+		all[letters+" release"] = []script.Call{first.Try(), w.Enqueue(), scripttest.RWPollAs("c1"), first.Release()}
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+package matrix_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// trouble is a state of a server that passes.
+type trouble struct {
+	code        string
+	args        []string
+	start       func(testing.TB, *redistest.Server)
+	end         func(testing.TB, *redistest.Server)
+	unconfirmed bool // releases are refused meanwhile
+	renews      bool // renewals are not
+}
+
+func configSet(name, value string) func(testing.TB, *redistest.Server) {
+	return func(t testing.TB, s *redistest.Server) { s.Do(t, "CONFIG", "SET", name, value) }
+}
+
+func troubles(t testing.TB) []trouble {
+	dir := t.TempDir()
+	return []trouble{
+		{code: "OOM", start: configSet("maxmemory", "1"), end: configSet("maxmemory", "0"), renews: true},
+		{code: "NOREPLICAS", start: configSet("min-replicas-to-write", "1"), end: configSet("min-replicas-to-write", "0"), unconfirmed: true},
+		{
+			code: "READONLY", unconfirmed: true,
+			start: demote,
+			end:   func(t testing.TB, s *redistest.Server) { s.Do(t, "REPLICAOF", "NO", "ONE") },
+		},
+		{
+			code: "MISCONF", args: []string{"--dir", dir, "--save", "3600 1000"}, unconfirmed: true,
+			start: func(t testing.TB, s *redistest.Server) {
+				require.NoError(t, os.RemoveAll(dir))
+				s.Do(t, "BGSAVE")
+				testkit.Eventually(t, 5*time.Second, func() bool {
+					text, err := redis.String(s.Do(t, "INFO", "persistence"), nil)
+					return err == nil && strings.Contains(text, "rdb_last_bgsave_status:err")
+				}, "the snapshot did not fail")
+			},
+			end: configSet("stop-writes-on-bgsave-error", "no"),
+		},
+		{
+			code: "BUSY", args: []string{"--busy-reply-threshold", "10"}, unconfirmed: true,
+			start: func(t testing.TB, s *redistest.Server) {
+				conn := s.Dial(t)
+				running := testkit.Async(t, func() error {
+					_, err := conn.Do("EVAL", "while true do end", 0)
+					return errors.Join(conn.Close(), err)
+				})
+				t.Cleanup(func() { require.ErrorContains(t, testkit.ResultWithin(t, running, locktest.CellPatience), "killed") })
+				requireLine(t, s, "BUSY")
+			},
+			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
+		},
+		{
+			// It loads for a minute, unless it is told to make haste.
+			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
+			start: func(t testing.TB, s *redistest.Server) {
+				s.Do(t, "EVAL", "for i = 1, 6000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 180000) end", 0)
+				s.Do(t, "SAVE")
+				s.Kill(t)
+				s.Boot(t)
+				requireLine(t, s, "LOADING")
+			},
+			end: func(t testing.TB, s *redistest.Server) {
+				s.Do(t, "CONFIG", "SET", "key-load-delay", "0")
+				testkit.Eventually(t, 10*time.Second, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
+			},
+		},
+	}
+}
+
+// requireLine waits until the server refuses commands.
+func requireLine(t testing.TB, s *redistest.Server, code string) {
+	t.Helper()
+	testkit.Eventually(t, 5*time.Second, func() bool {
+		_, err := s.Try(t, "GET", "x")
+		return err != nil && strings.HasPrefix(err.Error(), code)
+	}, "the server is not "+code)
+}
