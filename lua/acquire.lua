@@ -1,13 +1,13 @@
--- Take a plain lock that is free, or that holds an earlier value of the same
--- wait.
+-- Acquire a plain lock that is free, or that has an earlier value of the same
+-- call.
 --
 -- KEYS[1] the lock
--- KEYS[2] the counter of fencing tokens, absent when the lock has none
+-- KEYS[2] the counter of fencing tokens, absent without fencing
 -- ARGV[1] value
--- ARGV[2] earlier value whose answer never came, or ""
+-- ARGV[2] earlier value whose request is indeterminate, or ""
 -- ARGV[3] lease in ms
 --
--- 1 or {1, fencing token, set aside}: ours, with a whole lease
+-- 1 or {1, fencing token, set aside}: acquired, with a whole lease
 -- 0: held by others
 -- -1: the key is of another kind or mode
 
@@ -16,7 +16,7 @@ if #ARGV[1] == 0 or not lease then
   return redis.error_reply('ERR relock: acquire: bad arguments')
 end
 
--- grant is the answer to one that has the lock.
+-- grant returns the reply to a call that has the lock.
 local function grant()
   if KEYS[2] then
     return {1, token(KEYS[2], block)}
@@ -32,7 +32,8 @@ if type(held) == 'table' then
   return held
 end
 if held == ARGV[1] then
-  -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+  -- An earlier copy of this request acquired it. The lease starts again and is
+  -- never shortened. This is always a write, see renew.lua.
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
   return grant()
 end
@@ -47,7 +48,7 @@ if held and (held ~= ARGV[2] or #ARGV[2] == 0) then
   return absent(-1)
 end
 
--- A token that is refused leaves no hold.
+-- If the token is refused, there must be no hold.
 local granted = grant()
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 return granted

@@ -1,21 +1,21 @@
--- Take a lock that is free, or wait in its queue.
+-- Acquire a free lock, or wait in its queue.
 --
--- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock
--- has none
--- ARGV[1] wait
--- ARGV[2] period of its client's beats in ms
--- ARGV[3] its ticket, "" while it has none
--- ARGV[4] id of a hold of the same call that may have taken the lock, or ""
+-- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent without
+--   fencing
+-- ARGV[1] waiter
+-- ARGV[2] period of its client's heartbeats in ms
+-- ARGV[3] its ticket, "" if it has none yet
+-- ARGV[4] id of an earlier hold of the same call that may have the lock, or ""
 -- ARGV[5] lease in ms
 -- ARGV[6] value (plain) or owner (reentrant)
 -- ARGV[7] info (reentrant), or ""
--- ARGV[8] how many may wait; absent when any number may
+-- ARGV[8] how many may wait; absent without a limit
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease
--- {0, ticket, ms until the lock ends by itself, others in the queue}: waits
--- {4, ...}: waits, the lock is free, and more waits are before it than one
--- script looks at
--- {5}: as many wait as may
+-- {1} or {1, fencing token, set aside}: acquired, with a whole lease
+-- {0, ticket, ms until the lock expires, others in the queue}: waits
+-- {4, ...}: waits; the lock is free, but the scan limit was reached before this
+--   waiter
+-- {5}: the queue is full
 -- {-1}: the key is of another kind or mode
 
 local client, kind, mode = string.match(ARGV[1], '^([^:]+):%d+:([pr])([fu]):[1-9]%d*$')
@@ -32,44 +32,44 @@ if ARGV[8] then
 end
 period = period * 1000
 
-local state, detail, letters = look()
+local state, detail, kind_mode = lock_state()
 if state == 'error' then
   return detail
 end
-if mine(ARGV[1], state, detail, lease) then
+if already_granted(ARGV[1], state, detail, lease) then
   return grant(KEYS[4], ARGV[1])
 end
-if clash(ARGV[1], state, letters) then
+if conflicts(ARGV[1], state, kind_mode) then
   return {-1}
 end
 if (state == 'reserved' and detail == ARGV[1]) or (state == 'held' and #ARGV[4] > 0 and detail == ARGV[4]) then
   return take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
 end
 if state ~= 'free' then
-  if full(limit) then
+  if queue_full(limit) then
     return {5}
   end
-  return waiting(0, line_up(client, period, clock()))
+  return waiting(0, join_queue(client, period, clock()))
 end
 if mode == 'u' then
-  local taken = take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
+  local granted = take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
   if #ARGV[3] > 0 then
     redis.call('ZREM', KEYS[2], ARGV[1])
   end
-  return taken
+  return granted
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
 end
-if full(limit) then
-  local chosen, more = hand_over()
+if queue_full(limit) then
+  local chosen, more = hand_off()
   if chosen or more then
     return {5}
   end
   return take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
 end
-local ticket = line_up(client, period, clock())
-local chosen, more = hand_over(ARGV[1])
+local ticket = join_queue(client, period, clock())
+local chosen, more = hand_off(ARGV[1])
 if chosen == ARGV[1] then
   return take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
 end

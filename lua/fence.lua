@@ -1,11 +1,11 @@
--- The most tokens that a grant sets aside. A lock that is passed on in memory
+-- The most tokens that a grant sets aside. A lock that is handed off in memory
 -- gives them to its next holders.
 local block = 63
 
 -- token draws the next fencing token from a lock's counter: the server's time
--- in us, or one more than the last one. It also says how many of those after it
--- are set aside: as far as they are at most that many us ahead of the clock. A
--- counter that gets further ahead would let tokens go back when it is lost.
+-- in us, or the last token plus one. It also returns how many of the tokens
+-- after it are set aside: those that are at most `ahead` us ahead of the clock.
+-- If a counter got further ahead and was then lost, tokens would go back.
 local function token(counter, ahead)
   local t = redis.call('TIME')
   local now = t[1] * 1000000 + t[2]

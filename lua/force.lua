@@ -1,12 +1,15 @@
--- End what a lock is, whoever has it, for the next wait; and tell the one that had it.
+-- End a hold or a reservation, hand the lock off, and notify the former holder.
 --
--- KEYS    see queue.lua; KEYS[4] the notice, "<hold> <reason>", which the holder finds when it is refused
+-- KEYS: see queue.lua; KEYS[4] the notice, "<hold> <reason>", which the holder
+--   reads when it is refused
 -- ARGV[1] reason
 --
--- 1: done   4: done, and more waits are before the next one that lives than one script looks at   0: the lock is free
+-- 1: done
+-- 4: done, but the scan limit was reached before a live waiter
+-- 0: the lock is free
 -- -1: the key is of another kind
 
-local state, detail = look()
+local state, detail = lock_state()
 if state == 'error' then
   return detail
 end
@@ -18,7 +21,7 @@ if state == 'free' then
 end
 if state == 'held' and #detail > 0 then
   local left = redis.call('PTTL', KEYS[1])
-  -- Without memory the holder is told less.
+  -- If memory is full, the holder does not learn the reason.
   redis.pcall('SET', KEYS[4], detail .. ' ' .. ARGV[1], 'PX', text(math.max(left, 1000)))
   local value = redis.pcall('GET', KEYS[1])
   local client = ''
@@ -31,4 +34,4 @@ if state == 'held' and #detail > 0 then
     redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, 'forced:' .. detail .. ' ' .. KEYS[1])
   end
 end
-return give_back()
+return release()

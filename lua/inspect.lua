@@ -1,11 +1,13 @@
--- Say what a lock is, and who waits for it. Writes nothing.
+-- Return the state of a lock and its waiters. Writes nothing.
 --
--- KEYS    see queue.lua; KEYS[4] the counter of fencing tokens
+-- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens
 --
--- {state, content, ms until the lock ends by itself, last fencing token or "false", server's time in us, how many wait, the first waits with
--- their tickets}: state as look says, content a string, or the fields of a hash
+-- {state, content, ms until the lock expires, last fencing token or "false",
+--   server's time in us, number of waiters, the first waiters with their
+--   tickets}: state as in lock_state; content is a string, or the fields of a
+--   hash
 
-local state, detail = look()
+local state, detail = lock_state()
 if state == 'error' then
   return detail
 end
@@ -21,5 +23,5 @@ if state ~= 'alien' then
 end
 return {
   state, content, redis.call('PTTL', KEYS[1]), tostring(redis.call('GET', KEYS[4])), text(clock()), redis.call('ZCARD', KEYS[2]),
-  redis.call('ZRANGE', KEYS[2], 0, most - 1, 'WITHSCORES')
+  redis.call('ZRANGE', KEYS[2], 0, scan_limit - 1, 'WITHSCORES')
 }

@@ -1,20 +1,24 @@
--- What the scripts share that put a wait into the queue.
+-- Shared by the scripts that add a waiter to the queue.
 --
--- ARGV[1] wait   ARGV[3] its ticket, "" while it has none
+-- ARGV[1] waiter
+-- ARGV[3] its ticket, "" if it has none yet
 
--- full says that a newcomer finds as many who wait as may.
-local function full(limit)
+-- queue_full reports whether a new waiter finds the limit reached.
+local function queue_full(limit)
   if not limit or #ARGV[3] > 0 then
     return false
   end
   if redis.call('ZCARD', KEYS[2]) < limit then
     return false
   end
-  return not redis.call('ZSCORE', KEYS[2], ARGV[1]) -- an earlier copy may be there
+  -- An earlier copy of the request may have queued it.
+  return not redis.call('ZSCORE', KEYS[2], ARGV[1])
 end
 
--- line_up puts the wait into the queue, where it keeps its place if it has one, and shows that its client lives. Returns its ticket.
-local function line_up(client, period, now)
+-- join_queue adds the waiter to the queue, where it keeps its ticket if it has
+-- one, and records a heartbeat of its client if one is due. It returns the
+-- ticket.
+local function join_queue(client, period, now)
   local stored = redis.call('HMGET', KEYS[3], client, 'a', 't')
   local newest = tonumber(stored[3])
   local ticket = ARGV[3]
@@ -27,22 +31,23 @@ local function line_up(client, period, now)
   if redis.call('ZADD', KEYS[2], 'NX', ticket, ARGV[1]) == 0 then
     ticket = redis.call('ZSCORE', KEYS[2], ARGV[1])
   end
-  if not pcall(stay, KEYS[2], period) then
-    -- Permission denied. Without an expiry the queue could stay for ever: it is left as it was, and the error raised again.
+  if not pcall(retain, KEYS[2], period) then
+    -- Permission denied. Without an expiry the queue could stay for ever. So
+    -- the waiter is removed, and the error is raised again.
     redis.call('ZREM', KEYS[2], ARGV[1])
-    stay(KEYS[2], period)
+    retain(KEYS[2], period)
   end
-  -- The client's next poll comes within a period or so. A beat that is older
-  -- than one would be stale before that.
-  local _, old = shows(stored[1], stored[2], now)
+  -- The client's next poll comes within about a period. A heartbeat that is
+  -- older than a period would be stale before that.
+  local _, old = liveness(stored[1], stored[2], now)
   if old then
-    beat(client, period)
+    heartbeat(client, period)
   end
   if not newest or tonumber(ticket) > newest then
     redis.call('HSET', KEYS[3], 't', ticket)
   end
   if old then
-    stay(KEYS[3], period)
+    retain(KEYS[3], period)
   end
   return ticket
 end

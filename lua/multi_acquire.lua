@@ -1,8 +1,8 @@
--- Take several plain locks: all of them, or none.
+-- Acquire several plain locks: all of them, or none.
 --
 -- KEYS: if the call was handed one of the locks, that lock, its queue and its
--- beats, see queue.lua. Then the locks, 1 to 100; then their counters of
--- fencing tokens, absent when they have none.
+--   heartbeats, see queue.lua. Then the locks, 1 to 100. Then their counters of
+--   fencing tokens, absent without fencing.
 -- ARGV[1] value
 -- ARGV[2] lease in ms
 -- ARGV[3] number of the lock that the call was handed, 0 for none
@@ -11,16 +11,15 @@
 -- ARGV[6] value of the locks that the call keeps, or ""
 -- ARGV[7] ms to keep the locks before one that is held, 0 for none
 --
--- {1} or {1, fencing token}: all are ours, with a whole lease
+-- {1} or {1, fencing token}: all are acquired, with a whole lease
 -- {0, n}: the n-th is held by others; the ones before it are kept under the
--- value, if that was asked for, and no other was taken
+--   value, if that was requested, and no other was acquired
 -- {-1, n}: the n-th is of another kind or mode
 --
--- If the answer is no and the call still has the lock that it was handed, that
--- lock is handed over, unless it is kept. Then a third number is the answer of
--- give_back: 4 when more waits are before the next live one than one script
--- examines. A lock that is kept is no hold. What was kept behind the n-th lock
--- is left to the caller.
+-- If the call is refused and still has the lock that it was handed, that lock
+-- is handed off, unless it is kept. Then a third number is the reply of
+-- release: 4 if the scan limit was reached before a live waiter. A lock that is
+-- kept is no hold. The caller releases what it kept behind the n-th lock.
 
 local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
 if #ARGV[1] == 0 or not lease or not own or not locks or not keep or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
@@ -34,7 +33,8 @@ if #KEYS ~= before + locks and #KEYS ~= before + 2 * locks then
   return redis.error_reply('ERR relock: multi_acquire: bad keys')
 end
 
--- Two commands for all keys: what is there but no string is of another type.
+-- Two commands for all keys: a key that exists without being a string is of
+-- another kind.
 local values, strings = redis.call('MGET', unpack(KEYS, before + 1, before + locks)), 0
 for i = 1, locks do
   if values[i] then
@@ -43,7 +43,7 @@ for i = 1, locks do
 end
 local odd = redis.call('EXISTS', unpack(KEYS, before + 1, before + locks)) > strings
 
--- ours reports whether the call can have the i-th lock: it is free, or the call
+-- ours reports whether the call may have the i-th lock: it is free, or the call
 -- has it.
 local function ours(i)
   local held = values[i]
@@ -53,20 +53,22 @@ local function ours(i)
   return false
 end
 
--- take sets that many locks, the first ones, to the value, for so many ms.
+-- take sets the first `count` locks to the value, for `ms`.
 local function take(count, ms)
   for i = 1, count do
     if values[i] ~= ARGV[1] then
       redis.call('SET', KEYS[before + i], ARGV[1], 'PX', text(ms))
-    else -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+    else
+      -- An earlier copy of this request acquired it. The lease starts again and
+      -- is never shortened. This is always a write, see renew.lua.
       redis.call('PEXPIRE', KEYS[before + i], text(math.max(redis.call('PTTL', KEYS[before + i]), ms)))
     end
   end
 end
 
--- refuse is the answer when the n-th lock cannot be had. It keeps the locks
--- before it if that was asked for, and else hands over the one that the call
--- was handed, so that no second request is needed for it.
+-- refuse returns the reply when the n-th lock is not available. It keeps the
+-- locks before it if that was requested. Otherwise it hands off the one that
+-- the call was handed, so that no second request is needed for it.
 local function refuse(code, n)
   local kept = 0
   if code == 0 and keep > 0 then
@@ -76,7 +78,7 @@ local function refuse(code, n)
   if values[own] ~= ARGV[4] or own <= kept then
     return {code, n}
   end
-  return {code, n, give_back()}
+  return {code, n, release()}
 end
 
 for i = 1, locks do
@@ -96,8 +98,8 @@ for i = 1, locks do
   end
 end
 
--- One token for all, above those that were drawn for any of them. One that is
--- refused leaves no hold.
+-- One token for all, above those that were drawn for any of them. If it is
+-- refused, there must be no hold.
 local granted = {1}
 if #KEYS > before + locks then
   local t = redis.call('TIME')

@@ -1,48 +1,54 @@
--- Show that a client lives, put its waits back that were taken out, and hand over a lock that is free.
+-- Record a heartbeat of a client, restore its waiters that were removed, and
+-- hand off a free lock.
 --
--- KEYS    see queue.lua
--- ARGV[1] client   ARGV[2] period of its polls in ms   ARGV[3], ARGV[4], ... its oldest waits, each with its ticket; 64 at most
+-- KEYS: see queue.lua
+-- ARGV[1] client
+-- ARGV[2] period of its polls in ms
+-- ARGV[3], ARGV[4], ... its oldest waiters, each with its ticket; 64 at most
 --
--- {1, wait, ms, heard}: the wait of this client that the lock is reserved for, or the hold that it is held by, or ""; ms until the lock
--- ends by itself; how many receivers the client's channel has, -1 when it may not publish   {4, ...}: more waits are before the next one
--- that lives than one script looks at   {-1, ...}: the key is of another kind
+-- {1, name, ms, receivers}: name is the waiter of this client that the lock is
+--   reserved for, or its hold, or ""; ms until the lock expires; receivers of
+--   the client's channel, -1 if it may not publish
+-- {4, ...}: the scan limit was reached before a live waiter
+-- {-1, ...}: the key is of another kind
 
-local period = polled()
+local period = poll_period()
 if not period then
   return redis.error_reply('ERR relock: poll: bad arguments')
 end
 
-local state, detail = look()
+local state, detail = lock_state()
 if state == 'error' then
   return detail
 end
-local heard = pulse(period)
-sweep()
+local receivers = client_heartbeat(period)
+drop_stale_heartbeats()
 
-local waits, missing = {}, {}
+local waiters, missing = {}, {}
 for i = 3, #ARGV, 2 do
-  waits[#waits + 1] = ARGV[i]
+  waiters[#waiters + 1] = ARGV[i]
 end
-if #waits > 0 then
-  local scores = redis.call('ZMSCORE', KEYS[2], unpack(waits))
-  for i = 1, #waits do
-    local own = string.match(waits[i], '^[^:]+:%d+')
-    if not scores[i] and not (state == 'reserved' and detail == waits[i]) and not (state == 'held' and detail == own) then
+if #waiters > 0 then
+  local scores = redis.call('ZMSCORE', KEYS[2], unpack(waiters))
+  for i = 1, #waiters do
+    local own = string.match(waiters[i], '^[^:]+:%d+')
+    if not scores[i] and not (state == 'reserved' and detail == waiters[i]) and not (state == 'held' and detail == own) then
       missing[#missing + 1] = ARGV[2 * i + 2]
-      missing[#missing + 1] = waits[i]
+      missing[#missing + 1] = waiters[i]
     end
   end
 end
-put_back(missing)
-if stay(KEYS[2], period) == 0 and state ~= 'reserved' then
-  redis.call('DEL', KEYS[3]) -- nobody is queued: this poll has crossed the end of the last wait, or its grant
+restore(missing)
+if retain(KEYS[2], period) == 0 and state ~= 'reserved' then
+  -- Nobody is queued: the last waiter left, or was granted the lock, meanwhile.
+  redis.call('DEL', KEYS[3])
 else
-  stay(KEYS[3], period)
+  retain(KEYS[3], period)
 end
 
 local code, name = 1, ''
 if state == 'free' then
-  local chosen, more = hand_over()
+  local chosen, more = hand_off()
   if more then
     code = 4
   end
@@ -57,4 +63,4 @@ end
 if string.sub(name, 1, #ARGV[1] + 1) ~= ARGV[1] .. ':' then
   name = ''
 end
-return {code, name, redis.call('PTTL', KEYS[1]), heard}
+return {code, name, redis.call('PTTL', KEYS[1]), receivers}

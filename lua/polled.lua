@@ -1,9 +1,11 @@
--- What the polls of all kinds of locks share.
+-- Shared by the polls of all kinds of locks.
 --
--- ARGV[1] client   ARGV[2] period of its polls in ms   ARGV[3], ARGV[4], ... its oldest waits, each with its ticket; 64 at most
+-- ARGV[1] client
+-- ARGV[2] period of its polls in ms
+-- ARGV[3], ARGV[4], ... its oldest waiters, each with its ticket; 64 at most
 
--- polled is the period in us, or nil for bad arguments.
-local function polled()
+-- poll_period returns the period in us, or nil if the arguments are bad.
+local function poll_period()
   local period = whole(ARGV[2], 1)
   if #ARGV[1] == 0 or not period or #ARGV % 2 == 1 or #ARGV > 130 then
     return nil
@@ -16,30 +18,32 @@ local function polled()
   return period * 1000
 end
 
--- pulse shows that the client lives, see beat.
-local function pulse(period)
-  -- Never refused for want of memory, and lets what follows pass.
-  local there = stay(KEYS[3], period)
-  local heard = beat(ARGV[1], period)
-  if there == 0 then
-    stay(KEYS[3], period)
+-- client_heartbeat records a heartbeat of the client, see heartbeat.
+local function client_heartbeat(period)
+  -- PEXPIRE is never refused when memory is full, and lets the next write pass.
+  local existed = retain(KEYS[3], period)
+  local receivers = heartbeat(ARGV[1], period)
+  if existed == 0 then
+    retain(KEYS[3], period)
   end
-  return heard
+  return receivers
 end
 
--- sweep takes out beats of clients that have left.
-local function sweep()
-  local some = redis.call('HRANDFIELD', KEYS[3], 2, 'WITHVALUES')
-  for i = 1, #some, 2 do
-    local time, every = string.match(some[i + 1], '^(%d+):(%d+):[01]$')
-    if time and queue_time(clock(), redis.call('HGET', KEYS[3], 'a')) - time > 12 * every then
-      redis.call('HDEL', KEYS[3], some[i])
+-- drop_stale_heartbeats removes heartbeats of clients that have left, from a
+-- sample of two.
+local function drop_stale_heartbeats()
+  local sample = redis.call('HRANDFIELD', KEYS[3], 2, 'WITHVALUES')
+  for i = 1, #sample, 2 do
+    local time, period = string.match(sample[i + 1], '^(%d+):(%d+):[01]$')
+    if time and queue_time(clock(), redis.call('HGET', KEYS[3], 'a')) - time > 12 * period then
+      redis.call('HDEL', KEYS[3], sample[i])
     end
   end
 end
 
--- put_back gives waits their places again that the queue does not have, from pairs of ticket and wait.
-local function put_back(missing)
+-- restore adds missing waiters to the queue again, from pairs of ticket and
+-- waiter.
+local function restore(missing)
   if #missing == 0 then
     return
   end

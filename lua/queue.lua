@@ -1,23 +1,27 @@
--- What the scripts of a lock with a queue share. Their keys:
+-- Shared by the scripts of locks with a queue. Their keys:
 --
--- KEYS[1] the lock: a hold, or the reservation 'relock/1|w|<wait>'
--- KEYS[2] the queue: waits by ticket, which is the time of arrival at the server
--- KEYS[3] the beats: per client '<queue time>:<period>:<counted>'; t = the last ticket; a = the last beat of anyone,
---         '<server time>:<queue time>:<period>'
+-- KEYS[1] the lock: a hold, or the reservation 'relock/1|w|<waiter>'
+-- KEYS[2] the queue: waiters by ticket, the time of arrival at the server
+-- KEYS[3] the heartbeats: of each client '<queue time>:<period>:<subscribed>';
+--   t = the last ticket; a = the last heartbeat of any client,
+--   '<server time>:<queue time>:<period>'
 --
--- A wait is '<client>:<n>:<kind><mode>:<claim lease in ms>', with kind p (plain), r (reentrant), s or w (see rw.lua) and mode f (fair) or u
--- (unfair); the id of the hold that it takes is '<client>:<n>'. Messages go to the channel '<prefix><client>': '<wait>,<wait>,... <lock>',
--- 'forced:<hold> <lock>' (see force.lua), or '' for a sign of life.
--- All times are in us. Queue time goes on with the server's clock, but by no more than one period between two beats of anyone, and never
--- back: a server that stood still makes nobody look gone who could not show itself.
+-- A waiter is '<client>:<n>:<kind><mode>:<claim timeout in ms>'. The kind is p
+-- (plain), r (reentrant), s or w (see rw.lua), the mode f (fair) or u (unfair).
+-- Its hold has the id '<client>:<n>'. Messages go to the channel
+-- '<prefix><client>': '<waiter>,<waiter>,... <lock>', 'forced:<hold> <lock>'
+-- (see force.lua), or '' as a sign of life.
+-- Times are in us. Queue time follows the server's clock, but advances at most
+-- one period between two heartbeats, and never goes back. So no client looks
+-- dead because the server was stopped.
 
 local reserved = 'relock/1|w|'
 
--- No script looks at more waits.
-local most = 128
+-- The scan limit: no script examines more waiters.
+local scan_limit = 128
 
--- An unfair wait that is younger is only woken.
-local short = 10000
+-- An unfair waiter that arrived less than this ago is only woken.
+local recent = 10000
 
 local function clock()
   local t = redis.call('TIME')
@@ -36,9 +40,10 @@ local function queue_time(now, last)
   return time + math.max(0, math.min(now - at, tonumber(period)))
 end
 
--- look says what the lock is: 'free'; 'reserved' and the wait; 'held', the id of the hold, and kind and mode of both, '' where they are not
--- known; 'alien'; 'error' and the reply.
-local function look()
+-- lock_state returns what the key is: 'free'; 'reserved' and the waiter;
+-- 'held', the id of the hold, and kind and mode; 'alien' for a foreign key;
+-- 'error' and the reply. Kind and mode are '' if they are not known.
+local function lock_state()
   local value = redis.pcall('GET', KEYS[1])
   if not value then
     return 'free', '', ''
@@ -78,36 +83,39 @@ local function look()
   return 'held', stored[1], 'ru'
 end
 
--- beat shows that a client lives. Whether the server sees its subscription is noted anew each time: with a note from before that was lost,
--- the client would be taken for gone as long as it is down. Returns the number of receivers, -1 when it may not publish.
-local function beat(client, period)
+-- heartbeat records that a client is alive, and whether the server sees its
+-- subscription. That is recorded each time: with a note from before, a client
+-- whose subscription is down would look dead. It returns the number of
+-- receivers, -1 if the client may not publish.
+local function heartbeat(client, period)
   local now = clock()
   local time = text(queue_time(now, redis.call('HGET', KEYS[3], 'a')))
-  local heard = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, '')
-  local counted = ':1'
-  if type(heard) == 'table' then
-    heard = -1
+  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, '')
+  local subscribed = ':1'
+  if type(receivers) == 'table' then
+    receivers = -1
   end
-  if heard < 1 then
-    counted = ':0'
+  if receivers < 1 then
+    subscribed = ':0'
   end
-  redis.call('HSET', KEYS[3], client, time .. ':' .. text(period) .. counted, 'a', text(now) .. ':' .. time .. ':' .. text(period))
-  return heard
+  redis.call('HSET', KEYS[3], client, time .. ':' .. text(period) .. subscribed, 'a', text(now) .. ':' .. time .. ':' .. text(period))
+  return receivers
 end
 
--- stay keeps queue and beats for a while after the last beat, and for as long as one who comes more rarely needs them. It comes after what is
--- written to the key: where the server's clock is set back while a script runs, Redis before 7.2 takes an expiry that was set meanwhile for
--- over, and makes anew, without one, what is written to.
-local function stay(key, period)
+-- retain keeps queue and heartbeats for a while after the last heartbeat. It
+-- runs after the key was written: if the server's clock is set back while a
+-- script runs, Redis before 7.2 takes an expiry that was set meanwhile for
+-- over, and makes the key again without one.
+local function retain(key, period)
   return redis.call('PEXPIRE', key, text(math.max(12 * period / 1000, 12000, redis.call('PTTL', key))))
 end
 
--- shows says what a client's beat tells, and the last one of anyone: 'stale';
--- 'unseen', alive, without a subscription that the server sees; 'young' and
--- 'old' with one, by whether the beat is more than a period ago. Then, whether
--- it is.
-local function shows(beaten, last, now)
-  local time, period, counted = string.match(tostring(beaten), '^(%d+):(%d+):([01])$')
+-- liveness returns what a client's heartbeat says. 'stale': it is too old.
+-- 'unseen': the client is alive, but the server does not see its subscription.
+-- 'young' or 'old': it does, and the heartbeat is at most or more than a period
+-- old. The second result reports whether it is more than a period old.
+local function liveness(stored, last, now)
+  local time, period, subscribed = string.match(tostring(stored), '^(%d+):(%d+):([01])$')
   if not time then
     return 'stale', true
   end
@@ -116,7 +124,7 @@ local function shows(beaten, last, now)
   if age > 2.5 * period then
     return 'stale', old
   end
-  if counted == '0' then
+  if subscribed == '0' then
     return 'unseen', old
   end
   if old then
@@ -125,70 +133,75 @@ local function shows(beaten, last, now)
   return 'young', old
 end
 
--- offer gives the lock to a wait, behind so many that go: reserved, or left free when it was only woken. It says no when its client is gone.
-local function offer(wait, ticket, before, now, clients)
-  local client, mode, claim = string.match(wait, '^([^:]+):%d+:[pr]([fu]):([1-9]%d*)$')
+-- offer reserves the lock for a waiter, or only wakes it, after removing the
+-- `before` stale waiters ahead of it. It returns false if the waiter's client
+-- is gone.
+local function offer(waiter, ticket, before, now, clients)
+  local client, mode, claim = string.match(waiter, '^([^:]+):%d+:[pr]([fu]):([1-9]%d*)$')
   if not client or #claim > 15 then
     return false
   end
   if not clients[client] then
     local stored = redis.call('HMGET', KEYS[3], client, 'a')
-    clients[client] = shows(stored[1], stored[2], now)
+    clients[client] = liveness(stored[1], stored[2], now)
   end
   if clients[client] == 'stale' then
     return false
   end
-  local heard = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, wait .. ' ' .. KEYS[1])
-  if heard == 0 and (clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')) then
+  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, waiter .. ' ' .. KEYS[1])
+  if receivers == 0 and (clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')) then
     clients[client] = 'stale'
     return false
   end
   local waited = now - ticket
-  if mode == 'u' and waited >= 0 and waited <= short then
+  if mode == 'u' and waited >= 0 and waited <= recent then
     if before > 0 then
       redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before - 1)
     end
     redis.call('DEL', KEYS[1])
     return true
   end
-  local set = redis.pcall('SET', KEYS[1], reserved .. wait, 'PX', claim)
+  local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim)
   if set.err then
-    -- Out of memory: DEL is never refused, and lets the SET after it pass.
+    -- Memory is full. DEL is never refused, and lets the SET after it pass.
     redis.call('DEL', KEYS[1])
-    redis.call('SET', KEYS[1], reserved .. wait, 'PX', claim)
+    redis.call('SET', KEYS[1], reserved .. waiter, 'PX', claim)
   end
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before)
   return true
 end
 
--- hand_over gives a lock that is free, or that is given back, to the first wait whose client lives. With mine, the wait that asks, nothing is
--- given when it is the first: it takes. Waits of clients that are gone are taken out; those that live after all come back by their polls.
--- Returns the wait, or nil; and whether more waits are behind the ones that it looked at.
-local function hand_over(mine)
-  local now, clients, gone = 0, {}, 0
-  for _, last in ipairs({0, most - 1}) do -- the head alone at first: mostly it lives
-    local waits = redis.call('ZRANGE', KEYS[2], gone, last, 'WITHSCORES')
-    if #waits == 0 then
+-- hand_off hands a lock that is free, or is being released, to the first waiter
+-- whose client is alive. If that is the asker, nothing is reserved: the asker
+-- acquires it. Waiters of dead clients are removed. If a client is alive after
+-- all, its poll restores them. It returns the waiter or nil, and whether the
+-- scan limit was reached.
+local function hand_off(asker)
+  local now, clients, dropped = 0, {}, 0
+  -- Usually the first waiter is alive, and no more need be read.
+  for _, last in ipairs({0, scan_limit - 1}) do
+    local waiters = redis.call('ZRANGE', KEYS[2], dropped, last, 'WITHSCORES')
+    if #waiters == 0 then
       break
     end
     if now == 0 then
       now = clock()
     end
-    for i = 1, #waits, 2 do
-      if waits[i] == mine then
-        redis.call('ZREMRANGEBYRANK', KEYS[2], 0, gone)
-        return mine, false
+    for i = 1, #waiters, 2 do
+      if waiters[i] == asker then
+        redis.call('ZREMRANGEBYRANK', KEYS[2], 0, dropped)
+        return asker, false
       end
-      if offer(waits[i], waits[i + 1], gone, now, clients) then
-        return waits[i], false
+      if offer(waiters[i], waiters[i + 1], dropped, now, clients) then
+        return waiters[i], false
       end
-      gone = gone + 1
+      dropped = dropped + 1
     end
   end
-  if gone > 0 then
-    redis.call('ZREMRANGEBYRANK', KEYS[2], 0, gone - 1)
+  if dropped > 0 then
+    redis.call('ZREMRANGEBYRANK', KEYS[2], 0, dropped - 1)
   end
-  if gone == most and redis.call('EXISTS', KEYS[2]) == 1 then
+  if dropped == scan_limit and redis.call('EXISTS', KEYS[2]) == 1 then
     redis.call('DEL', KEYS[1])
     return nil, true
   end
@@ -196,14 +209,15 @@ local function hand_over(mine)
   return nil, false
 end
 
--- give_back ends what the lock is, for the next wait. It frees the lock whatever becomes of the queue. 1, or 4 when there are more waits
--- than one script looks at: then a cancel for nobody goes on.
-local function give_back()
+-- release frees the lock, or hands it off, whatever happens to the queue. It
+-- returns 1, or 4 if the scan limit was reached: then a cancel without a waiter
+-- continues.
+local function release()
   if #KEYS == 1 then
     redis.call('DEL', KEYS[1])
     return 1
   end
-  local done, _, more = pcall(hand_over)
+  local done, _, more = pcall(hand_off)
   if not done then
     redis.call('DEL', KEYS[1])
   end

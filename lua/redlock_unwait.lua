@@ -1,7 +1,9 @@
--- Take the wait of a call that has ended out of the list of a RedLock's node. What it was told, if the lock is free, the next one is told.
+-- Remove the waiter of a call that has ended from the list of a RedLock's node.
+-- If the lock is free, the next waiter is notified in its place.
 --
--- KEYS[1] the lock   KEYS[2] the list of waits, see redlock_wake.lua
--- ARGV[1] wait
+-- KEYS[1] the lock
+-- KEYS[2] the list of waiters, see redlock_wake.lua
+-- ARGV[1] waiter
 --
 -- 1: it is not in the list
 
@@ -10,6 +12,6 @@ if not string.find(ARGV[1], '^[^:]+:%d+:q$') then
 end
 redis.call('ZREM', KEYS[2], ARGV[1])
 if redis.call('EXISTS', KEYS[1]) == 0 then
-  wake(KEYS[2])
+  notify(KEYS[2])
 end
 return 1

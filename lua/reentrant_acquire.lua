@@ -1,11 +1,13 @@
--- Take a reentrant lock that is free: one level for the owner, under a new hold
--- id.
+-- Acquire a free reentrant lock: one level for the owner, under a new hold id.
 --
 -- KEYS[1] the lock
--- KEYS[2] the counter of fencing tokens, absent when the lock has none
--- ARGV[1] owner   ARGV[2] hold id   ARGV[3] lease in ms   ARGV[4] info
+-- KEYS[2] the counter of fencing tokens, absent without fencing
+-- ARGV[1] owner
+-- ARGV[2] hold id
+-- ARGV[3] lease in ms
+-- ARGV[4] info
 --
--- 1 or {1, fencing token, set aside}: ours, with a whole lease
+-- 1 or {1, fencing token, set aside}: acquired, with a whole lease
 -- 0: held by others
 -- -1: the key is of another kind or mode
 
@@ -14,7 +16,7 @@ if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then
   return redis.error_reply('ERR relock: reentrant_acquire: bad arguments')
 end
 
--- grant is the answer to one that has the lock.
+-- grant returns the reply to a call that has the lock.
 local function grant()
   if KEYS[2] then
     return {1, token(KEYS[2], 0)}
@@ -37,19 +39,21 @@ if kind ~= 'none' then
   if stored[1] ~= ARGV[2] then
     return 0
   end
-  -- An earlier copy of this request took it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+  -- An earlier copy of this request acquired it. The lease starts again and is
+  -- never shortened. This is always a write, see renew.lua.
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
   return grant()
 end
 
--- A token that is refused leaves no hold.
+-- If the token is refused, there must be no hold.
 local granted = grant()
 redis.call('HSET', KEYS[1], ARGV[1], 1, 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
 local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])
 if type(set) == 'table' then
-  -- Permission denied. Without an expiry the lock would stay for ever: it goes, or becomes something that does.
-  local gone = redis.pcall('DEL', KEYS[1])
-  if type(gone) == 'table' then
+  -- Permission denied. Without an expiry the lock would stay for ever. So it is
+  -- deleted, or replaced by a key that expires.
+  local deleted = redis.pcall('DEL', KEYS[1])
+  if type(deleted) == 'table' then
     redis.pcall('SET', KEYS[1], 'relock/1|denied', 'PX', ARGV[3])
   end
   return set

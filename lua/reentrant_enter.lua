@@ -1,9 +1,16 @@
--- Go one level deeper into a reentrant lock that is ours. Never creates it.
+-- Add a level to a reentrant lock that the caller holds. Never creates the
+-- lock.
 --
 -- KEYS[1] the lock
--- ARGV[1] owner   ARGV[2] hold id   ARGV[3] count wanted   ARGV[4] number of this change   ARGV[5] lease in ms
+-- ARGV[1] owner
+-- ARGV[2] hold id
+-- ARGV[3] levels wanted
+-- ARGV[4] number of this change
+-- ARGV[5] lease in ms
 --
--- 1: the change is applied, or an older one that no longer matters   0: not ours   -1: the key is of another kind
+-- 1: the change is applied, or a newer one was
+-- 0: not held by the caller
+-- -1: the key is of another kind
 
 local count, seq, lease = whole(ARGV[3], 2), whole(ARGV[4], 2), whole(ARGV[5], 10)
 if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not lease then

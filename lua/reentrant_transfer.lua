@@ -1,8 +1,9 @@
--- Give a reentrant lock that is ours to another owner of the same client, or to
--- the same one anew: the release of a hold and the acquire of the next.
+-- Hand a reentrant lock of the caller off to another owner of the same client,
+-- or to a new hold of the same owner: the release of one hold and the grant of
+-- the next.
 --
 -- KEYS[1] the lock
--- KEYS[2] the counter of fencing tokens, absent when the lock has none
+-- KEYS[2] the counter of fencing tokens, absent without fencing
 -- ARGV[1] id of the hold
 -- ARGV[2] its owner
 -- ARGV[3] id of the next hold
@@ -10,8 +11,9 @@
 -- ARGV[5] lease in ms
 -- ARGV[6] info
 --
--- 1 or {1, fencing token, set aside}: it is the next hold, with a whole lease
--- 0: neither
+-- 1 or {1, fencing token, set aside}: the lock is the next hold, with a whole
+--   lease
+-- 0: it is neither hold
 -- -1: the key is of another kind
 
 local lease = whole(ARGV[5], 10)
@@ -19,7 +21,7 @@ if #ARGV[1] == 0 or #ARGV[2] == 0 or #ARGV[3] == 0 or #ARGV[4] == 0 or not lease
   return redis.error_reply('ERR relock: reentrant_transfer: bad arguments')
 end
 
--- grant is the answer when it is the next hold.
+-- grant returns the reply if the lock is the next hold.
 local function grant()
   if KEYS[2] then
     return {1, token(KEYS[2], 0)}
@@ -35,14 +37,15 @@ if stored.err then
   return stored
 end
 if stored[1] == ARGV[3] then
-  -- An earlier copy of this request did it: the lease starts anew, and is never shortened. Always a write, see renew.lua.
+  -- An earlier copy of this request did it. The lease starts again and is never
+  -- shortened. This is always a write, see renew.lua.
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
   return grant()
 end
 if stored[1] ~= ARGV[1] then
   return absent(0)
 end
-local granted = grant() -- a token that is refused changes nothing
+local granted = grant() -- if the token is refused, nothing changes
 redis.call('HSET', KEYS[1], ARGV[4], 1, 'hold', ARGV[3], 'seq', '#1', 'info', ARGV[6])
 if ARGV[2] ~= ARGV[4] then
   redis.call('HDEL', KEYS[1], ARGV[2])

@@ -1,13 +1,21 @@
--- Give back a plain lock that is ours: at once, to the next wait of its queue, or after a minimum hold.
+-- Release a plain lock that the caller holds: immediately, to the next waiter,
+-- or after a minimum hold.
 --
--- KEYS    see queue.lua; the first alone when there can be no queue
--- ARGV[1] value   ARGV[2] ms to keep the key, 0 for none   ARGV[3] value while it is kept; "" when it never is
--- ARGV[4] a wait of the holder's client that nobody needs any more; absent when there is none
+-- KEYS: see queue.lua; only the first if there can be no queue
+-- ARGV[1] value
+-- ARGV[2] ms to keep the key, 0 for none
+-- ARGV[3] value while it is kept; "" if it never is
+-- ARGV[4] a waiter of the holder's client that is no longer needed; absent
+--   without one
 --
--- 1: was ours and is released   2: was released before and was kept   0: not ours   -1: the key is of another kind
--- 4: was ours and is released, and more waits are before the next one that lives than one script looks at
+-- 1: released
+-- 2: was released before, and was kept
+-- 4: released, but the scan limit was reached before a live waiter
+-- 0: not held by the caller
+-- -1: the key is of another kind
 --
--- A release with nothing to keep ends a keep before it: it is only sent when the minimum hold is over.
+-- A release with nothing to keep ends an earlier keep: it is sent only once the
+-- minimum hold is over.
 
 local keep = whole(ARGV[2], 0)
 if #ARGV[1] == 0 or not keep or (keep > 0 and #ARGV[3] == 0) then
@@ -25,18 +33,18 @@ if held == ARGV[1] and keep == 0 then
   if ARGV[4] and #KEYS == 3 then
     redis.pcall('ZREM', KEYS[2], ARGV[4])
   end
-  return give_back()
+  return release()
 end
 if #ARGV[3] > 0 and held == ARGV[3] then
   if keep == 0 then
-    give_back()
+    release()
   end
   return 2
 end
 if held ~= ARGV[1] then
   return absent(0)
 end
--- PEXPIRE is never refused for want of memory, and lets the SET after it pass.
+-- PEXPIRE is never refused when memory is full, and lets the SET after it pass.
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
 return 1

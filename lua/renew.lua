@@ -1,9 +1,13 @@
--- Lengthen the lease of a plain lock that is still ours; never shorten it.
+-- Extend the lease of a plain lock that the caller still holds. Never shortens
+-- it.
 --
 -- KEYS[1] the lock
--- ARGV[1] value   ARGV[2] lease in ms
+-- ARGV[1] value
+-- ARGV[2] lease in ms
 --
--- 1: the expiry is the longer of what was left and the lease   0: not ours   -1: the key is of another kind
+-- 1: the expiry is the longer of what was left and the lease
+-- 0: not held by the caller
+-- -1: the key is of another kind
 
 local lease = whole(ARGV[2], 10)
 if #ARGV[1] == 0 or not lease then
@@ -20,6 +24,7 @@ end
 if held ~= ARGV[1] then
   return absent(0)
 end
--- Always a write: a WAIT that follows asks the replicas for the last one of this connection.
+-- This is always a write: a WAIT after it asks the replicas for the last write
+-- of this connection.
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
 return 1

@@ -1,25 +1,33 @@
--- What the scripts of a read/write lock share, on top of queue.lua: queue, beats and messages are the same. Their keys:
+-- Shared by the scripts of a read/write lock, on top of queue.lua: queue,
+-- heartbeats and messages are the same. Their keys:
 --
--- KEYS[1] the lock: a sorted set, whose entries end at their score, each by itself, which is a time of the server in us:
---         'r:<hold>' reads   'w:<hold>' writes, and may read as well   'v:<wait>' it is reserved for that wait
---         and besides '#<hold>', the number of the hold's newest change, below 0; and, for ever, 'relock/1|f' (fair) or 'relock/1|u'
--- KEYS[2] the queue   KEYS[3] the beats
--- KEYS[4] for people, of each hold '<reads>:<writes>|<info>|<owner>'. Nothing is decided by it
+-- KEYS[1] the lock: a sorted set. Each entry ends at its score, a time of the
+--   server in us.
+--   'r:<hold>' reads. 'w:<hold>' writes, and may read as well. 'v:<waiter>' is
+--   a reservation.
+--   Besides: '#<hold>', the number of the hold's newest change, below 0; and,
+--   for ever, 'relock/1|f' (fair) or 'relock/1|u'.
+-- KEYS[2] the queue
+-- KEYS[3] the heartbeats
+-- KEYS[4] for inspection: of each hold '<reads>:<writes>|<info>|<owner>'. No
+--   decision depends on it.
 --
--- What writes, or is reserved for one who will, has no other entry beside it, not even one that has ended. A wait is of the kind s (shared:
--- it reads) or w (it writes). A script that is given the first key alone has no queue.
+-- A writer, or a reservation for one, has no other entry beside it, not even an
+-- expired one. A waiter is of kind s (shared: it reads) or w (it writes). A
+-- script with only the first key has no queue.
 
 -- Above all times.
 local never = '9007199254740991'
 
--- No script reserves the lock for more readers, or takes out more entries that have ended.
+-- No script reserves the lock for more readers, or removes more expired
+-- entries.
 local batch = 64
 
 local now = clock()
 local later = '(' .. text(now)
 
--- ends is when an entry does; nil when it is not there, or has ended.
-local function ends(entry)
+-- end_of returns when an entry ends, or nil if it is missing or has ended.
+local function end_of(entry)
   local at = redis.call('ZSCORE', KEYS[1], entry)
   if at and tonumber(at) > now then
     return tonumber(at)
@@ -27,34 +35,36 @@ local function ends(entry)
   return nil
 end
 
--- held says whether a hold is there: 'r' or 'w', and when it ends; else nil.
+-- held returns 'r' or 'w' and when the hold ends, or nil if there is no such
+-- hold.
 local function held(hold)
-  local at = ends('w:' .. hold)
+  local at = end_of('w:' .. hold)
   if at then
     return 'w', at
   end
-  at = ends('r:' .. hold)
+  at = end_of('r:' .. hold)
   if at then
     return 'r', at
   end
   return nil
 end
 
--- newest is the number of the newest change of a hold that is there.
-local function newest(hold)
+-- last_change returns the number of the newest change of a hold that exists.
+local function last_change(hold)
   return -redis.call('ZSCORE', KEYS[1], '#' .. hold)
 end
 
--- clear takes away a lock of which everything has ended.
-local function clear()
+-- delete_lock deletes a lock of which everything has ended.
+local function delete_lock()
   redis.pcall('DEL', KEYS[1])
   if KEYS[4] then
     redis.pcall('DEL', KEYS[4])
   end
 end
 
--- view says what the lock is: 'free', 'read', 'write', 'alien', or 'error' and the reply; and the mode of one that is not free.
-local function view()
+-- rw_state returns what the lock is: 'free', 'read', 'write', 'alien' for a
+-- foreign key, or 'error' and the reply; and its mode if it is not free.
+local function rw_state()
   local last = redis.pcall('ZRANGE', KEYS[1], -1, -1)
   if last.err then
     if string.find(last.err, 'WRONGTYPE', 1, true) then
@@ -71,7 +81,7 @@ local function view()
   end
   local first = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'LIMIT', 0, 1)[1]
   if not first then
-    clear()
+    delete_lock()
     return 'free', ''
   end
   if string.find(first, '^w:') or string.find(first, '^v:[^:]+:%d+:w') then
@@ -80,8 +90,9 @@ local function view()
   return 'read', mode
 end
 
--- clash says whether the lock belongs to something that a wait of this mode has no place beside.
-local function clash(mode, state, other)
+-- conflicts reports whether the lock is of another kind or mode than the
+-- waiter.
+local function conflicts(mode, state, other)
   if state == 'alien' then
     return true
   end
@@ -91,27 +102,28 @@ local function clash(mode, state, other)
   return false
 end
 
--- fits says whether a wait of the kind can have the lock beside what is there.
-local function fits(kind, state)
+-- compatible reports whether a waiter of this kind can have the lock beside its
+-- present holders.
+local function compatible(kind, state)
   if state == 'free' or (state == 'read' and kind == 's') then
     return true
   end
   return false
 end
 
--- note keeps for people how many levels a hold has.
-local function note(hold, reads, writes)
+-- record_levels records how many levels a hold has, for inspection.
+local function record_levels(hold, reads, writes)
   if not KEYS[4] then
     return
   end
-  local about = redis.pcall('HGET', KEYS[4], hold)
-  if type(about) == 'string' then
-    redis.pcall('HSET', KEYS[4], hold, reads .. ':' .. writes .. tostring(string.match(about, '|.*$')))
+  local record = redis.pcall('HGET', KEYS[4], hold)
+  if type(record) == 'string' then
+    redis.pcall('HSET', KEYS[4], hold, reads .. ':' .. writes .. tostring(string.match(record, '|.*$')))
   end
 end
 
--- forget takes an entry out, with all that is known of the hold.
-local function forget(entry)
+-- remove removes an entry, and all that is stored about its hold.
+local function remove(entry)
   local hold = string.sub(entry, 3)
   redis.call('ZREM', KEYS[1], entry, '#' .. hold)
   if KEYS[4] then
@@ -119,14 +131,15 @@ local function forget(entry)
   end
 end
 
--- close takes out what has ended, and has the lock end with its last entry. Returns in how many ms.
-local function close()
+-- update_expiry removes what has ended, and makes the key expire with its last
+-- entry. It returns the ms until then.
+local function update_expiry()
   for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], 1, text(now), 'LIMIT', 0, batch)) do
-    forget(entry)
+    remove(entry)
   end
   local last = redis.call('ZREVRANGEBYSCORE', KEYS[1], never, later, 'WITHSCORES', 'LIMIT', 0, 1)
   if #last == 0 then
-    clear()
+    delete_lock()
     return '0'
   end
   local left = text(math.floor((last[2] - now) / 1000) + 2)
@@ -137,12 +150,13 @@ local function close()
   return left
 end
 
--- lengthen has a hold end no sooner than in so many ms.
-local function lengthen(hold, entry, at, lease)
+-- extend makes a hold last for at least `lease` ms.
+local function extend(hold, entry, at, lease)
   if at < now + lease * 1000 then
-    -- ZREM is never refused for want of memory, and lets the ZADD after it pass.
+    -- ZREM is never refused when memory is full, and lets the ZADD after it
+    -- pass.
     redis.call('ZREM', KEYS[1], '')
     redis.call('ZADD', KEYS[1], text(now + lease * 1000), entry .. ':' .. hold)
   end
-  close()
+  update_expiry()
 end

@@ -1,17 +1,21 @@
--- Take a wait out of the queue of a read/write lock, and pass on what was meant for it.
+-- Remove a waiter from the queue of a read/write lock, and pass on what was
+-- meant for it.
 --
--- KEYS    see rw.lua
--- ARGV[1] wait, or "" for nobody: then what can be had of the lock is handed over
--- ARGV[2] 1 to give back the hold of the wait as well, 0 for a wait that may have been granted
+-- KEYS: see rw.lua
+-- ARGV[1] waiter, or "" for none: then what is available of the lock is handed
+--   off
+-- ARGV[2] 1 to release the waiter's hold as well, 0 for a waiter that may have
+--   been granted the lock
 --
--- 1: done   4: done, and more waits are before the next one that lives than one script looks at
+-- 1: done
+-- 4: done, but the scan limit was reached before a live waiter
 
 local hold = string.match(ARGV[1], '^([^:]+:%d+):[sw][fu]:[1-9]%d*$')
 if (#ARGV[1] > 0 and not hold) or (ARGV[2] ~= '0' and ARGV[2] ~= '1') then
   return redis.error_reply('ERR relock: rw_cancel: bad arguments')
 end
 
-local state, detail = view()
+local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
@@ -24,8 +28,8 @@ end
 if hold then
   redis.call('ZREM', KEYS[1], 'v:' .. ARGV[1])
   if ARGV[2] == '1' then
-    forget('r:' .. hold)
-    forget('w:' .. hold)
+    remove('r:' .. hold)
+    remove('w:' .. hold)
   end
 end
-return pass()
+return pass_on()

@@ -1,14 +1,16 @@
--- Take a read/write lock that was handed over to a wait.
+-- Acquire a read/write lock that was handed off to a waiter.
 --
--- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has
--- none
--- ARGV[1] wait   ARGV[2] lease in ms   ARGV[3] owner   ARGV[4] info
+-- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent without
+--   fencing
+-- ARGV[1] waiter
+-- ARGV[2] lease in ms
+-- ARGV[3] owner
+-- ARGV[4] info
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease
--- {0, ticket, ms until the lock ends by itself, others in the queue}: still
--- waits
+-- {1} or {1, fencing token, set aside}: acquired, with a whole lease
+-- {0, ticket, ms until the lock expires, others in the queue}: still waits
 -- {3}: is not queued, enqueue again
--- {4, ...}: waits, and more waits are before it than one script looks at
+-- {4, ...}: still waits; the scan limit was reached before this waiter
 -- {-1}: the key is of another kind or mode
 
 local mode = string.match(ARGV[1], '^[^:]+:%d+:[sw]([fu]):[1-9]%d*$')
@@ -17,27 +19,29 @@ if not mode or not lease or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: rw_claim: bad arguments')
 end
 
-local state, detail = view()
+local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
-if clash(mode, state, detail) then
+if conflicts(mode, state, detail) then
   return {-1}
 end
-if mine(ARGV[1], lease) then
+if already_granted(ARGV[1], lease) then
   return grant(KEYS[5], ARGV[1])
 end
-if ends('v:' .. ARGV[1]) then
+if end_of('v:' .. ARGV[1]) then
   return take(ARGV[1], lease, ARGV[3], ARGV[4])
 end
 local ticket = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if not ticket then
-  hand_on() -- more than it looks at is seen to when the wait comes back
+  -- Beyond the scan limit, the waiter's next request goes on.
+  rw_hand_off()
   return {3}
 end
-redis.call('ZREM', KEYS[2], '') -- a replica refuses it: what it has may be old
-local result = hand_on(ARGV[1])
-if result == 'mine' then
+-- A replica refuses this write: its data may be old.
+redis.call('ZREM', KEYS[2], '')
+local result = rw_hand_off(ARGV[1])
+if result == 'asker' then
   return take(ARGV[1], lease, ARGV[3], ARGV[4])
 end
 if result == 'more' then

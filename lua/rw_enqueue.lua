@@ -1,20 +1,20 @@
--- Take a read/write lock, or wait in its queue.
+-- Acquire a read/write lock, or wait in its queue.
 --
--- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent when the lock has
--- none
--- ARGV[1] wait
--- ARGV[2] period of its client's beats in ms
--- ARGV[3] its ticket, "" while it has none
+-- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent without
+--   fencing
+-- ARGV[1] waiter
+-- ARGV[2] period of its client's heartbeats in ms
+-- ARGV[3] its ticket, "" if it has none yet
 -- ARGV[4] ""
 -- ARGV[5] lease in ms
 -- ARGV[6] owner
 -- ARGV[7] info
--- ARGV[8] how many may wait; absent when any number may
+-- ARGV[8] how many may wait; absent without a limit
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease
--- {0, ticket, ms until the lock ends by itself, others in the queue}: waits
--- {4, ...}: waits, and more waits are before it than one script looks at
--- {5}: as many wait as may
+-- {1} or {1, fencing token, set aside}: acquired, with a whole lease
+-- {0, ticket, ms until the lock expires, others in the queue}: waits
+-- {4, ...}: waits; the scan limit was reached before this waiter
+-- {5}: the queue is full
 -- {-1}: the key is of another kind or mode
 
 local client, kind, mode = string.match(ARGV[1], '^([^:]+):%d+:([sw])([fu]):[1-9]%d*$')
@@ -31,33 +31,33 @@ if ARGV[8] then
 end
 period = period * 1000
 
-local state, detail = view()
+local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
-if clash(mode, state, detail) then
+if conflicts(mode, state, detail) then
   return {-1}
 end
-if mine(ARGV[1], lease) then
+if already_granted(ARGV[1], lease) then
   return grant(KEYS[5], ARGV[1])
 end
-if ends('v:' .. ARGV[1]) then
+if end_of('v:' .. ARGV[1]) then
   return take(ARGV[1], lease, ARGV[6], ARGV[7])
 end
-if open(kind, mode, state) then
+if may_take(kind, mode, state) then
   return take(ARGV[1], lease, ARGV[6], ARGV[7])
 end
-if full(limit) then
-  local result = hand_on()
-  state = view()
-  if result == 'through' and fits(kind, state) then
+if queue_full(limit) then
+  local result = rw_hand_off()
+  state = rw_state()
+  if result == 'through' and compatible(kind, state) then
     return take(ARGV[1], lease, ARGV[6], ARGV[7])
   end
   return {5}
 end
-local ticket = line_up(client, period, now)
-local result = hand_on(ARGV[1])
-if result == 'mine' then
+local ticket = join_queue(client, period, now)
+local result = rw_hand_off(ARGV[1])
+if result == 'asker' then
   return take(ARGV[1], lease, ARGV[6], ARGV[7])
 end
 if result == 'more' then

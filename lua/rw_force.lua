@@ -1,12 +1,16 @@
--- End what a read/write lock is, whoever has it, for the next waits; and tell those that had it.
+-- End all holds and reservations of a read/write lock, hand it off, and notify
+-- the former holders.
 --
--- KEYS    see rw.lua; KEYS[5] the notice, "<hold>,<hold>,... <reason>", which a holder finds when it is refused
+-- KEYS: see rw.lua; KEYS[5] the notice, "<hold>,<hold>,... <reason>", which a
+--   holder reads when it is refused
 -- ARGV[1] reason
 --
--- 1: done   4: done, and more waits are before the next one that lives than one script looks at   0: the lock is free
+-- 1: done
+-- 4: done, but the scan limit was reached before a live waiter
+-- 0: the lock is free
 -- -1: the key is of another kind
 
-local state, detail = view()
+local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
@@ -26,10 +30,10 @@ local left = redis.call('PTTL', KEYS[1])
 redis.call('DEL', KEYS[1])
 redis.pcall('DEL', KEYS[4])
 if #holds > 0 then
-  -- Without memory the holders are told less.
+  -- If memory is full, the holders do not learn the reason.
   redis.pcall('SET', KEYS[5], table.concat(holds, ',') .. ' ' .. ARGV[1], 'PX', text(math.max(left, 1000)))
 end
 for _, hold in ipairs(holds) do
   redis.pcall('PUBLISH', prefix .. string.match(hold, '^[^:]*'), 'forced:' .. hold .. ' ' .. KEYS[1])
 end
-return pass()
+return pass_on()

@@ -1,17 +1,19 @@
--- Say what a read/write lock is, and who waits for it. Takes away a lock of which everything has ended; else it writes nothing.
+-- Return the state of a read/write lock and its waiters. Deletes a lock of
+-- which everything has ended. Otherwise it writes nothing.
 --
--- KEYS    see rw.lua
+-- KEYS: see rw.lua
 --
--- {state, mode, server's time in us, ms until the lock ends by itself, how many wait, the first waits with their tickets, the first entries,
--- what is noted of each, or nil}: state and mode as view says
+-- {state, mode, server's time in us, ms until the lock expires, number of
+--   waiters, the first waiters with their tickets, the first entries, what is
+--   recorded of each, or nil}: state and mode as in rw_state
 
-local state, mode = view()
+local state, mode = rw_state()
 if state == 'error' then
   return mode
 end
 local entries, notes = {}, {}
 if state == 'read' or state == 'write' then
-  entries = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'LIMIT', 0, most)
+  entries = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'LIMIT', 0, scan_limit)
   local names = {}
   for i = 1, #entries do
     names[i] = string.sub(entries[i], 3)
@@ -20,5 +22,5 @@ if state == 'read' or state == 'write' then
 end
 return {
   state, mode, text(now), redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]),
-  redis.call('ZRANGE', KEYS[2], 0, most - 1, 'WITHSCORES'), entries, notes
+  redis.call('ZRANGE', KEYS[2], 0, scan_limit - 1, 'WITHSCORES'), entries, notes
 }

@@ -1,30 +1,36 @@
--- Show that a client lives, put its waits back that were taken out, and hand over what can be had of a read/write lock.
+-- Record a heartbeat of a client, restore its waiters that were removed, and
+-- hand off what is available of a read/write lock.
 --
--- KEYS    see rw.lua
--- ARGV[1] client   ARGV[2] period of its polls in ms   ARGV[3], ARGV[4], ... its oldest waits, each with its ticket; 64 at most
+-- KEYS: see rw.lua
+-- ARGV[1] client
+-- ARGV[2] period of its polls in ms
+-- ARGV[3], ARGV[4], ... its oldest waiters, each with its ticket; 64 at most
 --
--- {1, "", ms, heard, wait ...}: ms until the lock ends by itself; how many receivers the client's channel has, -1 when it may not publish;
--- the waits of this client that may have the lock, or that it did not list although they are the first   {4, ...}: more waits are before the
--- next one that lives than one script looks at   {-1, ...}: the key is of another kind
+-- {1, "", ms, receivers, waiter ...}: ms until the lock expires; receivers of
+--   the client's channel, -1 if it may not publish; the waiters of this client
+--   that may have the lock, or that are first although it did not list them
+-- {4, ...}: the scan limit was reached before a live waiter
+-- {-1, ...}: the key is of another kind
 
-local period = polled()
+local period = poll_period()
 if not period then
   return redis.error_reply('ERR relock: rw_poll: bad arguments')
 end
 
-local state, detail = view()
+local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
-local heard = pulse(period)
+local receivers = client_heartbeat(period)
 if state == 'alien' then
-  stay(KEYS[3], period)
-  return {-1, '', redis.call('PTTL', KEYS[1]), heard}
+  retain(KEYS[3], period)
+  return {-1, '', redis.call('PTTL', KEYS[1]), receivers}
 end
 
-sweep()
+drop_stale_heartbeats()
 
--- live says which of the entries of a wait are there, in the answer to a ZMSCORE of three for each.
+-- live reports whether one of the entries of a waiter exists, by the reply to a
+-- ZMSCORE of three for each.
 local function live(scores, n)
   for i = 3 * n - 2, 3 * n do
     if scores[i] and tonumber(scores[i]) > now then
@@ -34,54 +40,56 @@ local function live(scores, n)
   return false
 end
 
-local answer, listed, waits, missing = {1, '', 0, heard}, {}, {}, {}
+local answer, listed, waiters, missing = {1, '', 0, receivers}, {}, {}, {}
 for i = 3, #ARGV, 2 do
   listed[ARGV[i]] = ARGV[i + 1]
-  waits[#waits + 1] = ARGV[i]
+  waiters[#waiters + 1] = ARGV[i]
 end
-local entries, out = {}, {}
-if #waits > 0 then
-  for i, score in ipairs(redis.call('ZMSCORE', KEYS[2], unpack(waits))) do
+local entries, dequeued = {}, {}
+if #waiters > 0 then
+  for i, score in ipairs(redis.call('ZMSCORE', KEYS[2], unpack(waiters))) do
     if not score then
-      local hold = tostring(string.match(waits[i], '^[^:]+:%d+'))
-      out[#out + 1] = waits[i]
-      entries[#entries + 1] = 'v:' .. waits[i]
+      local hold = tostring(string.match(waiters[i], '^[^:]+:%d+'))
+      dequeued[#dequeued + 1] = waiters[i]
+      entries[#entries + 1] = 'v:' .. waiters[i]
       entries[#entries + 1] = 'r:' .. hold
       entries[#entries + 1] = 'w:' .. hold
     end
   end
 end
-if #out > 0 then
+if #dequeued > 0 then
   local scores = redis.call('ZMSCORE', KEYS[1], unpack(entries))
-  for i, wait in ipairs(out) do
+  for i, waiter in ipairs(dequeued) do
     if live(scores, i) then
-      answer[#answer + 1] = wait
+      answer[#answer + 1] = waiter
     else
-      missing[#missing + 1] = listed[wait]
-      missing[#missing + 1] = wait
+      missing[#missing + 1] = listed[waiter]
+      missing[#missing + 1] = waiter
     end
   end
 end
-put_back(missing)
-if stay(KEYS[2], period) == 0 then
+restore(missing)
+if retain(KEYS[2], period) == 0 then
   redis.call('DEL', KEYS[3]) -- nobody is queued
 else
-  stay(KEYS[3], period)
+  retain(KEYS[3], period)
 end
 
-together = 16 -- a poll has enough to do; the others come along with the claims
-local result, names = hand_on()
+-- A poll does much already. The other readers are granted with the claims.
+reader_batch = 16
+local result, names = rw_hand_off()
 if result == 'more' then
   answer[1] = 4
 end
--- A first one that its client has forgotten would keep others waiting for as long as it cannot have the lock.
+-- A first waiter that its client has forgotten would block others for as long
+-- as it cannot have the lock.
 local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
 if not listed[first] then
   names[#names + 1] = first
 end
-for _, wait in ipairs(names) do
-  if string.sub(wait, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
-    answer[#answer + 1] = wait
+for _, waiter in ipairs(names) do
+  if string.sub(waiter, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
+    answer[#answer + 1] = waiter
   end
 end
 answer[3] = redis.call('PTTL', KEYS[1])

@@ -1,99 +1,108 @@
--- What those scripts of a read/write lock share that take it or pass it on.
+-- Shared by the scripts of a read/write lock that acquire it or hand it off.
 
--- What the beats of clients show, see shows.
-local shown = {}
+-- What each client's heartbeat says, see liveness.
+local liveness_of = {}
 
--- Clients that were told of one wait, and the others that they are to be told of: a client gets one message for all of those.
-local told = {}
+-- Clients that were notified of one waiter, with their other waiters to be
+-- notified: a client gets one message for all of those.
+local notified = {}
 
 local prefix = string.match(KEYS[1], '^[^{]*')
 
--- For so many readers the lock is reserved at once.
-local together = batch
+-- The lock is reserved for up to this many readers in one script.
+local reader_batch = batch
 
-local function lives(client)
-  if not shown[client] then
+local function is_alive(client)
+  if not liveness_of[client] then
     local stored = redis.call('HMGET', KEYS[3], client, 'a')
-    shown[client] = shows(stored[1], stored[2], now)
+    liveness_of[client] = liveness(stored[1], stored[2], now)
   end
-  return shown[client] ~= 'stale'
+  return liveness_of[client] ~= 'stale'
 end
 
--- place says what becomes of the first wait of the queue, while the lock is free or read: 'mine', when it is the one that asks; 'gone', when
--- its client is; 'stopped', when it has to wait on; else its kind, how long it may take, and its mode: it was told that the lock is reserved.
-local function place(wait, mine, state)
-  local client, kind, mode, claim = string.match(wait, '^([^:]+):%d+:([sw])([fu]):([1-9]%d*)$')
+-- examine decides on the first waiter of the queue, while the lock is free or
+-- read. 'asker': it is the one that asks. 'gone': its client is dead.
+-- 'stopped': it must wait on. Otherwise it returns the waiter's kind, claim
+-- timeout and mode: it was notified that the lock is reserved.
+local function examine(waiter, asker, state)
+  local client, kind, mode, claim = string.match(waiter, '^([^:]+):%d+:([sw])([fu]):([1-9]%d*)$')
   if not client or #claim > 15 then
     return 'gone'
   end
-  if wait ~= mine and not lives(client) then
+  if waiter ~= asker and not is_alive(client) then
     return 'gone'
   end
-  if not fits(kind, state) then
+  if not compatible(kind, state) then
     return 'stopped'
   end
-  if wait == mine then
-    return 'mine'
+  if waiter == asker then
+    return 'asker'
   end
-  if told[client] then
-    table.insert(told[client], wait)
+  if notified[client] then
+    table.insert(notified[client], waiter)
     return kind, claim, mode
   end
-  local heard = redis.pcall('PUBLISH', prefix .. client, wait .. ' ' .. KEYS[1])
-  if heard == 0 and (shown[client] == 'old' or (shown[client] == 'young' and mode == 'u')) then
-    shown[client] = 'stale'
+  local receivers = redis.pcall('PUBLISH', prefix .. client, waiter .. ' ' .. KEYS[1])
+  if receivers == 0 and (liveness_of[client] == 'old' or (liveness_of[client] == 'young' and mode == 'u')) then
+    liveness_of[client] = 'stale'
     return 'gone'
   end
-  told[client] = {}
+  notified[client] = {}
   return kind, claim, mode
 end
 
--- reserve keeps the lock for waits, as pairs of a time and an entry.
+-- reserve reserves the lock for waiters, as pairs of a time and an entry.
 local function reserve(pairs_of, mode)
   if redis.call('EXISTS', KEYS[1]) == 0 then
-    redis.call('PEXPIRE', KEYS[1], 1) -- of no effect; but where it is denied there must be no lock, which would stay for ever
+    -- This has no effect, but it fails if PEXPIRE is denied. Then there must be
+    -- no lock, which would stay for ever.
+    redis.call('PEXPIRE', KEYS[1], 1)
   end
   redis.call('ZADD', KEYS[1], 'inf', 'relock/1|' .. mode, unpack(pairs_of))
-  close()
-  for client, waits in pairs(told) do
-    if #waits > 0 then
-      redis.pcall('PUBLISH', prefix .. client, table.concat(waits, ',') .. ' ' .. KEYS[1])
-      told[client] = {}
+  update_expiry()
+  for client, waiters in pairs(notified) do
+    if #waiters > 0 then
+      redis.pcall('PUBLISH', prefix .. client, table.concat(waiters, ',') .. ' ' .. KEYS[1])
+      notified[client] = {}
     end
   end
 end
 
--- hand_on gives what can be had of the lock to the first waits whose clients live: to one writer, or to readers in a row. With mine, the
--- wait that asks, nothing is reserved for it: it takes. Waits of clients that are gone are taken out; those that live after all come back
--- by their polls. Returns 'mine'; 'stopped', when somebody who lives comes first; 'through', when nobody does; 'more', when nobody does of
--- those that one script looks at. And the waits for which the lock is reserved now.
-local function hand_on(mine)
-  local state, mode = view()
+-- rw_hand_off hands what is available of the lock to the first waiters whose
+-- clients are alive: one writer, or readers in a row. For the asker nothing is
+-- reserved: it acquires the lock. Waiters of dead clients are removed. If a
+-- client is alive after all, its poll restores them. It returns 'asker';
+-- 'stopped' if a live waiter comes first; 'through' if none does; 'more' if the
+-- scan limit was reached. It also returns the waiters for which the lock is
+-- reserved now.
+local function rw_hand_off(asker)
+  local state, mode = rw_state()
   local result, passed, names, entries = 'through', 0, {}, {}
   if state ~= 'free' and state ~= 'read' then
     return 'stopped', names
   end
-  for _, last in ipairs({0, most - 1}) do -- the head alone at first: mostly it decides
-    for _, wait in ipairs(redis.call('ZRANGE', KEYS[2], passed, last)) do
-      local what, claim, own = place(wait, mine, state)
+  -- Usually the first waiter decides, and no more need be read.
+  for _, last in ipairs({0, scan_limit - 1}) do
+    for _, waiter in ipairs(redis.call('ZRANGE', KEYS[2], passed, last)) do
+      local what, claim, own = examine(waiter, asker, state)
       if what == 'stopped' then
         result = what
         break
       end
       passed = passed + 1
-      if what == 'mine' then
+      if what == 'asker' then
         result = what
         break
       end
       if what ~= 'gone' then
-        names[#names + 1] = wait
+        names[#names + 1] = waiter
         entries[#entries + 1] = text(now + claim * 1000)
-        entries[#entries + 1] = 'v:' .. wait
+        entries[#entries + 1] = 'v:' .. waiter
         state = 'read'
         if mode == '' then
           mode = own
         end
-        if what == 'w' or #names == together then
+        if what == 'w' or #names == reader_batch then
           result = 'stopped'
           break
         end
@@ -117,14 +126,15 @@ local function hand_on(mine)
   return result, names
 end
 
--- pass gives on what has become free, whatever becomes of the queue. 1, or 4 when there are more waits than one script looks at: then a
--- cancel for nobody goes on.
-local function pass()
-  pcall(close)
+-- pass_on hands off what has become free, whatever happens to the queue. It
+-- returns 1, or 4 if the scan limit was reached: then a cancel without a waiter
+-- continues.
+local function pass_on()
+  pcall(update_expiry)
   if #KEYS == 1 then
     return 1
   end
-  local done, result = pcall(hand_on)
+  local done, result = pcall(rw_hand_off)
   if done and result == 'more' then
     return 4
   end

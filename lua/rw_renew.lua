@@ -1,16 +1,20 @@
--- Lengthen the lease of a hold of a read/write lock that is still ours; never shorten it.
+-- Extend the lease of a hold of a read/write lock that the caller still holds.
+-- Never shortens it.
 --
--- KEYS    see rw.lua; the first alone where a Cluster moves them
--- ARGV[1] hold id   ARGV[2] lease in ms
+-- KEYS: see rw.lua; only the first while a Cluster moves them
+-- ARGV[1] hold id
+-- ARGV[2] lease in ms
 --
--- 1: the hold lasts for the longer of what was left and the lease   0: not ours   -1: the key is of another kind
+-- 1: the hold lasts for the longer of what was left and the lease
+-- 0: not held by the caller
+-- -1: the key is of another kind
 
 local lease = whole(ARGV[2], 10)
 if #ARGV[1] == 0 or not lease then
   return redis.error_reply('ERR relock: rw_renew: bad arguments')
 end
 
-local state, detail = view()
+local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
@@ -21,5 +25,5 @@ local entry, at = held(ARGV[1])
 if not entry then
   return absent(0)
 end
-lengthen(ARGV[1], entry, at, lease)
+extend(ARGV[1], entry, at, lease)
 return 1

@@ -1,8 +1,9 @@
--- take makes the hold of a wait, with the whole lease, and returns its grant or an error. What is there is nothing, its reservation, or an
--- earlier hold of the same call.
-local function take(wait, state, lease, body, info)
-  local hold, kind, mode = string.match(wait, '^([^:]+:%d+):([pr])([fu]):')
-  local granted = grant(KEYS[4], wait)
+-- take makes the hold of a waiter, with a whole lease, and returns its grant or
+-- an error. Before that the key is free, its reservation, or an earlier hold of
+-- the same call.
+local function take(waiter, state, lease, body, info)
+  local hold, kind, mode = string.match(waiter, '^([^:]+:%d+):([pr])([fu]):')
+  local granted = grant(KEYS[4], waiter)
   if kind == 'p' then
     redis.call('SET', KEYS[1], body, 'PX', lease)
     return granted
@@ -17,9 +18,10 @@ local function take(wait, state, lease, body, info)
   redis.call('HSET', KEYS[1], unpack(fields))
   local set = redis.pcall('PEXPIRE', KEYS[1], lease)
   if type(set) == 'table' then
-    -- Permission denied. Without an expiry the lock would stay for ever: it goes, or becomes something that does.
-    local gone = redis.pcall('DEL', KEYS[1])
-    if type(gone) == 'table' then
+    -- Permission denied. Without an expiry the lock would stay for ever. So it
+    -- is deleted, or replaced by a key that expires.
+    local deleted = redis.pcall('DEL', KEYS[1])
+    if type(deleted) == 'table' then
       redis.pcall('SET', KEYS[1], 'relock/1|denied', 'PX', lease)
     end
     return set
@@ -27,27 +29,29 @@ local function take(wait, state, lease, body, info)
   return granted
 end
 
--- waiting answers a wait that stays in the queue.
+-- waiting returns the reply to a waiter that stays in the queue.
 local function waiting(code, ticket)
   return {code, ticket, redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]) - 1}
 end
 
--- mine says whether the lock is the hold of a wait, taken by an earlier copy of its requests: then the lease starts anew, and is never
+-- already_granted reports whether the lock is the hold of the waiter, made by
+-- an earlier copy of its requests. Then the lease starts again and is never
 -- shortened.
-local function mine(wait, state, detail, lease)
-  if state ~= 'held' or detail ~= string.match(wait, '^[^:]+:%d+') then
+local function already_granted(waiter, state, detail, lease)
+  if state ~= 'held' or detail ~= string.match(waiter, '^[^:]+:%d+') then
     return false
   end
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
   return true
 end
 
--- clash says whether the lock belongs to something that this wait has no place beside.
-local function clash(wait, state, letters)
+-- conflicts reports whether the lock is of another kind or mode than the
+-- waiter.
+local function conflicts(waiter, state, kind_mode)
   if state == 'alien' then
     return true
   end
-  if #letters == 2 and letters ~= string.match(wait, ':([pr][fu]):') then
+  if #kind_mode == 2 and kind_mode ~= string.match(waiter, ':([pr][fu]):') then
     return true
   end
   return false

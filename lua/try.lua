@@ -1,15 +1,15 @@
--- Take a lock that has a queue, in one attempt: nobody who waits is overtaken.
+-- Acquire a lock that has a queue, in one attempt. It overtakes no waiter.
 --
--- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent when the lock
--- has none
--- ARGV[1] wait, which is never queued: it says kind, mode and hold
+-- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent without
+--   fencing
+-- ARGV[1] waiter, which is never queued: it has kind, mode and hold
 -- ARGV[2] lease in ms
 -- ARGV[3] value (plain) or owner (reentrant)
 -- ARGV[4] info (reentrant), or ""
 --
--- {1} or {1, fencing token, set aside}: ours, with a whole lease
+-- {1} or {1, fencing token, set aside}: acquired, with a whole lease
 -- {0}: held by others
--- {4}: the same, the lock is free, and more waits wait than one script looks at
+-- {4}: the same; the lock is free, but the scan limit was reached
 -- {-1}: the key is of another kind or mode
 
 local lease = whole(ARGV[2], 10)
@@ -17,14 +17,14 @@ if not string.match(ARGV[1], '^[^:]+:%d+:[pr][fu]:[1-9]%d*$') or not lease or #A
   return redis.error_reply('ERR relock: try: bad arguments')
 end
 
-local state, detail, letters = look()
+local state, detail, kind_mode = lock_state()
 if state == 'error' then
   return detail
 end
-if mine(ARGV[1], state, detail, lease) then
+if already_granted(ARGV[1], state, detail, lease) then
   return grant(KEYS[4], ARGV[1])
 end
-if clash(ARGV[1], state, letters) then
+if conflicts(ARGV[1], state, kind_mode) then
   return {-1}
 end
 if state ~= 'free' then
@@ -33,7 +33,7 @@ end
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return take(ARGV[1], state, ARGV[2], ARGV[3], ARGV[4])
 end
-local chosen, more = hand_over()
+local chosen, more = hand_off()
 if more then
   return {4}
 end

@@ -62,7 +62,7 @@ var bundleFaults = []mutant{
 	{
 		name: "keys: keeps what it waited for while it waits for another",
 		file: "lua/multi_acquire.lua",
-		old:  "return {code, n, give_back()}",
+		old:  "return {code, n, release()}",
 		new:  "return {code, n}",
 		in:   "internal/acquire",
 		test: "TestMultiLockReturnsAKeyWithoutAnotherConnection",

@@ -92,8 +92,8 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: the token is drawn behind the hold, which stays when it fails",
 		file: "lua/take.lua",
-		old:  "  local granted = grant(KEYS[4], wait)\n  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n",
-		new:  "  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n  end\n  local granted = grant(KEYS[4], wait)\n  if kind == 'p' then\n",
+		old:  "  local granted = grant(KEYS[4], waiter)\n  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n",
+		new:  "  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n  end\n  local granted = grant(KEYS[4], waiter)\n  if kind == 'p' then\n",
 		in:   "internal/lease",
 		test: "TestNoHoldWithoutItsToken",
 	},
@@ -180,7 +180,7 @@ var fenceFaults = []mutant{
 	{
 		name: "queue limit: an earlier copy of the request is one too many",
 		file: "lua/line.lua",
-		old:  "return not redis.call('ZSCORE', KEYS[2], ARGV[1]) -- an earlier copy may be there",
+		old:  "return not redis.call('ZSCORE', KEYS[2], ARGV[1])",
 		new:  "return true",
 		in:   "lua",
 		test: "TestEnqueueIsLimited",
@@ -228,7 +228,7 @@ var inspectionFaults = []mutant{
 	{
 		name: "force: the lock is freed, and nobody is woken",
 		file: "lua/force.lua",
-		old:  "return give_back()",
+		old:  "return release()",
 		new:  "redis.call('DEL', KEYS[1])\nreturn 1",
 		test: "TestForceUnlock",
 	},

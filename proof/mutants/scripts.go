@@ -135,8 +135,8 @@ var reentrantFaults = []mutant{
 	{
 		name: "reentrant acquire: a key that may have no expiry stays",
 		file: "lua/reentrant_acquire.lua",
-		old:  "local gone = redis.pcall('DEL', KEYS[1])",
-		new:  "local gone = 1",
+		old:  "local deleted = redis.pcall('DEL', KEYS[1])",
+		new:  "local deleted = 1",
 		in:   "internal/lease",
 		test: "TestNoPermissionForAnExpiry",
 	},
