@@ -105,6 +105,37 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	return nil, false
 }
 
+// CurrentHold returns the newest hold that ctx carries, whatever its name, and
+// reports whether there is one. In Do's function it is the hold of that Do. Like
+// [HoldFromContext], it also returns a hold that has ended.
+func CurrentHold(ctx context.Context) (Hold, bool) {
+	if ctx == nil {
+		return nil, false
+	}
+	c := carried.By(ctx)
+	if c == nil {
+		return nil, false
+	}
+	if h, own := c.Hold.(*lease.Hold); own {
+		return hold{h}, true
+	}
+	h, ok := c.Hold.(Hold)
+	return h, ok
+}
+
+// ContextWithHold returns a context that carries h, for [HoldFromContext] and
+// [CurrentHold]. It is for authors of a [Locker]: the context that
+// [Hold.Context] returns must carry the hold. It is not cancelled when h ends.
+//
+// Users of a Locker do not need it: the contexts of [Do] and of a Hold carry
+// the hold.
+func ContextWithHold(ctx context.Context, h Hold) context.Context {
+	if own, ok := h.(hold); ok {
+		return carried.WithHold(ctx, own.level)
+	}
+	return carried.WithHold(ctx, h)
+}
+
 // ContextWithOwner returns a context that names the owner of reentrant and
 // read/write locks, 1 to 256 bytes. Goroutines that share the context share
 // their holds. The same id on another [Client] is another owner.

@@ -11,8 +11,8 @@ import (
 // otherwise the first call, reports all mistakes in the key and the options in
 // one error.
 type Mutex interface {
-	// Lock makes one attempt. With [WithBlock] it waits until it gets the lock
-	// or ctx is cancelled.
+	// Lock makes one attempt. With [WithBlock], and for [FromLocker], it waits
+	// until it gets the lock or ctx is cancelled.
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error

@@ -20,6 +20,11 @@ type lockOption struct {
 	set  func(*lockspec.Options)
 }
 
+var _ lockspec.Applier = lockOption{}
+
+// Apply is applyLock for other packages of this module.
+func (o lockOption) Apply(c *lockspec.Options) { o.applyLock(c) }
+
 func (o lockOption) applyLock(c *lockspec.Options) {
 	c.Given |= o.name
 	if o.set != nil {

@@ -72,14 +72,33 @@ func (l *locker) String() string { return "locker of redis" }
 // fn's own error, joined with [ErrLockLost] if the hold was lost before the
 // end. A release that is not confirmed is left to the backend's log. If fn
 // panics, the lock is unlocked.
-func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) (err error) {
-	switch {
-	case l == nil:
-		return wrap("lock", key, fmt.Errorf("%w: locker: is nil", ErrInvalid))
-	case fn == nil:
+func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
+	if l == nil {
+		return wrap("lock", key, errNilLocker)
+	}
+	return doWith(ctx, l.Lock, key, fn)
+}
+
+// TryDo is [Do] with one attempt to acquire the lock. Its error matches
+// [ErrLockAcquiredByOthers] if another owner holds the lock.
+func TryDo(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
+	if l == nil {
+		return wrap("lock", key, errNilLocker)
+	}
+	return doWith(ctx, l.TryLock, key, fn)
+}
+
+var errNilLocker = fmt.Errorf("%w: locker: is nil", ErrInvalid)
+
+// acquireFunc is one of the methods of a Locker.
+type acquireFunc func(ctx context.Context, key string) (Hold, error)
+
+// doWith runs fn between acquire and Unlock.
+func doWith(ctx context.Context, acquire acquireFunc, key string, fn func(context.Context) error) (err error) {
+	if fn == nil {
 		return wrap("lock", key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
 	}
-	got, err := l.Lock(ctx, key)
+	got, err := acquire(ctx, key)
 	if err != nil {
 		return asLockError(key, err)
 	}

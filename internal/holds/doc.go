@@ -1,6 +1,6 @@
 // Package holds owns what a hold is to its user: the contexts that it cancels,
-// its levels, and the report of its end. The Redis engine and etcdlock share
-// it.
+// its levels, and the report of its end. The Redis engine, etcdlock and
+// relocktest share it.
 //
 // # Contexts and levels
 //

@@ -76,6 +76,10 @@ type Options struct {
 	MaxLease       time.Duration
 }
 
+// Applier is an option that sets its value in Options. All lock options of
+// package relock are Appliers. So package relocktest can read them.
+type Applier interface{ Apply(*Options) }
+
 // has reports whether any of the options was given.
 func (c *Options) has(o Option) bool { return c.Given&o != 0 }
 

@@ -87,3 +87,24 @@ func doIsNotRun(s *suite) {
 	s.want(relock.Do(s.limited(), l, key, nil), relock.ErrInvalid)
 	s.want(relock.Do(s.limited(), nil, key, func(context.Context) error { return nil }), relock.ErrInvalid)
 }
+
+// tryDo checks that TryDo makes one attempt, and is otherwise like Do.
+func tryDo(s *suite) {
+	key, l, other := s.key(), s.new(), s.new()
+	err := relock.TryDo(s.limited(), l, key, func(ctx context.Context) error {
+		if hold, ok := relock.CurrentHold(ctx); !ok || hold.Key() != key || hold.Err() != nil {
+			s.Error("the context does not carry the hold")
+		}
+		err := relock.TryDo(s.limited(), other, key, func(context.Context) error { s.Error("was run"); return nil })
+		s.want(err, relock.ErrLockAcquiredByOthers)
+		var e *relock.Error
+		if !errors.As(err, &e) || e.Op != "lock" {
+			s.Errorf("error is %#v", err)
+		}
+		return errOfTheFunction
+	})
+	if err != errOfTheFunction { //nolint:errorlint // unchanged
+		s.Errorf("error is %v", err)
+	}
+	s.unlock(s.lock(other, key))
+}

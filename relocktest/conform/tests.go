@@ -26,6 +26,7 @@ var tests = []struct {
 	{"DoEndsWithItsContext", nil, doEndsWithItsContext},
 	{"DoEndsAtItsDeadline", nil, doEndsAtItsDeadline},
 	{"DoIsNotRun", nil, doIsNotRun},
+	{"TryDo", nil, tryDo},
 	{"Exclusion", nil, exclusion},
 	{"OrderOfArrival", func(b Backend) bool { return b.Fair && b.Waiting != nil }, order},
 	{"TryLockOvertakesNobody", func(b Backend) bool { return b.Fair && b.Waiting != nil }, tryOvertakesNobody},

@@ -1,0 +1,127 @@
+package relock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/relocktest"
+)
+
+// A job that is skipped while another replica runs it.
+func ExampleTryDo() {
+	client := newClient()
+	defer client.Close()
+	locker, err := relock.NewLocker(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+
+	job := func() error {
+		return relock.TryDo(ctx, locker, "cleanup", func(context.Context) error {
+			fmt.Println("cleaning up")
+			return nil
+		})
+	}
+	fmt.Println("error:", job())
+	other, err := locker.Lock(ctx, "cleanup") // another replica
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("skipped:", errors.Is(job(), relock.ErrLockAcquiredByOthers))
+	fmt.Println("error:", other.Unlock(ctx))
+	// Output:
+	// cleaning up
+	// error: <nil>
+	// skipped: true
+	// error: <nil>
+}
+
+// Code inside of Do gets the fencing token without the name of the lock.
+func ExampleCurrentHold() {
+	client := newClient()
+	defer client.Close()
+	locker, err := relock.NewLocker(client, relock.WithFencing())
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	write := func(ctx context.Context) error {
+		hold, ok := relock.CurrentHold(ctx)
+		if !ok {
+			return errors.New("write without a lock")
+		}
+		fmt.Println("under", hold.Key(), "with a token:", hold.Fence() > 0)
+		return hold.Err()
+	}
+	fmt.Println("error:", relock.Do(context.Background(), locker, "account/7", write))
+	// Output:
+	// under account/7 with a token: true
+	// error: <nil>
+}
+
+// logged is a Locker that logs. Its holds are its own, and carry themselves.
+type logged struct{ relock.Locker }
+
+type loggedHold struct {
+	relock.Hold
+	began time.Time
+}
+
+func (l logged) Lock(ctx context.Context, key string) (relock.Hold, error) {
+	hold, err := l.Locker.Lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return loggedHold{hold, time.Now()}, nil
+}
+
+// Context carries this hold, and not the one inside of it.
+func (h loggedHold) Context() context.Context { return relock.ContextWithHold(h.Hold.Context(), h) }
+
+func (h loggedHold) Unlock(ctx context.Context) error {
+	fmt.Println("held for less than a minute:", time.Since(h.began) < time.Minute)
+	return h.Hold.Unlock(ctx)
+}
+
+// A Locker whose holds are its own carries them in their contexts.
+func ExampleContextWithHold() {
+	ctx := context.Background()
+	hold, err := logged{relocktest.NewLocker()}.Lock(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	found, ok := relock.HoldFromContext(hold.Context(), "report")
+	fmt.Println("found:", ok && found == hold)
+	fmt.Println("error:", hold.Unlock(ctx))
+	// Output:
+	// found: true
+	// held for less than a minute: true
+	// error: <nil>
+}
+
+// Code that uses a Mutex works with the locks of any Locker.
+func ExampleFromLocker() {
+	client := newClient()
+	defer client.Close()
+	locker, err := relock.NewLocker(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+
+	report := relock.FromLocker(locker, "report")
+	if err := report.Lock(ctx); err != nil { // waits until ctx is cancelled
+		log.Fatal(err)
+	}
+	again := report.TryLock(ctx)
+	fmt.Println("held:", errors.Is(again, relock.ErrLockAcquiredByOthers))
+	fmt.Println("error:", report.Unlock(ctx))
+	// Output:
+	// held: true
+	// error: <nil>
+}

@@ -1,0 +1,123 @@
+package relock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/relocktest"
+)
+
+// What FromLocker, TryDo and the contexts of holds are called. This compiles
+// only while it stands.
+var (
+	_ func(l relock.Locker, key string) relock.Mutex                                               = relock.FromLocker
+	_ func(ctx context.Context, l relock.Locker, key string, fn func(context.Context) error) error = relock.TryDo
+	_ func(ctx context.Context) (relock.Hold, bool)                                                = relock.CurrentHold
+	_ func(ctx context.Context, h relock.Hold) context.Context                                     = relock.ContextWithHold
+)
+
+// A Mutex from a Locker locks what the Locker locks.
+func TestFromLocker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, l := t.Context(), relocktest.NewLocker()
+		m, other := relock.FromLocker(l, "k"), relock.FromLocker(l, "k")
+		require.ErrorIs(t, m.Unlock(ctx), relock.ErrNotHeld)
+		require.NoError(t, m.Lock(ctx))
+		for _, try := range []error{m.TryLock(ctx), other.TryLock(ctx), m.TryDo(ctx, unreached(t))} {
+			var e *relock.Error
+			require.ErrorIs(t, try, relock.ErrLockAcquiredByOthers)
+			require.ErrorAs(t, try, &e)
+			require.Equal(t, "lock", e.Op)
+		}
+		require.ErrorIs(t, other.Unlock(ctx), relock.ErrNotHeld, "it is not the other's")
+
+		waits := testkit.Async(t, func() error { return other.Lock(ctx) })
+		synctest.Wait()
+		require.Equal(t, 1, l.Waiting("k"))
+		require.NoError(t, m.Unlock(ctx))
+		require.NoError(t, <-waits)
+		require.NoError(t, other.Unlock(ctx))
+		require.ErrorIs(t, other.Unlock(ctx), relock.ErrNotHeld)
+
+		own := errors.New("own")
+		require.Equal(t, own, m.Do(ctx, func(context.Context) error { return own }))
+		require.Equal(t, own, m.TryDo(ctx, func(context.Context) error { return own }))
+	})
+}
+
+func unreached(t *testing.T) func(context.Context) error {
+	return func(context.Context) error { t.Error("was run"); return nil }
+}
+
+// A wait ends with its context.
+func TestFromLockerWaitEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := relocktest.NewLocker()
+		defer l.Busy("k")()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start, err := time.Now(), relock.FromLocker(l, "k").Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.Equal(t, time.Hour, time.Since(start))
+	})
+}
+
+// The Mutex stays taken after a loss, until its Unlock: that Unlock is of the
+// lost hold, and ends no other one.
+func TestFromLockerAfterALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, l := t.Context(), relocktest.NewLocker()
+		m := relock.FromLocker(l, "k")
+		require.NoError(t, m.Lock(ctx))
+		require.True(t, l.Lose("k"))
+		require.ErrorIs(t, m.TryLock(ctx), relock.ErrLockAcquiredByOthers)
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		require.ErrorIs(t, m.Lock(short), context.DeadlineExceeded)
+
+		next := testkit.Async(t, func() error { return m.Lock(ctx) })
+		synctest.Wait()
+		require.Empty(t, next)
+		require.ErrorIs(t, m.Unlock(ctx), relock.ErrLockLost)
+		require.NoError(t, <-next)
+		require.ErrorIs(t, relock.FromLocker(l, "k").TryLock(ctx), relock.ErrLockAcquiredByOthers)
+		require.NoError(t, m.Unlock(ctx))
+	})
+}
+
+// Do nests, as the Locker does. Lock inside of a Do takes the Mutex.
+func TestFromLockerNests(t *testing.T) {
+	t.Parallel()
+	m := relock.FromLocker(relocktest.NewLocker(), "k")
+	require.NoError(t, m.Do(t.Context(), func(ctx context.Context) error {
+		require.NoError(t, m.TryDo(ctx, func(context.Context) error { return nil }))
+		require.NoError(t, m.Lock(ctx))
+		require.ErrorIs(t, m.TryLock(ctx), relock.ErrLockAcquiredByOthers)
+		require.NoError(t, m.Unlock(ctx))
+		return m.TryDo(ctx, func(context.Context) error { return nil })
+	}))
+}
+
+// A nil Locker is found at the first call.
+func TestFromNoLocker(t *testing.T) {
+	t.Parallel()
+	m := relock.FromLocker(nil, "k")
+	for what, err := range map[string]error{
+		"Lock": m.Lock(t.Context()), "TryLock": m.TryLock(t.Context()), "Unlock": m.Unlock(t.Context()),
+		"Do": m.Do(t.Context(), unreached(t)), "TryDo": m.TryDo(t.Context(), unreached(t)),
+	} {
+		require.ErrorIs(t, err, relock.ErrInvalid, what)
+		require.ErrorContains(t, err, "locker: is nil", what)
+	}
+}

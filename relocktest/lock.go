@@ -1,0 +1,82 @@
+package relocktest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// lock is the state of one key. It is removed when nobody uses the key. The
+// mutex of the Locker must be held for all methods.
+type lock struct {
+	locker  *Locker
+	key     string
+	holder  *grant      // nil if no call of the Locker holds the lock
+	others  int         // calls of Busy that were not released
+	kept    *time.Timer // for the rest of a minimum hold; nil if there is none
+	waiters []*waiter   // the oldest first
+}
+
+// waiter is a call that waits for a lock.
+type waiter struct {
+	ctx   context.Context
+	given *hold         // set before ready is closed
+	ready chan struct{} // closed when the lock is given to the call
+}
+
+// isFree reports whether a call may take the lock.
+func (k *lock) isFree() bool { return k.holder == nil && k.others == 0 && k.kept == nil }
+
+// waitLocked waits for the lock. It returns with the mutex held. If the lock
+// was given to the call before ctx was cancelled, it returns the hold.
+func (k *lock) waitLocked(ctx context.Context) (*hold, error) {
+	w := &waiter{ctx: ctx, ready: make(chan struct{})}
+	k.waiters = append(k.waiters, w)
+	k.locker.mu.Unlock()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+	}
+	k.locker.mu.Lock()
+	if w.given != nil {
+		return w.given, nil
+	}
+	k.waiters = slices.DeleteFunc(k.waiters, func(one *waiter) bool { return one == w })
+	k.serveLocked()
+	return nil, errs.EndOf(ctx, errs.ErrLockAcquiredByOthers)
+}
+
+// serveLocked gives a free lock to the oldest waiter. Without one, the key is
+// not used any more.
+func (k *lock) serveLocked() {
+	switch {
+	case !k.isFree():
+	case len(k.waiters) > 0:
+		w := k.waiters[0]
+		k.waiters = k.waiters[1:]
+		w.given = k.grantLocked(w.ctx)
+		close(w.ready)
+	default:
+		delete(k.locker.locks, k.key)
+	}
+}
+
+// freeLocked ends the time of the holder. Others get the lock, but not before
+// keep.
+func (k *lock) freeLocked(keep time.Time) {
+	k.holder = nil
+	if rest := time.Until(keep); rest > 0 {
+		k.kept = time.AfterFunc(rest, k.endOfMinHold)
+	}
+	k.serveLocked()
+}
+
+// endOfMinHold is called by the timer of the minimum hold.
+func (k *lock) endOfMinHold() {
+	k.locker.mu.Lock()
+	defer k.locker.mu.Unlock()
+	k.kept = nil
+	k.serveLocked()
+}
