@@ -28,8 +28,8 @@
 //
 // A [Locker] acquires locks by name, independent of the backend. This package
 // has one for Redis. Package etcdlock, a separate module, has one for etcd.
-// Package relocktest has one in memory, for unit tests. [FromLocker] makes a
-// [Mutex] of one of its locks.
+// Package relocktest has one in memory, for unit tests. Calls of a Locker can
+// be nested. [FromLocker] makes a [Mutex] of one of its locks.
 //
 // The table shows the options that each kind supports. An unsupported option is
 // [ErrInvalid] on a lock. As a default of a client it is ignored.

@@ -125,3 +125,29 @@ func ExampleFromLocker() {
 	// held: true
 	// error: <nil>
 }
+
+// Packages that call each other take the same lock of a Locker.
+func ExampleDo_nested() {
+	client := newClient()
+	defer client.Close()
+	locker, err := relock.NewLocker(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	audit := func(ctx context.Context) error {
+		return relock.Do(ctx, locker, "account/7", func(context.Context) error {
+			fmt.Println("audit, inside")
+			return nil
+		})
+	}
+	err = relock.Do(context.Background(), locker, "account/7", func(ctx context.Context) error {
+		fmt.Println("transfer")
+		return audit(ctx) // ctx carries the hold, so audit does not wait
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// transfer
+	// audit, inside
+	// error: <nil>
+}

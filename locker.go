@@ -15,9 +15,11 @@ import (
 // returns one for Redis, and package etcdlock has one for etcd. [Do] is the
 // usual way to use a Locker.
 //
-// The backends differ if a call locks a name again under its own hold's
-// context. On etcd that is one more level. In Redis a Lock returns
-// [ErrInvalid], and a TryLock [ErrLockAcquiredByOthers].
+// Calls can be nested. A call whose context carries a live hold of the same
+// Locker and name does not wait: it adds a level. Each level is a [Hold] with
+// its own Unlock, and the last Unlock releases the lock. Under a hold that was
+// lost, the call returns [ErrLockLost]. Goroutines that use the same context
+// share the lock. To exclude each other, they need contexts without the hold.
 type Locker interface {
 	// Lock waits until it gets the lock or ctx is cancelled. It returns sooner
 	// on an error that is not temporary, see [IsRetryableErr], and if the queue
@@ -29,7 +31,12 @@ type Locker interface {
 }
 
 // NewLocker returns a Locker whose locks are those of [NewRedisLock] with these
-// options. They are not reentrant, and unfair unless [WithFair] is given.
+// options, except that calls can be nested. They are unfair unless [WithFair]
+// is given. A nested call sends nothing. The goroutine is no owner, and
+// [ContextWithOwner] has no effect. Lockers of one client with the same options
+// count as the same. Under a hold with other options, Lock returns
+// [ErrInvalid] and TryLock [ErrLockAcquiredByOthers].
+//
 // NewLocker does no I/O, and the Locker needs no closing. Mistakes in the
 // options, such as [WithBlockTimeout], are returned in an error that matches
 // [ErrInvalid].

@@ -29,6 +29,11 @@ func (l *Plain) Take(ctx context.Context, block, lasting bool) (*lease.Hold, err
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
+	if l.Settings.Kind.Nests {
+		if h, err := l.Manager.Held(ctx, l.Key, lockspec.PlainFamily).Nest(ctx, &l.Settings); h != nil || err != nil {
+			return h, err
+		}
+	}
 	if block && l.waitsForItself(l.Manager.Held(ctx, l.Key, lockspec.PlainFamily)) {
 		return nil, errSelfWait
 	}

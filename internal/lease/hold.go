@@ -10,7 +10,7 @@ import (
 )
 
 // Hold is the hold of one Lock call. It is the only one of its lease, or one of
-// several of a reentrant lock.
+// several levels.
 type Hold struct {
 	lease    *Lease
 	values   context.Context // the parent of Context, for its values

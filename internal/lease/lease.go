@@ -12,7 +12,7 @@ import (
 )
 
 // Lease is one grant of a key: its validity, and the holds that share it. A
-// plain lock has one hold.
+// plain lock has one hold, unless a Locker's calls are nested.
 //
 // The lease is valid until validUntil. That is the sending of the request that
 // set the expiry, plus the lease, less the drift. The key cannot expire before
@@ -24,8 +24,8 @@ type Lease struct {
 	doubt    script.Indeterminate        // acquire requests whose answers never came
 	undo     func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
 	owner    *Owner                      // of a reentrant lock; nil for a plain one
-	// The owner mutex: it serialises the changes of the levels. It is nil if
-	// there is only one level.
+	// The owner mutex: it serialises the changes of the levels at the server.
+	// It is nil for a plain lock, whose levels the server does not know.
 	turn turn
 	// The length of the granted lease. A release is repeated for that long
 	// after an unanswered acquire was sent, because a late copy of it may take

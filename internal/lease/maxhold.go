@@ -15,7 +15,8 @@ type maxHold struct {
 
 var errMaxHold = errs.Both(errs.ErrMaxHold, errs.ErrLockLost)
 
-// expire ends the hold when its maximum hold has ended. Other levels go on.
+// expire ends the hold when its maximum hold has ended. Other levels go on. The
+// server counts the levels of a hold only if it has an owner.
 func (h *Hold) expire() {
 	l := h.lease
 	l.mu.Lock()
@@ -33,7 +34,9 @@ func (h *Hold) expire() {
 	l.levels.Live--
 	l.mu.Unlock()
 	h.report.Done("hold", errMaxHold)
-	l.client.Tasks.Start(l.adjust)
+	if l.owner != nil {
+		l.client.Tasks.Start(l.adjust)
+	}
 }
 
 // adjust sends the number of remaining levels to the server, in the background.

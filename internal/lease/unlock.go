@@ -71,8 +71,12 @@ func (h *Hold) noteLoss(err error) {
 }
 
 // giveOn transfers the lock to the local waiter of next. If there is none, or
-// the transfer fails, it sends the number of remaining levels instead.
+// the transfer fails, it sends the number of remaining levels instead. The
+// server does not count those of a plain lock.
 func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
+	if levels > 0 && l.owner == nil {
+		return nil
+	}
 	if done, err := l.transfer(next, start); done {
 		return err
 	}

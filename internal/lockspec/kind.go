@@ -13,6 +13,7 @@ type Kind struct {
 	Writes    bool   // for a read/write lock: its levels write
 	Passes    bool   // a hold goes to a local waiter without a request
 	Transfers bool   // a hold goes to a local waiter by one request
+	Nests     bool   // a plain lock: a call adds a level to a hold that its context carries
 }
 
 // Family is what kinds share: how their locks are stored, and who owns them.
@@ -49,7 +50,7 @@ var (
 	// Locker is a plain lock whose Lock waits for as long as its context
 	// allows.
 	Locker = &Kind{
-		name: "plain", options: Plain.options &^ OptBlockTimeout, Wait: 'p', Queue: MutexQueue, Passes: true,
+		name: "plain", options: Plain.options &^ OptBlockTimeout, Wait: 'p', Queue: MutexQueue, Passes: true, Nests: true,
 	}
 	Reentrant = &Kind{
 		name: "reentrant", Family: ReentrantFamily, options: ^OptMaxLease, Wait: 'r', Queue: MutexQueue, Transfers: true,

@@ -25,9 +25,14 @@ type Backend struct {
 	Fair bool
 	// Fenced reports whether each hold has a fencing token.
 	Fenced bool
-	// Reentrant reports whether a second Lock by the holder, with the context
-	// of its hold, does not wait.
+	// Reentrant reports whether a second Lock by the holder's goroutine does not
+	// wait, whatever its context.
 	Reentrant bool
+	// Refuses reports whether a nested call, under the context of its own hold,
+	// is refused: Lock with ErrInvalid, TryLock with ErrLockAcquiredByOthers.
+	// Otherwise a nested call must add a level. Locks that are no Locker may
+	// refuse.
+	Refuses bool
 
 	// Faulty returns a Locker whose messages are now and then lost, late or
 	// doubled, in both directions.

@@ -19,7 +19,7 @@ func TestConformanceOfMultiLock(t *testing.T) {
 	}
 	conform.Run(t, conform.Backend{
 		New:   func(t *testing.T) relock.Locker { return locker(s.client(t, s.Network, s.Address)) },
-		Lease: testLease, Fenced: true,
+		Lease: testLease, Fenced: true, Refuses: true,
 		Faulty: func(t *testing.T) relock.Locker {
 			network, address := s.faulty(t)
 			return locker(s.client(t, network, address, relock.WithCommandTimeout(testLease/5)))
@@ -51,7 +51,7 @@ func TestConformanceOfRedLock(t *testing.T) {
 			}
 			return locker(clients)
 		},
-		Lease: testLease, Fenced: true,
+		Lease: testLease, Fenced: true, Refuses: true,
 		Faulty: func(t *testing.T) relock.Locker {
 			var clients []*relock.Client
 			for _, s := range servers {

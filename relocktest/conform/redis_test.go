@@ -97,23 +97,24 @@ func (k kindOfLock) TryLock(ctx context.Context, key string) (relock.Hold, error
 func TestConformance(t *testing.T) {
 	type kind struct {
 		reentrant bool
+		refuses   bool
 		locker    func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker
 	}
 	kinds := map[string]kind{
-		"Locker": {false, func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+		"Locker": {false, false, func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
 			l, err := relock.NewLocker(c, opts...)
 			require.NoError(t, err)
 			return l
 		}},
-		"RedisLock": {false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+		"RedisLock": {false, true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
 			return kindOfLock(func(key string) lock { return relock.NewRedisLock(key, c, append(opts, relock.WithBlock())...) })
 		}},
-		"ReentrantLock": {true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+		"ReentrantLock": {true, false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
 			return kindOfLock(func(key string) lock {
 				return relock.NewReentrantLock(key, c, append(opts, relock.WithBlock())...)
 			})
 		}},
-		"RWLock": {true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+		"RWLock": {true, false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
 			return kindOfLock(func(key string) lock { return relock.NewRWLock(key, c, append(opts, relock.WithBlock())...) })
 		}},
 	}
@@ -127,7 +128,7 @@ func TestConformance(t *testing.T) {
 				opts := append([]relock.LockOption{relock.WithWatchdog(testLease)}, opts...)
 				conform.Run(t, conform.Backend{
 					New:   func(t *testing.T) relock.Locker { return k.locker(t, s.client(t, s.Network, s.Address), opts...) },
-					Lease: testLease, Fair: mode == "fair", Fenced: mode == "fenced", Reentrant: k.reentrant,
+					Lease: testLease, Fair: mode == "fair", Fenced: mode == "fenced", Reentrant: k.reentrant, Refuses: k.refuses,
 					Faulty: func(t *testing.T) relock.Locker {
 						network, address := s.faulty(t)
 						return k.locker(t, s.client(t, network, address, relock.WithCommandTimeout(testLease/5)), opts...)

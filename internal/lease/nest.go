@@ -1,0 +1,32 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
+)
+
+// Nest adds a level to the hold h of a plain lock, for a nested call. It
+// sends nothing: the server does not count these levels, and the last Unlock
+// releases the key. It fails if the hold was lost.
+//
+// It returns neither a hold nor an error if h cannot have the level: it is nil,
+// was unlocked meanwhile, belongs to a group, or has other settings.
+func (h *Hold) Nest(ctx context.Context, s *lockspec.Spec) (*Hold, error) {
+	if h == nil || h.lease.group != nil || h.settings.Fair != s.Fair || !h.settings.SameHold(s) {
+		return nil, nil
+	}
+	_ = h.Err() // the clock decides, not whether a timer has fired
+	l := h.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch over := h.ends.Over(); {
+	case h.unlocked:
+		return nil, nil
+	case over != nil:
+		return nil, errs.OfLevel(over)
+	}
+	return l.add(ctx, time.Now(), s), nil
+}
