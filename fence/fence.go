@@ -42,6 +42,8 @@ const keep = 30 * 24 * time.Hour
 // The token is that of the hold, see [relock.WithFencing]. If it is not above
 // 0, or the guard is empty, the error matches [relock.ErrInvalid]. Every error
 // is a [*relock.Error].
+//
+// The Redis user needs permission for the guard too, also with [Set].
 func Eval(ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any) (any, error) {
 	return eval(ctx, c, guard, guard, token, script, keys, args)
 }
