@@ -256,7 +256,7 @@ var bundleFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "drawn = last + 1",
 		new:  "drawn = drawn",
-		in:   "internal/acquire",
+		in:   "lua",
 		test: "TestMultiScriptDrawsOneToken",
 	},
 	{

@@ -251,7 +251,7 @@ var inspectionFaults = []mutant{
 		file: "lua/multi_acquire.lua",
 		old:  "unpack(KEYS, before + locks + 1)) > counters then",
 		new:  "unpack(KEYS, before + locks + 1)) < 0 then",
-		in:   "internal/acquire",
+		in:   "lua",
 		test: "TestMultiScriptNoHoldWithoutItsToken",
 	},
 }
