@@ -12,8 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// requireFenceCounter checks the token in a counter, and that the counter stays for
-// 30 days.
+// requireFenceCounter checks the token in a counter, and that the counter stays
+// for 30 days.
 func requireFenceCounter(t testing.TB, conn redis.Conn, key string, want int64) {
 	t.Helper()
 	stored, err := redis.Int64(conn.Do("GET", key))

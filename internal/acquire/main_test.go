@@ -1,10 +1,212 @@
 package acquire_test
 
 import (
+	"context"
 	"os"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+// nodes are servers for RedLocks, shared by all tests. They start first, since
+// a RedLock counts a server only once it has been up for a lease.
+var (
+	nodes  []*redistest.Server
+	taught sync.Once
+)
+
+func TestMain(m *testing.M) {
+	var stops []func()
+	for range 5 {
+		if s, stop, err := redistest.Launch(); err == nil { // else each test says what is missing
+			nodes, stops = append(nodes, s), append(stops, stop)
+		}
+	}
+	os.Exit(locktest.Run(m, stops...))
+}
+
+// newRed returns clients of n of the shared nodes, which count already.
+func newRed(t *testing.T, n int, opts ...relock.ClientOption) *locktest.RedBench {
+	t.Helper()
+	t.Parallel()
+	return redOn(t, n, opts...)
+}
+
+func redOn(t testing.TB, n int, opts ...relock.ClientOption) *locktest.RedBench {
+	t.Helper()
+	redistest.Binary(t)
+	require.GreaterOrEqual(t, len(nodes), n, "servers that have started")
+	taught.Do(func() {
+		for _, s := range nodes {
+			locktest.Taught(t, s)
+		}
+	})
+	for _, s := range nodes[:n] {
+		locktest.AwaitUp(t, s)
+	}
+	return locktest.NewRedBench(t, nodes[:n:n], opts...)
+}
+
+// userOf returns the name of a user of this test only.
+func userOf(b *locktest.RedBench) string { return strings.Trim(b.Prefix, ":") }
+
+// permit changes the permissions of the test's user at a node.
+func permit(b *locktest.RedBench, node int, rules ...any) {
+	b.Helper()
+	b.Servers[node].Do(b, "ACL", append([]any{"SETUSER", userOf(b)}, rules...)...)
+}
+
+// asUser returns clients of the test's user, behind the proxies. The user has
+// all permissions, changed by the rules.
+func asUser(b *locktest.RedBench, rules ...any) (clients []*relock.Client) {
+	b.Helper()
+	for node, p := range b.Proxies {
+		permit(b, node, append([]any{"on", ">pw", "~*", "&*", "+@all"}, rules...)...)
+		c, err := relock.NewClient(p.Network, p.Address, "pw", relock.WithUsername(userOf(b)), relock.WithKeyPrefix(b.Prefix))
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, c.Close()) })
+		clients = append(clients, c)
+	}
+	return clients
+}
+
+// awaitMembers waits until so many nodes have granted the hold.
+func awaitMembers(t testing.TB, h relock.Hold, n int) {
+	t.Helper()
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == n }, "all nodes grant it")
+}
+
+// awaitRenewed waits until a quorum of a hold was renewed. The requests that
+// acquired it were sent by then.
+func awaitRenewed(t testing.TB, h interface{ ValidUntil() time.Time }, then time.Time) {
+	t.Helper()
+	testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(then.Add(locktest.RedLease)) }, "renewed")
+}
+
+// bench is a server with a client, and another client that shares its locks, as
+// another process does.
+type bench struct {
+	testing.TB
+	server        *redistest.Server
+	client, other *relock.Client
+}
+
+func newBench(t *testing.T, opts ...relock.ClientOption) *bench {
+	t.Helper()
+	t.Parallel()
+	return benchOn(t, redistest.Shared(t), opts...)
+}
+
+func benchOn(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *bench {
+	t.Helper()
+	c := locktest.NewTestClient(t, s, opts...)
+	return &bench{t, s, c, locktest.Sibling(t, s, c)}
+}
+
+func (b *bench) key(key string) string { return locktest.KeyOf(b.client, key) }
+
+// exists returns how many of the locks have a key in Redis.
+func (b *bench) exists(keys ...string) (n int64) {
+	b.Helper()
+	for _, key := range keys {
+		n += b.server.Do(b, "EXISTS", b.key(key)).(int64)
+	}
+	return n
+}
+
+func (b *bench) requireFree(keys ...string) {
+	b.Helper()
+	require.Zero(b, b.exists(keys...))
+}
+
+func (b *bench) requireHeld(keys ...string) {
+	b.Helper()
+	for _, key := range keys {
+		locktest.RequireHeld(b, b.server, b.client, key)
+	}
+}
+
+// awaitFree waits until locks are free, for less than most leases.
+func (b *bench) awaitFree(keys ...string) {
+	b.Helper()
+	testkit.Eventually(b, 10*time.Second, func() bool { return b.exists(keys...) == 0 }, "free")
+}
+
+// forget deletes locks, as a server does that loses its data.
+func (b *bench) forget(keys ...string) {
+	b.Helper()
+	for _, key := range keys {
+		b.server.Do(b, "DEL", b.key(key))
+	}
+}
+
+func (b *bench) ttl(key string) time.Duration {
+	b.Helper()
+	return locktest.Pttl(b, b.server, b.client, key)
+}
+
+// queued reports whether one call waits for the lock in Redis.
+func (b *bench) queued(key string) bool {
+	b.Helper()
+	return b.server.Do(b, "ZCARD", b.key(key)+":q") == int64(1)
+}
+
+func (b *bench) awaitQueued(key string) {
+	b.Helper()
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.queued(key) }, "a waiter for "+key)
+}
+
+// requireNothingLeft checks that no lock, queue or lease is left.
+func (b *bench) requireNothingLeft(keys ...string) {
+	b.Helper()
+	locktest.RequireNoQueues(b, b.server, b.client, keys...)
+}
+
+func (b *bench) requireLevels(key string, n int) {
+	b.Helper()
+	locktest.RequireCount(b, b.server, b.client, key, n)
+}
+
+// take returns the hold of a call that must be granted the lock.
+func take(t testing.TB, acquire func(context.Context) (relock.Hold, error)) relock.Hold {
+	t.Helper()
+	h, err := acquire(t.Context())
+	require.NoError(t, err)
+	return h
+}
+
+func requireIs(t testing.TB, err error, wants ...error) {
+	t.Helper()
+	for _, want := range wants {
+		require.ErrorIs(t, err, want)
+	}
+}
+
+func requireEnds(t testing.TB, h relock.Hold, cause error) {
+	t.Helper()
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 10*time.Second), cause)
+}
+
+// requireBlocked checks that a call has not returned.
+func requireBlocked(t testing.TB, result <-chan error, d time.Duration) {
+	t.Helper()
+	select {
+	case err := <-result:
+		require.FailNow(t, "did not wait", "%v", err)
+	case <-time.After(d):
+	}
+}
+
+// requireGranted waits until a blocking call has returned without an error.
+func requireGranted(t testing.TB, result <-chan error) {
+	t.Helper()
+	require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+}

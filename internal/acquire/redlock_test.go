@@ -2,7 +2,6 @@ package acquire_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -10,20 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
 	t.Parallel()
-	servers := locktest.NewRedServers(t, 4)
 	for _, n := range []int{3, 4} {
-		b := locktest.NewRedBench(t, servers[:n])
+		b := redOn(t, n)
 		l, other := b.Lock(b.Clients), b.Lock(b.Others())
 		require.NoError(t, l.Validate())
 		require.NoError(t, l.Lock(t.Context()))
-		testkit.Eventually(t, time.Second, func() bool { return b.Holding() == n }, "the slower ones too")
+		b.RequireHeldBy(n) // the slower ones too
 		require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.ErrorIs(t, other.Lock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.Equal(t, n, b.Holding(), "a try that fails leaves nothing behind and takes nothing away")
@@ -60,19 +60,12 @@ func TestRedLockMistakes(t *testing.T) {
 		"a bad key":           {relock.NewRedLock("}", c), []string{"closing brace"}},
 		"other options":       {relock.NewRedLock("k", c, relock.WithFair(), relock.WithOwner("x"), relock.WithQueueLimit(1)), []string{"WithFair", "WithOwner", "WithQueueLimit"}},
 		"too long a lease":    {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{"lease of 1m0s: above the largest one allowed, 30s; see WithMaxLease"}},
-		"too long a keep":     {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease of 1m0s"}},
+		"too long a minimum":  {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease of 1m0s"}},
 		"a default too long":  {relock.NewRedLock("k", []*relock.Client{long, c[0], c[1]}), []string{"lease of 1m0s"}},
 		"a bad largest lease": {relock.NewRedLock("k", c, relock.WithMaxLease(time.Millisecond)), []string{"WithMaxLease: 1ms is below 10ms"}},
 		"the zero value":      {&relock.RedLock{}, []string{"constructor"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, err := range []error{tt.lock.Validate(), tt.lock.Lock(t.Context()), tt.lock.Unlock(t.Context()), tt.lock.Do(t.Context(), locktest.Nothing)} {
-				require.ErrorIs(t, err, relock.ErrInvalid)
-				for _, text := range tt.want {
-					require.ErrorContains(t, err, text)
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { requireInvalid(t, tt.lock, tt.want) })
 	}
 	require.NoError(t, relock.NewRedLock("k", c, relock.WithExpiry(time.Minute), relock.WithMaxLease(time.Minute)).Validate())
 	require.ErrorIs(t, relock.NewRedisLock("k", c[0], relock.WithMaxLease(time.Second)).Validate(), relock.ErrInvalid)
@@ -81,87 +74,62 @@ func TestRedLockMistakes(t *testing.T) {
 
 // Two clients of one server never make a quorum, however they reach it.
 func TestRedLockTwiceOnOneServer(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 2)
-	b := locktest.NewRedBench(t, []*redistest.Server{servers[0], servers[1], servers[0]})
-	servers[1].Pause(t) // so that the other two would be the quorum
-	err := b.Patient().Lock(t.Context())
-	servers[1].Resume(t)
+	b := newRed(t, 2)
+	twice := locktest.NewRedBench(t, []*redistest.Server{b.Servers[0], b.Servers[1], b.Servers[0]})
+	twice.Proxies[1].Stall() // so that the other two would be the quorum
+	err := twice.Patient().Lock(t.Context())
+	twice.Proxies[1].Resume()
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorContains(t, err, "clients 0 and 2: are of the same server")
-	b.RequireFree(time.Second)
-}
-
-func TestRedLockKeyConflict(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 3)
-	b := locktest.NewRedBench(t, servers)
-	for _, s := range servers[:2] {
-		s.Do(t, "SET", b.Prefix+"{k}", "something else")
-	}
-	err := b.Lock(b.Clients, relock.WithBlock()).Lock(t.Context())
-	require.ErrorIs(t, err, relock.ErrKeyConflict)
-	require.ErrorIs(t, err, relock.ErrQuorum)
+	twice.RequireFree(time.Second)
 }
 
 func TestRedLockWaits(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 3)
-	b := locktest.NewRedBench(t, servers)
-	h, err := b.Lock(b.Others()).Acquire(t.Context())
-	require.NoError(t, err)
-	require.ErrorIs(t, b.Lock(b.Clients, relock.WithBlockTimeout(2*time.Second)).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
+	b := newRed(t, 3)
+	h := take(t, b.Lock(b.Others()).Acquire)
+	limited := testkit.Async(t, func() error {
+		return b.Lock(b.Clients, relock.WithBlockTimeout(2*time.Second)).Lock(t.Context())
+	})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, locktest.ErrMine)
 	defer cancel()
-	err = b.Lock(b.Clients, relock.WithBlock()).Lock(ctx)
-	for _, want := range []error{context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers} {
-		require.ErrorIs(t, err, want)
-	}
+	err := b.Lock(b.Clients, relock.WithBlock()).Lock(ctx)
+	requireIs(t, err, context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers)
+	require.ErrorIs(t, testkit.ResultWithin(t, limited, testkit.Patience), relock.ErrLockAcquiredByOthers)
 	l := b.Lock(b.Clients, relock.WithBlock())
 	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	select {
-	case err := <-waiting:
-		require.FailNow(t, "did not wait", "%v", err)
-	case <-time.After(120 * time.Millisecond):
-	}
-	start := time.Now()
+	requireBlocked(t, waiting, 120*time.Millisecond)
 	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, testkit.ResultWithin(t, waiting, 5*time.Second))
-	t.Logf("granted %v after the Unlock", time.Since(start))
-	require.ErrorIs(t, l.Lock(locktest.Quorum(l).Held().Context()), relock.ErrInvalid, "would wait for itself")
+	requireGranted(t, waiting)
+
+	inside := locktest.Quorum(l).Held().Context()
+	require.ErrorIs(t, l.Lock(inside), relock.ErrInvalid, "would wait for itself")
 	turned := append(slices.Clone(b.Clients[1:]), b.Clients[0])
-	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(locktest.Quorum(l).Held().Context()), relock.ErrInvalid, "so would one with the clients in another order")
+	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(inside), relock.ErrInvalid, "so would one with the clients in another order")
 	require.NoError(t, l.Unlock(t.Context()))
 	b.RequireFree(testkit.Patience)
 }
 
-// A RedLock's hold is in the way of another one's call where it leaves no quorum of that one's clients.
+// A RedLock's hold is in the way of another call if it leaves no quorum of that
+// call's clients.
 func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
-	t.Parallel()
-	b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3))
-	h, err := b.Patient().Acquire(t.Context())
-	require.NoError(t, err)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == 3 }, "all are there")
-	more := []*relock.Client{b.Clients[0]}
-	for range 2 {
-		more = append(more, b.Client(locktest.Taught(t, redistest.Start(t))))
-	}
+	b := newRed(t, 3)
+	h := take(t, b.Patient().Acquire)
+	awaitMembers(t, h, 3)
+	more := []*relock.Client{b.Clients[0], b.Client(nodes[3]), b.Client(nodes[4])}
 	require.Nil(t, locktest.Quorum(b.Lock(more, relock.WithBlock())).InTheWay(h.Context()), "two of three are left")
 	require.NotNil(t, locktest.Quorum(b.Lock(append(more, b.Clients[1]), relock.WithBlock())).InTheWay(h.Context()), "two of four are no quorum")
 	require.NoError(t, h.Unlock(t.Context()))
 	b.RequireFree(testkit.Patience)
 }
 
-// The context of a call that has ended ends the call, not what it has got.
+// A call's context that is cancelled ends the call, not the hold.
 func TestRedLockOutlivesItsCall(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 3)
-	b := locktest.NewRedBench(t, servers)
+	b := newRed(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	h, err := b.Lock(b.Clients).Acquire(ctx)
 	require.NoError(t, err)
 	cancel()
-	time.Sleep(3 * locktest.RedLease / 2)
+	awaitRenewed(t, h, time.Now())
 	require.NoError(t, h.Err())
 	require.NoError(t, h.Unlock(ctx))
 	b.RequireFree(time.Second)
@@ -180,65 +148,108 @@ func TestRedLockOutlivesItsCall(t *testing.T) {
 }
 
 func TestRedLockLimitsOfAHold(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 3)
-	b := locktest.NewRedBench(t, servers)
-	h, err := b.Lock(b.Clients, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire(t.Context())
-	require.NoError(t, err)
-	first := slices.IndexFunc(b.Clients, func(c *relock.Client) bool { return locktest.MembersOf(h)[0].IsOf(locktest.Engine(c)) }) // has granted it; slower ones join later
-	require.Contains(t, string(servers[first].Do(t, "GET", b.Prefix+"{k}").([]byte)), "|nightly|")
-	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrMaxHold)
+	b := newRed(t, 3)
+	h := take(t, b.Lock(b.Clients, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
+	first := slices.IndexFunc(b.Clients, func(c *relock.Client) bool { return locktest.MembersOf(h)[0].IsOf(locktest.Engine(c)) }) // slower ones join later
+	require.Contains(t, string(b.Servers[first].Do(t, "GET", b.Prefix+"{k}").([]byte)), "|nightly|")
+	requireEnds(t, h, relock.ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
 	b.RequireFree(time.Second)
-	const keep = locktest.RedLease * 9 / 10
+
+	const minimum = 1500 * time.Millisecond
 	start := time.Now()
-	require.NoError(t, b.Lock(b.Clients, relock.WithMinHold(keep)).Do(t.Context(), locktest.Nothing))
+	require.NoError(t, b.Lock(b.Clients, relock.WithMinHold(minimum)).Do(t.Context(), locktest.Nothing))
 	require.ErrorIs(t, b.Lock(b.Others()).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
 	b.RequireFree(5 * time.Second)
-	require.GreaterOrEqual(t, time.Since(start), keep)
+	require.GreaterOrEqual(t, time.Since(start), minimum)
 }
 
-// Clients that are closed are nodes that are away: the hold ends with the one that leaves no quorum.
+// A closed client is a node that is away: the hold ends with the client that
+// leaves no quorum.
 func TestRedLockOfClosedClients(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 3)
-	b := locktest.NewRedBench(t, servers)
+	b := newRed(t, 3)
 	l := b.Lock(b.Clients, relock.WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
-	testkit.Eventually(t, time.Second, func() bool { return b.Holding() == 3 }, "all have it")
-	ctx := locktest.Quorum(l).Held().Context()
+	h := locktest.Quorum(l).Held()
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(h.Members()) == 3 }, "all nodes grant it")
 	require.NoError(t, b.Clients[0].Close())
-	time.Sleep(locktest.RedLease)
-	require.NoError(t, ctx.Err())
+	awaitRenewed(t, h, time.Now())
+	require.NoError(t, h.Context().Err())
 	second := b.Lock(b.Clients, relock.WithBlock())
 	waiting := testkit.Async(t, func() error { return second.Lock(t.Context()) })
 	require.NoError(t, b.Clients[2].Close())
-	require.ErrorIs(t, testkit.EndedWithin(t, ctx, time.Second), relock.ErrClosed)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Second), relock.ErrClosed)
 	require.ErrorIs(t, testkit.ResultWithin(t, waiting, 5*time.Second), relock.ErrClosed)
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrClosed)
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrClosed)
-	testkit.Eventually(t, locktest.RedLease/2, func() bool { return servers[1].Do(t, "EXISTS", b.Prefix+"{k}") == int64(0) }, "given back where the client is open")
+	free := func() bool { return b.Servers[1].Do(t, "EXISTS", b.Prefix+"{k}") == int64(0) }
+	testkit.Eventually(t, locktest.RedLease/2, free, "released by the client that is open")
 }
 
-func TestRedLockIsShared(t *testing.T) {
-	t.Parallel()
-	servers := locktest.NewRedServers(t, 3)
-	b := locktest.NewRedBench(t, servers)
-	l := b.Lock(b.Clients, relock.WithBlock(), relock.WithPollInterval(2*time.Millisecond))
-	counter, done := 0, make(chan error, 6)
-	for range cap(done) {
-		testkit.Async(t, func() error {
-			var err error
-			for range 10 {
-				err = errors.Join(err, l.Do(t.Context(), func(context.Context) error { counter++; return nil }))
-			}
-			done <- err
-			return nil
-		})
+// A hold that is ended by force, on a quorum, ends immediately, for that
+// reason.
+func TestRedLockEndedByForce(t *testing.T) {
+	b := newRed(t, 3)
+	others := b.Others()
+	for _, c := range others {
+		locktest.Patient(c)
 	}
-	for range cap(done) {
-		require.NoError(t, testkit.ResultWithin(t, done, testkit.Patience))
+	h := take(t, b.Lock(others).Acquire)
+	b.RequireHeldBy(3)
+	for _, c := range b.Clients[:2] {
+		require.NoError(t, c.ForceUnlock(t.Context(), "k", "maintenance"))
 	}
-	require.Equal(t, 60, counter)
+	err := testkit.EndedWithin(t, h.Context(), locktest.RedLease)
+	requireIs(t, err, relock.ErrLockLost, relock.ErrForced)
+	require.ErrorContains(t, err, "maintenance")
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	b.RequireFree(time.Second)
+}
+
+// A member that goes on may find the end of the hold before the members that
+// were ended by force have reported it.
+func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
+	b := newRed(t, 3)
+	h := take(t, b.Patient().Acquire)
+	awaitMembers(t, h, 3)
+	var follows []func()
+	for _, one := range locktest.MembersOf(h)[:2] {
+		follows = append(follows, one.Lease().MarkLost(errs.Forced("maintenance")))
+	}
+	require.NoError(t, locktest.MembersOf(h)[2].Lease().Renewed(time.Now(), locktest.CellLease))
+	require.ErrorContains(t, h.Err(), "maintenance")
+	require.ErrorIs(t, h.Err(), relock.ErrForced)
+	for _, follow := range follows {
+		follow()
+	}
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+	b.RequireFree(time.Second)
+}
+
+// Tokens rise from quorum to quorum, also if one node's clock is ahead and it
+// is not in the next quorum.
+func TestRedLockFencing(t *testing.T) {
+	b := newRed(t, 5)
+	l := b.Patient(relock.WithFencing())
+	b.Meet(l)
+	b.Servers[0].Do(t, "SET", b.Prefix+"{k}"+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro())
+	var last int64
+	for n, away := range [][2]int{{3, 4}, {0, 1}, {1, 2}, {0, 4}, {0, 2}} {
+		for _, i := range away {
+			b.Proxies[i].Refuse()
+		}
+		h := take(t, l.TryAcquire)
+		require.Greater(t, h.Fence(), last, "%d", n)
+		last = h.Fence()
+		require.NoError(t, h.Unlock(t.Context()))
+		for _, i := range away {
+			b.Proxies[i].Accept()
+		}
+		b.RequireFree(2 * locktest.RedLease)
+	}
+	require.Greater(t, last, time.Now().Add(30*time.Minute).UnixMicro(), "the test does not show what it is for")
+	for _, p := range b.Proxies[:3] {
+		p.Refuse()
+	}
+	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrQuorum)
 }

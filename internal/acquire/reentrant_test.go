@@ -2,8 +2,6 @@ package acquire_test
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,217 +9,219 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Packages that each make their own object share the hold of their goroutine.
 func TestNesting(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	other := relock.NewReentrantLock("k", locktest.Sibling(t, s, c))
+	b := newBench(t)
+	other := relock.NewReentrantLock("k", b.other)
 	for depth := 1; depth <= 5; depth++ {
-		require.NoError(t, relock.NewReentrantLock("k", c).Lock(t.Context()))
-		locktest.RequireCount(t, s, c, "k", depth)
+		require.NoError(t, relock.NewReentrantLock("k", b.client).Lock(t.Context()))
+		b.requireLevels("k", depth)
 	}
 	for depth := 4; depth >= 1; depth-- {
-		require.NoError(t, relock.NewReentrantLock("k", c).Unlock(t.Context()))
-		locktest.RequireCount(t, s, c, "k", depth)
+		require.NoError(t, relock.NewReentrantLock("k", b.client).Unlock(t.Context()))
+		b.requireLevels("k", depth)
 		require.ErrorIs(t, other.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	}
-	require.NoError(t, relock.NewReentrantLock("k", c).Unlock(t.Context()))
-	locktest.RequireFree(t, s, c, "k")
-	require.ErrorIs(t, relock.NewReentrantLock("k", c).Unlock(t.Context()), relock.ErrNotHeld)
+	require.NoError(t, relock.NewReentrantLock("k", b.client).Unlock(t.Context()))
+	b.requireFree("k")
+	require.ErrorIs(t, relock.NewReentrantLock("k", b.client).Unlock(t.Context()), relock.ErrNotHeld)
 	require.NoError(t, other.TryLock(t.Context()))
 }
 
-func TestNestingTenThousandLevels(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c)
-	for range 10_000 {
-		require.NoError(t, l.Lock(t.Context()))
-	}
-	locktest.RequireCount(t, s, c, "k", 10_000)
-	for range 9_999 {
-		require.NoError(t, l.Unlock(t.Context()))
-	}
-	locktest.RequireCount(t, s, c, "k", 1)
-	require.NoError(t, l.Unlock(t.Context()))
-	locktest.RequireFree(t, s, c, "k")
-	require.Zero(t, locktest.Engine(c).State().Owners)
-	require.Zero(t, locktest.Engine(c).State().Leases)
-}
-
 func TestAnotherGoroutineIsAnotherOwner(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c)
+	b := newBench(t)
+	l := relock.NewReentrantLock("k", b.client)
 	require.NoError(t, l.Lock(t.Context()))
 	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.TryLock(t.Context()) }), relock.ErrLockAcquiredByOthers)
 	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.Unlock(t.Context()) }), relock.ErrNotHeld)
-	locktest.RequireCount(t, s, c, "k", 1)
+	b.requireLevels("k", 1)
 }
 
-// Goroutines that are started inside Do with its context, or with the context of the hold, are the same owner.
+// Goroutines that are started inside Do with its context, or with the context
+// of the hold, are the same owner.
 func TestContextCarriesTheOwner(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c)
-	require.NoError(t, l.Do(t.Context(), func(ctx context.Context) error {
+	b := newBench(t)
+	l := relock.NewReentrantLock("k", b.client)
+	err := l.Do(t.Context(), func(ctx context.Context) error {
 		h, ok := relock.HoldFromContext(ctx, "k")
 		require.True(t, ok)
 		for _, ctx := range []context.Context{ctx, h.Context()} {
-			require.NoError(t, <-testkit.Async(t, func() error {
-				if err := l.Lock(ctx); err != nil {
-					return err
-				}
-				locktest.RequireCount(t, s, c, "k", 2)
-				return l.Unlock(ctx)
-			}))
+			require.ErrorIs(t, <-testkit.Async(t, func() error {
+				return l.Do(ctx, func(context.Context) error {
+					b.requireLevels("k", 2)
+					return locktest.ErrMine
+				})
+			}), locktest.ErrMine)
 		}
-		locktest.RequireCount(t, s, c, "k", 1)
-		return nil
-	}))
-	locktest.RequireFree(t, s, c, "k")
+		b.requireLevels("k", 1)
+		return l.Do(ctx, func(ctx context.Context) error {
+			return l.Do(ctx, func(context.Context) error { return locktest.ErrMine })
+		})
+	})
+	require.Equal(t, locktest.ErrMine, err) //nolint:testifylint // identity is meant
+	b.requireFree("k")
 }
 
 func TestOwnerOrder(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c, relock.WithOwner("of the lock"))
-	id := func(ctx context.Context) string {
+	b := newBench(t)
+	identity := locktest.Engine(b.client).Identity
+	l := relock.NewReentrantLock("k", b.client, relock.WithOwner("of the lock"))
+	id := func(ctx context.Context, l *relock.ReentrantLock) string {
 		owner, err := locktest.Target(l).Owner(ctx)
 		require.NoError(t, err)
 		return owner.ID
 	}
-	require.Equal(t, locktest.Engine(c).Identity.Goroutine(), func() string {
-		owner, _ := locktest.Target(relock.NewReentrantLock("k", c)).Owner(t.Context())
-		return owner.ID
-	}())
-	require.Equal(t, locktest.Engine(c).Identity.Named("of the lock"), id(t.Context()))
-	named := relock.ContextWithOwner(t.Context(), "of the context")
-	require.Equal(t, locktest.Engine(c).Identity.Named("of the context"), id(named))
+	require.Equal(t, identity.Goroutine(), id(t.Context(), relock.NewReentrantLock("k", b.client)))
+	require.Equal(t, identity.Named("of the lock"), id(t.Context(), l))
+	require.Equal(t, identity.Named("of the context"), id(relock.ContextWithOwner(t.Context(), "of the context"), l))
 
-	h, err := relock.NewReentrantLock("k", c, relock.WithOwner("holder")).Acquire(t.Context())
-	require.NoError(t, err)
+	h := take(t, relock.NewReentrantLock("k", b.client, relock.WithOwner("holder")).Acquire)
 	inside := relock.ContextWithOwner(h.Context(), "of the context")
-	require.Equal(t, locktest.Engine(c).Identity.Named("holder"), id(inside), "a live hold comes first")
+	require.Equal(t, identity.Named("holder"), id(inside, l), "a valid hold comes first")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.Equal(t, locktest.Engine(c).Identity.Named("of the context"), id(inside), "one that is over does not count")
+	require.Equal(t, identity.Named("of the context"), id(inside, l), "one that is over does not count")
 
-	_, err = locktest.Target(l).Owner(relock.ContextWithOwner(t.Context(), ""))
+	_, err := locktest.Target(l).Owner(relock.ContextWithOwner(t.Context(), ""))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorIs(t, l.Lock(relock.ContextWithOwner(t.Context(), "")), relock.ErrInvalid)
 }
 
-// A hold of another name, client or kind in the context is no owner of this lock.
-func TestHoldsOfOthersInTheContext(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	other := locktest.Sibling(t, s, c)
-	h, err := relock.NewReentrantLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
-	require.ErrorIs(t, relock.NewReentrantLock("k", other).TryLock(h.Context()), relock.ErrLockAcquiredByOthers)
-	require.NoError(t, relock.NewReentrantLock("another", c).TryLock(h.Context()))
-	require.ErrorIs(t, relock.NewRedisLock("k", c).TryLock(h.Context()), relock.ErrKeyConflict)
-}
+// A hold of another name, client or kind in the context is no owner of this
+// lock. A name in the context is an owner of one client.
+func TestOwnersOfOthersInTheContext(t *testing.T) {
+	b := newBench(t)
+	h := take(t, relock.NewReentrantLock("k", b.client).Acquire)
+	require.ErrorIs(t, relock.NewReentrantLock("k", b.other).TryLock(h.Context()), relock.ErrLockAcquiredByOthers)
+	require.NoError(t, relock.NewReentrantLock("another", b.client).TryLock(h.Context()))
+	require.ErrorIs(t, relock.NewRedisLock("k", b.client).TryLock(h.Context()), relock.ErrKeyConflict)
 
-func TestOwnersAreScopedToTheirClient(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
 	ctx := relock.ContextWithOwner(t.Context(), "job")
-	require.NoError(t, relock.NewReentrantLock("k", c).Lock(ctx))
-	require.NoError(t, <-testkit.Async(t, func() error { return relock.NewReentrantLock("k", c).Lock(ctx) }), "the same owner")
-	require.ErrorIs(t, relock.NewReentrantLock("k", locktest.Sibling(t, s, c)).TryLock(ctx), relock.ErrLockAcquiredByOthers)
-	locktest.RequireCount(t, s, c, "k", 2)
+	named := relock.NewReentrantLock("named", b.client)
+	require.NoError(t, named.Lock(ctx))
+	require.NoError(t, <-testkit.Async(t, func() error { return named.Lock(ctx) }), "the same owner")
+	require.ErrorIs(t, relock.NewReentrantLock("named", b.other).TryLock(ctx), relock.ErrLockAcquiredByOthers)
+	b.requireLevels("named", 2)
 }
 
-// Two goroutines with one owner both nest: the counts add up.
+// Goroutines with one owner may all wait, and none keeps the others from
+// trying. Their levels add up.
 func TestOneOwnerManyGoroutines(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c, relock.WithOwner("shared"))
-	require.NoError(t, l.Lock(t.Context()))
-	both := func(call func(context.Context) error, times int) {
-		var group sync.WaitGroup
-		for range 4 {
-			group.Go(func() {
-				for range times {
-					if err := call(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+	b := newBench(t)
+	holder := take(t, relock.NewReentrantLock("k", b.other).Acquire)
+	l := relock.NewReentrantLock("k", b.client, relock.WithOwner("shared"), relock.WithBlock())
+	all := func(call func(context.Context) error, meanwhile func()) {
+		var results []<-chan error
+		for range 100 {
+			results = append(results, testkit.Async(t, func() error { return call(t.Context()) }))
 		}
-		group.Wait()
+		meanwhile()
+		for _, result := range results {
+			requireGranted(t, result)
+		}
 	}
-	both(l.Lock, 25)
-	locktest.RequireCount(t, s, c, "k", 101)
-	both(l.Unlock, 25)
-	locktest.RequireCount(t, s, c, "k", 1)
-	require.NoError(t, l.Unlock(t.Context()))
-	locktest.RequireFree(t, s, c, "k")
-}
-
-// Two calls of one owner may both wait, and neither keeps the other from trying.
-func TestOneOwnerWaitsTwice(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	holder := relock.NewReentrantLock("k", locktest.Sibling(t, s, c))
-	require.NoError(t, holder.Lock(t.Context()))
-	l := relock.NewReentrantLock("k", c, relock.WithOwner("shared"), relock.WithBlock())
-	first := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	second := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	testkit.Eventually(t, 5*time.Second, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 2 }, "both wait")
-	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-	require.NoError(t, holder.Unlock(t.Context()))
-	require.NoError(t, testkit.ResultWithin(t, first, time.Second))
-	require.NoError(t, testkit.ResultWithin(t, second, time.Second))
-	locktest.RequireCount(t, s, c, "k", 2)
-}
-
-func TestNestedDo(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	mine := errors.New("mine")
-	l := relock.NewReentrantLock("k", c, relock.WithBlock())
-	err := l.Do(t.Context(), func(ctx context.Context) error {
-		return l.Do(ctx, func(ctx context.Context) error {
-			locktest.RequireCount(t, s, c, "k", 2)
-			return l.Do(ctx, func(context.Context) error { return mine })
-		})
+	all(l.Lock, func() {
+		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(b.client, b.key("k")) == 100 }, "all wait")
+		require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+		require.NoError(t, holder.Unlock(t.Context()))
 	})
-	require.Equal(t, mine, err) //nolint:testifylint // identity is meant
-	locktest.RequireFree(t, s, c, "k")
+	b.requireLevels("k", 100)
+	all(l.Unlock, func() {})
+	b.requireFree("k")
 }
 
-// A hold that ends between the look at it and the request for one level more asks for none.
+// A hold that ends between the look at it and the request for one level more
+// asks for none.
 func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	one, err := relock.NewReentrantLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
-	l := locktest.Level(one).Lease()
-	l.Lose(relock.ErrForced)
-	err = l.Deeper(locktest.Level(one).Settings())
-	require.ErrorIs(t, err, relock.ErrForced)
+	b := newBench(t)
+	for _, tt := range []struct {
+		lock locktest.AnyLock
+		loss error
+	}{
+		{relock.NewReentrantLock("k", b.client), relock.ErrForced},
+		{relock.NewRWLock("rw", b.client), relock.ErrLockLost},
+	} {
+		level := locktest.Level(take(t, tt.lock.Acquire))
+		level.Lease().Lose(tt.loss)
+		err := level.Lease().Deeper(level.Settings())
+		require.ErrorIs(t, err, tt.loss)
+	}
+}
 
-	rw := relock.NewRWLock("rw", c)
-	two, err := rw.Acquire(t.Context())
-	require.NoError(t, err)
-	l = locktest.Level(two).Lease()
-	l.Lose(relock.ErrLockLost)
-	err = l.Deeper(locktest.Level(two).Settings())
-	require.ErrorIs(t, err, relock.ErrLockLost)
+func TestLevelsEndInAnyOrder(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewReentrantLock("k", b.client)
+	holds := []relock.Hold{take(t, l.Acquire), take(t, l.Acquire), take(t, l.Acquire)}
+	require.NoError(t, holds[0].Unlock(t.Context()))
+	require.ErrorIs(t, holds[0].Err(), relock.ErrNotHeld)
+	require.NoError(t, holds[1].Err())
+	require.NoError(t, holds[2].Err())
+	b.requireLevels("k", 2)
+	require.NoError(t, l.Unlock(t.Context()), "the newest level")
+	require.ErrorIs(t, holds[2].Err(), relock.ErrNotHeld)
+	require.ErrorIs(t, holds[2].Unlock(t.Context()), relock.ErrNotHeld)
+	require.NoError(t, <-testkit.Async(t, func() error { return holds[1].Unlock(t.Context()) }), "from any goroutine")
+	b.requireFree("k")
+}
+
+// A level with a shorter lease does not shorten the lease of the levels around
+// it, and one with a longer lease extends it.
+func TestReentryDoesNotShorten(t *testing.T) {
+	b := newBench(t)
+	with := func(lease time.Duration) relock.Hold {
+		return take(t, relock.NewReentrantLock("k", b.client, relock.WithExpiry(lease)).Acquire)
+	}
+	outer := with(30 * time.Second)
+	until := outer.ValidUntil()
+	inner := with(3 * time.Second)
+	require.Greater(t, b.ttl("k"), 25*time.Second)
+	require.Equal(t, until, outer.ValidUntil())
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.Greater(t, b.ttl("k"), 25*time.Second)
+	require.NoError(t, outer.Err())
+
+	with(60 * time.Second)
+	require.Greater(t, b.ttl("k"), 57*time.Second)
+	require.Greater(t, time.Until(outer.ValidUntil()), 57*time.Second)
+}
+
+// An inner Unlock neither releases nor shortens nor stops the renewal of the
+// outer level.
+func TestInnerUnlockLeavesTheOuterRenewed(t *testing.T) {
+	b := newBench(t)
+	const lease = 1500 * time.Millisecond
+	l := relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease))
+	outer := take(t, l.Acquire)
+	require.NoError(t, l.Do(t.Context(), locktest.Nothing))
+	locktest.StaysHeld(t, b.server, b.client, outer, lease*3/2)
+	require.NoError(t, outer.Unlock(t.Context()))
+	b.requireFree("k")
+}
+
+// A watched level inside one that is not: the renewal ends with it, and the
+// hold ends at the last validity.
+func TestRenewalEndsWithTheLastWatchedLevel(t *testing.T) {
+	b := newBench(t)
+	const lease = 1500 * time.Millisecond
+	outer := take(t, relock.NewReentrantLock("k", b.client, relock.WithExpiry(lease)).Acquire)
+	inner := take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
+	locktest.StaysHeld(t, b.server, b.client, outer, lease*3/2)
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lease*7/4), relock.ErrLockLost)
+	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrLockLost)
+}
+
+// Frequent short levels do not put off the renewal of the outer one.
+func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
+	b := newBench(t)
+	const lease = 6 * time.Second
+	outer := take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
+	short := relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease*3/8)) // valid for less than is required below
+	for end := time.Now().Add(lease * 26 / 25); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		require.NoError(t, short.Do(t.Context(), locktest.Nothing))
+		require.Greater(t, time.Until(outer.ValidUntil()), lease*5/12)
+	}
+	require.NoError(t, outer.Unlock(t.Context()))
 }

@@ -2,7 +2,9 @@ package acquire_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,153 +13,129 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
-func TestRWLockReadersShareAndWritersDoNot(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	other := relock.NewRWLock("k", locktest.Sibling(t, s, c))
-	l := relock.NewRWLock("k", c)
-	require.NoError(t, l.Validate())
-
-	require.NoError(t, l.RLock(locktest.As(t, "a")))
-	require.NoError(t, l.RLock(locktest.As(t, "b")))
-	require.NoError(t, other.RLock(locktest.As(t, "a")), "the same name on another client is another owner")
-	require.ErrorIs(t, other.TryLock(locktest.As(t, "c")), relock.ErrLockAcquiredByOthers)
-	require.ErrorIs(t, l.TryLock(locktest.As(t, "c")), relock.ErrLockAcquiredByOthers)
-	require.InDelta(t, 30*time.Second, locktest.Pttl(t, s, c, "k"), float64(time.Second), "the default lease is 30s")
-
-	require.NoError(t, l.RUnlock(locktest.As(t, "a")))
-	require.NoError(t, other.RUnlock(locktest.As(t, "a")))
-	require.ErrorIs(t, l.TryLock(locktest.As(t, "c")), relock.ErrLockAcquiredByOthers, "one reader is left")
-	require.NoError(t, l.RUnlock(locktest.As(t, "b")))
-	locktest.RequireFree(t, s, c, "k")
-
-	require.NoError(t, l.Lock(locktest.As(t, "c")))
-	require.ErrorIs(t, l.TryRLock(locktest.As(t, "a")), relock.ErrLockAcquiredByOthers)
-	require.ErrorIs(t, other.TryRLock(locktest.As(t, "a")), relock.ErrLockAcquiredByOthers)
-	require.ErrorIs(t, other.TryLock(locktest.As(t, "a")), relock.ErrLockAcquiredByOthers)
-	require.ErrorIs(t, l.RUnlock(locktest.As(t, "c")), relock.ErrNotHeld, "it writes, and does not read")
-	require.NoError(t, l.Unlock(locktest.As(t, "c")))
-	require.ErrorIs(t, l.Unlock(locktest.As(t, "c")), relock.ErrNotHeld)
-	locktest.RequireRWGone(t, s, c, "k")
+// stored returns the levels in Redis by owner, see [locktest.RwStored].
+func (b *bench) stored(key string) map[string]string {
+	b.Helper()
+	return locktest.RwStored(b, b.server, b.client, key)
 }
 
-// The table: what an owner that holds some levels gets when it asks for one more, alone or beside another.
+// requireGone checks that nothing is left of a read/write lock.
+func (b *bench) requireGone(key string) {
+	b.Helper()
+	locktest.RequireRWGone(b, b.server, b.client, key)
+}
+
+// levelCall is a call of a lock for one level.
+type levelCall = map[byte]func(*relock.RWLock, context.Context) error
+
+var (
+	lockLevel   = levelCall{'r': (*relock.RWLock).RLock, 'w': (*relock.RWLock).Lock}
+	tryLevel    = levelCall{'r': (*relock.RWLock).TryRLock, 'w': (*relock.RWLock).TryLock}
+	unlockLevel = levelCall{'r': (*relock.RWLock).RUnlock, 'w': (*relock.RWLock).Unlock}
+)
+
+// The table: what an owner that holds some levels gets when it tries for one
+// more, with another owner beside it or without.
 func TestRWLockTableOfModes(t *testing.T) {
 	s := redistest.Shared(t)
-	type ask = func(*relock.RWLock, context.Context) error
-	read, write := (*relock.RWLock).TryRLock, (*relock.RWLock).TryLock
-	leave := map[byte]ask{'r': (*relock.RWLock).RUnlock, 'w': (*relock.RWLock).Unlock}
 	for _, tt := range []struct {
-		held, beside string // levels in their order, and what another owner on another client has
-		ask          ask
-		want         error
+		held, beside string // levels in their order, and those of another owner on another client
+		read, write  error
 	}{
-		{"", "", read, nil},
-		{"", "", write, nil},
-		{"", "r", read, nil},
-		{"", "r", write, relock.ErrLockAcquiredByOthers},
-		{"", "w", read, relock.ErrLockAcquiredByOthers},
-		{"", "w", write, relock.ErrLockAcquiredByOthers},
-		{"", "wr", read, relock.ErrLockAcquiredByOthers},
-		{"", "rr", write, relock.ErrLockAcquiredByOthers},
-		{"r", "", read, nil},
-		{"r", "", write, nil},
-		{"r", "r", read, nil},
-		{"r", "r", write, relock.ErrUpgrade},
-		{"rr", "r", write, relock.ErrUpgrade},
-		{"rrr", "", write, nil},
-		{"w", "", read, nil},
-		{"w", "", write, nil},
-		{"wr", "", write, nil},
-		{"rw", "", read, nil},
-		{"rwr", "", write, nil},
-		{"wrw", "", read, nil},
+		{"", "", nil, nil},
+		{"", "r", nil, relock.ErrLockAcquiredByOthers},
+		{"", "rr", nil, relock.ErrLockAcquiredByOthers},
+		{"", "w", relock.ErrLockAcquiredByOthers, relock.ErrLockAcquiredByOthers},
+		{"", "wr", relock.ErrLockAcquiredByOthers, relock.ErrLockAcquiredByOthers},
+		{"r", "", nil, nil},
+		{"rrr", "", nil, nil},
+		{"r", "r", nil, relock.ErrUpgrade},
+		{"rr", "r", nil, relock.ErrUpgrade},
+		{"w", "", nil, nil},
+		{"wr", "", nil, nil},
+		{"rw", "", nil, nil},
+		{"rwr", "", nil, nil},
+		{"wrw", "", nil, nil},
 	} {
-		name := fmt.Sprintf("%q beside %q, %v", tt.held, tt.beside, tt.want)
-		t.Run(name, func(t *testing.T) {
-			c := locktest.NewTestClient(t, s)
-			l, other := relock.NewRWLock("k", c), relock.NewRWLock("k", locktest.Sibling(t, s, c))
-			take := func(l *relock.RWLock, levels string) {
-				for _, level := range levels {
-					if level == 'r' {
-						require.NoError(t, l.RLock(locktest.As(t, "me")))
-					} else {
-						require.NoError(t, l.Lock(locktest.As(t, "me")))
-					}
-				}
-			}
-			if tt.want == relock.ErrUpgrade { //nolint:errorlint // our own sentinel
-				take(l, tt.held)
-				take(other, tt.beside)
-			} else {
-				take(other, tt.beside)
-				take(l, tt.held)
-			}
-			before := locktest.RwStored(t, s, c, "k")
-			start := time.Now()
-			err := tt.ask(l, locktest.As(t, "me"))
-			require.Less(t, time.Since(start), 5*time.Second)
-			if tt.want != nil {
-				require.ErrorIs(t, err, tt.want)
-				require.Equal(t, before, locktest.RwStored(t, s, c, "k"), "it changes nothing")
-			} else {
-				require.NoError(t, err)
-				if reflectsWrite(tt.ask, write) {
-					tt.held += "w"
-				} else {
-					tt.held += "r"
-				}
-			}
-			for i := len(tt.held) - 1; i >= 0; i-- {
-				require.NoError(t, leave[tt.held[i]](l, locktest.As(t, "me")))
-			}
-			for i := len(tt.beside) - 1; i >= 0; i-- {
-				require.NoError(t, leave[tt.beside[i]](other, locktest.As(t, "me")))
-			}
-			locktest.RequireRWGone(t, s, c, "k")
-		})
+		for try, want := range map[byte]error{'r': tt.read, 'w': tt.write} {
+			t.Run(fmt.Sprintf("%q beside %q, %c", tt.held, tt.beside, try), func(t *testing.T) {
+				b := benchOn(t, s)
+				tryTable(b, tt.held, tt.beside, try, want)
+			})
+		}
 	}
 }
 
-func reflectsWrite(a, b func(*relock.RWLock, context.Context) error) bool {
-	return fmt.Sprintf("%p", a) == fmt.Sprintf("%p", b)
+func tryTable(b *bench, held, beside string, try byte, want error) {
+	l, me := relock.NewRWLock("k", b.client), locktest.As(b, "me")
+	other := relock.NewRWLock("k", b.other) // the same name on another client is another owner
+	require.NoError(b, l.Validate())
+	for i := range beside {
+		require.NoError(b, lockLevel[beside[i]](other, me))
+	}
+	for i := range held {
+		require.NoError(b, lockLevel[held[i]](l, me))
+	}
+	before := b.stored("k")
+	start := time.Now()
+	err := tryLevel[try](l, me)
+	require.Less(b, time.Since(start), 5*time.Second)
+	require.ErrorIs(b, err, want)
+	if want != nil {
+		require.Equal(b, before, b.stored("k"), "it changes nothing")
+	} else {
+		held += string(try)
+	}
+	for _, mode := range "rw" {
+		if !strings.ContainsRune(held, mode) {
+			require.ErrorIs(b, unlockLevel[byte(mode)](l, me), relock.ErrNotHeld)
+		}
+	}
+	for i := len(held) - 1; i >= 0; i-- {
+		require.NoError(b, unlockLevel[held[i]](l, me))
+	}
+	for i := len(beside) - 1; i >= 0; i-- {
+		require.NoError(b, unlockLevel[beside[i]](other, me))
+	}
+	b.requireGone("k")
 }
 
 func TestRWLockUpgradeAndDowngrade(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l, other := relock.NewRWLock("k", c), relock.NewRWLock("k", locktest.Sibling(t, s, c))
+	b := newBench(t)
+	l, other := relock.NewRWLock("k", b.client), relock.NewRWLock("k", b.other)
 	me, them := locktest.As(t, "me"), locktest.As(t, "them")
-	mine := locktest.Engine(c).Identity.Named("me")
+	mine := locktest.Engine(b.client).Identity.Named("me")
 
 	require.NoError(t, l.RLock(me))
 	require.NoError(t, other.RLock(them))
-	waits := relock.NewRWLock("k", c, relock.WithBlock())
+	waits := relock.NewRWLock("k", b.client, relock.WithBlock())
 	start := time.Now()
 	err := waits.Lock(me)
 	require.ErrorIs(t, err, relock.ErrUpgrade)
-	require.Less(t, time.Since(start), 5*time.Second, "at once, also WithBlock")
+	require.Less(t, time.Since(start), 5*time.Second, "immediately, also WithBlock")
 	require.False(t, relock.IsRetryableErr(err))
-	require.Equal(t, "r 1:0", locktest.RwStored(t, s, c, "k")[mine])
+	require.Equal(t, "r 1:0", b.stored("k")[mine])
 	require.NoError(t, other.RUnlock(them))
 
-	require.NoError(t, l.Lock(me), "the only one who reads may write")
-	require.Equal(t, map[string]string{mine: "w 1:1"}, locktest.RwStored(t, s, c, "k"))
+	require.NoError(t, l.Lock(me), "the only reader may write")
+	require.Equal(t, map[string]string{mine: "w 1:1"}, b.stored("k"))
+	require.InDelta(t, 30*time.Second, b.ttl("k"), float64(time.Second), "the default lease is 30s")
+	require.ErrorIs(t, l.TryRLock(them), relock.ErrLockAcquiredByOthers)
 	require.ErrorIs(t, other.TryRLock(them), relock.ErrLockAcquiredByOthers)
 	require.NoError(t, l.Unlock(me))
-	require.Equal(t, map[string]string{mine: "r 1:0"}, locktest.RwStored(t, s, c, "k"))
-	require.NoError(t, other.TryRLock(them), "who went on reading lets others read")
+	require.Equal(t, map[string]string{mine: "r 1:0"}, b.stored("k"))
+	require.NoError(t, other.TryRLock(them), "a writer that goes on as a reader lets others read")
 	require.NoError(t, other.RUnlock(them))
 	require.NoError(t, l.RUnlock(me))
 
 	require.NoError(t, l.Lock(me))
 	require.NoError(t, l.Lock(me))
 	require.NoError(t, l.RLock(me))
-	require.Equal(t, map[string]string{mine: "w 1:2"}, locktest.RwStored(t, s, c, "k"))
+	require.Equal(t, map[string]string{mine: "w 1:2"}, b.stored("k"))
 	require.NoError(t, l.Unlock(me))
 	require.ErrorIs(t, other.TryRLock(them), relock.ErrLockAcquiredByOthers, "one level that writes is left")
 	require.NoError(t, l.Unlock(me))
@@ -165,5 +143,229 @@ func TestRWLockUpgradeAndDowngrade(t *testing.T) {
 	require.ErrorIs(t, l.TryLock(me), relock.ErrUpgrade)
 	require.NoError(t, other.RUnlock(them))
 	require.NoError(t, l.RUnlock(me))
-	locktest.RequireRWGone(t, s, c, "k")
+	b.requireGone("k")
+}
+
+// The owner is that of the hold in ctx, the owner in ctx, the one of WithOwner,
+// or the goroutine. Holds of another kind do not count.
+func TestRWLockOwners(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewRWLock("k", b.client)
+	require.NoError(t, l.Lock(t.Context()))
+	require.NoError(t, relock.NewRWLock("k", b.client).Lock(t.Context()), "another object, the same goroutine")
+	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.TryLock(t.Context()) }), relock.ErrLockAcquiredByOthers, "another goroutine")
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
+
+	h := take(t, relock.NewRWLock("k", b.client, relock.WithOwner("name")).Acquire)
+	require.NoError(t, <-testkit.Async(t, func() error {
+		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(locktest.As(t, "name")), l.Unlock(locktest.As(t, "name")))
+	}))
+	require.ErrorIs(t, l.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	require.NoError(t, h.Unlock(t.Context()))
+
+	another := take(t, relock.NewReentrantLock("other", b.client, relock.WithOwner("a")).Acquire)
+	beside := relock.NewRWLock("other", b.client, relock.WithOwner("b"))
+	require.ErrorIs(t, beside.TryLock(another.Context()), relock.ErrKeyConflict)
+	b.forget("other")
+	require.NoError(t, beside.TryLock(another.Context()))
+	require.Equal(t, map[string]string{locktest.Engine(b.client).Identity.Named("b"): "w 0:1"}, b.stored("other"), "the hold of another kind is no owner")
+	require.NoError(t, beside.Unlock(another.Context()))
+	require.ErrorIs(t, another.Unlock(t.Context()), relock.ErrLockLost)
+	require.ErrorIs(t, l.TryLock(relock.ContextWithOwner(t.Context(), "")), relock.ErrInvalid)
+	require.ErrorIs(t, l.Unlock(relock.ContextWithOwner(t.Context(), "")), relock.ErrInvalid)
+	b.requireGone("k")
+}
+
+// A key belongs to one kind of lock, and to one mode. A call for another kind
+// or mode gets an error, and changes nothing.
+func TestRWLockConflict(t *testing.T) {
+	b := newBench(t)
+	blocking := locktest.Sibling(t, b.server, b.client, relock.WithBlock())
+	calls := func(opts ...relock.LockOption) map[string]func(context.Context) error {
+		l := relock.NewRWLock("k", blocking, opts...)
+		return map[string]func(context.Context) error{"Lock": l.Lock, "RLock": l.RLock, "TryLock": l.TryLock, "TryRLock": l.TryRLock}
+	}
+	refused := func(what string, calls map[string]func(context.Context) error) {
+		t.Helper()
+		before := b.server.Content(t, b.key("k"))
+		for name, call := range calls {
+			require.ErrorIs(t, locktest.RequireAtOnce(t, call), relock.ErrKeyConflict, "%s, %s", name, what)
+		}
+		require.Equal(t, before, b.server.Content(t, b.key("k")), what)
+	}
+	for what, create := range map[string][]any{
+		"string": {"SET", "x"}, "hash": {"HSET", "f", "v"}, "list": {"RPUSH", "x"}, "sorted set": {"ZADD", 1, "x"}, "set": {"SADD", "x"},
+	} {
+		b.server.Do(t, create[0].(string), append([]any{b.key("k")}, create[1:]...)...)
+		refused(what, calls())
+		refused(what, calls(relock.WithFair()))
+		b.forget("k")
+	}
+	modes := map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}}
+	for mode, opts := range modes {
+		for name, newLock := range locktest.Kinds {
+			h := take(t, newLock("k", b.client, opts...).Acquire)
+			refused(mode+" "+name, calls())
+			refused(mode+" "+name, calls(relock.WithFair()))
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+		l := relock.NewRWLock("k", b.client, opts...)
+		for _, acquire := range []func(context.Context) (relock.Hold, error){l.Acquire, l.RAcquire} {
+			h := take(t, acquire)
+			for asked, opts := range modes {
+				for name, newLock := range locktest.Kinds {
+					l := newLock("k", blocking, opts...)
+					refused("others: "+name, map[string]func(context.Context) error{"Lock": l.Lock, "TryLock": l.TryLock})
+				}
+				if asked != mode {
+					refused("the other mode", calls(opts...))
+				}
+			}
+			require.NoError(t, h.Err())
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+	}
+	b.requireGone("k")
+}
+
+func TestRWLockOptions(t *testing.T) {
+	b := newBench(t, relock.WithMinHold(time.Minute))
+	require.ErrorIs(t, relock.NewRWLock("k", b.client, relock.WithMinHold(time.Second)).Validate(), relock.ErrInvalid)
+	l := relock.NewRWLock("k", b.client, relock.WithLabel("a label"), relock.WithExpiry(20*time.Second))
+	require.NoError(t, l.Validate(), "a default that it cannot honour does not count")
+	require.NoError(t, l.RLock(t.Context()))
+	require.LessOrEqual(t, b.ttl("k"), 21*time.Second)
+	entries := scripttest.ReadRW(t, b.server.Dial(t), b.key("k"))
+	require.Len(t, entries, 1)
+	require.Contains(t, entries[0].Info, "relock/1|s|"+locktest.Engine(b.client).Identity.ID)
+	require.Contains(t, entries[0].Info, "|a%20label|")
+	require.NoError(t, l.RUnlock(t.Context()))
+	b.requireGone("k")
+
+	for _, broken := range []*relock.RWLock{{}, relock.NewRWLock("", b.client), relock.NewRWLock("k", nil)} {
+		ctx, r := t.Context(), broken.RLocker()
+		for i, err := range []error{
+			broken.Validate(), broken.Lock(ctx), broken.TryLock(ctx), broken.Unlock(ctx), broken.RLock(ctx), broken.TryRLock(ctx),
+			broken.RUnlock(ctx), broken.Do(ctx, locktest.Nothing), broken.TryDo(ctx, locktest.Nothing), r.Lock(ctx), r.TryLock(ctx), r.Unlock(ctx),
+			r.Do(ctx, locktest.Nothing), r.TryDo(ctx, locktest.Nothing), locktest.Second(broken.Acquire(ctx)), locktest.Second(broken.TryAcquire(ctx)),
+			locktest.Second(broken.RAcquire(ctx)), locktest.Second(broken.TryRAcquire(ctx)),
+		} {
+			require.ErrorIs(t, err, relock.ErrInvalid, "call %d", i)
+		}
+	}
+}
+
+// RLocker reads, by each of its methods.
+func TestRWLockRLocker(t *testing.T) {
+	b := newBench(t)
+	l, other := relock.NewRWLock("k", b.client), relock.NewRWLock("k", b.other)
+	r := l.RLocker()
+	require.Contains(t, fmt.Sprint(r), `"k"`)
+	reads := func() {
+		t.Helper()
+		require.NoError(t, other.TryRLock(t.Context()))
+		require.NoError(t, other.RUnlock(t.Context()))
+		require.ErrorIs(t, other.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	}
+	require.NoError(t, r.Lock(t.Context()))
+	reads()
+	require.NoError(t, r.TryLock(t.Context()))
+	require.NoError(t, r.Unlock(t.Context()))
+	reads()
+	require.NoError(t, r.Unlock(t.Context()))
+	require.ErrorIs(t, r.Unlock(t.Context()), relock.ErrNotHeld)
+	for _, do := range []func(context.Context, func(context.Context) error) error{r.Do, r.TryDo} {
+		require.ErrorIs(t, do(t.Context(), func(ctx context.Context) error {
+			reads()
+			h, ok := relock.HoldFromContext(ctx, "k")
+			require.True(t, ok)
+			require.NoError(t, h.Err())
+			return locktest.ErrMine
+		}), locktest.ErrMine)
+	}
+	for _, do := range []func(context.Context, func(context.Context) error) error{l.Do, l.TryDo} {
+		require.NoError(t, do(t.Context(), func(context.Context) error {
+			require.ErrorIs(t, other.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
+			return nil
+		}))
+	}
+	b.requireGone("k")
+}
+
+// The lock that is lost is lost for all levels, and the Unlocks that follow do
+// not touch the hold of another owner.
+func TestRWLockLoss(t *testing.T) {
+	b := newBench(t)
+	l, other := relock.NewRWLock("k", b.client, relock.WithExpiry(1500*time.Millisecond)), relock.NewRWLock("k", b.other, relock.WithBlock())
+	me := locktest.As(t, "me")
+	w, err := l.Acquire(me)
+	require.NoError(t, err)
+	require.NoError(t, l.RLock(me))
+	requireEnds(t, w, relock.ErrLockLost)
+	require.ErrorIs(t, w.Err(), relock.ErrLockLost)
+	require.NoError(t, other.Lock(t.Context()))
+	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockLost, "until the outermost Unlock")
+	require.ErrorIs(t, l.TryLock(me), relock.ErrLockLost)
+	requireIs(t, l.Unlock(me), relock.ErrLockLost, relock.ErrNotHeld)
+	require.ErrorIs(t, l.RUnlock(me), relock.ErrLockLost)
+	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockAcquiredByOthers)
+	require.NoError(t, other.Unlock(t.Context()))
+
+	require.NoError(t, l.Lock(me))
+	b.forget("k")
+	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockLost)
+	require.ErrorIs(t, l.Unlock(me), relock.ErrLockLost)
+	require.NoError(t, l.RLock(me))
+	h, err := l.RAcquire(me)
+	require.NoError(t, err)
+	b.forget("k")
+	require.ErrorIs(t, h.Extend(t.Context(), time.Second), relock.ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+	require.ErrorIs(t, l.RUnlock(me), relock.ErrLockLost)
+	b.requireGone("k")
+}
+
+// A level that was ended by its maximum hold counts no longer. After the last
+// level that writes, others may read.
+func TestRWLockMaxHold(t *testing.T) {
+	b := newBench(t)
+	l, other := relock.NewRWLock("k", b.client), relock.NewRWLock("k", b.other)
+	me := locktest.As(t, "me")
+	require.NoError(t, l.RLock(me))
+	w, err := relock.NewRWLock("k", b.client, relock.WithMaxHold(time.Second)).Acquire(me)
+	require.NoError(t, err)
+	require.ErrorIs(t, other.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	requireEnds(t, w, relock.ErrMaxHold)
+	testkit.Eventually(t, 10*time.Second, func() bool { return other.TryRLock(t.Context()) == nil }, "it reads only")
+	require.NoError(t, other.RUnlock(t.Context()))
+	require.ErrorIs(t, w.Unlock(t.Context()), relock.ErrMaxHold)
+	require.NoError(t, l.Lock(me))
+	require.NoError(t, l.Unlock(me))
+	require.NoError(t, l.RUnlock(me))
+	b.requireGone("k")
+}
+
+// Each hold of many is renewed, and Extend extends its lease.
+func TestRWLockRenewals(t *testing.T) {
+	b := newBench(t)
+	const lease = 1500 * time.Millisecond
+	l := relock.NewRWLock("k", b.client, relock.WithWatchdog(lease))
+	begin := time.Now()
+	var holds []relock.Hold
+	for i := range 20 {
+		h, err := l.RAcquire(locktest.As(t, fmt.Sprint(i)))
+		require.NoError(t, err)
+		holds = append(holds, h)
+	}
+	for _, h := range holds { // beyond its first lease
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(begin.Add(2 * lease)) }, "renewed")
+	}
+	require.NoError(t, holds[7].Extend(t.Context(), time.Minute))
+	require.Greater(t, b.ttl("k"), 50*time.Second)
+	for _, h := range holds {
+		require.NoError(t, h.Err())
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	b.requireGone("k")
 }

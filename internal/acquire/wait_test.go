@@ -47,35 +47,35 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	m := newEngine(t, redistest.Shared(t))
 	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block = true })
 	w := newWait(t.Context(), m.Life, &l.Settings, true)
-	place := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false,
+	entry := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false,
 		func(hold string) (string, string) { return m.Identity.Value(hold, &l.Settings), "" })
-	defer place.Line.Exit()
+	defer entry.Line.Exit()
 	m.StartClose()
-	w.queued = place
+	w.queued = entry
 	for range 100 {
-		place.Nudge()
+		entry.Nudge()
 		_, again := w.sleep(errs.ErrLockAcquiredByOthers)
 		require.False(t, again)
-		_, err := place.Attempt(t.Context())
+		_, err := entry.Attempt(t.Context())
 		require.ErrorIs(t, err, driver.ErrAbandoned)
 	}
-	require.False(t, place.Sent)
+	require.False(t, entry.Sent)
 }
 
 // A call that is cancelled during a request reports the error of its client's
 // last poll, as one that sleeps does.
-func TestLeavingTellsTheTroubleOfThePoll(t *testing.T) {
+func TestCancelledCallReportsTheErrorOfThePoll(t *testing.T) {
 	t.Parallel()
 	m := newEngine(t, redistest.Shared(t))
 	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block = true })
-	place := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false, nil)
-	defer place.Line.Exit()
+	entry := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false, nil)
+	defer entry.Line.Exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := newWait(ctx, m.Life, &l.Settings, true)
-	w.queued = place
+	w.queued = entry
 	w.note(errs.ErrLockAcquiredByOthers)
-	place.Line.Note(driver.ErrTimeout)
+	entry.Line.Note(driver.ErrTimeout)
 	_, err := w.acquire(func(context.Context) (*lease.Hold, error) { return nil, driver.ErrAbandoned })
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, driver.ErrTimeout)

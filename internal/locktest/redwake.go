@@ -2,8 +2,6 @@ package locktest
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,11 +13,13 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// RedLeisure is the longest poll interval: who is not woken waits for half of that, on average.
-const RedLeisure = RedLease / 4
+// RedPoll is the longest poll interval. A call that is not notified waits for
+// half of that, on average.
+const RedPoll = RedLease / 4
 
-// CellLeisure is that of patient calls. Whether they were woken shows on a machine that is busy, too.
-const CellLeisure = CellLease / 4
+// PatientPoll is that of patient calls. Whether they were notified shows on a
+// busy machine too.
+const PatientPoll = CellLease / 4
 
 // RedCall is a call that waits.
 type RedCall struct {
@@ -30,12 +30,12 @@ type RedCall struct {
 }
 
 func (b *RedBench) Wait(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *RedCall {
-	return b.begin(ctx, b.Lock(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(RedLeisure)}, opts...)...))
+	return b.begin(ctx, b.Lock(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(RedPoll)}, opts...)...))
 }
 
 // WaitPatiently is wait where the next poll is far away.
 func (b *RedBench) WaitPatiently(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *RedCall {
-	return b.begin(ctx, b.patientBy(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(CellLeisure)}, opts...)...))
+	return b.begin(ctx, b.patientBy(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(PatientPoll)}, opts...)...))
 }
 
 func (b *RedBench) begin(ctx context.Context, l *relock.RedLock) *RedCall {
@@ -114,35 +114,4 @@ func (b *RedBench) HoldRaw(lease time.Duration, holds ...string) {
 func (b *RedBench) RequireHeldBy(n int) {
 	b.Helper()
 	testkit.Eventually(b, testkit.Patience, func() bool { return b.Holding() == n }, "held by others")
-}
-
-// Less are clients of a user with fewer permissions.
-func (b *RedBench) Less(rules ...any) (all []*relock.Client) {
-	b.Helper()
-	for _, s := range b.Servers {
-		s.Do(b, "ACL", append([]any{"SETUSER", "less", "on", ">pw", "~*", "&*", "+@all"}, rules...)...)
-		c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithUsername("less"), relock.WithKeyPrefix(b.Prefix))
-		require.NoError(b, err)
-		b.Cleanup(func() { _ = c.Close() })
-		all = append(all, c)
-	}
-	return all
-}
-
-// AwaitAsked waits until the next call has asked: in vain, as the lock is held.
-func (b *RedBench) AwaitAsked() {
-	b.Helper()
-	calls := func() (n int) {
-		for _, s := range b.Servers {
-			text, err := redis.String(s.Do(b, "INFO", "commandstats"), nil)
-			require.NoError(b, err)
-			var one int
-			_, rest, _ := strings.Cut(text, "cmdstat_evalsha:calls=")
-			_, _ = fmt.Sscan(strings.SplitN(rest, ",", 2)[0], &one)
-			n += one
-		}
-		return n
-	}
-	before := calls()
-	testkit.Eventually(b, testkit.Patience, func() bool { return calls() >= before+2*len(b.Servers) }, "asks")
 }

@@ -49,7 +49,7 @@ var answerFaults = []mutant{
 		old:  "return o, left.orUnrecognised(o)",
 		new:  "return o, left",
 		in:   "internal/acquire",
-		test: "TestWildAnswerToAScriptIsNoGrant",
+		test: "TestWildAnswerIsNoGrant",
 	},
 	{
 		name: "driver: whoever gives a connection up waits for its Close",
@@ -105,7 +105,7 @@ var answerFaults = []mutant{
 		old:  "\t\ta.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true}))\n",
 		new:  "",
 		in:   "internal/acquire",
-		test: "TestWildAnswerToSetIsNoGrant",
+		test: "TestWildAnswerIsNoGrant/SET",
 	},
 	{
 		name: "driver: uses a connection again that has said too much",
@@ -212,7 +212,7 @@ var answerFaults = []mutant{
 		old:  "if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {",
 		new:  "if false {",
 		in:   "internal/acquire",
-		test: "TestLeavingTellsTheTroubleOfThePoll",
+		test: "TestCancelledCallReportsTheErrorOfThePoll",
 	},
 	{
 		name: "wait: sleeps on after Close",

@@ -160,7 +160,7 @@ var beliefFaults = []mutant{
 		old:  "if o.Broke() && ctx.Err() == nil {",
 		new:  "if o.Broke() && ctx.Err() != nil {",
 		in:   "internal/acquire",
-		test: "TestRetriedLevelsCountOnce",
+		test: "TestLevelsCountOnce",
 	},
 	{
 		name: "owner: all goroutines are the same one",

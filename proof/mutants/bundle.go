@@ -177,7 +177,7 @@ var bundleFaults = []mutant{
 		old:  "return ends[b.need-1]",
 		new:  "return ends[0]",
 		in:   "internal/acquire",
-		test: "TestMultiLockBelief",
+		test: "TestMultiLockValidity",
 	},
 	{
 		name: "parts: the reason of the end is that of whoever finds it",
@@ -185,7 +185,7 @@ var bundleFaults = []mutant{
 		old:  "return l.loseLocked(*why)",
 		new:  "return l.loseLocked(errs.ErrLockLost)",
 		in:   "internal/acquire",
-		test: "TestRedLockEndedByForceIsFoundByAnotherPart",
+		test: "TestRedLockEndedByForceIsFoundByAnotherMember",
 	},
 	{
 		name: "parts: what comes after the end stays",
@@ -241,7 +241,7 @@ var bundleFaults = []mutant{
 		old:  "if b.limit > 0 && d > b.limit {",
 		new:  "if false {",
 		in:   "internal/acquire",
-		test: "TestRedLockBelief",
+		test: "TestRedLockValidity",
 	},
 	{
 		name: "quorum: one node that refuses is the end of the wait",
@@ -281,7 +281,7 @@ var bundleFaults = []mutant{
 		old:  "b.name(b.notItsOwn(r))",
 		new:  "b.name(r)",
 		in:   "internal/acquire",
-		test: "TestRedLockExtendBesideALostPart",
+		test: "TestRedLockExtendBesideALostMember",
 	},
 	{
 		name: "bundle: a late grant revives a hold that has ended",
@@ -289,7 +289,7 @@ var bundleFaults = []mutant{
 		old:  "!until.IsZero() && time.Until(l.validUntil) > 0 {",
 		new:  "!until.IsZero() {",
 		in:   "internal/acquire",
-		test: "TestRedLockGrantAfterTheEnd",
+		test: "TestRedLockLateGrants",
 	},
 	{
 		name: "quorum: a node that is silent is waited for while others need those that are shared with them",

@@ -17,7 +17,7 @@ var quorumWaitFaults = []mutant{
 		old:  "if p.whole.NotifiesWaiters() {",
 		new:  "if p.whole != nil {",
 		in:   "internal/acquire",
-		test: "TestRedLockRoundsThatFailWakeNobody",
+		test: "TestRedLockRoundsThatFail",
 	},
 	{
 		name: "quorum: a call that waits is not listed",
@@ -41,7 +41,7 @@ var quorumWaitFaults = []mutant{
 		old:  "left, tells = min(left, v.left), tells || v.tells",
 		new:  "tells = tells || v.tells",
 		in:   "internal/acquire",
-		test: "TestRedLockWaiterAsksWhenTheLeaseEnds",
+		test: "TestRedLockWaiterThatNobodyNotifies",
 	},
 	{
 		name: "quorum: a message does not end the pause",
@@ -193,7 +193,7 @@ var quorumWaitFaults = []mutant{
 		old:  "rest = 0 // nobody",
 		new:  "_ = 0 // nobody",
 		in:   "internal/acquire",
-		test: "TestRedLockRoundsThatFailKeepNothing",
+		test: "TestRedLockRoundsThatFail",
 	},
 	{
 		name: "quorum: a node that comes later stands in for none that does not learn the token",
@@ -209,7 +209,7 @@ var quorumWaitFaults = []mutant{
 		old:  "if nodes[v.holder] >= r.lock.need {",
 		new:  "if nodes[v.holder] >= 1 {",
 		in:   "internal/acquire",
-		test: "TestRedLockWaitersThatShareTheNodes",
+		test: "TestRedLockWaiterThatNobodyNotifies",
 	},
 	{
 		name: "quorum: waits for a message that cannot reach it",

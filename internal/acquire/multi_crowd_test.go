@@ -1,0 +1,222 @@
+package acquire_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// crowd is a set of keys that many goroutines lock, one or more at a time. It
+// checks that no two hold the same key.
+type crowd struct {
+	*bench
+	keys   []string
+	inside []atomic.Int32
+	stay   func() time.Duration // how long each keeps its keys
+}
+
+func newCrowd(t testing.TB, keys int, stay func() time.Duration) *crowd {
+	c := &crowd{bench: benchOn(t, redistest.Start(t)), inside: make([]atomic.Int32, keys), stay: stay}
+	for n := range keys {
+		c.keys = append(c.keys, fmt.Sprint("key", n))
+	}
+	return c
+}
+
+// lock returns a lock of these keys.
+func (c *crowd) lock(client *relock.Client, chosen ...int) locktest.AnyLock {
+	if len(chosen) == 1 {
+		return relock.NewRedisLock(c.keys[chosen[0]], client, relock.WithBlock())
+	}
+	var names []string
+	for _, n := range chosen {
+		names = append(names, c.keys[n])
+	}
+	return relock.NewMultiLock(names, client, relock.WithBlock())
+}
+
+// use locks these keys once, and counts it. It reports whether to go on.
+func (c *crowd) use(ctx context.Context, lock locktest.AnyLock, count *atomic.Int64, chosen ...int) bool {
+	err := lock.Do(ctx, func(context.Context) error {
+		for _, n := range chosen {
+			if c.inside[n].Add(1) != 1 {
+				c.Errorf("two hold %s", c.keys[n])
+			}
+		}
+		time.Sleep(c.stay())
+		for _, n := range chosen {
+			c.inside[n].Add(-1)
+		}
+		count.Add(1)
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		c.Errorf("Do: %v", err)
+	}
+	return err == nil && ctx.Err() == nil
+}
+
+// Goroutines of many clients that lock random keys of 6, one or three of them,
+// get on all the time, and leave nothing behind.
+func TestMultiLockCrowd(t *testing.T) {
+	for name, apart := range map[string]bool{"together": false, "one by one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrowd(t, 6, func() time.Duration { return rand.N(2 * time.Millisecond) })
+			clients := []*relock.Client{c.client, c.other}
+			for range 8 {
+				clients = append(clients, locktest.Sibling(t, c.server, c.client))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var group sync.WaitGroup
+			defer group.Wait()
+			defer cancel()
+			var one, three atomic.Int64
+			for i := range 2 * len(clients) {
+				client := clients[i/2]
+				locktest.Engine(client).OneByOne.Store(apart)
+				group.Go(func() {
+					for going := true; going; {
+						n, count := 3, &three
+						if rand.IntN(4) == 0 {
+							n, count = 1, &one
+						}
+						chosen := rand.Perm(len(c.keys))[:n]
+						going = c.use(ctx, c.lock(client, chosen...), count, chosen...)
+					}
+				})
+			}
+			for range 2 {
+				ones, threes := one.Load(), three.Load()
+				time.Sleep(time.Second)
+				require.Greater(t, one.Load(), ones, "no lock of one key gets on")
+				require.Greater(t, three.Load(), threes, "no lock of three keys gets on")
+			}
+			cancel()
+			group.Wait()
+			t.Logf("%d times one key, %d times three", one.Load(), three.Load())
+			for _, client := range clients {
+				locktest.RequireNoQueues(t, c.server, client, c.keys...)
+			}
+		})
+	}
+}
+
+// A server of a Cluster gets one key at a time: the keys are locked one after
+// the other, all or none. The client does not ask for all together again.
+func TestMultiLockOnACluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
+	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	b := benchOn(t, s)
+	testkit.Eventually(t, 10*time.Second, func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
+	keys := []string{"a", "b", "c"}
+	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.Leisure))
+	h := take(t, l.Acquire)
+	b.requireHeld(keys...)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.True(t, locktest.Engine(b.client).OneByOne.Load())
+	b.requireNothingLeft(keys...)
+
+	h = b.hold("c")
+	require.EqualError(t, relock.NewMultiLock(keys, b.client).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c"`)
+	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "the others are released")
+	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	b.awaitQueued("c")
+	require.NoError(t, h.Unlock(t.Context()))
+	requireGranted(t, waiting)
+	require.NoError(t, l.Unlock(t.Context()))
+	b.requireFree(keys...)
+}
+
+// run has several goroutines for each key, and locks of all keys beside them.
+// It returns the grants of single keys and those of each lock of all.
+func (c *crowd) run(d time.Duration, each int, all ...locktest.AnyLock) (single int64, many []int64) {
+	ctx, cancel := context.WithTimeout(c.Context(), d)
+	defer cancel()
+	var group sync.WaitGroup
+	use := func(lock locktest.AnyLock, count *atomic.Int64, chosen ...int) {
+		group.Go(func() {
+			for c.use(ctx, lock, count, chosen...) {
+			}
+		})
+	}
+	var alone atomic.Int64
+	var every []int
+	for n := range c.keys {
+		every = append(every, n)
+		for range each {
+			use(c.lock(c.client, n), &alone, n)
+		}
+	}
+	grants := make([]atomic.Int64, len(all))
+	for n, lock := range all {
+		use(lock, &grants[n], every...)
+	}
+	group.Wait()
+	for n := range grants {
+		many = append(many, grants[n].Load())
+	}
+	return alone.Load(), many
+}
+
+func fiveMilliseconds() time.Duration { return 5 * time.Millisecond }
+
+// A MultiLock gets in beside goroutines that lock its keys one by one without a
+// pause. They keep at least half of the rate that they have without it.
+func TestMultiLockBesideBusyKeys(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 5} {
+		t.Run(fmt.Sprint(n, " keys"), func(t *testing.T) {
+			t.Parallel()
+			c := newCrowd(t, n, fiveMilliseconds)
+			multi := relock.NewMultiLock(c.keys, c.other, relock.WithBlock())
+			// Together in one round, as the rate of a busy machine changes.
+			// Without a right of way many is 1/400 of beside, of 5 keys
+			// 1/1,000.
+			for round := 1; ; round++ {
+				alone, _ := c.run(500*time.Millisecond, 2)
+				beside, many := c.run(time.Second, 2, multi)
+				t.Logf("%d grants of all keys; single keys: %.2f of the rate without it", many[0], float64(beside)/float64(2*alone))
+				if 40*int64(n)*many[0] >= beside && beside >= alone {
+					break
+				}
+				require.Less(t, round, 8, "%d grants; single keys: %d, and %d without it", many, beside, 2*alone)
+			}
+		})
+	}
+}
+
+// MultiLocks of the same keys take turns: none gets less than half of another.
+func TestMultiLocksOfTheSameKeysTakeTurns(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 3, fiveMilliseconds)
+	var locks []locktest.AnyLock
+	for range 4 {
+		locks = append(locks, relock.NewMultiLock(c.keys, locktest.Sibling(t, c.server, c.client), relock.WithBlock()))
+	}
+	sum := make([]int64, len(locks))
+	for round := 1; ; round++ {
+		_, grants := c.run(time.Second/2, 0, locks...)
+		for n := range sum {
+			sum[n] += grants[n]
+		}
+		if least := slices.Min(sum); least >= 2 && 2*least >= slices.Max(sum) {
+			break
+		}
+		require.Less(t, round, 10, "grants: %v", sum)
+	}
+	t.Logf("grants: %v", sum)
+}

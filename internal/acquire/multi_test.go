@@ -1,0 +1,309 @@
+package acquire_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// All keys are locked and released together. A name that is given twice counts
+// once.
+func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewMultiLock([]string{"c", "a", "b", "a"}, b.client)
+	require.NoError(t, l.Validate())
+	require.NoError(t, l.Lock(t.Context()))
+	require.Equal(t, "a,b,c", locktest.Multi(l).Held().Key())
+	for _, key := range []string{"a", "b", "c"} {
+		require.InDelta(t, 30*time.Second, b.ttl(key), float64(time.Second))
+		require.ErrorIs(t, relock.NewRedisLock(key, b.other).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	}
+	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	require.NoError(t, l.Unlock(t.Context()))
+	b.requireFree("a", "b", "c")
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
+}
+
+// If one key is held by others, or as another kind of lock, none is locked, and
+// the error names that key.
+func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewMultiLock([]string{"c", "b", "a"}, b.client, relock.WithBlock())
+	for _, tt := range []struct {
+		held locktest.AnyLock
+		call func(context.Context) error
+		want error
+		text string
+	}{
+		{relock.NewRedisLock("b", b.other), l.TryLock, relock.ErrLockAcquiredByOthers, `relock: lock "a,b,c": lock is held by others: key "b"`},
+		{relock.NewReentrantLock("b", b.other), l.Lock, relock.ErrKeyConflict, `key "b"`},
+		{relock.NewRedisLock("b", b.other, relock.WithFair()), l.Lock, relock.ErrKeyConflict, `key "b"`},
+	} {
+		h := take(t, tt.held.Acquire)
+		err := tt.call(t.Context())
+		require.ErrorIs(t, err, tt.want)
+		require.ErrorContains(t, err, tt.text)
+		b.requireFree("a", "c")
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
+func TestMultiLockMistakes(t *testing.T) {
+	t.Parallel()
+	c := locktest.Unconnected(t)
+	var many []string
+	for i := range 100 + 1 {
+		many = append(many, fmt.Sprint(i))
+	}
+	other := []relock.LockOption{relock.WithFair(), relock.WithOwner("x"), relock.WithMaxLease(time.Second)}
+	for name, tt := range map[string]struct {
+		lock *relock.MultiLock
+		want []string
+	}{
+		"no keys":        {relock.NewMultiLock(nil, c), []string{"there are none"}},
+		"too many":       {relock.NewMultiLock(many, c), []string{"more than 100"}},
+		"a bad key":      {relock.NewMultiLock([]string{"a", "}", ""}, c), []string{"closing brace", "is empty"}},
+		"no client":      {relock.NewMultiLock([]string{"a"}, nil), []string{"NewClient"}},
+		"bad options":    {relock.NewMultiLock([]string{"a"}, c, other...), []string{"WithFair", "WithOwner", "WithMaxLease"}},
+		"the zero value": {&relock.MultiLock{}, []string{"constructor"}},
+	} {
+		t.Run(name, func(t *testing.T) { requireInvalid(t, tt.lock, tt.want) })
+	}
+	require.NoError(t, relock.NewMultiLock(append(many[:100], "1", "2"), c).Validate(), "names given twice do not count")
+	fair := locktest.Unconnected(t, relock.WithFair(), relock.WithOwner("x"), relock.WithMaxLease(time.Second))
+	l := relock.NewMultiLock([]string{"a"}, fair)
+	require.NoError(t, l.Validate(), "defaults that it cannot honour are ignored")
+	require.False(t, locktest.Target(l).Settings.Fair)
+}
+
+// requireInvalid checks that each call of the lock returns what is wrong with
+// it.
+func requireInvalid(t *testing.T, l locktest.AnyLock, texts []string) {
+	for _, err := range []error{l.Validate(), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing)} {
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		for _, text := range texts {
+			require.ErrorContains(t, err, text)
+		}
+	}
+}
+
+// The hold is found in the context by the name of each key and of all of them.
+func TestMultiLockInAContext(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock())
+	err := l.Do(t.Context(), func(ctx context.Context) error {
+		for _, name := range []string{"a", "b", "a,b"} {
+			h, ok := relock.HoldFromContext(ctx, name)
+			require.True(t, ok, name)
+			require.Equal(t, "a,b", h.Key())
+			require.NoError(t, h.Err())
+		}
+		_, ok := relock.HoldFromContext(ctx, "c")
+		require.False(t, ok)
+		// Each of these would wait for itself.
+		require.ErrorIs(t, relock.NewRedisLock("a", b.client, relock.WithBlock()).Lock(ctx), relock.ErrInvalid)
+		require.ErrorIs(t, relock.NewMultiLock([]string{"b", "c"}, b.client, relock.WithBlock()).Lock(ctx), relock.ErrInvalid)
+		require.ErrorIs(t, l.Lock(ctx), relock.ErrInvalid)
+		require.NoError(t, relock.NewRedisLock("a,b", b.client, relock.WithBlock()).Do(ctx, locktest.Nothing), "another name")
+		return locktest.ErrMine
+	})
+	require.ErrorIs(t, err, locktest.ErrMine)
+	b.requireFree("a")
+	require.NoError(t, relock.NewRedisLock("a", b.client).Do(t.Context(), func(ctx context.Context) error {
+		require.ErrorIs(t, l.Lock(ctx), relock.ErrInvalid)
+		return nil
+	}))
+}
+
+// Tokens rise over all holds that have a key in common, of one key or of
+// several, locked together or one by one. Inspect reports the token.
+func TestMultiLockFencing(t *testing.T) {
+	b := newBench(t)
+	locktest.Engine(b.other).OneByOne.Store(true)
+	b.server.Do(t, "SET", b.key("b")+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro()) // drawn by a clock that was ahead
+	var last int64
+	for n, keys := range [][]string{{"a"}, {"a", "b"}, {"a"}, {"c", "a"}, {"b", "c"}, {"c"}, {"a", "b", "c"}, {"b"}} {
+		client, together := b.client, n < 3 || n > 5
+		if !together {
+			client = b.other
+		}
+		lock := locktest.AnyLock(relock.NewMultiLock(keys, client, relock.WithFencing()))
+		if len(keys) == 1 {
+			lock = relock.NewRedisLock(keys[0], client, relock.WithFencing())
+		}
+		h := take(t, lock.TryAcquire)
+		require.Greater(t, h.Fence(), last, "%d", n)
+		last = h.Fence()
+		if len(keys) > 1 && together { // one by one, the tokens differ; a RedisLock sets some aside
+			require.Equal(t, last, locktest.Inspect(t, b.client, keys[1]).Fence)
+		}
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Equal(t, last, h.Fence())
+	}
+	require.Zero(t, take(t, relock.NewMultiLock([]string{"a", "b"}, b.client).TryAcquire).Fence())
+}
+
+// The hold is that of all keys: it ends when one of them is lost, and the
+// others are released.
+func TestMultiLockIsLostWithOneKey(t *testing.T) {
+	var log locktest.LogBuffer
+	b := newBench(t, log.Option())
+	h := take(t, relock.NewMultiLock([]string{"a", "b", "c"}, b.client, relock.WithWatchdog(2*time.Second)).Acquire)
+	locktest.AwaitRenewal(t, h, testkit.Patience)
+	require.NoError(t, h.Err())
+	b.forget("b")
+	requireEnds(t, h, relock.ErrLockLost)
+	require.ErrorIs(t, h.Err(), relock.ErrLockLost)
+	require.Zero(t, h.ValidUntil())
+	requireIs(t, h.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "c") == 0 }, "the others are released")
+	testkit.Eventually(t, testkit.Patience, func() bool { return log.Count("relock: lock lost") > 0 }, "logged")
+	require.Equal(t, 1, log.Count("relock: lock lost"), "logged once")
+}
+
+// The hold is valid until the first key expires, counted from before the
+// request.
+func TestMultiLockValidity(t *testing.T) {
+	b := newBench(t)
+	start := time.Now()
+	const length = 10 * time.Second
+	h := take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithExpiry(length)).Acquire)
+	end := time.Now()
+	until := h.ValidUntil()
+	require.False(t, until.Before(start.Add(length-lease.Drift(length))))
+	require.False(t, until.After(end.Add(length-lease.Drift(length))))
+
+	require.NoError(t, locktest.MembersOf(h)[0].Extend(t.Context(), time.Minute))
+	require.Equal(t, until, h.ValidUntil(), "the other key is not extended")
+	require.NoError(t, h.Extend(t.Context(), 20*time.Second))
+	require.Greater(t, time.Until(h.ValidUntil()), 18*time.Second)
+	require.Greater(t, b.ttl("b"), 18*time.Second)
+	require.ErrorIs(t, h.Extend(t.Context(), time.Microsecond), relock.ErrInvalid)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrNotHeld)
+
+	h = take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithExpiry(1500*time.Millisecond)).Acquire)
+	until = h.ValidUntil()
+	requireEnds(t, h, relock.ErrLockLost)
+	require.False(t, time.Now().Before(until))
+}
+
+func TestMultiLockLimitsOfAHold(t *testing.T) {
+	b := newBench(t)
+	h := take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
+	require.Contains(t, string(b.server.Do(t, "GET", b.key("a")).([]byte)), "|nightly|")
+	requireEnds(t, h, relock.ErrMaxHold)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
+	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "released")
+
+	start := time.Now()
+	h = take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMinHold(1500*time.Millisecond)).Acquire)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+	b.awaitFree("a", "b")
+	require.GreaterOrEqual(t, time.Since(start), 1500*time.Millisecond)
+}
+
+func TestMultiLockOutcomes(t *testing.T) {
+	t.Parallel()
+	b := benchOn(t, redistest.Start(t), relock.WithCommandTimeout(2*time.Second))
+	l := relock.NewMultiLock([]string{"a", "b"}, b.client)
+	err := l.Do(t.Context(), func(context.Context) error {
+		b.server.Do(t, "FLUSHALL")
+		return locktest.ErrMine
+	})
+	requireIs(t, err, locktest.ErrMine, relock.ErrLockLost)
+
+	b.server.Kill(t)
+	err = l.Lock(t.Context())
+	require.Error(t, err)
+	require.True(t, relock.IsRetryableErr(err), "%v", err)
+}
+
+// An Unlock that finds one key lost returns when the others are free.
+func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
+	t.Parallel()
+	s := locktest.NewFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	b := benchOn(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	l := relock.NewMultiLock([]string{"a", "b"}, b.client)
+	require.NoError(t, l.Lock(t.Context()))
+	b.forget("b")
+	proxy.On(func(args []string) bool { return slices.Contains(args, b.key("a")) }, 1, faults.DelayRequest(200*time.Millisecond))
+	requireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key("a")))
+}
+
+// To unlock many keys takes no longer than one command may, also if the server
+// is silent.
+func TestMultiLockUnlocksInTime(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	b := benchOn(t, redistest.Start(t), relock.WithCommandTimeout(limit))
+	var keys []string
+	for n := range 97 {
+		keys = append(keys, fmt.Sprint("key", n))
+	}
+	h := take(t, relock.NewMultiLock(keys, b.client).Acquire)
+	b.server.Pause(t)
+	start := time.Now()
+	err := h.Unlock(t.Context())
+	took := time.Since(start)
+	b.server.Resume(t)
+	require.ErrorIs(t, err, relock.ErrUnconfirmed)
+	require.NotErrorIs(t, err, relock.ErrLockLost)
+	require.Less(t, took, 2*limit)
+	b.requireNothingLeft(keys...)
+}
+
+// An operator who ends the hold of one key ends that of all, which reports so.
+func TestMultiLockForced(t *testing.T) {
+	b := newBench(t)
+	locktest.Patient(b.client)
+	keys := []string{"a", "b"}
+	h := take(t, relock.NewMultiLock(keys, b.client).Acquire)
+	require.NoError(t, b.other.ForceUnlock(t.Context(), "b", "hangs"))
+	err := h.Unlock(t.Context())
+	requireIs(t, err, relock.ErrForced, relock.ErrLockLost, relock.ErrNotHeld)
+	require.ErrorContains(t, err, `key "b"`)
+	// The message of the loss may be the first to release the other key.
+	h = take(t, relock.NewMultiLock(keys, b.client, relock.WithWatchdog(3*time.Second), relock.WithBlock()).Acquire)
+	require.NoError(t, b.other.ForceUnlock(t.Context(), "a", "hangs"))
+	requireEnds(t, h, relock.ErrForced)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+	b.requireNothingLeft(keys...)
+}
+
+// A client that is closed ends holds and waiting calls. With WithReleaseOnClose
+// it releases all keys.
+func TestMultiLockOfAClosedClient(t *testing.T) {
+	b := newBench(t)
+	keys := []string{"a", "b"}
+	l := relock.NewMultiLock(keys, b.client, relock.WithBlock())
+	h := take(t, l.Acquire)
+	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	b.awaitQueued("a")
+	require.NoError(t, b.client.Close())
+	require.ErrorIs(t, testkit.ResultWithin(t, waiting, 5*time.Second), relock.ErrClosed)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Second), relock.ErrClosed)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
+	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrClosed)
+	b.requireHeld(keys...)
+
+	releasing := locktest.Sibling(t, b.server, b.client, relock.WithReleaseOnClose())
+	require.NoError(t, relock.NewMultiLock([]string{"c", "d", "e"}, releasing).Lock(t.Context()))
+	require.NoError(t, releasing.Close())
+	b.requireFree("c", "d", "e")
+}

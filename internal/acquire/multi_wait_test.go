@@ -1,0 +1,304 @@
+package acquire_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// hold locks one key from the other client.
+func (b *bench) hold(key string) relock.Hold {
+	b.Helper()
+	return take(b, relock.NewRedisLock(key, b.other, relock.WithBlock()).Acquire)
+}
+
+// A call that waits is woken at its first busy key, and goes on to another one
+// that is held by then.
+func TestMultiLockWaits(t *testing.T) {
+	b := newBench(t)
+	keys := []string{"a", "b", "c"}
+	first, last := b.hold("a"), b.hold("c")
+	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.Leisure))
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	b.awaitQueued("a")
+	require.False(t, b.queued("c"), "it waits for no other key")
+	b.requireFree("b")
+	next := b.hold("b")
+	require.NoError(t, first.Unlock(t.Context()))
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.queued("b") && !b.queued("a") }, "goes on to the next one")
+	b.awaitFree("a")
+	require.NoError(t, next.Unlock(t.Context()))
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.queued("c") && !b.queued("b") }, "and to the last")
+	require.NoError(t, last.Unlock(t.Context()))
+	requireGranted(t, got)
+	b.requireHeld(keys...)
+	require.NoError(t, l.Unlock(t.Context()))
+	b.requireNothingLeft(keys...)
+}
+
+func TestMultiLockWaitEnds(t *testing.T) {
+	b := newBench(t)
+	keys := []string{"a", "b"}
+	h := b.hold("b")
+	limited := testkit.Async(t, func() error {
+		return relock.NewMultiLock(keys, b.client, relock.WithBlockTimeout(2*time.Second)).Lock(t.Context())
+	})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, locktest.ErrMine)
+	defer cancel()
+	err := relock.NewMultiLock(keys, b.client, relock.WithBlock()).Lock(ctx)
+	requireIs(t, err, context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers)
+	require.ErrorIs(t, testkit.ResultWithin(t, limited, testkit.Patience), relock.ErrLockAcquiredByOthers)
+	require.NoError(t, h.Unlock(t.Context()))
+	b.requireNothingLeft(keys...)
+	require.ErrorIs(t, relock.NewMultiLock(keys, b.client).Lock(ctx), context.DeadlineExceeded)
+}
+
+func TestMultiLockQueueLimit(t *testing.T) {
+	b := newBench(t)
+	h := b.hold("b")
+	keys := []string{"a", "b"}
+	l := relock.NewMultiLock(keys, b.client, relock.WithBlock())
+	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	b.awaitQueued("b")
+	full := relock.NewMultiLock(keys, b.other, relock.WithBlock(), relock.WithQueueLimit(1))
+	require.ErrorIs(t, full.Lock(t.Context()), relock.ErrQueueFull)
+	require.NoError(t, h.Unlock(t.Context()))
+	requireGranted(t, waiting)
+	require.NoError(t, l.Unlock(t.Context()))
+	b.requireNothingLeft(keys...)
+}
+
+// A MultiLock that waits releases the key that it cannot use with the request
+// that finds so: it needs no other connection, though the server refuses one.
+func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
+	t.Parallel()
+	b := benchOn(t, redistest.Start(t))
+	first, second := b.hold("a"), b.hold("b")
+	l := relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock())
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	locktest.AwaitHeard(t, b.server, b.key("a"), b.client)
+	full := testkit.FillUp(t, b.server)
+	ask := func(command string, args ...any) any {
+		t.Helper()
+		reply, err := full.Control.Do(command, args...)
+		require.NoError(t, err)
+		return reply
+	}
+	require.NoError(t, first.Unlock(t.Context()))
+	testkit.Eventually(t, testkit.Patience, func() bool { return ask("ZCARD", b.key("b")+":q") == int64(1) }, "it waits for the other key")
+	require.Equal(t, int64(0), ask("EXISTS", b.key("a")), "the first key is free")
+	require.NoError(t, second.Unlock(t.Context()))
+	requireGranted(t, got)
+	ask("CONFIG", "SET", "maxclients", 1000)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// A client that asks for one key after another releases a key that it cannot
+// use as well.
+func TestMultiLockOneByOneReturnsAKey(t *testing.T) {
+	b := newBench(t)
+	locktest.Engine(b.client).OneByOne.Store(true)
+	last := b.hold("b")
+	l := relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock())
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	locktest.AwaitHeard(t, b.server, b.key("b"), b.client)
+	first := b.hold("a")
+	require.NoError(t, last.Unlock(t.Context()))
+	b.awaitQueued("a")
+	b.awaitFree("b")
+	require.NoError(t, first.Unlock(t.Context()))
+	requireGranted(t, got)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// keepLease is the lease of MultiLocks that keep keys. Half of it is the
+// longest time for which they do.
+const keepLease = 4 * time.Second
+
+// keepBench has a MultiLock of a, b, c and d that keeps a and b while the other
+// client holds c.
+type keepBench struct {
+	*bench
+	keys  []string
+	held  relock.Hold
+	grant chan *lease.Hold
+	ended <-chan error
+}
+
+func newKeepBench(ctx context.Context, b *bench, opts ...relock.LockOption) *keepBench {
+	k := &keepBench{bench: b, keys: []string{"a", "b", "c", "d"}, held: b.hold("c"), grant: make(chan *lease.Hold, 1)}
+	l := relock.NewMultiLock(k.keys, b.client, append([]relock.LockOption{relock.WithBlock(), relock.WithExpiry(keepLease)}, opts...)...)
+	k.ended = testkit.Async(b, func() error {
+		h, err := locktest.Multi(l).TakeKeeping(ctx)
+		k.grant <- h
+		return err
+	})
+	return k
+}
+
+func (b *keepBench) awaitKept() {
+	b.Helper()
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.exists("a", "b") == 2 }, "it keeps the keys before the one that is held")
+}
+
+// release ends the hold of c, and returns the hold of the call that waited.
+func (b *keepBench) release() *lease.Hold {
+	b.Helper()
+	require.NoError(b, b.held.Unlock(b.Context()))
+	requireGranted(b, b.ended)
+	return <-b.grant
+}
+
+// requireWhole checks that no key expires before the hold ends.
+func (b *keepBench) requireWhole(h *lease.Hold) {
+	b.Helper()
+	for _, key := range b.keys {
+		left := b.ttl(key)
+		end, until := time.Now().Add(left), h.ValidUntil()
+		require.False(b, end.Before(until), "%s ends in %v, %v before the hold", key, left, until.Sub(end))
+	}
+}
+
+// A call keeps the keys before the one that it waits for, for half of the lease
+// at most, and no others. The hold has whole leases.
+func TestMultiLockKeepsKeys(t *testing.T) {
+	for name, apart := range map[string]bool{"together": false, "one by one": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			locktest.Engine(b.client).OneByOne.Store(apart)
+			k := newKeepBench(t.Context(), b)
+			k.awaitKept()
+			require.LessOrEqual(t, b.ttl("a"), keepLease/2)
+			require.LessOrEqual(t, b.ttl("b"), keepLease/2)
+			b.requireFree("d")
+			require.Empty(t, locktest.Believed(b.client), "what is kept is no part of a hold")
+
+			h := k.release()
+			k.requireWhole(h)
+			require.Greater(t, time.Until(h.ValidUntil()), keepLease/2)
+			require.NoError(t, h.Unlock())
+			b.requireNothingLeft(k.keys...)
+		})
+	}
+}
+
+// A call returns what it keeps when its time is over, and when it is cancelled:
+// the next waiter is notified, before the keys expire.
+func TestMultiLockReturnsWhatItKeeps(t *testing.T) {
+	for name, tt := range map[string]struct{ leaves, apart bool }{
+		"the time is over": {}, "its context is cancelled": {leaves: true}, "one by one": {apart: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			// A machine that is busy for a tenth of that time lets them expire.
+			for range 5 {
+				before := scripttest.InfoField(t, s, "stats", "expired_keys")
+				returnsWhatItKeeps(t, s, tt.leaves, tt.apart)
+				if scripttest.InfoField(t, s, "stats", "expired_keys") == before {
+					return
+				}
+			}
+			require.Fail(t, "the keys expire")
+		})
+	}
+}
+
+func returnsWhatItKeeps(t *testing.T, s *redistest.Server, leaves, apart bool) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b := benchOn(t, s)
+	locktest.Engine(b.client).OneByOne.Store(apart)
+	k := newKeepBench(ctx, b)
+	k.awaitKept()
+	next := testkit.Async(t, func() error { return relock.NewRedisLock("a", b.other, relock.WithBlock()).Lock(t.Context()) })
+	b.awaitQueued("a")
+	if leaves {
+		cancel()
+	}
+	requireGranted(t, next)
+	b.awaitFree("b")
+	cancel()
+	require.ErrorIs(t, testkit.ResultWithin(t, k.ended, testkit.Patience), context.Canceled)
+	require.Nil(t, <-k.grant)
+	require.NoError(t, k.held.Unlock(t.Context()))
+}
+
+// A caller that holds one key and waits for another gets it, beside a MultiLock
+// of both that keeps the one and waits for the other. Both get through.
+func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
+	b := newBench(t)
+	k := newKeepBench(t.Context(), b)
+	k.awaitKept()
+	h := b.hold("a")
+	require.NoError(t, k.held.Err(), "it has held this one all the time")
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, k.release().Unlock())
+	b.requireNothingLeft(k.keys...)
+}
+
+// A key that was kept and is another's now is left to it. The keys behind it
+// are released.
+func TestMultiLockLosesAKeptKey(t *testing.T) {
+	t.Parallel()
+	b := benchOn(t, redistest.Start(t))
+	k := newKeepBench(t.Context(), b, relock.WithPollInterval(2*time.Second), relock.WithExpiry(40*time.Second)) // kept for 16 s
+	k.awaitKept()
+	b.forget("a")
+	h := take(t, relock.NewRedisLock("a", b.other).TryAcquire)
+	require.NoError(t, k.held.Unlock(t.Context()))
+	b.awaitFree("b", "c", "d")
+	require.Zero(t, scripttest.InfoField(t, b.server, "stats", "expired_keys"))
+	require.NoError(t, h.Unlock(t.Context()))
+	requireGranted(t, k.ended)
+	require.NoError(t, (<-k.grant).Unlock())
+	b.requireNothingLeft(k.keys...)
+}
+
+// After one message of a try that keeps keys is lost, late or doubled, the call
+// gets its hold with whole leases, or leaves nothing.
+func TestOneFaultInATryThatKeeps(t *testing.T) {
+	t.Parallel()
+	s := locktest.NewFaultServer(t)
+	var cells []locktest.CellRun
+	for name, action := range map[string]faults.Action{
+		"request dropped": faults.DropRequest, "answer dropped": faults.DropAnswer, "cut before": faults.CutBefore, "cut after": faults.CutAfter,
+		"doubled": faults.Double, "late": faults.DelayRequest(keepLease / 2), "error line": faults.ExecuteThenError("LOADING Redis is loading the dataset in memory"),
+	} {
+		for _, leaves := range []bool{false, true} {
+			cells = append(cells, locktest.CellRun{Name: name + map[bool]string{true: ", and the caller leaves"}[leaves], Run: func(t testing.TB) {
+				proxy := faults.Start(t, s.Network, s.Address)
+				behind := &redistest.Server{Network: proxy.Network, Address: proxy.Address}
+				c := locktest.NewTestClient(t, behind, relock.WithCommandTimeout(keepLease/4))
+				done := proxy.On(faults.Script(script.MultiAcquire.SHA), 1, action)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				k := newKeepBench(ctx, &bench{t, s, c, locktest.Sibling(t, s, c)})
+				_, ok := testkit.Await(done, testkit.Patience)
+				require.True(t, ok, "the fault did not happen")
+				if leaves {
+					cancel()
+					require.Error(t, testkit.ResultWithin(t, k.ended, testkit.Patience))
+					require.NoError(t, k.held.Unlock(t.Context()))
+				} else {
+					h := k.release()
+					k.requireWhole(h)
+					_ = h.Unlock() // it may be too slow for its limit
+				}
+				k.awaitFree(k.keys...)
+			}})
+		}
+	}
+	locktest.Together(t, cells)
+}

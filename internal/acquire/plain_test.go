@@ -1,0 +1,226 @@
+package acquire_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// Goroutines that wait on one object wait in memory: only the first of them
+// asks the server, and TryLock sends no request.
+func TestSharedObjectWaitsInMemory(t *testing.T) {
+	t.Parallel()
+	b := benchOn(t, redistest.Start(t))
+	l := relock.NewRedisLock("k", b.client, relock.WithBlock())
+	require.NoError(t, l.Lock(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var waits []<-chan error
+	for range 50 {
+		waits = append(waits, testkit.Async(t, func() error { return l.Lock(ctx) }))
+	}
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return locktest.WaitingIn(b.client, b.key("k")) == 50 && locktest.Calls(t, b.server, "zadd") == 1
+	}, "all wait")
+	sets := locktest.Calls(t, b.server, "set")
+	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	require.Equal(t, sets, locktest.Calls(t, b.server, "set"))
+	cancel()
+	for _, result := range waits {
+		requireIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled, relock.ErrLockAcquiredByOthers)
+	}
+	require.Equal(t, 1, locktest.Calls(t, b.server, "zadd"), "one queue entry, for whichever is the first")
+	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, l.Do(t.Context(), locktest.Nothing))
+	b.requireFree("k")
+}
+
+func TestSharedObjectExcludes(t *testing.T) {
+	b, red := newBench(t), redOn(t, 3)
+	for name, l := range map[string]locktest.AnyLock{
+		"RedisLock": relock.NewRedisLock("k", b.client, relock.WithBlock()),
+		"MultiLock": relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock()),
+		"RedLock":   red.Lock(red.Clients, relock.WithBlock(), relock.WithPollInterval(2*time.Millisecond)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			counter := 0
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() {
+					for range 20 {
+						err := l.Do(t.Context(), func(context.Context) error {
+							seen := counter // unprotected: the race detector and the sum would tell
+							runtime.Gosched()
+							counter = seen + 1
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			require.Equal(t, 160, counter)
+		})
+	}
+	b.requireNothingLeft("k", "a", "b")
+	red.RequireFree(time.Second)
+}
+
+// A hold is lost while a second caller waits on the same object. The object
+// stays taken until the first caller's Unlock. That reports the loss, and does
+// not touch the hold that the second one then gets.
+func TestSharedObjectAfterALoss(t *testing.T) {
+	b := newBench(t)
+	for name, tt := range map[string]struct {
+		lock locktest.AnyLock
+		keys []string
+		lose func(...string)
+	}{
+		"RedisLock, expires":   {relock.NewRedisLock("k", b.client, relock.WithBlock(), relock.WithExpiry(1500*time.Millisecond)), []string{"k"}, b.awaitFree},
+		"MultiLock, forgotten": {relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock()), []string{"a", "b"}, b.forget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, tt.lock.Lock(t.Context()))
+			second := testkit.Async(t, func() error { return tt.lock.Lock(t.Context()) })
+			tt.lose(tt.keys...)
+			requireBlocked(t, second, 200*time.Millisecond)
+			requireIs(t, tt.lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+			requireGranted(t, second)
+			b.requireHeld(tt.keys...)
+			require.NoError(t, tt.lock.Unlock(t.Context()))
+			b.requireNothingLeft(tt.keys...)
+		})
+	}
+}
+
+func TestAcquireLeavesNothingInTheObject(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewRedisLock("k", b.client)
+	h := take(t, l.Acquire)
+	require.Equal(t, "k", h.Key())
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
+	b.requireHeld("k")
+	require.NoError(t, h.Unlock(t.Context()))
+	b.requireFree("k")
+}
+
+// wildClient returns a client of something that speaks Redis's protocol, but
+// gives each command the reply that the test chooses.
+func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() {
+				defer conn.Close()                    //nolint:errcheck // the end of the test
+				requests := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
+				for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
+					_, _ = io.WriteString(conn, reply(args))
+				}
+			})
+		}
+	})
+	t.Cleanup(group.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	c, err := relock.NewClient("tcp", listener.Addr().String(), "")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// Only the reply that means so grants a lock. What may have been locked
+// although the reply has no such meaning is released.
+func TestWildAnswerIsNoGrant(t *testing.T) {
+	toScripts := []string{"+PONG\r\n", "*0\r\n", "$-1\r\n"}
+	for name, tt := range map[string]struct {
+		replies []string
+		lock    func(c *relock.Client) locktest.AnyLock
+	}{
+		"SET": {
+			[]string{"+QUEUED\r\n", ":0\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+PONG\r\n"},
+			func(c *relock.Client) locktest.AnyLock { return relock.NewRedisLock("k", c) },
+		},
+		"RedisLock":           {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewRedisLock("k", c, relock.WithFencing()) }},
+		"RedisLock, fair":     {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewRedisLock("k", c, relock.WithFair()) }},
+		"ReentrantLock":       {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewReentrantLock("k", c) }},
+		"ReentrantLock, fair": {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewReentrantLock("k", c, relock.WithFair()) }},
+		"RWLock":              {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewRWLock("k", c) }},
+		"MultiLock":           {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewMultiLock([]string{"k", "l"}, c) }},
+	} {
+		for _, reply := range tt.replies {
+			t.Run(name+"/"+strings.TrimSpace(reply), func(t *testing.T) {
+				var acquire atomic.Pointer[[]string]
+				var released atomic.Bool
+				c := wildClient(t, func(args []string) string {
+					if acquire.CompareAndSwap(nil, &args) || args[0] == "SET" {
+						return reply
+					}
+					// It names the same hold, value or waiter. Keys and numbers
+					// are shorter.
+					asked := *acquire.Load()
+					names := func(arg string) bool { return len(arg) > 30 && slices.Contains(asked[2:], arg) }
+					if args[1] != asked[1] && slices.ContainsFunc(args[3:], names) {
+						released.Store(true)
+					}
+					return ":0\r\n"
+				})
+				_, err := tt.lock(c).TryAcquire(t.Context())
+				require.ErrorIs(t, err, relock.ErrKeyConflict)
+				testkit.Eventually(t, testkit.Patience, released.Load, "a release of what it may have locked")
+				if name == "SET" {
+					ok, err := c.SetNEX(t.Context(), "key", "value", time.Second)
+					require.False(t, ok)
+					require.NoError(t, err)
+				}
+			})
+		}
+	}
+}
+
+// Replies that no script gives neither panic nor hang, and no call that gets
+// one returns a hold.
+func TestWildAnswersToScripts(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []string{
+		"*-1\r\n", "*2\r\n-ERR a\r\n*1\r\n:1\r\n", ":99999999999999999999999\r\n", ":-1\r\n", "+\r\n", "$-1\r\n", "*0\r\n", "-\r\n", "- \r\n", "?\r\n",
+	} {
+		t.Run(strings.TrimSpace(reply), func(t *testing.T) {
+			t.Parallel()
+			c := wildClient(t, func(args []string) string {
+				if args[0] == "SET" {
+					return "+OK\r\n"
+				}
+				return reply
+			})
+			watched := relock.WithWatchdog(1500 * time.Millisecond)
+			h := take(t, relock.NewRedisLock("lock", c, watched).TryAcquire)
+			require.Error(t, h.Extend(t.Context(), time.Second))
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 3*1500*time.Millisecond), relock.ErrLockLost, "renewed by that")
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+			_, err := relock.NewReentrantLock("reentrant", c, watched).TryAcquire(t.Context())
+			require.Error(t, err)
+		})
+	}
+}

@@ -1,0 +1,320 @@
+package acquire_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+var (
+	// notified is the limit for the median of grants that a message brings
+	// about. Calls that poll wait for more.
+	notified = locktest.PatientPoll / 5
+	// polled is the limit for the median of grants to calls that poll.
+	polled = 200 * time.Millisecond
+	often  = relock.WithPollInterval(20 * time.Millisecond)
+)
+
+// awaitAsked waits until calls behind the proxies have asked each node that
+// many times more.
+func awaitAsked(b *locktest.RedBench, times int) {
+	b.Helper()
+	asked := func() (n int) {
+		for _, p := range b.Proxies {
+			n += p.Count(faults.Script(script.RedLockAcquire.SHA))
+		}
+		return n
+	}
+	before := asked()
+	testkit.Eventually(b, testkit.Patience, func() bool { return asked() >= before+times*len(b.Proxies) }, "asks")
+}
+
+// handOver returns the median of the time from an Unlock to the grant of a call
+// that waits, which begins anew each time.
+func handOver(b *locktest.RedBench, wait func() *locktest.RedCall, opts ...relock.LockOption) time.Duration {
+	b.Helper()
+	var took []time.Duration
+	for range 5 {
+		h := take(b, b.Patient(opts...).Acquire)
+		b.RequireHeldBy(len(b.Servers))
+		next, d := b.Granted(wait(), h)
+		took = append(took, d)
+		require.NoError(b, next.Unlock(b.Context()))
+		b.RequireFree(time.Second)
+	}
+	b.Logf("from an Unlock to the grant: %v", took)
+	return locktest.Middle(took)
+}
+
+// The nodes that are released notify a call that waits, and one of them is
+// enough. A poll would take more than a second.
+func TestRedLockWaiterIsWoken(t *testing.T) {
+	t.Parallel()
+	fenced := []relock.LockOption{relock.WithFencing()}
+	for name, tt := range map[string]struct {
+		opts []relock.LockOption
+		deaf int // nodes that no message comes from
+	}{"plain": {}, "fenced": {opts: fenced}, "one node notifies": {deaf: 2}} {
+		t.Run(name, func(t *testing.T) {
+			b := newRed(t, 3)
+			waiters := asUser(b)
+			for node := range tt.deaf {
+				permit(b, node, "-subscribe")
+			}
+			require.Less(t, handOver(b, func() *locktest.RedCall {
+				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
+				if tt.deaf > 0 {
+					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.List(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
+				} else {
+					b.AwaitListed(1, waiters)
+				}
+				return w
+			}, tt.opts...), notified)
+			b.RequireNobodyListed(waiters)
+		})
+	}
+}
+
+// While others hold the lock, and will notify, a call that waits asks rarely,
+// whatever its poll interval is.
+func TestRedLockWaiterIsIdle(t *testing.T) {
+	b := newRed(t, 3)
+	h := take(t, b.Lock(b.Others()).Acquire)
+	w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
+	b.AwaitListed(1, b.Clients)
+	asked := func() int { return b.Proxies[0].Count(faults.Script(script.RedLockAcquire.SHA)) }
+	before := asked()
+	time.Sleep(locktest.RedLease / 2)
+	require.LessOrEqual(t, asked()-before, 7, "every 10 ms there were 100")
+	next, _ := b.Granted(w, h)
+	require.NoError(t, next.Unlock(t.Context()))
+}
+
+// Nobody notifies a waiter of a lease that ends, nor while others share the
+// nodes and none has a quorum. It asks again when that lease ends, or polls.
+func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
+	t.Parallel()
+	const left = 250 * time.Millisecond
+	for name, tt := range map[string]struct {
+		lease time.Duration
+		holds []string
+		free  func(b *locktest.RedBench, ends time.Time) time.Time // returns when the lock became free
+	}{
+		"the lease ends": {left, []string{"gone", "gone", "gone"}, func(_ *locktest.RedBench, ends time.Time) time.Time { return ends }},
+		"the nodes are shared": {time.Minute, []string{"one", "another", ""}, func(b *locktest.RedBench, _ time.Time) time.Time {
+			for node := range b.Servers[:2] {
+				testkit.Eventually(b, testkit.Patience, func() bool {
+					return len(b.List(node)) == 1 && locktest.Engine(b.Clients[node]).Queue.State().Subscribed
+				}, "listed")
+			}
+			awaitAsked(b, 2)
+			for _, s := range b.Servers[:2] {
+				s.Do(b, "DEL", b.Prefix+"{k}")
+			}
+			return time.Now()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRed(t, 3)
+			var took []time.Duration
+			for range 5 {
+				b.HoldRaw(tt.lease, tt.holds...)
+				ends := time.Now().Add(tt.lease)
+				w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
+				start := tt.free(b, ends)
+				require.NoError(t, b.End(w))
+				took = append(took, w.At.Sub(start))
+				require.NoError(t, w.Hold.Unlock(t.Context()))
+				b.RequireFree(time.Second)
+			}
+			require.Less(t, locktest.Middle(took), polled)
+		})
+	}
+}
+
+// Many calls for one lock get it in turn.
+func TestRedLockCrowd(t *testing.T) {
+	b := newRed(t, 3)
+	var inside atomic.Int32
+	var group sync.WaitGroup
+	var all []*relock.Client
+	for range 4 {
+		clients := b.Others()
+		all = append(all, clients...)
+		l := b.Lock(clients, relock.WithBlock(), often)
+		for range 5 {
+			group.Go(func() {
+				for range 4 {
+					err := l.Do(t.Context(), func(context.Context) error {
+						if inside.Add(1) != 1 {
+							t.Error("two hold it")
+						}
+						inside.Add(-1)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	b.RequireNobodyListed(all)
+	b.RequireFree(time.Second)
+}
+
+// A message to a call that has ended, or would have gone to one, wakes the next
+// call.
+func TestRedLockWaiterThatLeft(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ closes, returns bool }{
+		"its context is cancelled": {}, "its clients are closed": {closes: true}, "it is listed again, late": {returns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRed(t, 3)
+			list := b.Prefix + "{k}" + script.WaitersSuffix
+			others := b.Others()
+			require.Less(t, handOver(b, func() *locktest.RedCall {
+				for _, s := range b.Servers {
+					s.Do(t, "DEL", list) // what a late request has left
+				}
+				gone := b.Others()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first := b.WaitPatiently(ctx, gone)
+				b.AwaitListed(1, gone)
+				before := [][]string{b.List(0), b.List(1), b.List(2)}
+				second := b.WaitPatiently(t.Context(), others)
+				b.AwaitListed(2, others)
+				if tt.closes {
+					for _, c := range gone {
+						require.NoError(t, c.Close())
+					}
+					require.ErrorIs(t, b.End(first), relock.ErrClosed)
+					return second
+				}
+				cancel()
+				require.ErrorIs(t, b.End(first), context.Canceled)
+				for node, listed := range before {
+					if tt.returns && len(listed) == 1 {
+						testkit.Eventually(t, testkit.Patience, func() bool { return !slices.Contains(b.List(node), listed[0]) }, "it leaves")
+						b.Servers[node].Do(t, "ZADD", list, 1, listed[0])
+					}
+				}
+				return second
+			}), notified)
+			b.RequireNobodyListed(others)
+		})
+	}
+}
+
+// A round that fails notifies nobody of the nodes that it releases: calls that
+// wait would wake each other without an end. It keeps no node for its minimum
+// hold either.
+func TestRedLockRoundsThatFail(t *testing.T) {
+	b := newRed(t, 3)
+	b.HoldRaw(60*time.Second, "theirs", "theirs", "")
+	waiters := b.Prefix + "{k}" + script.WaitersSuffix
+	b.Servers[2].Do(t, "ZADD", waiters, 1, "gone:1:q")
+	for n, opts := range [][]relock.LockOption{nil, {relock.WithMinHold(locktest.RedLease * 9 / 10)}} {
+		require.ErrorIs(t, b.Lock(b.Clients, opts...).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
+		require.True(t, b.Proxies[2].Await(faults.Script(script.Release.SHA), n+1, testkit.Patience))
+		testkit.Eventually(t, locktest.RedLease/2, func() bool { return b.Holding() == 2 }, "kept for nobody")
+		require.Equal(t, []string{"gone:1:q"}, b.List(2))
+	}
+	b.Servers[2].Do(t, "DEL", waiters)
+	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
+	require.ErrorIs(t, b.End(w), relock.ErrLockAcquiredByOthers)
+	b.RequireNobodyListed(b.Clients)
+
+	for _, s := range b.Servers {
+		s.Do(t, "DEL", b.Prefix+"{k}")
+	}
+	h := take(t, b.Lock(b.Clients, relock.WithMinHold(locktest.RedLease/2)).Acquire)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.GreaterOrEqual(t, b.Holding(), 2, "what was held is kept")
+}
+
+// A call that leaves in the middle of a round may have been notified in
+// another's place: what it releases wakes the next one.
+func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
+	b := newRed(t, 3)
+	for _, p := range b.Proxies[1:] {
+		p.On(faults.Script(script.RedLockAcquire.SHA), 1, faults.Delay(time.Second))
+	}
+	for _, s := range b.Servers {
+		s.Do(t, "ZADD", b.Prefix+"{k}"+script.WaitersSuffix, 1, "gone:1:q")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, b.Patient().Lock(ctx), context.DeadlineExceeded)
+	b.RequireNobodyListed(b.Clients)
+	b.RequireFree(5 * time.Second)
+}
+
+// A user with permissions for no key but the lock's can wait all the same, and
+// so can one who may not list, publish or subscribe.
+func TestRedLockWaitsWithFewPermissions(t *testing.T) {
+	t.Parallel()
+	least := redis.Args{"resetchannels", "-@all", "+info"}.AddFlat(locktest.Plus(locktest.LeastPrivilege))
+	for name, rules := range map[string][]any{
+		"the lock alone":     nil, // see below
+		"no lists":           {"-zadd", "-time"},
+		"the README's least": least,
+		"no messages":        {"-publish"},
+		"no channels":        {"resetchannels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRed(t, 3)
+			if rules == nil {
+				rules = []any{"resetkeys", "~" + b.Prefix + "{k}"}
+			}
+			less := asUser(b, rules...)
+			last := take(t, b.Lock(b.Clients).Acquire)
+			var took []time.Duration
+			for range 3 {
+				w := b.Wait(t.Context(), less, often)
+				awaitAsked(b, 2)
+				next, d := b.Granted(w, last)
+				took = append(took, d)
+				w = b.Wait(t.Context(), b.Clients, often)
+				b.AwaitListed(1, b.Clients)
+				last, _ = b.Granted(w, next)
+			}
+			require.Less(t, locktest.Middle(took), polled)
+			require.NoError(t, last.Unlock(t.Context()))
+			b.RequireFree(time.Second)
+		})
+	}
+}
+
+// If its subscription breaks, and it gets no other, a call that waits polls.
+func TestRedLockWaiterWithoutSubscription(t *testing.T) {
+	b := newRed(t, 3)
+	waiters := asUser(b)
+	require.Less(t, handOver(b, func() *locktest.RedCall {
+		w := b.Wait(t.Context(), waiters, often)
+		for node, s := range b.Servers {
+			permit(b, node, "-subscribe")
+			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub", "USER", userOf(b))
+			testkit.Eventually(t, testkit.Patience, func() bool {
+				return len(b.List(node)) == 1 && !locktest.Engine(waiters[node]).Queue.State().Subscribed
+			}, "no subscription")
+		}
+		awaitAsked(b, 2)
+		return w
+	}), polled)
+}
