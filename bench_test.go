@@ -17,9 +17,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// BenchmarkPair times lock and unlock of one goroutine, beside a redigo pool that sends the same two commands and does nothing else. The
-// figures of one run can be compared; "ratio" is pairs per
-// second against the raw pool, the median over blocks that take turns with it.
+// BenchmarkPair times lock and unlock of one goroutine, beside a redigo pool
+// that sends the same two commands and does nothing else. The figures of one
+// run can be compared. "ratio" is pairs per second against the raw pool, the
+// median over blocks that take turns with it.
 func BenchmarkPair(b *testing.B) {
 	s := redistest.StartTCP(b)
 	ctx, cancel := context.WithCancel(b.Context())
@@ -39,7 +40,7 @@ func BenchmarkPair(b *testing.B) {
 		{"ReentrantLock/watchdog", context.Background(), reentrant},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			raw := newRawPair(b, s)
+			raw := newRawPairs(b, s)
 			b.ReportAllocs()
 			var ours, theirs []time.Duration
 			n := 0
@@ -49,7 +50,7 @@ func BenchmarkPair(b *testing.B) {
 				if n++; n%blockOfPairs == 0 {
 					ours = append(ours, time.Since(start))
 					b.StopTimer()
-					theirs = append(theirs, raw.pairs(b, blockOfPairs))
+					theirs = append(theirs, raw())
 					b.StartTimer()
 					start = time.Now()
 				}
@@ -63,7 +64,7 @@ func BenchmarkPair(b *testing.B) {
 // share of the suspend check is in its profile:
 //
 //	go test -run '^$' -bench Crowd -benchtime 40x -cpuprofile cpu.out .
-//	go tool pprof -top -cum -nodefraction 0 cpu.out | grep -E 'vigil|suspend'
+//	go tool pprof -top -cum -nodefraction 0 cpu.out | grep -E 'suspend'
 func BenchmarkCrowd(b *testing.B) {
 	const crowd = 256
 	client := newBenchClient(b, redistest.StartTCP(b))
@@ -84,7 +85,8 @@ func BenchmarkCrowd(b *testing.B) {
 	b.ReportMetric(float64(b.N)*crowd*blockOfPairs/b.Elapsed().Seconds(), "pairs/s")
 }
 
-// report gives the medians over all blocks, and of the ratios of blocks that ran side by side.
+// report gives the medians over all blocks, and of the ratios of blocks that
+// ran side by side.
 func report(b *testing.B, ours, theirs []time.Duration) {
 	if len(ours) == 0 {
 		return
@@ -105,7 +107,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// blockOfPairs is how many pairs each side makes before the other has its turn, so that a noisy moment hits both.
+// blockOfPairs is how many pairs each side makes before the other has its turn,
+// so that a noisy moment hits both.
 const blockOfPairs = 200
 
 func newBenchClient(b *testing.B, s *redistest.Server) *relock.Client {
@@ -115,40 +118,28 @@ func newBenchClient(b *testing.B, s *redistest.Server) *relock.Client {
 	return client
 }
 
-// rawPair is what a careful user writes by hand: SET NX PX and a compare-and-delete script, over a redigo pool.
-type rawPair struct {
-	pool   *redis.Pool
-	script *redis.Script
-}
-
-func newRawPair(b *testing.B, s *redistest.Server) *rawPair {
-	r := &rawPair{
-		pool: &redis.Pool{MaxIdle: 10, IdleTimeout: time.Minute, Dial: func() (redis.Conn, error) {
-			return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(3*time.Second), redis.DialWriteTimeout(3*time.Second))
-		}},
-		script: redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"),
+// newRawPairs returns what makes a block of pairs as a careful user writes them
+// by hand: SET NX PX and a script that compares and deletes, over a redigo
+// pool.
+func newRawPairs(b *testing.B, s *redistest.Server) func() time.Duration {
+	pool := &redis.Pool{MaxIdle: 10, IdleTimeout: time.Minute, Dial: func() (redis.Conn, error) {
+		return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(3*time.Second), redis.DialWriteTimeout(3*time.Second))
+	}}
+	b.Cleanup(func() { require.NoError(b, pool.Close()) })
+	release := redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
+	do := func(command func(redis.Conn) (any, error)) {
+		conn := pool.Get()
+		defer conn.Close() //nolint:errcheck // the command's error counts
+		_, err := command(conn)
+		require.NoError(b, err)
 	}
-	b.Cleanup(func() { require.NoError(b, r.pool.Close()) })
-	return r
-}
-
-func (r *rawPair) pairs(b *testing.B, n int) time.Duration {
-	start := time.Now()
-	for range n {
-		r.pair(b)
+	return func() time.Duration {
+		start := time.Now()
+		for range blockOfPairs {
+			id := uuid.NewString()
+			do(func(conn redis.Conn) (any, error) { return conn.Do("SET", "raw", id, "PX", 30000, "NX") })
+			do(func(conn redis.Conn) (any, error) { return release.Do(conn, "raw", id) })
+		}
+		return time.Since(start)
 	}
-	return time.Since(start)
-}
-
-func (r *rawPair) pair(b *testing.B) {
-	id := uuid.NewString()
-	r.do(b, func(conn redis.Conn) (any, error) { return conn.Do("SET", "raw", id, "PX", 30000, "NX") })
-	r.do(b, func(conn redis.Conn) (any, error) { return r.script.Do(conn, "raw", id) })
-}
-
-func (r *rawPair) do(b *testing.B, command func(redis.Conn) (any, error)) {
-	conn := r.pool.Get()
-	defer conn.Close() //nolint:errcheck // the command's error counts
-	_, err := command(conn)
-	require.NoError(b, err)
 }

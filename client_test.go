@@ -3,6 +3,7 @@ package relock_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -21,30 +23,17 @@ func TestNewMakesNoNetworkCall(t *testing.T) {
 	address := locktest.ClosedPort(t)
 	dials := 0
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { dials++; return nil, errors.New("dialled") }}
-	for name, newClient := range map[string]func() (*relock.Client, error){
-		"NewClient": func() (*relock.Client, error) {
-			return relock.NewClient("tcp", address, "password", relock.WithMaxActive(3))
-		},
-		"NewClientURL":  func() (*relock.Client, error) { return relock.NewClientURL("rediss://user:password@" + address + "/3") },
-		"NewClientPool": func() (*relock.Client, error) { return relock.NewClientPool(pool) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, err := newClient()
-			require.NoError(t, err)
-			require.NoError(t, relock.NewRedisLock("k", c).Validate())
-			require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
-			require.Zero(t, dials)
-			require.NoError(t, c.Close())
-			require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
-		})
+	own, ownErr := relock.NewClient("tcp", address, "password", relock.WithMaxActive(3))
+	byURL, urlErr := relock.NewClientURL("rediss://user:password@" + address + "/3")
+	byPool, poolErr := relock.NewClientPool(pool)
+	require.NoError(t, errors.Join(ownErr, urlErr, poolErr))
+	for _, c := range []*relock.Client{own, byURL, byPool} {
+		require.NoError(t, relock.NewRedisLock("k", c).Validate())
+		require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
+		require.Zero(t, dials)
+		require.NoError(t, c.Close())
+		require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
 	}
-}
-
-func TestPing(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	require.NoError(t, c.Ping(t.Context()))
-	require.NoError(t, c.Ping(locktest.Unbounded(t)))
 }
 
 func TestSetNEX(t *testing.T) {
@@ -52,30 +41,23 @@ func TestSetNEX(t *testing.T) {
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s)
 	key := "raw:" + uuid.NewString()
-
-	done, err := c.SetNEX(t.Context(), key, "first", 1234*time.Millisecond)
-	require.NoError(t, err)
-	require.True(t, done)
+	set := func(value string, expiry time.Duration, want bool) {
+		done, err := c.SetNEX(locktest.Unbounded(t), key, value, expiry)
+		require.NoError(t, err)
+		require.Equal(t, want, done, value)
+	}
+	set("first", 1234*time.Millisecond, true)
 	left, err := redis.Int64(s.Do(t, "PTTL", key), nil)
 	require.NoError(t, err)
-	require.LessOrEqual(t, left, int64(1234))
 	require.Greater(t, left, int64(234), "the expiry counts in milliseconds")
-
-	done, err = c.SetNEX(locktest.Unbounded(t), key, "second", time.Minute)
-	require.NoError(t, err, "a key that is taken is no error")
-	require.False(t, done)
-	value, err := redis.String(s.Do(t, "GET", key), nil)
-	require.NoError(t, err)
-	require.Equal(t, "first", value)
+	set("second", time.Minute, false) // a key that is taken is no error
+	require.Equal(t, []byte("first"), s.Do(t, "GET", key))
 	left, err = redis.Int64(s.Do(t, "PTTL", key), nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, left, int64(1234), "nothing of the second one was done")
-
 	s.Do(t, "DEL", key)
-	done, err = c.SetNEX(t.Context(), key, "third", 10*time.Millisecond)
-	require.NoError(t, err)
-	require.True(t, done)
-	testkit.Eventually(t, time.Second, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it did not expire")
+	set("third", 10*time.Millisecond, true)
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it expires")
 }
 
 func TestSetNEXRefusesExpiry(t *testing.T) {
@@ -84,130 +66,138 @@ func TestSetNEXRefusesExpiry(t *testing.T) {
 	c := locktest.NewTestClient(t, s)
 	key := "raw:" + uuid.NewString()
 	for _, expiry := range []time.Duration{0, -1, -time.Hour, 1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1} {
-		t.Run(expiry.String(), func(t *testing.T) {
-			done, err := c.SetNEX(t.Context(), key, "value", expiry)
-			require.ErrorIs(t, err, relock.ErrInvalid)
-			require.ErrorContains(t, err, "expiry")
-			require.False(t, done)
-			require.Equal(t, int64(0), s.Do(t, "EXISTS", key))
-		})
+		done, err := c.SetNEX(t.Context(), key, "value", expiry)
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		require.ErrorContains(t, err, "expiry")
+		require.False(t, done)
+		require.Equal(t, int64(0), s.Do(t, "EXISTS", key), expiry)
 	}
 	require.Equal(t, 0, locktest.PoolOf(c).ActiveCount(), "nothing was sent")
 }
 
 func TestEval(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	for _, tt := range []struct {
-		name, source string
-		want         any
-	}{
-		{"nil", "return nil", nil},
-		{"false", "return false", nil},
-		{"true", "return true", int64(1)},
-		{"number", "return 41.9", int64(41)},
-		{"string", "return 'text'", "text"},
-		{"empty string", "return ''", ""},
-		{"status", "return redis.status_reply('FINE')", "FINE"},
-		{"binary", "return '\\0\\r\\n\\255'", "\x00\r\n\xff"},
-		{"empty list", "return {}", []any{}},
-		{"nested", "return {1, {'two', {3, false}}, redis.status_reply('four')}", []any{int64(1), []any{"two", []any{int64(3), nil}}, "four"}},
-		{"keys and arguments", "return {KEYS[1], KEYS[2], ARGV[1], ARGV[2]}", []any{"a", "{b}", "7", "\x00"}},
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s)
+	require.NoError(t, c.Ping(locktest.Unbounded(t)))
+	for source, want := range map[string]any{
+		"return nil":                        nil,
+		"return false":                      nil,
+		"return true":                       int64(1),
+		"return 41.9":                       int64(41),
+		"return 'text'":                     "text",
+		"return ''":                         "",
+		"return redis.status_reply('FINE')": "FINE",
+		"return '\\0\\r\\n\\255'":           "\x00\r\n\xff",
+		"return {}":                         []any{},
+		"return {1, {'two', {3, false}}, redis.status_reply('four')}": []any{int64(1), []any{"two", []any{int64(3), nil}}, "four"},
+		"return {KEYS[1], KEYS[2], ARGV[1], ARGV[2]}":                 []any{"a", "{b}", "7", "\x00"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			script := relock.NewScript(tt.source)
-			for range 2 { // in full, then by digest
-				got, err := c.Eval(t.Context(), script, []string{"a", "{b}"}, 7, "\x00")
-				require.NoError(t, err)
-				require.Equal(t, tt.want, got)
+		script := relock.NewScript(source)
+		for n := range 3 { // in full, by digest, and after the server has forgotten it
+			if n == 2 {
+				s.Do(t, "SCRIPT", "FLUSH")
 			}
-		})
+			got, err := c.Eval(t.Context(), script, []string{"a", "{b}"}, 7, "\x00")
+			require.NoError(t, err, source)
+			require.Equal(t, want, got, source)
+		}
 	}
-}
-
-// The answer is nil, int64, string or []any of these, whatever is in it.
-func TestEvalErrorInsideAList(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
+	// The reply is nil, int64, string or []any of these, also for an error in
+	// it.
 	got, err := c.Eval(t.Context(), relock.NewScript("return {1, redis.error_reply('ERR inner')}"), nil)
 	if err != nil {
 		require.ErrorContains(t, err, "ERR inner")
-		return
+	} else {
+		require.Equal(t, []any{int64(1), "ERR inner"}, got)
 	}
-	require.Equal(t, []any{int64(1), "ERR inner"}, got)
 }
 
 func TestEvalErrors(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	for _, tt := range []struct{ name, source, want string }{
-		{"own", "return redis.error_reply('MINE went wrong')", "MINE went wrong"},
-		{"raised", "error({err='MINE raised'})", "MINE raised"},
-		{"of a command", "return redis.call('HGET', KEYS[1])", "Wrong number of args"},
-		{"does not compile", "this is not lua", "Error compiling script"},
+	for source, want := range map[string]string{
+		"return redis.error_reply('MINE went wrong')": "MINE went wrong",
+		"error({err='MINE raised'})":                  "MINE raised",
+		"return redis.call('HGET', KEYS[1])":          "Wrong number of args",
+		"this is not lua":                             "Error compiling script",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := c.Eval(t.Context(), relock.NewScript(tt.source), []string{"some key"})
-			require.Nil(t, got)
-			require.ErrorContains(t, err, tt.want)
-			var line redis.Error
-			require.ErrorAs(t, err, &line)
-			var e *relock.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, "eval", e.Op)
-			require.Equal(t, "some key", e.Key)
-			require.False(t, relock.IsRetryableErr(err))
-		})
+		got, err := c.Eval(t.Context(), relock.NewScript(source), []string{"some key"})
+		require.Nil(t, got)
+		require.ErrorContains(t, err, want)
+		var line redis.Error
+		require.ErrorAs(t, err, &line)
+		var e *relock.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, relock.Error{Op: "eval", Key: "some key", Err: e.Err}, *e)
+		require.False(t, relock.IsRetryableErr(err))
 	}
 	for script, mistake := range map[*relock.Script]string{nil: "script: is nil", {}: "script: was not made by NewScript"} {
-		_, err := c.Eval(t.Context(), script, nil)
-		require.ErrorIs(t, err, relock.ErrInvalid)
-		require.ErrorContains(t, err, mistake)
+		requireMistakes(t, second(c.Eval(t.Context(), script, nil)), "eval", mistake)
 	}
 }
 
-// A server that forgets its scripts all the time costs no error, nor a hold that is being renewed.
-func TestScriptFlushCostsNoError(t *testing.T) {
+// Close releases what is held if the option is set. Otherwise it stays until
+// its lease has expired.
+func TestReleaseOnClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	held, err := relock.NewReentrantLock("held", c, relock.WithWatchdog(2*time.Second)).Acquire(t.Context())
-	require.NoError(t, err)
+	watcher := locktest.NewTestClient(t, s)
+	prefix := relock.WithKeyPrefix(locktest.Prefix(watcher))
+	for name, opts := range map[string][]relock.ClientOption{"released": {prefix, relock.WithReleaseOnClose()}, "kept": {prefix}} {
+		t.Run(name, func(t *testing.T) {
+			c, err := relock.NewClient(s.Network, s.Address, "", opts...)
+			require.NoError(t, err)
+			var holds []relock.Hold
+			for i := range 250 {
+				h, err := relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire(t.Context())
+				require.NoError(t, err)
+				holds = append(holds, h)
+			}
+			r := relock.NewReentrantLock(name+"r", c)
+			require.NoError(t, r.Lock(t.Context()))
+			require.NoError(t, r.Lock(t.Context()))
+			minimum := relock.NewRedisLock(name+"m", c, relock.WithMinHold(time.Minute))
+			require.NoError(t, minimum.Lock(t.Context()))
+			waits := testkit.Async(t, func() error { return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context()) })
+			awaitWaiting(t, watcher, name, 1)
 
-	stop := make(chan struct{})
-	flushed := testkit.Async(t, func() error {
-		conn := s.Dial(t)
-		defer conn.Close() //nolint:errcheck // nothing is pending
-		pause := time.NewTicker(time.Millisecond)
-		defer pause.Stop()
-		for {
-			if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
-				return err
+			require.NoError(t, c.Close())
+			for _, h := range holds {
+				require.ErrorIs(t, h.Err(), relock.ErrClosed)
+				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
 			}
-			select {
-			case <-pause.C:
-			case <-stop:
-				return nil
-			case <-t.Context().Done():
-				return nil
+			if name == "kept" {
+				require.Len(t, list(t, watcher, name+"*"), 252)
+				require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
+			} else {
+				testkit.Eventually(t, testkit.Patience, func() bool { return len(list(t, watcher, name+"*")) == 2 }, "the minimum hold, and that of the waiter")
+				require.Equal(t, relock.StateKept, locktest.Inspect(t, watcher, name+"m").State)
 			}
-		}
-	})
-	plain, reentrant, script := relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c, relock.WithOwner("me")), relock.NewScript("return {ARGV[1]}")
-	for i := range 100 {
-		for _, l := range []relock.Mutex{plain, reentrant} {
-			require.NoError(t, l.Lock(t.Context()))
-			require.NoError(t, l.Unlock(t.Context()))
-		}
-		got, err := c.Eval(t.Context(), script, nil, i)
-		require.NoError(t, err)
-		require.Equal(t, []any{strconv.Itoa(i)}, got)
+			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+		})
 	}
-	for range 9 { // three leases
-		locktest.AwaitRenewal(t, held, 5*time.Second)
+}
+
+// Close waits no longer for a server that does not answer than a command may
+// take, however many holds there are. A new connection may need a login.
+func TestReleaseOnCloseOfASilentServer(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]int{"no login": 0, "login": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			proxy := faults.Start(t, s.Network, s.Address)
+			c, err := relock.NewClient(proxy.Network, proxy.Address, "", relock.WithDatabase(database), relock.WithReleaseOnClose())
+			require.NoError(t, err)
+			for i := range 350 {
+				require.NoError(t, relock.NewRedisLock(strconv.Itoa(i), c).Lock(t.Context()))
+			}
+			locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+			proxy.On(faults.Any, faults.Every, faults.DropRequest)
+			start := time.Now()
+			require.NoError(t, c.Close())
+			require.Less(t, time.Since(start), time.Second)
+		})
 	}
-	require.NoError(t, held.Err())
-	close(stop)
-	require.NoError(t, testkit.ResultWithin(t, flushed, time.Second))
-	require.NoError(t, held.Unlock(t.Context()))
 }

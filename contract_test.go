@@ -6,15 +6,20 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
 )
 
-// The public contract: this file compiles only while it stands. Add to it, change nothing in it.
+// The public contract: this file compiles only while it stands. Add to it,
+// change nothing in it.
 var (
 	_ func(network, address, password string, opts ...relock.ClientOption) (*relock.Client, error) = relock.NewClient
 	_ func(rawURL string, opts ...relock.ClientOption) (*relock.Client, error)                     = relock.NewClientURL
@@ -141,11 +146,24 @@ var (
 
 // Each reason has one meaning: none matches another.
 func TestReasonsAreDistinct(t *testing.T) {
+	t.Parallel()
 	for i, a := range reasons {
 		for j, b := range reasons {
-			if errors.Is(a, b) != (i == j) {
-				t.Errorf("errors.Is(%v, %v) = %v", a, b, i != j)
-			}
+			require.Equal(t, i == j, errors.Is(a, b), "errors.Is(%v, %v)", a, b)
+		}
+	}
+}
+
+// The engine's holds have methods that users must not see.
+func TestHoldsHaveTheMethodsOfHold(t *testing.T) {
+	t.Parallel()
+	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire(t.Context())
+	require.NoError(t, err)
+	public, own := reflect.TypeFor[relock.Hold](), reflect.TypeOf(h)
+	for i := range own.NumMethod() {
+		if name := own.Method(i).Name; name != "String" {
+			_, ok := public.MethodByName(name)
+			require.True(t, ok, "%s is no method of Hold", name)
 		}
 	}
 }

@@ -24,110 +24,265 @@ func TestDo(t *testing.T) {
 			c := locktest.NewTestClient(t, s)
 			l := newLock("k", c)
 			run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
-
-			t.Run("fn's error comes back as it is", func(t *testing.T) {
-				mine := errors.New("mine")
-				require.Equal(t, mine, run(func(context.Context) error { return mine })) //nolint:testifylint // identity is meant
-				locktest.RequireFree(t, s, c, "k")
-			})
-			t.Run("the context carries the hold and ends with Do", func(t *testing.T) {
-				var kept context.Context
-				require.NoError(t, run(func(ctx context.Context) error {
-					h, ok := relock.HoldFromContext(ctx, "k")
-					require.True(t, ok)
-					require.NoError(t, h.Err())
-					_, ok = relock.HoldFromContext(ctx, "other")
-					require.False(t, ok)
-					kept = ctx
-					return ctx.Err()
-				}))
-				require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
-			})
-			t.Run("the context ends with the caller's", func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				mine := errors.New("mine")
-				err := l.Do(ctx, func(ctx context.Context) error {
-					cancel(mine)
-					return testkit.EndedWithin(t, ctx, time.Second)
+			for name, check := range map[string]func(t *testing.T){
+				"fn's error comes back as it is": func(t *testing.T) {
+					require.Equal(t, errMine, run(func(context.Context) error { return errMine })) //nolint:testifylint // identity is meant
+				},
+				"the context carries the hold and is cancelled at the end": func(t *testing.T) {
+					var kept context.Context
+					require.NoError(t, run(func(ctx context.Context) error {
+						h, ok := relock.HoldFromContext(ctx, "k")
+						require.True(t, ok)
+						require.NoError(t, h.Err())
+						_, ok = relock.HoldFromContext(ctx, "other")
+						require.False(t, ok)
+						kept = ctx
+						return ctx.Err()
+					}))
+					require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
+				},
+				"the context is cancelled with the caller's": func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					require.Equal(t, errMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
+						cancel(errMine)
+						return testkit.EndedWithin(t, ctx, testkit.Patience)
+					}))
+				},
+				"a panic unlocks and goes on": func(t *testing.T) {
+					require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
+				},
+				"Goexit unlocks": func(*testing.T) {
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						_ = run(func(context.Context) error { runtime.Goexit(); return nil })
+					}()
+					<-done
+				},
+				"fn is not run when others hold the lock": func(t *testing.T) {
+					h, err := newLock("k", locktest.Sibling(t, s, c)).Acquire(t.Context())
+					require.NoError(t, err)
+					err = run(func(context.Context) error { t.Error("was run"); return nil })
+					require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+					var e *relock.Error
+					require.ErrorAs(t, err, &e)
+					require.Equal(t, "lock", e.Op)
+					require.NoError(t, h.Unlock(t.Context()))
+				},
+				"an Unlock by fn is not an error of Do": func(t *testing.T) {
+					require.NoError(t, run(func(ctx context.Context) error {
+						h, _ := relock.HoldFromContext(ctx, "k")
+						return h.Unlock(ctx)
+					}))
+				},
+			} {
+				t.Run(name, func(t *testing.T) {
+					check(t)
+					locktest.RequireFree(t, s, c, "k")
 				})
-				require.Equal(t, mine, err) //nolint:testifylint // identity is meant
-				locktest.RequireFree(t, s, c, "k")
-			})
-			t.Run("a panic unlocks and goes on", func(t *testing.T) {
-				require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
-				locktest.RequireFree(t, s, c, "k")
-			})
-			t.Run("Goexit unlocks", func(t *testing.T) {
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					_ = run(func(context.Context) error { runtime.Goexit(); return nil })
-				}()
-				<-done
-				locktest.RequireFree(t, s, c, "k")
-			})
-			t.Run("fn is not run when others hold", func(t *testing.T) {
-				h, err := newLock("k", locktest.Sibling(t, s, c)).Acquire(t.Context())
-				require.NoError(t, err)
-				err = run(func(context.Context) error { t.Error("was run"); return nil })
-				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-				var e *relock.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, "lock", e.Op)
-				require.NoError(t, h.Unlock(t.Context()))
-			})
-			t.Run("an Unlock by fn is not an error of Do", func(t *testing.T) {
-				require.NoError(t, run(func(ctx context.Context) error {
-					h, _ := relock.HoldFromContext(ctx, "k")
-					return h.Unlock(ctx)
-				}))
-				require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "and the object is usable")
-			})
+			}
+			require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "the object is usable")
 		})
 	}
 }
 
+// Do reports a loss together with fn's error, also one that fn knows of.
 func TestDoReportsALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	mine := errors.New("mine")
-	for name, newLock := range locktest.Kinds {
+	expired := func(t *testing.T, h relock.Hold) {
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
+	}
+	for name, tt := range map[string]struct {
+		lose func(t *testing.T, c *relock.Client, h relock.Hold)
+		fn   error
+		why  error
+	}{
+		"expired": {func(t *testing.T, _ *relock.Client, h relock.Hold) { expired(t, h) }, errMine, relock.ErrLockLost},
+		"expired, and unlocked by fn": {func(t *testing.T, _ *relock.Client, h relock.Hold) {
+			expired(t, h)
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+		}, nil, relock.ErrLockLost},
+		"closed, and unlocked by fn": {func(t *testing.T, c *relock.Client, h relock.Hold) {
+			require.NoError(t, c.Close())
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
+		}, errMine, relock.ErrClosed},
+		"found by the release": {func(t *testing.T, c *relock.Client, _ relock.Hold) {
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+		}, nil, relock.ErrLockLost},
+	} {
+		for kind, newLock := range locktest.Kinds {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				c := locktest.NewTestClient(t, s)
+				err := newLock("k", c, relock.WithExpiry(800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
+					h, _ := relock.HoldFromContext(ctx, "k")
+					tt.lose(t, c, h)
+					return tt.fn
+				})
+				require.ErrorIs(t, err, tt.why)
+				if tt.fn != nil {
+					require.ErrorIs(t, err, tt.fn)
+					return
+				}
+				var e *relock.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, "unlock", e.Op)
+			})
+		}
+	}
+}
+
+// A block timeout that is a default of the client does not end a Lock. Only its
+// context does.
+func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithBlockTimeout(10*time.Millisecond))
+	l, err := relock.NewLocker(c, relock.WithBlock())
+	require.NoError(t, err)
+	_, err = l.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = l.Lock(ctx, "a")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
+}
+
+// A Locker's calls for one lock hand it off within the process, as those of a
+// RedisLock do.
+func TestLockerHandsOffInMemory(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewSeatBench(t)
+	l, err := relock.NewLocker(q.Clients[0])
+	require.NoError(t, err)
+	h, err := l.Lock(t.Context(), locktest.QueueKey)
+	require.NoError(t, err)
+	var next relock.Hold
+	waits := testkit.Async(t, func() (err error) {
+		next, err = l.Lock(t.Context(), locktest.QueueKey)
+		return err
+	})
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "waits in Redis")
+	locktest.Fresh(h)
+	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
+}
+
+// foreign is a Locker of another library.
+type foreign struct {
+	relock.Locker
+
+	err  error
+	hold *foreignHold
+}
+
+func (l foreign) Lock(context.Context, string) (relock.Hold, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l.hold, nil
+}
+
+// foreignHold is a hold whose context carries nothing.
+type foreignHold struct {
+	relock.Hold
+
+	ctx     context.Context
+	unlocks int
+	unlock  error // what Unlock returns
+	lost    error // what Err returns
+}
+
+func (h *foreignHold) Key() string { return "key" }
+
+func (h *foreignHold) Context() context.Context { return h.ctx }
+
+func (h *foreignHold) Err() error { return h.lost }
+
+func (h *foreignHold) Unlock(ctx context.Context) error {
+	h.unlocks++
+	return errors.Join(h.unlock, ctx.Err())
+}
+
+// Do works with any Locker. It unlocks once, and returns what came of it.
+func TestDoWithAnyLocker(t *testing.T) {
+	t.Parallel()
+	hold := func(unlock, lost error) foreign {
+		return foreign{hold: &foreignHold{ctx: t.Context(), unlock: unlock, lost: lost}}
+	}
+	for name, tt := range map[string]struct {
+		locker foreign
+		fn     error
+		is     []error
+		failed bool // to lock
+	}{
+		"fine":                           {locker: hold(nil, nil)},
+		"the function fails":             {locker: hold(nil, nil), fn: errMine, is: []error{errMine}},
+		"lost":                           {locker: hold(relock.ErrLockLost, nil), is: []error{relock.ErrLockLost}},
+		"lost, and it fails":             {locker: hold(relock.ErrLockLost, nil), fn: errMine, is: []error{errMine, relock.ErrLockLost}},
+		"closed":                         {locker: hold(relock.ErrClosed, nil), is: []error{relock.ErrClosed}},
+		"not confirmed":                  {locker: hold(relock.ErrUnconfirmed, nil)},
+		"unlocked by function":           {locker: hold(relock.ErrNotHeld, nil)},
+		"lost, and unlocked by function": {locker: hold(relock.ErrNotHeld, relock.ErrLockLost), is: []error{relock.ErrLockLost}},
+		"closed, and unlocked by function": {
+			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: errMine, is: []error{errMine, relock.ErrClosed},
+		},
+		"not locked":                {locker: foreign{err: errMine}, is: []error{errMine}, failed: true},
+		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: errMine}}, is: []error{errMine}, failed: true},
+		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}, failed: true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c, relock.WithExpiry(1800*time.Millisecond))
-			err := l.Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), relock.ErrLockLost)
-				return mine
-			})
-			require.ErrorIs(t, err, mine)
-			require.ErrorIs(t, err, relock.ErrLockLost)
-
-			err = newLock("k4", c, relock.WithExpiry(1800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
-				require.ErrorIs(t, testkit.EndedWithin(t, ctx, 4200*time.Millisecond), relock.ErrLockLost)
-				h, _ := relock.HoldFromContext(ctx, "k4")
-				require.ErrorIs(t, h.Unlock(ctx), relock.ErrLockLost) // what is told here is not lost to Do
-				return nil
-			})
-			require.ErrorIs(t, err, relock.ErrLockLost)
-			closed := locktest.Sibling(t, s, c)
-			err = newLock("k3", closed).Do(t.Context(), func(ctx context.Context) error {
-				require.NoError(t, closed.Close())
-				h, _ := relock.HoldFromContext(ctx, "k3")
-				require.ErrorIs(t, h.Unlock(ctx), relock.ErrClosed)
-				return mine
-			})
-			require.ErrorIs(t, err, mine)
-			require.ErrorIs(t, err, relock.ErrClosed)
-
-			err = newLock("k2", c).Do(t.Context(), func(context.Context) error {
-				s.Do(t, "DEL", locktest.KeyOf(c, "k2")) // an operator
-				return nil
-			})
-			require.ErrorIs(t, err, relock.ErrLockLost, "found by the release")
+			ctx, cancel := context.WithCancel(t.Context())
+			err := relock.Do(ctx, tt.locker, "key", func(context.Context) error { cancel(); return tt.fn })
+			cancel()
+			if tt.is == nil {
+				require.NoError(t, err)
+			}
+			for _, want := range tt.is {
+				require.ErrorIs(t, err, want)
+			}
+			if !tt.failed {
+				require.Equal(t, 1, tt.locker.hold.unlocks)
+				return
+			}
 			var e *relock.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, "unlock", e.Op)
+			require.Equal(t, relock.Error{Op: "lock", Key: "key", Err: e.Err}, *e)
 		})
 	}
+}
+
+// The function's context carries the hold. It has the deadline of the caller's,
+// and the values of the hold's.
+func TestContextOfDoWithAnyLocker(t *testing.T) {
+	t.Parallel()
+	type name struct{}
+	held, lose := context.WithCancelCause(context.WithValue(t.Context(), name{}, "value"))
+	l := foreign{hold: &foreignHold{ctx: held}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	require.NoError(t, relock.Do(ctx, l, "key", func(work context.Context) error {
+		h, ok := relock.HoldFromContext(work, "key")
+		require.True(t, ok)
+		require.Same(t, l.hold, h)
+		_, ok = relock.HoldFromContext(work, "other")
+		require.False(t, ok)
+		at, _ := ctx.Deadline()
+		got, ok := work.Deadline()
+		require.True(t, ok && got.Equal(at))
+		require.Equal(t, "value", work.Value(name{}))
+		require.NoError(t, work.Err())
+		cancel()
+		<-work.Done()
+		require.ErrorIs(t, work.Err(), context.Canceled)
+		return nil
+	}))
+	require.NoError(t, relock.Do(t.Context(), l, "key", func(work context.Context) error {
+		lose(relock.ErrLockLost)
+		<-work.Done()
+		require.ErrorIs(t, context.Cause(work), relock.ErrLockLost)
+		return nil
+	}))
 }

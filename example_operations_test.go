@@ -11,7 +11,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// Who has a lock, and who waits for it.
+// The holder of a lock, and its waiters.
 func ExampleClient_Inspect() {
 	client := newClient()
 	defer client.Close()
@@ -60,7 +60,7 @@ func ExampleClient_List() {
 	// <nil>
 }
 
-// A person ends the hold of a process that hangs. The holder is told why.
+// An operator ends the hold of a process that hangs. The holder learns why.
 func ExampleClient_ForceUnlock() {
 	client := newClient()
 	defer client.Close()
@@ -71,7 +71,7 @@ func ExampleClient_ForceUnlock() {
 		log.Fatal(err)
 	}
 	fmt.Println(client.ForceUnlock(ctx, "stuck", "the batch hangs"))
-	err = hold.Unlock(ctx) // ErrForced as well, with the reason, where the server tells it in time
+	err = hold.Unlock(ctx) // ErrForced as well, with the reason, if the server replies in time
 	fmt.Println("lost:", errors.Is(err, relock.ErrLockLost))
 	fmt.Println(client.ForceUnlock(ctx, "stuck", "once more"))
 	// Output:
@@ -80,7 +80,8 @@ func ExampleClient_ForceUnlock() {
 	// relock: force unlock "stuck": not held
 }
 
-// What was held when the client is closed is free for others, instead of staying until its lease ends.
+// Locks that are held when the client is closed are free for others. Otherwise
+// they stay until their lease ends.
 func ExampleWithReleaseOnClose() {
 	client := newClient(relock.WithReleaseOnClose())
 	ctx := context.Background()
@@ -98,8 +99,8 @@ func ExampleWithReleaseOnClose() {
 	// <nil> <nil>
 }
 
-// Each holder has a higher token than all before it. Whoever keeps the data refuses writes with a lower one, see package
-// fence.
+// Each holder has a higher token than all before it. The store of the data
+// refuses writes with a lower one, see package fence.
 func ExampleWithFencing() {
 	client := newClient()
 	defer client.Close()
@@ -122,7 +123,7 @@ func ExampleWithFencing() {
 	// rises: true
 }
 
-// One may wait; the next is told at once that it is one too many.
+// One call may wait. The next one returns immediately.
 func ExampleWithQueueLimit() {
 	client := newClient()
 	defer client.Close()
@@ -152,7 +153,7 @@ func ExampleWithQueueLimit() {
 	// <nil> <nil>
 }
 
-// This server has no replica, so nobody could take over with the lock.
+// This server has no replica that could keep the lock in a failover.
 func ExampleWithReplicas() {
 	client := newClient()
 	defer client.Close()
@@ -163,12 +164,12 @@ func ExampleWithReplicas() {
 	// Output: true true
 }
 
-// A function that forgets to end loses the lock.
+// A function that does not return loses the lock.
 func ExampleWithMaxHold() {
 	client := newClient()
 	defer client.Close()
 
-	lock := relock.NewRedisLock("report-writer", client, relock.WithMaxHold(500*time.Millisecond))
+	lock := relock.NewRedisLock("report-writer", client, relock.WithMaxHold(100*time.Millisecond))
 	err := lock.Do(context.Background(), func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
@@ -177,7 +178,7 @@ func ExampleWithMaxHold() {
 	// Output: true true
 }
 
-// A key that another program uses is left alone.
+// A key of another program is left unchanged.
 func ExampleErrKeyConflict() {
 	client := newClient()
 	defer client.Close()

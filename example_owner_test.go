@@ -31,7 +31,7 @@ func ExampleReentrantLock_Lock() {
 	// relock: unlock "tree": not held
 }
 
-// Goroutines that share an owner share the hold.
+// Goroutines that share an owner share the hold. WithOwner names an owner too.
 func ExampleContextWithOwner() {
 	client := newClient()
 	defer client.Close()
@@ -47,22 +47,7 @@ func ExampleContextWithOwner() {
 	// <nil>
 }
 
-func ExampleWithOwner() {
-	client := newClient()
-	defer client.Close()
-	ctx := context.Background()
-
-	lock := relock.NewReentrantLock("device", client, relock.WithOwner("controller"))
-	fmt.Println(lock.Lock(ctx))
-	done := make(chan error)
-	go func() { done <- lock.Unlock(ctx) }()
-	fmt.Println(<-done)
-	// Output:
-	// <nil>
-	// <nil>
-}
-
-// Right before a write is the moment to ask.
+// Check the hold right before a write.
 func ExampleHoldFromContext() {
 	client := newClient()
 	defer client.Close()
@@ -105,7 +90,8 @@ func ExampleError() {
 	// Output: unlock / orders / not held
 }
 
-// One interface for the locks of Redis and of etcd: this function does not know which it uses.
+// One interface for the locks of Redis and of etcd. This function does not know
+// which it uses.
 func ExampleNewLocker() {
 	nightly := func(ctx context.Context, locks relock.Locker) error {
 		return relock.Do(ctx, locks, "nightly-report", func(context.Context) error {
@@ -126,7 +112,7 @@ func ExampleNewLocker() {
 	// error: <nil>
 }
 
-// Without waiting.
+// TryLock does not wait.
 func ExampleLocker() {
 	client := newClient()
 	defer client.Close()
@@ -163,5 +149,74 @@ func ExampleDo() {
 	fmt.Println("error:", err)
 	// Output:
 	// still ours: true
+	// error: <nil>
+}
+
+// There are many readers at the same time, or one writer.
+func ExampleRWLock() {
+	client := newClient()
+	defer client.Close()
+	ctx := context.Background()
+	ann, bob := relock.ContextWithOwner(ctx, "ann"), relock.ContextWithOwner(ctx, "bob")
+
+	prices := relock.NewRWLock("prices", client)
+	fmt.Println("ann reads:", prices.RLock(ann))
+	fmt.Println("bob reads:", prices.RLock(bob))
+	err := prices.TryLock(bob)
+	fmt.Println("bob cannot write while ann reads:", errors.Is(err, relock.ErrUpgrade))
+	fmt.Println(prices.RUnlock(ann), prices.RUnlock(bob))
+
+	err = prices.Do(ann, func(context.Context) error {
+		err := prices.TryRLock(bob)
+		fmt.Println("bob cannot read while ann writes:", errors.Is(err, relock.ErrLockAcquiredByOthers))
+		return nil
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// ann reads: <nil>
+	// bob reads: <nil>
+	// bob cannot write while ann reads: true
+	// <nil> <nil>
+	// bob cannot read while ann writes: true
+	// error: <nil>
+}
+
+// A writer can become a reader, with no other writer in between.
+func ExampleRWLock_downgrade() {
+	client := newClient()
+	defer client.Close()
+	ctx := context.Background()
+	ann, bob := relock.ContextWithOwner(ctx, "ann"), relock.ContextWithOwner(ctx, "bob")
+
+	cache := relock.NewRWLock("cache", client)
+	write, err := cache.Acquire(ann)
+	fmt.Println("writes:", err)
+	read, err := cache.RAcquire(ann)
+	fmt.Println("and reads:", err)
+	fmt.Println("reads only:", write.Unlock(ctx))
+	fmt.Println("bob may read too:", cache.TryRLock(bob), cache.RUnlock(bob))
+	fmt.Println(read.Unlock(ctx))
+	// Output:
+	// writes: <nil>
+	// and reads: <nil>
+	// reads only: <nil>
+	// bob may read too: <nil> <nil>
+	// <nil>
+}
+
+// RLocker is the read lock for code that only knows a Mutex.
+func ExampleRWLock_RLocker() {
+	client := newClient()
+	defer client.Close()
+
+	report := func(l relock.Mutex) error {
+		return l.Do(context.Background(), func(context.Context) error {
+			fmt.Println("reads")
+			return nil
+		})
+	}
+	fmt.Println("error:", report(relock.NewRWLock("orders", client, relock.WithBlock()).RLocker()))
+	// Output:
+	// reads
 	// error: <nil>
 }

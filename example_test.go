@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// newClient returns a client of the server that the examples run on. In a program it is made once, see [relock.NewClient].
+// newClient returns a client of the server that the examples run on. A program
+// makes it once, see [relock.NewClient].
 func newClient(opts ...relock.ClientOption) *relock.Client {
 	client, err := relock.NewClient(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"), "", opts...)
 	if err != nil {
@@ -24,7 +25,7 @@ func newClient(opts ...relock.ClientOption) *relock.Client {
 	return client
 }
 
-// The shape that cannot forget an Unlock or overlook a loss.
+// Do cannot forget an Unlock or overlook a loss.
 func Example() {
 	client := newClient()
 	defer client.Close()
@@ -32,7 +33,7 @@ func Example() {
 	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
 	err := lock.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("only one process is here")
-		return ctx.Err() // ctx ends when the lock is lost
+		return ctx.Err() // ctx is cancelled when the lock is lost
 	})
 	fmt.Println("error:", err)
 	// Output:
@@ -40,7 +41,7 @@ func Example() {
 	// error: <nil>
 }
 
-// Packages that call each other lock the same name, each with an object of its own.
+// Packages that call each other lock the same name, each with its own object.
 func Example_nested() {
 	client := newClient()
 	defer client.Close()
@@ -62,7 +63,7 @@ func Example_nested() {
 	// error: <nil>
 }
 
-// A lock that is lost tells its holder in time.
+// The context of a lost lock is cancelled in time.
 func Example_lostLock() {
 	client := newClient()
 	defer client.Close()
@@ -94,7 +95,7 @@ func ExampleNewClient() {
 	// Output: <nil>
 }
 
-// All mistakes are reported at once.
+// All mistakes are reported together.
 func ExampleNewClient_mistakes() {
 	_, err := relock.NewClient("tcp", "localhost", "", relock.WithMaxIdle(-1), relock.WithDialTimeout(0))
 	fmt.Println(errors.Is(err, relock.ErrInvalid))
@@ -128,7 +129,7 @@ func ExampleWithTLS() {
 	// Output: <nil>
 }
 
-// A pool that the program has already. Close leaves it open.
+// The program's own pool, which Close leaves open.
 func ExampleNewClientPool() {
 	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
 		return redis.Dial(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"))
@@ -181,4 +182,65 @@ func ExampleClient_Eval() {
 	answer, err := client.Eval(context.Background(), script, []string{"a key"}, 41)
 	fmt.Println(answer, err)
 	// Output: [a key 42] <nil>
+}
+
+// Counts calls that get a lock and calls that do not, and measures how long
+// locks are held.
+func ExampleWithObserver() {
+	var got, refused, lost int
+	var held time.Duration
+	counts := relock.Observer{
+		LockDone: func(_ context.Context, e relock.LockDone) {
+			switch {
+			case e.Err == nil:
+				got++
+			case errors.Is(e.Err, relock.ErrLockAcquiredByOthers):
+				refused++
+			}
+		},
+		HoldDone: func(_ context.Context, e relock.HoldDone) {
+			held += e.End.Sub(e.Start)
+			if errors.Is(e.Err, relock.ErrLockLost) {
+				lost++
+			}
+		},
+	}
+	client, err := relock.NewClient(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"), "", relock.WithObserver(counts))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	lock := relock.NewRedisLock("counted", client)
+	err = lock.Do(context.Background(), func(ctx context.Context) error {
+		return lock.TryLock(ctx) // it is not reentrant
+	})
+	fmt.Println(err)
+	fmt.Printf("%d got it, %d did not, %d lost it, held: %v\n", got, refused, lost, held > 0)
+	// Output:
+	// relock: lock "counted": lock is held by others
+	// 1 got it, 1 did not, 0 lost it, held: true
+}
+
+// Notifies two observers, each of what it has a hook for.
+func ExampleObserver_And() {
+	slow := relock.Observer{HoldDone: func(_ context.Context, e relock.HoldDone) {
+		if e.End.Sub(e.Start) > time.Minute {
+			fmt.Println("held for long:", e.Key)
+		}
+	}}
+	all := relock.Observer{LockStart: func(_ context.Context, e relock.LockStart) { fmt.Println(e.Kind, "lock", e.Key) }}
+	client, err := relock.NewClient(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"), "", relock.WithObserver(slow.And(all)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	err = relock.NewReentrantLock("report", client).Do(context.Background(), func(context.Context) error { return nil })
+	fmt.Println(err)
+	// Output:
+	// reentrant lock report
+	// <nil>
 }

@@ -2,7 +2,6 @@ package relock_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -20,64 +17,98 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// ForceUnlock hands the lock over, and the holder learns who did it and why: at once when its client has a subscription, else
-// with its next renewal, call or Unlock.
+func requireForced(t testing.TB, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, relock.ErrForced)
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	require.ErrorContains(t, err, `"it hangs"`)
+}
+
+// ForceUnlock hands the lock off, and the holder learns of it and of the
+// reason: immediately if its client has a subscription, else with its next
+// renewal, call or Unlock.
 func TestForceUnlock(t *testing.T) {
 	t.Parallel()
-	requireForced := func(t testing.TB, err error) {
-		t.Helper()
-		require.ErrorIs(t, err, relock.ErrForced)
-		require.ErrorIs(t, err, relock.ErrLockLost)
-		require.ErrorContains(t, err, `"it hangs"`)
-	}
-	for name, tell := range map[string]func(t testing.TB, q *locktest.QueueBench, h relock.Hold){
-		"by a message": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
-			ctx, cancel := context.WithCancel(t.Context())
-			waits := testkit.Async(t, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
-			testkit.Eventually(t, testkit.Patience, func() bool {
-				return locktest.Engine(q.Clients[0]).Queue.State().Subscribed
-			}, "listens")
-			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
-			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
-			cancel()
-			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
+	for name, learn := range map[string]func(q *locktest.QueueBench, h relock.Hold) error{
+		"by a message": func(q *locktest.QueueBench, h relock.Hold) error {
+			return testkit.EndedWithin(q, h.Context(), 5*time.Second)
 		},
-		"by the renewal": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
-			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
-			l := locktest.Level(h).Lease()
-			l.RenewNow()
-			requireForced(t, testkit.EndedWithin(t, h.Context(), 5*time.Second))
+		"by the renewal": func(q *locktest.QueueBench, h relock.Hold) error {
+			locktest.LeaseOf(h).RenewNow()
+			return testkit.EndedWithin(q, h.Context(), 5*time.Second)
 		},
-		"by Extend": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
-			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
-			requireForced(t, h.Extend(t.Context(), time.Minute))
-		},
-		"by Unlock": func(t testing.TB, q *locktest.QueueBench, h relock.Hold) {
-			require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
-			requireForced(t, h.Unlock(t.Context()))
-		},
+		"by Extend": func(q *locktest.QueueBench, h relock.Hold) error { return h.Extend(q.Context(), time.Minute) },
+		"by Unlock": func(q *locktest.QueueBench, h relock.Hold) error { return h.Unlock(q.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
 				q := locktest.NewQueueBenchOn(t, locktest.Taught(t, redistest.Start(t)), m, 3)
 				h := q.Take(locktest.Patient(q.Clients[0]))
 				if name == "by a message" {
-					other := q.Take2(t)
-					defer func() { require.NoError(t, other.Unlock(t.Context())) }()
+					subscribe(q)
 				}
 				const poll = 5 * time.Second
 				w := q.WaitNext(t.Context(), 0, q.Clients[2], relock.WithPollInterval(poll))
 				q.AwaitHeard(q.Clients[2]) // by the poll that follows its subscription
 				start := time.Now()
-				tell(t, q, h)
+				require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
+				requireForced(t, learn(q, h))
 				next := w.Granted()
 				require.Less(t, w.At.Sub(start), poll/2, "its next poll comes later")
-				require.Error(t, h.Err(), "over")
+				require.Error(t, h.Err(), "ended")
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
 				require.NoError(t, next.Err())
 				q.Unlock(next)
 				q.RequireNothingLeft(poll)
 			})
+		})
+	}
+}
+
+// subscribe has the first client wait for another lock, which needs a
+// subscription, until the test ends.
+func subscribe(q *locktest.QueueBench) {
+	q.Helper()
+	other := q.Take2(q)
+	ctx, cancel := context.WithCancel(q.Context())
+	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
+	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.Engine(q.Clients[0]).Queue.State().Subscribed }, "subscribed")
+	q.Cleanup(func() {
+		cancel()
+		require.ErrorIs(q, testkit.ResultWithin(q, waits, testkit.Patience), context.Canceled)
+		require.NoError(q, other.Unlock(context.Background()))
+	})
+}
+
+// ForceUnlock ends all holds of a read/write lock. Each of their holders learns
+// why, and the next waiter has the lock.
+func TestForceUnlockRWLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.Patient(locktest.NewTestClient(t, s))
+	other := locktest.Sibling(t, s, c)
+	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+		t.Run(mode, func(t *testing.T) {
+			key := "force " + mode
+			var holds []relock.Hold
+			for _, owner := range []string{"a", "b", "c"} {
+				h, err := relock.NewRWLock(key, c, append(opts, relock.WithOwner(owner))...).RAcquire(t.Context())
+				require.NoError(t, err)
+				holds = append(holds, h)
+			}
+			writer := relock.NewRWLock(key, other, append(opts, relock.WithBlock(), relock.WithOwner("w"))...)
+			waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
+			awaitWaiting(t, c, key, 1)
+			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
+			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+			locktest.LeaseOf(holds[1]).RenewNow()
+			requireForced(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second))
+			require.ErrorIs(t, relock.NewRWLock(key, c, append(opts, relock.WithOwner("c"))...).RLock(t.Context()), relock.ErrForced)
+			for _, h := range holds {
+				requireForced(t, h.Unlock(t.Context()))
+			}
+			require.NoError(t, writer.Unlock(t.Context()))
+			require.ErrorIs(t, other.ForceUnlock(t.Context(), key, ""), relock.ErrNotHeld)
 		})
 	}
 }
@@ -95,24 +126,7 @@ func TestForceUnlockAndReentry(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 }
 
-// The release of an inner level may be the first to find it, in the background.
-func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.Patient(locktest.NewTestClient(t, s))
-	outer, err := relock.NewReentrantLock("k", c, relock.WithOwner("me")).Acquire(t.Context())
-	require.NoError(t, err)
-	inner, err := relock.NewReentrantLock("k", c, relock.WithOwner("me"), relock.WithMaxHold(time.Hour)).Acquire(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, locktest.Sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
-	locktest.Level(inner).ReachMaxHold()
-	require.ErrorIs(t, inner.Err(), relock.ErrMaxHold)
-	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), relock.ErrForced, "before a renewal")
-	require.ErrorContains(t, outer.Err(), "why")
-	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrForced)
-}
-
-// What there is nothing to force, and what is not a lock.
+// A free lock cannot be forced, nor a key that is not a lock.
 func TestForceUnlockRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -126,7 +140,8 @@ func TestForceUnlockRefused(t *testing.T) {
 	require.ErrorContains(t, err, "reason")
 }
 
-// A ForceUnlock whose answer was lost is not sent again: it would end the hold of the next one.
+// A ForceUnlock whose answer was lost is not sent again. It would end the hold
+// of the next holder.
 func TestForceUnlockIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := locktest.Taught(t, redistest.Start(t))
@@ -155,7 +170,8 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 	}
 }
 
-// A minimum hold and a reservation end by force too; the notice of another hold is none of ours.
+// A minimum hold and a reservation can be ended by force too. The notice of
+// another hold is ignored.
 func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -180,28 +196,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	require.NotErrorIs(t, err, relock.ErrForced)
 }
 
-// A forged message ends nothing.
-func TestForgedForceMessage(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Patient(locktest.NewTestClient(t, s))
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
-	p := locktest.LeaseOf(h).Protocol()
-	require.Equal(t, locktest.KeyOf(c, "k"), p.LockKey())
-	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
-	locktest.Engine(c).Forced("another", p.LockKey())
-	locktest.Engine(c).Forced("", "elsewhere")
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 1 }, "has looked")
-	select {
-	case <-h.Context().Done():
-		t.Error("believed")
-	case <-time.After(100 * time.Millisecond):
-	}
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// Without memory a lock is forced open all the same; its holder is told less.
+// Without memory the lock is ended by force too. Its holder does not learn why.
 func TestForceUnlockWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -214,130 +209,4 @@ func TestForceUnlockWithoutMemory(t *testing.T) {
 	err = h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.NotErrorIs(t, err, relock.ErrForced)
-}
-
-// Close gives back what is held, when it was asked to; else it stays until its lease ends.
-func TestReleaseOnClose(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	watcher := locktest.NewTestClient(t, s)
-	prefix := relock.WithKeyPrefix(locktest.Prefix(watcher))
-	for name, opts := range map[string][]relock.ClientOption{"released": {prefix, relock.WithReleaseOnClose()}, "kept": {prefix}} {
-		t.Run(name, func(t *testing.T) {
-			c, err := relock.NewClient(s.Network, s.Address, "", opts...)
-			require.NoError(t, err)
-			var holds []relock.Hold
-			for i := range 250 {
-				h, err := relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire(t.Context())
-				require.NoError(t, err)
-				holds = append(holds, h)
-			}
-			r := relock.NewReentrantLock(name+"r", c)
-			require.NoError(t, r.Lock(t.Context()))
-			require.NoError(t, r.Lock(t.Context()))
-			minimum := relock.NewRedisLock(name+"m", c, relock.WithMinHold(time.Minute))
-			require.NoError(t, minimum.Lock(t.Context()))
-			waits := testkit.Async(t, func() error { return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context()) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, watcher, name).Waiting == 1 }, "waits")
-
-			require.NoError(t, c.Close())
-			for _, h := range holds {
-				require.ErrorIs(t, h.Err(), relock.ErrClosed)
-				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
-			}
-			if name == "kept" {
-				require.Len(t, listedNames(t, watcher, name), 252)
-				require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
-			} else {
-				testkit.Eventually(t, testkit.Patience, func() bool { return len(listedNames(t, watcher, name)) == 2 }, "the minimum hold, and the one that waited")
-				require.Equal(t, relock.StateKept, locktest.Inspect(t, watcher, name+"m").State)
-			}
-			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-		})
-	}
-}
-
-// A lock that one call has given to another, which has not come to take it, is given back as well.
-func TestReleaseOnCloseOfATransfer(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewTransferBench(t, relock.WithReleaseOnClose())
-	c := q.Clients[0]
-	h := q.Take(c)
-	first := q.Sits(context.Background(), 0)
-	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
-	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
-	locktest.Fresh(h)
-	q.Unlock(h)
-	require.NoError(t, c.Close())
-	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))
-	goOn()
-	require.ErrorIs(t, first.End(), relock.ErrClosed)
-}
-
-func listedNames(t testing.TB, c *relock.Client, prefix string) (names []string) {
-	t.Helper()
-	for info, err := range c.List(t.Context(), prefix+"*") {
-		require.NoError(t, err)
-		names = append(names, info.Key)
-	}
-	return names
-}
-
-// Close does not wait for a server that does not answer for longer than a command may take.
-func TestReleaseOnCloseOfASilentServer(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, err := relock.NewClient(s.Network, s.Address, "", relock.WithReleaseOnClose())
-	require.NoError(t, err)
-	require.NoError(t, relock.NewRedisLock("k", c).Lock(t.Context()))
-	locktest.Engine(c).CommandTimeout = 200 * time.Millisecond // of Close; the call before it has more
-	s.Pause(t)
-	defer s.Resume(t)
-	start := time.Now()
-	require.NoError(t, c.Close())
-	require.Less(t, time.Since(start), 2*time.Second)
-}
-
-// With many holds it does not wait again and again for a server that lets nobody in.
-func TestReleaseOnCloseOfManyWithoutALogin(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	c, err := relock.NewClient(proxy.Network, proxy.Address, "", relock.WithDatabase(1), relock.WithReleaseOnClose())
-	require.NoError(t, err)
-	for i := range 350 {
-		require.NoError(t, relock.NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
-	}
-	locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
-	proxy.On(faults.Any, faults.Every, faults.DropRequest)
-	start := time.Now()
-	require.NoError(t, c.Close())
-	require.Less(t, time.Since(start), time.Second)
-}
-
-// HoldCount is the caller's levels by this client.
-func TestHoldCount(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c, relock.WithOwner("me"), relock.WithWatchdog(3*time.Second))
-	require.Zero(t, l.HoldCount(t.Context()))
-	for n := range 3 {
-		require.NoError(t, l.Lock(t.Context()))
-		require.Equal(t, n+1, l.HoldCount(t.Context()))
-	}
-	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "other")))
-	require.Zero(t, relock.NewReentrantLock("k", locktest.Sibling(t, s, c), relock.WithOwner("me")).HoldCount(t.Context()))
-	require.NoError(t, l.Unlock(t.Context()))
-	require.Equal(t, 2, l.HoldCount(t.Context()))
-	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-	testkit.Eventually(t, 5*time.Second, func() bool { return l.HoldCount(t.Context()) == 0 }, "lost")
-	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
-	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
-	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "")))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: "k", ID: locktest.Engine(c).Identity.Named("busy"), Family: lockspec.ReentrantFamily})
-	require.Zero(t, relock.NewReentrantLock("k", c, relock.WithOwner("busy")).HoldCount(ctx))
-	goOn()
 }

@@ -10,32 +10,57 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// TestMain runs a server for the examples, which cannot start one themselves, and looks for leaked goroutines at the end.
+// nodes are three servers that do not know each other. They run from the start,
+// since a RedLock counts a server only after a while.
+var nodes []*redistest.Server
+
+// TestMain runs the servers of the examples, which cannot start them, and looks
+// for leaked goroutines at the end.
 func TestMain(m *testing.M) {
-	stop, err := serveExamples()
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			fmt.Fprintln(os.Stderr, "no server for the examples:", err)
-			os.Exit(1)
-		}
+	servers, stop, err := launch(4)
+	foreign, skip := os.Getenv("RELOCK_TEST_REDIS"), ""
+	switch {
+	case err == nil:
+		nodes = servers[1:]
+		serveExamples(servers[0].Network, servers[0].Address)
+	case os.Getenv("CI") != "":
+		fmt.Fprintln(os.Stderr, "no server for the examples:", err)
+		os.Exit(1)
+	case foreign != "":
+		skip = "^Example.*(RedLock|MaxLease)"
+	default:
+		skip = "^Example"
+	}
+	if foreign != "" {
+		serveExamples("tcp", foreign)
+	}
+	if skip != "" {
 		fmt.Fprintln(os.Stderr, "examples are skipped:", err)
-		_ = flag.Set("test.skip", "^Example")
+		_ = flag.Set("test.skip", skip)
 	}
 	os.Exit(locktest.Run(m, stop))
 }
 
-// serveExamples tells the examples where their server is.
-func serveExamples() (stop func(), err error) {
-	network, address := "tcp", os.Getenv("RELOCK_TEST_REDIS")
-	stop = func() {}
-	if address == "" {
-		s, stopServer, err := redistest.Launch()
-		if err != nil {
-			return stop, err
+// launch runs n servers until stop is called.
+func launch(n int) (servers []*redistest.Server, stop func(), err error) {
+	var stops []func()
+	for len(servers) < n && err == nil {
+		var s *redistest.Server
+		var stopServer func()
+		if s, stopServer, err = redistest.Launch(); stopServer != nil {
+			stops = append(stops, stopServer)
 		}
-		network, address, stop = s.Network, s.Address, stopServer
+		servers = append(servers, s)
 	}
+	return servers, func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}, err
+}
+
+// serveExamples sets the address that the examples use.
+func serveExamples(network, address string) {
 	_ = os.Setenv("EXAMPLE_NETWORK", network)
 	_ = os.Setenv("EXAMPLE_ADDRESS", address)
-	return stop, nil
 }

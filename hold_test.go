@@ -2,14 +2,14 @@ package relock_test
 
 import (
 	"context"
-	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -28,7 +28,7 @@ func TestHoldContext(t *testing.T) {
 			h, err := newLock("k", c).Acquire(ctx)
 			require.NoError(t, err)
 			cancel()
-			require.NoError(t, h.Context().Err(), "it does not end with the context of the acquire")
+			require.NoError(t, h.Context().Err(), "it is not cancelled with the context of Acquire")
 			require.Equal(t, "value", h.Context().Value(userKey{}))
 			carried, ok := relock.HoldFromContext(h.Context(), "k")
 			require.True(t, ok)
@@ -41,58 +41,31 @@ func TestHoldContext(t *testing.T) {
 			require.Zero(t, h.ValidUntil())
 			require.Zero(t, h.Fence())
 			require.Equal(t, "k", h.Key())
-		})
-	}
-}
+			err = h.Extend(t.Context(), time.Minute)
+			require.ErrorIs(t, err, relock.ErrNotHeld)
+			require.NotErrorIs(t, err, relock.ErrLockLost)
 
-func TestContextAskedForAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, s)).Acquire(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
-	require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()))
-}
-
-// Belief: from before the sending, one lease less the drift, and it ends without any answer.
-func TestBeliefEndsBeforeTheLease(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	const lease = 2400 * time.Millisecond
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			c := locktest.NewTestClient(t, s)
-			before := time.Now()
-			h, err := newLock("k", c, relock.WithExpiry(lease)).Acquire(t.Context())
-			after := time.Now()
+			h, err = newLock("k", c).Acquire(t.Context())
 			require.NoError(t, err)
-			margin := 26 * time.Millisecond // 1 % and 2 ms
-			require.False(t, h.ValidUntil().Before(before.Add(lease-margin)))
-			require.False(t, h.ValidUntil().After(after.Add(lease-margin)))
-
-			s.Pause(t)
-			due := locktest.SetAlarm(t, h.ValidUntil())
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), relock.ErrLockLost)
-			require.NoError(t, due.Prompt())
-			require.ErrorIs(t, h.Err(), relock.ErrLockLost)
-			s.Resume(t)
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-			testkit.Eventually(t, time.Second, func() bool { return locktest.Pttl(t, s, c, "k") < 0 }, "the key is gone")
+			require.NoError(t, h.Unlock(t.Context()))
+			require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()), "its first use is after the end")
 		})
 	}
 }
 
-// Err goes by the clock at the call, also when no timer could fire.
-func TestErrDoesNotNeedTheTimer(t *testing.T) {
+func TestHoldFromContextFindsTheNewest(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, s), relock.WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	_, ok := relock.HoldFromContext(t.Context(), "a")
+	require.False(t, ok)
+	a, err := relock.NewRedisLock("a", c).Acquire(t.Context())
 	require.NoError(t, err)
-	l := locktest.Level(h).Lease()
-	l.StopTimer()
-	<-time.After(time.Until(l.State().ValidUntil))
-	require.ErrorIs(t, h.Err(), relock.ErrLockLost)
-	require.ErrorIs(t, context.Cause(h.Context()), relock.ErrLockLost)
+	b, err := relock.NewRedisLock("b", c).Acquire(a.Context())
+	require.NoError(t, err)
+	for name, want := range map[string]relock.Hold{"a": a, "b": b} {
+		got, _ := relock.HoldFromContext(b.Context(), name)
+		require.Equal(t, want, got)
+	}
 }
 
 func TestExtend(t *testing.T) {
@@ -110,16 +83,18 @@ func TestExtend(t *testing.T) {
 
 			require.NoError(t, h.Extend(t.Context(), time.Second))
 			require.Greater(t, locktest.Pttl(t, s, c, "k"), 8*time.Second, "never shorter")
-			require.Greater(t, time.Until(h.ValidUntil()), 8*time.Second)
+			until := h.ValidUntil()
+			require.Greater(t, time.Until(until), 8*time.Second)
 
-			for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond, 1500 * time.Microsecond * 7, 1 << 62} {
-				require.ErrorIs(t, h.Extend(t.Context(), d), relock.ErrInvalid, "%v", d)
+			for _, d := range []time.Duration{0, -1, -time.Second, 9 * time.Millisecond, 10500 * time.Microsecond, 1 << 62, 1<<63 - 1} {
+				requireMistakes(t, h.Extend(t.Context(), d), "extend", "Extend")
 			}
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
 			require.NoError(t, h.Err(), "an error leaves the hold as it was")
-			require.Equal(t, 10*time.Second, locktest.LeaseOf(h).State().Length, "nothing was asked for")
+			require.Equal(t, until, h.ValidUntil())
+			require.Equal(t, 10*time.Second, locktest.LeaseOf(h).State().Length, "nothing was requested")
 
 			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
@@ -131,108 +106,107 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-func TestExtendAfterUnlock(t *testing.T) {
+func TestMinHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, s)).Acquire(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
-	err = h.Extend(t.Context(), time.Minute)
-	require.ErrorIs(t, err, relock.ErrNotHeld)
-	require.NotErrorIs(t, err, relock.ErrLockLost)
-}
-
-func TestUnlockTwiceAfterALoss(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, s), relock.WithExpiry(1800*time.Millisecond)).Acquire(t.Context())
-	require.NoError(t, err)
-	_ = testkit.EndedWithin(t, h.Context(), 4200*time.Millisecond)
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	err = h.Unlock(t.Context())
-	require.ErrorIs(t, err, relock.ErrNotHeld)
-	require.NotErrorIs(t, err, relock.ErrLockLost, "the loss was told once")
-}
-
-// Without an answer Unlock is not confirmed, and the release goes on until it is.
-func TestUnlockUnconfirmed(t *testing.T) {
-	t.Parallel()
-	const limit = time.Second
-	s := redistest.Start(t)
 	for name, newLock := range locktest.Kinds {
 		t.Run(name, func(t *testing.T) {
-			c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(limit))
-			h, err := newLock("k", c).Acquire(t.Context())
-			require.NoError(t, err)
-			s.Pause(t)
+			t.Parallel()
+			c := locktest.NewTestClient(t, s)
+			kept := func(key string, minimum time.Duration) locktest.AnyLock {
+				l := newLock(key, c, relock.WithExpiry(3*time.Second), relock.WithMinHold(minimum))
+				require.NoError(t, l.Lock(t.Context()))
+				time.Sleep(min(minimum, 20*time.Millisecond))
+				require.NoError(t, l.Unlock(t.Context()))
+				return l
+			}
+			kept("over", 10*time.Millisecond)
+			locktest.RequireFree(t, s, c, "over")
+			kept("longer than the lease", 15*time.Second)
+			require.Greater(t, locktest.Pttl(t, s, c, "longer than the lease"), 12*time.Second)
+
 			start := time.Now()
-			err = h.Unlock(t.Context())
-			require.Less(t, time.Since(start), 2*limit, "the command timeout bounds it")
-			require.ErrorIs(t, err, relock.ErrUnconfirmed)
-			require.NotErrorIs(t, err, relock.ErrLockLost)
-			require.False(t, relock.IsRetryableErr(err))
-			require.ErrorIs(t, h.Err(), relock.ErrNotHeld, "over, whatever Unlock returned")
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
-			s.Resume(t)
-			testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, "k") < 0 }, "released in the background")
+			l := kept("k", time.Second)
+			require.LessOrEqual(t, locktest.Pttl(t, s, c, "k"), time.Second)
+			require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+			require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
+			require.NoError(t, newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()).Lock(t.Context()))
+			require.GreaterOrEqual(t, time.Since(start), time.Second)
+			require.Less(t, time.Since(start), 4*time.Second)
 		})
 	}
 }
 
-func TestDoLogsWhatIsNotConfirmed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	var log locktest.LogBuffer
-	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(time.Second), log.Option())
-	require.NoError(t, relock.NewRedisLock("k", c).Do(t.Context(), func(context.Context) error {
-		s.Pause(t)
-		return nil
-	}))
-	s.Resume(t)
-	require.Contains(t, log.String(), "release not confirmed")
-}
-
-func TestHoldShowsNoSecret(t *testing.T) {
+// The minimum is kept also if no release reaches the server before the lease
+// has expired.
+func TestMinHoldOutlivesTheLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c)
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
-	id := locktest.LeaseOf(h).Protocol().HoldID()
-	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		require.NotContains(t, fmt.Sprintf(format, h), id)
-		require.NotContains(t, fmt.Sprintf(format, c), locktest.Engine(c).Identity.ID)
+	for name, newLock := range locktest.Kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := locktest.NewTestClient(t, s)
+			other := locktest.Sibling(t, s, c)
+			start := time.Now()
+			require.NoError(t, newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context()))
+			require.NoError(t, c.Close()) // as a crash: nothing is released
+			require.NoError(t, newLock("k", other, relock.WithBlock()).Lock(t.Context()))
+			require.GreaterOrEqual(t, time.Since(start), 1200*time.Millisecond)
+			require.Less(t, time.Since(start), 5*time.Second)
+		})
 	}
 }
 
-func TestHoldFromContextFindsTheNewest(t *testing.T) {
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range locktest.Kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := locktest.NewTestClient(t, s)
+			h, err := newLock("k", c, relock.WithMaxHold(500*time.Millisecond)).Acquire(t.Context())
+			require.NoError(t, err)
+			cause := testkit.EndedWithin(t, h.Context(), 5*time.Second)
+			require.ErrorIs(t, cause, relock.ErrMaxHold)
+			require.ErrorIs(t, cause, relock.ErrLockLost)
+			require.ErrorIs(t, h.Err(), relock.ErrMaxHold)
+			require.Zero(t, h.ValidUntil())
+			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.Pttl(t, s, c, "k") < 0 }, "it is released")
+			err = h.Unlock(t.Context())
+			require.ErrorIs(t, err, relock.ErrMaxHold)
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.ErrorIs(t, err, relock.ErrNotHeld)
+		})
+	}
+}
+
+// HoldCount returns the caller's levels, of this client.
+func TestHoldCount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s)
-	_, ok := relock.HoldFromContext(t.Context(), "a")
-	require.False(t, ok)
-	a, err := relock.NewRedisLock("a", c).Acquire(t.Context())
-	require.NoError(t, err)
-	b, err := relock.NewRedisLock("b", c).Acquire(a.Context())
-	require.NoError(t, err)
-	got, _ := relock.HoldFromContext(b.Context(), "a")
-	require.Equal(t, a, got)
-	got, _ = relock.HoldFromContext(b.Context(), "b")
-	require.Equal(t, b, got)
-}
-
-// The engine's holds have methods that are no user's business.
-func TestUsersHoldsHaveTheMethodsOfHold(t *testing.T) {
-	t.Parallel()
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire(t.Context())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, h.Unlock(t.Context())) }()
-	public, own := reflect.TypeFor[relock.Hold](), reflect.TypeOf(h)
-	for i := range own.NumMethod() {
-		m := own.Method(i)
-		if _, ok := public.MethodByName(m.Name); !ok && m.Name != "String" {
-			t.Errorf("%s is no method of Hold", m.Name)
-		}
+	l := relock.NewReentrantLock("k", c, relock.WithOwner("me"), relock.WithWatchdog(3*time.Second))
+	require.Zero(t, l.HoldCount(t.Context()))
+	var h relock.Hold
+	for n := range 3 {
+		var err error
+		h, err = l.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, n+1, l.HoldCount(t.Context()))
 	}
+	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "other")))
+	require.Zero(t, relock.NewReentrantLock("k", locktest.Sibling(t, s, c), relock.WithOwner("me")).HoldCount(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
+	require.Equal(t, 2, l.HoldCount(t.Context()))
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	locktest.LeaseOf(h).RenewNow()
+	testkit.Eventually(t, 5*time.Second, func() bool { return l.HoldCount(t.Context()) == 0 }, "lost")
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
+	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
+	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "")))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: "k", ID: locktest.Engine(c).Identity.Named("busy"), Family: lockspec.ReentrantFamily})
+	require.Zero(t, relock.NewReentrantLock("k", c, relock.WithOwner("busy")).HoldCount(ctx))
+	goOn()
 }

@@ -11,179 +11,264 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
-// outcomeRow is one row of the table of outcomes in doc.go: what is set up and called, and what the error matches.
-type outcomeRow struct {
-	name    string
-	call    func(t *testing.T, s *redistest.Server, c *relock.Client, l locktest.AnyLock) error
-	matches []error
-	not     []error
+// outcome is a server with one lock of one client, and the same lock of
+// another.
+type outcome struct {
+	*testing.T
+
+	s       *redistest.Server
+	c       *relock.Client
+	log     locktest.LogBuffer
+	newLock func(opts ...relock.LockOption) locktest.AnyLock
+	l       locktest.AnyLock
+	other   locktest.AnyLock
 }
 
-func holdElsewhere(t *testing.T, s *redistest.Server, c *relock.Client) {
-	t.Helper()
-	other := locktest.Sibling(t, s, c)
-	if s.Do(t, "GET", locktest.Prefix(c)+"kind") == nil {
-		require.NoError(t, relock.NewRedisLock("k", other).Lock(t.Context()))
-		return
-	}
-	require.NoError(t, relock.NewReentrantLock("k", other).Lock(t.Context()))
+// locked locks, and then runs f.
+func (o *outcome) locked(f func() error) error {
+	require.NoError(o, o.l.Lock(o.Context()))
+	return f()
 }
 
-var acquireRows = []outcomeRow{
-	{"held", func(t *testing.T, _ *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		return l.Lock(t.Context())
-	}, nil, nil},
-	{"held by others", func(t *testing.T, s *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		holdElsewhere(t, s, c)
-		return l.Lock(t.Context())
-	}, []error{relock.ErrLockAcquiredByOthers}, []error{context.DeadlineExceeded}},
-	{"held by others until the context ended", func(t *testing.T, s *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		holdElsewhere(t, s, c)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, locktest.ErrMine)
-		defer cancel()
-		for {
-			if err := l.Lock(ctx); errors.Is(err, context.DeadlineExceeded) {
-				return err
-			}
-		}
-	}, []error{context.DeadlineExceeded, locktest.ErrMine}, nil},
-	{"the server is down", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		s.Kill(t)
-		err := l.Lock(t.Context())
-		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		return err
-	}, []error{}, []error{relock.ErrLockAcquiredByOthers, relock.ErrDenied}},
-	{"the server does not answer", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		s.Pause(t)
-		defer s.Resume(t)
-		err := l.Lock(t.Context())
-		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		return err
-	}, []error{}, []error{relock.ErrLockAcquiredByOthers, context.DeadlineExceeded}},
-	{"the key is something else", func(t *testing.T, s *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		s.Do(t, "LPUSH", locktest.KeyOf(c, "k"), "x")
-		return l.Lock(t.Context())
-	}, []error{relock.ErrKeyConflict}, []error{relock.ErrLockAcquiredByOthers}},
-	{"denied", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		s.Do(t, "ACL", "SETUSER", "default", "-@all", "+acl")
-		return l.Lock(t.Context())
-	}, []error{relock.ErrDenied}, nil},
-	{"closed before", func(t *testing.T, _ *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, c.Close())
-		return l.Lock(t.Context())
-	}, []error{relock.ErrClosed}, nil},
-	{"closed meanwhile", func(t *testing.T, s *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		s.Pause(t)
-		defer s.Resume(t)
-		time.AfterFunc(50*time.Millisecond, func() { _ = c.Close() })
-		return l.Lock(t.Context())
-	}, []error{relock.ErrClosed}, nil},
-	{"a mistake", func(t *testing.T, _ *redistest.Server, c *relock.Client, _ locktest.AnyLock) error {
-		return relock.NewRedisLock("", c).Lock(t.Context())
-	}, []error{relock.ErrInvalid}, nil},
+// heldElsewhere has the other client hold the lock.
+func (o *outcome) heldElsewhere(f func() error) error {
+	require.NoError(o, o.other.Lock(o.Context()))
+	return f()
 }
 
-var unlockRows = []outcomeRow{
-	{"released", func(t *testing.T, _ *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, l.Lock(t.Context()))
-		return l.Unlock(t.Context())
-	}, nil, nil},
-	{
-		"never locked", func(t *testing.T, _ *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-			return l.Unlock(t.Context())
-		},
-		[]error{relock.ErrNotHeld},
-		[]error{relock.ErrLockLost},
+func (o *outcome) lock() error   { return o.l.Lock(o.Context()) }
+func (o *outcome) unlock() error { return o.l.Unlock(o.Context()) }
+
+// deny takes all permissions away.
+func (o *outcome) deny() { o.s.Do(o, "ACL", "SETUSER", "default", "-@all", "+acl") }
+
+// unanswered runs f while the server does not answer. f must end in time.
+func (o *outcome) unanswered(f func() error) error {
+	o.s.Pause(o)
+	defer o.s.Resume(o)
+	start := time.Now()
+	err := f()
+	require.Less(o, time.Since(start), silence+time.Second, "the command timeout limits it")
+	return err
+}
+
+// silence is the command timeout if there is no answer.
+const silence = time.Second
+
+var errMine = errors.New("mine")
+
+// outcomes is the table of outcomes in doc.go: what is called, and what its
+// error matches and does not match. If both are empty, there is no error.
+var outcomes = map[string]struct {
+	call         func(o *outcome) error
+	matches, not []error
+	retry        bool // the error is retryable
+	silent       bool // there is a call that is not answered
+}{
+	"Lock/held": {call: (*outcome).lock},
+	"Lock/held by others": {
+		call:    func(o *outcome) error { return o.heldElsewhere(o.lock) },
+		matches: []error{relock.ErrLockAcquiredByOthers}, not: []error{context.DeadlineExceeded}, retry: true,
 	},
-	{"unlocked before", func(t *testing.T, _ *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, l.Unlock(t.Context()))
-		return l.Unlock(t.Context())
-	}, []error{relock.ErrNotHeld}, []error{relock.ErrLockLost}},
-	{"lost at the server", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, l.Lock(t.Context()))
-		s.Do(t, "FLUSHALL")
-		return l.Unlock(t.Context())
-	}, []error{relock.ErrLockLost, relock.ErrNotHeld}, []error{relock.ErrMaxHold, relock.ErrUnconfirmed}},
-	{"not confirmed", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, l.Lock(t.Context()))
-		s.Pause(t)
-		defer s.Resume(t)
-		return l.Unlock(t.Context())
-	}, []error{relock.ErrUnconfirmed}, []error{relock.ErrLockLost, relock.ErrNotHeld}},
-	{"denied", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, l.Lock(t.Context()))
-		s.Do(t, "ACL", "SETUSER", "default", "-@all", "+acl")
-		return l.Unlock(t.Context())
-	}, []error{relock.ErrUnconfirmed, relock.ErrDenied}, []error{relock.ErrLockLost}},
-	{"closed", func(t *testing.T, _ *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, c.Close())
-		return l.Unlock(t.Context())
-	}, []error{relock.ErrClosed}, []error{relock.ErrLockLost}},
-}
+	"Lock/held by others until the block timeout": {
+		call: func(o *outcome) error {
+			const limit = 300 * time.Millisecond
+			start := time.Now()
+			err := o.heldElsewhere(func() error { return o.newLock(relock.WithBlockTimeout(limit)).Lock(o.Context()) })
+			require.GreaterOrEqual(o, time.Since(start), limit)
+			return err
+		},
+		matches: []error{relock.ErrLockAcquiredByOthers}, not: []error{context.DeadlineExceeded}, retry: true,
+	},
+	"Lock/held by others until the deadline": {
+		call: func(o *outcome) error {
+			require.NoError(o, o.other.Lock(o.Context()))
+			ctx, cancel := context.WithTimeoutCause(o.Context(), time.Second, errMine)
+			defer cancel()
+			return o.newLock(relock.WithBlock()).Lock(ctx)
+		},
+		matches: []error{context.DeadlineExceeded, errMine, relock.ErrLockAcquiredByOthers},
+	},
+	"Lock/held by others until the context is cancelled": {
+		call: func(o *outcome) error {
+			ctx, cancel := context.WithCancelCause(o.Context())
+			time.AfterFunc(50*time.Millisecond, func() { cancel(errMine) })
+			return o.heldElsewhere(func() error { return o.newLock(relock.WithBlock()).Lock(ctx) })
+		},
+		matches: []error{context.Canceled, errMine},
+	},
+	"Lock/the context was cancelled before": {
+		call: func(o *outcome) error {
+			ctx, cancel := context.WithCancelCause(o.Context())
+			cancel(errMine)
+			before := locktest.CommandCount(o.T, o.s)
+			for call, f := range firstCalls(o.newLock(relock.WithBlock())) {
+				if call != "Unlock" {
+					require.ErrorIs(o, f(ctx), errMine, call)
+				}
+			}
+			require.LessOrEqual(o, locktest.CommandCount(o.T, o.s)-before, int64(1), "the counting itself")
+			return o.l.Lock(ctx)
+		},
+		matches: []error{context.Canceled, errMine}, not: []error{relock.ErrLockAcquiredByOthers},
+	},
+	"Lock/the server is down": {
+		call: func(o *outcome) error { o.s.Kill(o); return o.lock() },
+		not:  []error{relock.ErrLockAcquiredByOthers, relock.ErrDenied}, retry: true,
+	},
+	"Lock/the server does not answer": {
+		call: func(o *outcome) error { return o.unanswered(o.lock) },
+		not:  []error{relock.ErrLockAcquiredByOthers, context.DeadlineExceeded}, retry: true, silent: true,
+	},
+	"Lock/the key is something else": {
+		call: func(o *outcome) error {
+			o.s.Do(o, "LPUSH", locktest.KeyOf(o.c, "k"), "x")
+			return o.lock()
+		},
+		matches: []error{relock.ErrKeyConflict}, not: []error{relock.ErrLockAcquiredByOthers},
+	},
+	"Lock/denied": {
+		call:    func(o *outcome) error { o.deny(); return o.lock() },
+		matches: []error{relock.ErrDenied},
+	},
+	"Lock/closed before": {
+		call:    func(o *outcome) error { require.NoError(o, o.c.Close()); return o.lock() },
+		matches: []error{relock.ErrClosed},
+	},
+	"Lock/closed meanwhile": {
+		call: func(o *outcome) error {
+			time.AfterFunc(50*time.Millisecond, func() { _ = o.c.Close() })
+			return o.unanswered(o.lock)
+		},
+		matches: []error{relock.ErrClosed},
+	},
+	"Lock/a mistake": {
+		call:    func(o *outcome) error { return relock.NewRedisLock("", o.c).Lock(o.Context()) },
+		matches: []error{relock.ErrInvalid},
+	},
 
-var doRows = []outcomeRow{
-	{"fn's own error", func(t *testing.T, _ *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		return l.Do(t.Context(), func(context.Context) error { return locktest.ErrMine })
-	}, []error{locktest.ErrMine}, []error{relock.ErrLockLost}},
-	{"lost before the end", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		return l.Do(t.Context(), func(context.Context) error {
-			s.Do(t, "FLUSHALL")
-			return locktest.ErrMine
-		})
-	}, []error{locktest.ErrMine, relock.ErrLockLost}, nil},
-	{"closed before the end", func(t *testing.T, _ *redistest.Server, c *relock.Client, l locktest.AnyLock) error {
-		return l.Do(t.Context(), func(ctx context.Context) error {
-			require.NoError(t, c.Close())
-			require.ErrorIs(t, context.Cause(ctx), relock.ErrClosed)
-			return locktest.ErrMine
-		})
-	}, []error{locktest.ErrMine, relock.ErrClosed}, []error{relock.ErrLockLost}},
-	{"not confirmed", func(t *testing.T, s *redistest.Server, _ *relock.Client, l locktest.AnyLock) error {
-		defer s.Resume(t)
-		return l.Do(t.Context(), func(context.Context) error {
-			s.Pause(t)
-			return nil
-		})
-	}, nil, nil},
+	"Unlock/released by another goroutine of the owner, after the context of Lock was cancelled": {call: func(o *outcome) error {
+		ctx, cancel := context.WithCancel(relock.ContextWithOwner(o.Context(), "me"))
+		require.NoError(o, o.l.Lock(ctx))
+		cancel()
+		return testkit.ResultWithin(o, testkit.Async(o, func() error { return o.l.Unlock(ctx) }), testkit.Patience)
+	}},
+	"Unlock/never locked": {
+		call:    (*outcome).unlock,
+		matches: []error{relock.ErrNotHeld}, not: []error{relock.ErrLockLost},
+	},
+	"Unlock/unlocked before, and held by others": {
+		call: func(o *outcome) error {
+			require.NoError(o, o.locked(o.unlock))
+			err := o.heldElsewhere(o.unlock)
+			locktest.RequireHeld(o, o.s, o.c, "k")
+			return err
+		},
+		matches: []error{relock.ErrNotHeld}, not: []error{relock.ErrLockLost},
+	},
+	"Unlock/lost at the server": {
+		call: func(o *outcome) error {
+			return o.locked(func() error { o.s.Do(o, "FLUSHALL"); return o.unlock() })
+		},
+		matches: []error{relock.ErrLockLost, relock.ErrNotHeld}, not: []error{relock.ErrMaxHold, relock.ErrUnconfirmed},
+	},
+	"Unlock/the loss was reported before": {
+		call: func(o *outcome) error {
+			return o.locked(func() error {
+				o.s.Do(o, "FLUSHALL")
+				require.ErrorIs(o, o.unlock(), relock.ErrLockLost)
+				return o.unlock()
+			})
+		},
+		matches: []error{relock.ErrNotHeld}, not: []error{relock.ErrLockLost},
+	},
+	"Unlock/not confirmed": {
+		call: func(o *outcome) error {
+			h, err := o.l.Acquire(o.Context())
+			require.NoError(o, err)
+			err = o.unanswered(func() error { return h.Unlock(o.Context()) })
+			require.ErrorIs(o, h.Err(), relock.ErrNotHeld, "ended, whatever Unlock returned")
+			require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrNotHeld)
+			testkit.Eventually(o, testkit.Patience, func() bool { return locktest.Pttl(o, o.s, o.c, "k") < 0 }, "released in the background")
+			return err
+		},
+		matches: []error{relock.ErrUnconfirmed}, not: []error{relock.ErrLockLost, relock.ErrNotHeld}, silent: true,
+	},
+	"Unlock/denied": {
+		call:    func(o *outcome) error { return o.locked(func() error { o.deny(); return o.unlock() }) },
+		matches: []error{relock.ErrUnconfirmed, relock.ErrDenied}, not: []error{relock.ErrLockLost},
+	},
+	"Unlock/closed": {
+		call: func(o *outcome) error {
+			return o.locked(func() error { require.NoError(o, o.c.Close()); return o.unlock() })
+		},
+		matches: []error{relock.ErrClosed}, not: []error{relock.ErrLockLost},
+	},
+
+	"Do/fn's own error": {
+		call:    func(o *outcome) error { return o.l.Do(o.Context(), func(context.Context) error { return errMine }) },
+		matches: []error{errMine}, not: []error{relock.ErrLockLost},
+	},
+	"Do/lost before the end": {
+		call: func(o *outcome) error {
+			return o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return errMine })
+		},
+		matches: []error{errMine, relock.ErrLockLost},
+	},
+	"Do/closed before the end": {
+		call: func(o *outcome) error {
+			return o.l.Do(o.Context(), func(ctx context.Context) error {
+				require.NoError(o, o.c.Close())
+				require.ErrorIs(o, context.Cause(ctx), relock.ErrClosed)
+				return errMine
+			})
+		},
+		matches: []error{errMine, relock.ErrClosed}, not: []error{relock.ErrLockLost},
+	},
+	"Do/not confirmed": {
+		call: func(o *outcome) error {
+			defer o.s.Resume(o)
+			err := o.l.Do(o.Context(), func(context.Context) error { o.s.Pause(o); return nil })
+			require.Contains(o, o.log.String(), "release not confirmed")
+			return err
+		},
+		silent: true,
+	},
 }
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	for group, rows := range map[string][]outcomeRow{"Lock": acquireRows, "Unlock": unlockRows, "Do": doRows} {
-		for _, row := range rows {
-			for kind, newLock := range locktest.Kinds {
-				t.Run(group+"/"+row.name+"/"+kind, func(t *testing.T) {
-					t.Parallel()
-					s := redistest.Start(t)
-					c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(2*time.Second))
-					if kind == "ReentrantLock" {
-						s.Do(t, "SET", locktest.Prefix(c)+"kind", kind)
-					}
-					err := row.call(t, s, c, newLock("k", c))
-					checkOutcome(t, row, err)
-				})
-			}
+	for name, row := range outcomes {
+		for kind, newLock := range locktest.Kinds {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				limit := testkit.Patience
+				if row.silent {
+					limit = silence
+				}
+				o := &outcome{T: t, s: redistest.Start(t)}
+				o.c = locktest.NewTestClient(t, o.s, relock.WithCommandTimeout(limit), o.log.Option())
+				o.newLock = func(opts ...relock.LockOption) locktest.AnyLock { return newLock("k", o.c, opts...) }
+				o.l, o.other = o.newLock(), newLock("k", locktest.Sibling(t, o.s, o.c))
+				err := row.call(o)
+				require.Equal(t, row.retry, relock.IsRetryableErr(err))
+				if row.matches == nil && row.not == nil {
+					require.NoError(t, err)
+					return
+				}
+				require.Error(t, err)
+				for _, reason := range row.matches {
+					require.ErrorIs(t, err, reason)
+				}
+				for _, reason := range row.not {
+					require.NotErrorIs(t, err, reason)
+				}
+				var e *relock.Error
+				require.True(t, errors.Is(err, errMine) || errors.As(err, &e), "%T", err)
+			})
 		}
 	}
-}
-
-func checkOutcome(t *testing.T, row outcomeRow, err error) {
-	t.Helper()
-	if row.matches == nil {
-		require.NoError(t, err)
-		return
-	}
-	require.Error(t, err)
-	for _, reason := range row.matches {
-		require.ErrorIs(t, err, reason)
-	}
-	for _, reason := range row.not {
-		require.NotErrorIs(t, err, reason)
-	}
-	var e *relock.Error
-	require.True(t, errors.Is(err, locktest.ErrMine) || errors.As(err, &e), "%T", err)
 }

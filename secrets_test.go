@@ -3,23 +3,30 @@ package relock_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/url"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// Errors and logs have no hold id, client id, password, value or argument in them, also when a server repeats what it was sent.
+// Errors and logs show no hold id, client id, password, value or argument, also
+// if a server repeats what it was sent.
 func TestErrorsHideSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
@@ -33,19 +40,15 @@ func TestErrorsHideSecrets(t *testing.T) {
 				relock.WithLabel(secret))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			var said []string
-			note := func(texts ...any) {
-				for _, text := range texts {
+			var texts []string
+			note := func(values ...any) {
+				for _, v := range values {
 					for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-						said = append(said, fmt.Sprintf(verb, text))
+						texts = append(texts, fmt.Sprintf(verb, v))
 					}
 				}
 			}
-			use := func(l interface {
-				relock.Mutex
-				Acquire(context.Context) (relock.Hold, error)
-			},
-			) {
+			use := func(l locktest.AnyLock) {
 				h, err := l.Acquire(t.Context())
 				note(err)
 				if err == nil {
@@ -71,21 +74,24 @@ func TestErrorsHideSecrets(t *testing.T) {
 				note(h.Err(), h.Unlock(t.Context()))
 			}
 			require.NoError(t, c.Close())
-			for _, text := range append(said, strings.Split(log.String(), "\n")...) {
+			for _, text := range append(texts, strings.Split(log.String(), "\n")...) {
 				require.NotContains(t, text, secret)
 				require.NotContains(t, text, "with args")
 				require.NotRegexp(t, uuidPattern, text)
 			}
-			require.Contains(t, strings.Join(said, "\n"), "nknown", "nothing was refused")
+			require.Contains(t, strings.Join(texts, "\n"), "nknown", "nothing was refused")
 		})
 	}
 }
 
-// No verb shows the password of a client that was copied, which has no String.
-func TestCopiesHideThePassword(t *testing.T) {
+// Nothing that a program may print by mistake shows a password or an id. A copy
+// of a client has no String.
+func TestPrintedValuesHideSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	c, err := relock.NewClientURL("redis://app:"+secret+"@localhost:1", relock.WithLabel("x"))
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
+	c, err := relock.NewClient(s.Network, s.Address, secret, relock.WithUsername("app"), relock.WithLabel("x"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
@@ -93,17 +99,140 @@ func TestCopiesHideThePassword(t *testing.T) {
 	nested.Field(0).Set(reflect.ValueOf(c).Elem())
 	locker, err := relock.NewLocker(c)
 	require.NoError(t, err)
-	for _, v := range []any{
-		copied(c), nested.Interface(),
-		[]any{copied(c)},
-		relock.WithUsername("app"), relock.WithLabel("x"),
-		copied(relock.NewRedisLock("k", c)), copied(relock.NewReentrantLock("k", c)), copied(relock.NewRWLock("k", c)), copied(relock.NewMultiLock([]string{"k"}, c)),
-		copied(relock.NewRedLock("k", []*relock.Client{c})), copied(locker),
-	} {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t", "%e"} {
+	plain, reentrant := relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c)
+	held, err := plain.Acquire(t.Context())
+	require.NoError(t, err)
+	levels, err := reentrant.Acquire(t.Context())
+	require.NoError(t, err)
+	var log locktest.LogBuffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	whole := []any{c, plain, reentrant, held, held.Context(), levels}
+	for i, v := range append(whole, copied(c), nested.Interface(), []any{copied(c)}, relock.WithUsername("app"), relock.WithLabel("x"),
+		copied(plain), copied(reentrant), copied(relock.NewRWLock("k", c)), copied(relock.NewMultiLock([]string{"k"}, c)),
+		copied(relock.NewRedLock("k", []*relock.Client{c})), copied(locker)) {
+		for n, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t", "%e"} {
 			text := fmt.Sprintf(verb, v)
 			require.NotContains(t, text, secret, "%T %s", v, verb)
 			require.NotContains(t, text, hex.EncodeToString([]byte(secret)), "%T %s", v, verb)
+			if i < len(whole) && n < 5 { // a copy may show ids, and so may a verb of a number
+				require.NotRegexp(t, uuidPattern, text, "%T %s", v, verb)
+			}
 		}
+	}
+	for _, v := range whole {
+		logger.Info("it", "v", v)
+	}
+	require.NotContains(t, log.String(), secret)
+	require.NotRegexp(t, uuidPattern, log.String())
+}
+
+// stored returns the parts of the value that a lock stores.
+func stored(t testing.TB, s *redistest.Server, c *relock.Client, key string) []string {
+	t.Helper()
+	value, err := redis.String(s.Do(t, "GET", locktest.KeyOf(c, key)), nil)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(value), 512)
+	require.NotRegexp(t, `[^!-~]`, value, "it is printable")
+	return strings.Split(value, "|")
+}
+
+func TestValue(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	for i, label := range []string{
+		"", "report", "a|b|c", "|", "||||", "a b", "50% off", "+", "%7C", "a\r\nb", "\x00\xff", "日本", strings.Repeat("x", 256), strings.Repeat("|", 85),
+	} {
+		key := fmt.Sprint("k", i)
+		l := relock.NewRedisLock(key, c, relock.WithLabel(label))
+		before := time.Now()
+		require.NoError(t, l.Lock(t.Context()))
+		got := stored(t, s, c, key)
+		require.Len(t, got, 8, "bars only between the parts")
+		require.Equal(t, []string{"relock/1", "p"}, got[:2])
+		require.NoError(t, uuid.Validate(got[2]), "hold id")
+		require.Equal(t, locktest.Engine(c).Identity.ID, got[3])
+		require.NoError(t, uuid.Validate(got[3]), "client id")
+		unescaped, err := url.PathUnescape(got[6])
+		require.NoError(t, err)
+		require.Equal(t, label, unescaped)
+		since, err := redis.Int64([]byte(got[7]), nil)
+		require.NoError(t, err)
+		require.WithinRange(t, time.UnixMilli(since), before.Add(-time.Second), time.Now().Add(time.Second))
+		require.NoError(t, l.Unlock(t.Context()))
+
+		require.NoError(t, l.Lock(t.Context()))
+		again := stored(t, s, c, key)
+		require.NotEqual(t, got[2], again[2], "each hold has its own id")
+		require.Equal(t, got[3:7], again[3:7])
+	}
+}
+
+// The value has at most 512 bytes, whatever the host, the process and the
+// label.
+func TestLongestValue(t *testing.T) {
+	t.Parallel()
+	made, err := lockspec.NewIdentity()
+	require.NoError(t, err)
+	fields := strings.Split(made.Process, "|")
+	require.Len(t, fields, 5, `"|client|host|pid|"`)
+	require.LessOrEqual(t, len(fields[2]), lockspec.MaxHost)
+	longest := lockspec.Identity{ID: made.ID, Process: "|" + made.ID + "|" + strings.Repeat("h", lockspec.MaxHost) + "|4194304000|"}
+	label := lockspec.Escape(strings.Repeat("|", 85)) + "x"
+	require.Len(t, label, lockspec.MaxLabel)
+	value := longest.Value(uuid.NewString(), &lockspec.Spec{Label: label})
+	require.LessOrEqual(t, len(value), 512)
+	require.LessOrEqual(t, len(longest.Info(label)), 512)
+
+	kept := lockspec.KeptValue(value)
+	require.NotEqual(t, value, kept)
+	require.Len(t, kept, len(value))
+	require.True(t, strings.HasPrefix(kept, "relock/1|k|"))
+	require.Equal(t, value[len("relock/1|p"):], kept[len("relock/1|k"):])
+}
+
+func TestEscape(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", "a", "a|b", "a+b c", "%", "\r\n", allBytes(), "日本", "\xff"} {
+		escaped := lockspec.Escape(s)
+		require.NotRegexp(t, `[^!-~]|\||\+`, escaped)
+		for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+			back, err := unescape(escaped)
+			require.NoError(t, err)
+			require.Equal(t, s, back)
+		}
+	}
+}
+
+// Owners do not collide, with each other or with the fields of the hash.
+func TestOwnersDoNotCollide(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	id := locktest.Engine(c).Identity.ID
+	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", id, allBytes()}
+	fields := map[string]bool{}
+	for i, owner := range owners {
+		key := fmt.Sprint("owner", i)
+		l := relock.NewReentrantLock(key, c, relock.WithOwner(owner))
+		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Lock(t.Context())))
+		locktest.RequireCount(t, s, c, key, 2)
+		hash, err := redis.StringMap(s.Do(t, "HGETALL", locktest.KeyOf(c, key)), nil)
+		require.NoError(t, err)
+		require.Len(t, hash, 4)
+		for field := range hash {
+			if field != "hold" && field != "seq" && field != "info" {
+				require.False(t, fields[field], "%q is twice", field)
+				fields[field] = true
+				require.True(t, strings.HasPrefix(field, id+":"))
+			}
+		}
+		require.ErrorIs(t, relock.NewReentrantLock(key, c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers, "the goroutine is another owner")
+		for _, other := range owners {
+			if other != owner {
+				require.ErrorIs(t, relock.NewReentrantLock(key, c, relock.WithOwner(other)).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+			}
+		}
+		require.NoError(t, errors.Join(l.Unlock(t.Context()), l.Unlock(t.Context())))
 	}
 }

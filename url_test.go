@@ -1,7 +1,9 @@
 package relock_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,41 +15,38 @@ import (
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	for rawURL, want := range map[string]driver.Config{
-		"redis://localhost":   {Network: "tcp", Address: "localhost:6379"},
-		"redis://":            {Network: "tcp", Address: "localhost:6379"},
-		"redis://:7000":       {Network: "tcp", Address: "localhost:7000"},
-		"redis://h:7000/":     {Network: "tcp", Address: "h:7000"},
-		"redis://h/4":         {Network: "tcp", Address: "h:6379", Database: 4},
-		"redis://h?db=4":      {Network: "tcp", Address: "h:6379", Database: 4},
-		"redis://:pw@h:1":     {Network: "tcp", Address: "h:1", Password: pointerTo("pw")},
-		"redis://me:pw@h:1/2": {Network: "tcp", Address: "h:1", Username: "me", Password: pointerTo("pw"), Database: 2},
-		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {Network: "tcp", Address: "h:1", Username: "me", Password: pointerTo("p@/:?#% w"), Database: 2},
-		"rediss://h":                        {Network: "tcp", Address: "h:6379", UseTLS: true},
-		"REDISS://h":                        {Network: "tcp", Address: "h:6379", UseTLS: true},
-		"redis://[::1]:7000/1":              {Network: "tcp", Address: "[::1]:7000", Database: 1},
-		"redis://[::1]":                     {Network: "tcp", Address: "[::1]:6379"},
-		"unix:///run/redis.sock":            {Network: "unix", Address: "/run/redis.sock"},
-		"unix:///run/redis.sock?db=9":       {Network: "unix", Address: "/run/redis.sock", Database: 9},
-		"unix://me:pw@/run/redis%20it.sock": {Network: "unix", Address: "/run/redis it.sock", Username: "me", Password: pointerTo("pw")},
+	for rawURL, tt := range map[string]struct {
+		password string
+		want     driver.Config
+	}{
+		"redis://localhost":   {"", driver.Config{Network: "tcp", Address: "localhost:6379"}},
+		"redis://":            {"", driver.Config{Network: "tcp", Address: "localhost:6379"}},
+		"redis://:7000":       {"", driver.Config{Network: "tcp", Address: "localhost:7000"}},
+		"redis://h:7000/":     {"", driver.Config{Network: "tcp", Address: "h:7000"}},
+		"redis://h/4":         {"", driver.Config{Network: "tcp", Address: "h:6379", Database: 4}},
+		"redis://h?db=4":      {"", driver.Config{Network: "tcp", Address: "h:6379", Database: 4}},
+		"redis://:pw@h:1":     {"pw", driver.Config{Network: "tcp", Address: "h:1"}},
+		"redis://me:pw@h:1/2": {"pw", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2}},
+		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {"p@/:?#% w", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2}},
+		"rediss://h":                        {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
+		"REDISS://h":                        {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
+		"redis://[::1]:7000/1":              {"", driver.Config{Network: "tcp", Address: "[::1]:7000", Database: 1}},
+		"redis://[::1]":                     {"", driver.Config{Network: "tcp", Address: "[::1]:6379"}},
+		"unix:///run/redis.sock":            {"", driver.Config{Network: "unix", Address: "/run/redis.sock"}},
+		"unix:///run/redis.sock?db=9":       {"", driver.Config{Network: "unix", Address: "/run/redis.sock", Database: 9}},
+		"unix://me:pw@/run/redis%20it.sock": {"pw", driver.Config{Network: "unix", Address: "/run/redis it.sock", Username: "me"}},
 	} {
 		t.Run(rawURL, func(t *testing.T) {
 			c, err := relock.NewClientURL(rawURL)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			got := driver.Config{
-				Network: locktest.Config(c).Network, Address: locktest.Config(c).Address, Username: locktest.Config(c).Username, Password: locktest.Config(c).Password,
-				Database: locktest.Config(c).Database, UseTLS: locktest.Config(c).UseTLS,
-			}
-			if want.Password == nil {
-				want.Password = new(string)
-			}
-			require.Equal(t, want, got)
+			got := *locktest.Config(c)
+			require.Equal(t, tt.password, *got.Password)
+			got.Password, got.MaxIdle, got.IdleTimeout, got.DialTimeout, got.CommandTimeout = nil, 0, 0, 0, 0
+			require.Equal(t, tt.want, got)
 		})
 	}
 }
-
-func pointerTo(text string) *string { return &text }
 
 func TestURLConnects(t *testing.T) {
 	t.Parallel()
@@ -58,4 +57,98 @@ func TestURLConnects(t *testing.T) {
 		require.NoError(t, c.Ping(t.Context()))
 		require.NoError(t, c.Close())
 	}
+}
+
+func TestURLMistakes(t *testing.T) {
+	t.Parallel()
+	for rawURL, want := range map[string]string{
+		"":                               "scheme",
+		"localhost:6379":                 "scheme",
+		"http://localhost":               "scheme",
+		"redis+tls://localhost":          "scheme",
+		"//localhost":                    "scheme",
+		"redis:localhost":                "scheme://",
+		"redis://h/0#part":               "URL",
+		"redis://h/first":                "database",
+		"redis://h/-1":                   "database",
+		"redis://h/1/2":                  "database",
+		"redis://h/1.5":                  "database",
+		"redis://h/99999999999999999999": "database",
+		"redis://h?db=x":                 "database",
+		"redis://h/1?db=2":               "database",
+		"redis://h?db=1&db=2":            "database",
+		"redis://h?timeout=5s":           "timeout",
+		"redis://h?DB=1":                 "DB",
+		"redis://h?%zz":                  "parameter",
+		"redis://h:0":                    "port",
+		"redis://h:99999":                "port",
+		"redis://h:port":                 "URL",
+		"redis://me@h":                   "password",
+		"redis://@h":                     "password",
+		"unix://run/redis.sock":          "unix",
+		"unix://":                        "address",
+		"unix:run/redis.sock":            "URL",
+		"\x7f":                           "URL",
+		"redis://h/%zz":                  "URL",
+	} {
+		t.Run(rawURL, func(t *testing.T) {
+			_, err := relock.NewClientURL(rawURL)
+			requireMistakes(t, err, "new client", want)
+		})
+	}
+}
+
+// No error shows a password, also if the text with it is no URL, or not the one
+// that its author meant.
+func TestURLMistakesHideThePassword(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	urls := []string{"hunter2:@127.0.0.1:1", "hunter2://127.0.0.1:1"} // before the first colon is the scheme
+	for _, scheme := range []string{"redis", "rediss", "unix", "http", "", "re dis", "redis\n"} {
+		for _, rest := range []string{
+			"://:hunter2@127.0.0.1:1/x", "://me:hunter2@127.0.0.1:1/x", "://hunter2@127.0.0.1:1/x", "://hunter2:@127.0.0.1:1", ":hunter2@127.0.0.1:1",
+			":/me:hunter2@127.0.0.1:1", "://me:hunter2@127.0.0.1:port", "://me:hunter2@127.0.0.1:1:2", "://me:hunter2@[::1", "://me:hunter2%@127.0.0.1:1",
+			"://me:hunter2@127.0.0.1:1?x=%zz", "://me:hunter2@127.0.0.1:1#x", "://127.0.0.1:1?password=hunter2", "://127.0.0.1:1?db=hunter2",
+			"://127.0.0.1:1/hunter2", "://127.0.0.1:1#hunter2", "://me:hunter2@/x?y", "://me:hunter2@\x00", "://me:hunter2@127.0.0.1:1/\x7f", "://me:\nhunter2@h",
+		} {
+			urls = append(urls, scheme+rest)
+		}
+	}
+	for _, scheme := range []string{"redis", "unix"} {
+		for c := range rune(128) { // that its author forgot to escape: before the secret, after it, and after a number
+			for _, user := range []string{"", "me", "12"} {
+				for _, password := range []string{
+					":99999" + string(c) + secret, ":" + string(c) + secret, ":" + secret + string(c),
+					":12" + string(c) + secret, ":12" + string(c) + secret + "&a=" + secret,
+				} {
+					urls = append(urls, scheme+"://"+user+password+"@127.0.0.1:1/0")
+				}
+			}
+		}
+	}
+	for _, rawURL := range urls {
+		c, err := relock.NewClientURL(rawURL, relock.WithDialTimeout(time.Second))
+		if err == nil {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+				require.NotContains(t, fmt.Sprintf(verb, c)+fmt.Sprintf(verb, relock.NewRedisLock("k", c)), secret, rawURL)
+			}
+			require.NoError(t, c.Close())
+			continue
+		}
+		require.NotRegexp(t, secret+"|99999|\n", err.Error(), rawURL)
+		require.ErrorIs(t, err, relock.ErrInvalid, rawURL)
+	}
+}
+
+// The same for a URL that was given where an address belongs.
+func TestAddressMistakesHideThePassword(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"redis://:hunter2@127.0.0.1:1", "me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1", "hunter2@127.0.0.1:x"} {
+		_, err := relock.NewClient("tcp", address, "hunter2", relock.WithMaxIdle(-1))
+		requireMistakes(t, err, "new client", "address")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	_, err := relock.NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2", relock.WithUsername("me"), relock.WithDatabase(-1))
+	requireMistakes(t, err, "new client", "network", "WithDatabase")
+	require.NotContains(t, err.Error(), ":hunter2@")
 }

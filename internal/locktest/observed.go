@@ -107,15 +107,3 @@ func (w *witness) Ended() relock.HoldDone {
 	defer w.Mu.Unlock()
 	return w.Last
 }
-
-// HoldersOf are the calls of a lock that return a Hold.
-func HoldersOf(lock relock.Mutex) []func(context.Context) (relock.Hold, error) {
-	l, ok := lock.(interface {
-		Acquire(context.Context) (relock.Hold, error)
-		TryAcquire(context.Context) (relock.Hold, error)
-	})
-	if !ok {
-		return nil
-	}
-	return []func(context.Context) (relock.Hold, error){l.Acquire, l.TryAcquire}
-}

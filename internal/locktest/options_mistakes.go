@@ -19,5 +19,3 @@ func Unconnected(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	})
 	return c
 }
-
-func Second[T any](_ T, err error) error { return err }

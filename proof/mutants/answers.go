@@ -160,7 +160,7 @@ var answerFaults = []mutant{
 		file: "internal/acquire/shared.go",
 		old:  "Release(context.Context) error { return o.Unlock(o.Held()) }",
 		new:  "Release(ctx context.Context) error { return o.Unlock(map[bool]*lease.Hold{true: o.Held()}[ctx.Err() == nil]) }",
-		test: "TestUnlockWithEndedContext",
+		test: "TestOutcomes/Unlock",
 	},
 	{
 		name: "Unlock: says nothing of a loss that the release finds",
@@ -196,7 +196,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "return errs.Both(errs.ErrUnconfirmed, o.Err)",
 		new:  "return nil",
-		test: "TestUnlockUnconfirmed",
+		test: "TestOutcomes/Unlock",
 	},
 	{
 		name: "wait: sleeps on after the end of its context",
@@ -227,6 +227,7 @@ var answerFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "return l.interval + rand.N(l.interval/5+1)",
 		new:  "return rand.N(l.interval/5 + 1)",
+		in:   "internal/acquire",
 		test: "TestPollIsNeverFaster",
 	},
 	{

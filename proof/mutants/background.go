@@ -64,7 +64,8 @@ var watchdogFaults = []mutant{
 		file: "internal/script/run.go",
 		old:  "Next(o.Err); ok {",
 		new:  "Next(o.Err); ok && !driver.IsNoScript(o.Err) {",
-		test: "TestScriptFlushCostsNoError",
+		in:   "internal/lease",
+		test: "TestRenewalAfterScriptFlush",
 	},
 	{
 		name: "renewal: a late answer gets no more time",
@@ -87,7 +88,8 @@ var watchdogFaults = []mutant{
 		file: "internal/script/run.go",
 		old:  "next, ok := s.Next(o.Err)\n\t\tif !ok {",
 		new:  "next, ok := s.Next(o.Err)\n\t\tif !ok || driver.IsNoScript(o.Err) {",
-		test: "TestScriptFlushCostsNoError",
+		in:   "internal/driver",
+		test: "TestScriptFlushInATightLoop",
 	},
 	{
 		name: "Unlock: inner one stops the renewal",

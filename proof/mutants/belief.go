@@ -42,7 +42,8 @@ var beliefFaults = []mutant{
 		file: "internal/lease/validity.go",
 		old:  "{ return lease/100 + 2*time.Millisecond }",
 		new:  "{ return 0 * lease }",
-		test: "TestBeliefEndsBeforeTheLease",
+		in:   "internal/lease",
+		test: "TestValidityEndsBeforeTheLease",
 	},
 	{
 		name: "belief: goes back to a shorter one",
@@ -89,6 +90,7 @@ var beliefFaults = []mutant{
 		file: "internal/lease/hold.go",
 		old:  "\t_ = h.lease.checkAt(now)\n\tif h.maxHold",
 		new:  "\tif h.maxHold",
+		in:   "internal/lease",
 		test: "TestErrDoesNotNeedTheTimer",
 	},
 	{

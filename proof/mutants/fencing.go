@@ -209,6 +209,7 @@ var inspectionFaults = []mutant{
 		file: "internal/lease/loss.go",
 		old:  "l.client.Tasks.Start(func() { _ = l.refused() })",
 		new:  "l.lose(errs.ErrLockLost)",
+		in:   "internal/lease",
 		test: "TestForceUnlockIsFoundByAnInnerLevel",
 	},
 	{
@@ -223,6 +224,7 @@ var inspectionFaults = []mutant{
 		file: "internal/lease/notice.go",
 		old:  "if err := l.notice(); err != nil {\n\t\t\t\t\tl.lose(err)\n\t\t\t\t}",
 		new:  "l.lose(errs.ErrForced)",
+		in:   "internal/lease",
 		test: "TestForgedForceMessage",
 	},
 	{

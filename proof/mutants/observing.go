@@ -8,6 +8,7 @@ var observerFaults = []mutant{
 		file: "internal/lease/loss.go",
 		old:  "\t\t\tdefer s.Done(\"hold\", why)\n",
 		new:  "			_ = s\n",
+		in:   "internal/lease",
 		test: "TestObserverOfLosses",
 	},
 	{
@@ -15,6 +16,7 @@ var observerFaults = []mutant{
 		file: "internal/holds/report.go",
 		old:  "	if r.over {\n",
 		new:  "	if false {\n",
+		in:   "internal/lease",
 		test: "TestObserverOfLosses",
 	},
 	{
@@ -22,6 +24,7 @@ var observerFaults = []mutant{
 		file: "internal/holds/report.go",
 		old:  "	return r.known\n",
 		new:  "	return true\n",
+		in:   "internal/lease",
 		test: "TestObserverOfUnlockBeforeItIsTold",
 	},
 	{
@@ -29,6 +32,7 @@ var observerFaults = []mutant{
 		file: "internal/holds/report.go",
 		old:  "	if over {\n",
 		new:  "	if over && r.tell == nil {\n",
+		in:   "internal/lease",
 		test: "TestObserverOfLossBeforeItIsTold",
 	},
 	{
@@ -36,6 +40,7 @@ var observerFaults = []mutant{
 		file: "internal/lease/extend.go",
 		old:  "	defer l.tellRenewal(o) // deferred: the answer takes effect before the hook runs\n",
 		new:  "",
+		in:   "internal/lease",
 		test: "TestObserverOfExtend",
 	},
 	{

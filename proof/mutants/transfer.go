@@ -8,6 +8,7 @@ var transferFaults = []mutant{
 		file: "internal/lease/close.go",
 		old:  "append(leases, m.stranded()...)",
 		new:  "append(leases[:0:0], leases...)",
+		in:   "internal/lease",
 		test: "TestReleaseOnCloseOfATransfer",
 	},
 	{

@@ -8,6 +8,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "if !l.Queue.feed.reaches() {",
 		new:  "if !l.Queue.feed.started {",
+		in:   "internal/acquire",
 		test: "TestPollIsNeverFaster",
 	},
 	{

@@ -1,48 +1,90 @@
-package relock_test
+package lease_test
 
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// A hold that is lost is told at once, for its reason, and not again when it is unlocked.
+// Each call that begins has one end, and each hold has one, also after
+// hand-offs.
+func TestObserverCountsInAStorm(t *testing.T) {
+	t.Parallel()
+	w := locktest.NewWitness(t)
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()))
+	clients := []*relock.Client{c, locktest.Sibling(t, s, c, relock.WithObserver(w.Observer()))}
+	var group sync.WaitGroup
+	for g := range 16 {
+		c, block := clients[g%2], relock.WithBlock()
+		rw := relock.NewRWLock("rw", c, block)
+		locks := []relock.Mutex{
+			relock.NewRedisLock("p", c, block), relock.NewReentrantLock("r", c, block), rw, rw.RLocker(),
+			relock.NewMultiLock([]string{"p", "q"}, c, block),
+		}
+		group.Go(func() {
+			for range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
+				_ = locks[rand.IntN(len(locks))].Do(ctx, func(ctx context.Context) error {
+					return locks[rand.IntN(2)].TryDo(ctx, locktest.Nothing)
+				})
+				cancel()
+			}
+			for _, l := range locks { // without a limit, for a machine too busy for 20 ms
+				if err := l.Do(t.Context(), locktest.Nothing); err != nil {
+					t.Errorf("at the end of the storm: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	w.Ended()
+	require.Zero(t, w.Starts)
+	for _, kind := range []string{"plain", "reentrant", "read", "write", "multi"} {
+		require.Contains(t, w.Locked, kind, "no such hold in the storm")
+	}
+}
+
+// A loss is reported when it happens, with its reason, and not again by Unlock.
 func TestObserverOfLosses(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
-		opts []relock.LockOption
+		opt  relock.LockOption
 		lose func(t *testing.T, s *redistest.Server, c *relock.Client)
 		why  error
 	}{
-		"fixed lease": {opts: []relock.LockOption{relock.WithExpiry(2400 * time.Millisecond)}, why: relock.ErrLockLost},
-		"max hold":    {opts: []relock.LockOption{relock.WithMaxHold(time.Second)}, why: relock.ErrMaxHold},
-		"refused": {opts: []relock.LockOption{relock.WithWatchdog(3 * time.Second)}, why: relock.ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *relock.Client) {
-			s.Do(t, "DEL", locktest.Engine(c).RedisKey("k"), locktest.Engine(c).RedisKey("l"))
+		"fixed lease": {opt: relock.WithExpiry(800 * time.Millisecond), why: relock.ErrLockLost},
+		"max hold":    {opt: relock.WithMaxHold(300 * time.Millisecond), why: relock.ErrMaxHold},
+		"refused": {why: relock.ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *relock.Client) {
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
 		}},
-		"forced": {opts: []relock.LockOption{relock.WithWatchdog(3 * time.Second)}, why: relock.ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) {
+		"forced": {why: relock.ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "test"))
 		}},
 		"closed": {why: relock.ErrClosed, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) { require.NoError(t, c.Close()) }},
 	} {
-		for kind, newLock := range map[string]func(*relock.Client, ...relock.LockOption) relock.Mutex{
-			"plain": func(c *relock.Client, opts ...relock.LockOption) relock.Mutex {
+		for kind, newLock := range map[string]func(*relock.Client, ...relock.LockOption) locktest.Acquirer{
+			"plain": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
 				return relock.NewRedisLock("k", c, opts...)
 			},
-			"reentrant": func(c *relock.Client, opts ...relock.LockOption) relock.Mutex {
+			"reentrant": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
 				return relock.NewReentrantLock("k", c, opts...)
 			},
-			"write": func(c *relock.Client, opts ...relock.LockOption) relock.Mutex {
+			"write": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
 				return relock.NewRWLock("k", c, opts...)
 			},
-			"multi": func(c *relock.Client, opts ...relock.LockOption) relock.Mutex {
+			"multi": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
 				return relock.NewMultiLock([]string{"k", "l"}, c, opts...)
 			},
 		} {
@@ -50,59 +92,58 @@ func TestObserverOfLosses(t *testing.T) {
 				t.Parallel()
 				s, w := redistest.Shared(t), locktest.NewWitness(t)
 				c := locktest.Patient(locktest.NewTestClient(t, s, relock.WithObserver(w.Observer())))
-				l := newLock(c, one.opts...)
-				require.NoError(t, l.Lock(locktest.Marked(t)))
+				var opts []relock.LockOption
+				if one.opt != nil {
+					opts = append(opts, one.opt)
+				}
+				h, err := newLock(c, opts...).Acquire(locktest.Marked(t))
+				require.NoError(t, err)
 				if one.lose != nil {
 					one.lose(t, s, c)
+					for _, member := range members(kind, h) {
+						member.Lease().RenewNow()
+					}
 				}
 				e := w.Ended()
-				if kind == "multi" && one.why == relock.ErrForced { //nolint:errorlint // of the table
+				if kind == "multi" && name == "forced" { // by the loss of a member
 					require.ErrorIs(t, e.Err, relock.ErrLockLost)
 				} else {
 					require.ErrorIs(t, e.Err, one.why)
 				}
 				require.Equal(t, kind, e.Kind)
-				told := len(w.Heard())
-				require.Equal(t, 3, told)
-				require.Error(t, l.Unlock(t.Context()))
+				require.Len(t, w.Heard(), 3)
+				require.Error(t, h.Unlock(t.Context()))
 				require.Empty(t, w.Heard())
 			})
 		}
 	}
 }
 
-// A level whose maximum hold is over ends, the others go on.
-func TestObserverOfLevelThatEnds(t *testing.T) {
-	t.Parallel()
-	w := locktest.NewWitness(t)
-	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(w.Observer()))
-	require.NoError(t, relock.NewReentrantLock("k", c).Lock(t.Context()))
-	require.NoError(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Second)).Lock(t.Context()))
-	testkit.Eventually(t, 5*time.Second, func() bool {
-		w.Mu.Lock()
-		defer w.Mu.Unlock()
-		return w.Locked["reentrant"] == 1
-	}, "the end of the inner level is told")
-	require.ErrorIs(t, w.Last.Err, relock.ErrMaxHold)
-	require.ErrorIs(t, relock.NewReentrantLock("k", c).Unlock(t.Context()), relock.ErrMaxHold)
-	require.NoError(t, relock.NewReentrantLock("k", c).Unlock(t.Context()))
-	require.NoError(t, w.Ended().Err)
+// members are the holds whose leases the engine renews.
+func members(kind string, h relock.Hold) []*lease.Hold {
+	if kind == "multi" {
+		return locktest.MembersOf(h)
+	}
+	return []*lease.Hold{locktest.Level(h)}
 }
 
-// A hold that is over before its call was told is told right after it.
+// A hold that has ended before its call was reported is reported right after
+// it.
 func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 	t.Parallel()
+	const length = 600 * time.Millisecond
 	w := locktest.NewWitness(t)
-	slow := relock.Observer{LockDone: func(context.Context, relock.LockDone) { time.Sleep(1600 * time.Millisecond) }}
+	slow := relock.Observer{LockDone: func(context.Context, relock.LockDone) { time.Sleep(length) }}
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(slow), relock.WithObserver(w.Observer()))
-	h, err := relock.NewRedisLock("k", c, relock.WithExpiry(1500*time.Millisecond)).Acquire(t.Context())
+	h, err := relock.NewRedisLock("k", c, relock.WithExpiry(length)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.Error(t, h.Err())
 	require.ErrorIs(t, w.Ended().Err, relock.ErrLockLost)
 	require.Len(t, w.Heard(), 3)
 }
 
-// The hold ends when Unlock begins, and is told when the server has answered.
+// The hold ends when Unlock begins, and is reported when the server has
+// replied.
 func TestObserverOfSlowUnlock(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
@@ -120,7 +161,8 @@ func TestObserverOfSlowUnlock(t *testing.T) {
 	require.False(t, w.Ended().End.After(over))
 }
 
-// A level that another goroutine of its owner unlocks before its grant was told has ended well.
+// A level may be unlocked by another goroutine of its owner before its grant
+// was reported.
 func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
@@ -142,17 +184,19 @@ func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 	w.Ended()
 }
 
-// Renewals are told: those that go well, those without an answer, and the one that finds the loss.
+// Renewals are reported: with a reply, without one, and the one that finds the
+// loss.
 func TestObserverOfRenewals(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(500*time.Millisecond))
 	start := time.Now()
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(3*time.Second)).Acquire(t.Context())
+	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	renewed := func(as func(error) bool) func() bool {
-		return func() bool {
+	await := func(what string, as func(error) bool) {
+		locktest.LeaseOf(h).RenewNow()
+		testkit.Eventually(t, 5*time.Second, func() bool {
 			w.Mu.Lock()
 			defer w.Mu.Unlock()
 			for _, e := range w.Renews {
@@ -162,21 +206,21 @@ func TestObserverOfRenewals(t *testing.T) {
 				}
 			}
 			return false
-		}
+		}, what)
 	}
-	isNil, isLoss := func(err error) bool { return err == nil }, func(err error) bool { return errors.Is(err, relock.ErrLockLost) }
-	testkit.Eventually(t, 5*time.Second, renewed(isNil), "a renewal")
+	isNil := func(err error) bool { return err == nil }
+	await("a renewal", isNil)
 	s.Pause(t)
-	testkit.Eventually(t, 5*time.Second, renewed(relock.IsRetryableErr), "a renewal without an answer")
+	await("a renewal without a reply", relock.IsRetryableErr)
 	s.Resume(t)
-	testkit.Eventually(t, 5*time.Second, renewed(isNil), "a renewal again")
-	s.Do(t, "DEL", locktest.Engine(c).RedisKey("k"))
-	testkit.Eventually(t, 5*time.Second, renewed(isLoss), "a renewal that is refused")
+	await("a renewal again", isNil)
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	await("a renewal that is refused", func(err error) bool { return errors.Is(err, relock.ErrLockLost) })
 	require.ErrorIs(t, w.Ended().Err, relock.ErrLockLost)
 	require.Error(t, h.Unlock(t.Context()))
 }
 
-// Extend is told as a renewal is, of a hold of several keys for each of them.
+// Extend is reported as a renewal is, for each key of a hold.
 func TestObserverOfExtend(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
@@ -186,12 +230,12 @@ func TestObserverOfExtend(t *testing.T) {
 	h, err := relock.NewMultiLock([]string{"a", "b"}, c, relock.WithExpiry(time.Minute)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
-	told := map[string]error{}
+	renewed := map[string]error{}
 	for _, e := range w.Renewals() {
 		require.True(t, e.Sent.After(start))
-		told[e.Key] = e.Err
+		renewed[e.Key] = e.Err
 	}
-	require.Equal(t, map[string]error{"a": nil, "b": nil}, told)
+	require.Equal(t, map[string]error{"a": nil, "b": nil}, renewed)
 	require.NoError(t, h.Unlock(t.Context()))
 
 	h, err = relock.NewRedisLock("a", c, relock.WithExpiry(time.Minute)).Acquire(t.Context())

@@ -1,4 +1,4 @@
-package relock_test
+package acquire_test
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// A wrong password and a missing permission do not pass: a blocking Lock returns at once.
+// A wrong password and a missing permission are permanent: a blocking Lock
+// returns immediately.
 func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "sesame")
@@ -54,7 +55,7 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 				"taken":     relock.NewRedisLock("taken", c).Lock,
 				"reentrant": relock.NewReentrantLock("taken", c).Lock,
 				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("other", c).Do(ctx, locktest.NoWork) },
-				"Acquire":   func(ctx context.Context) error { return locktest.Second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
+				"Acquire":   func(ctx context.Context) error { return second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
 			} {
 				err := locktest.RequireAtOnce(t, lock)
 				require.ErrorIs(t, err, relock.ErrDenied, name)
@@ -92,7 +93,7 @@ func TestPasswordRotation(t *testing.T) {
 		for i, h := range holds {
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), relock.ErrLockLost)
 			ended := time.Now()
-			require.False(t, ended.Before(due[i].At), "lost before belief ended")
+			require.False(t, ended.Before(due[i].At), "lost before its validity ended")
 			require.Less(t, ended.Sub(due[i].Ring()), 500*time.Millisecond)
 			err := h.Unlock(t.Context())
 			require.ErrorIs(t, err, relock.ErrLockLost)
@@ -104,23 +105,21 @@ func TestPasswordRotation(t *testing.T) {
 		s, holds := start(t)
 		time.Sleep(lease / 4) // of the outage
 		s.Do(t, "ACL", "SETUSER", "app", ">old")
-		select {
-		case <-holds[0].Context().Done():
-		case <-holds[1].Context().Done():
-		case <-time.After(2 * lease):
-		}
 		for _, h := range holds {
+			locktest.AwaitRenewal(t, h, 2*lease)
+			locktest.AwaitRenewal(t, h, 2*lease)
 			require.NoError(t, h.Err())
 			require.NoError(t, h.Unlock(t.Context()))
 		}
 	})
 }
 
-// privileged runs everything that needs a permission, and returns what each step said. check runs after each.
+// privileged runs all that needs a permission, and returns the error of each
+// step. It runs check after each.
 func privileged(t *testing.T, c *relock.Client, check func()) map[string]error {
-	said := map[string]error{}
+	results := map[string]error{}
 	step := func(name string, err error) bool {
-		said[name] = err
+		results[name] = err
 		check()
 		return err == nil
 	}
@@ -145,10 +144,11 @@ func privileged(t *testing.T, c *relock.Client, check func()) map[string]error {
 	use("reentrant", reentrant.Acquire, func() { use("nested", reentrant.Acquire, nil) })
 	use("plain, kept", relock.NewRedisLock("kept plain", c, relock.WithMinHold(time.Second)).Acquire, nil)
 	use("reentrant, kept", relock.NewReentrantLock("kept reentrant", c, relock.WithMinHold(time.Second)).Acquire, nil)
-	return said
+	return results
 }
 
-// As a user with the least privileges everything works; with one less, there is an error that says so, and no key without an expiry.
+// As a user with the least privileges everything works. With one less, there is
+// an error that says so, and no key without an expiry.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -191,7 +191,8 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// waitPrivilege is what a user needs on top who waits, or has fair locks, as the README says.
+// waitPrivilege is what a user needs on top to wait, or for fair locks, as the
+// README says.
 var waitPrivilege = []string{
 	"time", "exists", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish", "subscribe",
 }
@@ -212,7 +213,9 @@ func TestLeastPrivilegeToWait(t *testing.T) {
 	}
 }
 
-// waitWith hands locks over among waiters that may only use these commands on top, and returns what went wrong.
+// waitWith hands locks off among waiters that may only use these commands on
+// top. It returns what went wrong, at the first kind of lock with which
+// something did.
 func waitWith(t *testing.T, commands []string) (complaints []string) {
 	s := locktest.Taught(t, redistest.Start(t))
 	rules := []any{"SETUSER", "app", "reset", "on", ">pw", "~relock:*", "&relock:*", "-@all"}
@@ -221,71 +224,77 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 	}
 	s.Do(t, "ACL", rules...)
 	var logs locktest.LogBuffer
-	client := func() *relock.Client {
+	var clients [3]*relock.Client
+	for i := range clients {
 		c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithUsername("app"), logs.Option())
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
-		return c
+		clients[i] = c
 	}
-	holder, waiter, other := client(), client(), client()
+	for _, m := range locktest.QueueModes() {
+		complaints = append(complaints, handOffWith(t, s, m, clients)...)
+		if text := logs.String(); text != "" {
+			complaints = append(complaints, text)
+		}
+		if len(complaints) > 0 {
+			return complaints
+		}
+	}
+	for end := time.Now().Add(time.Second); s.Do(t, "DBSIZE") != int64(0); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return []string{fmt.Sprint("left: ", s.Do(t, "KEYS", "*"))}
+		}
+	}
+	return nil
+}
+
+// handOffWith has one client hand a lock off to another, while the third gives
+// up, and returns what went wrong.
+func handOffWith(t *testing.T, s *redistest.Server, m locktest.QueueMode, clients [3]*relock.Client) (complaints []string) {
+	holder, waiter, other := clients[0], clients[1], clients[2]
 	complain := func(what string, err error) {
 		if err != nil {
 			complaints = append(complaints, what+": "+err.Error())
 		}
 	}
-	for _, m := range locktest.QueueModes() {
-		key := strings.ReplaceAll(m.Title(), " ", "")
-		opts := []relock.LockOption{relock.WithBlockTimeout(2 * time.Second)}
-		if m.Fair {
-			opts = append(opts, relock.WithFair())
-		}
-		h, err := locktest.Kinds[m.Kind](key, holder, opts...).TryAcquire(t.Context())
+	key := strings.ReplaceAll(m.Title(), " ", "")
+	opts := []relock.LockOption{relock.WithBlockTimeout(2 * time.Second)}
+	if m.Fair {
+		opts = append(opts, relock.WithFair())
+	}
+	h, err := locktest.Kinds[m.Kind](key, holder, opts...).TryAcquire(t.Context())
+	if err != nil {
+		return []string{"try: " + err.Error()}
+	}
+	granted := make(chan error, 1)
+	waiting := locktest.Kinds[m.Kind](key, waiter, opts...)
+	ended := testkit.Async(t, func() error {
+		next, err := waiting.Acquire(t.Context())
+		granted <- err
 		if err != nil {
-			complain("try", err)
-			continue
+			return nil
 		}
-		granted := make(chan error, 1)
-		waiting := locktest.Kinds[m.Kind](key, waiter, opts...)
-		ended := testkit.Async(t, func() error {
-			next, err := waiting.Acquire(t.Context())
-			granted <- err
-			if err != nil {
-				return nil
-			}
-			return next.Unlock(t.Context())
-		})
-		queued := func() bool { return s.Do(t, "ZCARD", locktest.KeyOf(waiter, key)+":q") == int64(1) || len(granted) > 0 }
-		testkit.Eventually(t, 5*time.Second, queued, "in the queue, or refused")
-		short := append(slices.Clone(opts), relock.WithBlockTimeout(500*time.Millisecond), relock.WithWatchdog(600*time.Millisecond)) // a poll every 200ms
-		if err := locktest.Kinds[m.Kind](key, other, short...).Lock(t.Context()); !errors.Is(err, relock.ErrLockAcquiredByOthers) {
-			complain("gives up", err)
-		}
-		if first, err := redis.Strings(s.Do(t, "ZRANGE", locktest.KeyOf(waiter, key)+":q", 0, 0), nil); err == nil && len(first) == 1 {
-			before := locktest.Calls(t, s, "evalsha")
-			heard := s.Do(t, "PUBLISH", "relock:"+locktest.Engine(waiter).Identity.ID, first[0]+" "+locktest.KeyOf(waiter, key))
-			if heard == int64(1) {
-				testkit.Eventually(t, 5*time.Second, func() bool { return locktest.Calls(t, s, "evalsha") > before }, "it claims, in vain")
-			}
-		}
-		complain("unlock", h.Unlock(t.Context()))
-		start := time.Now()
-		complain("wait", testkit.ResultWithin(t, granted, 5*time.Second))
-		if d := time.Since(start); d > time.Second {
-			complain("wait", fmt.Errorf("took %v", d))
-		}
-		complain("unlock", testkit.ResultWithin(t, ended, 5*time.Second))
+		return next.Unlock(t.Context())
+	})
+	queue := locktest.KeyOf(waiter, key) + ":q"
+	testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "ZCARD", queue) == int64(1) || len(granted) > 0 }, "queued, or refused")
+	short := append(slices.Clone(opts), relock.WithBlockTimeout(500*time.Millisecond), relock.WithWatchdog(600*time.Millisecond)) // a poll every 200ms
+	if err := locktest.Kinds[m.Kind](key, other, short...).Lock(t.Context()); !errors.Is(err, relock.ErrLockAcquiredByOthers) {
+		complain("gives up", err)
 	}
-	if text := logs.String(); text != "" {
-		complaints = append(complaints, text)
-	}
-	for end := time.Now().Add(time.Second); ; time.Sleep(10 * time.Millisecond) {
-		keys, err := redis.Strings(s.Do(t, "KEYS", "*"), nil)
-		require.NoError(t, err)
-		if len(keys) == 0 {
-			return complaints
-		}
-		if time.Now().After(end) {
-			return append(complaints, fmt.Sprint("left: ", keys))
+	if first, err := redis.Strings(s.Do(t, "ZRANGE", queue, 0, 0), nil); err == nil && len(first) == 1 {
+		before := locktest.Calls(t, s, "evalsha")
+		heard := s.Do(t, "PUBLISH", "relock:"+locktest.Engine(waiter).Identity.ID, first[0]+" "+locktest.KeyOf(waiter, key))
+		if heard == int64(1) {
+			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.Calls(t, s, "evalsha") > before }, "it claims, in vain")
 		}
 	}
+	complain("unlock", h.Unlock(t.Context()))
+	start := time.Now()
+	complain("wait", testkit.ResultWithin(t, granted, 5*time.Second))
+	if d := time.Since(start); d > time.Second {
+		complain("wait", fmt.Errorf("took %v", d))
+	}
+	complain("unlock", testkit.ResultWithin(t, ended, 5*time.Second))
+	return complaints
 }

@@ -1,8 +1,0 @@
-package relock
-
-// What tests of package relock_test check below the public API.
-var (
-	Wrap       = wrap
-	ReadInfo   = readInfo
-	ReadRWInfo = readRWInfo
-)
