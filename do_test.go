@@ -13,6 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/relocktest"
 )
 
 func TestDo(t *testing.T) {
@@ -285,4 +286,121 @@ func TestContextOfDoWithAnyLocker(t *testing.T) {
 		require.ErrorIs(t, context.Cause(work), relock.ErrLockLost)
 		return nil
 	}))
+}
+
+// TryDo makes one attempt, whatever the Locker's Lock would do.
+func TestTryDo(t *testing.T) {
+	t.Parallel()
+	double := relocktest.NewLocker()
+	release := double.Busy("k")
+	redis := lockerOf(t, clientOf(t, redistest.Shared(t)))
+	held, err := redis.Lock(t.Context(), "k")
+	require.NoError(t, err)
+	for name, l := range map[string]relock.Locker{"in memory": double, "on Redis": redis} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := relock.TryDo(ctx, l, "k", unreached(t))
+		require.NoError(t, ctx.Err(), "it waited: %s", name)
+		cancel()
+		var e *relock.Error
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers, name)
+		require.ErrorAs(t, err, &e, name)
+		require.Equal(t, relock.Error{Op: "lock", Key: "k", Err: e.Err}, *e, name)
+	}
+	release()
+	require.NoError(t, held.Unlock(t.Context()))
+	for name, l := range map[string]relock.Locker{"in memory": double, "on Redis": redis} {
+		ran := false
+		require.NoError(t, relock.TryDo(t.Context(), l, "k", func(context.Context) error { ran = true; return nil }), name)
+		require.True(t, ran, name)
+		require.NoError(t, tryOnce(t.Context(), l), "the lock was not released: %s", name)
+	}
+}
+
+// Mistakes are found before the lock is taken.
+func TestTryDoMistakes(t *testing.T) {
+	t.Parallel()
+	require.ErrorIs(t, relock.TryDo(t.Context(), nil, "k", unreached(t)), relock.ErrInvalid)
+	l := relocktest.NewLocker()
+	require.ErrorIs(t, relock.TryDo(t.Context(), l, "k", nil), relock.ErrInvalid)
+	require.NoError(t, tryOnce(t.Context(), l))
+}
+
+// CurrentHold is the newest hold, whatever its name and its backend.
+func TestCurrentHold(t *testing.T) {
+	t.Parallel()
+	_, ok := relock.CurrentHold(nil) //nolint:staticcheck // a nil context carries nothing
+	require.False(t, ok)
+	_, ok = relock.CurrentHold(t.Context())
+	require.False(t, ok)
+
+	current := func(ctx context.Context) string {
+		h, ok := relock.CurrentHold(ctx)
+		require.True(t, ok)
+		return h.Key()
+	}
+	c := clientOf(t, redistest.Shared(t))
+	require.NoError(t, relock.NewRedisLock("outer", c).Do(t.Context(), func(outer context.Context) error {
+		require.Equal(t, "outer", current(outer))
+		require.NoError(t, relock.Do(outer, relocktest.NewLocker(), "inner", func(inner context.Context) error {
+			require.Equal(t, "inner", current(inner))
+			h, ok := relock.HoldFromContext(inner, "outer")
+			require.True(t, ok)
+			require.Equal(t, "outer", h.Key())
+			return nil
+		}))
+		require.Equal(t, "outer", current(outer))
+		return nil
+	}))
+}
+
+// own is a Locker of somebody else's, whose holds carry themselves.
+type own struct{ relock.Locker }
+
+type ownHold struct {
+	relock.Hold
+	ctx context.Context
+}
+
+func (h *ownHold) Context() context.Context { return h.ctx }
+
+func (l own) Lock(ctx context.Context, key string) (relock.Hold, error) {
+	inner, err := l.Locker.Lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	h := &ownHold{Hold: inner}
+	h.ctx = relock.ContextWithHold(inner.Context(), h)
+	return h, nil
+}
+
+// A Locker of somebody else's carries its holds with ContextWithHold.
+func TestContextWithHoldOfAnotherLocker(t *testing.T) {
+	t.Parallel()
+	h, err := own{relocktest.NewLocker()}.Lock(t.Context(), "k")
+	require.NoError(t, err)
+	got, ok := relock.HoldFromContext(h.Context(), "k")
+	require.True(t, ok)
+	require.Same(t, h, got)
+	got, ok = relock.CurrentHold(h.Context())
+	require.True(t, ok)
+	require.Same(t, h, got)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// A hold of Redis that is put into another context makes it the holder's.
+func TestContextWithHoldOfRedis(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, redistest.Shared(t))
+	l := relock.NewReentrantLock("k", c)
+	h, err := l.Acquire(relock.ContextWithOwner(t.Context(), "somebody"))
+	require.NoError(t, err)
+	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	ctx := relock.ContextWithHold(t.Context(), h)
+	require.NoError(t, l.TryLock(ctx))
+	got, ok := relock.CurrentHold(ctx)
+	require.True(t, ok)
+	require.Equal(t, h, got)
+	require.NoError(t, got.Extend(ctx, time.Minute))
+	require.NoError(t, l.Unlock(ctx))
+	require.NoError(t, h.Unlock(ctx))
 }

@@ -248,8 +248,8 @@ func TestRWLockOptions(t *testing.T) {
 		for i, err := range []error{
 			broken.Validate(), broken.Lock(ctx), broken.TryLock(ctx), broken.Unlock(ctx), broken.RLock(ctx), broken.TryRLock(ctx),
 			broken.RUnlock(ctx), broken.Do(ctx, locktest.Nothing), broken.TryDo(ctx, locktest.Nothing), r.Lock(ctx), r.TryLock(ctx), r.Unlock(ctx),
-			r.Do(ctx, locktest.Nothing), r.TryDo(ctx, locktest.Nothing), locktest.Second(broken.Acquire(ctx)), locktest.Second(broken.TryAcquire(ctx)),
-			locktest.Second(broken.RAcquire(ctx)), locktest.Second(broken.TryRAcquire(ctx)),
+			r.Do(ctx, locktest.Nothing), r.TryDo(ctx, locktest.Nothing), second(broken.Acquire(ctx)), second(broken.TryAcquire(ctx)),
+			second(broken.RAcquire(ctx)), second(broken.TryRAcquire(ctx)),
 		} {
 			require.ErrorIs(t, err, relock.ErrInvalid, "call %d", i)
 		}
