@@ -3,26 +3,29 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// Idle connections that a restart cut cost no error of a lock, however many there are.
+// Idle connections that a restart cut cost no error of a lock, however many
+// there are.
 func TestRestartCostsNoError(t *testing.T) {
 	t.Parallel()
-	for name, newLock := range map[string]func(string, *relock.Client) relock.Mutex{
-		"RedisLock":     func(key string, c *relock.Client) relock.Mutex { return relock.NewRedisLock(key, c) },
-		"ReentrantLock": func(key string, c *relock.Client) relock.Mutex { return relock.NewReentrantLock(key, c) },
-	} {
+	for name, newLock := range locktest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
@@ -41,7 +44,8 @@ func TestRestartCostsNoError(t *testing.T) {
 	}
 }
 
-// A call ends with its context while the server does not answer, and does not cut its connection.
+// A call ends with its context while the server does not answer, and does not
+// cut its connection.
 func TestContextEndsCallInFlight(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -69,51 +73,41 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	require.GreaterOrEqual(t, len(before), 3*len(calls))
 
 	s.Pause(t)
-	var group sync.WaitGroup
 	errCause := errors.New("enough")
-	type result struct {
-		name  string
-		err   error
-		is    []error
-		since time.Duration
-	}
-	results := make(chan result, 3*len(calls))
 	start := time.Now()
-	run := func(ctx context.Context, name string, call func(context.Context) error, is ...error) {
-		group.Go(func() {
-			err := call(ctx)
-			results <- result{name, err, is, time.Since(start)}
-		})
-	}
 	deadline, cancel := context.WithDeadline(t.Context(), start.Add(100*time.Millisecond))
 	defer cancel()
 	caused, cancelCause := context.WithCancelCause(t.Context())
 	time.AfterFunc(100*time.Millisecond, func() { cancelCause(errCause) })
 	withCause, cancelTimeout := context.WithDeadlineCause(t.Context(), start.Add(100*time.Millisecond), errCause)
 	defer cancelTimeout()
+	var results []<-chan error
 	for name, call := range calls {
-		run(deadline, name+", deadline", call, context.DeadlineExceeded)
-		run(caused, name+", cancel with cause", call, context.Canceled, errCause)
-		run(withCause, name+", deadline with cause", call, context.DeadlineExceeded, errCause)
-	}
-	group.Wait()
-	s.Resume(t)
-	close(results)
-	for r := range results {
-		t.Log(r.name, r.since, r.err)
-		for _, is := range r.is {
-			require.ErrorIs(t, r.err, is, r.name)
+		for ctx, is := range map[context.Context][]error{deadline: {context.DeadlineExceeded}, caused: {context.Canceled, errCause}, withCause: {context.DeadlineExceeded, errCause}} {
+			results = append(results, testkit.Async(t, func() error {
+				err := call(ctx)
+				took := time.Since(start)
+				wrong := relock.IsRetryableErr(err) || took < 95*time.Millisecond || took > time.Second
+				for _, one := range is {
+					wrong = wrong || !errors.Is(err, one)
+				}
+				if wrong {
+					return fmt.Errorf("%s, as %v: after %v: %w", name, is, took, err)
+				}
+				return nil
+			}))
 		}
-		require.False(t, relock.IsRetryableErr(r.err), r.name)
-		require.GreaterOrEqual(t, r.since, 95*time.Millisecond, r.name)
-		require.Less(t, r.since, time.Second, r.name)
 	}
+	for _, result := range results {
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+	}
+	s.Resume(t)
 	for i := 1; i <= 5; i++ {
 		key := strconv.Itoa(i)
-		testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, key) == -2 }, "a lock that nobody was told of stays: "+key)
+		testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, key) == -2 }, "a lock that no caller got stays: "+key)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
-	testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, "outer") == -2 }, "levels that nobody was told of stay")
+	testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, "outer") == -2 }, "levels that no caller got stay")
 	after := testkit.Connections(t, inspector)
 	for id := range before {
 		require.True(t, after[id], "connection %s was cut", id)
@@ -142,6 +136,18 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
 }
 
+// timesOut makes a call that ends after least, though its context goes on. It
+// returns what is wrong with that.
+func timesOut(ctx context.Context, call func(context.Context) error, least, most time.Duration) error {
+	start := time.Now()
+	err := call(ctx)
+	took := time.Since(start)
+	if !relock.IsRetryableErr(err) || errors.Is(err, context.DeadlineExceeded) || took < least*95/100 || took > most {
+		return fmt.Errorf("after %v: %w", took, err)
+	}
+	return nil
+}
+
 func TestCommandTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
@@ -150,24 +156,19 @@ func TestCommandTimeout(t *testing.T) {
 	locktest.Warm(t, c, 4)
 	s.Pause(t)
 	defer s.Resume(t)
-	for name, ctx := range map[string]context.Context{"context that can end": t.Context(), "context that cannot": locktest.Unbounded(t)} {
-		for _, call := range []func() error{
-			func() error { return c.Ping(ctx) },
-			func() error { return relock.NewRedisLock("k", c).TryLock(ctx) },
-		} {
-			start := time.Now()
-			err := call()
-			took := time.Since(start)
-			require.Error(t, err, name)
-			require.True(t, relock.IsRetryableErr(err), "%s: %v", name, err)
-			require.NotErrorIs(t, err, context.DeadlineExceeded, name)
-			require.GreaterOrEqual(t, took, timeout*95/100, name)
-			require.Less(t, took, 2*timeout, name)
+	var calls []<-chan error
+	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
+		for _, call := range []func(context.Context) error{c.Ping, relock.NewRedisLock("k", c).TryLock} {
+			calls = append(calls, testkit.Async(t, func() error { return timesOut(ctx, call, timeout, 2*timeout) }))
 		}
+	}
+	for _, call := range calls {
+		require.NoError(t, testkit.ResultWithin(t, call, testkit.Patience))
 	}
 }
 
-// The commands of a lock have a third of its lease, so that there is time for another attempt.
+// The commands of a lock have a third of its lease, so that there is time for
+// another attempt.
 func TestLockCommandsHaveAThirdOfTheLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -175,11 +176,8 @@ func TestLockCommandsHaveAThirdOfTheLease(t *testing.T) {
 	locktest.Warm(t, c, 2)
 	s.Pause(t)
 	defer s.Resume(t)
-	start := time.Now()
-	err := relock.NewRedisLock("k", c, relock.WithExpiry(900*time.Millisecond)).TryLock(locktest.Unbounded(t))
-	require.True(t, relock.IsRetryableErr(err), err)
-	require.GreaterOrEqual(t, time.Since(start), 295*time.Millisecond)
-	require.Less(t, time.Since(start), 900*time.Millisecond)
+	const lease = 900 * time.Millisecond
+	require.NoError(t, timesOut(locktest.Unbounded(t), relock.NewRedisLock("k", c, relock.WithExpiry(lease)).TryLock, lease/3, lease))
 }
 
 // The dial timeout covers the log-in.
@@ -190,12 +188,100 @@ func TestDialTimeout(t *testing.T) {
 	s.Pause(t)
 	defer s.Resume(t)
 	c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithDialTimeout(timeout), relock.WithCommandTimeout(10*time.Second))
-	require.NoError(t, err)
-	start := time.Now()
-	err = c.Ping(locktest.Unbounded(t))
-	require.True(t, relock.IsRetryableErr(err), err)
-	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	require.GreaterOrEqual(t, time.Since(start), timeout*95/100)
-	require.Less(t, time.Since(start), 2*timeout)
-	require.NoError(t, c.Close())
+	require.NoError(t, timesOut(locktest.Unbounded(t), newClient(t, c, err).Ping, timeout, 2*timeout))
+}
+
+// Contexts that end right when a lock is granted leave neither a key nor a
+// goroutine behind.
+func TestContextsThatEndAtTheGrant(t *testing.T) {
+	const goroutines = 3
+	rounds := 600
+	if locktest.AllCells() {
+		rounds = 3400
+	}
+	before := goleak.IgnoreCurrent()
+	t.Run("rounds", func(t *testing.T) {
+		s := locktest.NewFaultServer(t)
+		c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
+		slow := func() bool { return rand.IntN(10) == 0 }
+		c.Proxy.On(func([]string) bool { return slow() }, faults.Every, faults.Delay(time.Millisecond))
+		c.Proxy.On(func([]string) bool { return slow() }, faults.Every, faults.DelayRequest(time.Millisecond))
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		results := map[string]int{}
+		for range goroutines {
+			group.Go(func() {
+				for range rounds {
+					result := c.RoundWithEndingContext(rand.IntN(4 * goroutines))
+					mu.Lock()
+					results[result]++
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		t.Logf("%v", results)
+		for _, result := range []string{"granted", "ended", "held by others"} {
+			require.NotZero(t, results[result], result)
+			delete(results, result)
+		}
+		require.Empty(t, results)
+		c.WaitFor(locktest.CleanWithin, func() bool {
+			keys, err := redis.Strings(s.Do(t, "KEYS", "*"), nil)
+			return err == nil && len(keys) == 0
+		}, "keys are left")
+	})
+	goleak.VerifyNone(t, before)
+}
+
+// A deadline that comes while a connection is dialled is the end of the
+// context, not a failure of the network.
+func TestDeadlineWhileDialling(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewCell(t, locktest.NewFaultServer(t), relock.WithMaxIdle(0)) // dials for each call
+	for i := range 1000 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%500)*time.Microsecond)
+		err := relock.NewRedisLock(fmt.Sprint(i), c.Client, relock.WithExpiry(locktest.CellLease)).TryLock(ctx)
+		cancel()
+		if err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+	}
+}
+
+// The server is gone without a word: connections stay and are taken, and
+// nothing comes back on any of them. Holds are lost when their validity ends,
+// callers return at their deadlines, and when the network is back the lock is
+// free.
+func TestSilentNetwork(t *testing.T) {
+	t.Parallel()
+	const lease = 900 * time.Millisecond
+	s := locktest.NewFaultServer(t)
+	var cells []locktest.CellRun
+	for _, op := range locktest.Renewers() {
+		cells = append(cells, locktest.CellRun{Name: op.Name, Run: func(t testing.TB) {
+			c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
+			lock := op.Lock(c.Client, lease)
+			holds := make([]relock.Hold, op.Levels)
+			for i := range holds {
+				var err error
+				holds[i], err = lock.Acquire(t.Context())
+				require.NoError(t, err)
+			}
+			c.Proxy.Stall()
+			returned := c.CallsWithDeadlines(op)
+			c.RequireLossInTime(locktest.Level(holds[0]))
+			for name, err := range returned {
+				require.NoError(t, testkit.ResultWithin(t, err, locktest.CellPatience), name)
+			}
+			c.Proxy.Resume()
+			for _, h := range holds {
+				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), locktest.CellPatience)
+			defer cancel()
+			require.NoError(t, op.Lock(c.Other, lease, relock.WithBlock()).Lock(ctx))
+		}})
+	}
+	locktest.Together(t, cells)
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -19,7 +21,6 @@ import (
 // connection is renewed over an idle one, while its client locks over it too.
 func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 	t.Parallel()
-	const lease = 1200 * time.Millisecond
 	for name, open := range map[string]func(testing.TB) (*redistest.Server, *relock.Client){
 		"unix": func(t testing.TB) (*redistest.Server, *relock.Client) {
 			s := redistest.Start(t)
@@ -43,14 +44,11 @@ func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 			s, c := open(t)
 			locktest.Warm(t, c, 2)
 			full := testkit.FillUp(t, s)
-			h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
-			require.NoError(t, err)
-			granted := time.Now()
-			testkit.Eventually(t, 4*lease, func() bool {
-				require.NoError(t, h.Err())
+			h := acquire(t, c, "k")
+			for range 3 {
+				requireRenewed(t, h)
 				require.NoError(t, relock.NewRedisLock("other", c).Do(t.Context(), locktest.Nothing))
-				return h.ValidUntil().After(granted.Add(3 * lease))
-			}, "renewed")
+			}
 			require.NoError(t, h.Unlock(t.Context()))
 			full.RequireSame(t)
 		})
@@ -75,9 +73,9 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 	testkit.Eventually(t, 2*time.Second, func() bool { return !locktest.HasKey(t, full, c, "k") }, "released")
 }
 
-// Unlock of a MultiLock asks for its keys together. With one idle connection it
-// releases all of them.
-func TestMultiLockUnlockAtTheLimit(t *testing.T) {
+// withOneIdle runs a test with a client that has one idle connection, when its
+// server has no room for another.
+func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *testkit.Full)) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
 		t.Run(name, func(t *testing.T) {
@@ -85,46 +83,45 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 			s := start(t)
 			c := locktest.NewTestClient(t, s)
 			locktest.Warm(t, c, 1)
-			full := testkit.FillUp(t, s)
-			keys := []string{"a", "b", "c", "d"}
-			for range 5 {
-				h, err := relock.NewMultiLock(keys, c).Acquire(t.Context())
-				require.NoError(t, err)
-				require.NoError(t, h.Unlock(t.Context()))
-				for _, key := range keys {
-					require.False(t, locktest.HasKey(t, full, c, key), key)
-				}
-			}
-			full.RequireSame(t)
+			run(t, c, testkit.FillUp(t, s))
 		})
 	}
+}
+
+// Unlock of a MultiLock asks for its keys together. With one idle connection it
+// releases all of them.
+func TestMultiLockUnlockAtTheLimit(t *testing.T) {
+	withOneIdle(t, func(t *testing.T, c *relock.Client, full *testkit.Full) {
+		keys := []string{"a", "b", "c", "d"}
+		for range 5 {
+			h, err := relock.NewMultiLock(keys, c).Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(t.Context()))
+			for _, key := range keys {
+				require.False(t, locktest.HasKey(t, full, c, key), key)
+			}
+		}
+		full.RequireSame(t)
+	})
 }
 
 // Calls that the server refuses for want of room do not cost the client the
 // idle connection that it has.
 func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t)
-			c := locktest.NewTestClient(t, s)
-			locktest.Warm(t, c, 1)
-			full := testkit.FillUp(t, s)
-			for range 5 {
-				var calls []<-chan error
-				for range 4 * driver.Crowd {
-					calls = append(calls, testkit.Async(t, func() error { return relock.NewRedisLock("k", c).TryDo(t.Context(), locktest.Nothing) }))
-				}
-				for _, call := range calls {
-					if err := testkit.ResultWithin(t, call, testkit.Patience); err != nil {
-						require.True(t, relock.IsRetryableErr(err), err)
-					}
-				}
-				full.RequireSame(t)
+	withOneIdle(t, func(t *testing.T, c *relock.Client, full *testkit.Full) {
+		for range 5 {
+			var calls []<-chan error
+			for range 4 * driver.Crowd {
+				calls = append(calls, testkit.Async(t, func() error { return relock.NewRedisLock("k", c).TryDo(t.Context(), locktest.Nothing) }))
 			}
-		})
-	}
+			for _, call := range calls {
+				if err := testkit.ResultWithin(t, call, testkit.Patience); err != nil {
+					require.True(t, relock.IsRetryableErr(err), err)
+				}
+			}
+			full.RequireSame(t)
+		}
+	})
 }
 
 // Waiters poll over an idle connection while there is none for the
@@ -135,8 +132,7 @@ func TestWaiterAtTheLimit(t *testing.T) {
 	c := locktest.NewTestClient(t, s)
 	locktest.Warm(t, c, 2)
 	full := testkit.FillUp(t, s)
-	h, err := relock.NewRedisLock("k", c, relock.WithFair()).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquire(t, c, "k", relock.WithFair())
 	waits := testkit.Async(t, func() error {
 		return relock.NewRedisLock("k", c, relock.WithFair(), relock.WithBlock()).Lock(t.Context())
 	})
@@ -144,5 +140,44 @@ func TestWaiterAtTheLimit(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "publish") >= 3 }, "polls")
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	full.RequireSame(t)
+}
+
+// openShared opens the connection that calls share.
+func openShared(t testing.TB, c *relock.Client) {
+	t.Helper()
+	d := locktest.Engine(c).Driver.(*driver.Pool)
+	before := d.Apart
+	d.Apart = 0
+	defer func() { d.Apart = before }()
+	require.NoError(t, relock.NewRedisLock("another", c).Do(t.Context(), locktest.Nothing))
+}
+
+// A release that was executed on a connection that then broke, and sent again
+// over another one, was no loss.
+func TestReleaseThatWasSentTwice(t *testing.T) {
+	t.Parallel()
+	s := locktest.NewFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithMaxActive(1))
+	h := acquire(t, c, "k")
+	openShared(t, c)
+	defer locktest.PutBack(c, locktest.Borrow(t, c, 1)) // so that Unlock needs the retrier
+	cut := proxy.On(faults.Script(script.Release.SHA), 1, faults.CutAfter)
+	require.NoError(t, h.Unlock(t.Context()))
+	<-cut
+	locktest.RequireFree(t, s, c, "k")
+}
+
+// Renewals that wait for replicas go over an idle connection, WAIT behind them.
+func TestReplicatedHoldAtTheLimit(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewReplicated(t)
+	c := locktest.NewTestClient(t, r.Master)
+	locktest.Warm(t, c, 1)
+	full := testkit.FillUp(t, r.Master)
+	h, before := acquire(t, c, "k", locktest.OneReplica), full.Calls(t, "wait")
+	requireRenewed(t, h)
+	require.Greater(t, full.Calls(t, "wait"), before)
 	full.RequireSame(t)
 }

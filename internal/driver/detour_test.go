@@ -1,10 +1,12 @@
 package driver
 
 import (
+	"io"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
@@ -31,9 +33,7 @@ func requireAnswered(t testing.TB, outcomes []Result) {
 // the link's once it is there.
 func TestBatchWhoseDialHangs(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, withDatabase(1))
+	d, proxy := newPoolBehind(t, redistest.Start(t), withDatabase(1))
 	warmPool(t, d, 1)
 	proxy.On(faults.Command("SELECT"), 1, faults.Delay(MinConnect+time.Second))
 	l := linkOf(t, d)
@@ -57,9 +57,7 @@ func TestBatchWhoseDialHangs(t *testing.T) {
 // A link that is closed has its dial closed too, and needs no other connection.
 func TestCloseOfALinkWhoseDialHangs(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, withDatabase(1))
+	d, proxy := newPoolBehind(t, redistest.Start(t), withDatabase(1))
 	proxy.On(faults.Command("SELECT"), 1, faults.DropAnswer)
 	l := linkOf(t, d)
 	result := testkit.Async(t, func() error {
@@ -97,8 +95,7 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, waitingForOne)
+	d, proxy := newPoolBehind(t, s, waitingForOne)
 	warmPool(t, d, 1)
 	testkit.FillUp(t, s)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.DropAnswer)
@@ -111,4 +108,48 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	}
 	require.Less(t, time.Since(start), 2*time.Second)
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(d.slots) == 0 && d.Redis.ActiveCount() == 0 }, "returned")
+}
+
+// patientConn is a connection of the user's that ignores the limit of a read.
+type patientConn struct{ redis.ConnWithTimeout }
+
+func (c patientConn) ReceiveWithTimeout(time.Duration) (any, error) { return c.Receive() }
+
+// A batch ends in time over a connection that ignores limits. The link closes
+// it then: the answer is late, and the server has broken nothing.
+func TestLateAnswerIsNoBreak(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		conn, err := redis.Dial(proxy.Network, proxy.Address)
+		if err != nil {
+			return nil, err
+		}
+		return patientConn{conn.(redis.ConnWithTimeout)}, nil
+	}}
+	d := FromPool(&Config{DialTimeout: testDialTimeout, CommandTimeout: testCommandTimeout}, pool)
+	defer func() { require.NoError(t, d.Close()) }()
+	l := linkOf(t, d)
+	limit := BatchLimit{Own: 200 * time.Millisecond, Borrowed: testkit.Patience}
+	requireAnswered(t, l.Pipeline(limit, []Request{echo("x")}))
+	proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
+	late := l.Pipeline(limit, []Request{echo("x")})[0]
+	require.ErrorIs(t, late.Err, os.ErrDeadlineExceeded)
+	require.True(t, late.Unanswered())
+	require.False(t, late.Broke())
+}
+
+// Whether an idle connection is older than a break is not asked of the wall
+// clock, which may be set back.
+func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	d := newPool(&Config{})
+	defer d.end()
+	before := time.Now()
+	o := d.outcome(before, nil, io.EOF)
+	require.True(t, o.Broke())
+	require.ErrorIs(t, d.check(nil, before), errStale)
+	require.NoError(t, d.check(nil, time.Now()))
+	require.Less(t, d.broken.Load(), int64(time.Hour), "counted from the start of the client")
 }

@@ -6,14 +6,11 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A process that may open no further file renews its first watched hold over an
@@ -34,7 +31,6 @@ func TestFirstWatchedHoldAtTheLimitOfFiles(t *testing.T) {
 }
 
 func holdAtTheLimitOfFiles(t *testing.T) {
-	const lease = 1200 * time.Millisecond
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s)
 	locktest.Warm(t, c, 2)
@@ -46,12 +42,7 @@ func holdAtTheLimitOfFiles(t *testing.T) {
 	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) }()
 	_, err := net.Dial(s.Network, s.Address)
 	require.ErrorIs(t, err, syscall.EMFILE)
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
-	require.NoError(t, err)
-	granted := time.Now()
-	testkit.Eventually(t, 3*lease, func() bool {
-		require.NoError(t, h.Err())
-		return h.ValidUntil().After(granted.Add(2 * lease))
-	}, "renewed")
+	h := acquire(t, c, "k")
+	requireRenewed(t, h)
 	require.NoError(t, h.Unlock(t.Context()))
 }

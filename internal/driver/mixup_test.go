@@ -3,10 +3,11 @@ package driver_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,59 +18,37 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// pathOfCalls is a way for calls to wait for their answers: each leaves an answer that comes too late to somebody else.
-type pathOfCalls struct {
-	name   string
-	client func(t testing.TB, s *redistest.Server) *relock.Client
-	canEnd bool // the caller's context
+// poolsOfOne have one connection each, so that the next call gets that of the
+// one before.
+var poolsOfOne = map[string]func(t testing.TB, s *redistest.Server) *relock.Client{
+	"own pool": func(t testing.TB, s *redistest.Server) *relock.Client {
+		return locktest.NewTestClient(t, s, ofOne...)
+	},
+	"encrypted": encryptedPoolOfOne,
+	"user's pool": func(t testing.TB, s *redistest.Server) *relock.Client {
+		return locktest.AsUserPool(t, s, &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: true}, relock.WithKeyPrefix("test:"+uuid.NewString()+":"), relock.WithCommandTimeout(locktest.AnswerLimit))
+	},
 }
 
-var pathsOfCalls = []pathOfCalls{
-	{"own pool, context that can end", ownPoolOfOne, true},
-	{"own pool, context that cannot end", ownPoolOfOne, false},
-	{"encrypted, context that can end", encryptedPoolOfOne, true},
-	{"user's pool, context that can end", userPoolOfOne, true},
-	{"user's pool, context that cannot end", userPoolOfOne, false},
-	{"shared connection, context that can end", sharedConnection, true},
-	{"shared connection, context that cannot end", sharedConnection, false},
-	{"encrypted shared connection, context that can end", func(t testing.TB, s *redistest.Server) *relock.Client {
-		return locktest.Sharing(encryptedPoolOfOne(t, s))
-	}, true},
-	{"shared connection of a user's pool, context that can end", func(t testing.TB, s *redistest.Server) *relock.Client { return locktest.Sharing(userPoolOfOne(t, s)) }, true},
-}
-
-func sharedConnection(t testing.TB, s *redistest.Server) *relock.Client {
-	return locktest.Sharing(ownPoolOfOne(t, s))
-}
-
-// poolOfOne has one connection, so that the next call gets the one before's.
-func ownPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
-	return locktest.NewTestClient(t, s, poolOfOne()...)
-}
-
-func poolOfOne() []relock.ClientOption {
-	return []relock.ClientOption{relock.WithMaxActive(1), relock.WithMaxIdle(1), relock.WithWaitMode(), relock.WithCommandTimeout(locktest.AnswerLimit)}
-}
+var ofOne = []relock.ClientOption{relock.WithMaxActive(1), relock.WithMaxIdle(1), relock.WithWaitMode(), relock.WithCommandTimeout(locktest.AnswerLimit)}
 
 func encryptedPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
 	a := newAuthority(t)
 	behind := &redistest.Server{Network: "tcp", Address: encryptedFront(t, a, s)}
-	return locktest.NewTestClient(t, behind, append(poolOfOne(), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
+	return locktest.NewTestClient(t, behind, append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
 }
 
-// encryptedFront takes encrypted connections for a server that knows none, and returns its address.
+// encryptedFront takes encrypted connections for a server that knows none, and
+// returns its address.
 func encryptedFront(t testing.TB, a *authority, s *redistest.Server) string {
-	a.issue(t, "server", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-	cert, err := tls.LoadX509KeyPair(a.path("server.crt"), a.path("server.key"))
-	require.NoError(t, err)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
 	require.NoError(t, err)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -103,55 +82,54 @@ func join(client net.Conn, s *redistest.Server) {
 	group.Wait()
 }
 
-func userPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
-	pool := &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: true, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	c, err := relock.NewClientPool(pool, relock.WithKeyPrefix("test:"+uuid.NewString()+":"), relock.WithCommandTimeout(locktest.AnswerLimit))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
-
-// An answer that comes when its caller has left, for the command timeout or the end of its context, is never taken for the answer to the
-// next command: a lock that is held stays refused though "OK" is on its way, and scripts get what they asked for.
+// An answer that comes when its caller has left, for the command timeout or the
+// end of its context, is never taken for the answer to the next command. A lock
+// that is held stays refused though "OK" is on its way, and scripts get what
+// they asked for.
 func TestLateAnswersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	s := locktest.NewFaultServer(t)
 	var cells []locktest.CellRun
-	for _, path := range pathsOfCalls {
-		for _, leaving := range []struct {
-			name string
-			late time.Duration // of the answer
-			ends bool          // the context, before the answer comes
-		}{
-			{"left for the command timeout", 3 * locktest.AnswerLimit, false},
-			{"left for the end of the context", 3 * locktest.AnswerLimit / 5, true},
-		} {
-			if leaving.ends && !path.canEnd {
-				continue
+	add := func(name string, client func(testing.TB, *redistest.Server) *relock.Client, shared, canEnd, ends bool) {
+		late := 3 * locktest.AnswerLimit
+		if ends {
+			late /= 5 // the context ends before the answer comes
+		}
+		cells = append(cells, locktest.CellRun{Name: fmt.Sprintf("%s, shared %t, context can end %t, ends %t", name, shared, canEnd, ends), Run: func(t testing.TB) {
+			m := newMixUp(t, s, client, shared)
+			if m.ctx = t.Context(); !canEnd {
+				m.ctx = locktest.Unbounded(t)
 			}
-			cells = append(cells, locktest.CellRun{Name: path.name + "/" + leaving.name, Run: func(t testing.TB) {
-				m := newMixUp(t, s, path)
-				m.requireOwnAnswers(m.leave(leaving.late, leaving.ends))
-			}})
+			m.requireOwnAnswers(m.leave(late, ends))
+		}})
+	}
+	for name, client := range poolsOfOne {
+		for _, shared := range []bool{false, true} {
+			add(name, client, shared, false, false)
+			add(name, client, shared, true, false)
+			add(name, client, shared, true, true)
 		}
 	}
 	locktest.Together(t, cells)
 }
 
-// mixUp is a client with one connection, behind a proxy, and two locks of which another holds one.
+// mixUp is a client with one connection, behind a proxy, and two locks of which
+// another client holds one.
 type mixUp struct {
 	testing.TB
 	proxy       *faults.Proxy
 	client      *relock.Client
-	canEnd      bool // the caller's context
+	ctx         context.Context // the caller's
 	free, taken *relock.RedisLock
 	values      *relock.Script
 }
 
-func newMixUp(t testing.TB, s *redistest.Server, path pathOfCalls) *mixUp {
+func newMixUp(t testing.TB, s *redistest.Server, client func(testing.TB, *redistest.Server) *relock.Client, shared bool) *mixUp {
 	m := &mixUp{TB: t, proxy: faults.Start(t, s.Network, s.Address), values: relock.NewScript("return ARGV[1]")}
-	m.client, m.canEnd = path.client(t, &redistest.Server{Network: m.proxy.Network, Address: m.proxy.Address}), path.canEnd
+	m.client = client(t, &redistest.Server{Network: m.proxy.Network, Address: m.proxy.Address})
+	if shared {
+		locktest.Sharing(m.client)
+	}
 	m.free, m.taken = relock.NewRedisLock("free", m.client), relock.NewRedisLock("taken", m.client)
 	other := locktest.NewTestClient(t, s, relock.WithKeyPrefix(locktest.Prefix(m.client)))
 	require.NoError(t, relock.NewRedisLock("taken", other).Lock(t.Context()))
@@ -160,12 +138,13 @@ func newMixUp(t testing.TB, s *redistest.Server, path pathOfCalls) *mixUp {
 	return m
 }
 
-// leave asks for the free lock and leaves before the server's OK arrives, as it does when the channel is closed.
+// leave asks for the free lock and leaves before the server's OK arrives, as it
+// does when the channel is closed.
 func (m *mixUp) leave(late time.Duration, ends bool) (came <-chan struct{}) {
-	ctx, cancel := context.WithCancel(m.Context())
+	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
-	if !m.canEnd {
-		ctx = locktest.Unbounded(m)
+	if m.ctx.Done() == nil {
+		ctx = m.ctx
 	}
 	came = m.proxy.On(faults.Command("SET"), 1, faults.Delay(late))
 	result := testkit.Async(m, func() error { return m.free.TryLock(ctx) })
@@ -179,7 +158,8 @@ func (m *mixUp) leave(late time.Duration, ends bool) (came <-chan struct{}) {
 	return came
 }
 
-// requireOwnAnswers makes the next calls, while the late answer is on its way and after it.
+// requireOwnAnswers makes the next calls, while the late answer is on its way
+// and after it.
 func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 	for i, after := 0, 0; after < 2; i++ {
 		select {
@@ -197,6 +177,63 @@ func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 		time.Sleep(locktest.AnswerLimit / 5) // the late answer comes in one of them
 	}
 	require.ErrorIs(m, m.free.Unlock(m.Context()), relock.ErrNotHeld)
-	testkit.Eventually(m, locktest.CleanWithin, func() bool { return m.free.TryLock(m.Context()) == nil }, "what nobody was told of is free again")
+	testkit.Eventually(m, locktest.CleanWithin, func() bool { return m.free.TryLock(m.Context()) == nil }, "what no caller got is free again")
 	require.NoError(m, m.free.Unlock(m.Context()))
+}
+
+// An answer that comes twice is never taken for the next command's: neither for
+// a grant of a lock that another client has, nor for anything else.
+func TestDoubledAnswerIsNoGrant(t *testing.T) {
+	t.Parallel()
+	for name, ctx := range map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ctx := locktest.Taught(t, redistest.Start(t)), ctx(t)
+			proxy := faults.Start(t, s.Network, s.Address)
+			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+			require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
+			requireTheirs := func() {
+				require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
+			}
+			for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
+				done := proxy.On(match, 1, faults.DoubleAnswer)
+				l := relock.NewRedisLock("free", c)
+				require.NoError(t, l.Lock(ctx))
+				requireTheirs()
+				require.NoError(t, l.Unlock(ctx))
+				requireTheirs()
+				<-done
+			}
+			refuses := relock.NewScript("return redis.error_reply('ERR no')")
+			s.Do(t, "SCRIPT", "LOAD", locktest.Code(refuses).Source)
+			done := proxy.On(faults.Script(locktest.Code(refuses).SHA), 1, faults.DoubleAnswer)
+			_, err := c.Eval(ctx, refuses, nil)
+			require.ErrorContains(t, err, "ERR no")
+			<-done
+			requireTheirs()
+		})
+	}
+}
+
+// What comes while a connection is idle is seen before it is used again, by
+// callers and by the watchdog. So is its end.
+func TestIdleConnectionThatSpeaks(t *testing.T) {
+	t.Parallel()
+	s := locktest.Taught(t, redistest.Start(t))
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	other := locktest.Sibling(t, s, c)
+	require.NoError(t, relock.NewRedisLock("others", other).Lock(t.Context()))
+	h := acquire(t, c, "held")
+	for range 3 {
+		requireRenewed(t, h)
+		require.NoError(t, relock.NewRedisLock("mine", c).Do(t.Context(), locktest.Nothing))
+		proxy.Say("+OK\r\n")
+		require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	}
+	s.Do(t, "DEL", locktest.KeyOf(c, "held"))
+	proxy.Say(strings.Repeat(":1\r\n", 100)) // each of which would be a renewal
+	locktest.LeaseOf(h).RenewNow()
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), lockspec.DefaultLease/4), relock.ErrLockLost)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 }

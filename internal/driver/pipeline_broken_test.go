@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -14,13 +15,13 @@ import (
 )
 
 // A connection that owes an answer and says nothing takes no more requests, and
-// is cut when nobody can wait any longer.
+// is cut when no call can wait any longer.
 func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t, withCommandTimeout(time.Second))
 	b.requireAnswer("first")
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
-	patient := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "patient").Err })
+	patient := b.async(context.Background(), "patient")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
 	o := b.send(t.Context(), Limits{Answer: 150 * time.Millisecond}, "impatient")
 	require.ErrorIs(t, o.Err, ErrTimeout)
@@ -65,7 +66,7 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 				return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "GET", Args: []any{"k"}}).Err
 			})
 			require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
-			last := testkit.Async(t, func() error { return b.send(t.Context(), Limits{}, "last").Err })
+			last := b.async(t.Context(), "last")
 			require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 			b.server.Resume(t)
 			require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
@@ -117,7 +118,7 @@ func TestSharedConnectionBreaks(t *testing.T) {
 	require.True(t, b.send(t.Context(), Limits{}, "cut").Broke())
 }
 
-// A server that was restarted while nobody called costs no error.
+// A server that was restarted while there were no calls costs no error.
 func TestSharedConnectionNoticesARestart(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -149,4 +150,49 @@ func TestSharedConnectionGrowsOld(t *testing.T) {
 			testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
 		})
 	}
+}
+
+// A user's pool gives its limits to the shared connection.
+func TestSharedConnectionHasTheLimitsOfTheUserPool(t *testing.T) {
+	t.Parallel()
+	d := FromPool(&Config{}, &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour})
+	defer func() { require.NoError(t, d.Close()) }()
+	require.Equal(t, time.Minute, d.shared.idle)
+	require.Equal(t, time.Hour, d.shared.age)
+}
+
+// What a server says to a connection that it does not take is the error of all
+// calls.
+func TestRefusedSharedConnection(t *testing.T) {
+	t.Parallel()
+	for text, retryable := range map[string]bool{
+		"DENIED Redis is running in protected mode":               false,
+		"ERR max number of clients reached":                       true,
+		"ERR max number of clients + cluster connections reached": true,
+	} {
+		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
+		d.Apart = 0
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				o := d.Send(t.Context(), Limits{}, echo("x"))
+				if o.Err == nil || IsTransient(o.Err) != retryable {
+					t.Errorf("error %v", o.Err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// An answer that nobody asked for ends the connection, and is nobody's.
+func TestAnswerThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
+	d.Apart = 0
+	o := d.Send(t.Context(), Limits{}, echo("x"))
+	require.True(t, o.Err == nil || errors.Is(o.Err, errUnasked), "%v", o.Err) // as one, or one after the other
+	stream := d.shared.stream
+	<-stream.done
+	require.ErrorIs(t, stream.cause, errUnasked)
 }

@@ -56,7 +56,7 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 	b.server.Pause(t)
 	var results []<-chan error
 	for n := range 4 * Crowd {
-		results = append(results, testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, fmt.Sprint(n)).Err }))
+		results = append(results, b.async(context.Background(), fmt.Sprint(n)))
 	}
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, 2*time.Second), "each has its connection")
@@ -74,15 +74,11 @@ func TestLeavingASharedConnection(t *testing.T) {
 	b := newSharedBench(t)
 	b.proxy.On(faults.Command("ECHO"), 2, faults.Delay(time.Second))
 	b.server.Pause(t)
-	before := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "before").Err })
+	before := b.async(context.Background(), "before")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := make(chan Result, 1)
-	testkit.Async(t, func() error {
-		gone <- b.send(ctx, Limits{}, "left")
-		return nil
-	})
+	gone := b.leave(ctx, "left")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
 	b.server.Resume(t)
 	require.NoError(t, testkit.ResultWithin(t, before, testkit.Patience)) // the connection is not silent
@@ -104,17 +100,13 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	s := b.aboutToWrite(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := make(chan Result, 1)
-	testkit.Async(t, func() error {
-		gone <- b.send(ctx, Limits{}, "left")
-		return nil
-	})
+	gone := b.leave(ctx, "left")
 	b.awaitUnwritten(1)
 	cancel()
 	o := <-gone
 	require.ErrorIs(t, o.Err, ErrAbandoned)
 	require.False(t, o.Unanswered())
-	later := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "later").Err })
+	later := b.async(context.Background(), "later")
 	b.awaitUnwritten(2)
 	s.more <- struct{}{}
 	require.NoError(t, testkit.ResultWithin(t, later, 2*time.Second))
@@ -122,7 +114,7 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 }
 
 // A connection that has rested for longer than an answer may take owes none: it
-// is as good for the second of a burst, who comes before the first has written,
+// is as good for the second of a burst, which comes before the first has written,
 // as for the first.
 func TestBurstAfterARest(t *testing.T) {
 	t.Parallel()
@@ -131,7 +123,7 @@ func TestBurstAfterARest(t *testing.T) {
 	s := b.aboutToWrite(2 * testCommandTimeout)
 	var burst []<-chan error
 	for n := range 3 {
-		burst = append(burst, testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, fmt.Sprint(n)).Err }))
+		burst = append(burst, b.async(context.Background(), fmt.Sprint(n)))
 	}
 	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
@@ -148,7 +140,7 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	b := newSharedBench(t)
 	b.requireAnswer("first")
 	s := b.aboutToWrite(2 * testCommandTimeout)
-	sent := testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, "taken").Err })
+	sent := b.async(context.Background(), "taken")
 	b.awaitUnwritten(1)
 	require.False(t, s.usable(0, time.Nanosecond), "too old")
 	time.Sleep(50 * time.Millisecond) // nothing is to happen
@@ -157,7 +149,8 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	require.Equal(t, 1, b.dials(), "cut under what it took")
 }
 
-// Belief counts from before the request is on its way, whoever writes it.
+// Validity counts from before the request is on its way, whichever call writes
+// it.
 func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
@@ -197,7 +190,7 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	start := time.Now()
 	var patient []<-chan error
 	for n := range 100 { // their answers come one after the other, ahead of those that the impatient ones wait for
-		patient = append(patient, testkit.Async(t, func() error { return b.send(context.Background(), Limits{}, fmt.Sprint("patient ", n)).Err }))
+		patient = append(patient, b.async(context.Background(), fmt.Sprint("patient ", n)))
 	}
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 101, testkit.Patience))
 	for n := range 20 {

@@ -11,11 +11,13 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -23,51 +25,39 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// authority is a certificate authority of a test.
+// authority is a certificate that vouches for itself, for 127.0.0.1 and
+// redis.test.
 type authority struct {
 	dir  string
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
 }
 
+// newAuthority writes the certificate and its key.
 func newAuthority(t testing.TB) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.issue(t, "ca", &x509.Certificate{
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	})
-	return a
-}
-
-// issue writes name.crt and name.key.
-func (a *authority) issue(t testing.TB, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.Subject = pkix.Name{CommonName: name}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
 	secret, err := x509.MarshalECPrivateKey(key)
 	require.NoError(t, err)
-	a.write(t, name+".crt", "CERTIFICATE", der)
-	a.write(t, name+".key", "EC PRIVATE KEY", secret)
-	return cert, key
+	a := &authority{dir: t.TempDir()}
+	a.cert, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	for kind, data := range map[string][]byte{"CERTIFICATE": der, "EC PRIVATE KEY": secret} {
+		require.NoError(t, os.WriteFile(a.path(kind), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
+	}
+	return a
 }
 
-func (a *authority) write(t testing.TB, file, kind string, der []byte) {
-	t.Helper()
-	require.NoError(t, os.WriteFile(a.path(file), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-}
-
-func (a *authority) path(file string) string { return filepath.Join(a.dir, file) }
+func (a *authority) path(kind string) string { return filepath.Join(a.dir, kind) }
 
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
@@ -75,17 +65,28 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// startTLS runs a server with a certificate of a for 127.0.0.1 and redis.test, and returns its encrypted address.
+func (a *authority) pair(t testing.TB) []tls.Certificate {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(a.path("CERTIFICATE"), a.path("EC PRIVATE KEY"))
+	require.NoError(t, err)
+	return []tls.Certificate{pair}
+}
+
+// startTLS runs a server with the certificate, and returns its encrypted
+// address.
 func (a *authority) startTLS(t testing.TB, clients string) (*redistest.Server, string) {
 	t.Helper()
-	a.issue(t, "server", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
 	port := redistest.FreePort(t)
 	s := redistest.Start(t, "--bind", "127.0.0.1", "--tls-port", port, "--tls-auth-clients", clients,
-		"--tls-cert-file", a.path("server.crt"), "--tls-key-file", a.path("server.key"), "--tls-ca-cert-file", a.path("ca.crt"))
+		"--tls-cert-file", a.path("CERTIFICATE"), "--tls-key-file", a.path("EC PRIVATE KEY"), "--tls-ca-cert-file", a.path("CERTIFICATE"))
 	return s, "127.0.0.1:" + port
+}
+
+// tlsClient returns a client of the encrypted address.
+func tlsClient(t testing.TB, address string, config *tls.Config, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := relock.NewClient("tcp", address, "", append(opts, relock.WithTLS(config))...)
+	return newClient(t, c, err)
 }
 
 func TestTLS(t *testing.T) {
@@ -106,21 +107,14 @@ func TestTLS(t *testing.T) {
 		{"wrong host name", &tls.Config{RootCAs: good.pool(), ServerName: "elsewhere.test"}, "elsewhere.test"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for name, newClient := range map[string]func() (*relock.Client, error){
-				"NewClient": func() (*relock.Client, error) { return relock.NewClient("tcp", address, "", relock.WithTLS(tt.config)) },
-				"rediss URL": func() (*relock.Client, error) {
-					return relock.NewClientURL("rediss://"+address, relock.WithTLS(tt.config))
-				},
-				"redis URL": func() (*relock.Client, error) {
-					return relock.NewClientURL("redis://"+address, relock.WithTLS(tt.config))
-				},
-				"Redis database": func() (*relock.Client, error) {
-					return relock.NewClientURL("rediss://"+address+"/2", relock.WithTLS(tt.config))
-				},
-			} {
-				c, err := newClient()
+			for _, url := range []string{"", "rediss://" + address, "redis://" + address, "rediss://" + address + "/2"} {
+				c, err := relock.NewClient("tcp", address, "", relock.WithTLS(tt.config))
+				if url != "" {
+					require.NoError(t, c.Close())
+					c, err = relock.NewClientURL(url, relock.WithTLS(tt.config))
+				}
 				require.NoError(t, err)
-				l := relock.NewRedisLock(name, c, relock.WithBlock())
+				l := relock.NewRedisLock("k", c, relock.WithBlock())
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				err = l.Lock(ctx)
 				cancel()
@@ -140,20 +134,11 @@ func TestTLS(t *testing.T) {
 
 	t.Run("rediss alone uses the system's CAs", func(t *testing.T) {
 		c, err := relock.NewClientURL("rediss://" + address)
-		require.NoError(t, err)
-		require.ErrorContains(t, c.Ping(t.Context()), "unknown authority")
-		require.NoError(t, c.Close())
+		require.ErrorContains(t, newClient(t, c, err).Ping(t.Context()), "unknown authority")
 	})
 	t.Run("renewals are encrypted too", func(t *testing.T) {
-		c, err := relock.NewClient("tcp", address, "", relock.WithTLS(config))
-		require.NoError(t, err)
-		h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(2400*time.Millisecond)).Acquire(t.Context())
-		require.NoError(t, err)
-		select {
-		case <-h.Context().Done():
-		case <-time.After(3200 * time.Millisecond):
-		}
-		require.NoError(t, h.Err())
+		c := tlsClient(t, address, config)
+		requireRenewed(t, acquire(t, c, "k"))
 		s.Pause(t)
 		defer s.Resume(t)
 		half := locktest.SetAlarm(t, time.Now().Add(locktest.CloseLimit/2))
@@ -165,35 +150,105 @@ func TestTLSClientCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	_, address := a.startTLS(t, "yes")
-	a.issue(t, "client", &x509.Certificate{KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	pair, err := tls.LoadX509KeyPair(a.path("client.crt"), a.path("client.key"))
-	require.NoError(t, err)
-
-	c, err := relock.NewClient("tcp", address, "", relock.WithTLS(&tls.Config{RootCAs: a.pool(), Certificates: []tls.Certificate{pair}}))
-	require.NoError(t, err)
-	require.NoError(t, c.Ping(t.Context()))
-	require.NoError(t, c.Close())
-
+	require.NoError(t, tlsClient(t, address, &tls.Config{RootCAs: a.pool(), Certificates: a.pair(t)}).Ping(t.Context()))
 	// With TLS 1.2 the refusal comes within the handshake, with 1.3 after it.
-	c, err = relock.NewClient("tcp", address, "", relock.WithTLS(&tls.Config{RootCAs: a.pool(), MaxVersion: tls.VersionTLS12}))
-	require.NoError(t, err)
-	err = c.Ping(t.Context())
+	err := tlsClient(t, address, &tls.Config{RootCAs: a.pool(), MaxVersion: tls.VersionTLS12}).Ping(t.Context())
 	require.Error(t, err)
 	require.False(t, relock.IsRetryableErr(err), err)
-	require.NoError(t, c.Close())
-	c, err = relock.NewClient("tcp", address, "", relock.WithTLS(&tls.Config{RootCAs: a.pool()}))
-	require.NoError(t, err)
-	require.Error(t, c.Ping(t.Context()))
-	require.NoError(t, c.Close())
+	require.Error(t, tlsClient(t, address, &tls.Config{RootCAs: a.pool()}).Ping(t.Context()))
 }
 
 func TestTLSAgainstPlainServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	c, err := relock.NewClient(s.Network, s.Address, "", relock.WithTLS(nil), relock.WithDialTimeout(100*time.Millisecond))
-	require.NoError(t, err)
-	err = c.Ping(t.Context())
+	err := tlsClient(t, s.Address, nil, relock.WithDialTimeout(100*time.Millisecond)).Ping(t.Context())
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "\n")
-	require.NoError(t, c.Close())
+}
+
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "open sesame")
+	for _, tt := range []struct {
+		name, password string
+		opts           []relock.ClientOption
+		want           string // "" where the server lets it in
+	}{
+		{name: "right", password: "open sesame"},
+		{name: "right, default user named", password: "open sesame", opts: []relock.ClientOption{relock.WithUsername("default")}},
+		{name: "wrong", password: "hunter2", want: "WRONGPASS"},
+		{name: "unknown user", password: "open sesame", opts: []relock.ClientOption{relock.WithUsername("nobody")}, want: "WRONGPASS"},
+		{name: "none", want: "NOAUTH"},
+		{name: "none, with a database", opts: []relock.ClientOption{relock.WithDatabase(1)}, want: "NOAUTH"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := relock.NewClient(s.Network, s.Address, tt.password, tt.opts...)
+			err = newClient(t, c, err).Ping(t.Context())
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, relock.ErrDenied)
+			require.ErrorContains(t, err, tt.want)
+			require.False(t, relock.IsRetryableErr(err))
+			require.NotContains(t, err.Error(), "hunter2")
+			require.NotContains(t, err.Error(), "sesame")
+		})
+	}
+}
+
+func TestACLUser(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "worker", "on", ">wor|ker:p@ss", "~*", "+@all")
+	c := locktest.NewTestClient(t, s) // the default user, for comparison
+	require.Equal(t, "default", whoami(t, c))
+
+	c, err := relock.NewClient(s.Network, s.Address, "wor|ker:p@ss", relock.WithUsername("worker"))
+	require.Equal(t, "worker", whoami(t, newClient(t, c, err)))
+
+	user := url.UserPassword("worker", "wor|ker:p@ss")
+	c, err = relock.NewClientURL("unix://" + user.String() + "@" + s.Address)
+	require.Equal(t, "worker", whoami(t, newClient(t, c, err)))
+}
+
+func whoami(t testing.TB, c *relock.Client) string {
+	t.Helper()
+	conns := locktest.Borrow(t, c, 1)
+	defer locktest.PutBack(c, conns)
+	name, err := redis.String(conns[0].Do("ACL", "WHOAMI"))
+	require.NoError(t, err)
+	return name
+}
+
+func TestDatabase(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, open := range map[string]func() (*relock.Client, error){
+		"option": func() (*relock.Client, error) {
+			return relock.NewClient(s.Network, s.Address, "", relock.WithDatabase(3))
+		},
+		"URL": func() (*relock.Client, error) { return relock.NewClientURL("unix://" + s.Address + "?db=3") },
+		"option beats URL": func() (*relock.Client, error) {
+			return relock.NewClientURL("unix://"+s.Address+"?db=5", relock.WithDatabase(3))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := open()
+			c = newClient(t, c, err)
+			h := acquire(t, c, "k")
+			requireRenewed(t, h) // the watchdog's connection is in that database too
+			conn := s.Dial(t, redis.DialDatabase(3))
+			defer conn.Close() //nolint:errcheck // nothing is pending
+			n, err := redis.Int(conn.Do("EXISTS", locktest.KeyOf(c, "k")))
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.Equal(t, int64(0), s.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
+			require.NoError(t, h.Unlock(t.Context()))
+		})
+	}
+	c := locktest.NewTestClient(t, s, relock.WithDatabase(16))
+	err := c.Ping(t.Context())
+	require.ErrorContains(t, err, "out of range")
+	require.False(t, relock.IsRetryableErr(err))
 }

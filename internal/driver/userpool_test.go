@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/scripttest"
@@ -33,14 +35,11 @@ type tracing struct{ redis.Conn }
 func TestUserPoolWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+	c, err := relock.NewClientPool(&redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := redis.Dial(s.Network, s.Address)
 		return tracing{conn}, err
-	}}
-	defer pool.Close() //nolint:errcheck // only to end its connections
-	c, err := relock.NewClientPool(pool)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	}})
+	c = newClient(t, c, err)
 	for range 2 {
 		err := relock.NewRedisLock("k", c).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrInvalid)
@@ -72,14 +71,9 @@ func TestUserPool(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Ping(t.Context()))
 			require.NoError(t, c.Ping(locktest.Unbounded(t)))
-			l := relock.NewReentrantLock(name, c, relock.WithWatchdog(2400*time.Millisecond))
-			h, err := l.Acquire(t.Context())
+			h, err := relock.NewReentrantLock(name, c).Acquire(t.Context())
 			require.NoError(t, err)
-			select {
-			case <-h.Context().Done():
-			case <-time.After(3200 * time.Millisecond):
-			}
-			require.NoError(t, h.Err())
+			requireRenewed(t, h)
 			require.NoError(t, h.Unlock(t.Context()))
 			require.NoError(t, c.Close())
 			locktest.RequireClosed(t, c)
@@ -93,7 +87,8 @@ func TestUserPool(t *testing.T) {
 	}
 }
 
-// A Dial of the user's that does not end takes no longer than one of ours: the time limits of a lock hold all the same.
+// A Dial of the user's that does not end takes no longer than one of ours: the
+// time limits of a lock hold all the same.
 func TestUserDialThatBlocks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -120,26 +115,19 @@ func TestUserDialThatBlocks(t *testing.T) {
 	}
 }
 
-// The user closes the pool while a lock is held. The hold goes on, over the engine's own connections.
+// The user closes the pool while a lock is held. The hold goes on, over the
+// engine's own connections.
 func TestUserClosesThePool(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]bool{"fail": false, "wait": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
-			c, err := relock.NewClientPool(pool, relock.WithKeyPrefix("test:"))
-			require.NoError(t, err)
-			defer func() { require.NoError(t, c.Close()) }()
-			const lease = 2400 * time.Millisecond
-			h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
-			require.NoError(t, err)
+			pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait}
+			c := locktest.AsUserPool(t, s, pool)
+			h := acquire(t, c, "k")
 			require.NoError(t, pool.Close())
-			select {
-			case <-h.Context().Done():
-			case <-time.After(3 * lease):
-			}
-			require.NoError(t, h.Err())
+			requireRenewed(t, h)
 			locktest.RequireHeld(t, s, c, "k")
 
 			before := scripttest.InfoField(t, s, "stats", "total_connections_received")
@@ -170,19 +158,13 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			c := locktest.NewTestClient(t, s, opts...)
-			const lease = 2400 * time.Millisecond // an Unlock has a third of it, on a loaded machine too
-			plain, err := relock.NewRedisLock("p", c, relock.WithWatchdog(lease)).Acquire(t.Context())
-			require.NoError(t, err)
-			reentrant, err := relock.NewReentrantLock("r", c, relock.WithWatchdog(lease)).Acquire(t.Context())
+			lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
+			plain := acquire(t, c, "p", lease)
+			reentrant, err := relock.NewReentrantLock("r", c, lease).Acquire(t.Context())
 			require.NoError(t, err)
 			defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
-			select {
-			case <-plain.Context().Done():
-			case <-reentrant.Context().Done():
-			case <-time.After(3 * lease):
-			}
 			for _, h := range []relock.Hold{plain, reentrant} {
-				require.NoError(t, h.Err())
+				requireRenewed(t, h)
 				require.NoError(t, h.Unlock(t.Context()))
 			}
 			locktest.RequireFree(t, s, c, "p")
@@ -195,7 +177,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 func TestPairsLeaveNothing(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s)
-	const workers, pairs = 4, 2500
+	const workers, pairs = 4, 1500
 	round := func(n int) {
 		var group sync.WaitGroup
 		for i := range workers {
@@ -210,11 +192,7 @@ func TestPairsLeaveNothing(t *testing.T) {
 					if k%4 < 2 {
 						ctx = locktest.Unbounded(t)
 					}
-					if err := l.Lock(ctx); err != nil {
-						t.Error(err)
-						return
-					}
-					if err := l.Unlock(ctx); err != nil {
+					if err := errors.Join(l.Lock(ctx), l.Unlock(ctx)); err != nil {
 						t.Error(err)
 						return
 					}
@@ -246,12 +224,8 @@ func TestPairsLeaveNothing(t *testing.T) {
 func TestSharedConnectionOfAUserPool(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	pool := &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour, MaxActive: 1, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
-	defer pool.Close() //nolint:errcheck // nothing is in it
-	c, err := relock.NewClientPool(pool)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
-	locktest.Sharing(c)
+	pool := &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour, MaxActive: 1}
+	c := locktest.Sharing(locktest.AsUserPool(t, s, pool))
 	var group sync.WaitGroup
 	for n := range 50 {
 		group.Go(func() {
@@ -263,4 +237,64 @@ func TestSharedConnectionOfAUserPool(t *testing.T) {
 	}
 	group.Wait()
 	require.Zero(t, pool.ActiveCount())
+}
+
+// stuckClose is a connection of the user's whose Close blocks, once it has
+// subscribed.
+type stuckClose struct {
+	redis.ConnWithTimeout
+	subscribed    atomic.Bool
+	called, freed chan struct{}
+	once          *sync.Once
+}
+
+func (c *stuckClose) Send(command string, args ...any) error {
+	if command == "SUBSCRIBE" {
+		c.subscribed.Store(true)
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+func (c *stuckClose) Close() error {
+	if c.subscribed.Load() {
+		c.once.Do(func() { close(c.called) })
+		<-c.freed
+	}
+	return c.ConnWithTimeout.Close()
+}
+
+// A subscription that is silent is cut. A Close of the user's that blocks then
+// keeps up neither the client's calls, which learn by polls what they are not
+// told, nor its own Close.
+func TestCloseOfAConnectionThatBlocks(t *testing.T) {
+	t.Parallel()
+	s := locktest.NewFaultServer(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
+	called, freed, once := make(chan struct{}), make(chan struct{}), &sync.Once{}
+	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
+		conn, err := redis.Dial(proxy.Network, proxy.Address)
+		if err != nil {
+			return nil, err
+		}
+		return &stuckClose{ConnWithTimeout: conn.(redis.ConnWithTimeout), called: called, freed: freed, once: once}, nil
+	}}
+	defer func() { require.NoError(t, pool.Close()) }()
+	other := locktest.NewTestClient(t, s)
+	c, err := relock.NewClientPool(pool, relock.WithKeyPrefix(locktest.Prefix(other)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	defer close(freed)
+	theirs := relock.NewRedisLock("theirs", other)
+	require.NoError(t, theirs.Lock(t.Context()))
+	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context()) })
+	_, ok := testkit.Await(called, testkit.Patience)
+	require.True(t, ok, "the subscription is not cut")
+	more := testkit.Async(t, func() error {
+		return relock.NewRedisLock("theirs", c, relock.WithBlockTimeout(50*time.Millisecond)).Lock(t.Context())
+	})
+	require.ErrorIs(t, testkit.ResultWithin(t, more, testkit.Patience), relock.ErrLockAcquiredByOthers)
+	require.NoError(t, theirs.Unlock(t.Context()))
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, c.Close), testkit.Patience))
 }
