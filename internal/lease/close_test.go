@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -20,60 +22,32 @@ import (
 
 // TestClose is not parallel: it counts milliseconds and goroutines.
 func TestClose(t *testing.T) {
+	own := func(opts ...relock.ClientOption) func(*locktest.Closing) func(*testing.T) {
+		return func(b *locktest.Closing) func(*testing.T) { return b.OwnClient(opts...) }
+	}
+	users := func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) }
+	nothing := func(*testing.T, *locktest.Closing) {}
+	pause := func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) }
 	for _, tt := range []struct {
 		name  string
 		setup func(*locktest.Closing) func(*testing.T)
 		spoil func(*testing.T, *locktest.Closing)
 		alive bool // calls in flight may succeed before Close
 	}{
+		{name: "idle server", setup: own(), spoil: nothing, alive: true},
+		{name: "paused server", setup: own(), spoil: pause},
 		{
-			name: "idle server", alive: true,
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.OwnClient() },
-			spoil: func(*testing.T, *locktest.Closing) {},
+			name: "full pool in wait mode", setup: own(relock.WithMaxActive(3), relock.WithWaitMode()),
+			spoil: func(t *testing.T, b *locktest.Closing) { b.Taken = locktest.Borrow(t, b.C, 3) },
 		},
-		{
-			name:  "paused server",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.OwnClient() },
-			spoil: func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) },
-		},
-		{
-			name: "full pool in wait mode",
-			setup: func(b *locktest.Closing) func(*testing.T) {
-				return b.OwnClient(relock.WithMaxActive(3), relock.WithWaitMode())
-			},
-			spoil: func(t *testing.T, b *locktest.Closing) {
-				b.Taken = locktest.Borrow(t, b.C, 3)
-			},
-		},
-		{
-			name:  "server gone",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.OwnClient() },
-			spoil: func(t *testing.T, b *locktest.Closing) { b.S.Kill(t) }, alive: true,
-		},
-		{
-			name: "user's pool", alive: true,
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
-			spoil: func(*testing.T, *locktest.Closing) {},
-		},
-		{
-			name:  "user's pool, paused server",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
-			spoil: func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) },
-		},
-		{
-			name:  "user's pool, Dial blocks",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
-			spoil: blockDials,
-		},
-		{
-			name:  "user's pool, Dial and engine's Dial block",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) },
-			spoil: blockEngine,
-		},
+		{name: "server gone", setup: own(), spoil: func(t *testing.T, b *locktest.Closing) { b.S.Kill(t) }, alive: true},
+		{name: "user's pool", setup: users, spoil: nothing, alive: true},
+		{name: "user's pool, paused server", setup: users, spoil: pause},
+		{name: "user's pool, Dial blocks", setup: users, spoil: blockDials},
+		{name: "user's pool, Dial and engine's Dial block", setup: users, spoil: blockEngine},
 		{
 			name:  "user's pool, DialContext and engine's DialContext block",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(true) },
-			spoil: blockEngine,
+			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(true) }, spoil: blockEngine,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +80,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// blockDials makes the user's dials block, and takes the idle connections away until all who want one dial.
+// blockDials makes the user's dials block. It takes the idle connections away
+// until all calls that need one dial.
 func blockDials(t *testing.T, b *locktest.Closing) {
 	b.Blocks.Store(true)
 	for b.Pool.IdleCount() > 0 { // while nobody else wants one: a Get that came too late would dial, and never return
@@ -128,8 +103,7 @@ func blockDials(t *testing.T, b *locktest.Closing) {
 
 // blockEngine makes the watchdog dial too.
 func blockEngine(t *testing.T, b *locktest.Closing) {
-	h, err := relock.NewRedisLock("renewed", b.C).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("renewed", b.C))
 	blockDials(t, b)
 	stuck := b.Stuck.Load()
 	locktest.Engine(b.C).Watchdog().Link.Cut() // it may have dialled before
@@ -139,37 +113,33 @@ func blockEngine(t *testing.T, b *locktest.Closing) {
 
 func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *locktest.Closing), alive bool) {
 	c := b.C
-	h, err := relock.NewRedisLock("held", c, relock.WithWatchdog(2*time.Second)).Acquire(t.Context())
-	require.NoError(t, err)
-	nested, err := relock.NewReentrantLock("nested", c, relock.WithOwner("me")).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("held", c, relock.WithWatchdog(2*time.Second)))
+	nested := acquired(t, relock.NewReentrantLock("nested", c, relock.WithOwner("me")))
 	shared := relock.NewRedisLock("shared", c, relock.WithBlock())
 	require.NoError(t, shared.Lock(t.Context()))
-	ctx, forever := t.Context(), locktest.Unbounded(t)
-	waits := []*locktest.Timed{
-		locktest.Begin(t, func() error { return relock.NewRedisLock("held", c, relock.WithBlock()).Lock(ctx) }),
-		locktest.Begin(t, func() error { return relock.NewRedisLock("held", c, relock.WithBlock()).Lock(forever) }),
-		locktest.Begin(t, func() error { return shared.Lock(ctx) }),
-		locktest.Begin(t, func() error { return shared.Lock(forever) }),
-		locktest.Begin(t, func() error { return relock.NewReentrantLock("nested", c, relock.WithBlock()).Lock(ctx) }),
-		locktest.Begin(t, func() error {
-			_, err := relock.NewReentrantLock("nested", c, relock.WithBlock()).Acquire(forever)
-			return err
-		}),
+	contexts := []context.Context{t.Context(), locktest.Unbounded(t)}
+	var waits, over, inFlight []*locktest.Timed
+	for _, ctx := range contexts {
+		for _, lock := range []relock.Mutex{
+			relock.NewRedisLock("held", c, relock.WithBlock()), shared, relock.NewReentrantLock("nested", c, relock.WithBlock()),
+		} {
+			waits = append(waits, locktest.Begin(t, func() error { return lock.Lock(ctx) }))
+		}
 	}
-	over := []*locktest.Timed{
-		locktest.Begin(t, func() error { return whyOver(ctx, h) }),
-		locktest.Begin(t, func() error { return whyOver(ctx, nested) }),
+	for _, h := range []relock.Hold{h, nested} {
+		over = append(over, locktest.Begin(t, func() error { return whyOver(t.Context(), h) }))
 	}
 	b.EndAtCleanup(t)
 	testkit.Eventually(t, 5*time.Second, func() bool {
-		sat := locktest.WaitingIn(c, locktest.KeyOf(c, "held")) + locktest.WaitingIn(c, locktest.KeyOf(c, "shared")) + locktest.WaitingIn(c, locktest.KeyOf(c, "nested"))
+		waiting := 0
+		for _, key := range []string{"held", "shared", "nested"} {
+			waiting += locktest.WaitingIn(c, locktest.KeyOf(c, key))
+		}
 		quiet := locktest.Engine(c).Driver.(*driver.Pool).Sending() == 0 // no connection is about to be put back
-		return sat == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
+		return waiting == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
-	var inFlight []*locktest.Timed
-	for _, ctx := range []context.Context{ctx, forever} {
+	for _, ctx := range contexts {
 		inFlight = append(inFlight,
 			locktest.Begin(t, func() error { return c.Ping(ctx) }),
 			locktest.Begin(t, func() error { _, err := c.SetNEX(ctx, uuid.NewString(), "v", time.Second); return err }),
@@ -177,23 +147,20 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 			locktest.Begin(t, func() error { return nested.Extend(ctx, 30*time.Second) }))
 	}
 	b.EndAtCleanup(t)
-	time.Sleep(20 * time.Millisecond) // so that the calls are under way: nothing tells
+	time.Sleep(20 * time.Millisecond) // so that the calls are under way: nothing shows it
 
 	half := locktest.SetAlarm(t, time.Now().Add(locktest.CloseLimit/2)) // as late as whatever is to end by then
 	closed := []*locktest.Timed{locktest.Begin(t, c.Close), locktest.Begin(t, c.Close), locktest.Begin(t, c.Close)}
 	for i, one := range closed {
 		require.NoError(t, one.End(half), "Close %d", i)
 	}
-	for i, one := range waits {
+	for i, one := range append(waits, over...) {
 		require.ErrorIs(t, one.End(half), relock.ErrClosed, "wait %d", i)
 	}
 	for i, one := range inFlight {
 		if err := one.End(half); !alive {
 			require.ErrorIs(t, err, relock.ErrClosed, "call %d", i)
 		}
-	}
-	for _, one := range over {
-		require.ErrorIs(t, one.End(half), relock.ErrClosed)
 	}
 	start := time.Now()
 	for _, h := range []relock.Hold{h, nested} {
@@ -207,7 +174,8 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 	locktest.RequireClosed(t, c)
 }
 
-// whyOver waits for the end of a hold, for as long as the test runs, and returns the cause.
+// whyOver waits for the end of a hold, for as long as the test runs, and
+// returns the cause.
 func whyOver(ctx context.Context, h relock.Hold) error {
 	select {
 	case <-h.Context().Done():
@@ -227,11 +195,10 @@ func TestCloseOfAnUnusedClient(t *testing.T) {
 	}
 	group.Wait()
 	locktest.RequireClosed(t, c)
-	var none *relock.Client
-	require.ErrorIs(t, none.Close(), relock.ErrInvalid)
-	require.ErrorIs(t, none.Ping(t.Context()), relock.ErrInvalid)
-	require.ErrorIs(t, (&relock.Client{}).Close(), relock.ErrInvalid)
-	require.ErrorIs(t, (&relock.Client{}).Ping(t.Context()), relock.ErrInvalid)
+	for _, invalid := range []*relock.Client{nil, {}} {
+		require.ErrorIs(t, invalid.Close(), relock.ErrInvalid)
+		require.ErrorIs(t, invalid.Ping(t.Context()), relock.ErrInvalid)
+	}
 }
 
 // A release that Close gives up is logged with its key, and with nothing else.
@@ -239,7 +206,7 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var log locktest.LogBuffer
-	c := locktest.NewTestClient(t, s, log.Option(), relock.WithCommandTimeout(time.Second))
+	c := locktest.NewTestClient(t, s, log.Option(), relock.WithCommandTimeout(300*time.Millisecond))
 	l := relock.NewRedisLock("my key", c)
 	require.NoError(t, l.Lock(t.Context()))
 	s.Pause(t)
@@ -249,7 +216,8 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 	require.Contains(t, log.String(), `key="my key"`)
 }
 
-// stubborn is a connection of the user's that sends when it is unblocked, also when it was closed before.
+// stubborn is a connection of the user's that sends when it is unblocked, also
+// when it was closed before.
 type stubborn struct {
 	redis.ConnWithTimeout
 	*locktest.Closing
@@ -263,12 +231,11 @@ func (c stubborn) Flush() error {
 	return c.ConnWithTimeout.Flush()
 }
 
-// So is one that is under way where nobody can cut it.
+// So is one that is under way on a connection that nothing can cut.
 func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
 	var log locktest.LogBuffer
-	b := &locktest.Closing{S: s, Block: make(chan struct{})}
+	b := &locktest.Closing{S: redistest.Start(t), Block: make(chan struct{})}
 	b.Pool = &redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := b.Dial()
 		if err != nil {
@@ -280,8 +247,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, err)
 	b.C = c
 	b.EndAtCleanup(t)
-	h, err := relock.NewRedisLock("my key", c).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("my key", c))
 	ping := locktest.Engine(c).Retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
 	require.NoError(t, ping[0].Err)
 	b.Blocks.Store(true)
@@ -289,4 +255,73 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)
+}
+
+// Close takes its own calls out of the queue before it releases the lock. The
+// lock goes to the waiter behind them.
+func TestReleaseOnCloseBesideItsOwnWaits(t *testing.T) {
+	locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
+		q := locktest.NewQueueBench(t, m, 1)
+		closing := locktest.Sibling(t, q.Server, q.Clients[0], relock.WithReleaseOnClose())
+		q.Take(closing)
+		const poll = 5 * time.Second // what is reserved for it would stay reserved for four times as long
+		own := q.WaitNext(context.Background(), 0, closing, relock.WithPollInterval(poll))
+		q.AwaitHeard(closing)
+		next := q.WaitNext(context.Background(), 1, q.Clients[0])
+		q.AwaitHeard(q.Clients[0])
+		start := time.Now()
+		require.NoError(t, closing.Close())
+		require.ErrorIs(t, own.End(), relock.ErrClosed)
+		h := next.Granted()
+		require.Less(t, next.At.Sub(start), poll)
+		q.Unlock(h)
+		q.RequireNothingLeft(poll)
+	})
+}
+
+// What the retrier has not sent yet, Close sends.
+func TestReleaseOnCloseOfAPlannedRelease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	log := new(locktest.LogBuffer)
+	c := locktest.NewTestClient(t, s, relock.WithReleaseOnClose(), log.Option())
+	h := acquired(t, relock.NewRedisLock("k", c))
+	locktest.LeaseOf(h).Release(time.Now().Add(time.Hour))
+	require.NoError(t, c.Close())
+	locktest.RequireFree(t, s, c, "k")
+	require.Empty(t, log.String(), "logged as not confirmed")
+}
+
+// Clients that are closed at the same time release all nodes of a RedLock, also
+// the one whose member the Close of another client has ended.
+func TestReleaseOnCloseOfARedLock(t *testing.T) {
+	t.Parallel()
+	b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3), relock.WithReleaseOnClose())
+	h := acquired(t, b.Lock(b.Clients))
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == 3 }, "all nodes grant it")
+	last := b.Clients[2]
+	var others []*lease.Lease // to one of them its Close comes first, but for one time in 21
+	for i := range 20 {
+		other := acquired(t, relock.NewRedisLock(fmt.Sprint("other", i), last))
+		others = append(others, locktest.LeaseOf(other))
+	}
+	var thaws []func()
+	for _, l := range others {
+		thaws = append(thaws, l.Freeze())
+	}
+	goOn := sync.OnceFunc(func() {
+		for _, thaw := range thaws {
+			thaw()
+		}
+	})
+	closed := testkit.Async(t, last.Close)
+	t.Cleanup(goOn) // before that is waited for
+	<-locktest.Engine(last).Life.Done()
+	for _, c := range b.Clients[:2] {
+		require.NoError(t, c.Close())
+	}
+	require.ErrorIs(t, h.Err(), relock.ErrClosed)
+	goOn()
+	require.NoError(t, testkit.ResultWithin(t, closed, testkit.Patience))
+	require.Zero(t, b.Holding())
 }

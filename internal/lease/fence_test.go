@@ -1,156 +1,57 @@
 package lease_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // asideMost is how many tokens a grant sets aside, see lua/fence.lua.
 const asideMost = 63
 
-// Each script that takes a lock draws a token, also when an earlier copy of it
-// has taken the lock. Tokens rise, whatever becomes of the counter. Grants of
-// an unfair plain lock set tokens aside, if the counter is not ahead of the
-// clock.
-func TestScriptsDrawTokens(t *testing.T) {
-	s := redistest.Shared(t)
-	plain, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf")
-	unfair := scripttest.WaitNamed("c1", 1, "pu")
-	reads, writes := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c1", 1, "wf")
-	for name, tt := range map[string]struct {
-		script script.Call
-		ready  func(b *scripttest.Queue) // before each call
-		aside  int64
-	}{
-		"acquire":            {script: scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), aside: asideMost},
-		"reentrant_acquire":  {script: scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)},
-		"reentrant_transfer": {script: scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), ready: func(b *scripttest.Queue) { b.Ask(scripttest.HeldOnce[0]) }},
-		"try":                {script: plain.Try()},
-		"try, unfair":        {script: unfair.Try(), aside: asideMost},
-		"try, reentrant":     {script: reentrant.Try()},
-		"enqueue":            {script: plain.Enqueue()},
-		"enqueue, unfair":    {script: unfair.Enqueue(), aside: asideMost},
-		"enqueue, reentrant": {script: reentrant.Enqueue()},
-		"claim":              {script: plain.Claim(), ready: func(b *scripttest.Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
-		"claim, unfair":      {unfair.Claim(), func(b *scripttest.Queue) { b.Line(time.Minute, unfair) }, asideMost},
-		"rw_try":             {script: writes.Try()},
-		"rw_try, reads":      {script: reads.Try()},
-		"rw_enqueue":         {script: writes.Enqueue()},
-		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads.Wait) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			b.Do("DEL", b.CounterKey())
-			draw := func() (token, aside int64) {
-				t.Helper()
-				b.Do("DEL", b.Key, b.QueueKey(), b.BeatsKey(), b.Key+script.HoldersSuffix)
-				if tt.ready != nil {
-					tt.ready(b)
-				}
-				before := b.Now()
-				token, aside = b.RequireTokens(b.Ask(scripttest.Fenced(tt.script)))
-				require.GreaterOrEqual(t, token, before)
-				stored, err := redis.Int64(b.Do("GET", b.CounterKey()), nil)
-				require.NoError(t, err)
-				require.Equal(t, token+aside, stored)
-				left, err := redis.Int64(b.Do("PTTL", b.CounterKey()), nil)
-				require.NoError(t, err)
-				require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
-				return token, aside
-			}
-			first, aside := draw()
-			require.Equal(t, tt.aside, aside)
-			again, _ := b.RequireTokens(b.Ask(scripttest.Fenced(tt.script))) // finds its own earlier copy
-			require.Greater(t, again, first+aside)
-			b.Do("DEL", b.CounterKey())
-			lost, aside := draw()
-			require.Greater(t, lost, first)
-			require.Equal(t, tt.aside, aside)
-			ahead := b.Now() + time.Hour.Microseconds()
-			b.Do("SET", b.CounterKey(), ahead)
-			for n := range int64(2) {
-				next, aside := draw()
-				require.Equal(t, ahead+1+n, next)
-				require.Zero(t, aside)
-			}
-		})
-	}
-}
-
-// A token that cannot be drawn makes no hold.
-func TestNoHoldWithoutItsToken(t *testing.T) {
-	s := redistest.Start(t)
-	for name, w := range map[string]interface {
-		Try() script.Call
-		Enqueue() script.Call
-	}{"plain": scripttest.WaitNamed("c1", 1, "pf"), "reentrant": scripttest.WaitNamed("c1", 1, "rf"), "read/write": scripttest.RWWaitNamed("c1", 1, "wf")} {
-		for call, script := range map[string]script.Call{"try": w.Try(), "enqueue": w.Enqueue()} {
-			t.Run(name+"/"+call, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
-				b.Do("LPUSH", b.CounterKey(), "something else")
-				b.Do("PEXPIRE", b.CounterKey(), 60_000)
-				_, err := b.Send(scripttest.Fenced(script))
-				require.ErrorContains(t, err, "WRONGTYPE")
-				require.Empty(t, b.Lock())
-			})
-		}
-	}
-	for name, script := range map[string]script.Call{"plain": scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), "reentrant": scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)} {
-		t.Run(name+"/acquire", func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-			defer s.Do(t, "CONFIG", "SET", "maxmemory", "0")
-			_, err := b.Send(scripttest.Fenced(script))
-			require.ErrorContains(t, err, "OOM")
-			require.Empty(t, b.Lock())
-			require.Equal(t, int64(0), b.Do("EXISTS", b.CounterKey()))
-		})
-	}
-}
-
 // fencedKinds are the locks that have tokens.
-func fencedKinds() map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-	return map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer{
-		"RedisLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-			return relock.NewRedisLock("fenced", c, append(opts, relock.WithFencing())...)
-		},
-		"ReentrantLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-			return relock.NewReentrantLock("fenced", c, append(opts, relock.WithFencing())...)
-		},
-		"RWLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-			return relock.NewRWLock("fenced", c, append(opts, relock.WithFencing())...)
-		},
-		"RWLock, reading": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-			return locktest.Reader{RWLock: relock.NewRWLock("fenced", c, append(opts, relock.WithFencing())...)}
-		},
-	}
+var fencedKinds = map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer{
+	"RedisLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
+		return relock.NewRedisLock("fenced", c, opts...)
+	},
+	"ReentrantLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
+		return relock.NewReentrantLock("fenced", c, opts...)
+	},
+	"RWLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
+		return relock.NewRWLock("fenced", c, opts...)
+	},
+	"RWLock, reading": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
+		return locktest.Reader{RWLock: relock.NewRWLock("fenced", c, opts...)}
+	},
 }
 
-// Tokens rise from hold to hold: over clients, over holds that were lost, over a server that has lost everything.
+// Tokens rise from hold to hold: over clients, over holds that were lost, over
+// a server that has lost everything. Without the option there is no token, and
+// no counter.
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
-	for name, lock := range fencedKinds() {
+	for name, lock := range fencedKinds {
 		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}, "waiting": {relock.WithBlock()}} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Start(t)
 				a := locktest.NewTestClient(t, s)
-				clients := []*relock.Client{a, locktest.Sibling(t, s, a)}
+				clients, counter := []*relock.Client{a, locktest.Sibling(t, s, a)}, locktest.KeyOf(a, "fenced")+":f"
+				h := acquired(t, lock(a, opts...))
+				require.Zero(t, h.Fence())
+				require.NoError(t, h.Unlock(t.Context()))
+				require.Equal(t, int64(0), s.Do(t, "EXISTS", counter))
 				last := int64(0)
 				for n := range 12 {
-					h, err := lock(clients[n%2], opts...).Acquire(t.Context())
-					require.NoError(t, err)
+					h := acquired(t, lock(clients[n%2], append(opts, relock.WithFencing())...))
 					require.Greater(t, h.Fence(), last)
 					last = h.Fence()
 					switch n % 4 {
@@ -158,7 +59,7 @@ func TestTokensRise(t *testing.T) {
 						s.Do(t, "FLUSHALL")
 						require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 					case 2:
-						s.Do(t, "DEL", locktest.KeyOf(a, "fenced")+":f")
+						s.Do(t, "DEL", counter)
 						fallthrough
 					default:
 						require.NoError(t, h.Unlock(t.Context()))
@@ -170,90 +71,80 @@ func TestTokensRise(t *testing.T) {
 	}
 }
 
-// A level inside has the token of the hold.
-func TestReentryKeepsTheToken(t *testing.T) {
+// Inspect returns the last token that a holder can have: that of the hold, or
+// the last of those that are set aside.
+func TestInspectReturnsTheHighestToken(t *testing.T) {
 	t.Parallel()
-	lock := relock.NewReentrantLock("fenced", locktest.NewTestClient(t, redistest.Start(t)), relock.WithFencing())
-	outer, err := lock.Acquire(t.Context())
-	require.NoError(t, err)
-	inner, err := lock.Acquire(outer.Context())
-	require.NoError(t, err)
-	require.Positive(t, outer.Fence())
-	require.Equal(t, outer.Fence(), inner.Fence())
-	require.NoError(t, inner.Unlock(t.Context()))
-	require.NoError(t, outer.Unlock(t.Context()))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	for name, lock := range fencedKinds {
+		for mode, opts := range map[string][]relock.LockOption{"unfair": {relock.WithFencing()}, "fair": {relock.WithFair(), relock.WithFencing()}} {
+			h := acquired(t, lock(c, opts...))
+			aside := int64(0)
+			if name == "RedisLock" && mode == "unfair" {
+				aside = locktest.LeaseOf(h).State().Aside
+				require.Equal(t, int64(asideMost), aside)
+			}
+			require.Equal(t, h.Fence()+aside, locktest.Inspect(t, c, "fenced").Fence, "%s, %s", name, mode)
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+	}
 }
 
-// Each of those who read together has a token of its own, which it keeps when it goes on to write.
+// Each of the readers has a token of its own, which it keeps when it goes on to
+// write.
 func TestTokensOfReaders(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	lock := func(owner string) *relock.RWLock {
-		return relock.NewRWLock("fenced", c, relock.WithFencing(), relock.WithOwner(owner))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	acquire := func(owner string, writes bool) relock.Hold {
+		l := relock.NewRWLock("fenced", c, relock.WithFencing(), relock.WithOwner(owner))
+		take := l.RAcquire
+		if writes {
+			take = l.Acquire
+		}
+		h, err := take(t.Context())
+		require.NoError(t, err)
+		return h
 	}
-	first, err := lock("a").RAcquire(t.Context())
-	require.NoError(t, err)
-	second, err := lock("b").RAcquire(t.Context())
-	require.NoError(t, err)
+	first, second := acquire("a", false), acquire("b", false)
 	require.Positive(t, first.Fence())
 	require.Greater(t, second.Fence(), first.Fence())
 	require.NoError(t, first.Unlock(t.Context()))
-	upgraded, err := lock("b").Acquire(t.Context())
-	require.NoError(t, err)
+	upgraded := acquire("b", true)
 	require.Equal(t, second.Fence(), upgraded.Fence())
-	info, err := c.Inspect(t.Context(), "fenced")
-	require.NoError(t, err)
-	require.Equal(t, second.Fence(), info.Fence)
+	require.Equal(t, second.Fence(), locktest.Inspect(t, c, "fenced").Fence)
 	require.NoError(t, upgraded.Unlock(t.Context()))
 	require.NoError(t, second.Unlock(t.Context()))
-	next, err := lock("a").Acquire(t.Context())
-	require.NoError(t, err)
+	next := acquire("a", true)
 	require.Greater(t, next.Fence(), second.Fence())
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
-// Without the option there is no token, and no counter.
-func TestNoTokenUnasked(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	h, err := relock.NewRedisLock("plain", c, relock.WithFair()).Acquire(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, h.Fence())
-	require.NoError(t, h.Unlock(t.Context()))
-	require.Equal(t, int64(0), s.Do(t, "EXISTS", locktest.KeyOf(c, "plain")+":f"))
-}
-
-// A lock that is passed on in memory has the next token of its block; when the block is used up, Redis grants it.
-func TestPassedOnTokens(t *testing.T) {
+// A lock that is handed off in memory has the next token of its block. When the
+// block is used up, Redis grants the lock.
+func TestTokensOfLocalHandOffs(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewSeatBench(t)
-	h, err := relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()))
 	w := q.Sits(t.Context(), 0, relock.WithFencing())
-	locktest.Fresh(h)
-	q.Unlock(h)
+	unlockFresh(q, h)
 	next := w.Granted()
-	require.Same(t, locktest.Level(h).Lease(), locktest.Level(next).Lease())
+	l := locktest.LeaseOf(next)
+	require.Same(t, locktest.LeaseOf(h), l)
 	require.Equal(t, h.Fence()+1, next.Fence())
 
-	l := locktest.Level(next).Lease()
 	l.Set(func(s *lease.State) { s.Aside = 0 })
 	w = q.Sits(t.Context(), 0, relock.WithFencing())
 	q.Unlock(next)
 	last := w.Granted()
-	require.NotSame(t, l, locktest.Level(last).Lease())
+	require.NotSame(t, l, locktest.LeaseOf(last))
 	require.Greater(t, last.Fence(), h.Fence()+asideMost)
 	unfenced := q.Sits(t.Context(), 0)
-	locktest.Fresh(last)
-	q.Unlock(last)
+	unlockFresh(q, last)
 	other := unfenced.Granted()
-	require.NotSame(t, locktest.Level(last).Lease(), locktest.Level(other).Lease())
+	require.NotSame(t, locktest.LeaseOf(last), locktest.LeaseOf(other))
 	require.Zero(t, other.Fence())
 	q.Unlock(other)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
+	requireForgotten(q)
 }
 
 // A reentrant lock that is transferred has the token that the transfer drew.
@@ -262,46 +153,114 @@ func TestTransferDrawsAToken(t *testing.T) {
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0], relock.WithFencing())
 	w := q.Sits(t.Context(), 0, relock.WithFencing())
-	locktest.Fresh(h)
-	q.Unlock(h)
+	unlockFresh(q, h)
 	next := w.Granted()
-	require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
+	require.Equal(t, 1, passes(next))
 	require.Greater(t, next.Fence(), h.Fence())
 	require.Equal(t, next.Fence(), locktest.Inspect(t, q.Clients[0], locktest.QueueKey).Fence)
 	q.Unlock(next)
 	q.RequireNothingLeft()
 }
 
-// What a script answers is taken for a grant with a token only when it is one.
-func TestReadGrant(t *testing.T) {
+// A node that grants the lock later may learn the token of a RedLock in place
+// of one that fails after its grant. If too few learn it, no node is kept for
+// the minimum hold.
+func TestRedLockTokenOfANodeThatFails(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
-		reply  any
-		code   int64
-		tokens script.Tokens
+		third faults.Action
+		err   error
 	}{
-		"a number":         {int64(1), script.Ours, script.Tokens{}},
-		"held":             {int64(0), script.Other, script.Tokens{}},
-		"a list":           {[]any{int64(1)}, script.Ours, script.Tokens{}},
-		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, script.Ours, script.Tokens{Fence: 1795292944255000, Aside: 5}},
-		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, script.Other, script.Tokens{}},
-		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, script.Foreign, script.Tokens{}},
-		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, script.Foreign, script.Tokens{}},
-		"nothing":          {nil, script.Foreign, script.Tokens{}},
-		"an empty list":    {[]any{}, script.Foreign, script.Tokens{}},
-		"a list of others": {[]any{[]byte("x")}, script.Foreign, script.Tokens{}},
-		"text":             {[]byte("OK"), script.Foreign, script.Tokens{}},
+		"the third one comes later": {faults.Delay(time.Second), nil},
+		"the third one fails":       {faults.DropRequest, relock.ErrQuorum},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, drawn := script.ReadGrant(tt.reply)
-			require.Equal(t, tt.code, code)
-			require.Equal(t, tt.tokens, drawn)
+			t.Parallel()
+			b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3))
+			l := b.Patient(relock.WithFencing(), relock.WithMinHold(locktest.RedLease))
+			b.Meet(b.Lock(b.Clients))
+			for _, p := range b.Proxies[:2] {
+				p.On(faults.Script(script.FenceRaise.SHA), faults.Every, faults.ErrorLine("ERR no"))
+			}
+			b.Proxies[2].On(faults.Script(script.RedLockAcquire.Fenced.SHA), faults.Every, tt.third)
+			err := l.TryLock(t.Context())
+			if tt.err == nil {
+				require.NoError(t, err)
+				require.NoError(t, l.Unlock(t.Context()))
+				return
+			}
+			require.ErrorIs(t, err, tt.err)
+			b.RequireFree(locktest.RedLease / 2)
 		})
 	}
 }
 
-// The keys of a script are those of the lock's slot.
-func TestCounterIsInTheSlot(t *testing.T) {
-	for _, key := range (script.Call{Script: script.Claim.Fenced, Key: "p{k}"}).Keys() {
-		require.True(t, strings.HasPrefix(key, "p{k}"), key)
+// reentrantKinds are the locks that an owner can take again.
+func reentrantKinds(c *relock.Client) map[string]func(opts ...relock.LockOption) locktest.AnyLock {
+	return map[string]func(opts ...relock.LockOption) locktest.AnyLock{
+		"ReentrantLock": func(opts ...relock.LockOption) locktest.AnyLock {
+			return relock.NewReentrantLock("reentrant", c, append(opts, relock.WithOwner("me"))...)
+		},
+		"RWLock": func(opts ...relock.LockOption) locktest.AnyLock {
+			return relock.NewRWLock("rw", c, append(opts, relock.WithOwner("me"))...)
+		},
+	}
+}
+
+// A level cannot have what the hold does not have. It is refused, and the hold
+// goes on as it was.
+func TestLevelThatAsksForMoreThanTheHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for what, tt := range map[string]struct {
+		outer, inner []relock.LockOption
+		want         error
+		says         string
+	}{
+		"a token":       {nil, []relock.LockOption{relock.WithFencing()}, relock.ErrInvalid, "WithFencing"},
+		"replicas":      {nil, []relock.LockOption{relock.WithReplicas(1, 50*time.Millisecond)}, relock.ErrInvalid, "WithReplicas"},
+		"the fair mode": {nil, []relock.LockOption{relock.WithFair()}, relock.ErrKeyConflict, ""},
+		"no fair mode":  {[]relock.LockOption{relock.WithFair()}, nil, relock.ErrKeyConflict, ""},
+	} {
+		for name, lock := range reentrantKinds(locktest.NewTestClient(t, s)) {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				outer := acquired(t, lock(tt.outer...))
+				for _, opts := range [][]relock.LockOption{tt.inner, append([]relock.LockOption{relock.WithBlock()}, tt.inner...)} {
+					_, err := lock(opts...).Acquire(t.Context())
+					require.ErrorIs(t, err, tt.want)
+					require.ErrorContains(t, err, tt.says)
+				}
+				require.NoError(t, outer.Err())
+				require.NoError(t, outer.Unlock(t.Context()))
+				require.ErrorIs(t, lock().Unlock(t.Context()), relock.ErrNotHeld)
+			})
+		}
+	}
+}
+
+// A level that asks for less has what the hold has: a token, and replicas
+// without which no validity is extended.
+func TestLevelThatAsksForLessThanTheHold(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewReplicated(t)
+	kinds := reentrantKinds(locktest.NewTestClient(t, r.Master))
+	type levels struct{ outer, inner relock.Hold }
+	all := map[string]levels{}
+	for name, lock := range kinds {
+		outer := acquired(t, lock(locktest.OneReplica, relock.WithFencing()))
+		inner := acquired(t, lock())
+		require.Positive(t, outer.Fence())
+		require.Equal(t, outer.Fence(), inner.Fence())
+		all[name] = levels{outer, inner}
+	}
+	r.Cut()
+	for name, h := range all {
+		until := h.outer.ValidUntil()
+		_, err := kinds[name](relock.WithWatchdog(time.Minute)).Acquire(t.Context())
+		require.ErrorIs(t, err, relock.ErrReplicas, name)
+		require.ErrorIs(t, h.inner.Extend(t.Context(), time.Hour), relock.ErrReplicas, name)
+		require.Equal(t, until, h.outer.ValidUntil(), name)
+		require.NoError(t, h.inner.Unlock(t.Context()))
+		require.NoError(t, h.outer.Unlock(t.Context()))
 	}
 }

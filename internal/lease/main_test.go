@@ -1,10 +1,203 @@
 package lease_test
 
 import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/script"
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+
+// acquired acquires a lock.
+func acquired(t testing.TB, l locktest.Acquirer) relock.Hold {
+	t.Helper()
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	return h
+}
+
+// engine is a manager on a driver without a server, for tests of what depends
+// on time only. The machine is suspended when the test says so.
+type engine struct {
+	*lease.Manager
+	*instant
+	suspended atomic.Int64
+}
+
+func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
+	t.Helper()
+	id, err := lockspec.NewIdentity()
+	require.NoError(t, err)
+	e := &engine{instant: &instant{server: id.ID, closed: make(chan struct{})}}
+	e.Manager = lease.New(lease.Config{
+		Identity: id, Prefix: "p:", Driver: e.instant, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		DialTimeout: time.Second, CommandTimeout: time.Second, Hooks: hooks,
+	})
+	asleep := func() time.Duration { return time.Duration(e.suspended.Load()) }
+	e.SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
+	t.Cleanup(func() { require.NoError(t, e.Manager.Close()) })
+	return e
+}
+
+// timed runs a test with an engine, whose time passes while all goroutines
+// wait.
+func timed(t *testing.T, run func(*testing.T, *engine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { run(t, newEngine(t, io.Discard, lease.Hooks{})) })
+}
+
+func (e *engine) suspend(d time.Duration) { e.suspended.Add(int64(d)) }
+
+// setting changes a setting of a lock.
+type setting func(*lockspec.Spec)
+
+func fixed(d time.Duration) setting { return func(s *lockspec.Spec) { s.Lease, s.Watched = d, false } }
+
+func watched(d time.Duration) setting { return func(s *lockspec.Spec) { s.Lease, s.Watched = d, true } }
+
+// try acquires a lock, for the owner "me" if its kind has owners.
+func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set ...setting) (*lease.Hold, error) {
+	var p lockspec.Problems
+	t := &acquire.Target{Manager: e.Manager, Key: key, Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, kind, &p)}
+	t.Settings.Owner = "me"
+	for _, change := range set {
+		change(&t.Settings)
+	}
+	switch kind {
+	case lockspec.Reentrant:
+		return acquire.NewReentrant(t).Take(ctx, false, false)
+	case lockspec.Write:
+		return acquire.NewReadWrite(t).Take(ctx, false, false)
+	case lockspec.Multi:
+		return acquire.NewMulti(t, []string{key + "1", key + "2"}).Take(ctx, false, false)
+	}
+	l := acquire.NewPlain(t)
+	return l.Take(ctx, false, false)
+}
+
+func (e *engine) take(t testing.TB, kind *lockspec.Kind, key string, set ...setting) *lease.Hold {
+	t.Helper()
+	h, err := e.try(t.Context(), kind, key, set...)
+	require.NoError(t, err)
+	return h
+}
+
+// ownKinds are the kinds of one key on one server, by their names in tests.
+var ownKinds = map[string]*lockspec.Kind{"RedisLock": lockspec.Plain, "ReentrantLock": lockspec.Reentrant}
+
+// instant is a driver without a server. It grants whatever is requested,
+// immediately unless the test says otherwise.
+type instant struct {
+	server string
+	// answer is nil, or returns when the answer comes, and the error that comes
+	// instead of a grant.
+	answer func(driver.Request) (time.Duration, error)
+
+	once   sync.Once
+	closed chan struct{} // ends the waits for answers
+
+	mu   sync.Mutex
+	sent []driver.Request
+}
+
+func (d *instant) Send(_ context.Context, limit driver.Limits, r driver.Request) driver.Result {
+	return d.send(limit.Answer, r)
+}
+
+func (d *instant) Call(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+	return d.Send(ctx, limit, r)
+}
+
+func (d *instant) Link() driver.Link { return instantLink{d} }
+
+func (d *instant) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return nil
+}
+
+func (d *instant) send(limit time.Duration, r driver.Request) driver.Result {
+	o := driver.Result{Sent: time.Now(), Reply: d.grant(r)}
+	d.mu.Lock()
+	d.sent = append(d.sent, r)
+	d.mu.Unlock()
+	if d.answer != nil {
+		var wait time.Duration
+		if wait, o.Err = d.answer(r); wait > limit {
+			wait, o.Err = limit, driver.ErrTimeout
+		}
+		select {
+		case <-time.After(wait):
+		case <-d.closed:
+			o.Err = io.EOF
+		}
+	}
+	var line redis.Error
+	o.Answered = o.Err == nil || errors.As(o.Err, &line)
+	return o
+}
+
+func (d *instant) grant(r driver.Request) any {
+	switch {
+	case r.Cmd == "SET":
+		return "OK"
+	case isCall(r, script.MultiAcquire):
+		return []any{int64(script.Ours)}
+	case isCall(r, script.RedLockAcquire):
+		return []any{int64(script.Ours), []byte(d.server)}
+	}
+	return int64(script.Ours)
+}
+
+// isCall reports whether the request calls the script.
+func isCall(r driver.Request, s *script.Script) bool {
+	return r.Cmd == "EVALSHA" && r.Args[0] == s.SHA
+}
+
+// calls returns how often a script was called, or any request if it is nil.
+func (d *instant) calls(s *script.Script) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.sent {
+		if s == nil || isCall(r, s) {
+			n++
+		}
+	}
+	return n
+}
+
+// instantLink is a worker's connection, on which answers come in order.
+type instantLink struct{ *instant }
+
+func (l instantLink) Pipeline(limit driver.BatchLimit, requests []driver.Request) (all []driver.Result) {
+	end := time.Now().Add(limit.Own)
+	for _, r := range requests {
+		all = append(all, l.send(time.Until(end), r))
+	}
+	return all
+}
+
+func (l instantLink) Subscribe(string, func(), func(string)) error {
+	<-l.closed
+	return io.EOF
+}
+
+func (l instantLink) Cut()   {}
+func (l instantLink) Close() { _ = l.instant.Close() }

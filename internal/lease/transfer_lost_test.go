@@ -13,10 +13,19 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// A call whose context ends while the lock is on its way to it ends at once, and the lock goes to the next one.
+// transferFreed waits until the key is free, long before its lease ends.
+func transferFreed(q *locktest.QueueBench) {
+	q.Helper()
+	testkit.Eventually(q, lockspec.DefaultLease/3, func() bool { return q.Server.Do(q, "EXISTS", q.Key) == int64(0) }, "free")
+	requireForgotten(q)
+}
+
+// A call whose context is cancelled while the lock is on its way to it ends
+// immediately, and the lock goes to the next one.
 func TestTransferToACallThatLeaves(t *testing.T) {
 	t.Parallel()
 	for _, more := range []int{0, 1, 2} {
@@ -44,37 +53,51 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			for _, other := range others {
 				q.Unlock(other.Granted())
 			}
-			testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
+			transferFreed(q)
 			require.Less(t, time.Since(start), lockspec.DefaultLease/2, "only when its lease had ended")
-			q.RequireNothingLeft()
-			q.RequireNoLines()
-			q.RequireForgotten()
 		})
 	}
 }
 
-// A call that learns at the end of its context that it has the lock, and cannot take it any more, gives it back.
+// ownerKey returns the key of the first client's owner with this name.
+func ownerKey(q *locktest.QueueBench, name string) lease.OwnerKey {
+	return lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Engine(q.Clients[0]).Identity.Named(name), Family: lockspec.ReentrantFamily}
+}
+
+// A call that learns at the end of its context that it has the lock, and cannot
+// take it any more, releases it.
 func TestTransferAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.Sits(ctx, 0, relock.WithOwner("slow"))
-	c := q.Clients[0]
-	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Engine(c).Identity.Named("slow"), Family: lockspec.ReentrantFamily}) // another attempt of the owner is under way
-	locktest.Fresh(h)
-	q.Unlock(h)
+	goOn := locktest.Engine(q.Clients[0]).Block(ownerKey(q, "slow")) // another attempt of the owner is under way
+	unlockFresh(q, h)
 	cancel()
 	require.ErrorIs(t, w.End(), context.Canceled)
 	goOn()
-	testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
+	transferFreed(q)
 }
 
-// While the server does not answer, whoever unlocks is told so in time, and the call that the lock was meant for waits on
-// until the server does. Nothing comes to be left.
+// The owner of the call may have a hold that was lost and is not unlocked. The
+// call returns that loss, and the lock is free.
+func TestTransferToTheOwnerOfALostHold(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewTransferBench(t)
+	h := q.Take(q.Clients[0])
+	w := q.Sits(t.Context(), 0, relock.WithOwner("late"))
+	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
+	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
+	unlockFresh(q, h)
+	require.ErrorIs(t, w.End(), relock.ErrLockLost)
+	remove()
+	requireForgotten(q)
+}
+
+// While the server does not answer, Unlock returns in time that it is
+// unconfirmed. The call that the lock was meant for waits until the server
+// answers. Nothing is left.
 func TestTransferToASilentServer(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
@@ -90,106 +113,89 @@ func TestTransferToASilentServer(t *testing.T) {
 	require.False(t, first.IsOver())
 	q.Server.Resume(t)
 	q.UnlockEach(first, second)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
+	requireForgotten(q)
 }
 
-// A server that has no memory left, or refuses the request, gives the lock back all the same.
+// A server that has no memory left, or refuses the request, releases the lock
+// all the same. One that does not know the script is sent it in full.
 func TestTransferRefused(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ start, end []any }{
-		"out of memory": {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
-		"denied": {
-			[]any{"ACL", "SETUSER", "default", "-hset"}, // and so is the next acquire
-			[]any{"ACL", "SETUSER", "default", "+hset"},
-		},
+	for name, tt := range map[string]struct {
+		start, end  []any
+		transferred bool
+	}{
+		"out of memory":  {start: []any{"CONFIG", "SET", "maxmemory", "1"}, end: []any{"CONFIG", "SET", "maxmemory", "0"}},
+		"denied":         {start: []any{"ACL", "SETUSER", "default", "-hset"}, end: []any{"ACL", "SETUSER", "default", "+hset"}}, // and so is the next acquire
+		"unknown script": {start: []any{"SCRIPT", "FLUSH"}, end: []any{"PING"}, transferred: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := locktest.NewTransferBench(t)
 			h := q.Take(q.Clients[0])
 			w := q.Sits(t.Context(), 0)
-			locktest.Fresh(h)
 			q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
-			q.Unlock(h)
+			unlockFresh(q, h)
 			q.Server.Do(t, tt.end[0].(string), tt.end[1:]...)
 			if err := w.End(); name == "denied" && err != nil {
 				require.ErrorIs(t, err, relock.ErrDenied) // it has tried meanwhile
 			} else {
 				require.NoError(t, err)
-				require.Zero(t, locktest.LeaseOf(w.Hold).State().Passes)
+				require.Equal(t, tt.transferred, passes(w.Hold) == 1)
 				q.Unlock(w.Hold)
 			}
-			q.RequireNothingLeft()
-			q.RequireNoLines()
-			q.RequireForgotten()
+			requireForgotten(q)
 		})
 	}
 }
 
-// A server that does not know the script is given it in full.
-func TestTransferToAServerThatForgetsScripts(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewTransferBench(t)
-	h := q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0)
-	q.Server.Do(t, "SCRIPT", "FLUSH")
-	locktest.Fresh(h)
-	q.Unlock(h)
-	require.EqualValues(t, 1, locktest.LeaseOf(w.Granted()).State().Passes)
-	q.Unlock(w.Hold)
-	q.RequireNothingLeft()
-}
-
-// A transfer that finds nothing tells the holder of the loss; the call that it was for waits on.
+// A transfer that finds nothing reports the loss to the holder. The calls that
+// wait get the lock. So it is if the connection breaks under the first request:
+// had that given the lock to the next call, the second request would say so.
 func TestTransferFindsTheLoss(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
-	h := q.Take(q.Clients[0])
-	first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
-	q.Server.Do(t, "DEL", q.Key)
-	locktest.Fresh(h)
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	q.UnlockEach(first, second)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
+	for name, requests := range map[string]int{"": 1, "behind a break": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q, proxy := locktest.NewTransferBenchBehind(t)
+			poll := relock.WithPollInterval(1500 * time.Millisecond) // a poll would find the lock free, and wake the call
+			h := q.Take(q.Clients[0], poll)
+			first, second := q.Sits(t.Context(), 0, poll), q.Sits(t.Context(), 1, poll)
+			q.AwaitHeard(q.Clients[0]) // by the poll that follows the subscription
+			q.Server.Do(t, "DEL", q.Key)
+			locktest.Fresh(h)
+			if requests == 2 {
+				proxy.On(locktest.TransferOnly, 1, faults.CutBefore)
+			}
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+			require.Equal(t, requests, proxy.Count(locktest.TransferOnly))
+			q.UnlockEach(first, second)
+			requireForgotten(q, 1500*time.Millisecond)
+		})
+	}
 }
 
-// So it does where the connection breaks under the first request: had the lock gone to the next call by that, the second one would say so.
-func TestTransferFindsTheLossBehindABreak(t *testing.T) {
+// Close ends a transfer in the middle.
+func TestCloseDuringATransfer(t *testing.T) {
 	t.Parallel()
-	q, proxy := locktest.NewTransferBenchBehind(t)
-	const poll = 5 * time.Second // a poll would find the lock free, and wake the call
-	h := q.Take(q.Clients[0], relock.WithPollInterval(poll))
-	w := q.Sits(t.Context(), 0, relock.WithPollInterval(poll))
-	q.AwaitHeard(q.Clients[0]) // by the poll that follows the subscription
-	q.Server.Do(t, "DEL", q.Key)
-	locktest.Fresh(h)
-	proxy.On(locktest.TransferOnly, 1, faults.CutBefore)
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	require.Equal(t, 2, proxy.Count(locktest.TransferOnly))
-	q.Unlock(w.Granted())
-	q.RequireNothingLeft(poll)
-	q.RequireNoLines()
-	q.RequireForgotten()
-}
-
-// The owner of the call may have a hold that was lost and is not unlocked: the call is told so, and the lock is free.
-func TestTransferToTheOwnerOfALostHold(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewTransferBench(t)
-	c := q.Clients[0]
-	h := q.Take(c)
-	w := q.Sits(t.Context(), 0, relock.WithOwner("late"))
-	owner := lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Engine(c).Identity.Named("late"), Family: lockspec.ReentrantFamily}
-	remove := locktest.Engine(c).PutLost(owner, &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}, relock.ErrLockLost)
-	locktest.Fresh(h)
-	q.Unlock(h)
-	require.ErrorIs(t, w.End(), relock.ErrLockLost)
-	remove()
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
+	for name, action := range map[string]faults.Action{"request": faults.DelayRequest(time.Second), "answer": faults.Delay(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q, proxy := locktest.NewTransferBenchBehind(t)
+			c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.Clients[1])
+			h := q.Take(c)
+			q.Clients[0] = c
+			first, second := q.Sits(context.Background(), 0), q.Sits(context.Background(), 1)
+			proxy.On(locktest.TransferOnly, 1, action)
+			locktest.Fresh(h)
+			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
+			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
+			require.NoError(t, c.Close())
+			require.ErrorIs(t, first.End(), relock.ErrClosed)
+			require.ErrorIs(t, second.End(), relock.ErrClosed)
+			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), relock.ErrUnconfirmed)
+			require.Empty(t, locktest.Engine(c).Queue.State().Lines)
+			require.Zero(t, locktest.Engine(c).State().Leases)
+			require.Zero(t, locktest.Engine(c).State().Owners)
+		})
+	}
 }

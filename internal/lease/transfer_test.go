@@ -14,32 +14,54 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// The last Unlock gives the lock to the next call of the client by one request, in the order of their calls. The hold
-// before is over, and cannot touch the next one, which has the whole lease.
+// unlockFresh unlocks a hold that has all the time in the world to be handed
+// off.
+func unlockFresh(q *locktest.QueueBench, h relock.Hold) {
+	q.Helper()
+	locktest.Fresh(h)
+	q.Unlock(h)
+}
+
+// passes returns how often the lease of a hold was handed off.
+func passes(h relock.Hold) int { return locktest.LeaseOf(h).State().Passes }
+
+// requireForgotten checks that neither Redis nor the clients have anything of
+// the lock.
+func requireForgotten(q *locktest.QueueBench, polls ...time.Duration) {
+	q.Helper()
+	q.RequireNothingLeft(polls...)
+	q.RequireNoLines()
+	q.RequireForgotten()
+}
+
+// The last Unlock gives the lock to the next call of the client by one request,
+// in the order of their calls. The hold before is over, and cannot touch the
+// next one, which has the whole lease. That is renewed, and lost when the key
+// is. Its maximum hold counts from the transfer.
 func TestTransferred(t *testing.T) {
 	t.Parallel()
 	q, proxy := locktest.NewTransferBenchBehind(t)
-	h := q.Take(q.Clients[0])
-	first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
-	place := q.SnapshotQueue()
+	longest := relock.WithMaxHold(10 * time.Hour)
+	h := q.Take(q.Clients[0], longest)
+	first, second := q.Sits(t.Context(), 0, longest), q.Sits(t.Context(), 1, longest)
+	entry := q.SnapshotQueue()
 	q.Server.Do(t, "PEXPIRE", q.Key, 5000)
-	locktest.Fresh(h)
 	asked := time.Now()
-	q.Unlock(h)
+	unlockFresh(q, h)
 	next := first.Granted()
 	require.False(t, second.IsOver())
-	require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
+	require.Equal(t, 1, passes(next))
+	require.False(t, locktest.Level(next).StopMaxHold().Before(asked.Add(10*time.Hour)))
 	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lease.Drift(lockspec.DefaultLease))), "the whole lease")
 	require.Greater(t, locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease-10*time.Second)
 	q.RequireStored(next, 1)
 	require.NotEqual(t, locktest.HoldOf(h), locktest.HoldOf(next))
-	require.Equal(t, place, q.SnapshotQueue(), "one place for all of them")
+	require.Equal(t, entry, q.SnapshotQueue(), "one entry for all of them")
 	for name, s := range map[string]*script.Script{"release": script.ReentrantRelease, "claim": script.Claim} {
 		require.Zero(t, proxy.Count(faults.Script(s.SHA)), name)
 	}
@@ -60,58 +82,45 @@ func TestTransferred(t *testing.T) {
 	require.False(t, second.IsOver(), "a level is left")
 	q.RequireStored(next, 1)
 	require.NoError(t, next.Extend(t.Context(), time.Hour))
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the next one has its place")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the next one has its entry")
 	q.Unlock(next)
 	last := second.Granted()
-	require.EqualValues(t, 2, locktest.LeaseOf(last).State().Passes)
+	require.Equal(t, 2, passes(last))
 	require.LessOrEqual(t, locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease, "what the one before asked for does not count")
 	q.RequireStored(last, 1)
-	q.Unlock(last)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
-}
 
-// A hold that was transferred is renewed, and lost when the key is.
-func TestTransferredHoldIsWatched(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewTransferBench(t)
-	lease := relock.WithWatchdog(3 * time.Second)
-	h := q.Take(q.Clients[0], lease)
-	w := q.Sits(t.Context(), 0, lease)
-	locktest.Fresh(h)
-	q.Unlock(h)
-	next := w.Granted()
-	require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
-	time.Sleep(4 * time.Second)
-	require.NoError(t, next.Err())
+	until := last.ValidUntil()
+	locktest.LeaseOf(last).RenewNow()
+	testkit.Eventually(t, testkit.Patience, func() bool { return last.ValidUntil().After(until) }, "renewed")
 	q.Server.Do(t, "DEL", q.Key)
-	require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 5*time.Second), relock.ErrLockLost)
-	require.ErrorIs(t, next.Unlock(t.Context()), relock.ErrLockLost)
-	q.RequireForgotten()
+	locktest.LeaseOf(last).RenewNow()
+	require.ErrorIs(t, testkit.EndedWithin(t, last.Context(), 5*time.Second), relock.ErrLockLost)
+	require.ErrorIs(t, last.Unlock(t.Context()), relock.ErrLockLost)
+	requireForgotten(q)
 }
 
-// What a lock is not transferred for: the next call then gets it from Redis, by a hand-over.
+// What a lock is not transferred for: the next call then gets it from Redis, by
+// a remote hand-off.
 func TestNotTransferred(t *testing.T) {
 	t.Parallel()
+	state := func(change func(*lease.State)) func(relock.Hold) {
+		return func(h relock.Hold) { locktest.LeaseOf(h).Set(change) }
+	}
+	opts := func(opts ...relock.LockOption) []relock.LockOption { return opts }
 	for name, tt := range map[string]struct {
 		holder, waiter []relock.LockOption
 		set            func(h relock.Hold)
 		transferred    bool // all the same: the lease begins anew
 	}{
-		"the time alone is over": {set: func(h relock.Hold) { locktest.GrantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
-		"given on a thousand times": {set: func(h relock.Hold) {
-			locktest.LeaseOf(h).Set(func(s *lease.State) { s.Passes = waitqueue.PassesAlone })
-		}},
-		"a minimum hold":       {holder: []relock.LockOption{relock.WithMinHold(10 * time.Millisecond)}, waiter: []relock.LockOption{relock.WithMinHold(10 * time.Millisecond)}},
-		"another lease":        {waiter: []relock.LockOption{relock.WithWatchdog(20 * time.Second)}},
-		"another label":        {waiter: []relock.LockOption{relock.WithLabel("other")}},
-		"another maximum hold": {waiter: []relock.LockOption{relock.WithMaxHold(time.Hour)}},
-		"a request in doubt":   {set: func(h relock.Hold) { locktest.LeaseOf(h).Set(func(s *lease.State) { s.Doubt.Error = true }) }},
-		"a level that keeps the key": {set: func(h relock.Hold) {
-			locktest.LeaseOf(h).Set(func(s *lease.State) { s.Keep = time.Now().Add(time.Second) })
-		}},
-		"a fixed lease":               {holder: []relock.LockOption{relock.WithExpiry(20 * time.Second)}, waiter: []relock.LockOption{relock.WithExpiry(20 * time.Second)}, transferred: true},
+		"only the time is over":       {set: func(h relock.Hold) { locktest.GrantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
+		"handed off a thousand times": {set: state(func(s *lease.State) { s.Passes = waitqueue.PassesAlone })},
+		"a minimum hold":              {holder: opts(relock.WithMinHold(10 * time.Millisecond)), waiter: opts(relock.WithMinHold(10 * time.Millisecond))},
+		"another lease":               {waiter: opts(relock.WithWatchdog(20 * time.Second))},
+		"another label":               {waiter: opts(relock.WithLabel("other"))},
+		"another maximum hold":        {waiter: opts(relock.WithMaxHold(time.Hour))},
+		"an indeterminate request":    {set: state(func(s *lease.State) { s.Doubt.Error = true })},
+		"a level that keeps the key":  {set: state(func(s *lease.State) { s.Keep = time.Now().Add(200 * time.Millisecond) })},
+		"a fixed lease":               {holder: opts(relock.WithExpiry(20 * time.Second)), waiter: opts(relock.WithExpiry(20 * time.Second)), transferred: true},
 		"less than half of the lease": {set: func(h relock.Hold) { locktest.BelieveLess(h, lockspec.DefaultLease/2) }, transferred: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,65 +133,61 @@ func TestNotTransferred(t *testing.T) {
 			}
 			q.Unlock(h)
 			next := w.Granted()
-			require.Equal(t, tt.transferred, locktest.LeaseOf(next).State().Passes == 1)
+			require.Equal(t, tt.transferred, passes(next) == 1)
 			q.RequireStored(next, 1)
 			q.Unlock(next)
-			testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
-			q.RequireNoLines()
-			q.RequireForgotten()
+			requireForgotten(q)
 		})
 	}
 }
 
-// When one of an owner's goroutines is given the lock, the others that sit go one level deeper, and keep no place.
-func TestOwnersOfSeats(t *testing.T) {
+// When one of an owner's goroutines is given the lock, the others that wait go
+// one level deeper, and keep no queue entry.
+func TestWaitersOfOneOwner(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
 	both := relock.WithOwner("both")
 	first, stranger, second := q.Sits(t.Context(), 0, both), q.Sits(t.Context(), 1), q.Sits(t.Context(), 2, both)
-	locktest.Fresh(h)
-	q.Unlock(h)
+	unlockFresh(q, h)
 	outer, inner := first.Granted(), second.Granted()
 	require.Same(t, locktest.LeaseOf(outer), locktest.LeaseOf(inner))
 	q.RequireStored(outer, 2)
 	require.False(t, stranger.IsOver())
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 1 }, "one sits")
-	locktest.Fresh(outer)
-	q.Unlock(outer)
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 1 }, "one waits")
+	unlockFresh(q, outer)
 	q.RequireStored(inner, 1)
 	require.False(t, stranger.IsOver())
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the next one has its place")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the next one has its entry")
 	q.Unlock(inner)
 	next := stranger.Granted()
-	require.EqualValues(t, 2, locktest.LeaseOf(next).State().Passes)
+	require.Equal(t, 2, passes(next))
 	q.Unlock(next)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
+	requireForgotten(q)
 }
 
-// Goroutines of one owner take turns: the lock is transferred to the owner that has it.
+// Goroutines of one owner take turns: the lock is transferred to the owner that
+// has it.
 func TestTransferToTheSameOwner(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
-	c := q.Clients[0]
-	h := q.Take(c, relock.WithOwner("one"))
+	h := q.Take(q.Clients[0], relock.WithOwner("one"))
 	w := q.Sits(t.Context(), 0)
-	o := locktest.Engine(c).Enter(locktest.LeaseOf(h).OwnerKey())
-	defer locktest.Engine(c).Exit(o)
-	acquire.ActAs(locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0], o, locktest.LeaseOf(h).OwnerKey().ID) // as if it had sat before its owner was granted the lock
-	locktest.Fresh(h)
-	q.Unlock(h)
+	e, key := locktest.Engine(q.Clients[0]), locktest.LeaseOf(h).OwnerKey()
+	o := e.Enter(key)
+	defer e.Exit(o)
+	acquire.ActAs(e.Queue.State().Lines[q.Key].Waiters[0], o, key.ID) // as if it had waited before its owner was granted the lock
+	unlockFresh(q, h)
 	next := w.Granted()
-	require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
+	require.Equal(t, 1, passes(next))
 	q.RequireStored(next, 1)
 	q.Unlock(next)
 	q.RequireNothingLeft()
 }
 
-// Calls for a plain lock and for a reentrant one of the same name do not sit in one line: Redis tells which is mistaken.
-func TestKindsDoNotSitTogether(t *testing.T) {
+// Calls for a plain lock and for a reentrant one of the same name do not wait
+// in one line: Redis reports the conflict.
+func TestKindsDoNotWaitTogether(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"RedisLock", "ReentrantLock"} {
 		t.Run(kind, func(t *testing.T) {
@@ -195,102 +200,46 @@ func TestKindsDoNotSitTogether(t *testing.T) {
 					require.ErrorIs(t, locktest.RequireAtOnce(t, other.Lock(q.Clients[0]).Lock), relock.ErrKeyConflict, other.Title())
 				}
 			}
-			locktest.Fresh(h)
-			q.Unlock(h)
+			unlockFresh(q, h)
 			q.Unlock(w.Granted())
-			q.RequireNothingLeft()
-			q.RequireNoLines()
+			requireForgotten(q)
 		})
 	}
 }
 
-// A place in Redis takes the lock for the call that stands there, not for the one that has left it.
-func TestPlaceServesAnotherOwner(t *testing.T) {
+// A queue entry takes the lock for the call that has inherited it, not for the
+// one that has left. An indeterminate entry is not inherited: a late copy would
+// take the lock in the name of the call before.
+func TestInheritedEntry(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
-	h := q.Take(q.Clients[1])
-	ctx, cancel := context.WithCancel(t.Context())
-	first, second := q.Sits(ctx, 0), q.Sits(t.Context(), 1)
-	place := q.SnapshotQueue()
-	cancel()
-	require.ErrorIs(t, first.End(), context.Canceled)
-	require.Equal(t, place, q.SnapshotQueue())
-	q.Unlock(h)
-	next := second.Granted()
-	q.RequireStored(next, 1)
-	require.True(t, strings.HasPrefix(place[0], locktest.HoldOf(next)+":"), "it had the place")
-	q.Unlock(next)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-}
-
-// A place with a request in doubt goes to nobody: a late copy would take the lock in the name of the call before.
-func TestPlaceInDoubtServesNobody(t *testing.T) {
-	t.Parallel()
-	q, proxy := locktest.NewTransferBenchBehind(t)
-	proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.HoldAndCut) // and sent again
-	h := q.Take(q.Clients[1])
-	ctx, cancel := context.WithCancel(t.Context())
-	first, second := q.Sits(ctx, 0), q.Sits(t.Context(), 1)
-	place := q.SnapshotQueue()
-	cancel()
-	require.ErrorIs(t, first.End(), context.Canceled)
-	testkit.Eventually(t, testkit.Patience, func() bool {
-		now := q.SnapshotQueue()
-		return len(now) == 1 && now[0] != place[0]
-	}, "a place of its own")
-	q.Unlock(h)
-	next := second.Granted()
-	q.RequireStored(next, 1)
-	proxy.Release()
-	q.Unlock(next)
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
-	q.RequireNothingLeft()
-}
-
-// Close ends a transfer in the middle.
-func TestCloseDuringATransfer(t *testing.T) {
-	t.Parallel()
-	for name, action := range map[string]faults.Action{"request": faults.DelayRequest(time.Second), "answer": faults.Delay(time.Second)} {
+	for name, indeterminate := range map[string]bool{"resolved": false, "indeterminate": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, proxy := locktest.NewTransferBenchBehind(t)
-			c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.Clients[1])
-			h := q.Take(c)
-			q.Clients[0] = c
-			first, second := q.Sits(context.Background(), 0), q.Sits(context.Background(), 1)
-			proxy.On(locktest.TransferOnly, 1, action)
-			locktest.Fresh(h)
-			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
-			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
-			require.NoError(t, c.Close())
-			require.ErrorIs(t, first.End(), relock.ErrClosed)
-			require.ErrorIs(t, second.End(), relock.ErrClosed)
-			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), relock.ErrUnconfirmed)
-			require.Empty(t, locktest.Engine(c).Queue.State().Lines)
-			require.Zero(t, locktest.Engine(c).State().Leases)
-			require.Zero(t, locktest.Engine(c).State().Owners)
+			if indeterminate {
+				proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.HoldAndCut) // and sent again
+			}
+			h := q.Take(q.Clients[1])
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := q.Sits(ctx, 0), q.Sits(t.Context(), 1)
+			entry := q.SnapshotQueue()
+			cancel()
+			require.ErrorIs(t, first.End(), context.Canceled)
+			if indeterminate {
+				testkit.Eventually(t, testkit.Patience, func() bool {
+					now := q.SnapshotQueue()
+					return len(now) == 1 && now[0] != entry[0]
+				}, "an entry of its own")
+			} else {
+				require.Equal(t, entry, q.SnapshotQueue())
+			}
+			q.Unlock(h)
+			next := second.Granted()
+			q.RequireStored(next, 1)
+			require.Equal(t, !indeterminate, strings.HasPrefix(entry[0], locktest.HoldOf(next)+":"), "it had the entry")
+			proxy.Release()
+			q.Unlock(next)
+			requireForgotten(q)
 		})
 	}
-}
-
-// The maximum hold of one that was transferred counts from the transfer.
-func TestTransferAndMaxHold(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewTransferBench(t)
-	const longest = 2 * time.Second
-	most := relock.WithMaxHold(longest)
-	h := q.Take(q.Clients[0], most)
-	w := q.Sits(t.Context(), 0, most)
-	locktest.Fresh(h)
-	asked := time.Now()
-	q.Unlock(h)
-	next := w.Granted()
-	require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
-	require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 5*time.Second), relock.ErrMaxHold)
-	require.GreaterOrEqual(t, time.Since(asked), longest)
-	require.ErrorIs(t, next.Unlock(t.Context()), relock.ErrMaxHold)
-	q.RequireNothingLeft()
-	q.RequireNoLines()
-	q.RequireForgotten()
 }

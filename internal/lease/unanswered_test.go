@@ -2,7 +2,10 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path"
 	"testing"
 	"time"
 
@@ -10,133 +13,268 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// A renewal that comes after the Unlock revives nothing.
-func TestRenewalAfterUnlock(t *testing.T) {
+// requests are what a kind of lock sends.
+type requests struct{ acquire, again, renew, release faults.Match }
+
+var requestsOf = map[string]requests{
+	"RedisLock": {
+		faults.Command("SET"), faults.Script(script.Acquire.SHA), faults.Script(script.Renew.SHA), faults.Script(script.Release.SHA),
+	},
+	"ReentrantLock": {
+		faults.Script(script.ReentrantAcquire.SHA), faults.Script(script.ReentrantEnter.SHA),
+		faults.Script(script.ReentrantRenew.SHA), faults.Script(script.ReentrantRelease.SHA),
+	},
+}
+
+const loading = "LOADING Redis is loading the dataset in memory"
+
+// kindTest is a test of a kind of lock.
+type kindTest func(c *locktest.Cell, kind string, r requests)
+
+// eachKind runs tests with each kind of lock, all of them together. Tests that
+// require a release within a second have no other tests beside them.
+func eachKind(t *testing.T, tests map[string]kindTest, opts ...relock.ClientOption) {
+	t.Helper()
 	s := locktest.NewFaultServer(t)
+	opts = append([]relock.ClientOption{relock.WithCommandTimeout(locktest.DefaultCommandTimeout)}, opts...)
 	var cells []locktest.CellRun
-	for _, op := range locktest.Renewers() {
-		cells = append(cells, locktest.CellRun{Name: op.Name, Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.CellPatience))
-			lock := op.Lock(c.Client, 2400*time.Millisecond)
-			for range op.Levels {
-				require.NoError(t, lock.Lock(t.Context()))
-			}
-			done := c.Proxy.On(op.Match, 1, faults.HoldOnly)
-			c.Await(done, "not renewed")
-			for range op.Levels {
-				require.NoError(t, lock.Unlock(t.Context()))
-			}
-			locktest.RequireFree(t, s, c.Client, locktest.CellKey)
-			require.Equal(t, []string{":0"}, c.Proxy.Release())
-			locktest.RequireFree(t, s, c.Client, locktest.CellKey)
-		}})
+	for name, run := range tests {
+		for kind, r := range requestsOf {
+			cells = append(cells, locktest.CellRun{Name: path.Join(name, kind), Run: func(t testing.TB) { run(locktest.NewCell(t, s, opts...), kind, r) }})
+		}
 	}
 	locktest.Together(t, cells)
 }
 
-// Renewals that are executed but never answered do not lengthen the belief, although the key lives on.
-func TestUnansweredRenewalsEndInLoss(t *testing.T) {
-	const length = 1800 * time.Millisecond
+// variantTest is a test of an operation.
+type variantTest func(c *locktest.Cell, op locktest.Variant)
+
+// eachVariant runs tests with each of the operations, all of them together.
+func eachVariant(t *testing.T, ops []locktest.Variant, timeout time.Duration, tests map[string]variantTest) {
+	t.Helper()
 	s := locktest.NewFaultServer(t)
 	var cells []locktest.CellRun
-	for _, op := range locktest.Renewers() {
-		cells = append(cells, locktest.CellRun{Name: op.Name, Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.CellPatience))
-			c.Proxy.On(op.Match, faults.Every, faults.DropAnswer)
-			start := time.Now()
-			lock := op.Lock(c.Client, length)
-			for range op.Levels - 1 {
-				require.NoError(t, lock.Lock(t.Context()))
-			}
-			h, err := lock.Acquire(t.Context())
-			require.NoError(t, err)
-			until := h.ValidUntil()
-			again, at := c.Proxy.Await(op.Match, 2, length), c.Read()
-			if now := h.ValidUntil(); !now.IsZero() {
-				require.Equal(t, until, now, "believed an unanswered renewal")
-				require.True(t, !again || at.Earliest.After(until.Add(length/5)), "the first one was not executed")
-			}
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), locktest.CellPatience), relock.ErrLockLost)
-			require.GreaterOrEqual(t, time.Since(start), length-lease.Drift(length))
-			require.Positive(t, c.Proxy.Count(op.Match), "no renewal was sent")
-			require.ErrorIs(t, h.Err(), relock.ErrLockLost)
-			c.RequireLevels(0) // lost, so given back
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-		}})
+	for name, run := range tests {
+		for _, op := range ops {
+			cells = append(cells, locktest.CellRun{Name: path.Join(op.FullName(), name), Run: func(t testing.TB) {
+				c := locktest.NewCell(t, s, relock.WithCommandTimeout(timeout))
+				if op.First {
+					op.LoseSET(c)
+				}
+				run(c, op)
+			}})
+		}
 	}
 	locktest.Together(t, cells)
 }
 
-// A context that has ended does not keep an Unlock from giving the key back.
-func TestUnlockAfterTheEndOfContext(t *testing.T) {
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
-	releases := locktest.VariantsThat(func(op locktest.Variant) bool { return op.Releases })
-	for _, op := range releases {
-		cells = append(cells, locktest.CellRun{Name: op.FullName(), Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.CellPatience))
-			lock := op.Lock(c.Client, locktest.CellLease)
-			ctx, cancel := context.WithCancel(t.Context())
-			for range op.Levels {
-				require.NoError(t, lock.Lock(ctx))
-			}
-			cancel()
-			for left := op.Levels - 1; left >= 0; left-- {
-				require.NoError(t, lock.Unlock(ctx))
-				require.Equal(t, left, c.Levels())
-			}
-			require.ErrorIs(t, lock.Unlock(ctx), relock.ErrNotHeld)
-		}})
-	}
-	locktest.Together(t, cells)
+// takeNext acquires the lock for another client, for as long as a test waits.
+func takeNext(c *locktest.Cell, op locktest.Variant) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), locktest.CellPatience)
+	defer cancel()
+	require.NoError(c, op.Lock(c.Other, locktest.CellLease, relock.WithBlock()).Lock(ctx))
 }
 
-// Renewals share a connection: a batch of them that is cut in the middle, or comes and is answered byte by byte, costs no hold.
-func TestFaultsInABatchOfRenewals(t *testing.T) {
-	const length, holds = 3 * time.Second, 20
-	s := locktest.NewFaultServer(t)
-	renewals := faults.Script(script.Renew.SHA)
-	var cells []locktest.CellRun
-	for _, f := range []struct {
-		name   string
-		n      int
-		action faults.Action
+// A caller that leaves while its request is under way leaves nothing behind:
+// another gets the lock within a second, not after the lease.
+func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
+	tests := map[string]variantTest{}
+	for name, f := range map[string]struct {
+		action   faults.Action
+		release  faults.Action // what becomes of the first release
+		messages int           // that are lost or late, each for at most a second
 	}{
-		{"cut in the first answer", 1, faults.CutInAnswer},
-		{"cut in an answer", holds / 2, faults.CutInAnswer},
-		{"cut in a request", holds / 2, faults.CutInRequest},
-		{"doubled", faults.Every, faults.Double},
-		{"byte by byte", faults.Every, faults.SlowRequest(5 * time.Millisecond)},
-		{"answers byte by byte", faults.Every, faults.SlowAnswer(5 * time.Millisecond)},
+		"answer dropped":                        {faults.DropAnswer, faults.Delay(0), 1},
+		"answer dropped, release dropped":       {faults.DropAnswer, faults.DropRequest, 2},
+		"answer dropped, release not answered":  {faults.DropAnswer, faults.DropAnswer, 2},
+		"answer dropped, release refused":       {faults.DropAnswer, faults.ErrorLine("LOADING soon"), 1},
+		"answer comes later":                    {faults.Delay(2 * locktest.AnswerLimit), faults.Delay(0), 1},
+		"answer comes later, release never got": {faults.Delay(2 * locktest.AnswerLimit), faults.CutBefore, 1},
 	} {
-		cells = append(cells, locktest.CellRun{Name: f.name, Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithWatchdog(length))
-			done := c.Proxy.On(renewals, f.n, f.action)
-			all, untils := make([]*lease.Hold, holds), make([]time.Time, holds)
-			for i := range all {
-				h, err := relock.NewRedisLock(fmt.Sprint("of the batch ", i), c.Client).Acquire(t.Context())
-				require.NoError(t, err)
-				all[i], untils[i] = locktest.Level(h), h.ValidUntil()
-			}
-			for _, h := range all {
-				h.Lease().RenewNow() // they are due now
-			}
-			c.Await(done, "not renewed")
-			for i, h := range all {
-				c.WaitFor(locktest.CellPatience, func() bool { return h.ValidUntil().After(untils[i]) || h.Err() != nil }, "not renewed again")
-				require.NoError(t, h.Err())
-				until, left := h.ValidUntil(), locktest.Pttl(t, s, c.Client, h.Key())
-				require.False(t, until.After(time.Now().Add(left+scripttest.ClockGrain)), "believed for longer than the server has it")
-				require.NoError(t, h.Unlock())
-			}
-		}})
+		tests[name] = func(c *locktest.Cell, op locktest.Variant) {
+			c.Proxy.On(op.Match, 1, f.action)
+			c.Proxy.On(op.GiveBack(), 1, f.release)
+			ctx, cancel := context.WithCancelCause(c.Context())
+			defer cancel(nil)
+			result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
+			c.WaitFor(locktest.CellPatience, func() bool { return c.Levels() == 1 }, "not executed")
+			why := errors.New("why")
+			cancel(why)
+			start := time.Now()
+			err := testkit.ResultWithin(c, result, locktest.CleanWithin/2)
+			require.ErrorIs(c, err, context.Canceled)
+			require.ErrorIs(c, err, why)
+			takeNext(c, op)
+			require.Less(c, time.Since(start), time.Duration(f.messages)*locktest.CleanWithin)
+		}
 	}
-	locktest.Together(t, cells)
+	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, tests)
+}
+
+// An acquire that was executed and not answered in time is freed within a
+// second, though no caller has left and the lease is a minute.
+func TestTimedOutAcquireIsFreedWithinASecond(t *testing.T) {
+	const timeout, late = 300 * time.Millisecond, 1500 * time.Millisecond
+	eachVariant(t, locktest.Acquirers(), timeout, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+		c.Proxy.On(op.Match, 1, faults.Delay(late))
+		start := time.Now()
+		err := op.Lock(c.Client, time.Minute).Lock(c.Context())
+		require.ErrorIs(c, err, os.ErrDeadlineExceeded)
+		require.True(c, relock.IsRetryableErr(err))
+		require.GreaterOrEqual(c, time.Since(start), timeout)
+		over := time.Now()
+		takeNext(c, op)
+		require.Less(c, time.Since(over), locktest.CleanWithin)
+	}})
+}
+
+// A release that overtakes the acquire which it is for, and is answered after
+// it, is not the last one.
+func TestReleaseOvertakesTheAcquire(t *testing.T) {
+	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+		executed := c.Proxy.On(op.Match, 1, faults.DelayRequest(350*time.Millisecond))
+		ctx, cancel := context.WithCancel(c.Context())
+		defer cancel()
+		result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
+		require.True(c, c.Proxy.Await(op.Match, 1, locktest.CellPatience))
+		overtakes := c.Proxy.On(op.GiveBack(), 1, faults.Delay(600*time.Millisecond))
+		cancel()
+		require.ErrorIs(c, testkit.ResultWithin(c, result, locktest.CellPatience), context.Canceled)
+		c.Await(executed, "not executed")
+		c.RequireLevels(0)
+		c.Await(overtakes, "no release")
+		c.RequireLevels(0)
+	}})
+}
+
+// A request that comes after its caller has left, and after the first release,
+// holds the key for less than a second: right after the call, and as late as
+// one lease after it.
+func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	tests := map[string]variantTest{}
+	for _, late := range []time.Duration{0, lease / 2, lease - lease/5, lease - lease/20} {
+		tests[fmt.Sprint(late)] = func(c *locktest.Cell, op locktest.Variant) {
+			c.Proxy.On(op.Match, 1, faults.HoldOnly)
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			begun := time.Now() // no later than the sending, from which the releases count
+			result := testkit.Async(c, func() error { return op.Lock(c.Client, lease).Lock(ctx) })
+			require.True(c, c.Proxy.Await(op.Match, 1, locktest.CellPatience))
+			cancel()
+			require.Error(c, testkit.ResultWithin(c, result, locktest.CellPatience)) // on a busy machine it may have waited for too long before
+			require.True(c, c.Proxy.Await(op.GiveBack(), 1, locktest.CellPatience), "no release")
+			locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+
+			time.Sleep(late - time.Since(begun)) // the lateness is what is tested
+			answers := c.Proxy.Release()
+			inTime := time.Since(begun) < lease // else nothing is promised
+			require.Len(c, answers, 1)
+			require.Contains(c, []string{"+OK", ":1"}, answers[0], "the late request did not take the key")
+			if inTime {
+				c.RequireLevels(0)
+			}
+		}
+	}
+	eachVariant(t, locktest.Acquirers(), lease, tests)
+}
+
+// A copy of an acquire that was answered, delivered after the release, is the
+// one copy that is not harmless: no request is indeterminate, so nothing is
+// released after it. It takes a free key until its lease ends. TCP delivers no
+// such copies; only something between client and server that repeats requests
+// could. Until the lease ends everybody is refused, the owner of the former
+// hold too, and no client has a hold.
+func TestLateCopyOfAGrantedAcquire(t *testing.T) {
+	const lease = 900 * time.Millisecond
+	eachVariant(t, locktest.Acquirers(), locktest.CellPatience, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+		c.Proxy.On(op.Match, 1, faults.Hold)
+		lock := op.Lock(c.Client, lease)
+		require.NoError(c, lock.Lock(c.Context()))
+		require.NoError(c, lock.Unlock(c.Context()))
+		locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+
+		delivered := time.Now()
+		answers := c.Proxy.Release()
+		require.Len(c, answers, 1)
+		require.Contains(c, []string{"+OK", ":1"}, answers[0], "the copy did not take the key")
+		taken := c.Read()
+		require.Equal(c, 1, c.Levels())
+		require.False(c, taken.Earliest.After(time.Now().Add(lease)), "for longer than its lease")
+
+		for _, l := range []locktest.AnyLock{lock, op.Lock(c.Client, lease), op.Lock(c.Other, lease)} {
+			if err := l.TryLock(c.Context()); time.Since(delivered) < lease {
+				require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
+			}
+		}
+		require.Empty(c, locktest.Believed(c.Client))
+		require.ErrorIs(c, lock.Unlock(c.Context()), relock.ErrNotHeld)
+		if after := c.Read(); time.Since(delivered) < lease {
+			c.RequireUntouched(taken, after)
+		}
+		next := op.Lock(c.Client, lease, relock.WithBlock())
+		require.NoError(c, next.Lock(c.Context()))
+		require.GreaterOrEqual(c, time.Since(delivered), lease-scripttest.ClockGrain, "exclusion lasted until the end of its lease")
+		require.Less(c, time.Since(delivered), lease+locktest.CleanWithin)
+		require.NoError(c, next.Unlock(c.Context()))
+	}})
+}
+
+// What was executed without an answer is undone: an acquire whose answer is an
+// error line, and a copy of an acquire that comes after the release and takes
+// the key again.
+func TestUnansweredAcquireIsUndone(t *testing.T) {
+	eachKind(t, map[string]kindTest{
+		"error line": func(c *locktest.Cell, kind string, r requests) {
+			done := c.Proxy.On(r.acquire, 1, faults.ExecuteThenError(loading))
+			require.ErrorContains(c, locktest.Kinds[kind](locktest.CellKey, c.Client).Lock(c.Context()), "LOADING")
+			c.Await(done, "not executed")
+			c.RequireLevels(0)
+		},
+		"late copy": func(c *locktest.Cell, kind string, r requests) {
+			sent := r.acquire
+			if kind == "RedisLock" {
+				c.Proxy.On(r.acquire, 1, faults.CutBefore)
+				sent = r.again
+			}
+			c.Proxy.On(sent, 1, faults.HoldAndCut)
+			h := c.Take(kind)
+			require.NoError(c, h.Unlock(c.Context()))
+			require.Equal(c, []string{":1"}, c.Proxy.Release(), "the late copy did not take the key")
+			c.RequireLevels(0)
+		},
+	})
+}
+
+// A re-entry that failed here but not at the server is undone.
+func TestFailedReentryIsUndone(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	h := c.Take("ReentrantLock")
+	done := c.Proxy.On(requestsOf["ReentrantLock"].again, 1, faults.ExecuteThenError(loading))
+	require.ErrorContains(t, relock.NewReentrantLock(locktest.CellKey, c.Client).Lock(t.Context()), "LOADING")
+	c.Await(done, "not executed")
+	c.RequireLevels(1)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// A SET whose answer never comes is released, so what takes the lock after it
+// has another value.
+func TestUnansweredSETIsNoGrant(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c.Proxy.On(faults.Command("SET"), 1, faults.CutAfter)
+	h := c.Take("RedisLock")
+	require.True(t, c.Proxy.Await(requestsOf["RedisLock"].release, 2, locktest.CellPatience), "the SET is released, also late")
+	require.Equal(t, 1, c.Levels())
+	require.NoError(t, h.Err())
+	require.NoError(t, h.Unlock(t.Context()))
 }

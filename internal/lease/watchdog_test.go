@@ -2,15 +2,21 @@ package lease_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -25,218 +31,314 @@ func TestWatchdogOutlivesItsLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := locktest.NewTestClient(t, s)
-			const lease = 2400 * time.Millisecond
-			h, err := newLock("k", c, relock.WithWatchdog(lease)).Acquire(t.Context())
-			require.NoError(t, err)
-			locktest.StaysHeld(t, s, c, h, 3*lease)
+			const lease = 1500 * time.Millisecond
+			h := acquired(t, newLock("k", c, relock.WithWatchdog(lease)))
+			locktest.StaysHeld(t, s, c, h, 2*lease)
 			require.NoError(t, h.Unlock(t.Context()))
 			locktest.RequireFree(t, s, c, "k")
 		})
 	}
 }
 
-func TestFixedLeaseIsNotRenewed(t *testing.T) {
+// Renewals come every third of the lease, counted from the sending, and not
+// more often. They go on when the context that the hold was acquired with is
+// cancelled. A fixed lease has none, and expires at its time.
+func TestRenewalRate(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
+	const length, thirds = 2400 * time.Millisecond, 100
+	renew := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Renew, lockspec.Reentrant: script.ReentrantRenew}
+	for name, kind := range ownKinds {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			h, err := newLock("k", c, relock.WithExpiry(2400*time.Millisecond)).Acquire(t.Context())
-			require.NoError(t, err)
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 4800*time.Millisecond), relock.ErrLockLost)
-			testkit.Eventually(t, time.Second, func() bool { return locktest.Pttl(t, s, c, "k") < 0 }, "the key is gone")
+			timed(t, func(t *testing.T, e *engine) {
+				ctx, cancel := context.WithCancel(t.Context())
+				h, err := e.try(ctx, kind, "k", watched(length))
+				require.NoError(t, err)
+				cancel()
+				time.Sleep(thirds * length / 3)
+				renewals := e.calls(renew[kind])
+				require.GreaterOrEqual(t, renewals, thirds-1)
+				require.LessOrEqual(t, renewals, thirds*10/9+1)
+				require.NoError(t, h.Err())
+				require.NoError(t, h.Unlock())
+
+				h = e.take(t, kind, "fixed", fixed(length))
+				start := time.Now()
+				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Hour), errs.ErrLockLost)
+				require.Equal(t, length-lease.Drift(length), time.Since(start))
+				require.Equal(t, renewals, e.calls(renew[kind]))
+			})
 		})
 	}
-}
-
-// The hold does not end with the context that it was acquired with.
-func TestWatchdogOutlivesTheAcquiringContext(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	const lease = 2400 * time.Millisecond
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire(ctx)
-	require.NoError(t, err)
-	locktest.StaysHeld(t, s, c, h, 3*lease)
-	require.NoError(t, h.Unlock(ctx))
 }
 
 // Data lost at the server is found at the next renewal, which revives nothing.
 func TestWatchdogFindsALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for _, loss := range []struct {
-		name string
-		how  func(t *testing.T, s *redistest.Server, key string)
-	}{
-		{"DEL by an operator", func(t *testing.T, s *redistest.Server, key string) { s.Do(t, "DEL", key) }},
-		{"taken by another kind", func(t *testing.T, s *redistest.Server, key string) {
+	for what, lose := range map[string]func(t *testing.T, key string){
+		"DEL by an operator": func(t *testing.T, key string) { s.Do(t, "DEL", key) },
+		"taken by another kind": func(t *testing.T, key string) {
 			s.Do(t, "DEL", key)
 			s.Do(t, "LPUSH", key, "x")
-		}},
-		{"restart without data", func(t *testing.T, s *redistest.Server, _ string) { s.Kill(t); s.Boot(t) }},
+		},
+		"restart without data": func(t *testing.T, _ string) { s.Kill(t); s.Boot(t) },
 	} {
 		for name, newLock := range locktest.Kinds {
-			t.Run(loss.name+"/"+name, func(t *testing.T) {
+			t.Run(what+"/"+name, func(t *testing.T) {
 				var log locktest.LogBuffer
 				c := locktest.NewTestClient(t, s, log.Option())
-				h, err := newLock("k", c, relock.WithWatchdog(4800*time.Millisecond)).Acquire(t.Context())
-				require.NoError(t, err)
-				loss.how(t, s, locktest.KeyOf(c, "k"))
-				start := time.Now()
-				require.Equal(t, relock.ErrLockLost, testkit.EndedWithin(t, h.Context(), 6*time.Second))
-				require.Less(t, time.Since(start), 3*time.Second, "at the next renewal, after 1.6 s, not at the one after it")
+				h := acquired(t, newLock("k", c, relock.WithWatchdog(30*time.Second)))
+				lose(t, locktest.KeyOf(c, "k"))
+				locktest.LeaseOf(h).RenewNow() // the one after it comes 10 s later
+				require.Equal(t, relock.ErrLockLost, testkit.EndedWithin(t, h.Context(), 5*time.Second))
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-				require.NotEqual(t, "hash", s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
-				require.NotEqual(t, "string", s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
-				// The context ends first, on the watchdog's goroutine, which then logs.
+				require.NotContains(t, []any{"hash", "string"}, s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
+				// The context ends first, on the watchdog's goroutine, which
+				// then logs.
 				testkit.Eventually(t, time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "it is logged")
 			})
 		}
 	}
 }
 
-// A server that refuses a renewal and then falls silent leaves no hold valid while the reason is asked for.
+// A server that refuses a renewal and then falls silent leaves no hold valid
+// while the reason is being requested.
 func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			proxy := faults.Start(t, s.Network, s.Address)
-			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			h, err := newLock("k", c, relock.WithWatchdog(time.Minute)).Acquire(t.Context())
-			require.NoError(t, err)
-			asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-			l := locktest.Level(h).Lease()
-			l.RenewNow()
-			select {
-			case <-asked:
-			case <-time.After(testkit.Patience):
-				require.FailNow(t, "the renewal is not refused")
-			}
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*time.Second), relock.ErrLockLost)
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-		})
+		proxy := faults.Start(t, s.Network, s.Address)
+		c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+		h := acquired(t, newLock("k", c, relock.WithWatchdog(time.Minute)))
+		asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
+		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+		locktest.LeaseOf(h).RenewNow()
+		_, ok := testkit.Await(asked, testkit.Patience)
+		require.True(t, ok, "the renewal of %s is not refused", name)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*time.Second), relock.ErrLockLost)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	}
 }
 
-// An outage shorter than the belief is survived: renewal is tried again until belief ends.
+// A renewal that fails is sent again, and the hold goes on.
+func TestRenewalErrorsAreSurvived(t *testing.T) {
+	t.Parallel()
+	tests := map[string]kindTest{}
+	for name, action := range map[string]faults.Action{"error line": faults.ErrorLine(loading), "cut": faults.CutBefore} {
+		tests[name] = func(c *locktest.Cell, kind string, r requests) {
+			done := c.Proxy.On(r.renew, 1, action)
+			h := c.Take(kind)
+			until := h.ValidUntil()
+			locktest.LeaseOf(h).RenewNow()
+			c.Await(done, "not renewed")
+			c.WaitFor(locktest.CellPatience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "not renewed again")
+			require.NoError(c, h.Err())
+			require.NoError(c, h.Unlock(c.Context()))
+		}
+	}
+	eachKind(t, tests)
+}
+
+// Renewals that are executed but never answered do not extend the validity,
+// although the key lives on. The hold is lost when its validity ends, and stays
+// lost though the server answers again.
+func TestUnansweredRenewalsEndInLoss(t *testing.T) {
+	t.Parallel()
+	const length = 1800 * time.Millisecond
+	eachVariant(t, locktest.Renewers(), locktest.CellPatience, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+		c.Proxy.On(op.Match, faults.Every, faults.DropAnswer)
+		start := time.Now()
+		lock := op.Lock(c.Client, length)
+		for range op.Levels - 1 {
+			require.NoError(c, lock.Lock(c.Context()))
+		}
+		h := acquired(c, lock)
+		until := h.ValidUntil()
+		again, at := c.Proxy.Await(op.Match, 2, length), c.Read()
+		if now := h.ValidUntil(); !now.IsZero() {
+			require.Equal(c, until, now, "an unanswered renewal extends the validity")
+			require.True(c, !again || at.Earliest.After(until.Add(length/5)), "the first one was not executed")
+		}
+		require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.CellPatience), relock.ErrLockLost)
+		require.GreaterOrEqual(c, time.Since(start), length-lease.Drift(length))
+		require.Positive(c, c.Proxy.Count(op.Match), "no renewal was sent")
+		require.ErrorIs(c, h.Err(), relock.ErrLockLost)
+		require.Less(c, time.Since(until), locktest.CleanWithin)
+		c.RequireLevels(0) // lost, so released
+		takeNext(c, op)
+		require.ErrorIs(c, h.Err(), relock.ErrLockLost)
+		require.ErrorIs(c, h.Unlock(c.Context()), relock.ErrLockLost)
+	}})
+}
+
+// takeMany acquires n locks.
+func takeMany(t testing.TB, c *relock.Client, n int) (all []relock.Hold) {
+	for i := range n {
+		h := acquired(t, relock.NewRedisLock(fmt.Sprint("k", i), c))
+		all = append(all, h)
+	}
+	return all
+}
+
+// renewTogether makes the renewals of holds due. Each hold is renewed, or has
+// ended, when done returns true.
+func renewTogether(all []relock.Hold) (done func() bool) {
+	untils := make([]time.Time, len(all))
+	for i, h := range all {
+		untils[i] = h.ValidUntil()
+		locktest.LeaseOf(h).RenewNow()
+	}
+	return func() bool {
+		for i, h := range all {
+			if h.Err() == nil && !h.ValidUntil().After(untils[i]) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// Renewals share a connection. A batch of them that is cut in the middle, or
+// comes and is answered byte by byte, costs no hold.
+func TestFaultsInABatchOfRenewals(t *testing.T) {
+	t.Parallel()
+	const length, holds = 3 * time.Second, 20
+	s := locktest.NewFaultServer(t)
+	renewals := faults.Script(script.Renew.SHA)
+	var cells []locktest.CellRun
+	for _, f := range []struct {
+		name   string
+		n      int
+		action faults.Action
+	}{
+		{"cut in the first answer", 1, faults.CutInAnswer},
+		{"cut in an answer", holds / 2, faults.CutInAnswer},
+		{"cut in a request", holds / 2, faults.CutInRequest},
+		{"doubled", faults.Every, faults.Double},
+		{"byte by byte", faults.Every, faults.SlowRequest(5 * time.Millisecond)},
+		{"answers byte by byte", faults.Every, faults.SlowAnswer(5 * time.Millisecond)},
+	} {
+		cells = append(cells, locktest.CellRun{Name: f.name, Run: func(t testing.TB) {
+			c := locktest.NewCell(t, s, relock.WithWatchdog(length))
+			done := c.Proxy.On(renewals, f.n, f.action)
+			all := takeMany(t, c.Client, holds)
+			renewed := renewTogether(all)
+			c.Await(done, "not renewed")
+			c.WaitFor(locktest.CellPatience, renewed, "not renewed again")
+			for _, h := range all {
+				require.NoError(t, h.Err())
+				until, left := h.ValidUntil(), locktest.Pttl(t, s, c.Client, h.Key())
+				require.False(t, until.After(time.Now().Add(left+scripttest.ClockGrain)), "valid for longer than the server has it")
+				require.NoError(t, h.Unlock(t.Context()))
+			}
+		}})
+	}
+	locktest.Together(t, cells)
+}
+
+// An outage that ends before valid until is survived: the renewal that it cost
+// is repeated on another connection.
 func TestWatchdogSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
+	const lease = 3 * time.Second
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s)
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(4500*time.Millisecond)).Acquire(t.Context())
-	require.NoError(t, err)
-	for range 2 {
-		s.Pause(t)
-		<-time.After(2400 * time.Millisecond) // the outage
-		s.Resume(t)
-		before := h.ValidUntil()
-		testkit.Eventually(t, 3*time.Second, func() bool { return h.ValidUntil().After(before) }, "renewed after the outage")
-	}
+	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(lease)))
+	s.Pause(t)
+	before := h.ValidUntil()
+	<-time.After(lease * 72 / 100) // the outage: the first renewal, sent after a third, has a third for its answer
+	s.Resume(t)
+	testkit.Eventually(t, lease, func() bool { return h.ValidUntil().After(before) }, "renewed after the outage")
 	require.NoError(t, h.Err())
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// When no renewal gets through, the hold is lost when the belief ends, and stays lost though the server comes back.
-func TestWatchdogGivesUpWhenBeliefEnds(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(time.Second)).Acquire(t.Context())
-	require.NoError(t, err)
-	until := h.ValidUntil()
-	s.Pause(t)
-	require.Equal(t, relock.ErrLockLost, testkit.EndedWithin(t, h.Context(), 3*time.Second))
-	require.Less(t, time.Since(until), 500*time.Millisecond)
-	s.Resume(t)
-	other := relock.NewRedisLock("k", locktest.Sibling(t, s, c), relock.WithBlock())
-	require.NoError(t, other.Lock(t.Context()))
-	require.ErrorIs(t, h.Err(), relock.ErrLockLost)
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	require.NoError(t, other.Unlock(t.Context()))
-}
-
-// A renewal that is on its way when Unlock is called brings nothing back.
-func TestRenewalAfterRelease(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			h, err := newLock("k", c).Acquire(t.Context())
-			require.NoError(t, err)
-			renew := locktest.LeaseOf(h).Protocol().Renew(30 * time.Second)
-			require.NoError(t, h.Unlock(t.Context()))
-			o, _ := locktest.Engine(c).Eval(t.Context(), driver.Limits{}, renew)
-			require.NoError(t, o.Err)
-			require.Equal(t, int64(script.Other), o.Reply)
-			locktest.RequireFree(t, s, c, "k")
-		})
-	}
-}
-
-// A quick Lock and Unlock in a loop leaves nothing in the watchdog.
+// A quick Lock and Unlock in a loop leaves nothing in the watchdog. After a
+// level with a long lease it is as impatient again as the outer level needs.
 func TestWatchdogForgets(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c, relock.WithWatchdog(9*time.Second), relock.WithMaxHold(time.Hour))
+	timed(t, func(t *testing.T, e *engine) {
+		shortest := func() time.Duration {
+			least, _ := e.Watchdog().Bounds()
+			return least
+		}
+		for _, kind := range ownKinds {
 			for range 200 {
-				require.NoError(t, l.Lock(t.Context()))
-				require.NoError(t, l.Unlock(t.Context()))
+				h := e.take(t, kind, "k", watched(9*time.Second), func(s *lockspec.Spec) { s.MaxHold = time.Hour })
+				require.NoError(t, h.Unlock())
 			}
-			require.Empty(t, locktest.Engine(c).Watchdog().Pending())
-			require.Zero(t, locktest.Engine(c).State().Leases)
-			require.Zero(t, locktest.Engine(c).State().Owners)
-			shortest, _ := locktest.Engine(c).Watchdog().Bounds()
-			require.Zero(t, shortest, "no job is counted")
-		})
-	}
+			require.Empty(t, e.Watchdog().Pending())
+			require.Zero(t, e.State().Leases)
+			require.Zero(t, e.State().Owners)
+			require.Zero(t, shortest(), "no job is counted")
+		}
+		outer := e.take(t, lockspec.Reentrant, "k", watched(2400*time.Millisecond))
+		inner := e.take(t, lockspec.Reentrant, "k", watched(4800*time.Millisecond))
+		require.Equal(t, 1600*time.Millisecond, shortest())
+		require.NoError(t, inner.Unlock())
+		testkit.Eventually(t, 5*time.Second, func() bool { return shortest() == 800*time.Millisecond }, "the limit is the outer level's")
+		require.NoError(t, outer.Unlock())
+	})
 }
 
 // All holds of a client are renewed over one connection.
 func TestManyHoldsOneConnection(t *testing.T) {
 	t.Parallel()
-	const lease = 9 * time.Second // of which a third is for 500 renewals, however busy the machine is
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s)
-	var holds []relock.Hold
-	for i := range 500 {
-		h, err := relock.NewRedisLock(string(rune('a'+i%26))+time.Duration(i).String(), c, relock.WithWatchdog(lease)).Acquire(t.Context())
-		require.NoError(t, err)
-		holds = append(holds, h)
-	}
-	<-time.After(lease + lease/3)
-	for _, h := range holds {
-		require.NoError(t, h.Err())
-	}
+	all := takeMany(t, c, 500)
+	testkit.Eventually(t, testkit.Patience, renewTogether(all), "renewed")
 	require.LessOrEqual(t, scripttest.InfoField(t, s, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")
-	for _, h := range holds {
+	for _, h := range all {
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 }
 
-// Renewals come every third of the lease, counted from the sending, and not more often.
-func TestRenewalRate(t *testing.T) {
+// late delays the answers to a script.
+func late(s *script.Script, by time.Duration) func(driver.Request) (time.Duration, error) {
+	return func(r driver.Request) (time.Duration, error) {
+		if isCall(r, s) {
+			return by, nil
+		}
+		return 0, nil
+	}
+}
+
+// A server that answers too slowly for a short lease is not too slow for a long
+// one of the same client.
+func TestShortLeaseBesideALongOne(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(2400*time.Millisecond)).Acquire(t.Context())
-	require.NoError(t, err)
-	s.Do(t, "CONFIG", "RESETSTAT")
-	<-time.After(8 * time.Second)
-	renewals := locktest.Calls(t, s, "evalsha")
-	require.GreaterOrEqual(t, renewals, 8, "about 10 in ten thirds of a lease")
-	require.LessOrEqual(t, renewals, 13)
-	require.NoError(t, h.Unlock(t.Context()))
+	timed(t, func(t *testing.T, e *engine) {
+		e.answer = late(script.Renew, 3*driver.MinLimit/2)
+		long := e.take(t, lockspec.Plain, "long", watched(9*time.Second))
+		for lost := range 500 {
+			h := e.take(t, lockspec.Plain, "short", watched(2*driver.MinLimit))
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Second), errs.ErrLockLost, lost)
+			require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
+		}
+		require.NoError(t, long.Err())
+	})
+}
+
+// A long lease whose renewal is answered too slowly for a short one gets more
+// time in its next try, though the short one was answered immediately
+// meanwhile, again and again.
+func TestShortLeaseBesideASlowLongOne(t *testing.T) {
+	t.Parallel()
+	const short, long = 3 * time.Second, 10 * time.Second // an answer may take 1 s and 3.3 s
+	synctest.Test(t, func(t *testing.T) {
+		tried := make(chan error, 100)
+		e := newEngine(t, io.Discard, lease.Hooks{RenewDone: func(key string, _ time.Time, err error) {
+			if key == "long" {
+				tried <- err
+			}
+		}})
+		e.answer = late(script.Renew, short/2)
+		h := e.take(t, lockspec.Plain, "long", watched(long))
+		other := e.take(t, lockspec.Reentrant, "short", watched(short)) // renewed by another script
+		require.ErrorIs(t, testkit.ResultWithin(t, tried, long), driver.ErrTimeout)
+		require.NoError(t, testkit.ResultWithin(t, tried, long))
+		require.NoError(t, h.Err())
+		require.NoError(t, other.Err())
+	})
 }

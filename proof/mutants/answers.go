@@ -73,7 +73,7 @@ var answerFaults = []mutant{
 		old:  "background.SendUntil(half, link, waits)",
 		new:  "_ = waits",
 		in:   "internal/lease",
-		test: "TestReleaseOnCloseBesideWaitsOfItsOwn",
+		test: "TestReleaseOnCloseBesideItsOwnWaits",
 	},
 	{
 		name: "Close: does not send what the retrier has not",
@@ -81,7 +81,7 @@ var answerFaults = []mutant{
 		old:  "SendUntil(end, l, releases)",
 		new:  "SendUntil(end, l, releases[:0])",
 		in:   "internal/lease",
-		test: "TestReleaseOnCloseOfACleanUp",
+		test: "TestReleaseOnCloseOfAPlannedRelease",
 	},
 	{
 		name: "Close: forgets the release that is under way",
@@ -189,7 +189,7 @@ var answerFaults = []mutant{
 		old:  "levels == 0 && !first && inTime",
 		new:  "levels == 0 && !first && (inTime || levels == 0)",
 		in:   "internal/lease",
-		test: "TestUnlockAfterTheBeliefIsNoSuccess",
+		test: "TestUnlockAfterValidUntilIsNoSuccess",
 	},
 	{
 		name: "Unlock: without an answer is success",
@@ -243,8 +243,8 @@ var answerFaults = []mutant{
 		file: "internal/driver/classify.go",
 		old:  "strings.HasPrefix(string(line), \"NOPERM No permissions to access a key\")",
 		new:  "false",
-		in:   "internal/lease",
-		test: "TestNeedsAlone",
+		in:   "internal/driver",
+		test: "TestErrorLinesOfEachServer",
 	},
 	{
 		name: "denied: the words of newer servers for a command in a script are not known",

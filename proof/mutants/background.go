@@ -33,7 +33,7 @@ var watchdogFaults = []mutant{
 		old:  "r.report(o.Err)\n",
 		new:  "r.report(o.Err)\n\t\t_ = r.lease.extendValidity(time.Now(), r.asked)\n",
 		in:   "internal/lease",
-		test: "TestWatchdogGivesUpWhenBeliefEnds",
+		test: "TestUnansweredRenewalsEndInLoss",
 	},
 	{
 		name: "renewal: \"not ours\" is no loss",
@@ -190,7 +190,7 @@ var cleanUpFaults = []mutant{
 		old:  "c.settled || !o.Sent.Before(c.until)",
 		new:  "c.settled || o.Answered",
 		in:   "internal/lease",
-		test: "TestCleanUpOvertakesTheRequest",
+		test: "TestReleaseOvertakesTheAcquire",
 	},
 	{
 		name: "clean-up: stops when what it is for was answered after it was sent",
@@ -198,7 +198,7 @@ var cleanUpFaults = []mutant{
 		old:  "c.settled || !o.Sent.Before(c.until)",
 		new:  "c.indeterminate.Resolved() || !o.Sent.Before(c.until)",
 		in:   "internal/lease",
-		test: "TestCleanUpOvertakesTheRequest",
+		test: "TestReleaseOvertakesTheAcquire",
 	},
 	{
 		name: "clean-up: not after an error line",
@@ -206,7 +206,7 @@ var cleanUpFaults = []mutant{
 		old:  "return d.Merge(Indeterminate{Error: true})",
 		new:  "return d",
 		in:   "internal/lease",
-		test: "TestErrorLinesAreCleanedUp",
+		test: "TestUnansweredAcquireIsUndone",
 	},
 	{
 		name: "clean-up: not after a re-entry that failed",
@@ -222,7 +222,7 @@ var cleanUpFaults = []mutant{
 		old:  "if levels == 0 && !l.doubt.Last.IsZero() {",
 		new:  "if levels < 0 {",
 		in:   "internal/lease",
-		test: "TestLateCopyOfAnAcquireIsFreed",
+		test: "TestUnansweredAcquireIsUndone",
 	},
 	{
 		name: "loss: the key is not given back",

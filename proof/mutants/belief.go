@@ -11,7 +11,7 @@ var beliefFaults = []mutant{
 		old:  "l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))",
 		new:  "l.validUntil = time.Now().Add(s.Lease - Drift(s.Lease))",
 		in:   "internal/lease",
-		test: "TestBeliefCountsFromTheSending",
+		test: "TestValidityCountsFromTheSending",
 	},
 	{
 		name: "belief: counts from the answer to the re-entry",
@@ -19,7 +19,7 @@ var beliefFaults = []mutant{
 		old:  "l.extendValidity(o.Sent, s.Lease)",
 		new:  "l.extendValidity(o.Sent.Add(s.Lease/2), s.Lease)",
 		in:   "internal/lease",
-		test: "TestBeliefCountsFromTheSending",
+		test: "TestValidityCountsFromTheSending",
 	},
 	{
 		name: "belief: counts from the answer to the renewal",
@@ -27,7 +27,7 @@ var beliefFaults = []mutant{
 		old:  "r.lease.extendValidity(o.Sent, r.asked)",
 		new:  "r.lease.extendValidity(time.Now(), r.asked)",
 		in:   "internal/lease",
-		test: "TestBeliefCountsFromTheSending",
+		test: "TestValidityCountsFromTheSending",
 	},
 	{
 		name: "belief: counts from the answer to Extend",
@@ -35,7 +35,7 @@ var beliefFaults = []mutant{
 		old:  "l.extendValidity(o.Sent, d)",
 		new:  "l.extendValidity(time.Now(), d)",
 		in:   "internal/lease",
-		test: "TestBeliefCountsFromTheSending",
+		test: "TestValidityCountsFromTheSending",
 	},
 	{
 		name: "belief: as long as the lease, without the drift",
@@ -59,7 +59,7 @@ var beliefFaults = []mutant{
 		old:  "if err := l.check(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
 		new:  "l.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
 		in:   "internal/lease",
-		test: "TestLateAnswerRevivesNothing",
+		test: "TestClockDecidesWithoutTimers",
 	},
 	{
 		name: "belief: one that was lengthened is not looked at again",
@@ -67,7 +67,7 @@ var beliefFaults = []mutant{
 		old:  "case time.Until(l.validUntil) > 0:\n\t\tl.client.expiry.watch(l)\n",
 		new:  "case time.Until(l.validUntil) > 0:\n",
 		in:   "internal/lease",
-		test: "TestBeliefsEndInTheirOrder",
+		test: "TestLeasesExpireInTheirOrder",
 	},
 	{
 		name: "belief: the timer waits for the first that came, not for the first that ends",
@@ -75,7 +75,7 @@ var beliefFaults = []mutant{
 		old:  "if b.planned != 0 && b.planned <= first {",
 		new:  "if b.planned != 0 {",
 		in:   "internal/lease",
-		test: "TestBeliefsEndInTheirOrder",
+		test: "TestLeasesExpireInTheirOrder",
 	},
 	{
 		name: "belief: the timer is not set again",
@@ -83,7 +83,7 @@ var beliefFaults = []mutant{
 		old:  "	b.planned = 0\n	b.plan()\n",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestBeliefsEndInTheirOrder",
+		test: "TestLeasesExpireInTheirOrder",
 	},
 	{
 		name: "belief: Err goes by the timer alone",
@@ -107,7 +107,7 @@ var beliefFaults = []mutant{
 		old:  "\th.tick(now)\n\tl := h.lease\n",
 		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
 		in:   "internal/lease",
-		test: "TestGrantAfterItsLeaseIsNotKept",
+		test: "TestLateGrantIsNotKept",
 	},
 	{
 		name: "grant that its object cannot take: kept for its minimum hold",
@@ -123,7 +123,7 @@ var beliefFaults = []mutant{
 		old:  "if h.maxHold != nil && !now.Before(h.maxHold.end) {",
 		new:  "if false {",
 		in:   "internal/lease",
-		test: "TestGrantAfterItsMaximumHold",
+		test: "TestLateGrantIsNotKept",
 	},
 	{
 		name: "grant that came too late: its value is used again",
@@ -154,7 +154,7 @@ var beliefFaults = []mutant{
 		old:  "a.value = a.Manager.Identity.Value(id, &a.Settings)\n",
 		new:  "a.value = a.first\n\t\t_ = id\n",
 		in:   "internal/lease",
-		test: "TestUnansweredSETIsNotBelieved",
+		test: "TestUnansweredSETIsNoGrant",
 	},
 	{
 		name: "retry: none when the connection is cut",
@@ -186,7 +186,7 @@ var beliefFaults = []mutant{
 		old:  "if l.client.monitor.suspendedSince(sent, now) {",
 		new:  "if sent.IsZero() {",
 		in:   "internal/lease",
-		test: "TestGrantOverASleep",
+		test: "TestGrantOverASuspend",
 	},
 	{
 		name: "suspend: the nodes of a RedLock do not look",
@@ -194,7 +194,7 @@ var beliefFaults = []mutant{
 		old:  "\t\tone.hold.lease.client.monitor.check(now)\n",
 		new:  "		_ = one\n",
 		in:   "internal/lease",
-		test: "TestSuspendedRedLockIsLostAtOnce",
+		test: "TestGrantAfterASuspend",
 	},
 	{
 		name: "suspend: holds go on",
@@ -210,7 +210,7 @@ var beliefFaults = []mutant{
 		old:  "\ta.Manager.CheckSuspended(time.Now())\n",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestGrantAfterASleep",
+		test: "TestGrantAfterASuspend",
 	},
 	{
 		name: "suspend: a sleep before the request takes the grant of a script away",
@@ -218,7 +218,7 @@ var beliefFaults = []mutant{
 		old:  "\tm.CheckSuspended(time.Now())\n",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestGrantAfterASleep",
+		test: "TestGrantAfterASuspend",
 	},
 	{
 		name: "suspend: a sleep before the request takes the vote of a node away",
@@ -226,7 +226,7 @@ var beliefFaults = []mutant{
 		old:  "\tc.CheckSuspended(time.Now())\n",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestGrantAfterASleep",
+		test: "TestGrantAfterASuspend",
 	},
 	{
 		name: "suspend: a level that was asked for before is believed in",
@@ -234,7 +234,7 @@ var beliefFaults = []mutant{
 		old:  "\tl.checkSuspended(now)\n",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestLevelOverASleep",
+		test: "TestGrantOverASuspend",
 	},
 	{
 		name: "suspend: others pass before the holds are marked",
@@ -298,7 +298,7 @@ var beliefFaults = []mutant{
 		old:  "\t\tcase <-ticker.C:\n\t\t\tv.checkNow()\n",
 		new:  "\t\tcase now := <-ticker.C:\n\t\t\tv.check(now)\n",
 		in:   "internal/lease",
-		test: "TestSuspendWithTheWallClockSetBack",
+		test: "TestSuspendIsNoticedByItself",
 	},
 	{
 		name: "level: one of a hold that has ended meanwhile is asked for",

@@ -14,7 +14,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "drawn = last + 1",
 		new:  "drawn = drawn",
-		in:   "internal/lease",
+		in:   "lua",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -22,7 +22,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "drawn + aside",
 		new:  "drawn",
-		in:   "internal/lease",
+		in:   "lua",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -30,7 +30,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "ahead",
-		in:   "internal/lease",
+		in:   "lua",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -38,7 +38,7 @@ var fenceFaults = []mutant{
 		file: "lua/grant.lua",
 		old:  "return {1, token(counter, 0)}",
 		new:  "return {1, token(counter, block)}",
-		in:   "internal/lease",
+		in:   "lua",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -46,7 +46,7 @@ var fenceFaults = []mutant{
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "block",
-		in:   "internal/lease",
+		in:   "lua",
 		test: "TestScriptsDrawTokens",
 	},
 	{
@@ -79,7 +79,7 @@ var fenceFaults = []mutant{
 		old:  "\tl.tokens.Next()\n",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestPassedOnTokens",
+		test: "TestTokensOfLocalHandOffs",
 	},
 	{
 		name: "fencing: passed on beyond the tokens set aside",
@@ -87,14 +87,14 @@ var fenceFaults = []mutant{
 		old:  "return t.Fence > 0 && t.Aside == 0",
 		new:  "return false",
 		in:   "internal/lease",
-		test: "TestPassedOnTokens",
+		test: "TestTokensOfLocalHandOffs",
 	},
 	{
 		name: "fencing: the token is drawn behind the hold, which stays when it fails",
 		file: "lua/take.lua",
 		old:  "  local granted = grant(KEYS[4], waiter)\n  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n",
 		new:  "  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n  end\n  local granted = grant(KEYS[4], waiter)\n  if kind == 'p' then\n",
-		in:   "internal/lease",
+		in:   "lua",
 		test: "TestNoHoldWithoutItsToken",
 	},
 	{

@@ -97,7 +97,7 @@ var transferFaults = []mutant{
 		old:  "	w.args = []any{w.Settings.Expiry().Milliseconds(), stored, info}\n",
 		new:  "	_, _ = stored, info\n",
 		in:   "internal/lease",
-		test: "TestPlaceServesAnotherOwner",
+		test: "TestInheritedEntry",
 	},
 	{
 		name: "place: with a request in doubt serves another owner",
@@ -105,7 +105,7 @@ var transferFaults = []mutant{
 		old:  " && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())",
 		new:  "",
 		in:   "internal/lease",
-		test: "TestPlaceInDoubtServesNobody",
+		test: "TestInheritedEntry",
 	},
 	{
 		name: "seats: of both kinds in one line",
@@ -113,7 +113,7 @@ var transferFaults = []mutant{
 		old:  "	case n > 0 && l.waiters[0].Call.Settings.Kind.Transfers != s.Kind.Transfers:\n",
 		new:  "	case n < 0:\n",
 		in:   "internal/lease",
-		test: "TestKindsDoNotSitTogether",
+		test: "TestKindsDoNotWaitTogether",
 	},
 	{
 		name: "transfer script: the lease of the hold before goes on",
@@ -177,6 +177,6 @@ var transferFaults = []mutant{
 		old:  "err = l.judge(o, 0, true)",
 		new:  "err = l.judge(o, 0, !d.Exists())",
 		in:   "internal/lease",
-		test: "TestTransferFindsTheLossBehindABreak",
+		test: "TestTransferFindsTheLoss",
 	},
 }

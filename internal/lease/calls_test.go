@@ -1,0 +1,174 @@
+package lease_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A short lease bounds the commands of a lock, not the dial that may come
+// before.
+func TestSlowDialWithAShortLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Command("SELECT"), 1, faults.Delay(450*time.Millisecond))
+	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithDatabase(1))
+	require.NoError(t, relock.NewRedisLock("k", c, relock.WithExpiry(900*time.Millisecond)).Lock(t.Context()))
+}
+
+// A context also ends a call that is stuck in writing.
+func TestContextEndsALargeWrite(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(12*time.Second))
+	require.NoError(t, c.Ping(t.Context()))
+	large := strings.Repeat("x", 32<<20)
+	s.Pause(t)
+	defer s.Resume(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cancelled := make(chan time.Time, 1)
+	time.AfterFunc(100*time.Millisecond, func() {
+		cancelled <- time.Now()
+		cancel()
+	})
+	_, err := c.SetNEX(ctx, "k", large, time.Second)
+	ended := time.Now()
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, ended.Sub(<-cancelled), 1900*time.Millisecond)
+}
+
+func TestNilContexts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	h := acquired(t, relock.NewRedisLock("k", locktest.NewTestClient(t, s)))
+	require.ErrorIs(t, h.Extend(nil, time.Minute), relock.ErrInvalid) //nolint:staticcheck // the mistake is meant
+	_, ok := relock.HoldFromContext(nil, "k")                         //nolint:staticcheck // the mistake is meant
+	require.False(t, ok)
+	require.NoError(t, h.Unlock(nil)) //nolint:staticcheck // the mistake is meant
+}
+
+// The function unlocks a hold that was lost, and ignores the error. Do reports
+// the loss.
+func TestDoReportsALossThatFnHasSeen(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range locktest.Kinds {
+		c := locktest.NewTestClient(t, s)
+		err := newLock("k", c).Do(t.Context(), func(ctx context.Context) error {
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+			h, _ := relock.HoldFromContext(ctx, "k")
+			_ = h.Unlock(ctx)
+			return nil
+		})
+		require.ErrorIs(t, err, relock.ErrLockLost, name)
+	}
+}
+
+// Limits that mean "none" do not overflow.
+func TestHugeTimeouts(t *testing.T) {
+	t.Parallel()
+	const huge = time.Duration(math.MaxInt64)
+	s := redistest.Shared(t)
+	require.NoError(t, locktest.AsUserPool(t, s, &redis.Pool{}, relock.WithCommandTimeout(huge)).Ping(t.Context()))
+
+	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(huge), relock.WithDialTimeout(huge), relock.WithIdleTimeout(huge), relock.WithWaitMode(), relock.WithMaxActive(1))
+	h := acquired(t, relock.NewRedisLock("k", c, relock.WithMaxHold(huge), relock.WithBlockTimeout(huge), relock.WithWatchdog(lockspec.MaxLease)))
+	require.NoError(t, h.Extend(t.Context(), lockspec.MaxLease))
+	require.NoError(t, h.Err())
+	require.ErrorIs(t, h.Extend(t.Context(), 1<<62), relock.ErrInvalid)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// A panic in the user's Dial is an error of the call, and of a renewal.
+func TestPanicInUserDial(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	var panics atomic.Bool
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { // none is idle, to be borrowed
+		if panics.Load() {
+			panic("dial")
+		}
+		return redis.Dial(s.Network, s.Address)
+	}}
+	defer pool.Close() //nolint:errcheck // only to end its connections
+	c, err := relock.NewClientPool(pool, relock.WithKeyPrefix(t.Name()))
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	panics.Store(true)
+	require.ErrorContains(t, c.Ping(t.Context()), "panicked")
+	panics.Store(false)
+	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(600*time.Millisecond)))
+	panics.Store(true)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
+}
+
+// A waiter that sleeps wakes when its context is cancelled, and when the client
+// is closed.
+func TestWaiterSleepsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range locktest.Kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := locktest.NewTestClient(t, s)
+			require.NoError(t, newLock("k", c).Lock(t.Context()))
+			const end, poll, limit = 200 * time.Millisecond, 4 * time.Second, 2 * time.Second
+			waiter := newLock("k", locktest.Sibling(t, s, c), relock.WithBlock(), relock.WithPollInterval(poll))
+			ctx, cancel := context.WithTimeout(t.Context(), end)
+			defer cancel()
+			result := testkit.Async(t, func() error { return waiter.Lock(ctx) })
+			require.ErrorIs(t, testkit.ResultWithin(t, result, limit), context.DeadlineExceeded)
+
+			closed := locktest.Sibling(t, s, c)
+			waiter = newLock("k", closed, relock.WithBlock(), relock.WithPollInterval(poll))
+			result = testkit.Async(t, func() error { return waiter.Lock(t.Context()) })
+			<-time.After(end) // it sleeps by then; were it still asking, it would have to end just the same
+			require.NoError(t, closed.Close())
+			require.ErrorIs(t, testkit.ResultWithin(t, result, limit), relock.ErrClosed)
+		})
+	}
+}
+
+// A log handler that blocks delays only those that log: calls end, and holds
+// are renewed.
+func TestLogHandlerThatBlocks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	stuck := locktest.NewStuckLog(t)
+	defer stuck.Free()
+	c := locktest.NewTestClient(t, s, stuck.Option(), relock.WithWatchdog(3*time.Second))
+	acquire := func(key string, c *relock.Client) relock.Hold {
+		h := acquired(t, relock.NewRedisLock(key, c))
+		return h
+	}
+	one, other, theirs := acquire("one", c), acquire("other", c), acquire("theirs", locktest.Sibling(t, s, c))
+	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Engine(c).Queue.State().Subscribed }, "the subscription is there")
+
+	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	stuck.Await(t)
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error { return other.Unlock(t.Context()) }), testkit.Patience))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	left := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(ctx) })
+	require.ErrorIs(t, testkit.ResultWithin(t, left, testkit.Patience), context.DeadlineExceeded)
+	locktest.AwaitRenewal(t, one, testkit.Patience)
+	require.NoError(t, theirs.Unlock(t.Context()))
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience), "it polls")
+	require.NoError(t, one.Unlock(t.Context()))
+}

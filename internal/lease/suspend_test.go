@@ -1,0 +1,215 @@
+package lease_test
+
+import (
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/suspend"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A machine that was suspended has lost its holds, though its clock says that
+// the leases are young. The locks are released.
+func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
+	t.Parallel()
+	for name, kind := range ownKinds {
+		t.Run(name, func(t *testing.T) {
+			timed(t, func(t *testing.T, e *engine) {
+				asked, other := e.take(t, kind, "asked"), e.take(t, kind, "other", fixed(time.Hour))
+				e.suspend(suspend.Most)
+				require.NoError(t, asked.Err())
+				time.Sleep(2 * suspend.Pause)
+				require.NoError(t, other.Context().Err(), "that was no suspend")
+
+				e.suspend(suspend.Most + time.Millisecond)
+				require.ErrorIs(t, asked.Err(), errs.ErrLockLost)
+				require.ErrorIs(t, context.Cause(other.Context()), errs.ErrLockLost)
+				require.ErrorIs(t, asked.Unlock(), errs.ErrLockLost)
+				require.ErrorIs(t, other.Unlock(), errs.ErrLockLost)
+				synctest.Wait()
+				releases := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Release, lockspec.Reentrant: script.ReentrantRelease}
+				require.Equal(t, 2, e.calls(releases[kind]), "both are released")
+				require.NoError(t, e.take(t, kind, "asked").Unlock())
+			})
+		})
+	}
+}
+
+// takeQuorum acquires a lock on five machines that are suspended together.
+func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.Hold) {
+	var nodes []*engine
+	var managers []*lease.Manager
+	for range 5 {
+		e := newEngine(t, io.Discard, lease.Hooks{})
+		e.StopTicks() // only calls check
+		nodes, managers = append(nodes, e), append(managers, e.Manager)
+	}
+	suspend = func(d time.Duration) {
+		for _, e := range nodes {
+			e.suspend(d)
+		}
+	}
+	var p lockspec.Problems
+	target := &acquire.Target{Manager: managers[0], Key: "k", Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Quorum, &p)}
+	l := acquire.NewQuorum(target, managers, func(_ int, err error) error { return err })
+	return suspend, func() *lease.Hold {
+		h, err := l.Take(t.Context(), false, false)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, h.Members(), 5, "all nodes grant it: a later grant checks too")
+		return h
+	}
+}
+
+// A caller that asks while the suspend is still logged gets no other answer.
+func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stuck := locktest.NewStuckLog(t)
+		e := newEngine(t, stuck, lease.Hooks{})
+		holds := []*lease.Hold{e.take(t, lockspec.Plain, "a"), e.take(t, lockspec.Plain, "b"), e.take(t, lockspec.Plain, "c")}
+		e.suspend(time.Minute)
+		first := testkit.Async(t, holds[0].Err)
+		defer stuck.Free()
+		stuck.Await(t)
+		for _, h := range holds[1:] {
+			require.ErrorIs(t, h.Err(), errs.ErrLockLost)
+			require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
+		}
+		stuck.Free()
+		require.ErrorIs(t, testkit.ResultWithin(t, first, testkit.Patience), errs.ErrLockLost)
+	})
+}
+
+// No call passes the check while holds are marked lost: its hold may be the
+// next one.
+func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, io.Discard, lease.Hooks{})
+	var holds []*lease.Hold
+	for _, key := range []string{"a", "b", "c"} {
+		holds = append(holds, e.take(t, lockspec.Plain, key))
+	}
+	var thaws []func()
+	for _, h := range holds {
+		thaws = append(thaws, h.Lease().Freeze()) // so that the marking takes until then
+	}
+	e.suspend(time.Minute)
+	asked := testkit.Async(t, func() error {
+		e.AskClocks()
+		return nil
+	})
+	passes := func() bool { return e.IsFresh() }
+	assert.Never(t, passes, 100*time.Millisecond, time.Millisecond)
+	for _, thaw := range thaws {
+		thaw()
+	}
+	require.NoError(t, testkit.ResultWithin(t, asked, testkit.Patience))
+	require.True(t, passes())
+	for _, h := range holds {
+		require.ErrorIs(t, h.Lease().State().Err, errs.ErrLockLost)
+	}
+}
+
+// A hold's context ends though no call checks, also if the wall clock was set
+// back by as long as the machine was suspended.
+func TestSuspendIsNoticedByItself(t *testing.T) {
+	t.Parallel()
+	for name, setBack := range map[string]bool{"wall clock goes on": false, "wall clock set back": true} {
+		t.Run(name, func(t *testing.T) {
+			timed(t, func(t *testing.T, e *engine) {
+				if setBack {
+					all := func() time.Duration { return time.Duration(e.suspended.Load()) }
+					e.SetClocks(all, func(time.Time) (wall, awake time.Duration) { return 0, 0 })
+				}
+				h := e.take(t, lockspec.Plain, "k")
+				e.suspend(time.Hour)
+				before := time.Now()
+				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), errs.ErrLockLost)
+				require.LessOrEqual(t, time.Since(before), suspend.Pause)
+				require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
+			})
+		})
+	}
+}
+
+// A grant, or another level, whose request was sent before a suspend is not
+// valid. A lock that nobody holds is released.
+func TestGrantOverASuspend(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		kind   *lockspec.Kind
+		before int // levels
+		asks   func(driver.Request) bool
+		err    error
+	}{
+		"RedisLock":            {lockspec.Plain, 0, func(r driver.Request) bool { return r.Cmd == "SET" }, lease.ErrLate},
+		"ReentrantLock, level": {lockspec.Reentrant, 1, func(r driver.Request) bool { return isCall(r, script.ReentrantEnter) }, errs.ErrLockLost},
+		"RWLock, level":        {lockspec.Write, 1, func(r driver.Request) bool { return isCall(r, script.RWEnter) }, errs.ErrLockLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timed(t, func(t *testing.T, e *engine) {
+				e.StopTicks() // only calls check
+				for range tt.before {
+					e.take(t, tt.kind, "k")
+				}
+				e.answer = func(r driver.Request) (time.Duration, error) {
+					if tt.asks(r) {
+						e.suspend(time.Minute)
+						time.Sleep(time.Millisecond)
+					}
+					return 0, nil
+				}
+				_, err := e.try(t.Context(), tt.kind, "k")
+				require.ErrorIs(t, err, tt.err)
+				synctest.Wait()
+				if tt.before == 0 {
+					require.Equal(t, 1, e.calls(script.Release))
+				}
+			})
+		})
+	}
+}
+
+// A suspend that was over before the request was sent invalidates no grant,
+// though nobody has noticed it before. One that comes later ends it
+// immediately, for all members of a group: each client of a RedLock checks for
+// itself, and the hold's Err asks all of them.
+func TestGrantAfterASuspend(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []*lockspec.Kind{lockspec.Plain, lockspec.Reentrant, lockspec.Write, lockspec.Multi, lockspec.Quorum} {
+		t.Run((&lockspec.Spec{Kind: kind}).KindName(), func(t *testing.T) {
+			timed(t, func(t *testing.T, e *engine) {
+				e.StopTicks() // only calls check
+				suspend, take := e.suspend, func() *lease.Hold { return e.take(t, kind, "k") }
+				if kind == lockspec.Quorum {
+					suspend, take = takeQuorum(t)
+				}
+				for range 2 {
+					time.Sleep(time.Second)
+					suspend(time.Hour)
+					h := take()
+					require.NoError(t, h.Err())
+					require.NoError(t, h.Unlock())
+				}
+				h := take()
+				suspend(time.Minute)
+				require.ErrorIs(t, h.Err(), errs.ErrLockLost)
+				require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
+			})
+		})
+	}
+}

@@ -1,0 +1,342 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A lease expires at its time, whichever of the others expire before, are
+// extended or are released meanwhile.
+func TestLeasesExpireInTheirOrder(t *testing.T) {
+	t.Parallel()
+	timed(t, func(t *testing.T, e *engine) {
+		take := func(name string, d time.Duration) *lease.Hold { return e.take(t, lockspec.Plain, name, fixed(d)) }
+		start := time.Now()
+		long, short, extended, unlocked := take("long", 60*time.Second), take("short", 21*time.Second), take("extended", 27*time.Second), take("unlocked", 27*time.Second)
+		require.NoError(t, extended.Extend(t.Context(), 39*time.Second))
+		require.NoError(t, unlocked.Unlock())
+		for _, tt := range []struct {
+			hold  *lease.Hold
+			after time.Duration
+		}{{short, 21 * time.Second}, {extended, 39 * time.Second}, {long, 60 * time.Second}} {
+			require.ErrorIs(t, testkit.EndedWithin(t, tt.hold.Context(), time.Hour), errs.ErrLockLost)
+			require.Equal(t, tt.after-lease.Drift(tt.after), time.Since(start), tt.hold.Key())
+		}
+		require.ErrorIs(t, context.Cause(unlocked.Context()), errs.ErrNotHeld)
+	})
+}
+
+// Leases that expire together, as in an outage, are all lost in time, without a
+// goroutine for each.
+func TestManyLeasesExpireTogether(t *testing.T) {
+	const leases, length = 2000, 3 * time.Second
+	most, ends := 0, map[time.Time]int{}
+	hooks := lease.Hooks{HoldDone: func(_ context.Context, e holds.End) {
+		most = max(most, runtime.NumGoroutine())
+		ends[e.End]++
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, io.Discard, hooks)
+		all := make([]*lease.Hold, leases)
+		for i := range all {
+			all[i] = e.take(t, lockspec.Plain, fmt.Sprint("k", i), fixed(length))
+			all[i].Announce()
+		}
+		before, until := runtime.NumGoroutine(), all[0].ValidUntil()
+		time.Sleep(length)
+		synctest.Wait()
+		require.Equal(t, map[time.Time]int{until: leases}, ends)
+		require.Less(t, most, before+50)
+		for _, h := range all {
+			require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
+			require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
+		}
+		require.Zero(t, e.State().Timers)
+	})
+}
+
+// The context of a hold of several keys is cancelled before losses of other
+// locks are logged.
+func TestHoldsExpireBeforeAnyIsLogged(t *testing.T) {
+	t.Parallel()
+	stuck := locktest.NewStuckLog(t)
+	e := newEngine(t, stuck, lease.Hooks{})
+	var leases []*lease.Lease
+	for i := range 100 {
+		leases = append(leases, e.take(t, lockspec.Plain, fmt.Sprint("k", i), fixed(time.Hour)).Lease())
+	}
+	several := e.take(t, lockspec.Multi, "several", fixed(time.Hour))
+	ctx, end := several.Context(), time.Now().Add(200*time.Millisecond)
+	rush := func(l *lease.Lease, after time.Duration) {
+		l.Set(func(s *lease.State) { s.ValidUntil = end.Add(after) })
+		l.StartTimer()
+	}
+	for _, l := range leases {
+		rush(l, 0)
+	}
+	for _, one := range several.Members() {
+		rush(one.Lease(), time.Nanosecond) // the last ones of the batch
+	}
+	stuck.Await(t)
+	require.ErrorIs(t, testkit.EndedWithin(t, ctx, testkit.Patience), errs.ErrLockLost)
+	stuck.Free()
+}
+
+// The validity of a hold that the server has refused ends sooner while other
+// calls begin and end theirs: a test for the race detector.
+func TestRefusedHoldBesideOthers(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, io.Discard, lease.Hooks{})
+	e.answer = func(driver.Request) (time.Duration, error) { return 20 * time.Microsecond, nil }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, key := range []string{"a", "b", "c", "d"} {
+		testkit.Async(t, func() error {
+			for ctx.Err() == nil {
+				if h, err := e.try(ctx, lockspec.Plain, key); err == nil {
+					_ = h.Unlock()
+				}
+			}
+			return nil
+		})
+	}
+	h := e.take(t, lockspec.Plain, "k", fixed(time.Hour))
+	for n := range 2000 { // the pauses let the others change places with it
+		h.Lease().Refuse(time.Hour/2 - time.Duration(n)*time.Millisecond)
+		time.Sleep(10 * time.Microsecond)
+	}
+	require.NoError(t, h.Unlock())
+}
+
+// The clock decides, not whether a timer has fired: an answer that comes when
+// the lease is not valid any more revives nothing, and a maximum hold ends.
+func TestClockDecidesWithoutTimers(t *testing.T) {
+	t.Parallel()
+	timed(t, func(t *testing.T, e *engine) {
+		h := e.take(t, lockspec.Plain, "late", fixed(2400*time.Millisecond))
+		h.Lease().StopTimer()
+		time.Sleep(time.Until(h.ValidUntil()))
+		require.ErrorIs(t, h.Lease().Renewed(time.Now(), time.Minute), errs.ErrLockLost)
+		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
+
+		h = e.take(t, lockspec.Plain, "maximum", func(s *lockspec.Spec) { s.MaxHold = time.Second })
+		require.Equal(t, time.Now().Add(time.Second), h.ValidUntil())
+		time.Sleep(time.Until(h.StopMaxHold()))
+		require.ErrorIs(t, h.Err(), errs.ErrMaxHold)
+		require.Zero(t, h.ValidUntil())
+		require.ErrorIs(t, h.Unlock(), errs.ErrMaxHold)
+	})
+}
+
+// However long an answer takes, validity counts from before the request was at
+// the server.
+func TestValidityCountsFromTheSending(t *testing.T) {
+	t.Parallel()
+	const length = locktest.CellLease
+	eachKind(t, map[string]kindTest{
+		"acquire": func(c *locktest.Cell, kind string, r requests) {
+			c.Slow(r.acquire)
+			c.RequireBelief(c.Take(kind), r.acquire, length)
+		},
+		"script or re-entry": func(c *locktest.Cell, kind string, r requests) {
+			if kind == "RedisLock" {
+				c.Proxy.On(r.acquire, 1, faults.CutBefore)
+			} else {
+				c.Take(kind)
+			}
+			c.Slow(r.again)
+			c.RequireBelief(c.Take(kind), r.again, length)
+		},
+		"renewal": func(c *locktest.Cell, kind string, r requests) {
+			c.Slow(r.renew)
+			h := c.Take(kind, relock.WithWatchdog(length))
+			before := h.ValidUntil()
+			locktest.LeaseOf(h).RenewNow()
+			c.WaitFor(locktest.CellPatience, func() bool { return h.ValidUntil() != before }, "not renewed")
+			c.RequireBelief(h, r.renew, length)
+		},
+		"Extend": func(c *locktest.Cell, kind string, r requests) {
+			h := c.Take(kind, relock.WithExpiry(length))
+			c.Slow(r.renew)
+			require.NoError(c, h.Extend(c.Context(), 2*length))
+			c.RequireBelief(h, r.renew, 2*length)
+		},
+	})
+}
+
+// A plain lock whose SET and whose script were answered after their leases is
+// released twice, and acquired with a third value. No value is used again.
+func TestGrantAfterItsLease(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	release := requestsOf["RedisLock"].release
+	c.LateAnswers(2)
+	c.Proxy.On(release, faults.Every, faults.HoldOnly)
+	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(1500*time.Millisecond)) // when the key has expired
+	require.NoError(t, h.Err())
+	require.True(t, c.Proxy.Await(release, 2, locktest.CellPatience), "released")
+	before := c.Bench.State().Content
+	c.Proxy.Release()
+	require.Equal(t, before, c.Bench.State().Content)
+	require.NoError(t, h.Err())
+}
+
+// A reentrant one is not acquired again under the hold ID that was released.
+func TestReentrantGrantAfterItsLease(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c.LateAnswers(1)
+	c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
+	ctx, cancel := context.WithTimeout(t.Context(), locktest.CellPatience)
+	defer cancel()
+	lock := relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithBlock(), relock.WithOwner("me"))
+	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
+	require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), 2, locktest.CellPatience/2), "it has to wait for its own release")
+	holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
+	late := holdID()
+	c.Proxy.Release()
+	require.NoError(t, testkit.ResultWithin(t, result, locktest.CellPatience))
+	require.Equal(t, 1, c.Levels())
+	require.NotEqual(t, late, holdID())
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// A hold whose lease or maximum hold is over when the answer comes is granted
+// to nobody. Its key is not kept for its minimum hold.
+func TestLateGrantIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := locktest.NewFaultServer(t)
+	long, short := relock.WithMinHold(3*time.Hour), relock.WithMaxHold(50*time.Millisecond) // a late answer looks as if it had taken an hour
+	multi := func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+		return relock.NewMultiLock([]string{locktest.CellKey, "b"}, c, o...)
+	}
+	locks := map[string]func(*relock.Client, ...relock.LockOption) locktest.AnyLock{
+		"MultiLock": multi,
+		"MultiLock, one by one": func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			locktest.Engine(c).OneByOne.Store(true)
+			return multi(c, o...)
+		},
+		"RWLock": func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewRWLock(locktest.CellKey, c, o...)
+		},
+	}
+	for _, m := range locktest.QueueModes() {
+		locks[m.Title()] = m.Lock
+	}
+	left := func(c *locktest.Cell) time.Duration { return locktest.Pttl(c, c.Server, c.Client, locktest.CellKey) }
+	late := func(c *locktest.Cell, lock locktest.AnyLock) {
+		err := lock.TryLock(c.Context())
+		require.ErrorIs(c, err, lease.ErrLate)
+		require.True(c, relock.IsRetryableErr(err))
+		c.WaitFor(locktest.CleanWithin, func() bool { return left(c) == scripttest.Absent }, "it is kept for nobody")
+	}
+	var cells []locktest.CellRun
+	for name, newLock := range locks {
+		cells = append(cells, locktest.CellRun{Name: name + "/maximum hold", Run: func(t testing.TB) {
+			c := locktest.NewCell(t, s)
+			c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
+			late(c, newLock(c.Client, short))
+		}})
+		if name == "RWLock" {
+			continue // has no minimum hold
+		}
+		cells = append(cells, locktest.CellRun{Name: name + "/lease", Run: func(t testing.TB) {
+			c := locktest.NewCell(t, s)
+			lock := newLock(c.Client, long)
+			c.LateAnswers(1)
+			late(c, lock)
+			require.NoError(t, lock.TryLock(t.Context()))
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.Greater(t, left(c), 2*time.Hour, "what was held is kept")
+		}})
+	}
+	locktest.Together(t, cells)
+}
+
+// What an object is granted while it has a lost hold that is not unlocked is
+// not kept either.
+func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	opts := []relock.LockOption{relock.WithBlock(), relock.WithMinHold(time.Minute)}
+	for name, newLock := range map[string]func(*relock.Client) (locktest.AnyLock, func() bool){
+		"RedisLock": func(c *relock.Client) (locktest.AnyLock, func() bool) {
+			l := relock.NewRedisLock("k", c, opts...)
+			return l, locktest.Plain(l).IsAwaited
+		},
+		"MultiLock": func(c *relock.Client) (locktest.AnyLock, func() bool) {
+			l := relock.NewMultiLock([]string{"k", "l"}, c, opts...)
+			return l, locktest.Multi(l).IsAwaited
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := locktest.NewTestClient(t, s)
+			lock, isAwaited := newLock(c)
+			require.NoError(t, lock.Lock(t.Context()))
+			for _, l := range locktest.Engine(c).Leases() {
+				l.Lose(relock.ErrLockLost)
+			}
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
+			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
+			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
+			testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.Pttl(t, s, c, "k") == scripttest.Absent }, "it is released")
+			require.ErrorIs(t, lock.Unlock(t.Context()), relock.ErrLockLost)
+			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+			require.NoError(t, lock.Unlock(t.Context()))
+		})
+	}
+}
+
+// A level whose maximum hold is over when the answer comes leaves those around
+// it as they are.
+func TestLevelAfterItsMaximumHold(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	outer := relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithOwner("me"))
+	require.NoError(t, outer.Lock(t.Context()))
+	c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
+	err := relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithOwner("me"), relock.WithMaxHold(50*time.Millisecond)).Lock(t.Context())
+	require.ErrorIs(t, err, lease.ErrLate)
+	require.NotErrorIs(t, err, relock.ErrLockLost, "the outer level is not")
+	require.Equal(t, 1, outer.HoldCount(t.Context()))
+	c.RequireLevels(1)
+	require.NoError(t, outer.Unlock(t.Context()))
+	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrNotHeld)
+}
+
+// What was lost is released before anything is logged.
+func TestLossIsLoggedLast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	stuck := locktest.NewStuckLog(t)
+	defer stuck.Free()
+	c := locktest.NewTestClient(t, s, stuck.Option())
+	for _, l := range []locktest.AnyLock{relock.NewRedisLock("one", c, relock.WithMaxHold(time.Hour)), relock.NewMultiLock([]string{"a", "b"}, c, relock.WithMaxHold(time.Hour))} {
+		h := acquired(t, l)
+		go locktest.Level(h).ReachMaxHold() // Close waits for its clean-up, the test for its end by freeing the log
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)
+		stuck.Await(t)
+		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
+	}
+}

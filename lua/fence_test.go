@@ -1,0 +1,185 @@
+package lua_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// asideMost is how many tokens a grant sets aside, see fence.lua.
+const asideMost = 63
+
+// Each script that takes a lock draws a token, also when an earlier copy of it
+// has taken the lock. Tokens rise, whatever becomes of the counter. Grants of
+// an unfair plain lock set tokens aside, if the counter is not ahead of the
+// clock.
+func TestScriptsDrawTokens(t *testing.T) {
+	s := redistest.Shared(t)
+	plain, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf")
+	unfair := scripttest.WaitNamed("c1", 1, "pu")
+	reads, writes := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c1", 1, "wf")
+	for name, tt := range map[string]struct {
+		script script.Call
+		ready  func(b *scripttest.Queue) // before each call
+		aside  int64
+	}{
+		"acquire":            {script: scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), aside: asideMost},
+		"reentrant_acquire":  {script: scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)},
+		"reentrant_transfer": {script: scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), ready: func(b *scripttest.Queue) { b.Ask(scripttest.HeldOnce[0]) }},
+		"try":                {script: plain.Try()},
+		"try, unfair":        {script: unfair.Try(), aside: asideMost},
+		"try, reentrant":     {script: reentrant.Try()},
+		"enqueue":            {script: plain.Enqueue()},
+		"enqueue, unfair":    {script: unfair.Enqueue(), aside: asideMost},
+		"enqueue, reentrant": {script: reentrant.Enqueue()},
+		"claim":              {script: plain.Claim(), ready: func(b *scripttest.Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
+		"claim, unfair":      {unfair.Claim(), func(b *scripttest.Queue) { b.Line(time.Minute, unfair) }, asideMost},
+		"rw_try":             {script: writes.Try()},
+		"rw_try, reads":      {script: reads.Try()},
+		"rw_enqueue":         {script: writes.Enqueue()},
+		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads.Wait) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			b.Do("DEL", b.CounterKey())
+			draw := func() (token, aside int64) {
+				t.Helper()
+				b.Do("DEL", b.Key, b.QueueKey(), b.BeatsKey(), b.Key+script.HoldersSuffix)
+				if tt.ready != nil {
+					tt.ready(b)
+				}
+				before := b.Now()
+				token, aside = b.RequireTokens(b.Ask(scripttest.Fenced(tt.script)))
+				require.GreaterOrEqual(t, token, before)
+				stored, err := redis.Int64(b.Do("GET", b.CounterKey()), nil)
+				require.NoError(t, err)
+				require.Equal(t, token+aside, stored)
+				left, err := redis.Int64(b.Do("PTTL", b.CounterKey()), nil)
+				require.NoError(t, err)
+				require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
+				return token, aside
+			}
+			first, aside := draw()
+			require.Equal(t, tt.aside, aside)
+			again, _ := b.RequireTokens(b.Ask(scripttest.Fenced(tt.script))) // finds its own earlier copy
+			require.Greater(t, again, first+aside)
+			b.Do("DEL", b.CounterKey())
+			lost, aside := draw()
+			require.Greater(t, lost, first)
+			require.Equal(t, tt.aside, aside)
+			ahead := b.Now() + time.Hour.Microseconds()
+			b.Do("SET", b.CounterKey(), ahead)
+			for n := range int64(2) {
+				next, aside := draw()
+				require.Equal(t, ahead+1+n, next)
+				require.Zero(t, aside)
+			}
+		})
+	}
+}
+
+// A token that cannot be drawn makes no hold.
+func TestNoHoldWithoutItsToken(t *testing.T) {
+	s := redistest.Start(t)
+	for name, w := range map[string]interface {
+		Try() script.Call
+		Enqueue() script.Call
+	}{"plain": scripttest.WaitNamed("c1", 1, "pf"), "reentrant": scripttest.WaitNamed("c1", 1, "rf"), "read/write": scripttest.RWWaitNamed("c1", 1, "wf")} {
+		for call, script := range map[string]script.Call{"try": w.Try(), "enqueue": w.Enqueue()} {
+			t.Run(name+"/"+call, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				b.Do("LPUSH", b.CounterKey(), "something else")
+				b.Do("PEXPIRE", b.CounterKey(), 60_000)
+				_, err := b.Send(scripttest.Fenced(script))
+				require.ErrorContains(t, err, "WRONGTYPE")
+				require.Empty(t, b.Lock())
+			})
+		}
+	}
+	for name, script := range map[string]script.Call{"plain": scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), "reentrant": scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)} {
+		t.Run(name+"/acquire", func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+			defer s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+			_, err := b.Send(scripttest.Fenced(script))
+			require.ErrorContains(t, err, "OOM")
+			require.Empty(t, b.Lock())
+			require.Equal(t, int64(0), b.Do("EXISTS", b.CounterKey()))
+		})
+	}
+}
+
+// What a script answers is taken for a grant with a token only when it is one.
+func TestReadGrant(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reply  any
+		code   int64
+		tokens script.Tokens
+	}{
+		"a number":         {int64(1), script.Ours, script.Tokens{}},
+		"held":             {int64(0), script.Other, script.Tokens{}},
+		"a list":           {[]any{int64(1)}, script.Ours, script.Tokens{}},
+		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, script.Ours, script.Tokens{Fence: 1795292944255000, Aside: 5}},
+		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, script.Other, script.Tokens{}},
+		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, script.Foreign, script.Tokens{}},
+		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, script.Foreign, script.Tokens{}},
+		"nothing":          {nil, script.Foreign, script.Tokens{}},
+		"an empty list":    {[]any{}, script.Foreign, script.Tokens{}},
+		"a list of others": {[]any{[]byte("x")}, script.Foreign, script.Tokens{}},
+		"text":             {[]byte("OK"), script.Foreign, script.Tokens{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, drawn := script.ReadGrant(tt.reply)
+			require.Equal(t, tt.code, code)
+			require.Equal(t, tt.tokens, drawn)
+		})
+	}
+}
+
+// The keys of a script are those of the lock's slot.
+func TestCounterIsInTheSlot(t *testing.T) {
+	for _, key := range (script.Call{Script: script.Claim.Fenced, Key: "p{k}"}).Keys() {
+		require.True(t, strings.HasPrefix(key, "p{k}"), key)
+	}
+}
+
+// Readers that are let in together do not run the counter ahead of the clock:
+// when it is lost, the next token is higher than those of 2,000 owners. The
+// server gets all in one go, so that the clock has no time to catch up.
+func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
+	t.Parallel()
+	b := scripttest.NewQueue(t, redistest.Start(t))
+	b.Do("SCRIPT", "LOAD", script.RWTry.Source)
+	const readers = 2000
+	tries := make([]script.Call, readers+1)
+	for i := range tries {
+		tries[i] = scripttest.RWWaitNamed(fmt.Sprint("c", i), 1, "su").Try()
+		tries[i].Key = b.Key
+	}
+	for i, try := range tries {
+		if i == readers {
+			require.NoError(t, b.Conn.Send("FLUSHALL"))
+		}
+		r := scripttest.Fenced(try).ByDigest()
+		require.NoError(t, b.Conn.Send(r.Cmd, r.Args...))
+	}
+	replies, err := redis.Values(b.Conn.Do(""))
+	require.NoError(t, err)
+	drawn := func(reply any) int64 {
+		code, drawn := script.ReadGrant(reply)
+		require.Equal(t, int64(script.Ours), code, reply)
+		return drawn.Fence
+	}
+	next := drawn(replies[readers+1])
+	for _, reply := range replies[:readers] {
+		require.Greater(t, next, drawn(reply))
+	}
+}
