@@ -2,9 +2,11 @@ package lua_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
@@ -13,132 +15,106 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// A copy that comes when its time is over changes nothing, but for an expiry
-// that it may lengthen where the hold is still the same.
+var (
+	heldGiven   = scripttest.AndThen(scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.Lease))
+	heldGiven2  = scripttest.AndThen(heldGiven, script.Call{Script: script.ReentrantEnter, Args: []any{scripttest.OwnerNext, scripttest.Hold2, 2, 2, scripttest.Lease.Milliseconds()}})
+	heldGivenOn = scripttest.AndThen(heldGiven, script.Call{
+		Script: script.ReentrantTransfer, Args: []any{scripttest.Hold2, scripttest.OwnerNext, scripttest.Hold3, scripttest.OwnerUs, scripttest.Lease.Milliseconds(), "info"},
+	})
+)
+
+// A late copy changes nothing, except that it may extend the lease of the hold
+// that it belongs to. The results are one for each state: + extends, = finds
+// its hold and changes nothing, 0 finds no hold of its own, k finds it kept. In
+// a state with a dot the call would not be late.
 func TestLateCopiesOfScripts(t *testing.T) {
 	s := redistest.Shared(t)
-	for _, tt := range []struct {
-		name   string
-		state  []script.Call
-		late   script.Call
-		answer int64
-		longer bool // the expiry becomes scripttest.LongLease
+	type late struct {
+		name    string
+		call    script.Call
+		results string
+	}
+	inner, innerLater := scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 99, 0)
+	for _, kind := range []struct {
+		states [][]script.Call
+		rows   []late
 	}{
-		{"acquire, held", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), script.Ours, true},
-		{"acquire shorter, held", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain1, "", time.Second), script.Ours, false},
-		{"acquire, our next hold", scripttest.PlainNext, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), script.Other, false},
-		{"acquire, another's hold", scripttest.PlainTook, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), script.Other, false},
-		{"acquire, kept", scripttest.PlainKept, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), script.Other, false},
-		{"acquire with earlier value, our next hold", scripttest.PlainNext, scripttest.AcquireOf(scripttest.Plain3, scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"acquire with earlier value, another's hold", scripttest.PlainTook, scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"acquire with earlier value, that is kept", scripttest.PlainKept, scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"acquire with earlier value, held", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), script.Ours, true},
-
-		{"transfer, done", heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), script.Ours, true},
-		{"transfer shorter, done", heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second), script.Ours, false},
-		{"transfer, done and a second level", heldGiven2, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), script.Ours, true},
-		{"transfer, released", scripttest.NoKey, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), script.Other, false},
-		{"transfer, our next hold", scripttest.HeldNext, scripttest.TransferOf(scripttest.Hold1, "h9", scripttest.LongLease), script.Other, false},
-		{"transfer, another's hold", scripttest.HeldOther, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), script.Other, false},
-		{"transfer, kept", scripttest.HeldKept, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), script.Other, false},
-		{"transfer, given on", heldGivenOn, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), script.Other, false},
-		{"reentrant acquire, transferred", heldGiven, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"enter, transferred", heldGiven, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Other, false},
-		{"reentrant renew, transferred", heldGiven, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"inner release, transferred", heldGiven, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 5, 0), script.Other, false},
-		{"reentrant release, transferred", heldGiven, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 5, 0), script.Other, false},
-		{"release of either, given on", heldGivenOn, scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), script.Other, false},
-		{"release of either, another's hold", scripttest.HeldOther, scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), script.Other, false},
-
-		{"renew, held", scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), script.Ours, true},
-		{"renew shorter, held", scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, time.Second), script.Ours, false},
-		{"renew, released", scripttest.NoKey, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"renew, our next hold", scripttest.PlainNext, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"renew, another's hold", scripttest.PlainTook, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"renew, kept", scripttest.PlainKept, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), script.Other, false},
-
-		{"release, released", scripttest.NoKey, scripttest.ReleaseOf(scripttest.Plain1, 0), script.Other, false},
-		{"release, our next hold", scripttest.PlainNext, scripttest.ReleaseOf(scripttest.Plain1, 0), script.Other, false},
-		{"release, another's hold", scripttest.PlainTook, scripttest.ReleaseOf(scripttest.Plain1, 0), script.Other, false},
-		{"release and keep, released", scripttest.NoKey, scripttest.ReleaseOf(scripttest.Plain1, scripttest.LongLease), script.Other, false},
-		{"release and keep, our next hold", scripttest.PlainNext, scripttest.ReleaseOf(scripttest.Plain1, time.Second), script.Other, false},
-		{"release and keep, another's hold", scripttest.PlainTook, scripttest.ReleaseOf(scripttest.Plain1, time.Second), script.Other, false},
-		{"release and keep, kept", scripttest.PlainKept, scripttest.ReleaseOf(scripttest.Plain1, time.Second), script.Kept, false},
-		{"release and keep longer, kept", scripttest.PlainKept, scripttest.ReleaseOf(scripttest.Plain1, scripttest.LongLease), script.Kept, false},
-
-		{"reentrant acquire, held", scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Ours, true},
-		{"reentrant acquire shorter, held", scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second), script.Ours, false},
-		{"reentrant acquire, two levels", scripttest.HeldTwice, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Ours, true},
-		{"reentrant acquire, our next hold", scripttest.HeldNext, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"reentrant acquire, our next hold of two levels", scripttest.HeldNext2, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"reentrant acquire, another's hold", scripttest.HeldOther, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"reentrant acquire, kept", scripttest.HeldKept, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), script.Other, false},
-
-		{"enter, done", scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Ours, true},
-		{"enter shorter, done", scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second), script.Ours, false},
-		{"enter, left again", scripttest.HeldBack, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Ours, false},
-		{"enter, done and a third level", scripttest.HeldThree, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Ours, false},
-		{"enter, released", scripttest.NoKey, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Other, false},
-		{"enter, our next hold", scripttest.HeldNext, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Other, false},
-		{"enter with a high number, our next hold", scripttest.HeldNext, scripttest.EnterOf(scripttest.Hold1, 2, 99, scripttest.LongLease), script.Other, false},
-		{"enter, another's hold", scripttest.HeldOther, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), script.Other, false},
-		{"enter, kept", scripttest.HeldKept, scripttest.EnterOf(scripttest.Hold1, 2, 3, scripttest.LongLease), script.Other, false},
-
-		{"reentrant renew, held", scripttest.HeldTwice, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), script.Ours, true},
-		{"reentrant renew shorter, held", scripttest.HeldTwice, scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second), script.Ours, false},
-		{"reentrant renew, released", scripttest.NoKey, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"reentrant renew, our next hold", scripttest.HeldNext, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"reentrant renew, another's hold", scripttest.HeldOther, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), script.Other, false},
-		{"reentrant renew, kept", scripttest.HeldKept, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), script.Other, false},
-
-		{"inner release, done", scripttest.HeldBack, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), script.Ours, false},
-		{"inner release, entered again", scripttest.HeldAgain, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), script.Ours, false},
-		{"inner release, released", scripttest.NoKey, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), script.Other, false},
-		{"inner release, our next hold of two levels", scripttest.HeldNext2, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 99, 0), script.Other, false},
-		{"inner release, another's hold", scripttest.HeldOther, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), script.Other, false},
-		{"inner release, kept", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), script.Kept, false},
-		{"last release, released", scripttest.NoKey, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), script.Other, false},
-		{"last release, our next hold", scripttest.HeldNext, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), script.Other, false},
-		{"last release, our next hold of two levels", scripttest.HeldNext2, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 99, 0), script.Other, false},
-		{"last release, another's hold", scripttest.HeldOther, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), script.Other, false},
-		{"last release and keep, our next hold", scripttest.HeldNext, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, time.Second), script.Other, false},
-		{"last release and keep, another's hold", scripttest.HeldOther, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, time.Second), script.Other, false},
-		{"last release and keep, kept", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, time.Second), script.Kept, false},
-		{"last release and keep longer, kept", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.LongLease), script.Kept, false},
+		{[][]script.Call{scripttest.PlainHeld, scripttest.PlainNext, scripttest.PlainTook, scripttest.PlainKept, scripttest.NoKey}, []late{
+			{"acquire", scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), "+000."},
+			{"acquire, shorter", scripttest.AcquireOf(scripttest.Plain1, "", time.Second), "=000."},
+			{"acquire after an earlier value", scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), "+.00."},
+			{"acquire, its earlier value is over", scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), ".+00."},
+			{"acquire by another call", scripttest.AcquireOf(scripttest.Plain3, scripttest.Plain1, scripttest.LongLease), ".0+0."},
+			{"renew", scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), "+0000"},
+			{"renew, shorter", scripttest.RenewOf(scripttest.Plain1, time.Second), "=0000"},
+			{"release", scripttest.ReleaseOf(scripttest.Plain1, 0), ".00.0"},
+			{"release and keep", scripttest.ReleaseOf(scripttest.Plain1, time.Second), ".00k0"},
+			{"release and keep longer", scripttest.ReleaseOf(scripttest.Plain1, scripttest.LongLease), ".00k0"},
+		}},
+		{[][]script.Call{
+			scripttest.HeldOnce, scripttest.HeldTwice, scripttest.HeldThree, scripttest.HeldBack, scripttest.HeldAgain, // our hold
+			scripttest.HeldNext, scripttest.HeldNext2, scripttest.HeldOther, scripttest.HeldKept, scripttest.NoKey, // it is over
+			heldGiven, heldGiven2, heldGivenOn, // transferred
+		}, []late{
+			{"acquire", scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), "+++++" + "0000." + "000"},
+			{"acquire, shorter", scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second), "=====" + "0000." + "000"},
+			{"enter", scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), ".+===" + "00000" + "000"},
+			{"enter, shorter", scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second), ".====" + "00000" + "000"},
+			{"enter with a high number", scripttest.EnterOf(scripttest.Hold1, 2, 99, scripttest.LongLease), "....." + "00000" + "000"},
+			{"renew", scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), "+++++" + "00000" + "000"},
+			{"renew, shorter", scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second), "=====" + "00000" + "000"},
+			{"inner release", inner, "..===" + "000k0" + "000"},
+			{"inner release with a high number", innerLater, "....." + "000k0" + "000"},
+			{"last release", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), "....." + "000.0" + "000"},
+			{"last release with a high number", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 99, 0), "....." + "000.0" + "000"},
+			{"last release and keep", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, time.Second), "....." + "000k0" + "000"},
+			{"last release and keep longer", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.LongLease), "....." + "000k0" + "000"},
+			{"transfer", scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), "....." + "..000" + "++0"},
+			{"transfer, shorter", scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second), "....." + "..000" + "==0"},
+			{"transfer to another hold", scripttest.TransferOf(scripttest.Hold1, "h9", scripttest.LongLease), "....." + "00000" + "000"},
+			{"release of either", scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), "....." + "..0.0" + "..0"},
+		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
-			b.SetUp(tt.state)
-			want := b.State()
-			if tt.longer {
-				want.TTL = scripttest.LongLease
+		for _, row := range kind.rows {
+			for i, state := range kind.states {
+				result := row.results[i]
+				if result == '.' {
+					continue
+				}
+				t.Run(fmt.Sprint(row.name, " ", i), func(t *testing.T) {
+					b := scripttest.NewBench(t, s)
+					b.SetUp(state)
+					want := b.State()
+					if result == '+' {
+						want.TTL = scripttest.LongLease
+					}
+					for range 2 {
+						require.Equal(t, map[byte]int64{'+': script.Ours, '=': script.Ours, '0': script.Other, 'k': script.Kept}[result], b.Run(row.call))
+						scripttest.RequireSame(t, want, b.State())
+					}
+				})
 			}
-			for range 2 {
-				require.Equal(t, tt.answer, b.Run(tt.late))
-				scripttest.RequireSame(t, want, b.State())
-			}
-		})
+		}
 	}
 }
 
-// A copy that finds its work done, and a longer lease than it asks for, writes
-// all the same: a WAIT that follows it asks the replicas for what was written
-// over its connection.
+// A late copy that finds its work done, and a longer lease than it asks for,
+// writes all the same. A WAIT that follows it asks the replicas for what was
+// written over its connection.
 func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	written := func() int64 { return scripttest.InfoField(t, s, "persistence", "rdb_changes_since_last_save") }
-	for _, tt := range []struct {
-		name  string
+	for name, tt := range map[string]struct {
 		state []script.Call
 		late  script.Call
 	}{
-		{"acquire", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain1, "", time.Second)},
-		{"reentrant acquire", scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second)},
-		{"enter", scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second)},
-		{"transfer", heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second)},
+		"acquire":           {scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain1, "", time.Second)},
+		"reentrant acquire": {scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second)},
+		"enter":             {scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second)},
+		"transfer":          {heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second)},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewBench(t, s)
 			b.SetUp(tt.state)
 			before := written()
@@ -157,6 +133,7 @@ func TestLateCopiesWrite(t *testing.T) {
 
 // A script that is sent twice does what it does once.
 func TestScriptsSentTwice(t *testing.T) {
+	s := redistest.Shared(t)
 	hash := func(hold string, count, seq string) map[string]string {
 		fields := map[string]string{"hold": hold, "seq": "#" + seq, "info": "info"}
 		if count != "" {
@@ -164,38 +141,90 @@ func TestScriptsSentTwice(t *testing.T) {
 		}
 		return fields
 	}
-	s := redistest.Shared(t)
 	for _, tt := range []struct {
 		name    string
 		state   []script.Call
 		script  script.Call
 		answers [2]int64
-		want    scripttest.KeyState
+		content any
+		ttl     time.Duration
 	}{
-		{"acquire", scripttest.NoKey, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: scripttest.Plain1, TTL: scripttest.LongLease}},
-		{"acquire with earlier value", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: scripttest.Plain2, TTL: scripttest.LongLease}},
-		{"renew", scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: scripttest.Plain1, TTL: scripttest.LongLease}},
-		{"release", scripttest.PlainHeld, scripttest.ReleaseOf(scripttest.Plain1, 0), [2]int64{1, 0}, scripttest.KeyState{Content: nil, TTL: -2}},
-		{"release and keep", scripttest.PlainHeld, scripttest.ReleaseOf(scripttest.Plain1, scripttest.Keep), [2]int64{1, 2}, scripttest.KeyState{Content: lockspec.KeptValue(scripttest.Plain1), TTL: scripttest.Keep}},
-		{"release, kept until now", scripttest.PlainKept, scripttest.ReleaseOf(scripttest.Plain1, 0), [2]int64{2, 0}, scripttest.KeyState{Content: nil, TTL: -2}},
-		{"reentrant acquire", scripttest.NoKey, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: hash(scripttest.Hold1, "1", "1"), TTL: scripttest.LongLease}},
-		{"enter", scripttest.HeldOnce, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: hash(scripttest.Hold1, "2", "2"), TTL: scripttest.LongLease}},
-		{"enter, third level", scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 3, 3, scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: hash(scripttest.Hold1, "3", "3"), TTL: scripttest.LongLease}},
-		{"reentrant renew", scripttest.HeldTwice, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), [2]int64{1, 1}, scripttest.KeyState{Content: hash(scripttest.Hold1, "2", "2"), TTL: scripttest.LongLease}},
-		{"inner release", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), [2]int64{1, 1}, scripttest.KeyState{Content: hash(scripttest.Hold1, "1", "3"), TTL: scripttest.Lease}},
-		{"last release", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{1, 0}, scripttest.KeyState{Content: nil, TTL: -2}},
-		{"last release overtakes the inner one", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 4, 0), [2]int64{1, 0}, scripttest.KeyState{Content: nil, TTL: -2}},
-		{"last release and keep", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.Keep), [2]int64{1, 2}, scripttest.KeyState{Content: hash("kept:"+scripttest.Hold1, "", "1"), TTL: scripttest.Keep}},
-		{"last release, kept until now", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{2, 0}, scripttest.KeyState{Content: nil, TTL: -2}},
+		{"acquire", scripttest.NoKey, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), [2]int64{1, 1}, scripttest.Plain1, scripttest.LongLease},
+		{"acquire with earlier value", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), [2]int64{1, 1}, scripttest.Plain2, scripttest.LongLease},
+		{"renew", scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), [2]int64{1, 1}, scripttest.Plain1, scripttest.LongLease},
+		{"release", scripttest.PlainHeld, scripttest.ReleaseOf(scripttest.Plain1, 0), [2]int64{1, 0}, nil, scripttest.Absent},
+		{"release and keep", scripttest.PlainHeld, scripttest.ReleaseOf(scripttest.Plain1, scripttest.Keep), [2]int64{1, 2}, lockspec.KeptValue(scripttest.Plain1), scripttest.Keep},
+		{"release, kept until now", scripttest.PlainKept, scripttest.ReleaseOf(scripttest.Plain1, 0), [2]int64{2, 0}, nil, scripttest.Absent},
+		{"reentrant acquire", scripttest.NoKey, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "1", "1"), scripttest.LongLease},
+		{"enter", scripttest.HeldOnce, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "2", "2"), scripttest.LongLease},
+		{"enter, third level", scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 3, 3, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "3", "3"), scripttest.LongLease},
+		{"reentrant renew", scripttest.HeldTwice, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "2", "2"), scripttest.LongLease},
+		{"inner release", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), [2]int64{1, 1}, hash(scripttest.Hold1, "1", "3"), scripttest.Lease},
+		{"last release", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{1, 0}, nil, scripttest.Absent},
+		{"last release overtakes the inner one", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 4, 0), [2]int64{1, 0}, nil, scripttest.Absent},
+		{"last release and keep", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.Keep), [2]int64{1, 2}, hash("kept:"+scripttest.Hold1, "", "1"), scripttest.Keep},
+		{"last release, kept until now", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{2, 0}, nil, scripttest.Absent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := scripttest.NewBench(t, s)
 			b.SetUp(tt.state)
 			for _, answer := range tt.answers {
 				require.Equal(t, answer, b.Run(tt.script))
-				scripttest.RequireSame(t, tt.want, b.State())
+				scripttest.RequireSame(t, scripttest.KeyState{Content: tt.content, TTL: tt.ttl}, b.State())
 			}
 		})
+	}
+}
+
+// A script of a lock with a queue that is sent twice does what it does once.
+func TestQueueScriptsSentTwice(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		w, other, holder := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c9", 1, letters)
+		states := map[string]struct {
+			held string
+			line []scripttest.Wait
+		}{
+			"free":                    {},
+			"free, it waits":          {"", []scripttest.Wait{w}},
+			"free, it waits second":   {"", []scripttest.Wait{other, w, scripttest.WaitNamed("c3", 1, letters)}},
+			"held":                    {holder.Held(), nil},
+			"held, it waits":          {holder.Held(), []scripttest.Wait{other, w}},
+			"held by it":              {w.Held(), []scripttest.Wait{other}},
+			"reserved for it":         {w.Reserved(), []scripttest.Wait{other}},
+			"reserved for the other":  {other.Reserved(), []scripttest.Wait{w}},
+			"of another kind or mode": {"r:c9:1", nil},
+		}
+		calls := map[string]script.Call{
+			"try": w.Try(), "enqueue": w.Enqueue(), "enqueue again": w.EnqueueAgain("77", ""), "enqueue after an earlier hold": w.EnqueueAgain("", holder.Hold()),
+			"claim": w.Claim(), "cancel": w.Cancel(0), "cancel with the hold": w.Cancel(1), "poll": scripttest.PollAs("c1", string(w), 77), "release": holder.Release(),
+		}
+		for state, tt := range states {
+			for name, call := range calls {
+				t.Run(fmt.Sprint(letters, "/", state, "/", name), func(t *testing.T) {
+					b := scripttest.NewQueue(t, s)
+					b.Live("c1", "c2", "c3")
+					b.Store(tt.held)
+					b.Line(time.Minute, tt.line...)
+					first := b.Ask(call)
+					once := b.All()
+					ttl := b.State().TTL
+					second := b.Ask(call)
+					if state == "reserved for it" && strings.HasPrefix(name, "cancel") {
+						require.Equal(t, other.Reserved(), once.Lock)
+					}
+					require.Equal(t, once, b.All())
+					require.InDelta(t, ttl, b.State().TTL, float64(scripttest.Slack), "expiry")
+					if name == "release" { // the second copy finds nothing of its own
+						require.Contains(t, []string{first[0], "0", "-1"}, second[0])
+						return
+					}
+					if first[0] != "3" { // hands off a free lock
+						require.Equal(t, first[0], second[0])
+					}
+				})
+			}
+		}
 	}
 }
 
@@ -209,4 +238,82 @@ func TestChangesAreNumbered(t *testing.T) {
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, seq-1, 0)), "the change before")
 		require.Equal(t, fmt.Sprint(seq), b.State().Content.(map[string]string)[scripttest.OwnerUs])
 	}
+}
+
+// A transfer replaces all that is of the hold, whatever its levels and its
+// expiry were.
+func TestTransferScript(t *testing.T) {
+	s := redistest.Shared(t)
+	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
+	toItself.Args[3] = scripttest.OwnerUs
+	for name, tt := range map[string]struct {
+		state  []script.Call
+		script script.Call
+		want   map[string]string
+	}{
+		"one level":          {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
+		"three levels":       {scripttest.HeldThree, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
+		"a shorter lease":    {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
+		"transferred before": {heldGivenOn, scripttest.TransferOf(scripttest.Hold3, "h9", scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, "h9", "next")},
+		"to the same owner":  {scripttest.HeldTwice, toItself, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewBench(t, s)
+			b.SetUp(tt.state)
+			require.Equal(t, int64(script.Ours), b.Run(tt.script))
+			require.Equal(t, tt.want, b.State().Content)
+			lease, err := redis.Int64(tt.script.Args[4], nil)
+			require.NoError(t, err)
+			scripttest.RequireExpiry(t, time.Duration(lease)*time.Millisecond, b.State().TTL)
+		})
+	}
+}
+
+// A release that names both holds of a transfer ends either, once. After it a
+// late copy of the transfer finds nothing.
+func TestTransferScriptAndReleaseOfEither(t *testing.T) {
+	s := redistest.Shared(t)
+	for name, state := range map[string][]script.Call{"before it": scripttest.HeldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewBench(t, s)
+			b.SetUp(state)
+			for i, call := range []script.Call{scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)} {
+				require.Equal(t, i == 0, b.Run(call) == script.Ours)
+				require.Equal(t, scripttest.Absent, b.State().TTL)
+			}
+		})
+	}
+}
+
+// A transfer that is refused leaves at least what a release of either ends. The
+// key is never without an expiry.
+func TestTransferScriptRefused(t *testing.T) {
+	s := redistest.Start(t)
+	transfer := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
+	for denied, same := range map[string]bool{"-hmget": true, "-hset": true, "-hdel": false, "-pexpire": false, "": true} {
+		t.Run(denied, func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			require.Equal(t, "1", b.Code(scripttest.HeldOnce[0]))
+			before := b.State()
+			if denied == "" {
+				fillMemory(t, s)
+				b.RequireError(transfer, "OOM")
+			} else {
+				b.Deny(s, denied)
+				b.RequireDenied(transfer)
+			}
+			if b.Less = nil; same {
+				scripttest.RequireSame(t, before, b.State())
+			}
+			require.Equal(t, "1", b.Code(scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2)))
+			require.Empty(t, b.Lock())
+		})
+	}
+	b := scripttest.NewQueue(t, s)
+	require.Equal(t, "1", b.Code(scripttest.HeldOnce[0]))
+	before := b.State()
+	b.Do("LPUSH", b.CounterKey(), "something else")
+	b.Do("PEXPIRE", b.CounterKey(), 60_000)
+	b.RequireError(scripttest.Fenced(transfer), "WRONGTYPE")
+	scripttest.RequireSame(t, before, b.State())
 }

@@ -1,14 +1,48 @@
 package lua_test
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 )
 
 func TestMain(m *testing.M) {
 	redistest.Overlap()
 	goleak.VerifyTestMain(m)
+}
+
+// allLetters are the kinds and modes of the locks that are not read/write.
+var allLetters = []string{"pu", "pf", "ru", "rf"}
+
+// multiOfOne acquires a MultiLock of one key, and redLock the lock of a node.
+var (
+	multiOfOne = script.Call{Script: script.MultiAcquire, Args: []any{scripttest.Plain1, 60_000, 0, "", 1, "", 0}}
+	redLock    = script.Call{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, 60_000, 0, "", 0}}
+)
+
+// fillMemory makes the server refuse what needs memory, until the test ends.
+func fillMemory(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	t.Cleanup(func() { s.Do(t, "CONFIG", "SET", "maxmemory", "0") })
+}
+
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// left returns how long a key lasts.
+func left(b *scripttest.Queue, key string) time.Duration {
+	b.Helper()
+	return time.Duration(b.Do("PTTL", key).(int64)) * time.Millisecond
 }

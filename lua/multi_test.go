@@ -1,12 +1,12 @@
 package lua_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
@@ -15,13 +15,8 @@ import (
 // All keys are taken or none, whatever they hold.
 func TestMultiScript(t *testing.T) {
 	s := redistest.Shared(t)
-	const (
-		fair     = "relock/1|f|h4|c4|host|4|label|4"
-		kept     = "relock/1|k|h5|c5|host|5|label|5"
-		reserved = "relock/1|w|c6:1:pu:1250"
-		fairWait = "relock/1|w|c6:2:pf:1250"
-		reenter  = "relock/1|w|c6:3:ru:1250"
-	)
+	const fair, kept, reserved = "relock/1|f|h4|c4|host|4|label|4", "relock/1|k|h5|c5|host|5|label|5", "relock/1|w|c6:1:pu:1250"
+	const fairWait, reenter = "relock/1|w|c6:2:pf:1250", "relock/1|w|c6:3:ru:1250"
 	for _, tt := range []struct {
 		name    string
 		before  []string
@@ -79,68 +74,124 @@ func TestMultiScriptLateCopies(t *testing.T) {
 	scripttest.RequireExpiry(t, scripttest.Lease, b.Left(1))
 }
 
-// A bad argument is refused before anything is written.
-func TestMultiScriptRefusesBadArguments(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
-	good := []any{scripttest.Plain1, 60_000, 1, scripttest.Plain2, 2, scripttest.Plain3, 1000}
-	keys := append([]string{b.Keys[0], b.Keys[0] + script.QueueSuffix, b.Keys[0] + script.HeartbeatSuffix}, b.Keys...)
-	for i, bad := range [][]any{
-		{},
-		good[:1],
-		good[:2],
-		good[:3],
-		good[:4],
-		good[:5],
-		good[:6],
-		{"", 60_000, 0, "", 2, "", 0},
-		{scripttest.Plain1, "x", 0, "", 2, "", 0},
-		{scripttest.Plain1, 9, 0, "", 2, "", 0},
-		{scripttest.Plain1, "1.5", 0, "", 2, "", 0},
-		{scripttest.Plain1, 60_000, -1, "", 2, "", 0},
-		{scripttest.Plain1, 60_000, "x", "", 2, "", 0},
-		{scripttest.Plain1, 60_000, 3, scripttest.Plain2, 2, "", 0},
-		{scripttest.Plain1, 60_000, 1, "", 2, "", 0},
-		{scripttest.Plain1, 60_000, 0, "", 0, "", 0},
-		{scripttest.Plain1, 60_000, 0, "", "x", "", 0},
-		{scripttest.Plain1, 60_000, 1, scripttest.Plain2, 3, "", 0},
-		{scripttest.Plain1, 60_000, 1, scripttest.Plain2, 2, "", -1},
-		{scripttest.Plain1, 60_000, 1, scripttest.Plain2, 2, "", "x"},
+// wayKeep is how long keys are kept in these tests.
+const wayKeep = 5 * time.Second
+
+// A try that keeps keys keeps those before the first one that is held, under
+// its own value. Nothing behind that one is taken.
+func TestMultiScriptKeeps(t *testing.T) {
+	s := redistest.Shared(t)
+	const kept, handed = "relock/1|p|kept|c9|host|9|label|9", "relock/1|p|c9:1|c9|host|9|label|9"
+	for _, tt := range []struct {
+		name   string
+		before []string
+		own    int
+		want   []int64
+		after  []string
+	}{
+		{"free ones", []string{"", "", scripttest.Plain3, ""}, 0, []int64{0, 3}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain3, ""}},
+		{"nothing", []string{scripttest.Plain3, "", "", ""}, 0, []int64{0, 1}, []string{scripttest.Plain3, "", "", ""}},
+		{"kept before", []string{kept, kept, scripttest.Plain3, ""}, 0, []int64{0, 3}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain3, ""}},
+		{"the one that it was handed", []string{kept, handed, scripttest.Plain3, ""}, 2, []int64{0, 3}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain3, ""}},
+		{"not the one that it was handed behind", []string{kept, scripttest.Plain3, handed, ""}, 3, []int64{0, 2, 1}, []string{scripttest.Plain1, scripttest.Plain3, "", ""}},
+		{"kept ones behind are left to the caller", []string{"", scripttest.Plain3, kept, ""}, 0, []int64{0, 2}, []string{scripttest.Plain1, scripttest.Plain3, kept, ""}},
+		{"nothing before another kind", []string{kept, handed, "text", ""}, 2, []int64{-1, 3, 1}, []string{kept, "", "text", ""}},
+		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}},
 	} {
-		_, err := b.Try(keys, bad...)
-		var line redis.Error
-		require.ErrorAs(t, err, &line, "%d", i)
-		require.Equal(t, []string{"", ""}, b.Holds(), "%d", i)
+		t.Run(tt.name, func(t *testing.T) {
+			b := scripttest.NewMulti(t, s, 4)
+			b.Put(tt.before...)
+			require.Equal(t, tt.want, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, tt.own, handed, kept, wayKeep))
+			require.Equal(t, tt.after, b.Holds())
+			lasts := map[bool]time.Duration{true: scripttest.LongLease, false: wayKeep}[tt.want[0] == 1]
+			for n, value := range tt.after {
+				if value == scripttest.Plain1 {
+					scripttest.RequireExpiry(t, lasts, b.Left(n))
+				}
+			}
+		})
 	}
-	_, err := b.Try(nil, good...)
-	require.ErrorContains(t, err, "bad keys")
-	many := scripttest.NewMulti(t, redistest.Shared(t), 101)
-	_, err = many.Try(many.Keys[:3], good...)
-	require.ErrorContains(t, err, "bad keys")
-	_, err = many.Try(many.Keys, scripttest.Plain1, 60_000, 0, "", 101, "", 0)
-	require.ErrorContains(t, err, "bad arguments")
-	answer, err := redis.Int64s(many.Try(many.Keys[:100], scripttest.Plain1, 60_000, 0, "", 100, "", 0))
-	require.NoError(t, err)
-	require.Equal(t, []int64{1}, answer)
 }
 
-// Without a permission, and without memory, nothing is taken.
-func TestMultiScriptWithoutPermissionOrMemory(t *testing.T) {
-	s := redistest.Start(t)
-	for _, denied := range []string{"-mget", "-exists", "-set"} {
-		b := scripttest.NewMulti(t, s, 2)
-		b.Do("ACL", "SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all", denied)
-		_, err := b.Conn.Do("AUTH", "less", "any")
-		require.NoError(t, err)
-		_, err = b.Try(b.Keys, scripttest.Plain1, 60_000, 0, "", 2, "", 0)
-		var line redis.Error
-		require.ErrorAs(t, err, &line)
-		require.True(t, driver.IsDenied(line), "%v", err)
-		require.Equal(t, []string{"", ""}, b.Holds())
+// A late copy of a try that keeps keys shortens no lease of the hold that came
+// of the same value, and takes nothing from the call's later tries.
+func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
+	b := scripttest.NewMulti(t, redistest.Shared(t), 3)
+	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
+	b.Do("SET", b.Keys[2], scripttest.Plain3, "PX", scripttest.Lease.Milliseconds())
+	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(1))
+
+	b.Put("", "", scripttest.Plain3)
+	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
+	b.Do("DEL", b.Keys[2])
+	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain2, scripttest.LongLease, 0, "", scripttest.Plain1, wayKeep))
+	require.Equal(t, []int64{0, 1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep), "late")
+	require.Equal(t, []string{scripttest.Plain2, scripttest.Plain2, scripttest.Plain2}, b.Holds())
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
+}
+
+// An empty string of another program is not taken for a key that is kept.
+func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
+	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
+	b.Do("SET", b.Keys[1], "")
+	require.Equal(t, []int64{-1, 2}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
+	require.Equal(t, int64(1), b.Do("EXISTS", b.Keys[0], b.Keys[1]))
+}
+
+// A call that finds another key held hands off the key that it was handed: to
+// the next waiter, or to nobody. It leaves what it has lost to the next holder.
+func TestMultiScriptHandsOff(t *testing.T) {
+	s := redistest.Shared(t)
+	handed, next := scripttest.WaitNamed("c9", 1, "pu"), scripttest.WaitNamed("c1", 1, "pu")
+	for name, tt := range map[string]struct {
+		own  int
+		busy string
+		want []int64
+	}{
+		"the first, the second is held":         {1, scripttest.Plain3, []int64{0, 2, 1}},
+		"the second, the first is held":         {2, scripttest.Plain3, []int64{0, 1, 1}},
+		"the first, the second is another kind": {1, "text", []int64{-1, 2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewMulti(t, s, 2)
+			if tt.own == 2 {
+				slices.Reverse(b.Keys)
+			}
+			b.Put(tt.busy, tt.busy)
+			acquire := func(earlier string) []int64 {
+				return b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, earlier)
+			}
+			hand := func(w scripttest.Wait) {
+				b.Do("DEL", b.Key)
+				b.RequireDone(w.Try())
+			}
+			hand(handed)
+			require.Equal(t, tt.want, acquire(handed.Held()))
+			require.Empty(t, b.Lock(), "nobody waits")
+
+			l := b.Listen(s, "c1")
+			hand(handed)
+			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
+			b.Line(time.Minute, next)
+			require.Equal(t, tt.want, acquire(handed.Held()))
+			require.Equal(t, next.Reserved(), b.Lock())
+			require.Equal(t, []string{string(next) + " " + b.Key}, l.Heard())
+			require.Equal(t, []int64{0, 1}, acquire(handed.Held()), "a copy finds the first key taken")
+			require.Equal(t, next.Reserved(), b.Lock())
+
+			hand(next)
+			require.Equal(t, []int64{0, 1}, acquire(scripttest.Plain2), "it is the next holder's")
+			require.Equal(t, next.Held(), b.Lock())
+			require.Equal(t, tt.busy, b.Holds()[2-tt.own])
+
+			hand(handed)
+			b.Live()
+			b.Line(time.Minute, scripttest.StaleWaits(129, "pf")...)
+			require.Equal(t, append(tt.want[:2:2], script.More), acquire(handed.Held()))
+			require.Empty(t, b.Lock())
+			require.Len(t, b.Waits(), 1)
+		})
 	}
-	b := scripttest.NewMulti(t, s, 2)
-	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	_, err := b.Try(b.Keys, scripttest.Plain1, 60_000, 0, "", 2, "", 0)
-	require.ErrorContains(t, err, "OOM")
-	s.Do(t, "CONFIG", "SET", "maxmemory", 0)
-	require.Equal(t, []string{"", ""}, b.Holds())
 }

@@ -1,108 +1,239 @@
 package lua_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// The lock of one node is taken when it is free, and when the server has been
-// up for long enough.
+// redNode runs the scripts of a RedLock's node on one lock.
+type redNode struct{ *scripttest.Queue }
+
+// newRedNode returns a bench whose lock has a value, or is free without one.
+// The waits are listed in this order.
+func newRedNode(t testing.TB, s *redistest.Server, held string, waits ...string) *redNode {
+	b := &redNode{scripttest.NewQueue(t, s)}
+	b.Do("DEL", b.list())
+	b.hold(held)
+	for i, wait := range waits {
+		b.Do("ZADD", b.list(), i+1, wait)
+	}
+	b.Do("PEXPIRE", b.list(), 20_000)
+	return b
+}
+
+func (b *redNode) list() string { return b.Key + script.WaitersSuffix }
+
+func (b *redNode) hold(value string) {
+	b.Helper()
+	b.Do("DEL", b.Key)
+	b.Store(value)
+}
+
+// redPeriod is after which time waits poll.
+const redPeriod = 400 * time.Millisecond
+
+// wants returns the request of a call that waits.
+func wants(acquire *script.Script, value, wait string) script.Call {
+	return script.Call{Script: acquire, Args: []any{value, scripttest.Lease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
+}
+
+// answer returns the reply to a call without the name of the server, and
+// without what is left of a lease. It checks both.
+func (b *redNode) answer(s script.Call) []string {
+	b.Helper()
+	all := b.Ask(s)
+	require.Regexp(b, "^[0-9a-f]{40}$", all[1])
+	if len(all) < 5 {
+		return append(all[:1:1], all[2:]...)
+	}
+	left, err := time.ParseDuration(all[2] + "ms")
+	require.NoError(b, err)
+	scripttest.RequireExpiry(b, b.State().TTL+time.Second, left)
+	return append(all[:1:1], all[3:]...)
+}
+
+// requireListed checks the list of waits, and what a client was sent.
+func (b *redNode) requireListed(l *scripttest.Listener, notified []string, waits ...string) {
+	b.Helper()
+	all, err := redis.Strings(b.Do("ZRANGE", b.list(), 0, -1), nil)
+	require.NoError(b, err)
+	require.Equal(b, append([]string{}, waits...), all)
+	if l != nil {
+		for i := range notified {
+			notified[i] += " " + b.Key
+		}
+		require.Equal(b, notified, l.Heard())
+	}
+}
+
+func redRelease(value string, keep int) script.Call {
+	return script.Call{Script: script.RedLockRelease, Args: []any{value, keep, "relock/1|k"}}
+}
+
+func unwait(wait string) script.Call {
+	return script.Call{Script: script.RedLockUnwait, Args: []any{wait}}
+}
+
+// The lock of one node is taken if it is free, and if the server has been up
+// for long enough.
 func TestRedLockScript(t *testing.T) {
 	s := redistest.Shared(t)
-	for _, tt := range []struct {
-		name, before string
-		want         int64
-	}{
-		{"free", "", 1},
-		{"ours", scripttest.Plain1, 1},
-		{"held", scripttest.Plain3, 0},
-		{"kept", "relock/1|k|h5|c5|host|5|label|5", 0},
-		{"reserved", "relock/1|w|c6:1:pu:1250", 0},
-		{"fair", "relock/1|f|h4|c4|host|4|label|4", -1},
-		{"reserved for a fair one", "relock/1|w|c6:2:pf:1250", -1},
-		{"something else", "text", -1},
-		{"another type", "hash", -1},
+	for name, tt := range map[string]struct{ before, want string }{
+		"free":                    {"", "1"},
+		"ours":                    {scripttest.Plain1, "1"},
+		"held":                    {scripttest.Plain3, "0"},
+		"kept":                    {"relock/1|k|h5|c5|host|5|label|5", "0"},
+		"reserved":                {"relock/1|w|c6:1:pu:1250", "0"},
+		"fair":                    {"relock/1|f|h4|c4|host|4|label|4", "-1"},
+		"reserved for a fair one": {"relock/1|w|c6:2:pf:1250", "-1"},
+		"something else":          {"text", "-1"},
+		"another type":            {"hash c1:g:1=1 h1 #1 info", "-1"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
-			b.Do("DEL", b.Key)
-			switch {
-			case tt.before == "hash":
-				b.Do("HSET", b.Key, "field", 1)
-			case tt.before != "":
-				b.Do("SET", b.Key, tt.before, "PX", scripttest.Lease.Milliseconds())
+		t.Run(name, func(t *testing.T) {
+			b := newRedNode(t, s, tt.before)
+			acquire := func(lease time.Duration, least int64) []string {
+				return b.answer(script.Call{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, lease.Milliseconds(), least, "", 0}})
 			}
 			before := b.State()
-			young := b.RedAcquire(scripttest.Plain1, scripttest.LongLease, 1<<40)
+			young := acquire(scripttest.LongLease, 1<<40)
 			require.Len(t, young, 2)
-			require.Equal(t, int64(script.Young), young[0])
-			require.Less(t, young[1], int64(1<<40))
+			require.Equal(t, fmt.Sprint(script.Young), young[0])
+			require.Less(t, number(t, young[1]), int64(1<<40))
 			scripttest.RequireSame(t, before, b.State())
-			require.Equal(t, []int64{tt.want}, b.RedAcquire(scripttest.Plain1, scripttest.LongLease, 0))
-			if tt.want != 1 {
+			require.Equal(t, []string{tt.want}, acquire(scripttest.LongLease, 0))
+			if tt.want != "1" {
 				scripttest.RequireSame(t, before, b.State())
 				return
 			}
 			scripttest.RequireSame(t, scripttest.KeyState{Content: scripttest.Plain1, TTL: scripttest.LongLease}, b.State())
-			require.Equal(t, []int64{1}, b.RedAcquire(scripttest.Plain1, scripttest.Lease, 0), "a late copy")
+			require.Equal(t, []string{"1"}, acquire(scripttest.Lease, 0), "a late copy")
 			scripttest.RequireSame(t, scripttest.KeyState{Content: scripttest.Plain1, TTL: scripttest.LongLease}, b.State())
 		})
 	}
 }
 
-func TestRedLockScriptRefusesBadArguments(t *testing.T) {
-	b := scripttest.NewBench(t, redistest.Shared(t))
-	for i, bad := range [][]any{
-		{},
-		{scripttest.Plain1},
-		{scripttest.Plain1, 60_000},
-		{"", 60_000, 0, "", 0},
-		{scripttest.Plain1, "x", 0, "", 0},
-		{scripttest.Plain1, 9, 0, "", 0},
-		{scripttest.Plain1, 60_000, "x", "", 0},
-		{scripttest.Plain1, 60_000, "1.5", "", 0},
-		{scripttest.Plain1, 60_000, 0, "", "x"},
-		{scripttest.Plain1, 60_000, 0, "text", 0},
-		{scripttest.Plain1, 60_000, 0, ":1:q", 0},
-		{scripttest.Plain1, 60_000, 0, "c1:x:q", 0},
-	} {
-		_, err := b.Try(script.Call{Script: script.RedLockAcquire, Args: bad})
-		var line redis.Error
-		require.ErrorAs(t, err, &line, "%d", i)
-		require.Equal(t, scripttest.Absent, b.State().TTL, "%d", i)
+// A call that waits is listed while others hold the lock, in the order of its
+// first request. It leaves the list when it has the lock.
+func TestRedLockScriptLists(t *testing.T) {
+	s := redistest.Shared(t)
+	for name, acquire := range map[string]*script.Script{"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced} {
+		t.Run(name, func(t *testing.T) {
+			b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
+			first := wants(acquire, scripttest.Plain1, "c1:1:q")
+			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
+			l := b.Listen(s, "c2")
+			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(acquire, scripttest.Plain2, "c2:1:q")))
+			require.Equal(t, []string{""}, l.Heard(), "a heartbeat")
+			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
+			b.requireListed(nil, nil, "c1:1:q", "c2:1:q")
+			scripttest.RequireExpiry(t, 12*time.Second, left(b.Queue, b.list()))
+			b.Do("PEXPIRE", b.list(), 50_000)
+			b.answer(first)
+			require.Greater(t, left(b.Queue, b.list()), 40*time.Second, "others want it for longer")
+			b.hold("")
+			require.Equal(t, "1", b.answer(first)[0])
+			b.requireListed(nil, nil, "c2:1:q")
+			require.Equal(t, int64(0), b.Do("EXISTS", b.list()+script.CounterSuffix))
+		})
+	}
+	for value, holder := range map[string]string{"relock/1|k|theirs.2|c1|host|1|label|1": "theirs", scripttest.Plain3: "", "relock/1|w|c6:1:pu:1250": ""} {
+		b := newRedNode(t, s, value)
+		rarely := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
+		rarely.Args[4] = 5000
+		require.Equal(t, []string{"0", "0", holder}, b.answer(rarely), value)
+		scripttest.RequireExpiry(t, time.Minute, left(b.Queue, b.list()))
 	}
 }
 
-// Without a permission, and without memory, nothing is taken: a server that may
-// not say since when it is up is not counted.
-func TestRedLockScriptWithoutPermissionOrMemory(t *testing.T) {
-	s := redistest.Start(t)
-	for _, denied := range []string{"-get", "-set", "-info"} {
-		b := scripttest.NewBench(t, s)
-		b.Do("ACL", "SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all", denied)
-		b.Do("AUTH", "less", "any")
-		_, err := b.Try(script.Call{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, 60_000, 0, "", 0}})
-		var line redis.Error
-		require.ErrorAs(t, err, &line)
-		require.True(t, driver.IsDenied(line), "%v", err)
-		require.Equal(t, int64(0), s.Do(t, "EXISTS", b.Key))
+// Without a permission a wait is not listed, or not notified: the call polls.
+func TestRedLockScriptListsWithoutPermission(t *testing.T) {
+	s := redistest.Shared(t)
+	call := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
+	for denied, heard := range map[string]string{"-time": "-2", "-zadd": "-2", "-publish": "-1", "-pexpire": "-2"} {
+		b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
+		b.Deny(s, denied)
+		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(call), denied)
+		require.Equal(t, heard == "-1", b.Do("EXISTS", b.list()) == int64(1), denied)
 	}
-	b := scripttest.NewBench(t, s)
-	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	for _, request := range []script.Call{
-		{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, 60_000, 0, "", 0}},
-		{Script: script.RedLockWait, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}},
-		{Script: script.RedLockWait.Fenced, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}},
-	} {
-		_, err := b.Try(request)
-		require.ErrorContains(t, err, "OOM")
-		require.Equal(t, int64(0), s.Do(t, "EXISTS", b.Key))
+	b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
+	b.Do("SET", b.list(), "text", "PX", 20_000)
+	require.Equal(t, []string{"0", "-2", "theirs"}, b.answer(call))
+	b.hold("")
+	require.Equal(t, []string{"1"}, b.answer(call), "a list that is something else")
+}
+
+// A release notifies the first wait whose client listens, once. Waits before it
+// whose clients are gone leave the list. No script examines more than 128.
+func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
+	s := redistest.Shared(t)
+	holder := scripttest.RedValue("h1", 1)
+	for _, keep := range []int{0, 5000} {
+		b := newRedNode(t, s, holder, "gone:1:q", "text", "c1:7:q", "c1:8:q")
+		l := b.Listen(s, "c1")
+		require.Equal(t, "0", b.Code(redRelease(scripttest.RedValue("h2", 1), 0)), "not ours")
+		require.Empty(t, l.Heard())
+		b.RequireDone(redRelease(holder, keep))
+		b.requireListed(l, []string{"c1:7:q"}, "c1:8:q")
+		require.Equal(t, int64(keep/5000), b.Do("EXISTS", b.Key))
+		if keep == 0 {
+			require.Equal(t, "0", b.Code(redRelease(holder, 0)), "a late copy")
+			require.Empty(t, l.Heard())
+		}
 	}
+	gone := []string{}
+	for n := range 130 {
+		gone = append(gone, fmt.Sprintf("gone:%d:q", n))
+	}
+	b := newRedNode(t, s, "", gone...)
+	for _, left := range [][]string{gone[128:], nil, nil} {
+		b.hold(holder)
+		b.RequireDone(redRelease(holder, 0))
+		require.Empty(t, b.Lock())
+		b.requireListed(nil, nil, left...)
+	}
+}
+
+// A release frees the lock whatever is denied to notify waiters.
+func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
+	s := redistest.Shared(t)
+	holder, both := scripttest.RedValue("h1", 1), []string{"c1:1:q", "c1:2:q"}
+	for denied, left := range map[string][]string{"-zrange": both, "-publish": both, "-zremrangebyrank": both, "-time": both[1:]} {
+		b := newRedNode(t, s, holder, both...)
+		b.Listen(s, "c1")
+		b.Deny(s, denied)
+		b.RequireDone(redRelease(holder, 0))
+		require.Empty(t, b.Lock(), denied)
+		b.requireListed(nil, nil, left...)
+	}
+	b := newRedNode(t, s, holder)
+	b.Do("SET", b.list(), "text", "PX", 20_000)
+	b.RequireDone(redRelease(holder, 0))
+	require.Empty(t, b.Lock())
+	b.hold(holder)
+	alone := script.RedLockRelease.BySource([]string{b.Key}, []any{holder, 0, ""})
+	require.Equal(t, int64(1), b.Do(alone.Cmd, alone.Args...), "only the lock may be named")
+	require.Empty(t, b.Lock())
+}
+
+// A wait that is over leaves the list. If the lock is free, it passes its
+// notification on.
+func TestRedLockScriptUnwait(t *testing.T) {
+	s := redistest.Shared(t)
+	b := newRedNode(t, s, scripttest.Plain3, "c1:1:q", "c1:2:q", "c1:3:q")
+	l := b.Listen(s, "c1")
+	b.RequireDone(unwait("c1:2:q"), unwait("c1:2:q"))
+	b.requireListed(l, nil, "c1:1:q", "c1:3:q")
+	b.hold("")
+	b.RequireDone(unwait("c1:2:q"))
+	b.requireListed(l, []string{"c1:1:q"}, "c1:3:q")
+	b.RequireDone(unwait("c1:3:q"))
+	b.requireListed(l, nil)
 }

@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
@@ -17,44 +19,44 @@ func TestRWScriptAnswers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
 		t.Run(mode, func(t *testing.T) {
-			x, y, z := scripttest.RWWaitNamed("c1", 1, "s"+mode), scripttest.RWWaitNamed("c2", 1, "s"+mode), scripttest.RWWaitNamed("c3", 1, "s"+mode)
-			v, w := scripttest.RWWaitNamed("c4", 1, "w"+mode), scripttest.RWWaitNamed("c5", 1, "w"+mode)
-			b := scripttest.NewReadWrite(t, s)
+			x, y, z := scripttest.WaitNamed("c1", 1, "s"+mode), scripttest.WaitNamed("c2", 1, "s"+mode), scripttest.WaitNamed("c3", 1, "s"+mode)
+			v, w := scripttest.WaitNamed("c4", 1, "w"+mode), scripttest.WaitNamed("c5", 1, "w"+mode)
+			b := scripttest.NewQueue(t, s)
 			two := []string{x.Reads(), y.Reads()}
 			b.Steps(
-				scripttest.Step("claim, free, not queued", x.Claim(), "3", nil, nil),
-				scripttest.Step("try, free", x.Try(), "1", []string{x.Reads()}, nil),
-				scripttest.Step("try, has it", x.Try(), "1", []string{x.Reads()}, nil),
-				scripttest.Step("try, beside another that reads", y.Try(), "1", two, nil),
-				scripttest.Step("try, to write", w.Try(), "0", two, nil),
-				scripttest.Step("claim, has it", y.Claim(), "1", two, nil),
-				scripttest.Step("enqueue, has it", y.Enqueue(), "1", two, nil),
-				scripttest.Step("claim, to write, not queued", w.Claim(), "3", two, nil),
-				scripttest.Step("enqueue, to write", w.Enqueue(), "0", two, []scripttest.RWWait{w}),
-				scripttest.Step("claim, to write", w.Claim(), "0", two, []scripttest.RWWait{w}),
-				scripttest.Step("cancel without the hold", x.Cancel(0), "1", two, []scripttest.RWWait{w}),
-				scripttest.Step("cancel with the hold", x.Cancel(1), "1", []string{y.Reads()}, []scripttest.RWWait{w}),
-				scripttest.Step("cancel for nobody", scripttest.RWNobody.Cancel(0), "1", []string{y.Reads()}, []scripttest.RWWait{w}),
-				scripttest.Step("release, not held", x.Release(), "0", []string{y.Reads()}, []scripttest.RWWait{w}),
+				scripttest.Step("claim, free, not queued", x.Claim(), "3", nil),
+				scripttest.Step("try, free", x.Try(), "1", []string{x.Reads()}),
+				scripttest.Step("try, has it", x.Try(), "1", []string{x.Reads()}),
+				scripttest.Step("try, beside another that reads", y.Try(), "1", two),
+				scripttest.Step("try, to write", w.Try(), "0", two),
+				scripttest.Step("claim, has it", y.Claim(), "1", two),
+				scripttest.Step("enqueue, has it", y.Enqueue(), "1", two),
+				scripttest.Step("claim, to write, not queued", w.Claim(), "3", two),
+				scripttest.Step("enqueue, to write", w.Enqueue(), "0", two, w),
+				scripttest.Step("claim, to write", w.Claim(), "0", two, w),
+				scripttest.Step("cancel without the hold", x.Cancel(0), "1", two, w),
+				scripttest.Step("cancel with the hold", x.Cancel(1), "1", []string{y.Reads()}, w),
+				scripttest.Step("cancel for nobody", scripttest.RWCancelNobody, "1", []string{y.Reads()}, w),
+				scripttest.Step("release, not held", x.Release(), "0", []string{y.Reads()}, w),
 			)
-			b.Stand(time.Minute, w) // it has waited for long
+			b.Line(time.Minute, w) // it has waited for long
 			b.Steps(
-				scripttest.Step("try, one who writes waits", x.Try(), "0", []string{y.Reads()}, []scripttest.RWWait{w}),
-				scripttest.Step("enqueue behind one who writes", x.Enqueue(), "0", []string{y.Reads()}, []scripttest.RWWait{w, x}),
-				scripttest.Step("enqueue, again to read", z.Enqueue(), "0", []string{y.Reads()}, []scripttest.RWWait{w, x, z}),
-				scripttest.Step("enqueue, again to write", v.Enqueue(), "0", []string{y.Reads()}, []scripttest.RWWait{w, x, z, v}),
-				scripttest.Step("the last who reads goes", y.Release(), "1", []string{w.Reserved()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("try, reserved", y.Try(), "0", []string{w.Reserved()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("claim, reserved for others", x.Claim(), "0", []string{w.Reserved()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("claim, reserved, not queued", y.Claim(), "3", []string{w.Reserved()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("claim, reserved for it", w.Claim(), "1", []string{w.Writes()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("enqueue, writes", w.Enqueue(), "1", []string{w.Writes()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("try, writes", w.Try(), "1", []string{w.Writes()}, []scripttest.RWWait{x, z, v}),
-				scripttest.Step("release, two who read are the next", w.Release(), "1", []string{x.Reserved(), z.Reserved()}, []scripttest.RWWait{v}),
-				scripttest.Step("enqueue, reserved for it", x.EnqueueAgain("7"), "1", []string{x.Reads(), z.Reserved()}, []scripttest.RWWait{v}),
-				scripttest.Step("cancel, reserved for it", z.Cancel(0), "1", []string{x.Reads()}, []scripttest.RWWait{v}),
-				scripttest.Step("release", x.Release(), "1", []string{v.Reserved()}, nil),
-				scripttest.Step("cancel of the last", v.Cancel(1), "1", nil, nil),
+				scripttest.Step("try, one who writes waits", x.Try(), "0", []string{y.Reads()}, w),
+				scripttest.Step("enqueue behind one who writes", x.Enqueue(), "0", []string{y.Reads()}, w, x),
+				scripttest.Step("enqueue, again to read", z.Enqueue(), "0", []string{y.Reads()}, w, x, z),
+				scripttest.Step("enqueue, again to write", v.Enqueue(), "0", []string{y.Reads()}, w, x, z, v),
+				scripttest.Step("the last who reads goes", y.Release(), "1", []string{w.Reserved()}, x, z, v),
+				scripttest.Step("try, reserved", y.Try(), "0", []string{w.Reserved()}, x, z, v),
+				scripttest.Step("claim, reserved for others", x.Claim(), "0", []string{w.Reserved()}, x, z, v),
+				scripttest.Step("claim, reserved, not queued", y.Claim(), "3", []string{w.Reserved()}, x, z, v),
+				scripttest.Step("claim, reserved for it", w.Claim(), "1", []string{w.Writes()}, x, z, v),
+				scripttest.Step("enqueue, writes", w.Enqueue(), "1", []string{w.Writes()}, x, z, v),
+				scripttest.Step("try, writes", w.Try(), "1", []string{w.Writes()}, x, z, v),
+				scripttest.Step("release, two who read are the next", w.Release(), "1", []string{x.Reserved(), z.Reserved()}, v),
+				scripttest.Step("enqueue, reserved for it", x.EnqueueAgain("7", ""), "1", []string{x.Reads(), z.Reserved()}, v),
+				scripttest.Step("cancel, reserved for it", z.Cancel(0), "1", []string{x.Reads()}, v),
+				scripttest.Step("release", x.Release(), "1", []string{v.Reserved()}),
+				scripttest.Step("cancel of the last", v.Cancel(1), "1", nil),
 			)
 			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.QueueKey(), b.BeatsKey(), b.Key+":h"))
 		})
@@ -64,17 +66,16 @@ func TestRWScriptAnswers(t *testing.T) {
 // A hold that a waiter has is its wait's: a late copy of a request to write is
 // no grant to one who only reads.
 func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
-	s := redistest.Shared(t)
-	b := scripttest.NewReadWrite(t, s)
-	w := scripttest.RWWaitNamed("c1", 1, "wf")
+	b := scripttest.NewQueue(t, redistest.Shared(t))
+	w := scripttest.WaitNamed("c1", 1, "wf")
 	b.Steps(
-		scripttest.Step("try", w.Try(), "1", []string{w.Writes()}, nil),
-		scripttest.Step("reads too", w.Enter(1, 1, 2, scripttest.Lease), "1", []string{w.Writes()}, nil),
-		scripttest.Step("reads only", w.Leave(1, 0, 3), "1", []string{w.Reads()}, nil),
-		scripttest.Step("late copy of try", w.Try(), "0", []string{w.Reads()}, nil),
-		scripttest.Step("late copy of claim", w.Claim(), "3", []string{w.Reads()}, nil),
-		scripttest.Step("late copy of enqueue", w.Enqueue(), "0", []string{w.Reads()}, []scripttest.RWWait{w}),
-		scripttest.Step("its cancel", w.Cancel(0), "1", []string{w.Reads()}, nil),
+		scripttest.Step("try", w.Try(), "1", []string{w.Writes()}),
+		scripttest.Step("reads too", w.Enter(1, 1, 2, scripttest.Lease), "1", []string{w.Writes()}),
+		scripttest.Step("reads only", w.Leave(1, 0, 3), "1", []string{w.Reads()}),
+		scripttest.Step("late copy of try", w.Try(), "0", []string{w.Reads()}),
+		scripttest.Step("late copy of claim", w.Claim(), "3", []string{w.Reads()}),
+		scripttest.Step("late copy of enqueue", w.Enqueue(), "0", []string{w.Reads()}, w),
+		scripttest.Step("its cancel", w.Cancel(0), "1", []string{w.Reads()}),
 	)
 }
 
@@ -82,39 +83,177 @@ func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
 // them takes it, more come along. One who writes is alone.
 func TestRWScriptReadersTogether(t *testing.T) {
 	s := redistest.Shared(t)
-	b := scripttest.NewReadWrite(t, s)
-	holder, writer, behind := scripttest.RWWaitNamed("c9", 1, "wf"), scripttest.RWWaitNamed("c3", 1, "wf"), scripttest.RWWaitNamed("c1", 999, "sf")
-	require.Equal(t, "1", b.Code(holder.Try()))
-	b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 0}, "c3": {Age: 0, Counted: 0}})
-	var readers []scripttest.RWWait
+	holder, writer, behind := scripttest.WaitNamed("c9", 1, "wf"), scripttest.WaitNamed("c3", 1, "wf"), scripttest.WaitNamed("c1", 999, "sf")
+	b := scripttest.NewHeld(t, s, holder)
+	b.Live("c1", "c3")
+	var readers []scripttest.Wait
 	for i := range 100 {
-		readers = append(readers, scripttest.RWWaitNamed("c1", i+1, "sf"))
+		readers = append(readers, scripttest.WaitNamed("c1", i+1, "sf"))
 	}
-	b.Stand(time.Minute, append(append(scripttest.RWGone(3, "wf"), readers...), writer, behind)...)
+	b.Line(time.Minute, append(append(scripttest.StaleWaits(3, "wf"), readers...), writer, behind)...)
 	l := b.Listen(s, "c1")
-	require.Equal(t, "1", b.Code(holder.Release()))
-	require.Len(t, b.Lock(), batchOfReaders)
+	b.RequireDone(holder.Release())
+	require.Len(t, b.Entries(), batchOfReaders)
 	var names []string
 	for _, w := range readers[:batchOfReaders] {
-		names = append(names, string(w.Wait))
-		require.Contains(t, b.Lock(), w.Reserved())
+		names = append(names, string(w))
+		require.Contains(t, b.Entries(), w.Reserved())
 	}
 	require.Equal(t, []string{names[0] + " " + b.Key, strings.Join(names[1:], ",") + " " + b.Key}, l.Heard(), "one message for all but the first")
-	require.Equal(t, "1", b.Code(readers[0].Claim()))
-	require.Len(t, b.Lock(), len(readers), "more come along")
-	b.RequireQueue("one who writes has to wait", writer, behind)
+	b.RequireDone(readers[0].Claim())
+	require.Len(t, b.Entries(), len(readers), "more come along")
+	b.RequireWaits("one who writes has to wait", writer, behind)
 	for _, w := range readers[1:] {
-		require.Equal(t, "1", b.Code(w.Claim()))
+		b.RequireDone(w.Claim())
 	}
 	require.Equal(t, "0", b.Code(behind.Claim()))
 	for _, w := range readers {
-		b.RequireQueue("one who writes has to wait", writer, behind)
-		require.Equal(t, "1", b.Code(w.Release()))
+		b.RequireWaits("one who writes has to wait", writer, behind)
+		b.RequireDone(w.Release())
 	}
-	require.Equal(t, []string{writer.Reserved()}, b.Lock())
-	require.Equal(t, "1", b.Code(writer.Claim()))
-	require.Equal(t, "1", b.Code(writer.Release()))
-	require.Equal(t, []string{behind.Reserved()}, b.Lock())
+	require.Equal(t, []string{writer.Reserved()}, b.Entries())
+	b.RequireDone(writer.Claim(), writer.Release())
+	require.Equal(t, []string{behind.Reserved()}, b.Entries())
 }
 
 const batchOfReaders = 64
+
+// Each entry ends by itself, and counts no longer then, whether it was swept or
+// not. Another's goes on.
+func TestRWScriptEntriesEnd(t *testing.T) {
+	s := redistest.Shared(t)
+	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
+	over := -time.Second
+	ended := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("r:old:%d", i+1))
+		}
+		return all
+	}
+	b := scripttest.NewHeld(t, s, x)
+	b.Put("f", over, append(ended(100), "v:old:101:sf:1000", "v:old:102:sf:1000")...)
+	for _, late := range []script.Call{scripttest.WaitNamed("old", 8, "sf").Leave(1, 0, 3), scripttest.WaitNamed("old", 9, "sf").Renew(scripttest.Lease), scripttest.WaitNamed("old", 7, "sf").Enter(2, 0, 2, scripttest.Lease)} {
+		require.Equal(t, "0", b.Code(late), "it has ended")
+	}
+	b.RequireDone(y.Try())
+	require.Len(t, b.Entries(), 102-batchOfReaders+2, "no more are swept together")
+	b.RequireDone(y.Renew(scripttest.Lease))
+	b.Require("one goes on", []string{x.Reads(), y.Reads()})
+	require.Equal(t, int64(5), b.Do("ZCARD", b.Key), "their numbers too")
+	require.Equal(t, int64(2), b.Do("HLEN", b.Key+":h"), "and the notes")
+
+	for _, call := range []script.Call{w.Try(), w.Enqueue(), scripttest.RWCancelNobody} {
+		b := scripttest.NewQueue(t, s)
+		b.Put("u", over, ended(200)...)
+		if call.Script == script.RWCancel {
+			b.Live("c5")
+			b.Line(time.Minute, w)
+			b.Steps(scripttest.Step("handed off", call, "1", []string{w.Reserved()}))
+			continue
+		}
+		b.Steps(scripttest.Step("the mode goes with them", call, "1", []string{w.Writes()}))
+		require.Equal(t, int64(3), b.Do("ZCARD", b.Key))
+		require.Equal(t, int64(1), b.Do("HLEN", b.Key+":h"))
+	}
+	for _, late := range []script.Call{x.Release(), x.Leave(1, 0, 2), x.Renew(scripttest.Lease), x.Enter(2, 0, 2, scripttest.Lease)} {
+		for _, entry := range []string{x.Reads(), x.Writes()} {
+			b := scripttest.NewQueue(t, s)
+			b.Put("f", over, entry)
+			b.Steps(scripttest.Step("released or renewed late", late, "0", nil))
+		}
+	}
+	b = scripttest.NewHeld(t, s, x)
+	b.Put("f", over, y.Reserved())
+	require.Equal(t, "3", b.Code(y.Claim()), "a reservation that ended")
+	b.Steps(scripttest.Step("its wait", y.EnqueueAgain("7", ""), "1", []string{x.Reads(), y.Reads()}))
+	b = scripttest.NewHeld(t, s, x)
+	b.Put("f", over, ended(100)...)
+	b.Steps(scripttest.Step("an upgrade leaves none that ended", x.Enter(1, 1, 2, scripttest.Lease), "1", []string{x.Writes()}))
+}
+
+// The lock lasts as long as its last entry, and each lease is lengthened by
+// itself and never shortened.
+func TestRWScriptLeases(t *testing.T) {
+	s := redistest.Shared(t)
+	for letters, levels := range map[string][2]int{"sf": {2, 0}, "wu": {0, 2}} {
+		reads, writes := levels[0], levels[1]
+		w := scripttest.WaitNamed("c1", 1, letters)
+		b := scripttest.NewHeld(t, s, w)
+		scripttest.RequireExpiry(t, scripttest.Lease+scripttest.ClockGrain, b.Left(w))
+		b.RequireDone(w.Renew(scripttest.LongLease))
+		scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(w))
+		for _, script := range []script.Call{w.Renew(scripttest.Lease), w.Try(), w.Claim(), w.Enqueue(), w.Enter(reads, writes, 2, scripttest.Lease)} {
+			b.RequireDone(script)
+			scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(w))
+		}
+		b.RequireDone(w.Enter(reads, writes, 2, 2*scripttest.LongLease))
+		scripttest.RequireExpiry(t, 2*scripttest.LongLease+scripttest.ClockGrain, b.Left(w))
+		require.Equal(t, fmt.Sprintf("%d:%d", reads, writes), b.Entry(w).Counts)
+		require.Equal(t, "c1:g:1", b.Entry(w).Owner)
+		require.Equal(t, int64(2), b.Entry(w).Seq)
+	}
+	x, y := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf")
+	b := scripttest.NewHeld(t, s, x, y)
+	b.RequireDone(y.Renew(scripttest.LongLease))
+	b.RequireTTL(scripttest.LongLease + scripttest.ClockGrain)
+	b.RequireDone(y.Release())
+	b.RequireTTL(scripttest.Lease + scripttest.ClockGrain)
+}
+
+// The levels of a hold change by requests that are numbered: what comes late or
+// twice changes nothing.
+func TestRWScriptCopiesOfChanges(t *testing.T) {
+	x, y := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf")
+	both := []string{x.Reads(), y.Reads()}
+	b := scripttest.NewQueue(t, redistest.Shared(t))
+	b.Steps(
+		scripttest.Step("reads", x.Try(), "1", []string{x.Reads()}),
+		scripttest.Step("writes too", x.Enter(1, 1, 2, scripttest.Lease), "1", []string{x.Writes()}),
+		scripttest.Step("again", x.Enter(1, 1, 2, scripttest.Lease), "1", []string{x.Writes()}),
+		scripttest.Step("another waits", y.Enqueue(), "0", []string{x.Writes()}, y),
+		scripttest.Step("reads twice", x.Enter(2, 1, 3, scripttest.Lease), "1", []string{x.Writes()}, y),
+		scripttest.Step("older, changes nothing", x.Leave(1, 0, 2), "1", []string{x.Writes()}, y),
+		scripttest.Step("leaves one that reads", x.Leave(1, 1, 4), "1", []string{x.Writes()}, y),
+		scripttest.Step("older, changes nothing", x.Enter(2, 1, 3, scripttest.LongLease), "1", []string{x.Writes()}, y),
+		scripttest.Step("reads only", x.Leave(1, 0, 5), "1", []string{x.Reads(), y.Reserved()}),
+		scripttest.Step("late, to write", x.Enter(1, 1, 2, scripttest.LongLease), "7", []string{x.Reads(), y.Reserved()}),
+		scripttest.Step("others may read", y.Claim(), "1", both),
+		scripttest.Step("writes, refused", x.Enter(1, 1, 6, scripttest.Lease), "7", both),
+		scripttest.Step("again", x.Enter(1, 1, 6, scripttest.Lease), "7", both),
+		scripttest.Step("the other goes", y.Release(), "1", []string{x.Reads()}),
+		scripttest.Step("late copy of what was refused", x.Enter(1, 1, 6, scripttest.LongLease), "7", []string{x.Reads()}),
+		scripttest.Step("late copy of a release that wrote", x.Leave(1, 1, 4), "1", []string{x.Reads()}),
+		scripttest.Step("a release that would make it write", x.Leave(1, 1, 9), "0", []string{x.Reads()}),
+		scripttest.Step("writes", x.Enter(1, 1, 7, scripttest.Lease), "1", []string{x.Writes()}),
+		scripttest.Step("late copy of a downgrade", x.Leave(1, 0, 5), "1", []string{x.Writes()}),
+		scripttest.Step("reads once more, and no longer writes", x.Enter(2, 0, 9, scripttest.Lease), "1", []string{x.Reads()}),
+		scripttest.Step("the release before that, late", x.Leave(1, 0, 8), "1", []string{x.Reads()}),
+		scripttest.Step("others may read", y.Try(), "1", both),
+		scripttest.Step("the other goes", y.Release(), "1", []string{x.Reads()}),
+		scripttest.Step("gives all back", x.Release(), "1", nil),
+		scripttest.Step("again", x.Release(), "0", nil),
+		scripttest.Step("late, to enter", x.Enter(1, 1, 8, scripttest.Lease), "0", nil),
+		scripttest.Step("late, to leave", x.Leave(1, 0, 8), "0", nil),
+		scripttest.Step("late, to renew", x.Renew(scripttest.LongLease), "0", nil),
+	)
+	b.RequireDone(y.Try())
+	for _, late := range []script.Call{x.Release(), x.Enter(1, 1, 8, scripttest.LongLease), x.Leave(1, 0, 8), x.Renew(scripttest.LongLease), x.Cancel(1)} {
+		before := b.Entry(y)
+		b.Code(late)
+		require.Equal(t, before, b.Entry(y), "another's hold is not touched")
+	}
+}
+
+// A late copy that meets the hold at a lower number lengthens nothing.
+func TestRWScriptLateEnterKeepsTheLease(t *testing.T) {
+	x := scripttest.WaitNamed("c1", 1, "su")
+	b := scripttest.NewHeld(t, redistest.Shared(t), x)
+	b.RequireDone(x.Enter(2, 0, 2, scripttest.Lease), x.Leave(1, 0, 3))
+	before := b.Entry(x)
+	b.RequireDone(x.Enter(2, 0, 2, scripttest.LongLease))
+	require.Equal(t, before, b.Entry(x))
+	b.Do("DEL", b.Key+":h")
+	require.Equal(t, "1", b.Code(x.Enter(2, 0, 4, scripttest.Lease)), "the notes decide nothing")
+	b.RequireDone(x.Release())
+	require.Empty(t, b.Entries())
+}

@@ -4,8 +4,6 @@ import (
 	"strconv"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/script"
 )
 
 // CounterKey returns the key of the counter of fencing tokens.
@@ -22,10 +20,4 @@ func (b *Queue) RequireTokens(answer []string) (token, aside int64) {
 	aside, err = strconv.ParseInt(answer[2], 10, 64)
 	require.NoError(b, err)
 	return token, aside
-}
-
-// Fenced returns the call of the script's fenced variant.
-func Fenced(s script.Call) script.Call {
-	s.Script = s.Script.Fenced
-	return s
 }

@@ -1,7 +1,6 @@
 package scripttest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,36 +14,28 @@ import (
 
 // Multi runs the script of a MultiLock on several keys of a real server.
 type Multi struct {
-	testing.TB
-	Conn redis.Conn // runs the script
-	all  redis.Conn // has all permissions
-	Keys []string
+	*Queue // of the first key
+	Keys   []string
 }
 
 // NewMulti returns a bench with n keys.
 func NewMulti(t testing.TB, s *redistest.Server, n int) *Multi {
-	b := &Multi{TB: t, Conn: s.Dial(t), all: s.Dial(t)}
-	t.Cleanup(func() { _ = b.Conn.Close(); _ = b.all.Close() })
+	b := &Multi{Queue: NewQueue(t, s)}
 	for i := range n {
-		b.Keys = append(b.Keys, fmt.Sprintf("{%s}%d", t.Name(), i+1))
+		b.Keys = append(b.Keys, b.Key+strings.Repeat("+", i))
 	}
-	_, err := b.all.Do("DEL", redis.Args{}.AddFlat(b.Keys)...)
-	require.NoError(t, err)
+	b.Put(make([]string, n)...)
 	return b
 }
 
-// Do sends a command and requires that it succeeds.
-func (b *Multi) Do(command string, args ...any) any {
-	b.Helper()
-	reply, err := b.all.Do(command, args...)
-	require.NoError(b, err)
-	return reply
+// CallOf returns the call of the script on some keys.
+func (b *Multi) CallOf(keys []string, args ...any) script.Call {
+	return script.Call{Script: script.MultiAcquire, Together: keys, Args: args}
 }
 
-// Try runs the script on the keys.
+// Try runs the script on some keys.
 func (b *Multi) Try(keys []string, args ...any) (any, error) {
-	r := script.MultiAcquire.BySource(keys, args)
-	return b.Conn.Do(r.Cmd, r.Args...)
+	return b.Bench.Try(b.CallOf(keys, args...))
 }
 
 // Acquire returns the script's reply to a call that keeps nothing.
@@ -89,8 +80,7 @@ func (b *Multi) Holds() (all []string) {
 		require.NoError(b, err)
 		value := strings.TrimSuffix(kind, "none")
 		if kind == "string" {
-			value, err = redis.String(b.Do("GET", key), nil)
-			require.NoError(b, err)
+			value = string(b.Do("GET", key).([]byte))
 		}
 		all = append(all, value)
 	}
@@ -100,7 +90,5 @@ func (b *Multi) Holds() (all []string) {
 // Left returns the time to live of the n-th key.
 func (b *Multi) Left(n int) time.Duration {
 	b.Helper()
-	ms, err := redis.Int64(b.Do("PTTL", b.Keys[n]), nil)
-	require.NoError(b, err)
-	return time.Duration(ms) * time.Millisecond
+	return time.Duration(b.Do("PTTL", b.Keys[n]).(int64)) * time.Millisecond
 }

@@ -2,6 +2,7 @@ package scripttest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,35 +10,73 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Tests of the queue's scripts, on a real server.
-
-// Queue runs scripts on one lock with its queue. After each script, every key
-// must have an expiry.
+// Queue runs scripts on one lock of any kind, with its queue. After each
+// script, every key must have an expiry.
 type Queue struct {
 	*Bench
 	Less redis.Conn // if not nil, runs the scripts with fewer permissions
 }
 
-// NewQueue returns a bench for the queue's scripts.
+// NewQueue returns a bench for the scripts of a lock with a queue.
 func NewQueue(t testing.TB, s *redistest.Server) *Queue {
 	b := &Queue{Bench: NewBench(t, s)}
 	b.Key = strings.NewReplacer("{", "", "}", "").Replace(t.Name()) + ":{k}"
-	b.Do("DEL", b.Key, b.QueueKey(), b.BeatsKey())
+	b.Clear()
 	return b
 }
 
+// NewHeld returns a bench whose lock the waits hold.
+func NewHeld(t testing.TB, s *redistest.Server, holders ...Wait) *Queue {
+	t.Helper()
+	b := NewQueue(t, s)
+	for _, w := range holders {
+		b.RequireDone(w.Try())
+	}
+	return b
+}
+
+// Clear removes the lock and all that belongs to it.
+func (b *Queue) Clear() {
+	b.Helper()
+	b.Do("DEL", redis.Args{b.CounterKey(), b.Key + script.NoticeSuffix}.AddFlat(b.keys())...)
+}
+
+func (b *Queue) keys() []string {
+	return []string{b.Key, b.QueueKey(), b.BeatsKey(), b.Key + script.HoldersSuffix}
+}
+
 // QueueKey returns the key of the queue.
-func (b *Queue) QueueKey() string { return b.Key + ":q" }
+func (b *Queue) QueueKey() string { return b.Key + script.QueueSuffix }
 
 // BeatsKey returns the key of the heartbeats.
-func (b *Queue) BeatsKey() string { return b.Key + ":b" }
+func (b *Queue) BeatsKey() string { return b.Key + script.HeartbeatSuffix }
 
-func (b *Queue) channel(client string) string {
-	return strings.TrimSuffix(b.Key, "{k}") + client
+// Store sets the lock's key, for a lease, without a script: to an entry of a
+// read/write lock, or to what [Queue.Lock] returns for another one.
+func (b *Queue) Store(held string) {
+	b.Helper()
+	fields := strings.Fields(held)
+	switch {
+	case held == "":
+		return
+	case strings.Contains("r:w:v:", held[:2]):
+		b.Put("f", Lease, held)
+		return
+	case fields[0] == "hash":
+		owner, count, _ := strings.Cut(fields[1], "=")
+		b.Do("HSET", b.Key, owner, count, "hold", fields[2], "seq", fields[3], "info", fields[4])
+		if len(fields) > 5 {
+			b.Do("HSET", b.Key, "mode", fields[5])
+		}
+	default:
+		b.Do("SET", b.Key, held)
+	}
+	b.Do("PEXPIRE", b.Key, Lease.Milliseconds())
 }
 
 // Send runs a script on the keys of the lock.
@@ -47,39 +86,71 @@ func (b *Queue) Send(s script.Call) (any, error) {
 	if b.Less != nil {
 		conn = b.Less
 	}
-	s.Key = b.Key
-	r := s.BySource()
-	reply, err := conn.Do(r.Cmd, r.Args...)
-	for _, key := range []string{b.Key, b.QueueKey(), b.BeatsKey()} {
-		require.NotEqual(b, int64(-1), b.Do("PTTL", key), "%s would stay for ever", key)
+	reply, err := b.over(conn, s)
+	keys := b.keys()
+	stored, fault := redis.Strings(b.Do("EVAL", redis.Args{expiriesSource, len(keys)}.AddFlat(keys)...), nil)
+	require.NoError(b, fault)
+	require.NotContains(b, stored, "-1", "%s: one would stay for ever", keys)
+	if stored[len(keys)] == "zset" {
+		b.requireWhole()
 	}
 	return reply, err
 }
+
+// expiriesSource returns the times to live of the keys, and the type of the
+// first.
+const expiriesSource = `
+local all = {}
+for i, key in ipairs(KEYS) do
+  all[i] = tostring(redis.call('PTTL', key))
+end
+all[#all + 1] = redis.call('TYPE', KEYS[1]).ok
+return all`
 
 // Ask returns a script's reply as text.
 func (b *Queue) Ask(s script.Call) []string {
 	b.Helper()
 	reply, err := b.Send(s)
 	require.NoError(b, err)
-	if code, ok := reply.(int64); ok {
-		return []string{fmt.Sprint(code)}
-	}
-	values, err := redis.Values(reply, nil)
-	require.NoError(b, err)
-	var all []string
-	for _, value := range values {
-		if text, ok := value.([]byte); ok {
-			value = string(text)
-		}
-		all = append(all, fmt.Sprint(value))
-	}
-	return all
+	return texts(reply)
 }
 
 // Code returns the first part of a reply.
 func (b *Queue) Code(s script.Call) string {
 	b.Helper()
 	return b.Ask(s)[0]
+}
+
+// RequireDone checks that each script answers 1.
+func (b *Queue) RequireDone(calls ...script.Call) {
+	b.Helper()
+	for i, call := range calls {
+		require.Equal(b, "1", b.Code(call), "call %d", i+1)
+	}
+}
+
+// RequireDenied checks that the script is refused for want of a permission.
+func (b *Queue) RequireDenied(s script.Call) {
+	b.Helper()
+	_, err := b.Send(s)
+	var line redis.Error
+	require.ErrorAs(b, err, &line)
+	require.True(b, driver.IsDenied(line), line)
+}
+
+// Deny makes the scripts run as a user with fewer permissions from now on. The
+// test keeps its own.
+func (b *Queue) Deny(s *redistest.Server, rules ...any) {
+	b.Helper()
+	s.Do(b, "ACL", append([]any{"SETUSER", b.Key, "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)
+	conn := s.Dial(b)
+	_, err := conn.Do("AUTH", b.Key, "")
+	require.NoError(b, err)
+	b.Less = conn
+	b.Cleanup(func() {
+		_ = conn.Close()
+		s.Do(b, "ACL", "DELUSER", b.Key)
+	})
 }
 
 // Lock returns what the lock's key holds, or "" if the lock is free.
@@ -100,6 +171,24 @@ func (b *Queue) Lock() string {
 	return ""
 }
 
+// Entries returns the entries of a read/write lock in alphabetical order. For
+// another lock it returns what [Queue.Lock] does, if anything.
+func (b *Queue) Entries() []string {
+	b.Helper()
+	all := []string{}
+	if b.Do("TYPE", b.Key) != "zset" {
+		if text := b.Lock(); text != "" {
+			all = append(all, text)
+		}
+		return all
+	}
+	for _, e := range ReadRW(b, b.Conn, b.Key) {
+		all = append(all, e.Kind+":"+e.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Waits returns the members of the queue, first to last.
 func (b *Queue) Waits() []string {
 	b.Helper()
@@ -108,40 +197,97 @@ func (b *Queue) Waits() []string {
 	return all
 }
 
-// Field returns one field of the heartbeats, or "".
-func (b *Queue) Field(name string) string {
+// Everything returns all that the server stores for the lock.
+func (b *Queue) Everything() string {
 	b.Helper()
-	value, _ := b.Do("HGET", b.BeatsKey(), name).([]byte)
-	return string(value)
-}
-
-// Now returns the time by the server's clock, in us.
-func (b *Queue) Now() int64 {
-	b.Helper()
-	t, err := redis.Int64s(b.Do("TIME"), nil)
-	require.NoError(b, err)
-	return t[0]*1_000_000 + t[1]
-}
-
-// Beat is a client's heartbeat: its age in queue time, and whether the server
-// saw the client's subscription then.
-type Beat struct {
-	Age     time.Duration
-	Counted int
-}
-
-// Now is the queue time that Show sets. It stands still, because the last
-// heartbeat of any client is ahead of the clock.
-const Now = 1000 * time.Second
-
-// Show sets the heartbeats of clients.
-func (b *Queue) Show(beats map[string]Beat) {
-	b.Helper()
-	b.Do("HSET", b.BeatsKey(), "a", fmt.Sprintf("%d:%d:%d", b.Now()+3600_000_000, Now.Microseconds(), ScriptPeriod.Microseconds()))
-	for client, shown := range beats {
-		b.Do("HSET", b.BeatsKey(), client, fmt.Sprintf("%d:%d:%d", (Now-shown.Age).Microseconds(), ScriptPeriod.Microseconds(), shown.Counted))
+	var all []string
+	for _, key := range b.keys() {
+		all = append(all, b.Content(key))
 	}
-	b.Do("PEXPIRE", b.BeatsKey(), 60_000)
+	return fmt.Sprint(all)
+}
+
+// All returns what is stored for the lock and its queue.
+func (b *Queue) All() QueueState {
+	b.Helper()
+	waits, err := redis.Strings(b.Do("ZRANGE", b.QueueKey(), 0, -1, "WITHSCORES"), nil)
+	require.NoError(b, err)
+	fields, err := redis.Strings(b.Do("HKEYS", b.BeatsKey()), nil)
+	require.NoError(b, err)
+	return QueueState{b.State().Content, waits, fields, b.Field("t")}
+}
+
+// QueueState is what is stored for a lock and its queue, without the times of
+// the heartbeats.
+type QueueState struct {
+	Lock   any
+	waits  []string
+	fields []string
+	newest string
+}
+
+// RequireTTL checks the lock's time to live.
+func (b *Queue) RequireTTL(want time.Duration) {
+	b.Helper()
+	RequireExpiry(b, want, b.State().TTL)
+}
+
+// Require checks the lock's entries, in any order, and the waits in the queue.
+func (b *Queue) Require(name string, lock []string, waits ...Wait) {
+	b.Helper()
+	lock = append([]string{}, lock...)
+	slices.Sort(lock)
+	require.Equal(b, lock, b.Entries(), name)
+	b.RequireWaits(name, waits...)
+}
+
+// RequireWaits checks the waits in the queue and their order.
+func (b *Queue) RequireWaits(name string, waits ...Wait) {
+	b.Helper()
+	want := []string{}
+	for _, w := range waits {
+		want = append(want, string(w))
+	}
+	require.Equal(b, want, b.Waits(), name)
+}
+
+// RequireHandedTo checks that the lock is reserved for the wait, or free for
+// Nobody. It also checks the waits that are left.
+func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
+	b.Helper()
+	if chosen == Nobody {
+		b.Require("free", nil, left...)
+		if len(left) == 0 {
+			require.Equal(b, int64(0), b.Do("EXISTS", b.BeatsKey()), "nobody waits, and the beats are still there")
+		}
+		return
+	}
+	b.Require("reserved", []string{chosen.Reserved()}, left...)
+	require.LessOrEqual(b, b.State().TTL, Claim, "longer than the claim lease")
+	require.Greater(b, b.State().TTL, Claim-Slack)
+}
+
+// Step is one script, its reply, and the lock's entries and waits after it.
+func Step(name string, s script.Call, answer string, lock []string, waits ...Wait) QueueStep {
+	return QueueStep{name, s, answer, lock, waits}
+}
+
+// QueueStep is what [Step] returns.
+type QueueStep struct {
+	name   string
+	call   script.Call
+	answer string
+	lock   []string
+	waits  []Wait
+}
+
+// Steps runs the steps and checks each.
+func (b *Queue) Steps(steps ...QueueStep) {
+	b.Helper()
+	for _, step := range steps {
+		require.Equal(b, step.answer, b.Code(step.call), step.name)
+		b.Require(step.name, step.lock, step.waits...)
+	}
 }
 
 // Until repeats done until it returns true, for a busy machine. It fails the
@@ -150,55 +296,5 @@ func (b *Queue) Until(done func() bool, what string) {
 	b.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !done(); {
 		require.True(b, time.Now().Before(deadline), what)
-	}
-}
-
-// Line puts members into the queue in this order. The first has waited for the
-// duration ago.
-func (b *Queue) Line(ago time.Duration, members ...Wait) {
-	b.Helper()
-	now := b.Now()
-	for i, member := range members {
-		b.Do("ZADD", b.QueueKey(), now-ago.Microseconds()+int64(i), string(member))
-	}
-	b.Do("PEXPIRE", b.QueueKey(), 60_000)
-}
-
-// StaleWaits returns n waits of a client that no longer runs.
-func StaleWaits(n int) (all []Wait) {
-	for i := range n {
-		all = append(all, WaitNamed("gone", i+1, "pf"))
-	}
-	return all
-}
-
-// Listener is the subscription of a client.
-type Listener struct {
-	b       *Queue
-	conn    redis.PubSubConn
-	channel string
-}
-
-// Listen subscribes as a client.
-func (b *Queue) Listen(s *redistest.Server, client string) *Listener {
-	b.Helper()
-	l := &Listener{b, redis.PubSubConn{Conn: s.Dial(b)}, b.channel(client)}
-	b.Cleanup(func() { _ = l.conn.Close() })
-	require.NoError(b, l.conn.Subscribe(l.channel))
-	require.IsType(b, redis.Subscription{}, l.conn.Receive())
-	return l
-}
-
-// Heard returns the messages since the last call.
-func (l *Listener) Heard() (all []string) {
-	l.b.Helper()
-	l.b.Do("PUBLISH", l.channel, "end")
-	for {
-		m, ok := l.conn.Receive().(redis.Message)
-		require.True(l.b, ok, "the subscription broke")
-		if string(m.Data) == "end" {
-			return all
-		}
-		all = append(all, string(m.Data))
 	}
 }

@@ -1,113 +1,70 @@
 package scripttest
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/script"
 )
 
-// Tests of the scripts of a read/write lock, on a real server.
-
-// RWWait is a wait for a read/write lock, as its scripts name it.
-type RWWait struct{ Wait }
-
-// RWWaitNamed returns the n-th wait of a client. The letters give its kind.
-func RWWaitNamed(client string, n int, letters string) RWWait {
-	return RWWait{WaitNamed(client, n, letters)}
+// RWEntry is one hold or reservation of a read/write lock, as the server stores
+// it.
+type RWEntry struct {
+	Kind  string // r, w or v
+	name  string // the id of the hold or the wait
+	Until int64  // us
+	Seq   int64
+	RWNote
 }
 
-// Try returns the request for a lock that is free.
-func (w RWWait) Try() script.Call { return w.asks(script.RWTry) }
+// RWNote is the readable part of an entry.
+type RWNote struct{ Counts, Info, Owner string }
 
-// Claim returns the request of a waiter that was notified.
-func (w RWWait) Claim() script.Call { return w.asks(script.RWClaim) }
-
-// Enqueue returns the request to wait.
-func (w RWWait) Enqueue() script.Call { return w.EnqueueAgain("") }
-
-func (w RWWait) asks(s *script.Script) script.Call {
-	return script.Call{Script: s, Args: append([]any{string(w.Wait)}, w.asked()...)}
+// ReadRW returns the entries of the lock at a key, in the order in which they
+// end.
+func ReadRW(t testing.TB, conn redis.Conn, key string) (all []RWEntry) {
+	t.Helper()
+	both, err := redis.Values(conn.Do("EVAL", rwSnapshot, 2, key, key+":h"))
+	require.NoError(t, err)
+	scores, err := redis.Int64Map(both[0], nil)
+	require.NoError(t, err)
+	notes, err := redis.StringMap(both[1], nil)
+	require.NoError(t, err)
+	for entry, score := range scores {
+		kind, name, _ := strings.Cut(entry, ":")
+		if strings.HasPrefix(entry, "#") {
+			continue // the number of a hold's change
+		}
+		e := RWEntry{Kind: kind, name: name, Until: score, Seq: -scores["#"+name]}
+		if note := notes[name]; note != "" {
+			e.Counts, note, _ = strings.Cut(note, "|")
+			i := strings.LastIndexByte(note, '|')
+			e.Info, e.Owner = note[:i], note[i+1:]
+		}
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b RWEntry) int { return int(a.Until - b.Until) })
+	return all
 }
 
-// EnqueueAgain returns the request to wait with an earlier ticket.
-func (w RWWait) EnqueueAgain(ticket string) script.Call {
-	args := []any{string(w.Wait), ScriptPeriod.Milliseconds(), ticket, ""}
-	return script.Call{Script: script.RWEnqueue, Args: append(args, w.asked()...)}
+// rwSnapshot leaves out the members without an end.
+const rwSnapshot = `return {redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), redis.call('HGETALL', KEYS[2])}`
+
+// IsRW reports whether the content of a sorted set is a read/write lock.
+func IsRW(content map[string]string) bool {
+	return content["relock/1|f"] != "" || content["relock/1|u"] != ""
 }
 
-// Cancel returns the request that removes the wait.
-func (w RWWait) Cancel(alsoHold int) script.Call {
-	return script.Call{Script: script.RWCancel, Args: []any{string(w.Wait), alsoHold}}
-}
-
-// Enter returns the request for another number of levels.
-func (w RWWait) Enter(reads, writes, seq int, lease time.Duration) script.Call {
-	return script.Call{Script: script.RWEnter, Args: []any{w.Hold(), reads, writes, seq, lease.Milliseconds()}}
-}
-
-// Renew returns the renewal of its hold.
-func (w RWWait) Renew(lease time.Duration) script.Call {
-	return script.Call{Script: script.RWRenew, Args: []any{w.Hold(), lease.Milliseconds()}}
-}
-
-// Release returns the request that releases the wait's hold.
-func (w RWWait) Release() script.Call { return w.Leave(0, 0, 2) }
-
-// Leave returns the request for fewer levels.
-func (w RWWait) Leave(reads, writes, seq int) script.Call {
-	return script.Call{Script: script.RWRelease, Args: []any{w.Hold(), reads, writes, seq}}
-}
-
-// Reads returns the entry that Lock returns for a read hold.
-func (w RWWait) Reads() string { return "r:" + w.Hold() }
-
-// Writes returns the entry that Lock returns for a write hold.
-func (w RWWait) Writes() string { return "w:" + w.Hold() }
-
-// Reserved returns the entry that Lock returns for a reservation.
-func (w RWWait) Reserved() string { return "v:" + string(w.Wait) }
-
-// RWPollAs returns the poll of a client.
-func RWPollAs(client string, listed ...any) script.Call {
-	return script.Call{Script: script.RWPoll, Args: append([]any{client, ScriptPeriod.Milliseconds()}, listed...)}
-}
-
-// RWNobody is no waiter.
-var RWNobody = RWWait{Nobody}
-
-// ReadWrite runs scripts on one lock. After each script, every key must have an
-// expiry.
-type ReadWrite struct{ *Queue }
-
-// NewReadWrite returns a bench for the scripts of read/write locks.
-func NewReadWrite(t testing.TB, s *redistest.Server) *ReadWrite {
-	b := &ReadWrite{NewQueue(t, s)}
-	b.Do("DEL", b.Key+":h")
-	return b
-}
-
-// Code runs a script and returns the first part of its reply.
-func (b *ReadWrite) Code(s script.Call) string {
+// requireWhole checks a read/write lock. A write hold, or a reservation to
+// write, is the only entry. Each hold has its number, and the lock expires with
+// its last entry.
+func (b *Queue) requireWhole() {
 	b.Helper()
-	code := b.Queue.Code(s)
-	require.NotEqual(b, int64(-1), b.Do("PTTL", b.Key+":h"), "the notes would stay for ever")
-	b.RequireWhole()
-	return code
-}
-
-// RequireWhole checks that a write hold, or a reservation to write, is the only
-// entry. Each hold must have its number, and the lock must expire with its last
-// entry.
-func (b *ReadWrite) RequireWhole() {
-	b.Helper()
-	if kind := b.Do("TYPE", b.Key); kind != "zset" {
+	content, _ := b.State().Content.(map[string]string)
+	if !IsRW(content) {
 		return
 	}
 	all := ReadRW(b, b.Conn, b.Key)
@@ -125,26 +82,15 @@ func (b *ReadWrite) RequireWhole() {
 }
 
 // lastEnd returns when the last entry ends, in ms.
-func (b *ReadWrite) lastEnd(all []RWEntry) int64 {
+func (b *Queue) lastEnd(all []RWEntry) int64 {
 	if len(all) == 0 {
 		return 0
 	}
 	return all[len(all)-1].Until / 1000
 }
 
-// Lock returns the entries, in alphabetical order.
-func (b *ReadWrite) Lock() []string {
-	b.Helper()
-	all := []string{}
-	for _, e := range ReadRW(b, b.Conn, b.Key) {
-		all = append(all, e.Kind+":"+e.name)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// Entry returns the entry of a hold.
-func (b *ReadWrite) Entry(w RWWait) RWEntry {
+// Entry returns the entry of a read/write hold.
+func (b *Queue) Entry(w Wait) RWEntry {
 	b.Helper()
 	for _, e := range ReadRW(b, b.Conn, b.Key) {
 		if e.name == w.Hold() {
@@ -155,98 +101,32 @@ func (b *ReadWrite) Entry(w RWWait) RWEntry {
 	return RWEntry{}
 }
 
-// Left returns the time that a hold has left.
-func (b *ReadWrite) Left(w RWWait) time.Duration {
+// Left returns the time that a read/write hold has left.
+func (b *Queue) Left(w Wait) time.Duration {
 	b.Helper()
 	return time.Duration(b.Entry(w).Until-b.Now()) * time.Microsecond
 }
 
-// Put stores entries of the lock without a script. They end after the duration
-// left.
-func (b *ReadWrite) Put(mode string, left time.Duration, entries ...string) {
+// Put stores entries of a read/write lock without a script. They end after the
+// duration left.
+func (b *Queue) Put(mode string, left time.Duration, entries ...string) {
 	b.Helper()
 	at := b.Now() + left.Microseconds()
-	b.Do("ZADD", b.Key, "inf", "relock/1|"+mode)
+	all, notes := []any{b.Key, "inf", "relock/1|" + mode}, []any{b.Key + ":h", "", ""}
 	for _, entry := range entries {
-		b.Do("ZADD", b.Key, at, entry)
+		all = append(all, at, entry)
 		if entry[0] != 'v' {
-			b.Do("ZADD", b.Key, -1, "#"+entry[2:])
-			b.Do("HSET", b.Key+":h", entry[2:], "1:0|info|owner")
+			all = append(all, -1, "#"+entry[2:])
+			notes = append(notes, entry[2:], "1:0|info|owner")
 		}
 	}
-	left = max(left, time.Minute)
-	for _, e := range ReadRW(b, b.Conn, b.Key) {
-		if e.Until > b.Now() {
-			left = time.Duration(e.Until-b.Now()) * time.Microsecond
-		}
+	b.Do("ZADD", all...)
+	b.Do("HSET", notes...)
+	b.Do("HDEL", b.Key+":h", "")
+	left = time.Minute
+	if last := b.lastEnd(ReadRW(b, b.Conn, b.Key)) - b.Now()/1000; last > 0 {
+		left = time.Duration(last) * time.Millisecond
 	}
 	b.Do("PEXPIRE", b.Key, left.Milliseconds()+1)
 	b.Do("PEXPIRE", b.Key+":h", left.Milliseconds()+1)
-}
-
-// RWStep is one script, its reply, and the state of the lock and its queue
-// after it.
-type RWStep struct {
-	name   string
-	script script.Call
-	answer string
-	lock   []string
-	waits  []RWWait
-}
-
-// Step returns a step: a request, its reply, and the lock's entries and waits
-// after it.
-func Step(name string, s script.Call, answer string, lock []string, waits []RWWait) RWStep {
-	return RWStep{name, s, answer, lock, waits}
-}
-
-// Steps runs the steps and checks each.
-func (b *ReadWrite) Steps(steps ...RWStep) {
-	b.Helper()
-	for _, step := range steps {
-		require.Equal(b, step.answer, b.Code(step.script), step.name)
-		lock := append([]string{}, step.lock...)
-		slices.Sort(lock)
-		require.Equal(b, lock, b.Lock(), step.name)
-		b.RequireQueue(step.name, step.waits...)
-	}
-}
-
-// RequireQueue checks the waits in the queue and their order.
-func (b *ReadWrite) RequireQueue(name string, waits ...RWWait) {
-	b.Helper()
-	want := []string{}
-	for _, w := range waits {
-		want = append(want, string(w.Wait))
-	}
-	require.Equal(b, want, b.Waits(), name)
-}
-
-// Stand puts waits into the queue in this order. The first has waited for the
-// duration ago.
-func (b *ReadWrite) Stand(ago time.Duration, waits ...RWWait) {
-	b.Helper()
-	members := make([]Wait, len(waits))
-	for i, w := range waits {
-		members[i] = w.Wait
-	}
-	b.Line(ago, members...)
-}
-
-// Everything returns all that the server stores.
-func (b *ReadWrite) Everything() string {
-	b.Helper()
-	var all []string
-	for _, key := range []string{b.Key, b.QueueKey(), b.BeatsKey(), b.Key + ":h"} {
-		all = append(all, b.Content(key))
-	}
-	return fmt.Sprint(all)
-}
-
-// RWGone returns n waits of a client that no longer runs.
-func RWGone(n int, letters string) (all []RWWait) {
-	for i := range n {
-		all = append(all, RWWaitNamed("gone", i+1, letters))
-	}
-	return all
 }

@@ -1,11 +1,50 @@
 package scripttest
 
 import (
+	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
+
+// ReadWrite is a [Queue] for a test that names the waits of a read/write lock by
+// [RWWait].
+type ReadWrite struct{ *Queue }
+
+// NewReadWrite returns a bench for the scripts of read/write locks.
+func NewReadWrite(t testing.TB, s *redistest.Server) *ReadWrite { return &ReadWrite{NewQueue(t, s)} }
+
+// Lock returns the entries, in alphabetical order.
+func (b *ReadWrite) Lock() []string { return b.Entries() }
+
+// Stand is [Queue.Line].
+func (b *ReadWrite) Stand(ago time.Duration, waits ...RWWait) {
+	b.Helper()
+	members := make([]Wait, len(waits))
+	for i, w := range waits {
+		members[i] = w.Wait
+	}
+	b.Line(ago, members...)
+}
+
+// RWWait is a [Wait] for a read/write lock.
+type RWWait struct{ Wait }
+
+// RWWaitNamed is [WaitNamed].
+func RWWaitNamed(client string, n int, letters string) RWWait {
+	return RWWait{WaitNamed(client, n, letters)}
+}
+
+// RWGone is [StaleWaits].
+func RWGone(n int, letters string) (all []RWWait) {
+	for _, w := range StaleWaits(n, letters) {
+		all = append(all, RWWait{w})
+	}
+	return all
+}
 
 // ReadersFrom returns n waits to read.
 func ReadersFrom(first, n int) (all []RWWait) {
@@ -50,13 +89,7 @@ func (b *ReadWrite) Holders(n int) {
 // Crowd puts waits that arrived a minute ago into the queue.
 func (b *ReadWrite) Crowd(waits ...RWWait) {
 	b.Helper()
-	at := b.Now() - time.Minute.Microseconds()
-	members := []any{b.QueueKey()}
-	for i, w := range waits {
-		members = append(members, at+int64(i), string(w.Wait))
-	}
-	b.Do("ZADD", members...)
-	b.Do("PEXPIRE", b.QueueKey(), 60_000)
+	b.Stand(time.Minute, waits...)
 }
 
 // LastScript returns how long the last script took.

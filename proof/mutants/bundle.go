@@ -73,7 +73,7 @@ var bundleFaults = []mutant{
 		old:  "if values[own] ~= ARGV[4] or own <= kept then",
 		new:  "if own <= kept then",
 		in:   "lua",
-		test: "TestMultiScriptHandsOverOnlyItsOwn",
+		test: "TestMultiScriptHandsOff",
 	},
 	{
 		name: "keys: keeps what it waited for, where it asks for one after another",

@@ -9,7 +9,7 @@ var handOverFaults = []mutant{
 		old:  "if age > 2.5 * period then",
 		new:  "if age > 2500 * period then",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: to a client that never showed itself",
@@ -17,7 +17,7 @@ var handOverFaults = []mutant{
 		old:  "  if not time then\n    return 'stale'",
 		new:  "  if not time then\n    return 'young'",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: though nobody hears of it",
@@ -25,7 +25,7 @@ var handOverFaults = []mutant{
 		old:  "if receivers == 0 and (",
 		new:  "if receivers == -2 and (",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: not to fair ones whose subscription is away for a moment",
@@ -33,7 +33,7 @@ var handOverFaults = []mutant{
 		old:  "clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')",
 		new:  "clients[client] == 'old' or clients[client] == 'young'",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: takes waits for gone whose subscription the server cannot see",
@@ -41,7 +41,7 @@ var handOverFaults = []mutant{
 		old:  "if receivers == 0 and (clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')) then",
 		new:  "if receivers == 0 and (clients[client] ~= 'young' or mode == 'u') then",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: tells nobody",
@@ -49,7 +49,7 @@ var handOverFaults = []mutant{
 		old:  "local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, waiter .. ' ' .. KEYS[1])",
 		new:  "local receivers = 1",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: a reservation without an end",
@@ -57,7 +57,7 @@ var handOverFaults = []mutant{
 		old:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim)",
 		new:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter)",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: a reservation that lasts ten times as long",
@@ -65,7 +65,7 @@ var handOverFaults = []mutant{
 		old:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim)",
 		new:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim * 10)",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: leaves the wait in the queue",
@@ -73,7 +73,7 @@ var handOverFaults = []mutant{
 		old:  "redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before)\n",
 		new:  "",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: leaves those that are gone in the queue",
@@ -81,7 +81,7 @@ var handOverFaults = []mutant{
 		old:  "redis.call('ZREMRANGEBYRANK', KEYS[2], 0, dropped - 1)",
 		new:  "redis.call('EXISTS', KEYS[2])",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "hand-over: refused when memory is full",
@@ -97,7 +97,7 @@ var handOverFaults = []mutant{
 		old:  "local scan_limit = 128",
 		new:  "local scan_limit = 1000000",
 		in:   "lua",
-		test: "TestQueueScriptHandOverLimit",
+		test: "TestQueueScriptHandOffLimit",
 	},
 	{
 		name: "hand-over: does not say that there are more waits",
@@ -105,7 +105,7 @@ var handOverFaults = []mutant{
 		old:  "    return nil, true\n",
 		new:  "    return nil, false\n",
 		in:   "lua",
-		test: "TestQueueScriptHandOverLimit",
+		test: "TestQueueScriptHandOffLimit",
 	},
 	{
 		name: "hand-over: reserves for an unfair one that came just now",
@@ -137,7 +137,7 @@ var handOverFaults = []mutant{
 		old:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  return release()",
 		new:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  redis.call('DEL', KEYS[1])\n  return 1",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "reentrant release: hands over to nobody",
@@ -145,7 +145,7 @@ var handOverFaults = []mutant{
 		old:  "if keep == 0 then\n  return release()",
 		new:  "if keep == 0 then\n  redis.call('DEL', KEYS[1])\n  return 1",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "release: fails when the queue cannot be read",

@@ -17,7 +17,7 @@ var waitFaults = []mutant{
 		old:  "or (state == 'reserved' and detail == ARGV[1]) ",
 		new:  "",
 		in:   "lua",
-		test: "TestQueueScriptHandOverByAll",
+		test: "TestQueueScriptHandOffByAll",
 	},
 	{
 		name: "cancel: passes no wake-up on",
@@ -25,7 +25,7 @@ var waitFaults = []mutant{
 		old:  "if state == 'free' or (state",
 		new:  "if (state",
 		in:   "lua",
-		test: "TestQueueScriptHandOverByAll",
+		test: "TestQueueScriptHandOffByAll",
 	},
 	{
 		name: "cancel: gives back a hold that may have been granted",
@@ -121,7 +121,7 @@ var waitFaults = []mutant{
 		old:  "    redis.call('ZREM', KEYS[2], ARGV[1])\n    retain",
 		new:  "    stay",
 		in:   "lua",
-		test: "TestQueueScriptsNoPermissionForAnExpiry",
+		test: "TestScriptsErrors",
 	},
 	{
 		name: "enqueue: beats without an expiry, where the server's clock is set back meanwhile",
@@ -145,7 +145,7 @@ var waitFaults = []mutant{
 		old:  "local _, old = liveness(stored[1], stored[2], now)",
 		new:  "local old = not now",
 		in:   "lua",
-		test: "TestQueueScriptPulse",
+		test: "TestQueueScriptHeartbeat",
 	},
 	{
 		name: "enqueue: shows that its client lives only when that looks gone",
@@ -161,7 +161,7 @@ var waitFaults = []mutant{
 		old:  "if chosen then",
 		new:  "if chosen and more then",
 		in:   "lua",
-		test: "TestQueueScriptHandOverByAll",
+		test: "TestQueueScriptHandOffByAll",
 	},
 	{
 		name: "take: shortens the lease",
@@ -217,7 +217,7 @@ var waitFaults = []mutant{
 		old:  "if state == 'free' then\n",
 		new:  "if state == 'none' then\n",
 		in:   "lua",
-		test: "TestQueueScriptHandOverByAll",
+		test: "TestQueueScriptHandOffByAll",
 	},
 	{
 		name: "poll: puts nothing back",
@@ -281,7 +281,7 @@ var waitFaults = []mutant{
 		old:  "  local subscribed = ':1'\n",
 		new:  "  local subscribed = ':1'\n  receivers = 1\n",
 		in:   "lua",
-		test: "TestQueueScriptPulse",
+		test: "TestQueueScriptHeartbeat",
 	},
 	{
 		name: "queue: one that comes more often shortens the queue of another",

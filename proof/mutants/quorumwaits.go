@@ -105,7 +105,7 @@ var quorumWaitFaults = []mutant{
 		old:  "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nleave_list()\n",
 		new:  "leave_list()\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n",
 		in:   "lua",
-		test: "TestRedLockScriptWithoutPermissionOrMemory",
+		test: "TestQueueScriptsOutOfMemory",
 	},
 	{
 		name: "quorum: who asks again loses the place in the list",
@@ -137,7 +137,7 @@ var quorumWaitFaults = []mutant{
 		old:  "  if notified > 0 then\n",
 		new:  "  if notified > 128 then\n",
 		in:   "lua",
-		test: "TestRedLockScriptTellsTheFirst",
+		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
 		name: "quorum: one that is gone is told",
@@ -145,7 +145,7 @@ var quorumWaitFaults = []mutant{
 		old:  "    if receivers > 0 then\n",
 		new:  "    if receivers >= 0 then\n",
 		in:   "lua",
-		test: "TestRedLockScriptTellsTheFirst",
+		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
 		name: "quorum: all are told",
@@ -153,7 +153,7 @@ var quorumWaitFaults = []mutant{
 		old:  "    if receivers > 0 then\n",
 		new:  "    if receivers > 128 then\n",
 		in:   "lua",
-		test: "TestRedLockScriptTellsTheFirst",
+		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
 		name: "quorum: a release that finds another hold tells of its end",
@@ -161,7 +161,7 @@ var quorumWaitFaults = []mutant{
 		old:  " and redis.pcall('GET', KEYS[1]) == ARGV[1] then",
 		new:  " then",
 		in:   "lua",
-		test: "TestRedLockScriptTellsTheFirst",
+		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
 		name: "quorum: one that leaves passes on nothing",

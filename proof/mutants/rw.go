@@ -153,7 +153,7 @@ var rwFaults = []mutant{
 		old:  "if what == 'w' or #names == reader_batch then",
 		new:  "if #names == reader_batch then",
 		in:   "lua",
-		test: "TestRWScriptHandOn",
+		test: "TestRWScriptHandOff",
 	},
 	{
 		name: "read/write: a wait that its client has forgotten stays the first",

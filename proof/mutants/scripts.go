@@ -17,7 +17,7 @@ var ownerFaults = []mutant{
 		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
 		new:  "",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "last release of a lock alone: whoever has it",
@@ -33,7 +33,7 @@ var ownerFaults = []mutant{
 		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
 		new:  "",
 		in:   "lua",
-		test: "TestQueueScriptHandOver",
+		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "claim of what is reserved: for whomever",

@@ -1,129 +1,12 @@
 package scripttest
 
 import (
-	"testing"
+	"fmt"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/require"
-
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
-
-// Tests of the scripts: requests that are lost, late, doubled or out of order.
-
-// Bench runs scripts on one key of a real server.
-type Bench struct {
-	testing.TB
-	Conn redis.Conn
-	Key  string
-}
-
-// NewBench returns a bench with a key that is named after the test.
-func NewBench(t testing.TB, s *redistest.Server) *Bench {
-	b := &Bench{TB: t, Conn: s.Dial(t), Key: "{" + t.Name() + "}"}
-	t.Cleanup(func() { _ = b.Conn.Close() })
-	return b
-}
-
-// Do sends a command and requires that it succeeds.
-func (b *Bench) Do(command string, args ...any) any {
-	b.Helper()
-	reply, err := b.Conn.Do(command, args...)
-	require.NoError(b, err, command)
-	return reply
-}
-
-// Content returns what a key holds, as text.
-func (b *Bench) Content(key string) string { return redistest.ContentOver(b, b.Conn, key) }
-
-// Try runs a script on the key.
-func (b *Bench) Try(s script.Call) (any, error) {
-	s.Key = b.Key
-	r := s.BySource()
-	return b.Conn.Do(r.Cmd, r.Args...)
-}
-
-// Run runs a script whose reply must be a number.
-func (b *Bench) Run(s script.Call) int64 {
-	b.Helper()
-	answer, err := redis.Int64(b.Try(s))
-	require.NoError(b, err)
-	return answer
-}
-
-// SetUp brings the key into a state.
-func (b *Bench) SetUp(steps []script.Call) {
-	b.Helper()
-	b.Do("DEL", b.Key)
-	for _, s := range steps {
-		require.Equal(b, int64(script.Ours), b.Run(s), "set up")
-	}
-}
-
-// Absent is the time to live of a key that does not exist.
-const Absent = time.Duration(-2)
-
-// KeyState is the content of a key and its time to live. That is -1 if the key
-// would stay forever.
-type KeyState struct {
-	Content any
-	TTL     time.Duration
-}
-
-// State returns what the key holds now.
-func (b *Bench) State() KeyState {
-	b.Helper()
-	reply, err := redis.Values(b.Do("EVAL", snapshotSource, 1, b.Key), nil)
-	require.NoError(b, err)
-	s := KeyState{TTL: time.Duration(reply[0].(int64))}
-	if s.TTL >= 0 {
-		s.TTL *= time.Millisecond
-	}
-	switch content := reply[1].(type) {
-	case []byte:
-		s.Content = string(content)
-	case []any:
-		s.Content, err = redis.StringMap(content, nil)
-		require.NoError(b, err)
-	}
-	return s
-}
-
-// snapshotSource returns the time to live and the content. A string is returned
-// as it is, a hash and a sorted set as a list, anything else as a dump.
-const snapshotSource = `
-local kind, content = redis.call('TYPE', KEYS[1]).ok, false
-if kind == 'string' then
-  content = redis.call('GET', KEYS[1])
-elseif kind == 'hash' then
-  content = redis.call('HGETALL', KEYS[1])
-elseif kind == 'zset' then
-  content = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-elseif kind ~= 'none' then
-  content = redis.call('DUMP', KEYS[1])
-end
-return {redis.call('PTTL', KEYS[1]), content}`
-
-// RequireSame checks that nothing changed except that time passed.
-func RequireSame(t testing.TB, before, after KeyState) {
-	t.Helper()
-	require.Equal(t, before.Content, after.Content)
-	RequireExpiry(t, before.TTL, after.TTL)
-}
-
-// RequireExpiry checks a time to live, with a tolerance of Slack.
-func RequireExpiry(t testing.TB, want, got time.Duration) {
-	t.Helper()
-	if want < 0 {
-		require.Equal(t, want, got, "expiry")
-		return
-	}
-	require.LessOrEqual(t, got, want, "expiry")
-	require.Greater(t, got, want-Slack, "expiry")
-}
 
 // Durations of the scripts' tests: a lease, a longer one, and how long a test
 // may take.
@@ -210,3 +93,34 @@ var (
 	HeldOther = AndThen(HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, 0), ReentrantAcquireOf(OwnerThem, Hold3, Lease))
 	HeldKept  = AndThen(HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, Keep))
 )
+
+// OwnerNext is another owner of the same client.
+const OwnerNext = "c1:g:2"
+
+// TransferOf returns the request that hands off a reentrant hold.
+func TransferOf(from, to string, lease time.Duration) script.Call {
+	return script.Call{Script: script.ReentrantTransfer, Args: []any{from, OwnerUs, to, OwnerNext, lease.Milliseconds(), "next"}}
+}
+
+// ReleaseOfEither returns the release of a hold that may have been transferred.
+func ReleaseOfEither(hold, heir string) script.Call {
+	s := ReentrantReleaseOf(hold, 0, 9, 0)
+	s.Args = append(s.Args, "", heir)
+	return s
+}
+
+// Given returns the hash of a hold with one level.
+func Given(owner, hold, info string) map[string]string {
+	return map[string]string{owner: "1", "hold": hold, "seq": "#1", "info": info}
+}
+
+// Fenced returns the call of the script's fenced variant.
+func Fenced(s script.Call) script.Call {
+	s.Script = s.Script.Fenced
+	return s
+}
+
+// RedValue returns the value that a hold stores at a node.
+func RedValue(hold string, node int) string {
+	return fmt.Sprintf("relock/1|p|%s.%d|c1|host|1|label|1", hold, node)
+}

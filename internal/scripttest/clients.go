@@ -1,0 +1,105 @@
+package scripttest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Beat is a client's heartbeat: its age in queue time, and whether the server
+// saw the client's subscription then.
+type Beat struct {
+	Age     time.Duration
+	Counted int
+}
+
+// Now is the queue time that Show sets. It stands still, because the last
+// heartbeat of any client is ahead of the clock.
+const Now = 1000 * time.Second
+
+// Show sets the heartbeats of clients.
+func (b *Queue) Show(beats map[string]Beat) {
+	b.Helper()
+	b.Do("HSET", b.BeatsKey(), "a", fmt.Sprintf("%d:%d:%d", b.Now()+3600_000_000, Now.Microseconds(), ScriptPeriod.Microseconds()))
+	for client, shown := range beats {
+		b.Do("HSET", b.BeatsKey(), client, fmt.Sprintf("%d:%d:%d", (Now-shown.Age).Microseconds(), ScriptPeriod.Microseconds(), shown.Counted))
+	}
+	b.Do("PEXPIRE", b.BeatsKey(), 60_000)
+}
+
+// Live sets heartbeats of now for clients whose subscription the server does
+// not see.
+func (b *Queue) Live(clients ...string) {
+	b.Helper()
+	beats := map[string]Beat{}
+	for _, client := range clients {
+		beats[client] = Beat{}
+	}
+	b.Show(beats)
+}
+
+// Line puts members into the queue in this order. The first has waited for the
+// duration ago.
+func (b *Queue) Line(ago time.Duration, members ...Wait) {
+	b.Helper()
+	if len(members) == 0 {
+		return
+	}
+	all, at := []any{b.QueueKey()}, b.Now()-ago.Microseconds()
+	for i, member := range members {
+		all = append(all, at+int64(i), string(member))
+	}
+	b.Do("ZADD", all...)
+	b.Do("PEXPIRE", b.QueueKey(), 60_000)
+}
+
+// Field returns one field of the heartbeats, or "".
+func (b *Queue) Field(name string) string {
+	b.Helper()
+	value, _ := b.Do("HGET", b.BeatsKey(), name).([]byte)
+	return string(value)
+}
+
+// Now returns the time by the server's clock, in us.
+func (b *Queue) Now() int64 {
+	b.Helper()
+	t, err := redis.Int64s(b.Do("TIME"), nil)
+	require.NoError(b, err)
+	return t[0]*1_000_000 + t[1]
+}
+
+// Listener is the subscription of a client.
+type Listener struct {
+	b       *Queue
+	conn    redis.PubSubConn
+	channel string
+}
+
+// Listen subscribes as a client.
+func (b *Queue) Listen(s *redistest.Server, client string) *Listener {
+	b.Helper()
+	l := &Listener{b, redis.PubSubConn{Conn: s.Dial(b)}, strings.TrimSuffix(b.Key, "{k}") + client}
+	b.Cleanup(func() { _ = l.conn.Close() })
+	require.NoError(b, l.conn.Subscribe(l.channel))
+	require.IsType(b, redis.Subscription{}, l.conn.Receive())
+	return l
+}
+
+// Heard returns the messages since the last call.
+func (l *Listener) Heard() (all []string) {
+	l.b.Helper()
+	l.b.Do("PUBLISH", l.channel, "end")
+	for {
+		m, ok := l.conn.Receive().(redis.Message)
+		require.True(l.b, ok, "the subscription broke")
+		if string(m.Data) == "end" {
+			return all
+		}
+		all = append(all, string(m.Data))
+	}
+}

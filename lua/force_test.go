@@ -1,0 +1,77 @@
+package lua_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+var (
+	inspect   = script.Call{Script: script.Inspect}
+	rwInspect = script.Call{Script: script.RWInspect}
+	force     = script.Call{Script: script.Force, Args: []any{"why"}}
+	rwForce   = script.Call{Script: script.RWForce, Args: []any{"why"}}
+)
+
+// A lock of any kind is inspected, and ended by force: it is handed off, and its
+// holder is notified.
+func TestForceAndInspectScripts(t *testing.T) {
+	s := redistest.Shared(t)
+	for letters, held := range map[string]string{"pu": "held", "pf": "held", "ru": "held", "rf": "held", "su": "read", "wf": "write"} {
+		t.Run(letters, func(t *testing.T) {
+			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters[:1]+"f")
+			b := scripttest.NewQueue(t, s)
+			inspect, force, foreign, reserved := inspect, force, "LPUSH", "reserved"
+			if held != "held" {
+				inspect, force, foreign, reserved = rwInspect, rwForce, "SADD", held
+			}
+			requireForced := func(next ...scripttest.Wait) {
+				b.RequireDone(force)
+				lock := []string{}
+				for _, w := range next {
+					lock = append(lock, w.Reserved())
+				}
+				b.Require("forced", lock)
+			}
+			require.Equal(t, "free", b.Ask(inspect)[0])
+			require.Equal(t, "0", b.Code(force))
+			b.Do(foreign, b.Key, "a")
+			b.Do("PEXPIRE", b.Key, 60_000)
+			require.Equal(t, "alien", b.Ask(inspect)[0])
+			require.Equal(t, "-1", b.Code(force))
+			b.Clear()
+
+			l := b.Listen(s, "c9")
+			b.RequireDone(holder.Try())
+			require.Equal(t, held, b.Ask(inspect)[0])
+			requireForced()
+			require.Equal(t, []byte(holder.Hold()+" why"), b.Do("GET", b.Key+script.NoticeSuffix))
+			notice := script.Call{Script: script.Notice}
+			r := notice.Script.BySource([]string{b.Key + script.NoticeSuffix}, nil)
+			require.Equal(t, []byte(holder.Hold()+" why"), b.Do(r.Cmd, r.Args...))
+			require.Equal(t, []string{"forced:" + holder.Hold() + " " + b.Key}, l.Heard())
+
+			b.Do("DEL", b.Key+script.NoticeSuffix)
+			b.RequireDone(holder.Try())
+			b.Live("c1")
+			b.Line(time.Minute, w)
+			require.Equal(t, "1", b.Ask(inspect)[map[bool]int{true: 5, false: 4}[held == "held"]], "how many wait")
+			requireForced(w)
+			require.Equal(t, reserved, b.Ask(inspect)[0])
+			requireForced()
+			require.Equal(t, []byte(holder.Hold()+" why"), b.Do("GET", b.Key+script.NoticeSuffix), "a reservation has no notice")
+		})
+	}
+	for _, held := range []string{"relock/1|k|h|c|h|1|l|2", "hash c9:g:1=1 c9:1 #1 info"} {
+		b := scripttest.NewQueue(t, s)
+		b.Store(held)
+		b.RequireDone(force)
+		b.Require(held, nil)
+		require.Equal(t, held[:4] == "hash", b.Do("EXISTS", b.Key+script.NoticeSuffix) == int64(1), "only a holder has a notice")
+	}
+}

@@ -1,0 +1,137 @@
+package lua_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// kinds are the kinds of locks whose scripts limit the same: the letters of two
+// waits that exclude each other.
+var kinds = map[string][2]string{"plain": {"pf", "pf"}, "reentrant": {"rf", "rf"}, "read/write": {"sf", "wf"}}
+
+// A newcomer is refused if the queue is full. A wait that is in the queue, or
+// has a ticket, is no newcomer.
+func TestEnqueueIsLimited(t *testing.T) {
+	s := redistest.Shared(t)
+	for kind, letters := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			holder, first, second := scripttest.WaitNamed("c9", 1, letters[1]), scripttest.WaitNamed("c1", 1, letters[0]), scripttest.WaitNamed("c2", 1, letters[1])
+			third, fourth := scripttest.WaitNamed("c3", 1, letters[0]), scripttest.WaitNamed("c4", 1, letters[0])
+			held := []string{holder.Held()}
+			scripttest.NewHeld(t, s, holder).Steps(
+				scripttest.Step("the first", first.EnqueueLimited("", 2), "0", held, first),
+				scripttest.Step("the second", second.EnqueueLimited("", 2), "0", held, first, second),
+				scripttest.Step("full", third.EnqueueLimited("", 2), "5", held, first, second),
+				scripttest.Step("is in the queue", second.EnqueueLimited("", 2), "0", held, first, second),
+				scripttest.Step("has a ticket", third.EnqueueLimited("1", 2), "0", held, third, first, second),
+				scripttest.Step("not full", fourth.EnqueueLimited("", 4), "0", held, third, first, second, fourth),
+			)
+		})
+	}
+}
+
+// A free lock with a full queue is handed off. The newcomer takes it if no
+// client of the waits is alive.
+func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
+	s := redistest.Shared(t)
+	for kind, letters := range kinds {
+		w, other := scripttest.WaitNamed("c1", 1, letters[0]), scripttest.WaitNamed("c2", 1, letters[1])
+		gone := func(n int) []scripttest.Wait { return scripttest.StaleWaits(n, letters[1]) }
+		for name, tt := range map[string]struct {
+			line  []scripttest.Wait
+			asks  scripttest.Wait
+			limit int
+			want  string
+			lock  []string
+			left  []scripttest.Wait
+		}{
+			"handed off":                             {[]scripttest.Wait{other}, w, 1, "5", []string{other.Reserved()}, nil},
+			"all are gone":                           {gone(3), w, 3, "1", []string{w.Held()}, nil},
+			"more are gone than one script examines": {gone(130), w, 3, "5", nil, gone(130)[128:]},
+			"handed off behind others":               {append(gone(3), w), other, 3, "5", []string{w.Reserved()}, nil},
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				b.Live("c1", "c2")
+				b.Line(time.Minute, tt.line...)
+				b.Steps(scripttest.Step(name, tt.asks.EnqueueLimited("", tt.limit), tt.want, tt.lock, tt.left...))
+			})
+		}
+	}
+}
+
+// No script examines more than 128 waits. One that finds more reports it, and a
+// cancel for nobody continues.
+func TestQueueScriptHandOffLimit(t *testing.T) {
+	s := redistest.Shared(t)
+	live, other, holder, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
+	x, y, writes := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
+	gone := scripttest.StaleWaits(300, "pf")
+	for name, tt := range map[string]struct {
+		call script.Call
+		live scripttest.Wait
+		held []scripttest.Wait
+	}{
+		"release":              {holder.Release(), live, []scripttest.Wait{holder}},
+		"reentrant_release":    {reentrant.Release(), live, []scripttest.Wait{reentrant}},
+		"cancel":               {holder.Cancel(1), live, []scripttest.Wait{holder}},
+		"cancel for nobody":    {scripttest.CancelNobody, live, nil},
+		"try":                  {other.Try(), live, nil},
+		"enqueue":              {other.Enqueue(), live, nil},
+		"claim":                {live.Claim(), live, nil},
+		"poll":                 {scripttest.PollAs("c2"), live, nil},
+		"force":                {force, live, []scripttest.Wait{holder}},
+		"rw_release":           {x.Release(), writes, []scripttest.Wait{x}},
+		"rw_cancel":            {x.Cancel(1), writes, []scripttest.Wait{x}},
+		"rw_cancel for nobody": {scripttest.RWCancelNobody, writes, nil},
+		"rw_try":               {y.Try(), writes, nil},
+		"rw_enqueue":           {y.Enqueue(), writes, nil},
+		"rw_claim":             {writes.Claim(), writes, nil},
+		"rw_poll":              {scripttest.RWPollAs("c1"), writes, nil},
+		"rw_force":             {rwForce, writes, []scripttest.Wait{x}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewHeld(t, s, tt.held...)
+			b.Live("c1")
+			b.Line(time.Minute, append(slices.Clone(gone), tt.live)...)
+			answer := b.Ask(tt.call)
+			require.Equal(t, "4", answer[0])
+			require.Empty(t, b.Entries())
+			require.Equal(t, string(gone[128]), b.Waits()[0])
+			if strings.HasSuffix(name, "claim") || strings.HasSuffix(name, "enqueue") {
+				require.Len(t, answer, 4)
+				require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), tt.call.Args[0].(string)).([]byte)), answer[1])
+				require.Equal(t, "-2", answer[2], "the lock is free")
+			}
+			proceed := scripttest.CancelNobody
+			if tt.live == writes {
+				proceed = scripttest.RWCancelNobody
+			}
+			require.Equal(t, "4", b.Code(proceed))
+			require.Equal(t, string(gone[256]), b.Waits()[0])
+			require.Equal(t, "1", b.Code(proceed))
+			require.Equal(t, []string{tt.live.Reserved()}, b.Entries())
+		})
+	}
+	for n, reached := range map[int]bool{127: true, 128: false, 129: false} {
+		b := scripttest.NewHeld(t, s, holder)
+		b.Live("c1")
+		b.Line(time.Minute, append(slices.Clone(gone[:n]), live)...)
+		require.Equal(t, reached, b.Code(holder.Release()) == "1", n)
+		require.Equal(t, reached, b.Lock() == live.Reserved(), n)
+		require.Equal(t, !reached, slices.Contains(b.Waits(), string(live)), n)
+	}
+	b := scripttest.NewHeld(t, s, holder)
+	b.Live()
+	b.Line(time.Minute, gone[:128]...)
+	b.RequireDone(holder.Release())
+	b.RequireHandedTo(scripttest.Nobody, nil)
+}

@@ -1,0 +1,244 @@
+package lua_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// A poll names the wait of its client that the lock is reserved for or held by,
+// and how long the lock lasts.
+func TestQueueScriptPollAnswers(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		mine, other := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c11", 3, letters)
+		for held, want := range map[string]string{
+			"": "", mine.Held(): mine.Hold(), other.Held(): "", mine.Reserved(): string(mine), other.Reserved(): "", lockspec.KeptValue(scripttest.Plain1): "",
+		} {
+			t.Run(letters+"/"+held, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				b.Store(held)
+				before := b.State()
+				answer := b.Ask(scripttest.PollAs("c1"))
+				require.Len(t, answer, 4)
+				require.Equal(t, []string{"1", want}, answer[:2])
+				if ms := number(t, answer[2]); held == "" {
+					require.Equal(t, int64(-2), ms)
+				} else {
+					scripttest.RequireExpiry(t, scripttest.Lease, time.Duration(ms)*time.Millisecond)
+				}
+				scripttest.RequireSame(t, before, b.State())
+				require.Equal(t, "0", answer[3])
+			})
+		}
+	}
+}
+
+// Each poll is a heartbeat on the client's channel, and records anew whether
+// anybody received it. A client that may not publish is answered -1, and its
+// subscription counts as one that the server cannot see.
+func TestQueueScriptHeartbeat(t *testing.T) {
+	s := redistest.Shared(t)
+	b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "pf"))
+	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
+	requireHeard := func(client, heard, counted string) {
+		t.Helper()
+		require.Equal(t, heard, b.Ask(scripttest.PollAs(client))[3])
+		require.Regexp(t, `^\d+:1000000:`+counted+`$`, b.Field(client))
+	}
+	requireHeard("c1", "0", "0")
+	l := b.Listen(s, "c1")
+	requireHeard("c1", "1", "1")
+	require.Equal(t, []string{""}, l.Heard())
+	b.Listen(s, "c1")
+	requireHeard("c1", "2", "1")
+	requireHeard("c2", "0", "0")
+	require.Equal(t, []string{""}, l.Heard(), "each client has its own channel")
+
+	enqueued := b.Listen(s, "c3")
+	b.Ask(scripttest.WaitNamed("c3", 1, "pf").Enqueue())
+	require.Equal(t, []string{""}, enqueued.Heard(), "the first beat is one too")
+	require.Regexp(t, `^\d+:1000000:1$`, b.Field("c3"))
+	b.Deny(s, "-publish")
+	requireHeard("c1", "-1", "0")
+	b.Listen(s, "c4")
+	b.Ask(scripttest.WaitNamed("c4", 1, "pf").Enqueue())
+	require.Regexp(t, `^\d+:1000000:0$`, b.Field("c4"))
+}
+
+// A poll puts back the waits that are neither in the queue, nor reserved for,
+// nor hold the lock, each with its ticket.
+func TestQueueScriptPollPutsBack(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		reserved, holding := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
+		queued, gone1, gone2 := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c1", 4, letters), scripttest.WaitNamed("c1", 5, letters)
+		listed := []any{string(gone2), 300, string(reserved), 100, string(holding), 200, string(queued), 999, string(gone1), 150}
+		tickets := map[scripttest.Wait]string{reserved: "100", gone1: "150", holding: "200", queued: "250", gone2: "300"}
+		for name, tt := range map[string]struct {
+			held string
+			want []scripttest.Wait
+		}{
+			"reserved":       {reserved.Reserved(), []scripttest.Wait{gone1, holding, queued, gone2}},
+			"held":           {holding.Held(), []scripttest.Wait{reserved, gone1, queued, gone2}},
+			"held by others": {scripttest.WaitNamed("c9", 1, letters).Held(), []scripttest.Wait{reserved, gone1, holding, queued, gone2}},
+			"foreign":        {"text", []scripttest.Wait{reserved, gone1, holding, queued, gone2}},
+		} {
+			t.Run(letters+"/"+name, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				b.Store(tt.held)
+				b.Do("ZADD", b.QueueKey(), 250, string(queued))
+				b.Do("PEXPIRE", b.QueueKey(), 20_000)
+				before := b.State()
+				for range 2 {
+					b.Ask(scripttest.PollAs("c1", listed...))
+					scripttest.RequireSame(t, before, b.State())
+					b.RequireWaits("", tt.want...)
+					for _, w := range tt.want {
+						require.Equal(t, []byte(tickets[w]), b.Do("ZSCORE", b.QueueKey(), string(w)))
+					}
+					require.Equal(t, "300", b.Field("t"))
+				}
+			})
+		}
+	}
+}
+
+// A poll hands off, and never takes: what it puts back itself is also only
+// reserved.
+func TestQueueScriptPollNeverTakes(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		b := scripttest.NewQueue(t, s)
+		w, later := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
+		ticket := b.Now() - 60_000_000
+		for range 2 {
+			answer := b.Ask(scripttest.PollAs("c1", string(later), ticket+1, string(w), ticket))
+			require.Equal(t, []string{"1", string(w)}, answer[:2])
+			scripttest.RequireExpiry(t, scripttest.Claim, time.Duration(number(t, answer[2]))*time.Millisecond)
+			b.RequireHandedTo(w, []scripttest.Wait{later})
+		}
+		b.RequireDone(w.Claim())
+	}
+	b := scripttest.NewQueue(t, s)
+	var listed []any
+	for i := range 64 {
+		listed = append(listed, string(scripttest.WaitNamed("c1", i+1, "pf")), i+1)
+	}
+	b.RequireDone(scripttest.PollAs("c1", listed...))
+	require.Len(t, b.Waits(), 63)
+}
+
+// Polls take out the beats of clients that have left long ago, and no others.
+func TestQueueScriptPollCleansBeats(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range kinds {
+		b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, letters[1]))
+		b.Line(0, scripttest.WaitNamed("c9", 2, letters[1]))
+		beats := map[string]scripttest.Beat{"stays": {Age: 11 * scripttest.ScriptPeriod, Counted: 1}, "fresh": {}}
+		for i := range 10 {
+			beats[fmt.Sprint("left", i)] = scripttest.Beat{Age: 12*scripttest.ScriptPeriod + time.Microsecond, Counted: i % 2}
+		}
+		b.Do("HSET", b.BeatsKey(), "t", 5)
+		b.Show(beats)
+		b.Until(func() bool {
+			b.Ask(scripttest.WaitNamed("c1", 1, letters[0]).Poll())
+			b.Live() // queue time stands still
+			return b.Do("HLEN", b.BeatsKey()) == int64(5)
+		}, "the beats go")
+		fields, err := redis.Strings(b.Do("HKEYS", b.BeatsKey()), nil)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"a", "t", "c1", "stays", "fresh"}, fields)
+	}
+}
+
+// A poll that crossed the end of the last wait leaves no beats. A reservation
+// keeps them, for the claim that is under way.
+func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		w, other := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters)
+		for held, stays := range map[string]int64{"": 0, other.Held(): 0, w.Held(): 0, "text": 0, other.Reserved(): 1} {
+			b := scripttest.NewQueue(t, s)
+			b.Store(held)
+			b.Live("c2")
+			b.Ask(scripttest.PollAs("c1"))
+			require.Equal(t, stays, b.Do("EXISTS", b.BeatsKey()), held)
+		}
+		b := scripttest.NewHeld(t, s, other)
+		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
+		b.Ask(scripttest.PollAs("c1"))
+		require.Equal(t, int64(1), b.Do("EXISTS", b.BeatsKey()), "queued")
+	}
+}
+
+// A poll names those waits of its client that may have the lock, and puts back
+// what was taken out. It also names the first wait if that was not listed: its
+// client may have forgotten it.
+func TestRWScriptPoll(t *testing.T) {
+	s := redistest.Shared(t)
+	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 2, "sf"), scripttest.WaitNamed("c1", 3, "wf")
+	other, writer := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c8", 1, "wf")
+	all := func(waits ...scripttest.Wait) []scripttest.Wait { return waits }
+	for name, tt := range map[string]struct {
+		stored []string
+		line   []scripttest.Wait
+		listed []scripttest.Wait
+		named  []scripttest.Wait
+		lock   []string
+		queue  []scripttest.Wait
+	}{
+		"nothing":                     {},
+		"puts back, and hands off":    {nil, nil, all(x, y, w), all(x, y), []string{x.Reserved(), y.Reserved()}, all(w)},
+		"reserved before":             {[]string{x.Reserved(), y.Reserved()}, nil, all(x, y), all(x, y), []string{x.Reserved(), y.Reserved()}, nil},
+		"held":                        {[]string{x.Reads()}, nil, all(x), all(x), []string{x.Reads()}, nil},
+		"reserved for it, not listed": {[]string{x.Reserved()}, nil, nil, nil, []string{x.Reserved()}, nil},
+		"reserved before, ended":      {[]string{other.Reads()}, nil, all(w, x), nil, []string{other.Reads(), x.Reserved()}, all(w, x)},
+		"of others":                   {[]string{other.Reads()}, nil, all(w), nil, []string{other.Reads()}, all(w)},
+		"the first, not listed":       {[]string{other.Reads()}, all(w, x), all(x), all(w), []string{other.Reads()}, all(w, x)},
+		"the first, listed":           {[]string{other.Reads()}, all(w, x), all(x, w), nil, []string{other.Reads()}, all(w, x)},
+		"the first is another's":      {[]string{writer.Writes()}, all(other, x), nil, nil, []string{writer.Writes()}, all(other, x)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			if strings.HasSuffix(name, "ended") {
+				b.Put("f", -time.Second, x.Reserved())
+			}
+			if tt.stored != nil {
+				b.Put("f", scripttest.Lease, tt.stored...)
+			}
+			b.Line(time.Minute, tt.line...)
+			var listed []any
+			for i, w := range tt.listed {
+				listed = append(listed, string(w), 5+i)
+			}
+			answer := b.Ask(scripttest.RWPollAs("c1", listed...))
+			require.Equal(t, []string{"1", ""}, answer[:2])
+			require.Equal(t, "0", answer[3])
+			want := []string{}
+			for _, w := range tt.named {
+				want = append(want, string(w))
+			}
+			require.Equal(t, want, answer[4:])
+			require.Equal(t, tt.lock == nil, number(t, answer[2]) < 0)
+			b.Require("", tt.lock, tt.queue...)
+		})
+	}
+	b := scripttest.NewQueue(t, s)
+	b.Live("c1")
+	for i := range 20 {
+		b.Line(time.Minute-time.Duration(i)*time.Millisecond, scripttest.WaitNamed("c1", 1+i, "sf"))
+	}
+	require.Len(t, b.Ask(scripttest.RWPollAs("c1"))[4:], 16+1, "16 of the readers, and the first of the others, which it has not listed")
+	require.Len(t, b.Entries(), 16)
+	b.RequireDone(x.Claim())
+	require.Len(t, b.Entries(), 20)
+}

@@ -1,0 +1,170 @@
+package lua_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// One call after another, for each kind and mode: the answer, what the lock
+// becomes, and who waits then.
+func TestQueueScriptAnswers(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		t.Run(letters, func(t *testing.T) {
+			x, y, z := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c3", 1, letters)
+			x2 := scripttest.WaitNamed("c1", 2, letters)
+			b := scripttest.NewQueue(t, s)
+			one, other, third := []string{x.Held()}, []string{y.Reserved()}, []string{z.Held()}
+			b.Steps(
+				scripttest.Step("try, free", x.Try(), "1", one),
+				scripttest.Step("try, held by it", x.Try(), "1", one),
+				scripttest.Step("try, held", y.Try(), "0", one),
+				scripttest.Step("claim, held by others, not queued", y.Claim(), "3", one),
+				scripttest.Step("enqueue, held by it", x.Enqueue(), "1", one),
+				scripttest.Step("claim, held by it", x.Claim(), "1", one),
+				scripttest.Step("enqueue, held", y.Enqueue(), "0", one, y),
+				scripttest.Step("claim, held by others", y.Claim(), "0", one, y),
+				scripttest.Step("enqueue, the third", z.Enqueue(), "0", one, y, z),
+				scripttest.Step("enqueue, another of the holder's client", x2.Enqueue(), "0", one, y, z, x2),
+				scripttest.Step("cancel of the hold, without the flag", x.Cancel(0), "1", one, y, z, x2),
+				scripttest.Step("cancel of a wait that does not hold", x2.Cancel(1), "1", one, y, z),
+				scripttest.Step("cancel for nobody, held", scripttest.Nobody.Cancel(1), "1", one, y, z),
+			)
+			b.Do("SET", b.Key, y.Reserved(), "PX", scripttest.Claim.Milliseconds())
+			b.Do("ZREM", b.QueueKey(), string(y))
+			b.Steps(
+				scripttest.Step("try, reserved for others", x2.Try(), "0", other, z),
+				scripttest.Step("claim, reserved for others", z.Claim(), "0", other, z),
+				scripttest.Step("claim, reserved for others, not queued", x2.Claim(), "3", other, z),
+				scripttest.Step("cancel, reserved for others", x2.Cancel(1), "1", other, z),
+				scripttest.Step("cancel for nobody, reserved", scripttest.CancelNobody, "1", other, z),
+				scripttest.Step("enqueue, reserved for others", x2.Enqueue(), "0", other, z, x2),
+				scripttest.Step("release of a hold that is over", x.Release(), map[byte]string{'p': "0", 'r': "-1"}[letters[0]], other, z, x2),
+			)
+			b.RequireTTL(scripttest.Claim)
+			b.Steps(scripttest.Step("claim, reserved for it", y.Claim(), "1", []string{y.Held()}, z, x2))
+			b.RequireTTL(scripttest.Lease)
+			b.Do("SET", b.Key, z.Reserved(), "PX", scripttest.Claim.Milliseconds())
+			b.Do("ZREM", b.QueueKey(), string(z))
+			b.Steps(scripttest.Step("enqueue, reserved for it", z.EnqueueAgain("5", ""), "1", third, x2))
+			b.RequireTTL(scripttest.Lease)
+			b.Steps(
+				scripttest.Step("enqueue after an earlier hold of others", y.EnqueueAgain("", "c9:1"), "0", third, x2, y),
+				scripttest.Step("cancel, not granted", y.Cancel(0), "1", third, x2),
+				scripttest.Step("enqueue after an earlier hold of its own", y.EnqueueAgain("", z.Hold()), "1", []string{y.Held()}, x2),
+			)
+			b.RequireTTL(scripttest.Lease)
+		})
+	}
+}
+
+// A lock that is free: an unfair wait takes it, a fair one only when nobody who
+// lives was there before.
+func TestQueueScriptTakesAFreeLock(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		fair := letters[1] == 'f'
+		x, y := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters)
+		for _, tt := range []struct {
+			name   string
+			script script.Call
+			line   []scripttest.Wait // c1 lives
+			takes  bool
+			left   []scripttest.Wait
+		}{
+			{"enqueue, nobody waits", y.Enqueue(), nil, true, nil},
+			{"enqueue, others wait", y.Enqueue(), []scripttest.Wait{x}, !fair, []scripttest.Wait{x}},
+			{"enqueue, others are gone", y.Enqueue(), scripttest.StaleWaits(3, "pf"), true, scripttest.StaleWaits(3, "pf")},
+			{"enqueue again, the first", y.EnqueueAgain("7", ""), []scripttest.Wait{y, x}, true, []scripttest.Wait{x}},
+			{"enqueue again, the first that lives", y.EnqueueAgain("7", ""), append(scripttest.StaleWaits(3, "pf"), y, x), true, append(scripttest.StaleWaits(3, "pf"), x)},
+			{"enqueue again, not the first", y.EnqueueAgain("7", ""), []scripttest.Wait{x, y}, !fair, []scripttest.Wait{x}},
+			{"claim, the first", y.Claim(), []scripttest.Wait{y, x}, true, []scripttest.Wait{x}},
+			{"claim, the first that lives", y.Claim(), append(scripttest.StaleWaits(3, "pf"), y, x), true, append(scripttest.StaleWaits(3, "pf"), x)},
+			{"claim, not the first", y.Claim(), []scripttest.Wait{x, y}, !fair, []scripttest.Wait{x}},
+			{"claim, not queued", y.Claim(), nil, false, nil},
+			{"try, nobody waits", y.Try(), nil, true, nil},
+			{"try, others are gone", y.Try(), scripttest.StaleWaits(3, "pf"), true, nil},
+			{"try, others wait", y.Try(), []scripttest.Wait{x}, false, []scripttest.Wait{x}},
+		} {
+			t.Run(letters+"/"+tt.name, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				if tt.line != nil {
+					b.Live("c1")
+					b.Line(time.Minute, tt.line...)
+				}
+				code := b.Code(tt.script)
+				require.Equal(t, tt.takes, code == "1", code)
+				require.Equal(t, tt.takes, b.Lock() == y.Held(), b.Lock())
+				if !tt.takes {
+					return
+				}
+				b.RequireTTL(scripttest.Lease)
+				left := slices.DeleteFunc(tt.left, func(w scripttest.Wait) bool { return fair && w.Client() == "gone" }) // an unfair one looks at nobody
+				b.RequireWaits("", left...)
+			})
+		}
+	}
+}
+
+// The lease of a hold that a script finds to be its own starts anew, and is
+// never shortened.
+func TestQueueScriptRepeatedGrantKeepsTheLease(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, letters := range allLetters {
+		w := scripttest.WaitNamed("c1", 1, letters)
+		b := scripttest.NewHeld(t, s, w)
+		for _, call := range []script.Call{w.Try(), w.Enqueue(), w.Claim()} {
+			b.Do("PEXPIRE", b.Key, 500)
+			b.RequireDone(call)
+			b.RequireTTL(scripttest.Lease)
+			b.Do("PEXPIRE", b.Key, scripttest.LongLease.Milliseconds())
+			b.RequireDone(call)
+			b.RequireTTL(scripttest.LongLease)
+			require.Equal(t, w.Held(), b.Lock())
+			require.Equal(t, int64(0), b.Do("EXISTS", b.QueueKey(), b.BeatsKey()))
+		}
+	}
+}
+
+// A grant with a token draws one above the last one of the counter, or of all
+// counters of a MultiLock. A raised counter never draws a lower one.
+func TestScriptsDrawTokens(t *testing.T) {
+	s := redistest.Shared(t)
+	plain, unfair, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "wf")
+	for _, call := range []script.Call{
+		scripttest.AcquireOf(scripttest.Plain1, "", scripttest.Lease), scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease), plain.Try(), unfair.Try(), writes.Try(), plain.Claim(),
+	} {
+		b := scripttest.NewQueue(t, s)
+		for _, last := range []int64{0, 5, b.Now() + 3600_000_000} {
+			b.Clear()
+			if call.Script == script.Claim {
+				b.Store(plain.Reserved())
+			}
+			b.Do("SET", b.CounterKey(), last, "PX", 60_000)
+			token, _ := b.RequireTokens(b.Ask(scripttest.Fenced(call)))
+			require.Greater(t, token, last)
+		}
+	}
+	b := scripttest.NewMulti(t, s, 6) // three locks and their counters
+	ahead := b.Now() + 3600_000_000
+	acquire := b.CallOf(b.Keys, scripttest.Plain1, 60_000, 0, "", 3, "", 0)
+	b.Put("", "", "", "", "5", fmt.Sprint(ahead))
+	require.Equal(t, []string{"1", fmt.Sprint(ahead + 1)}, b.Ask(acquire))
+	require.Equal(t, slices.Repeat([]string{fmt.Sprint(ahead + 1)}, 3), b.Holds()[3:])
+	b.Put("", "", "", "", "hash")
+	b.RequireError(acquire, "WRONGTYPE")
+	require.Equal(t, make([]string, 4), b.Holds()[:4])
+	for _, step := range [][2]string{{"5", "5"}, {"4", "5"}, {"60", "60"}} {
+		r := script.FenceRaise.BySource([]string{b.CounterKey()}, []any{step[0]})
+		require.Equal(t, int64(1), b.Do(r.Cmd, r.Args...))
+		require.Equal(t, []byte(step[1]), b.Do("GET", b.CounterKey()))
+	}
+}

@@ -1,0 +1,265 @@
+package lua_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// A bad argument is refused before anything is written, on a lock that is free,
+// held, and reserved.
+func TestScriptsRefuseBadArguments(t *testing.T) {
+	s := redistest.Shared(t)
+	w, other, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 1, "wf")
+	var (
+		numbers = []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 16), strings.Repeat("9", 20), "text"}
+		over0   = append([]any{"0"}, numbers...)
+		over1   = append([]any{"1"}, over0...)
+		over9   = append([]any{"9"}, over1...)
+		empty   = []any{""}
+		tickets = []any{"x", "-1", "1.5", " 1", "1e3"}
+		waits   = []any{"", "text", "c1", "c1:1", "c1:1:pf", "c1:1:pf:", "c1:1:pf:0", "c1:1:pf:-5", "c1:1:pf:5x", "c1:x:pf:5", "c1:1:xf:5", "c1:1:pp:5", ":1:pf:5", "c1:1:pf:5:5"}
+		rwWaits = []any{"", "c1", "c1:1", "c1:x:wf:5", "c1:1:pf:5", "c1:1:wx:5", "c1:1:wf:0", ":1:wf:5"}
+		flags   = []any{"", "2", "-1", "01", "x"}
+	)
+	tooMany := []any{"c1", 1000}
+	for i := range 65 {
+		tooMany = append(tooMany, fmt.Sprintf("c1:%d:wf:5", i+1), 5)
+	}
+	type argument = map[int][]any
+	for name, tt := range map[string]struct {
+		call  script.Call
+		state []script.Call
+		bad   argument
+	}{
+		"acquire":              {scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), scripttest.PlainHeld, argument{0: empty, 2: over9}},
+		"renew":                {scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), scripttest.PlainHeld, argument{0: empty, 1: over9}},
+		"release":              {scripttest.ReleaseOf(scripttest.Plain1, scripttest.LongLease), scripttest.PlainHeld, argument{0: empty, 1: numbers, 2: empty}},
+		"reentrant_acquire":    {scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), scripttest.HeldOnce, argument{0: empty, 1: empty, 2: over9}},
+		"reentrant_enter":      {scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), scripttest.HeldOnce, argument{0: empty, 1: empty, 2: over1, 3: over1, 4: over9}},
+		"reentrant_renew":      {scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), scripttest.HeldOnce, argument{0: empty, 1: over9}},
+		"reentrant_release":    {scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.LongLease), scripttest.HeldOnce, argument{0: empty, 1: empty, 2: numbers, 3: over1, 4: numbers}},
+		"its last release":     {scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), scripttest.HeldOnce, argument{0: empty, 1: empty, 2: numbers, 3: over1, 4: numbers}},
+		"reentrant_transfer":   {scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.HeldOnce, argument{0: empty, 1: empty, 2: empty, 3: empty, 4: over9}},
+		"try":                  {w.Try(), []script.Call{w.Try()}, argument{0: waits, 1: over9, 2: empty}},
+		"enqueue":              {w.EnqueueAgain("5", ""), []script.Call{w.Try()}, argument{0: waits, 1: over0, 2: tickets, 4: over9, 5: empty}},
+		"enqueue, limited":     {w.EnqueueLimited("", 2), nil, argument{7: over0}},
+		"claim":                {w.Claim(), []script.Call{w.Try()}, argument{0: waits, 1: over9, 2: empty}},
+		"cancel":               {w.Cancel(1), []script.Call{w.Try()}, argument{0: waits[1:], 1: flags}},
+		"poll":                 {scripttest.PollAs("c1", string(w), 5), nil, argument{0: {"", "c2", "c"}, 1: over0, 2: {"", "c2:1:pf:5", "c11:1:pf:5", "c1"}, 3: append(tickets, "")}},
+		"poll, too many waits": {script.Call{Script: script.Poll, Args: tooMany}, nil, argument{1: {1000}}},
+		"rw_try":               {writes.Try(), []script.Call{writes.Try()}, argument{0: rwWaits, 1: over9, 2: empty}},
+		"rw_enqueue":           {writes.Enqueue(), []script.Call{writes.Try()}, argument{0: rwWaits, 1: over0, 2: {"-1", "x"}, 3: {"x"}, 4: over9, 5: empty}},
+		"rw_enqueue, limited":  {writes.EnqueueLimited("", 2), nil, argument{7: over0}},
+		"rw_claim":             {writes.Claim(), []script.Call{writes.Try()}, argument{0: rwWaits, 1: over9, 2: empty}},
+		"rw_cancel":            {writes.Cancel(1), []script.Call{writes.Try()}, argument{0: rwWaits[1:], 1: flags}},
+		"rw_enter":             {writes.Enter(1, 1, 2, scripttest.LongLease), []script.Call{writes.Try()}, argument{0: empty, 1: over0, 2: numbers, 3: over1, 4: over9}},
+		"rw_renew":             {writes.Renew(scripttest.LongLease), []script.Call{writes.Try()}, argument{0: empty, 1: over9}},
+		"rw_release":           {writes.Release(), []script.Call{writes.Try()}, argument{0: empty, 1: numbers, 2: numbers, 3: over1}},
+		"rw_poll":              {scripttest.RWPollAs("c1", string(writes), 5), nil, argument{0: {"", "c2"}, 1: over0, 2: {"", "x", "c2:1:wf:5"}, 3: {"", "x", "-5"}}},
+		"rw_poll, too many":    {script.Call{Script: script.RWPoll, Args: tooMany}, nil, argument{1: {1000}}},
+		"multi_acquire":        {multiOfOne, scripttest.PlainHeld, argument{0: empty, 1: over9, 2: append([]any{2}, numbers...), 4: append([]any{2}, over0...), 6: numbers}},
+		"redlock_acquire":      {redLock, scripttest.PlainHeld, argument{0: empty, 1: over9, 2: numbers, 3: {"text", ":1:q", "c1:x:q"}, 4: numbers}},
+		"redlock_unwait":       {script.Call{Script: script.RedLockUnwait, Args: []any{"c1:1:q"}}, scripttest.PlainHeld, argument{0: {"", "c1", "c1:1:pu:1250", ":1:q", "c1::q"}}},
+		"fence_raise":          {script.Call{Script: script.FenceRaise, Args: []any{"5"}}, nil, argument{0: {"", "0", "x", "-1", "1.5", strings.Repeat("9", 17)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			for state, set := range map[string]func(){
+				"free":                func() {},
+				"held":                func() { b.SetUp(tt.state) },
+				"reserved":            func() { b.Store(w.Reserved()) },
+				"reserved for others": func() { b.Store(other.Reserved()) },
+			} {
+				b.Clear()
+				set()
+				b.Live("c1", "c2")
+				b.Line(time.Minute, other)
+				before, lock := b.Everything(), b.State()
+				refused := func(args []any) { b.RequireError(script.Call{Script: tt.call.Script, Args: args}, "") }
+				for i := range tt.call.Args {
+					if i != 7 && !strings.Contains(name, "too many") && (i != 2 || !strings.HasSuffix(name, "poll")) {
+						refused(tt.call.Args[:i])
+					}
+					for _, bad := range tt.bad[i] {
+						args := slices.Clone(tt.call.Args)
+						args[i] = bad
+						refused(args)
+					}
+					require.Equal(t, before, b.Everything(), "%s: argument %d, or %d arguments", state, i+1, i)
+				}
+				scripttest.RequireSame(t, lock, b.State())
+			}
+		})
+	}
+	b := scripttest.NewMulti(t, s, 101)
+	own := append([]string{b.Key, b.QueueKey(), b.BeatsKey()}, b.Keys[:2]...)
+	for what, call := range map[string]script.Call{
+		"no value of the lock handed to it": b.CallOf(own, scripttest.Plain1, 60_000, 1, "", 2, "", 0),
+		"it is handed a lock behind":        b.CallOf(own, scripttest.Plain1, 60_000, 3, scripttest.Plain2, 2, "", 0),
+		"101 locks":                         b.CallOf(b.Keys, scripttest.Plain1, 60_000, 0, "", 101, "", 0),
+		"fewer keys than locks":             b.CallOf(own, scripttest.Plain1, 60_000, 1, scripttest.Plain2, 3, "", 0),
+		"no keys":                           b.CallOf([]string{}, scripttest.Plain1, 60_000, 1, scripttest.Plain2, 2, "", 0),
+		"no key ahead":                      b.CallOf(b.Keys[:3], scripttest.Plain1, 60_000, 1, scripttest.Plain2, 2, "", 0),
+	} {
+		b.RequireError(call, "ERR relock: multi_acquire: bad ")
+		require.Equal(t, make([]string, 101), b.Holds(), what)
+	}
+	answer, err := b.Try(b.Keys[:100], scripttest.Plain1, 60_000, 0, "", 100, "", 0)
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1)}, answer)
+}
+
+// A key that is something else is left alone. A lock that is kept, or is
+// nobody's, is waited for; what another program stored is a conflict.
+func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
+	s := redistest.Shared(t)
+	plain, reentrant, reads, writes := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
+	const foreign = "-1 -1 -1 -1 -1 -1"
+	single := []script.Call{
+		scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease),
+		scripttest.ReleaseOf(scripttest.Plain1, scripttest.LongLease), scripttest.ReleaseOf(scripttest.Plain1, 0),
+		{Script: script.Release, Args: []any{scripttest.Plain1, 0, ""}},
+		{Script: script.Release, Args: []any{"", 0, ""}}, // an empty value is nobody's
+		scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease),
+		scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.LongLease), scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 2, 0),
+		scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), redLock,
+	}
+	readWrite := []script.Call{
+		writes.Try(), reads.Try(), writes.Enqueue(), reads.Claim(), writes.Release(), writes.Leave(1, 0, 2), writes.Renew(scripttest.LongLease), writes.Enter(1, 1, 2, scripttest.LongLease),
+	}
+	cancels := []script.Call{plain.Cancel(0), plain.Cancel(1), reentrant.Cancel(0), reentrant.Cancel(1), scripttest.CancelNobody, writes.Cancel(1)}
+	for name, tt := range map[string]struct {
+		command []any
+		codes   string // of try, enqueue and claim for a plain wait and a reentrant one
+	}{
+		"string":                       {[]any{"SET", "text"}, foreign},
+		"empty string":                 {[]any{"SET", ""}, foreign},
+		"hash":                         {[]any{"HSET", scripttest.OwnerUs, 1}, foreign},
+		"list":                         {[]any{"RPUSH", "c1:1"}, foreign},
+		"set":                          {[]any{"SADD", "c1:1"}, foreign},
+		"sorted set":                   {[]any{"ZADD", 1, scripttest.Hold1}, foreign},
+		"plain":                        {[]any{"SET", scripttest.Plain3}, "0 0 3 -1 -1 -1"},
+		"plain, kept":                  {[]any{"SET", lockspec.KeptValue(scripttest.Plain3)}, "0 0 3 0 0 3"},
+		"denied":                       {[]any{"SET", "relock/1|denied"}, "0 0 3 0 0 3"},
+		"of a later relock":            {[]any{"SET", "relock/2|p|h1|"}, "0 0 3 0 0 3"},
+		"reserved for what is no wait": {[]any{"SET", "relock/1|w|text"}, "0 0 3 0 0 3"},
+		"reentrant":                    {[]any{"HSET", scripttest.OwnerThem, 1, "hold", scripttest.Hold3, "seq", "#1", "info", "info"}, "-1 -1 -1 0 0 3"},
+		"reentrant, kept":              {[]any{"HSET", "hold", "kept:c1:1", "seq", "#1"}, "-1 -1 -1 0 0 3"},
+		"read/write of a later relock": {[]any{"ZADD", "inf", "relock/2|f"}, foreign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			leaves := func(call script.Call) string {
+				t.Helper()
+				b.Clear()
+				b.Do(tt.command[0].(string), append([]any{b.Key}, tt.command[1:]...)...)
+				if slices.ContainsFunc(single, func(c script.Call) bool { return c.Script == call.Script }) { // also one that stays forever
+					before := b.Content(b.Key)
+					_, _ = b.Try(call)
+					require.Equal(t, before, b.Content(b.Key))
+					require.Equal(t, int64(-1), b.Do("PTTL", b.Key))
+				}
+				b.Do("PEXPIRE", b.Key, 20_000)
+				before, dump := b.State(), b.Content(b.Key)
+				reply, err := b.Send(call)
+				require.Equal(t, dump, b.Content(b.Key))
+				scripttest.RequireSame(t, before, b.State())
+				if call.Script == script.Release && call.Args[2] == "" && err != nil {
+					return "0" // a release without a value to keep may be refused
+				}
+				require.NoError(t, err)
+				if values, ok := reply.([]any); ok {
+					reply = values[0]
+				}
+				return fmt.Sprint(reply)
+			}
+			for _, call := range single {
+				require.Contains(t, []string{"0", "-1"}, leaves(call))
+			}
+			var codes []string
+			for _, w := range []scripttest.Wait{plain, reentrant} {
+				for _, call := range []script.Call{w.Try(), w.Enqueue(), w.Claim()} {
+					code := leaves(call)
+					codes = append(codes, code)
+					require.Equal(t, code == "0" && call.Script == script.Enqueue, len(b.Waits()) == 1)
+				}
+			}
+			require.Equal(t, tt.codes, strings.Join(codes, " "))
+			require.Equal(t, tt.codes == foreign, leaves(scripttest.PollAs("c1")) == "-1")
+			require.Equal(t, "-1", leaves(scripttest.RWPollAs("c1", string(writes), 5)))
+			require.Empty(t, b.Waits())
+			for _, call := range readWrite {
+				require.Equal(t, "-1", leaves(call))
+			}
+			for _, call := range cancels {
+				require.Equal(t, "1", leaves(call))
+			}
+		})
+	}
+}
+
+// Kinds and modes of a lock do not mix. A request for another one than there is
+// is refused as a conflict, and changes nothing.
+func TestQueueScriptConflicts(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, there := range allLetters {
+		holder := scripttest.WaitNamed("c9", 1, there)
+		for _, held := range []string{holder.Held(), holder.Reserved()} {
+			for _, asked := range allLetters {
+				t.Run(held+", asked for "+asked, func(t *testing.T) {
+					w := scripttest.WaitNamed("c1", 1, asked)
+					calls := map[string]script.Call{"0": w.Try(), "0, queued": w.Enqueue(), "3": w.Claim()}
+					switch asked {
+					case "pu":
+						calls["0, acquire"] = scripttest.AcquireOf(scripttest.Plain1, "", scripttest.Lease)
+					case "ru":
+						calls["0, acquire"] = scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease)
+					}
+					for want, call := range calls {
+						b := scripttest.NewQueue(t, s)
+						b.Store(held)
+						before := b.All()
+						answer, _, queued := strings.Cut(want, ", queued")
+						answer, _, _ = strings.Cut(answer, ",")
+						if there != asked {
+							answer, queued = "-1", false
+						}
+						require.Equal(t, answer, b.Code(call), want)
+						if !queued {
+							require.Equal(t, before, b.All(), want)
+						}
+						require.Equal(t, before.Lock, b.All().Lock)
+					}
+				})
+			}
+		}
+	}
+	reads := scripttest.WaitNamed("c2", 1, "sf")
+	for _, call := range []script.Call{reads.Try(), reads.Enqueue(), reads.Claim()} {
+		b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "su"))
+		before := b.Everything()
+		require.Equal(t, "-1", b.Code(call))
+		require.Equal(t, before, b.Everything())
+	}
+}
+
+// A replica refuses also a script that would change nothing: what it knows may
+// be old.
+func TestScriptsOnAReplica(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	b := scripttest.NewBench(t, s)
+	for _, call := range []script.Call{scripttest.RenewOf(scripttest.Plain1, scripttest.Lease), scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.Lease), scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.Lease)} {
+		b.RequireError(call, "READONLY")
+	}
+}

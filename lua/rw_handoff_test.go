@@ -1,0 +1,133 @@
+package lua_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// A newcomer overtakes one who waits only when the lock is unfair and the wait
+// young.
+func TestRWScriptNewcomers(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, mode := range []string{"f", "u"} {
+		for name, script := range map[string]func(scripttest.Wait) script.Call{"try": scripttest.Wait.Try, "enqueue": scripttest.Wait.Enqueue} {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				x, y, w := scripttest.WaitNamed("c1", 1, "s"+mode), scripttest.WaitNamed("c2", 1, "s"+mode), scripttest.WaitNamed("c5", 1, "w"+mode)
+				b := scripttest.NewQueue(t, s)
+				overtakes := func(ago time.Duration) bool {
+					b.Clear()
+					b.RequireDone(x.Try())
+					b.Live("c5")
+					b.Line(ago, w)
+					b.Do("HSET", b.BeatsKey(), "t", b.Now()-ago.Microseconds())
+					return b.Code(script(y)) == "1"
+				}
+				require.False(t, overtakes(time.Minute))
+				require.False(t, overtakes(-time.Minute), "the clock has gone back")
+				if mode == "f" {
+					require.False(t, overtakes(0))
+					return
+				}
+				b.Until(func() bool { return overtakes(0) }, "a young wait is overtaken")
+				require.Equal(t, []string{x.Reads(), y.Reads()}, b.Entries())
+				b.RequireWaits("it waits on", w)
+			})
+		}
+	}
+	b, x := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, "su")
+	b.Until(func() bool {
+		b.Clear()
+		b.Live("c9")
+		b.Line(0, scripttest.WaitNamed("c9", 1, "wu"), x)
+		return b.Code(x.EnqueueAgain("5", "")) == "1" && len(b.Waits()) == 1
+	}, "its queue entry goes")
+	require.Equal(t, []string{x.Reads()}, b.Entries())
+}
+
+// hand_on: whose turn it is, behind waits of clients that are gone.
+func TestRWScriptHandOff(t *testing.T) {
+	s := redistest.Shared(t)
+	x, y, v, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c4", 1, "wf"), scripttest.WaitNamed("c5", 1, "wf")
+	plain := scripttest.WaitNamed("c1", 9, "pf")
+	long := scripttest.Wait("c1:8:sf:" + strings.Repeat("9", 16))
+	for _, tt := range []struct {
+		name   string
+		before []scripttest.Wait // take it
+		line   []scripttest.Wait
+		script script.Call
+		answer string
+		lock   []string
+		left   []scripttest.Wait
+	}{
+		{"to one who writes", nil, append(scripttest.StaleWaits(3, "sf"), w, x), scripttest.RWCancelNobody, "1", []string{w.Reserved()}, []scripttest.Wait{x}},
+		{"to those who read", nil, append(scripttest.StaleWaits(3, "wf"), x, y, w), scripttest.RWCancelNobody, "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
+		{"others may read along", []scripttest.Wait{x}, append(scripttest.StaleWaits(3, "wf"), y, w), scripttest.RWCancelNobody, "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
+		{"held to write", []scripttest.Wait{v}, append(scripttest.StaleWaits(3, "wf"), y), scripttest.RWCancelNobody, "1", []string{v.Writes()}, append(scripttest.StaleWaits(3, "wf"), y)},
+		{"all gone", nil, scripttest.StaleWaits(3, "wf"), scripttest.RWCancelNobody, "1", nil, nil},
+		{"what is no wait of ours", nil, []scripttest.Wait{plain, long, w}, scripttest.RWCancelNobody, "1", []string{w.Reserved()}, nil},
+		{"claim, the first", nil, append(scripttest.StaleWaits(3, "sf"), w, x), w.Claim(), "1", []string{w.Writes()}, []scripttest.Wait{x}},
+		{"claim, the first, those who read come along", nil, []scripttest.Wait{x, y, w}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
+		{"claim, not the first", nil, []scripttest.Wait{x, y, w}, y.Claim(), "1", []string{x.Reserved(), y.Reads()}, []scripttest.Wait{w}},
+		{"claim, to write, not the first", nil, []scripttest.Wait{x, w}, w.Claim(), "0", []string{x.Reserved()}, []scripttest.Wait{w}},
+		{"claim, not queued", nil, []scripttest.Wait{x, w}, y.Claim(), "3", []string{x.Reserved()}, []scripttest.Wait{w}},
+		{"claim, beside one who reads", []scripttest.Wait{y}, []scripttest.Wait{x, w}, x.Claim(), "1", []string{x.Reads(), y.Reads()}, []scripttest.Wait{w}},
+		{"try, others are gone", nil, scripttest.StaleWaits(3, "wf"), x.Try(), "1", []string{x.Reads()}, nil},
+		{"try, others read along", nil, []scripttest.Wait{x}, y.Try(), "1", []string{x.Reserved(), y.Reads()}, nil},
+		{"try, to write, others read", nil, []scripttest.Wait{x}, w.Try(), "0", []string{x.Reserved()}, nil},
+		{"try, another writes", nil, []scripttest.Wait{w}, x.Try(), "0", []string{w.Reserved()}, nil},
+		{"enqueue, others are gone", nil, scripttest.StaleWaits(3, "wf"), x.Enqueue(), "1", []string{x.Reads()}, nil},
+		{"enqueue, others read along", nil, []scripttest.Wait{x}, y.Enqueue(), "1", []string{x.Reserved(), y.Reads()}, nil},
+		{"enqueue, with its ticket", nil, []scripttest.Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []scripttest.Wait{w, y}},
+		{"release", []scripttest.Wait{v}, []scripttest.Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
+		{"release, one reads on", []scripttest.Wait{x, y}, []scripttest.Wait{w}, x.Release(), "1", []string{y.Reads()}, []scripttest.Wait{w}},
+		{"cancel of one who kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
+		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := scripttest.NewHeld(t, s, tt.before...)
+			b.Live("c1", "c2", "c4", "c5")
+			b.Line(time.Minute, tt.line...)
+			b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
+		})
+	}
+}
+
+// A client whose subscription the server does not see any more is gone: at once
+// for an unfair wait, after a period for a fair one.
+func TestRWScriptHandOffToNobody(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, tt := range []struct {
+		mode        string
+		beat        scripttest.Beat
+		heard, gone bool
+	}{
+		{"u", scripttest.Beat{Age: 0, Counted: 1}, false, true},
+		{"u", scripttest.Beat{Age: 0, Counted: 1}, true, false},
+		{"u", scripttest.Beat{Age: 0, Counted: 0}, false, false},
+		{"f", scripttest.Beat{Age: 0, Counted: 1}, false, false},
+		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, false, true},
+		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, true, false},
+		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 0}, false, false},
+		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod, Counted: 1}, true, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			b := scripttest.NewQueue(t, s)
+			x, w := scripttest.WaitNamed("c1", 1, "s"+tt.mode), scripttest.WaitNamed("c5", 1, "w"+tt.mode)
+			b.Show(map[string]scripttest.Beat{"c1": tt.beat, "c5": {Age: 0, Counted: 0}})
+			if tt.heard {
+				b.Listen(s, "c1")
+			}
+			b.Line(time.Minute, x, w)
+			b.RequireDone(scripttest.RWCancelNobody)
+			require.Equal(t, []string{map[bool]scripttest.Wait{true: w, false: x}[tt.gone].Reserved()}, b.Entries())
+		})
+	}
+}
