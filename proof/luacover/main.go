@@ -1,13 +1,13 @@
-// Command luacover says which conditions of the Lua scripts the tests have seen both true and false, and fails when one is left.
+// Command luacover says which conditions of the Lua scripts the tests have seen
+// both true and false, and fails if one is left.
 //
-// It builds the tests of the packages that have scripts with ones that log the value of each condition, runs those that look at what the
-// scripts do, and reads the logs of the servers.
+// It builds the tests of the packages that have scripts with ones that log the
+// value of each condition, runs them, and reads the logs of the servers.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,25 +20,12 @@ import (
 	"github.com/relock-go/relock/proof/internal/testbinary"
 )
 
-// suite is a package whose tests are run.
-type suite struct {
-	pkg   string // from the root
-	lua   string // the folder of its scripts
-	tests string // that look at them
-}
-
-func suites(tests string) []suite {
-	all := []suite{{"./lua", "lua", "."}, {"./fence", "fence", "."}}
-	for _, pkg := range []string{".", "./internal/lease", "./internal/acquire", "./proof/matrix"} {
-		all = append(all, suite{pkg, "lua", tests})
-	}
-	return all
-}
+// suites are the packages with scripts, by their folders from the root. Their
+// own tests see every condition.
+var suites = []string{"lua", "fence"}
 
 func main() {
-	tests := flag.String("run", "Script|Force|Inspect|Enqueue|Token|Copies|Numbered|Permission|Privilege|OutOfMemory|Conflict", "the tests to run of packages that are not about scripts alone")
-	flag.Parse()
-	err := run(suites(*tests))
+	err := run()
 	switch {
 	case errors.Is(err, testbinary.ErrNoServer) && os.Getenv("CI") == "":
 		fmt.Fprintln(os.Stderr, "skipped:", err)
@@ -48,7 +35,7 @@ func main() {
 	}
 }
 
-func run(suites []suite) error {
+func run() error {
 	dir, err := os.MkdirTemp("", "luacover")
 	if err != nil {
 		return err
@@ -63,16 +50,12 @@ func run(suites []suite) error {
 		return err
 	}
 	var all []condition
-	seen := map[string]bool{} // folders of scripts
-	for _, s := range suites {
-		found, err := s.run(root, dir, env)
+	for _, folder := range suites {
+		found, err := runTests(root, folder, dir, env)
 		if err != nil {
 			return err
 		}
-		if !seen[s.lua] {
-			all = append(all, found...)
-		}
-		seen[s.lua] = true
+		all = append(all, found...)
 	}
 	values, err := readLogs(dir)
 	if err != nil {
@@ -81,11 +64,12 @@ func run(suites []suite) error {
 	return report(all, values)
 }
 
-// run runs the tests with instrumented scripts, whose conditions it returns.
-func (s suite) run(root, dir string, env []string) ([]condition, error) {
+// runTests runs the tests in a folder with instrumented scripts, and returns
+// their conditions.
+func runTests(root, folder, dir string, env []string) ([]condition, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	changed, all, err := instrumentAll(root, s.lua)
+	changed, all, err := instrumentAll(root, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +77,12 @@ func (s suite) run(root, dir string, env []string) ([]condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	binary, err := testbinary.Build(ctx, root, s.pkg, changed, own)
+	binary, err := testbinary.Build(ctx, root, "./"+folder, changed, own)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.run", s.tests, "-test.parallel", "4", "-test.timeout", "150s")
-	cmd.Dir, cmd.Env = filepath.Join(root, s.pkg), env
+	cmd := exec.CommandContext(ctx, binary, "-test.parallel", "4", "-test.timeout", "150s")
+	cmd.Dir, cmd.Env = filepath.Join(root, folder), env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests fail with instrumented scripts: %w\n%s", err, out)
 	}
