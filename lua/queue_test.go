@@ -1,7 +1,6 @@
 package lua_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -131,40 +130,5 @@ func TestQueueScriptRepeatedGrantKeepsTheLease(t *testing.T) {
 			require.Equal(t, w.Held(), b.Lock())
 			require.Equal(t, int64(0), b.Do("EXISTS", b.QueueKey(), b.BeatsKey()))
 		}
-	}
-}
-
-// A grant with a token draws one above the last one of the counter, or of all
-// counters of a MultiLock. A raised counter never draws a lower one.
-func TestScriptsDrawTokens(t *testing.T) {
-	s := redistest.Shared(t)
-	plain, unfair, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "wf")
-	for _, call := range []script.Call{
-		scripttest.AcquireOf(scripttest.Plain1, "", scripttest.Lease), scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease), plain.Try(), unfair.Try(), writes.Try(), plain.Claim(),
-	} {
-		b := scripttest.NewQueue(t, s)
-		for _, last := range []int64{0, 5, b.Now() + 3600_000_000} {
-			b.Clear()
-			if call.Script == script.Claim {
-				b.Store(plain.Reserved())
-			}
-			b.Do("SET", b.CounterKey(), last, "PX", 60_000)
-			token, _ := b.RequireTokens(b.Ask(scripttest.Fenced(call)))
-			require.Greater(t, token, last)
-		}
-	}
-	b := scripttest.NewMulti(t, s, 6) // three locks and their counters
-	ahead := b.Now() + 3600_000_000
-	acquire := b.CallOf(b.Keys, scripttest.Plain1, 60_000, 0, "", 3, "", 0)
-	b.Put("", "", "", "", "5", fmt.Sprint(ahead))
-	require.Equal(t, []string{"1", fmt.Sprint(ahead + 1)}, b.Ask(acquire))
-	require.Equal(t, slices.Repeat([]string{fmt.Sprint(ahead + 1)}, 3), b.Holds()[3:])
-	b.Put("", "", "", "", "hash")
-	b.RequireError(acquire, "WRONGTYPE")
-	require.Equal(t, make([]string, 4), b.Holds()[:4])
-	for _, step := range [][2]string{{"5", "5"}, {"4", "5"}, {"60", "60"}} {
-		r := script.FenceRaise.BySource([]string{b.CounterKey()}, []any{step[0]})
-		require.Equal(t, int64(1), b.Do(r.Cmd, r.Args...))
-		require.Equal(t, []byte(step[1]), b.Do("GET", b.CounterKey()))
 	}
 }
