@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,17 +12,17 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
+// Limits of a cell, its lease and its lock.
 const (
-	AnswerLimit  = 800 * time.Millisecond // WithCommandTimeout, where an answer is waited for in vain
-	CleanWithin  = time.Second            // a message that is lost or late leaves nothing behind for longer
-	CellLease    = 10 * time.Second       // long enough that none ends and none is renewed within a cell
-	CellPatience = 5 * time.Second        // for what must happen, at some time
+	AnswerLimit  = 800 * time.Millisecond // WithCommandTimeout, if no answer comes
+	CleanWithin  = time.Second            // a lost or late message leaves nothing behind for longer
+	CellLease    = 10 * time.Second       // no lease ends or is renewed within a cell
+	CellPatience = 5 * time.Second        // for what must happen at some time
 	CellKey      = "lock"
 )
 
@@ -36,6 +35,7 @@ type Cell struct {
 	Bench         *scripttest.Bench // of the lock
 }
 
+// NewCell returns a cell. Until it ends, it is observed: see observe.
 func NewCell(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *Cell {
 	c := &Cell{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
 	behind := &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
@@ -51,9 +51,11 @@ func NewCell(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *Ce
 	return c
 }
 
-// NewFaultServer runs a server that knows the scripts, so that each request is sent once.
+// NewFaultServer starts a server that knows the scripts, so that each request
+// is sent once.
 func NewFaultServer(t testing.TB) *redistest.Server { return Taught(t, redistest.Start(t)) }
 
+// Taught loads the scripts into the server.
 func Taught(t testing.TB, s *redistest.Server) *redistest.Server {
 	for _, script := range []*script.Script{
 		script.Acquire, script.Renew, script.Release,
@@ -68,6 +70,15 @@ func Taught(t testing.TB, s *redistest.Server) *redistest.Server {
 	return s
 }
 
+// Take acquires the cell's lock once more.
+func (c *Cell) Take(kind string, opts ...relock.LockOption) relock.Hold {
+	c.Helper()
+	h, err := Kinds[kind](CellKey, c.Client, opts...).Acquire(c.Context())
+	require.NoError(c, err)
+	return h
+}
+
+// Await waits until done is closed.
 func (c *Cell) Await(done <-chan struct{}, what string) {
 	c.Helper()
 	select {
@@ -77,31 +88,44 @@ func (c *Cell) Await(done <-chan struct{}, what string) {
 	}
 }
 
-// reading is what the key held at some moment, and between which two times its expiry is.
-type reading struct {
+// WaitFor is testkit.Eventually with fewer checks.
+func (c *Cell) WaitFor(limit time.Duration, ok func() bool, what string) {
+	c.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(4 * time.Millisecond) {
+		require.True(c, time.Now().Before(deadline), what)
+	}
+}
+
+// Reading is what the key held at some moment, and between which times its
+// expiry is.
+type Reading struct {
 	scripttest.KeyState
 	Earliest, Latest time.Time
 }
 
-func (c *Cell) Read() reading {
+// Read returns what the key holds now.
+func (c *Cell) Read() Reading {
 	c.Helper()
 	before := time.Now()
 	state := c.Bench.State()
-	return reading{state, before.Add(state.TTL - scripttest.ClockGrain), time.Now().Add(state.TTL + scripttest.ClockGrain)}
+	return Reading{state, before.Add(state.TTL - scripttest.ClockGrain), time.Now().Add(state.TTL + scripttest.ClockGrain)}
 }
 
 // RequireUntouched checks that neither the content nor the expiry has changed.
-func (c *Cell) RequireUntouched(before, after reading) {
+func (c *Cell) RequireUntouched(before, after Reading) {
 	c.Helper()
 	require.Equal(c, before.Content, after.Content)
 	if content, ok := before.Content.(map[string]string); ok && scripttest.IsRW(content) {
-		return // its entries, which decide, are as they were; a script that was held up sets the key's expiry later, and the next one back
+		// Its entries decide, and are unchanged. A delayed script sets the
+		// key's expiry later, and the next one sets it back.
+		return
 	}
 	require.False(c, after.Latest.Before(before.Earliest), "shortened")
 	require.False(c, before.Latest.Before(after.Earliest), "lengthened")
 }
 
-// Levels is how many the server has: the count of a reentrant lock, and 1 of a plain one. A key that is kept after its release has none.
+// Levels returns how many levels the server has: the count of a reentrant lock,
+// and 1 of a plain one. A key that is kept after its release has none.
 func (c *Cell) Levels() int {
 	c.Helper()
 	switch content := c.Bench.State().Content.(type) {
@@ -124,87 +148,25 @@ func (c *Cell) Levels() int {
 	return 0
 }
 
-// RequireLevels waits until the server has as many levels as the client was told.
-func (c *Cell) RequireLevels(told int) {
+// rwLevelsAt returns how many levels the server has of a read/write lock, of
+// all holds.
+func rwLevelsAt(t testing.TB, b *scripttest.Bench) (n int) {
+	t.Helper()
+	for _, e := range scripttest.ReadRW(t, b.Conn, b.Key) {
+		var reads, writes int
+		if e.Kind != "v" {
+			_, err := fmt.Sscanf(e.Counts, "%d:%d", &reads, &writes)
+			require.NoError(t, err, "%v", e)
+			require.Equal(t, e.Kind == "w", writes > 0, "%v", e)
+		}
+		n += reads + writes
+	}
+	return n
+}
+
+// RequireLevels waits until the server has as many levels as the client was
+// granted.
+func (c *Cell) RequireLevels(n int) {
 	c.Helper()
-	c.WaitFor(CleanWithin, func() bool { return c.Levels() == told }, fmt.Sprintf("the server does not come to %d levels", told))
-}
-
-// WaitFor is eventually, on the goroutine of the test.
-func (c *Cell) WaitFor(limit time.Duration, ok func() bool, what string) {
-	c.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(4 * time.Millisecond) {
-		require.True(c, time.Now().Before(deadline), what)
-	}
-}
-
-// observe looks at the cell until its end, again and again: whatever happens, nobody believes in the lock for longer than the server has
-// it, no two do, and the key has an expiry.
-func (c *Cell) observe() {
-	conn, over := c.Server.Dial(c), make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				c.look(conn)
-			case <-over:
-				return
-			}
-		}
-	})
-	c.Cleanup(func() {
-		close(over)
-		group.Wait()
-		_ = conn.Close()
-	})
-}
-
-func (c *Cell) look(conn redis.Conn) {
-	mine, others := Believed(c.Client), Believed(c.Other)
-	ms, err := redis.Int64(conn.Do("PTTL", c.Bench.Key))
-	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + scripttest.ClockGrain)
-	switch {
-	case err != nil:
-		c.Errorf("observer: %v", err)
-	case ms == -1:
-		c.Errorf("the key has no expiry")
-	case len(mine) > 0 && len(others) > 0 && mine[0].live():
-		c.Errorf("two believe in the lock")
-	}
-	for _, b := range append(mine, others...) {
-		if (ms < 0 || b.until.After(latest)) && b.live() {
-			c.Errorf("believed until %v, the server has it until %v (%d ms)", b.until, latest, ms)
-		}
-	}
-}
-
-// belief is until when a client believes in a lease, as it was at some moment.
-type belief struct {
-	lease *lease.Lease
-	until time.Time
-}
-
-// Believed are the live leases of the cell's lock. Their mutexes come before the client's.
-func Believed(c *relock.Client) (all []belief) {
-	for _, l := range Engine(c).Leases() {
-		if until := believedUntil(l); l.State().Key == CellKey && !until.IsZero() {
-			all = append(all, belief{l, until})
-		}
-	}
-	return all
-}
-
-// live says whether the lease is still believed in.
-func (b belief) live() bool { return !believedUntil(b.lease).IsZero() }
-
-// believedUntil is what ValidUntil tells of a lease, without the loss that it may declare.
-func believedUntil(l *lease.Lease) time.Time {
-	s := l.State()
-	if s.Err != nil || time.Until(s.ValidUntil) <= 0 {
-		return time.Time{}
-	}
-	return s.ValidUntil
+	c.WaitFor(CleanWithin, func() bool { return c.Levels() == n }, fmt.Sprintf("the server does not come to %d levels", n))
 }

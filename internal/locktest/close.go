@@ -1,74 +1,13 @@
 package locktest
 
 import (
-	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
-
-// CloseLimit is how long Close, and every call that it ends, may take.
-const CloseLimit = 300 * time.Millisecond
-
-// Closing is what a client has when it is closed.
-type Closing struct {
-	S      *redistest.Server
-	C      *relock.Client
-	Pool   *redis.Pool   // the user's, else nil
-	Block  chan struct{} // closed to let the user's dials go on
-	once   sync.Once     // of that
-	Blocks atomic.Bool   // whether the user's dials block
-	Stuck  atomic.Int32  // the user's dials that do
-	Taken  []redis.Conn  // out of the pool, by the test
-}
-
-func (b *Closing) OwnClient(opts ...relock.ClientOption) func(*testing.T) {
-	return func(t *testing.T) {
-		c, err := relock.NewClient(b.S.Network, b.S.Address, "", append(opts, relock.WithKeyPrefix("test:"))...)
-		require.NoError(t, err)
-		b.C = c
-	}
-}
-
-func (b *Closing) Unblock() { b.once.Do(func() { close(b.Block) }) }
-
-// EndAtCleanup ends all calls that async has started before, also when the test fails.
-func (b *Closing) EndAtCleanup(t *testing.T) {
-	t.Cleanup(func() {
-		b.Unblock()
-		_ = b.C.Close() // what it says is checked elsewhere
-	})
-}
-
-func (b *Closing) Dial() (redis.Conn, error) {
-	if b.Blocks.Load() {
-		b.Stuck.Add(1)
-		<-b.Block
-	}
-	return redis.Dial(b.S.Network, b.S.Address)
-}
-
-func (b *Closing) UserClient(knowsContext bool) func(*testing.T) {
-	return func(t *testing.T) {
-		b.Pool = &redis.Pool{MaxIdle: 10}
-		if knowsContext { // by its type only
-			b.Pool.DialContext = func(context.Context) (redis.Conn, error) { return b.Dial() }
-		} else {
-			b.Pool.Dial = b.Dial
-		}
-		c, err := relock.NewClientPool(b.Pool, relock.WithKeyPrefix("test:"))
-		require.NoError(t, err)
-		b.C = c
-	}
-}
 
 // Timed is a call, and when it has ended.
 type Timed struct {
@@ -77,42 +16,10 @@ type Timed struct {
 	at     time.Time
 }
 
-func Begin(t testing.TB, f func() error) *Timed {
-	c := &Timed{TB: t}
-	c.result = testkit.Async(t, func() error {
-		defer func() { c.at = time.Now() }()
-		return f()
-	})
-	return c
-}
-
 // End returns what came of it, and sees that it ended as long after an alarm as that was set to at most.
 func (c *Timed) End(half *Alarm) error {
 	c.Helper()
 	err := testkit.ResultWithin(c, c.result, 5*time.Second)
 	require.Less(c, c.at.Sub(half.Ring()), CloseLimit/2)
 	return err
-}
-
-// RequireClosed checks that every call of a closed client fails.
-func RequireClosed(t testing.TB, c *relock.Client) {
-	t.Helper()
-	ctx := t.Context()
-	require.NoError(t, c.Close(), "closing again")
-	require.ErrorIs(t, c.Ping(ctx), relock.ErrClosed)
-	_, err := c.SetNEX(ctx, "raw", "v", time.Second)
-	require.ErrorIs(t, err, relock.ErrClosed)
-	_, err = c.Eval(ctx, relock.NewScript("return 1"), nil)
-	require.ErrorIs(t, err, relock.ErrClosed)
-	plain, reentrant := relock.NewRedisLock("k", c, relock.WithBlock()), relock.NewReentrantLock("k", c, relock.WithBlock())
-	_, plainErr := plain.Acquire(ctx)
-	_, reentrantErr := reentrant.TryAcquire(ctx)
-	for _, err := range []error{
-		plain.Lock(ctx), plain.TryLock(ctx), plain.Do(ctx, NoWork), plainErr,
-		reentrant.Lock(ctx), reentrant.TryLock(ctx), reentrant.TryDo(ctx, NoWork), reentrantErr,
-	} {
-		require.ErrorIs(t, err, relock.ErrClosed)
-		require.False(t, relock.IsRetryableErr(err))
-	}
-	require.NoError(t, plain.Validate(), "a handle stays valid")
 }

@@ -1,7 +1,23 @@
-// Package locktest has what the tests of several packages do with clients and
-// locks: clients of a server, calls that wait, faults in one operation, and
-// checks of what is left in Redis.
+// Package locktest owns what tests of several packages do with clients and
+// locks. Its files, by what a test needs:
 //
-// Engine, Level and their like return what is below the public API, so that the
-// API has nothing for tests.
+//   - clients.go, locks.go: a client of a test, and a lock of any kind
+//   - logs.go, observers.go: what a client logged, and what its observer got
+//   - checks.go: what a server has of a lock, and that nothing is left
+//   - connections.go, closing.go: a client's pool, and a client that is closed
+//   - permissions.go: users with the permissions that the README lists
+//   - queue.go, waiting.go, queue_checks.go: a lock with clients that wait for
+//     it, their calls, and its queue
+//   - redlock_servers.go, redlock.go, redlock_waits.go: the servers of a
+//     RedLock, which have been up for long enough; its clients; their waits
+//   - replicas.go: a master and its replica
+//   - readwrite.go: read/write locks as one of several kinds
+//   - cell.go, cell_faults.go, cell_validity.go: one operation of a client
+//     behind a proxy that loses, delays or repeats its messages; meanwhile the
+//     validity of its hold is compared with the server
+//   - parallel.go, run.go: subtests that wait together, and TestMain
+//   - inside.go, leases.go: what is below the public API
+//
+// [Engine], [Level] and their like read unexported fields, so that the public
+// API has nothing that only tests need.
 package locktest

@@ -9,8 +9,5 @@ import (
 // Reader acquires a lock to read.
 type Reader struct{ *relock.RWLock }
 
+// Acquire acquires the lock to read.
 func (r Reader) Acquire(ctx context.Context) (relock.Hold, error) { return r.RAcquire(ctx) }
-
-type Acquirer interface {
-	Acquire(ctx context.Context) (relock.Hold, error)
-}

@@ -3,7 +3,6 @@ package locktest
 import (
 	"reflect"
 	"strings"
-	"time"
 	"unsafe"
 
 	"github.com/relock-go/relock"
@@ -13,14 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// DefaultCommandTimeout is the command timeout of a client without options.
-const DefaultCommandTimeout = 3 * time.Second
-
 // Engine returns the engine of the client.
 func Engine(c *relock.Client) *lease.Manager { return (*lease.Manager)(pointer(c, "engine")) }
-
-// Config returns the settings of the client's connections.
-func Config(c *relock.Client) *driver.Config { return (*driver.Config)(pointer(c, "config")) }
 
 // Prefix returns the prefix of the client's keys.
 func Prefix(c *relock.Client) string { return strings.TrimSuffix(Engine(c).RedisKey(""), "{}") }
@@ -37,8 +30,14 @@ func Quorum(l *relock.RedLock) *acquire.Quorum { return (*acquire.Quorum)(pointe
 // Target returns what the lock is made for, with its settings.
 func Target(lock any) *acquire.Target { return (*acquire.Target)(address(lock, "target")) }
 
+// Config returns the settings of the client's connections.
+func Config(c *relock.Client) *driver.Config { return (*driver.Config)(pointer(c, "config")) }
+
 // Code returns the script's text and digest.
 func Code(s *relock.Script) *script.Script { return (*script.Script)(pointer(s, "code")) }
+
+// Plain returns the engine's side of the lock.
+func Plain(l *relock.RedisLock) *acquire.Plain { return (*acquire.Plain)(address(l, "plain")) }
 
 // pointer returns the pointer in an unexported field.
 func pointer(of any, field string) unsafe.Pointer {
@@ -49,6 +48,3 @@ func pointer(of any, field string) unsafe.Pointer {
 func address(of any, field string) unsafe.Pointer {
 	return reflect.Indirect(reflect.ValueOf(of)).FieldByName(field).Addr().UnsafePointer()
 }
-
-// Plain returns the engine's side of the lock.
-func Plain(l *relock.RedisLock) *acquire.Plain { return (*acquire.Plain)(address(l, "plain")) }

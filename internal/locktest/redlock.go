@@ -1,7 +1,6 @@
 package locktest
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,13 +11,12 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// RedLease is the largest lease of most tests, so that new servers are counted soon.
-const RedLease = 3 * time.Second
-
-// RedBench is a set of servers, which count already, and clients of them that share a prefix.
+// RedBench is a set of servers, which count already, and their clients, which
+// share a prefix.
 type RedBench struct {
 	testing.TB
 	Servers []*redistest.Server
@@ -27,23 +25,7 @@ type RedBench struct {
 	Prefix  string
 }
 
-// NewRedServers are n servers that have been up for longer than redLease.
-func NewRedServers(t testing.TB, n int) []*redistest.Server {
-	t.Helper()
-	all := RedCellar.Take(t, n)
-	for _, s := range all {
-		AwaitUp(t, s)
-	}
-	return all
-}
-
-// AwaitUp waits until the server is counted where no lease is above redLease.
-func AwaitUp(t testing.TB, s *redistest.Server) {
-	t.Helper()
-	s.AwaitUp(t, int(RedLease/time.Second)+1)
-}
-
-// NewRedBench has a client of each server, behind a proxy.
+// NewRedBench returns a bench with a client of each server, behind a proxy.
 func NewRedBench(t testing.TB, servers []*redistest.Server, opts ...relock.ClientOption) *RedBench {
 	t.Helper()
 	b := &RedBench{TB: t, Servers: servers, Prefix: "test:" + uuid.NewString() + ":"}
@@ -55,12 +37,13 @@ func NewRedBench(t testing.TB, servers []*redistest.Server, opts ...relock.Clien
 	return b
 }
 
+// Client returns a client of one server.
 func (b *RedBench) Client(s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	b.Helper()
 	return NewTestClient(b, s, append([]relock.ClientOption{relock.WithKeyPrefix(b.Prefix)}, opts...)...)
 }
 
-// Others are clients as another process would have, not behind the proxies.
+// Others returns clients as another process would have, not behind the proxies.
 func (b *RedBench) Others(opts ...relock.ClientOption) (all []*relock.Client) {
 	b.Helper()
 	for _, s := range b.Servers {
@@ -69,12 +52,12 @@ func (b *RedBench) Others(opts ...relock.ClientOption) (all []*relock.Client) {
 	return all
 }
 
-// Lock is one with the lease of the tests.
+// Lock returns a lock with the lease of the tests.
 func (b *RedBench) Lock(clients []*relock.Client, opts ...relock.LockOption) *relock.RedLock {
 	return relock.NewRedLock("k", clients, append([]relock.LockOption{relock.WithMaxLease(RedLease), relock.WithWatchdog(RedLease)}, opts...)...)
 }
 
-// Patient is a lock whose nodes are waited for longer.
+// Patient returns a lock that waits longer for its nodes.
 func (b *RedBench) Patient(opts ...relock.LockOption) *relock.RedLock {
 	return b.patientBy(b.Clients, opts...)
 }
@@ -85,7 +68,8 @@ func (b *RedBench) patientBy(clients []*relock.Client, opts ...relock.LockOption
 	return l
 }
 
-// Meet makes the clients know their servers, and leaves no node that is yet to be granted or given back.
+// Meet makes the clients know their servers, and leaves no node with a request
+// under way.
 func (b *RedBench) Meet(l *relock.RedLock) {
 	b.Helper()
 	require.NoError(b, l.Do(b.Context(), Nothing))
@@ -95,12 +79,13 @@ func (b *RedBench) Meet(l *relock.RedLock) {
 	b.RequireFree(testkit.Patience)
 }
 
-// RedReleases are the releases of nodes: of a hold, and of a round that failed.
+// RedReleases matches the releases of nodes: of a hold, and of a round that
+// failed.
 func RedReleases(args []string) bool {
 	return faults.Script(script.Release.SHA)(args) || faults.Script(script.RedLockRelease.SHA)(args)
 }
 
-// Holding are the nodes that have the lock's key.
+// Holding returns how many nodes have the lock's key.
 func (b *RedBench) Holding() (n int) {
 	b.Helper()
 	for _, s := range b.Servers {
@@ -111,10 +96,36 @@ func (b *RedBench) Holding() (n int) {
 	return n
 }
 
+// RequireFree waits until all nodes are free.
 func (b *RedBench) RequireFree(limit time.Duration) {
 	b.Helper()
 	testkit.Eventually(b, limit, func() bool { return b.Holding() == 0 }, "all nodes are free")
 }
 
-// Count is how often the log says something.
-func (b *LogBuffer) Count(text string) int { return strings.Count(b.String(), text) }
+// HoldRaw makes nodes look held for a lease by holds with these names. ""
+// leaves a node free.
+func (b *RedBench) HoldRaw(lease time.Duration, holds ...string) {
+	b.Helper()
+	for node, hold := range holds {
+		if hold != "" {
+			b.Servers[node].Do(b, "SET", b.Prefix+"{k}", scripttest.RedValue(hold, node), "PX", lease.Milliseconds())
+		}
+	}
+}
+
+// RequireHeldBy waits until n nodes are held.
+func (b *RedBench) RequireHeldBy(n int) {
+	b.Helper()
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.Holding() == n }, "held by others")
+}
+
+// WithoutTheThird returns a hold of three nodes whose third one does not answer
+// yet.
+func (b *RedBench) WithoutTheThird(l *relock.RedLock) relock.Hold {
+	b.Helper()
+	b.Proxies[2].Stall()
+	h, err := l.Acquire(b.Context())
+	require.NoError(b, err)
+	require.Len(b, MembersOf(h), 2)
+	return h
+}

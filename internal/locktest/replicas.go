@@ -11,23 +11,25 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// replicated is a master and its replica.
-type replicated struct {
+// Replicated is a master and its replica.
+type Replicated struct {
 	testing.TB
 	Master, Replica *redistest.Server
 }
 
-func NewReplicated(t testing.TB) *replicated {
-	r := &replicated{TB: t, Master: redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), Replica: redistest.StartTCP(t)}
+// NewReplicated starts a master and its replica.
+func NewReplicated(t testing.TB) *Replicated {
+	r := &Replicated{TB: t, Master: redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), Replica: redistest.StartTCP(t)}
 	r.Mend()
 	return r
 }
 
-// Cut ends the replication: the replica keeps what it has.
-func (r *replicated) Cut() { r.Replica.Do(r, "REPLICAOF", "NO", "ONE") }
+// Cut ends the replication. The replica keeps what it has.
+func (r *Replicated) Cut() { r.Replica.Do(r, "REPLICAOF", "NO", "ONE") }
 
-// Mend begins it, and waits until the replica confirms what the master writes.
-func (r *replicated) Mend() {
+// Mend begins the replication, and waits until the replica confirms what the
+// master writes.
+func (r *Replicated) Mend() {
 	Replicate(r, r.Replica, r.Master)
 	conn := r.Master.Dial(r)
 	defer conn.Close() //nolint:errcheck // nothing is pending
@@ -43,9 +45,10 @@ func (r *replicated) Mend() {
 }
 
 // FailOver makes the replica the master.
-func (r *replicated) FailOver() {
+func (r *Replicated) FailOver() {
 	r.Master.Kill(r)
 	r.Replica.Do(r, "REPLICAOF", "NO", "ONE")
 }
 
+// OneReplica waits for one replica.
 var OneReplica = relock.WithReplicas(1, time.Second)

@@ -3,16 +3,22 @@ package locktest
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// RedCellar keeps servers that were started for a later test: a RedLock counts none before it has been up for a lease, and tests that wait
-// for that keep others from running.
+// RedLease is the largest lease of most tests, so that new servers count soon.
+const RedLease = 3 * time.Second
+
+// RedCellar keeps servers that were started for a later test. A RedLock counts
+// no server before it has been up for a lease, and tests that wait for that
+// keep others from running.
 var RedCellar cellar
 
+// cellar is a stock of servers.
 type cellar struct {
 	mu      sync.Mutex
 	servers []cellared
@@ -26,7 +32,8 @@ type cellared struct {
 // cellarSize is more than one test takes.
 const cellarSize = 12
 
-// Take returns n servers, the oldest ones first, until the test ends, and starts as many for the next tests.
+// Take returns n servers until the test ends, the oldest ones first. It starts
+// as many for the next tests.
 func (c *cellar) Take(t testing.TB, n int) (all []*redistest.Server) {
 	t.Helper()
 	c.mu.Lock()
@@ -45,7 +52,7 @@ func (c *cellar) Take(t testing.TB, n int) (all []*redistest.Server) {
 	return all
 }
 
-// lay starts one more; mu is held.
+// lay starts one more server. mu must be locked.
 func (c *cellar) lay(t testing.TB) {
 	t.Helper()
 	redistest.Binary(t)
@@ -54,9 +61,25 @@ func (c *cellar) lay(t testing.TB) {
 	c.servers = append(c.servers, cellared{Taught(t, s), stop})
 }
 
-// Close stops those that no test has taken.
+// Close stops the servers that no test has taken.
 func (c *cellar) Close() {
 	for _, s := range c.servers {
 		s.stop()
 	}
+}
+
+// NewRedServers returns n servers that have been up for longer than RedLease.
+func NewRedServers(t testing.TB, n int) []*redistest.Server {
+	t.Helper()
+	all := RedCellar.Take(t, n)
+	for _, s := range all {
+		AwaitUp(t, s)
+	}
+	return all
+}
+
+// AwaitUp waits until the server counts for leases of up to RedLease.
+func AwaitUp(t testing.TB, s *redistest.Server) {
+	t.Helper()
+	s.AwaitUp(t, int(RedLease/time.Second)+1)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -29,11 +28,12 @@ type RedCall struct {
 	At    time.Time
 }
 
+// Wait begins to wait.
 func (b *RedBench) Wait(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *RedCall {
 	return b.begin(ctx, b.Lock(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(RedPoll)}, opts...)...))
 }
 
-// WaitPatiently is wait where the next poll is far away.
+// WaitPatiently begins to wait with the next poll far away.
 func (b *RedBench) WaitPatiently(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *RedCall {
 	return b.begin(ctx, b.patientBy(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(PatientPoll)}, opts...)...))
 }
@@ -49,6 +49,7 @@ func (b *RedBench) begin(ctx context.Context, l *relock.RedLock) *RedCall {
 	return w
 }
 
+// End waits for the end of the call, and returns its error.
 func (b *RedBench) End(w *RedCall) error {
 	b.Helper()
 	select {
@@ -59,7 +60,8 @@ func (b *RedBench) End(w *RedCall) error {
 	return w.err
 }
 
-// Granted ends the hold before, and says how long it took the call to get the lock.
+// Granted releases the hold before, and returns the hold of the call and how
+// long it took to get it.
 func (b *RedBench) Granted(w *RedCall, before relock.Hold) (relock.Hold, time.Duration) {
 	b.Helper()
 	start := time.Now()
@@ -68,6 +70,7 @@ func (b *RedBench) Granted(w *RedCall, before relock.Hold) (relock.Hold, time.Du
 	return w.Hold, w.At.Sub(start)
 }
 
+// List returns the waits that a node lists.
 func (b *RedBench) List(node int) []string {
 	b.Helper()
 	all, err := redis.Strings(b.Servers[node].Do(b, "ZRANGE", b.Prefix+"{k}"+script.WaitersSuffix, 0, -1), nil)
@@ -75,7 +78,8 @@ func (b *RedBench) List(node int) []string {
 	return all
 }
 
-// AwaitListed waits until so many are listed at a quorum of the nodes, and will be told. Where nobody has a node, nobody is listed there.
+// AwaitListed waits until n waits are listed at a quorum of the nodes, and will
+// be notified. A node that nobody holds lists nobody.
 func (b *RedBench) AwaitListed(n int, clients []*relock.Client) {
 	b.Helper()
 	testkit.Eventually(b, testkit.Patience, func() bool {
@@ -89,7 +93,8 @@ func (b *RedBench) AwaitListed(n int, clients []*relock.Client) {
 	}, "listed")
 }
 
-// RequireNobodyListed looks at the lists, which would end by themselves after 12 s, and at what the clients remember.
+// RequireNobodyListed waits until no node lists a wait, which would expire
+// after 12 s, and checks that the clients have none.
 func (b *RedBench) RequireNobodyListed(clients []*relock.Client) {
 	b.Helper()
 	for node := range b.Servers {
@@ -98,20 +103,4 @@ func (b *RedBench) RequireNobodyListed(clients []*relock.Client) {
 	for _, c := range clients {
 		require.Zero(b, Engine(c).Queue.State().Quorum)
 	}
-}
-
-// HoldRaw makes nodes look held for so long, by holds with these names; "" is free.
-func (b *RedBench) HoldRaw(lease time.Duration, holds ...string) {
-	b.Helper()
-	for node, hold := range holds {
-		if hold != "" {
-			b.Servers[node].Do(b, "SET", b.Prefix+"{k}", scripttest.RedValue(hold, node), "PX", lease.Milliseconds())
-		}
-	}
-}
-
-// RequireHeldBy waits until so many nodes are held.
-func (b *RedBench) RequireHeldBy(n int) {
-	b.Helper()
-	testkit.Eventually(b, testkit.Patience, func() bool { return b.Holding() == n }, "held by others")
 }

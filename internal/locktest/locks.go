@@ -2,14 +2,11 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
 )
-
-func Nothing(context.Context) error { return nil }
 
 // AnyLock is what every kind of lock has.
 type AnyLock interface {
@@ -19,7 +16,8 @@ type AnyLock interface {
 	Validate() error
 }
 
-// Kinds makes each kind of lock for tests of what they share. WithOwner is left out where a kind has no owner.
+// Kinds returns each kind of lock, for tests of what they share. It leaves out
+// WithOwner if a kind has no owner.
 var Kinds = map[string]func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock{
 	"RedisLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		var usable []relock.LockOption
@@ -35,8 +33,19 @@ var Kinds = map[string]func(key string, c *relock.Client, opts ...relock.LockOpt
 	},
 }
 
-// CommandCount is how many commands the server has processed, this one not among them. The watchdog may add some.
-func CommandCount(t *testing.T, s *redistest.Server) int64 {
-	t.Helper()
-	return scripttest.InfoField(t, s, "stats", "total_commands_processed")
+// Acquirer is a lock whose hold can be acquired.
+type Acquirer interface {
+	Acquire(ctx context.Context) (relock.Hold, error)
 }
+
+// NoWork does nothing.
+func NoWork(context.Context) error { return nil }
+
+// Nothing does nothing.
+func Nothing(context.Context) error { return nil }
+
+// ErrMine is an error of the caller's own.
+var ErrMine = errors.New("mine")
+
+// Unbounded returns a context that is never cancelled.
+func Unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }

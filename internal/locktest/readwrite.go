@@ -2,33 +2,15 @@ package locktest
 
 import (
 	"context"
-	"fmt"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
 )
 
-// rwLevelsAt is how many levels the server has, of all holds.
-func rwLevelsAt(t testing.TB, b *scripttest.Bench) (n int) {
-	t.Helper()
-	for _, e := range scripttest.ReadRW(t, b.Conn, b.Key) {
-		var reads, writes int
-		if e.Kind != "v" {
-			_, err := fmt.Sscanf(e.Counts, "%d:%d", &reads, &writes)
-			require.NoError(t, err, "%v", e)
-			require.Equal(t, e.Kind == "w", writes > 0, "%v", e)
-		}
-		n += reads + writes
-	}
-	return n
-}
-
-// rwLevels is a read/write lock whose levels are taken to read and to write by turns.
+// rwLevels is a read/write lock whose levels are taken to read and to write in
+// an order.
 type rwLevels struct {
 	*relock.RWLock
 	order string
@@ -79,7 +61,7 @@ var RwKinds = map[string]func(key string, c *relock.Client, opts ...relock.LockO
 	"RWLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		return relock.NewRWLock(key, c, opts...)
 	},
-	// All write, but for those who wait behind a proxy.
+	// All write, except waiters behind a proxy.
 	"RWLock that waits to read": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		if Config(c).CommandTimeout == WaiterLimit {
 			return newRWLevels("r", relock.NewRWLock(key, c, opts...))
@@ -88,10 +70,11 @@ var RwKinds = map[string]func(key string, c *relock.Client, opts ...relock.LockO
 	},
 }
 
-// As is the context of an owner.
+// As returns the context of an owner.
 func As(t testing.TB, name string) context.Context { return relock.ContextWithOwner(t.Context(), name) }
 
-// RwStored is what the server has of a read/write lock, by the owner's name, as '<r or w> <reads>:<writes>'.
+// RwStored returns what the server has of a read/write lock by the owner's
+// name, as '<r or w> <reads>:<writes>'.
 func RwStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
 	t.Helper()
 	stored := map[string]string{}
@@ -99,11 +82,4 @@ func RwStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) m
 		stored[e.Owner] = e.Kind + " " + e.Counts
 	}
 	return stored
-}
-
-// RequireRWGone sees that nothing is left of the lock, the holders' notes included.
-func RequireRWGone(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
-	t.Helper()
-	k := KeyOf(c, key)
-	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
 }

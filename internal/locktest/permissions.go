@@ -14,13 +14,13 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// privileges are what a README says a Redis user needs.
-type privileges struct {
+// Privileges are what a README says that a Redis user needs.
+type Privileges struct {
 	Least, Wait []string // the arguments of ACL, of a user that does not wait, and what is on top for one that does
 	OnTop       []Privilege
 }
 
-// Privilege is a row of the table of what is needed on top.
+// Privilege is a row of the table of what is needed in addition.
 type Privilege struct {
 	Of       string   // the names in the first column
 	Beside   []string // names of others, whose commands it needs too
@@ -36,8 +36,9 @@ var (
 	inCode  = regexp.MustCompile("`([^`]+)`")
 )
 
-// ReadPrivileges finds the two commands and the table after them. word is what the language calls waiting.
-func ReadPrivileges(t testing.TB, file, word string) (p privileges) {
+// ReadPrivileges reads the two commands of a README and the table after them.
+// word is how its language calls waiting.
+func ReadPrivileges(t testing.TB, file, word string) (p Privileges) {
 	t.Helper()
 	text, err := os.ReadFile(fromRoot(t, file))
 	require.NoError(t, err)
@@ -66,7 +67,7 @@ func ReadPrivileges(t testing.TB, file, word string) (p privileges) {
 	return p
 }
 
-// inBackquotes is what stands between backquotes.
+// inBackquotes returns the texts between backquotes.
 func inBackquotes(text string) (spans []string) {
 	for _, found := range inCode.FindAllStringSubmatch(text, -1) {
 		spans = append(spans, found[1])
@@ -74,21 +75,23 @@ func inBackquotes(text string) (spans []string) {
 	return spans
 }
 
-func ReadmePrivileges(t testing.TB) privileges {
+// ReadmePrivileges reads the README.
+func ReadmePrivileges(t testing.TB) Privileges {
 	t.Helper()
 	return ReadPrivileges(t, "README.md", "what waiting needs")
 }
 
-// Find is the row of a name.
-func (p privileges) Find(t testing.TB, of string) Privilege {
+// Find returns the row of a name.
+func (p Privileges) Find(t testing.TB, of string) Privilege {
 	t.Helper()
 	i := slices.IndexFunc(p.OnTop, func(one Privilege) bool { return one.Of == of })
 	require.GreaterOrEqual(t, i, 0, "the README does not say what %s needs", of)
 	return p.OnTop[i]
 }
 
-// Besides is what a user may do who may not yet do what a privilege is about.
-func (p privileges) Besides(t testing.TB, one Privilege) (rules []string) {
+// Besides returns the rules of a user that has everything but what a privilege
+// adds.
+func (p Privileges) Besides(t testing.TB, one Privilege) (rules []string) {
 	t.Helper()
 	for _, name := range one.Beside {
 		if name == ToWait {
@@ -101,15 +104,15 @@ func (p privileges) Besides(t testing.TB, one Privilege) (rules []string) {
 	return rules
 }
 
-// Allow makes a user with the command of the README and rules on top.
-func (p privileges) Allow(t testing.TB, s *redistest.Server, rules ...string) {
+// Allow creates a user with the command of the README and more rules.
+func (p Privileges) Allow(t testing.TB, s *redistest.Server, rules ...string) {
 	t.Helper()
 	s.Do(t, "ACL", "DELUSER", "app")
 	s.Do(t, "ACL", redis.Args{}.AddFlat(p.Least)...)
 	s.Do(t, "ACL", redis.Args{"SETUSER", "app"}.AddFlat(rules)...)
 }
 
-// Plus are commands as rules.
+// Plus returns the rules that allow commands.
 func Plus(commands []string) (rules []string) {
 	for _, command := range commands {
 		rules = append(rules, "+"+command)
@@ -127,3 +130,14 @@ func fromRoot(t testing.TB, file string) string {
 		require.Less(t, len(dir), 30, "no go.work above")
 	}
 }
+
+// LeastPrivilege are the commands that locks use, also in scripts. PING is only
+// for [relock.Client.Ping]. AUTH is always allowed, and SELECT is needed with
+// WithDatabase. With them an operator creates a user:
+//
+//	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping
+var LeastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
+
+// RwCommands are what a Redis user needs for read/write locks, besides what
+// waiting for other locks needs.
+const RwCommands = "+zrangebyscore +zrevrangebyscore +zcount +zremrangebyscore"

@@ -1,7 +1,0 @@
-package locktest
-
-import (
-	"context"
-)
-
-func NoWork(context.Context) error { return nil }

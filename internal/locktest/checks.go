@@ -1,0 +1,135 @@
+package locktest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// KeyOf returns the Redis key of a lock of c.
+func KeyOf(c *relock.Client, key string) string { return Prefix(c) + "{" + key + "}" }
+
+// Pttl returns what is left of the lock's expiry: -2 if there is no key, -1 if
+// it would stay forever.
+func Pttl(t testing.TB, s *redistest.Server, c *relock.Client, key string) time.Duration {
+	t.Helper()
+	ms, err := redis.Int64(s.Do(t, "PTTL", KeyOf(c, key)), nil)
+	require.NoError(t, err)
+	if ms < 0 {
+		return time.Duration(ms)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// Inspect returns the state of a lock, and requires that it can be read.
+func Inspect(t testing.TB, c *relock.Client, key string) relock.Info {
+	t.Helper()
+	info, err := c.Inspect(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, key, info.Key)
+	return info
+}
+
+// Calls returns how often a command was called since CONFIG RESETSTAT.
+func Calls(t testing.TB, s *redistest.Server, command string) int {
+	t.Helper()
+	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	return testkit.CallsIn(t, text, command)
+}
+
+// CommandCount returns how many commands the server has processed, except this
+// one. The watchdog may add some.
+func CommandCount(t *testing.T, s *redistest.Server) int64 {
+	t.Helper()
+	return scripttest.InfoField(t, s, "stats", "total_commands_processed")
+}
+
+// WaitingIn returns how many calls of the client wait locally for a lock.
+func WaitingIn(c *relock.Client, redisKey string) int {
+	return len(Engine(c).Queue.State().Lines[redisKey].Waiters)
+}
+
+// RequireFree checks that the lock has no key.
+func RequireFree(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
+	t.Helper()
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", KeyOf(c, key)), "key %q is still there", key)
+}
+
+// RequireHeld checks that the lock has a key with an expiry.
+func RequireHeld(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
+	t.Helper()
+	require.Greater(t, Pttl(t, s, c, key), time.Duration(0), "key %q is not held", key)
+}
+
+// RequireCount checks how many levels the server has of a reentrant lock: the
+// one field whose value is a number.
+func RequireCount(t testing.TB, s *redistest.Server, c *relock.Client, key string, want int) {
+	t.Helper()
+	fields, err := redis.StringMap(s.Do(t, "HGETALL", KeyOf(c, key)), nil)
+	require.NoError(t, err)
+	got := 0
+	for field, value := range fields {
+		if strings.Contains(field, ":") {
+			got, err = redis.Int([]byte(value), nil)
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, want, got, "levels at the server")
+}
+
+// StaysHeld checks every few milliseconds that a hold is held, and leaves the
+// machine to other tests between. A hold that was lost stays lost.
+func StaysHeld(t *testing.T, s *redistest.Server, c *relock.Client, h relock.Hold, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		require.NoError(t, h.Err())
+		RequireHeld(t, s, c, h.Key())
+	}
+}
+
+// RequireAtOnce runs a blocking Lock that must fail without waiting, and
+// returns its error.
+func RequireAtOnce(t testing.TB, lock func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	start := time.Now()
+	err := lock(ctx)
+	require.Error(t, err)
+	require.NoError(t, ctx.Err(), "it waited")
+	require.Less(t, time.Since(start), 2*time.Second)
+	require.False(t, relock.IsRetryableErr(err), err)
+	return err
+}
+
+// RequireNoQueues checks that nothing is left of locks and queues, at the
+// server and in the client.
+func RequireNoQueues(t testing.TB, s *redistest.Server, c *relock.Client, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", KeyOf(c, key), KeyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
+	}
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		state := Engine(c).Queue.State()
+		return len(state.Lines) == 0 && state.Waits == 0
+	}, "no waits are remembered")
+	require.Zero(t, Engine(c).State().Leases)
+}
+
+// RequireRWGone checks that nothing is left of a read/write lock, including the
+// notes of its holders.
+func RequireRWGone(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
+	t.Helper()
+	k := KeyOf(c, key)
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
+}

@@ -1,0 +1,59 @@
+package locktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// DefaultCommandTimeout is the command timeout of a client without options.
+const DefaultCommandTimeout = 3 * time.Second
+
+// NewTestClient returns a client of the server with a prefix of its own. It is
+// closed when the test ends.
+func NewTestClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	opts = append([]relock.ClientOption{relock.WithKeyPrefix("test:" + uuid.NewString() + ":")}, opts...)
+	c, err := relock.NewClient(s.Network, s.Address, "", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// Sibling returns a second client with the same prefix, as another process
+// would have.
+func Sibling(t testing.TB, s *redistest.Server, c *relock.Client, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	return NewTestClient(t, s, append([]relock.ClientOption{relock.WithKeyPrefix(Prefix(c))}, opts...)...)
+}
+
+// Patient returns c, whose holders have longer to learn why they were refused.
+func Patient(c *relock.Client) *relock.Client {
+	Engine(c).SetReasonLimit(testkit.Patience)
+	return c
+}
+
+// Unconnected returns a client whose server does not run: every request is
+// refused.
+func Unconnected(t testing.TB, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := relock.NewClient("tcp", ClosedPort(t), "", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Equal(t, 0, PoolOf(c).ActiveCount())
+		require.NoError(t, c.Close())
+	})
+	return c
+}
+
+// ClosedPort returns an address on which nothing listens.
+func ClosedPort(t testing.TB) string {
+	t.Helper()
+	return "127.0.0.1:" + redistest.FreePort(t)
+}

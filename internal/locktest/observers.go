@@ -1,0 +1,107 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// Witness is an observer that records its events.
+type Witness struct {
+	testing.TB
+
+	Mu     sync.Mutex
+	events []string
+	Starts int
+	Locked map[string]int // by kind, less those that have ended
+	Last   relock.HoldDone
+	Renews []relock.RenewDone
+}
+
+// NewWitness returns a Witness without events.
+func NewWitness(t testing.TB) *Witness { return &Witness{TB: t, Locked: map[string]int{}} }
+
+// Observer returns the hooks that record.
+func (w *Witness) Observer() relock.Observer {
+	return relock.Observer{LockStart: w.lockStart, LockDone: w.lockDone, HoldDone: w.holdDone, RenewDone: w.renewDone}
+}
+
+func (w *Witness) lockStart(ctx context.Context, e relock.LockStart) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.Starts++
+	w.events = append(w.events, fmt.Sprintf("start %s %q %v %v", e.Kind, e.Key, e.Block, ctx.Value(MarkKey{})))
+}
+
+func (w *Witness) lockDone(ctx context.Context, e relock.LockDone) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.Starts--
+	if e.Err == nil {
+		w.Locked[e.Kind]++
+	}
+	if e.Start.IsZero() || time.Since(e.Start) > time.Minute {
+		w.Errorf("began at %v", e.Start)
+	}
+	w.events = append(w.events, fmt.Sprintf("done %s %q %v %v %v", e.Kind, e.Key, e.Block, ctx.Value(MarkKey{}), e.Err))
+}
+
+func (w *Witness) holdDone(ctx context.Context, e relock.HoldDone) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if w.Locked[e.Kind]--; w.Locked[e.Kind] < 0 {
+		w.Errorf("the end of a %s hold that never started", e.Kind)
+	}
+	if ctx.Err() != nil || e.Start.IsZero() || e.End.Before(e.Start) {
+		w.Errorf("a hold from %v to %v, %v", e.Start, e.End, ctx.Err())
+	}
+	w.Last = e
+	w.events = append(w.events, fmt.Sprintf("over %s %q %v %v", e.Kind, e.Key, ctx.Value(MarkKey{}), e.Err))
+}
+
+func (w *Witness) renewDone(e relock.RenewDone) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.Renews = append(w.Renews, e)
+}
+
+// Renewals returns the renewals so far.
+func (w *Witness) Renewals() []relock.RenewDone {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return slices.Clone(w.Renews)
+}
+
+// Heard returns the events since the last call.
+func (w *Witness) Heard() []string {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	events := w.events
+	w.events = nil
+	return events
+}
+
+// Ended waits until every hold that was acquired has ended, and returns the
+// last end.
+func (w *Witness) Ended() relock.HoldDone {
+	w.Helper()
+	testkit.Eventually(w, 5*time.Second, func() bool {
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		for _, n := range w.Locked {
+			if n != 0 {
+				return false
+			}
+		}
+		return true
+	}, "the end of each hold")
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return w.Last
+}

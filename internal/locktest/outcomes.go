@@ -1,7 +1,0 @@
-package locktest
-
-import (
-	"errors"
-)
-
-var ErrMine = errors.New("mine")

@@ -1,0 +1,142 @@
+package locktest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// Waiting is a call that waits for the lock.
+type Waiting struct {
+	Bench *QueueBench
+	Ended chan struct{}
+	Hold  relock.Hold
+	Err   error
+	At    time.Time // of the end
+}
+
+// Wait begins to wait.
+func (q *QueueBench) Wait(ctx context.Context, c *relock.Client, opts ...relock.LockOption) *Waiting {
+	w := &Waiting{Bench: q, Ended: make(chan struct{})}
+	lock := q.Lock(c, opts...)
+	q.Async(ctx, func(ctx context.Context) error {
+		w.Hold, w.Err = lock.Acquire(ctx)
+		w.At = time.Now()
+		close(w.Ended)
+		return nil
+	})
+	return w
+}
+
+// Async is testkit.Async with a context that is cancelled when the test ends,
+// so that a failure leaves no waiter.
+func (q *QueueBench) Async(ctx context.Context, f func(context.Context) error) <-chan error {
+	ctx, cancel := context.WithCancel(ctx)
+	result := testkit.Async(q, func() error { return f(ctx) })
+	q.Cleanup(cancel) // runs ahead of the wait for f
+	return result
+}
+
+// WaitNext begins to wait, behind n others that are queued already.
+func (q *QueueBench) WaitNext(ctx context.Context, n int, c *relock.Client, opts ...relock.LockOption) *Waiting {
+	q.Helper()
+	before := q.known(c)
+	w := q.Wait(ctx, c, opts...)
+	// Their number is not enough: a late poll may put back an earlier wait for a
+	// moment.
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.known(c) > before }, "the client knows that it is queued")
+	q.AwaitQueued(n + 1)
+	return w
+}
+
+// known returns how many entries a client knows to be in the queue.
+func (q *QueueBench) known(c *relock.Client) int {
+	return Engine(c).Queue.State().Lines[q.Key].Entries
+}
+
+// Sits begins to wait at the first client, behind n others. It returns when the
+// first of them waits in Redis too.
+func (q *QueueBench) Sits(ctx context.Context, n int, opts ...relock.LockOption) *Waiting {
+	q.Helper()
+	w := q.Wait(ctx, q.Clients[0], opts...)
+	testkit.Eventually(q, testkit.Patience, func() bool { return WaitingIn(q.Clients[0], q.Key) == n+1 }, "sits")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the first waits in Redis")
+	return w
+}
+
+// End waits for the end of the call, and returns its error.
+func (w *Waiting) End() error {
+	w.Bench.Helper()
+	select {
+	case <-w.Ended:
+		return w.Err
+	case <-time.After(testkit.Patience):
+		require.FailNow(w.Bench, "the waiter sleeps for ever", "%s", w.Bench.Snapshot())
+		return nil
+	}
+}
+
+// Granted waits for the grant.
+func (w *Waiting) Granted() relock.Hold {
+	w.Bench.Helper()
+	require.NoError(w.Bench, w.End())
+	return w.Hold
+}
+
+// IsOver reports whether the call has ended.
+func (w *Waiting) IsOver() bool {
+	select {
+	case <-w.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Name returns the newest entry of the queue.
+func (w *Waiting) Name() string {
+	w.Bench.Helper()
+	all := w.Bench.SnapshotQueue()
+	require.NotEmpty(w.Bench, all)
+	return all[len(all)-1]
+}
+
+// HandOver unlocks. It returns the hold of the waiter, and how long after the
+// call began the waiter had it.
+func (q *QueueBench) HandOver(h relock.Hold, w *Waiting) (relock.Hold, time.Duration) {
+	q.Helper()
+	start := time.Now()
+	q.Unlock(h)
+	next := w.Granted()
+	return next, w.At.Sub(start)
+}
+
+// UnlockEach releases the lock for each waiter that is granted it, in any
+// order.
+func (q *QueueBench) UnlockEach(all ...*Waiting) {
+	q.Helper()
+	var results []<-chan error
+	for _, w := range all {
+		results = append(results, testkit.Async(q, func() error {
+			<-w.Ended
+			if w.Err != nil {
+				return w.Err
+			}
+			return w.Hold.Unlock(context.Background())
+		}))
+	}
+	for _, result := range results {
+		require.NoError(q, testkit.ResultWithin(q, result, testkit.Patience))
+	}
+}
+
+// Middle returns the median, the upper one of two.
+func Middle(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
