@@ -97,26 +97,9 @@ var TransferOnly = faults.Script(script.ReentrantTransfer.SHA)
 func EachMode(t *testing.T, run func(t testing.TB, m QueueMode)) {
 	t.Helper()
 	t.Parallel()
-	EachModeAlone(t, run)
-}
-
-// EachModeAlone is eachMode with no other test beside it.
-func EachModeAlone(t *testing.T, run func(t testing.TB, m QueueMode)) {
-	t.Helper()
 	var cells []CellRun
 	for _, m := range QueueModes() {
 		cells = append(cells, CellRun{m.Title(), func(t testing.TB) { run(t, m) }})
-	}
-	Together(t, cells)
-}
-
-// EachKind is eachMode for one of the two modes.
-func EachKind(t *testing.T, fair bool, run func(t testing.TB, m QueueMode)) {
-	t.Helper()
-	t.Parallel()
-	var cells []CellRun
-	for _, kind := range []string{"RedisLock", "ReentrantLock"} {
-		cells = append(cells, CellRun{kind, func(t testing.TB) { run(t, QueueMode{kind, fair}) }})
 	}
 	Together(t, cells)
 }

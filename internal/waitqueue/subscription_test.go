@@ -1,56 +1,206 @@
-package waitqueue
+package waitqueue_test
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
-// newTestQueue returns a queue on a pool of the server, without locks.
-func newTestQueue(t testing.TB, s *redistest.Server) *Queue {
-	t.Helper()
-	d := driver.NewPool(&driver.Config{
-		Network: s.Network, Address: s.Address, Password: new(string),
-		MaxIdle: 1, IdleTimeout: time.Minute, DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second,
+// The subscriptions are cut again and again while the lock goes round: no
+// waiter sleeps for ever. Most hand-offs wait for a poll here.
+func TestSubscriptionsAreCutDuringHandOffs(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		const goroutines, turns = 8, 6
+		q := locktest.NewQueueBench(t, m, 4)
+		var served atomic.Int64
+		var results []<-chan error
+		for i := range goroutines {
+			lock := q.Lock(q.Clients[i%4])
+			results = append(results, async(q, lock, turns, func() {
+				served.Add(1)
+				time.Sleep(time.Millisecond)
+			}))
+		}
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			time.Sleep(15 * time.Millisecond)
+			q.Server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			return served.Load() == goroutines*turns
+		}, "all are served")
+		requireAll(t, results)
+		q.RequireNothingLeft()
 	})
-	id, err := lockspec.NewIdentity()
-	require.NoError(t, err)
-	life, end := context.WithCancel(context.Background())
-	group := &tasks.Group{}
-	retrier := background.NewRetrier(background.NewWorker(d, group, life.Done()), slog.New(slog.DiscardHandler), time.Second)
-	q := New(Host{Identity: id, Prefix: "test:", Driver: d, Tasks: group, Life: life, Logger: slog.New(slog.DiscardHandler), Retrier: retrier})
-	t.Cleanup(func() {
-		end()
-		retrier.Close()
-		q.Close()
-		require.NoError(t, d.Close())
-		group.WaitFor(time.Second)
-	})
-	return q
 }
 
-// When a subscription comes, and when it goes, waiting calls for RedLocks look
-// again: what happened before reached nobody.
-func TestSubscriptionMakesQuorumCallsLook(t *testing.T) {
+// A waiter whose wake-up is missed tries again when its subscription is cut,
+// not when its poll is due.
+func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		const far = 6 * time.Second // the poll interval
+		q := locktest.NewQueueBench(t, m, 2)
+		var took []time.Duration
+		for range 5 {
+			h := q.Take(q.Clients[0], relock.WithExpiry(time.Minute))
+			w := q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithPollInterval(far))
+			q.AwaitHeard(q.Clients[1])
+			q.Server.Do(t, "DEL", q.Key) // without a message
+			start := time.Now()
+			q.Server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			next := w.Granted()
+			took = append(took, w.At.Sub(start))
+			q.Unlock(next)
+			require.Error(t, h.Unlock(t.Context()))
+			testkit.Eventually(t, testkit.Patience, func() bool { return subscribed(q.Clients[1]) }, "subscribed again")
+		}
+		requireMedian(t, took, far/4)
+	})
+}
+
+// Waiting calls for RedLocks try again when a subscription comes, and when it
+// goes: what happened before reached no call.
+func TestSubscriptionNotifiesQuorumCalls(t *testing.T) {
 	t.Parallel()
-	q := newTestQueue(t, redistest.Shared(t))
-	notified := make(chan struct{}, 1)
-	defer q.Unlisten(q.Listen(func() { notified <- struct{}{} }))
-	for _, change := range []func(){q.feed.confirmed, func() { q.feed.lost(driver.ErrTimeout) }} {
-		change()
-		select {
-		case <-notified:
-		case <-time.After(5 * time.Second):
-			require.FailNow(t, "nobody was notified")
+	q := locktest.NewQueueBench(t, plainFair, 1)
+	c, proxy := behindProxy(q)
+	h := q.Take(q.Clients[0])
+	notified := make(chan struct{}, 10)
+	queue := locktest.Engine(c).Queue
+	defer queue.Unlisten(queue.Listen(func() { notified <- struct{}{} }))
+	w := q.WaitNext(t.Context(), 0, c) // it makes the client subscribe
+	_, ok := testkit.Await(notified, testkit.Patience)
+	require.True(t, ok, "not notified of the subscription")
+	proxy.Refuse()
+	_, ok = testkit.Await(notified, testkit.Patience)
+	require.True(t, ok, "not notified of the loss")
+	proxy.Accept()
+	next, _ := q.HandOver(h, w)
+	q.Unlock(next)
+}
+
+// A subscription is silent without being cut: waiters learn of their turn by
+// polls. After a while, the client subscribes again.
+func TestSilentSubscription(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, plainFair, 1)
+	deaf, proxy := behindProxy(q)
+	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
+	h := q.Take(q.Clients[0])
+	w := q.WaitNext(t.Context(), 0, deaf)
+	q.AwaitHeard(deaf)
+	next, d := q.HandOver(h, w)
+	require.Less(t, d, 3*time.Second, "by a poll, before the reservation has ended")
+	w = q.WaitNext(t.Context(), 0, q.Clients[0])
+	again := q.WaitNext(t.Context(), 1, deaf)
+	require.True(t, proxy.Await(faults.Command("SUBSCRIBE"), 2, testkit.Patience), "subscribed anew")
+	q.Unlock(next)
+	q.Unlock(w.Granted())
+	q.Unlock(again.Granted())
+	q.RequireNothingLeft()
+}
+
+// Without permission to subscribe or to publish, waiters poll at their poll
+// interval, and the log says so once.
+func TestWaitersWithoutMessages(t *testing.T) {
+	eachCase(t, allModes, map[string][]any{
+		"no channel":             {"~*", "+@all", "resetchannels"},
+		"no channel, no publish": {"~*", "+@all", "-publish", "resetchannels"},
+		"no subscribe":           {"~*", "&*", "+@all", "-subscribe"},
+		"no publish":             {"~*", "&*", "+@all", "-publish"},
+	}, func(t testing.TB, m mode, rules []any) {
+		var log locktest.LogBuffer
+		q := locktest.NewQueueBench(t, m, 1)
+		c := asUser(q, rules, log.Option())
+		took := handOffs(q, 7, c, c, 100*time.Millisecond, func() {})
+		requireMedian(t, took, 500*time.Millisecond)
+		require.Equal(t, 1, strings.Count(log.String(), "waiters poll"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	})
+}
+
+// The waiters for many locks share one subscription, which ends with the
+// client.
+func TestOneSubscriptionForManyLocks(t *testing.T) {
+	t.Parallel()
+	const locks, waiters = 100, 5
+	q := locktest.NewQueueBench(t, plainFair, 2)
+	c := q.Clients[1]
+	var holds []relock.Hold
+	var results []<-chan error
+	for i := range locks {
+		name := fmt.Sprint("lock", i)
+		h, err := relock.NewRedisLock(name, q.Clients[0], relock.WithFair()).TryAcquire(t.Context())
+		require.NoError(t, err)
+		holds = append(holds, h)
+		for range waiters {
+			results = append(results, async(q, relock.NewRedisLock(name, c, relock.WithBlock(), relock.WithFair()), 1, func() {}))
 		}
 	}
+	const count = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:q')) do n = n + redis.call('ZCARD', k) end return n"
+	queued := func() any { return q.Server.Do(t, "EVAL", count, 0) }
+	testkit.Eventually(t, testkit.Patience, func() bool { return queued() == int64(locks*waiters) }, "all in their queues")
+	require.LessOrEqual(t, listeners(q, c), int64(1))
+	for _, h := range holds {
+		q.Unlock(h)
+	}
+	requireAll(t, results)
+	require.Zero(t, queued())
+	require.NoError(t, c.Close())
+	testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, c) == 0 }, "no subscription is left")
+}
+
+// However many calls wait, a client polls for a lock once a second, and has one
+// subscription. One unlock wakes one waiter.
+func TestWaitersAreIdle(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		const waiters, clients, idle = 200, 4, 2 * time.Second
+		q := locktest.NewQueueBench(t, m, 1+clients)
+		h := q.Take(q.Clients[0])
+		ctx, cancel := context.WithCancel(t.Context())
+		granted := make(chan relock.Hold, waiters)
+		for i := range waiters {
+			lock := q.Lock(q.Clients[1+i%clients])
+			q.Async(ctx, func(ctx context.Context) error {
+				if hold, err := lock.Acquire(ctx); err == nil {
+					granted <- hold
+				}
+				return nil
+			})
+		}
+		q.AwaitQueued(q.InRedis(waiters, clients))
+		for _, c := range q.Clients[1:] {
+			q.AwaitHeard(c)
+		}
+		time.Sleep(100 * time.Millisecond) // for the first polls
+		requireScripts := func(wait func(), least, more int) {
+			q.Server.Do(t, "CONFIG", "RESETSTAT")
+			start := time.Now()
+			wait()
+			got := locktest.Calls(t, q.Server, "evalsha") + locktest.Calls(t, q.Server, "eval")
+			require.LessOrEqual(t, got, clients*(1+int(time.Since(start)/time.Second))+more)
+			require.GreaterOrEqual(t, got, least)
+		}
+		requireScripts(func() { time.Sleep(idle) }, clients, 0) // each client shows that it lives
+		channels, err := redis.Strings(q.Server.Do(t, "PUBSUB", "CHANNELS"), nil)
+		require.NoError(t, err)
+		require.Len(t, channels, clients)
+		var hold relock.Hold
+		requireScripts(func() {
+			q.Unlock(h)
+			hold = <-granted
+			time.Sleep(150 * time.Millisecond) // for what should not happen
+		}, 2, 2+clients) // the release, a claim, and polls
+		cancel()
+		q.Unlock(hold)
+		q.RequireNothingLeft()
+	})
 }

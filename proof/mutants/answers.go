@@ -65,7 +65,7 @@ var answerFaults = []mutant{
 		old:  "		case o.Sent.IsZero() || o.Unanswered():\n			l.wakeFirst()",
 		new:  "		case o.Sent.IsZero() || o.Unanswered():",
 		in:   "internal/waitqueue",
-		test: "TestWaiterWhosePollsAreAnsweredLate",
+		test: "TestWaiterWhoseClientIsSlow/polls",
 	},
 	{
 		name: "Close: leaves its own waits in the queue",

@@ -237,7 +237,7 @@ var cleanUpFaults = []mutant{
 		old:  "	c.connect = min(2*max(c.connect, driver.MinConnect), c.retrier.dialTimeout)\n",
 		new:  "	c.connect = 0\n",
 		in:   "internal/waitqueue",
-		test: "TestCleanerConnectsSlowly",
+		test: "TestRetrierConnectsSlowly",
 	},
 	{
 		name: "replicas: a master that becomes a replica ends the call",

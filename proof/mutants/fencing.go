@@ -199,7 +199,7 @@ var fenceFaults = []mutant{
 		old:  "s.QueueLimit > 0 && n >= int(s.QueueLimit):",
 		new:  "n < 0:",
 		in:   "internal/waitqueue",
-		test: "TestQueueLimitInMemory",
+		test: "TestQueueLimitOfLocalWaiters",
 	},
 }
 

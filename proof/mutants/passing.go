@@ -9,7 +9,7 @@ var passingFaults = []mutant{
 		old:  "\tif h.ends.Over() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
 		in:   "internal/waitqueue",
-		test: "TestExtendAfterAPass",
+		test: "TestExtendAndLocalHandOff",
 	},
 	{
 		name: "line: a wake-up ends with the call that it came to",
@@ -17,7 +17,7 @@ var passingFaults = []mutant{
 		old:  "\t\tw.queued.WakeNext()\n",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestWakeUpOfACallThatLeaves",
+		test: "TestWakeUpOfACancelledCall",
 	},
 	{
 		name: "pass: of a hold that is over when the call has it",
@@ -33,7 +33,7 @@ var passingFaults = []mutant{
 		old:  "if i == len(l.waiters) || !s.SameHold(l.waiters[i].Call.Settings) {",
 		new:  "if i == len(l.waiters) {",
 		in:   "internal/waitqueue",
-		test: "TestNotPassedOn",
+		test: "TestNoLocalHandOff",
 	},
 	{
 		name: "pass: with a request in doubt, whose clean-up ends the next hold",
@@ -41,7 +41,7 @@ var passingFaults = []mutant{
 		old:  "l.doubt.Exists() || ",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestNotPassedOn",
+		test: "TestNoLocalHandOff",
 	},
 	{
 		name: "pass: when the belief is about to end",
@@ -49,7 +49,7 @@ var passingFaults = []mutant{
 		old:  " || time.Until(l.validUntil) <= s.Lease/2 {",
 		new:  " {",
 		in:   "internal/waitqueue",
-		test: "TestNotPassedOn",
+		test: "TestNoLocalHandOff",
 	},
 	{
 		name: "pass: a key that stays longer than its holder asked for",
@@ -57,7 +57,7 @@ var passingFaults = []mutant{
 		old:  "l.length > s.Lease || ",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestExtendAndPass",
+		test: "TestExtendAndLocalHandOff",
 	},
 	{
 		name: "pass: others have no turn",
@@ -65,7 +65,7 @@ var passingFaults = []mutant{
 		old:  " || l.remote && held > PassBeside {",
 		new:  " {",
 		in:   "internal/waitqueue",
-		test: "TestOthersHaveTheirTurn",
+		test: "TestRemoteWaiterHasItsTurn",
 	},
 	{
 		name: "pass: what the server has refused",
@@ -73,7 +73,7 @@ var passingFaults = []mutant{
 		old:  "l.suspect || l.tokens.Spent()",
 		new:  "l.tokens.Spent()",
 		in:   "internal/waitqueue",
-		test: "TestNotPassedOn",
+		test: "TestNoLocalHandOff",
 	},
 	{
 		name: "pass: for ever",
@@ -81,7 +81,7 @@ var passingFaults = []mutant{
 		old:  "held > PassAlone || passes >= PassesAlone || ",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestNotPassedOn",
+		test: "TestNoLocalHandOff",
 	},
 	{
 		name: "pass: to a call that was woken",
@@ -89,7 +89,7 @@ var passingFaults = []mutant{
 		old:  "l.waiters[0].Entry = nil // it is about",
 		new:  "_ = 0 // it is about",
 		in:   "internal/waitqueue",
-		test: "TestPlaceThatWasWoken",
+		test: "TestNoLocalHandOffToANotifiedWaiter",
 	},
 	{
 		name: "spared place: taken for another hold",
@@ -97,7 +97,7 @@ var passingFaults = []mutant{
 		old:  "if !place.suits(s) {",
 		new:  "if false {",
 		in:   "internal/waitqueue",
-		test: "TestSparedPlaceForOtherOptions/label",
+		test: "TestRetainedEntryForOtherOptions/label",
 	},
 	{
 		name: "spared place: nobody makes sure that it is there",
@@ -105,7 +105,7 @@ var passingFaults = []mutant{
 		old:  "if at.Sub(l.retainedAt) < l.interval {",
 		new:  "if true {",
 		in:   "internal/waitqueue",
-		test: "TestSparedPlaceThatIsGone",
+		test: "TestRetainedEntryThatIsGone",
 	},
 	{
 		name: "spared place: is left in the queue by the release",

@@ -81,7 +81,7 @@ var quorumWaitFaults = []mutant{
 		old:  "	for _, w := range q.calls {\n		w.notify()\n	}\n",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestSubscriptionMakesQuorumCallsLook",
+		test: "TestSubscriptionNotifiesQuorumCalls",
 	},
 	{
 		name: "quorum: one that may name the lock alone does not get it",

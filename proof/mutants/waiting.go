@@ -17,7 +17,7 @@ var clientFaults = []mutant{
 		old:  "	for _, l := range q.lines {\n		if l.poll",
 		new:  "	for _, l := range map[string]*Line{} {\n		if l.poll",
 		in:   "internal/waitqueue",
-		test: "TestWaiterLooksAgainAfterItsSubscriptionWasCut",
+		test: "TestWaiterTriesAgainAfterItsSubscriptionWasCut",
 	},
 	{
 		name: "subscription: trusts one that is silent",
@@ -41,7 +41,7 @@ var clientFaults = []mutant{
 		old:  "if pause <= 0 {",
 		new:  "if pause <= time.Second {",
 		in:   "internal/waitqueue",
-		test: "TestForgedWakeUpsCostFewLooks",
+		test: "TestForgedWakeUpsCostFewAttempts",
 	},
 	{
 		name: "waiter: drops a message that comes within the pause",
@@ -73,7 +73,7 @@ var clientFaults = []mutant{
 		old:  `	case rest != "":`,
 		new:  `	case rest == "none":`,
 		in:   "internal/waitqueue",
-		test: "TestUnknownWaitGivesItsTurnUp",
+		test: "TestUnknownEntryGivesItsTurnUp",
 	},
 	{
 		name: "waiter: gives up without a word",
@@ -81,7 +81,7 @@ var clientFaults = []mutant{
 		old:  "if w.Sent && (!w.once || w.doubt.Exists()) {",
 		new:  "if w.Sent && w.once && w.doubt.Exists() {",
 		in:   "internal/waitqueue",
-		test: "TestWaiterGivesUpInTheQueue",
+		test: "TestWaiterGivesUp",
 	},
 	{
 		name: "waiter: forgets the first attempt where the second finds no server",
@@ -97,7 +97,7 @@ var clientFaults = []mutant{
 		old:  "		w.crowd = true\n",
 		new:  "		w.crowd = false\n",
 		in:   "internal/waitqueue",
-		test: "TestManyWaitersEndOverAHandfulOfConnections",
+		test: "TestManyWaitersEndOverAFewConnections",
 	},
 	{
 		name: "waiter: its owner's other goroutines sleep on",
@@ -105,7 +105,7 @@ var clientFaults = []mutant{
 		old:  "		o.wakeOthers(w)\n",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestTwoGoroutinesOfOneOwnerWait",
+		test: "TestGoroutinesOfOneOwnerWait",
 	},
 	{
 		name: "release: takes what is reserved for the next one for a loss",
@@ -121,7 +121,7 @@ var clientFaults = []mutant{
 		old:  "case o.Sent.IsZero() || o.Unanswered():",
 		new:  "case o.Sent.IsZero():",
 		in:   "internal/waitqueue",
-		test: "TestWaiterWhosePollsAreAnsweredLate",
+		test: "TestWaiterWhoseClientIsSlow/polls",
 	},
 	{
 		name: "poll: comes as often as a call wanted it that has left",
@@ -129,6 +129,6 @@ var clientFaults = []mutant{
 		old:  "	l.pace()\n",
 		new:  "",
 		in:   "internal/waitqueue",
-		test: "TestPollForgetsAHastyCall",
+		test: "TestPollForgetsTheIntervalOfACancelledCall",
 	},
 }

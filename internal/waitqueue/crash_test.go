@@ -1,0 +1,195 @@
+package waitqueue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// Waiters behind a client that crashes or hangs get the lock.
+func TestClientIsGoneWhileItWaits(t *testing.T) {
+	const waiters, claim = 10, 1250 * time.Millisecond
+	type fate struct {
+		crash func(*faults.Proxy)
+		limit time.Duration // with what a loaded machine may add
+		cut   bool
+	}
+	eachCase(t, allModes, map[string]fate{
+		"sockets cut": {(*faults.Proxy).Refuse, claim + 3*time.Second, true},
+		"hangs":       {(*faults.Proxy).Stall, 2500*time.Millisecond + claim + 4*time.Second, false},
+	}, func(t testing.TB, m mode, f fate) {
+		q := locktest.NewQueueBench(t, m, 2)
+		gone, proxy := behindProxy(q)
+		h := q.Take(q.Clients[0])
+		ctx, cancel := context.WithCancel(t.Context())
+		var lost []*waiting
+		for i := range waiters {
+			lost = append(lost, q.Wait(ctx, gone))
+			q.AwaitQueued(q.InRedis(i+1, 1))
+		}
+		w := q.WaitNext(context.Background(), q.InRedis(waiters, 1), q.Clients[1])
+		q.AwaitHeard(gone)
+		q.AwaitHeard(q.Clients[1])
+		f.crash(proxy)
+		if f.cut {
+			testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, gone) == 0 }, "the server sees the end of the connections")
+			if !m.Fair {
+				f.limit = claim / 2 // immediately: its subscription is gone
+			}
+		}
+		next, d := q.HandOver(h, w)
+		q.Unlock(next)
+		require.Less(t, d, f.limit)
+		cancel()
+		for _, w := range lost {
+			require.Error(t, w.End())
+		}
+		proxy.Resume()
+		proxy.Accept()
+		testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key, q.Key+":q") == int64(0) }, "nothing left")
+	})
+}
+
+// listeners returns how many connections get a client's messages.
+func listeners(q *bench, c *relock.Client) int64 {
+	return q.Server.Do(q, "PUBSUB", "NUMSUB", channel(c)).([]any)[1].(int64)
+}
+
+// A client that was cut off for longer than it seems alive comes back to its
+// old entry.
+func TestClientThatComesBackKeepsItsEntry(t *testing.T) {
+	eachMode(t, fair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		away, proxy := behindProxy(q)
+		h := q.Take(q.Clients[0])
+		first := q.WaitNext(context.Background(), 0, away, relock.WithPollInterval(time.Second)) // with 4 s to take it
+		second := q.WaitNext(context.Background(), 1, q.Clients[1])
+		third := q.WaitNext(context.Background(), 2, q.Clients[1])
+		q.AwaitHeard(away)
+		q.AwaitHeard(q.Clients[1])
+		proxy.Refuse()
+		time.Sleep(2700 * time.Millisecond)
+		next, _ := q.HandOver(h, second) // the first one seems crashed: its entry is removed
+		require.Equal(t, 1, q.InQueue())
+		proxy.Accept()
+		q.AwaitQueued(2)
+		q.AwaitHeard(away)
+		q.Unlock(next)
+		next = first.Granted()
+		require.False(t, third.IsOver(), "the old entry is the one before")
+		q.Unlock(next)
+		q.Unlock(third.Granted())
+		q.RequireNothingLeft()
+	})
+}
+
+// A server that forgets the queue, or that restarts, leaves no waiter behind.
+func TestServerForgetsTheQueue(t *testing.T) {
+	forget := func(patterns ...any) func(*bench) {
+		const del = "for _, p in ipairs(ARGV) do for _, k in ipairs(redis.call('KEYS', p)) do redis.call('DEL', k) end end"
+		return func(q *bench) { q.Server.Do(q, "EVAL", append([]any{del, 0}, patterns...)...) }
+	}
+	restart := func(pause time.Duration) func(*bench) {
+		return func(q *bench) { q.Server.Kill(q); time.Sleep(pause); q.Server.Boot(q) }
+	}
+	eachCase(t, allModes, map[string]func(*bench){
+		"everything": forget("*"), "only the queue": forget("*:q", "*:b"), "only the heartbeats": forget("*:b"),
+		"killed, restarts": restart(0), "away for a while": restart(1500 * time.Millisecond),
+	}, func(t testing.TB, m mode, forget func(*bench)) {
+		q := locktest.NewQueueBench(t, m, 4)
+		h := q.Take(q.Clients[0])
+		served, inside := 0, 0 // guarded by the lock
+		var results []<-chan error
+		for i := range 12 {
+			results = append(results, async(q, q.Lock(q.Clients[1+i%3]), 1, func() {
+				inside++
+				served += inside
+				inside--
+			}))
+			q.AwaitQueued(q.InRedis(i+1, 3))
+		}
+		start := time.Now()
+		forget(q)
+		if err := h.Unlock(t.Context()); err != nil {
+			require.ErrorIs(t, err, relock.ErrLockLost)
+		}
+		requireAll(t, results)
+		require.Less(t, time.Since(start), 15*time.Second)
+		require.Equal(t, 12, served)
+		q.RequireNothingLeft()
+	})
+}
+
+// A client whose messages or polls come late, or not at all, makes its waiter
+// try over the pool: if connecting takes longer than the poller and the
+// subscription have for it, and if there is no message and polls are answered
+// later than they are waited for. Then the waiter has the command timeout.
+func TestWaiterWhoseClientIsSlow(t *testing.T) {
+	slowConnect := func(p *faults.Proxy) {
+		p.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+200*time.Millisecond))
+	}
+	latePolls := func(p *faults.Proxy) {
+		p.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
+		p.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(background.RetryLimit+200*time.Millisecond))
+	}
+	eachCase(t, []mode{plain, plainFair}, map[string]func(*faults.Proxy){
+		"connects slowly": slowConnect, "polls are answered late": latePolls,
+	}, func(t testing.TB, m mode, slow func(*faults.Proxy)) {
+		q := locktest.NewQueueBench(t, m, 1, relock.WithDatabase(1))
+		c, proxy := behindProxy(q, relock.WithDatabase(1))
+		slow(proxy)
+		h := q.Take(q.Clients[0])
+		w := q.Wait(t.Context(), c)
+		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, q.Clients[0], locktest.QueueKey).Waiting == 1 }, "waits")
+		q.Unlock(h)
+		q.Unlock(w.Granted())
+	})
+}
+
+// The retrier has the time that connecting takes, even if that is longer than
+// it waits for an answer: what was not answered is released.
+func TestRetrierConnectsSlowly(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, plain, 1, relock.WithDatabase(1))
+	c, proxy := behindProxy(q, relock.WithDatabase(1))
+	h := q.Take(c)
+	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+700*time.Millisecond))
+	proxy.On(faults.Script(script.Release.SHA), 1, faults.CutBefore)
+	start := time.Now()
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrUnconfirmed)
+	q.Unlock(q.Wait(t.Context(), q.Clients[0]).Granted())
+	require.Less(t, time.Since(start), lockspec.DefaultLease/2, "it waited for the end of the lease")
+}
+
+// The interval of the polls is what the waiters ask for, not what one asked for
+// that has left.
+func TestPollForgetsTheIntervalOfACancelledCall(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBenchOn(t, redistest.Shared(t), plainFair, 2)
+	h, c := q.Take(q.Clients[0]), q.Clients[1]
+	wait := func(ctx context.Context, interval time.Duration) *waiting {
+		w := q.Wait(ctx, c, relock.WithPollInterval(interval))
+		testkit.Eventually(t, testkit.Patience, func() bool { return line(q, c).Interval == interval }, "polls as often")
+		return w
+	}
+	slow := wait(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	quick := wait(ctx, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, quick.End(), context.Canceled)
+	testkit.Eventually(t, testkit.Patience, func() bool { return line(q, c).Interval == 100*time.Millisecond }, "polls as the waiter asks")
+	q.Unlock(h)
+	q.Unlock(slow.Granted())
+}

@@ -1,0 +1,205 @@
+package waitqueue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// Close ends all waits immediately, those of local waiters too, and the
+// subscription; TestMain sees whether a goroutine is left. The waiters of other
+// clients get the lock.
+func TestCloseEndsWaits(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		const waiters = 100
+		q := locktest.NewQueueBench(t, m, 3)
+		closing := q.Clients[2]
+		h := q.Take(q.Clients[0])
+		var all []*waiting
+		for range waiters {
+			all = append(all, q.Wait(context.Background(), closing))
+		}
+		q.AwaitQueued(q.InRedis(waiters, 1))
+		next := q.WaitNext(context.Background(), q.InRedis(waiters, 1), q.Clients[1])
+		q.AwaitHeard(closing)
+		start := time.Now()
+		require.NoError(t, closing.Close())
+		for _, w := range all {
+			require.ErrorIs(t, w.End(), relock.ErrClosed)
+		}
+		require.Less(t, time.Since(start), 2*time.Second)
+		testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, closing) == 0 }, "no subscription")
+		q.Unlock(h)
+		last := next.Granted()
+		require.Less(t, next.At.Sub(start), 10*time.Second)
+		q.Unlock(last)
+		requireIdle(q)
+	})
+}
+
+// The key becomes another program's while somebody waits: the waiter gets an
+// error.
+func TestKeyBecomesSomethingElseWhileWaiting(t *testing.T) {
+	eachCase(t, allModes, map[string][]any{
+		"a list":   {"RPUSH", "x"},
+		"a set":    {"SADD", "x"},
+		"a string": {"SET", "x"},
+		"a hash":   {"HSET", "field", "x"},
+		"a stream": {"XADD", "*", "field", "x"},
+	}, func(t testing.TB, m mode, command []any) {
+		q := locktest.NewQueueBench(t, m, 2)
+		q.Take(q.Clients[0])
+		first := q.WaitNext(context.Background(), 0, q.Clients[1])
+		second := q.WaitNext(context.Background(), 1, q.Clients[0])
+		replaceKey(q, command...)
+		start := time.Now()
+		require.ErrorIs(t, first.End(), relock.ErrKeyConflict)
+		require.ErrorIs(t, second.End(), relock.ErrKeyConflict)
+		require.Less(t, time.Since(start), 5*time.Second)
+		require.Equal(t, int64(-1), q.Server.Do(t, "PTTL", q.Key), "it is not ours")
+		q.AwaitQueued(0)
+	})
+}
+
+// replaceKey makes the lock's key that of another program, by a command without
+// its key.
+func replaceKey(q *bench, command ...any) {
+	q.Helper()
+	const replace = "redis.call('DEL', KEYS[1]) redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
+	q.Server.Do(q, "EVAL", append([]any{replace, 1, q.Key}, command...)...)
+}
+
+// Fair and unfair, plain and reentrant users of one key learn that they do not
+// agree, from a hold and from a reservation.
+func TestModesDoNotMix(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		requireConflicts := func(what string) {
+			for _, other := range allModes {
+				if lock := other.Lock(q.Clients[1]); other == m {
+					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
+				} else {
+					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrKeyConflict, "%s meets %s of %s", other.Title(), what, m.Title())
+					require.ErrorIs(t, locktest.RequireAtOnce(t, lock.Lock), relock.ErrKeyConflict, "%s waits for %s of %s", other.Title(), what, m.Title())
+				}
+			}
+		}
+		h := q.Take(q.Clients[0])
+		requireConflicts("a hold")
+		require.NoError(t, h.Err())
+		q.AwaitQueued(0)
+		q.Unlock(h)
+		q.Server.Do(t, "SET", q.Key, "relock/1|w|somebody:1:"+letters(m)+":60000", "PX", 60000)
+		requireConflicts("a reservation")
+	})
+}
+
+// A waiter that loses its permission or its password gets an error, and does
+// not sleep for ever.
+func TestWaiterLosesItsPermission(t *testing.T) {
+	eachCase(t, allModes, map[string][][]any{
+		"commands":       {{"ACL", "SETUSER", "app", "-@all"}},
+		"keys":           {{"ACL", "SETUSER", "app", "resetkeys"}},
+		"scripts":        {{"ACL", "SETUSER", "app", "-evalsha", "-eval"}},
+		"the user":       {{"ACL", "DELUSER", "app"}},
+		"password":       {{"ACL", "SETUSER", "app", "resetpass", ">new"}, {"CLIENT", "KILL", "USER", "app"}},
+		"user is off":    {{"ACL", "SETUSER", "app", "off"}, {"CLIENT", "KILL", "USER", "app"}},
+		"in the scripts": {{"ACL", "SETUSER", "app", "-@all", "+evalsha", "+eval", "+publish", "+subscribe"}},
+	}, func(t testing.TB, m mode, change [][]any) {
+		q := locktest.NewQueueBench(t, m, 1)
+		c := asUser(q, []any{"~*", "&*", "+@all"})
+		h := q.Take(q.Clients[0])
+		w := q.WaitNext(context.Background(), 0, c)
+		q.AwaitHeard(c)
+		for _, command := range change {
+			q.Server.Do(t, command[0].(string), command[1:]...)
+		}
+		start := time.Now()
+		require.ErrorIs(t, w.End(), relock.ErrDenied)
+		require.Less(t, time.Since(start), 5*time.Second)
+		q.Unlock(h)
+	})
+}
+
+// asUser returns another client of the lock, as a user with these permissions.
+func asUser(q *bench, rules []any, opts ...relock.ClientOption) *relock.Client {
+	q.Helper()
+	q.Server.Do(q, "ACL", append([]any{"SETUSER", "app", "on", ">pw"}, rules...)...)
+	opts = append(opts, relock.WithUsername("app"), relock.WithKeyPrefix(locktest.Prefix(q.Clients[0])))
+	c, err := relock.NewClient(q.Server.Network, q.Server.Address, "pw", opts...)
+	require.NoError(q, err)
+	q.Cleanup(func() { require.NoError(q, c.Close()) })
+	return c
+}
+
+// A call beyond the queue limit fails immediately, even if it may wait. Nothing
+// of it is left.
+func TestQueueLimit(t *testing.T) {
+	eachMode(t, []mode{plainFair, reentrant, reentrantFair}, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 3)
+		h := q.Take(q.Clients[0])
+		w := q.Wait(t.Context(), q.Clients[1], relock.WithQueueLimit(1))
+		q.AwaitQueued(1)
+		require.ErrorIs(t, q.Wait(t.Context(), q.Clients[2], relock.WithQueueLimit(1)).End(), relock.ErrQueueFull)
+		q.AwaitQueued(1)
+		q.Unlock(h)
+		q.Unlock(w.Granted())
+		q.RequireNothingLeft()
+	})
+}
+
+// Calls of one client for an unfair lock share one entry in Redis. The limit
+// holds for local waiters too.
+func TestQueueLimitOfLocalWaiters(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewSeatBench(t)
+	h := q.Take(q.Clients[0])
+	limit := relock.WithQueueLimit(2)
+	first, second := q.Sits(t.Context(), 0, limit), q.Sits(t.Context(), 1, limit)
+	require.ErrorIs(t, q.Wait(t.Context(), q.Clients[0], limit).End(), relock.ErrQueueFull)
+	q.AwaitQueued(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	other := q.Wait(ctx, q.Clients[1], limit)
+	q.AwaitQueued(2)
+	cancel()
+	require.ErrorIs(t, other.End(), context.Canceled)
+	q.Unlock(h)
+	q.Unlock(first.Granted())
+	q.Unlock(second.Granted())
+	q.RequireNothingLeft()
+	q.RequireNoLines()
+}
+
+// What ends all waits of a client together does not make it open a connection
+// for each.
+func TestManyWaitersEndOverAFewConnections(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		const waiters = 300
+		q := locktest.NewQueueBench(t, m, 2, relock.WithMaxIdle(2*waitqueue.MaxSending))
+		c := q.Clients[0]
+		locktest.Engine(c).Driver.(*driver.Pool).Apart = waiters // else they share one
+		q.Take(q.Clients[1])
+		var all []*waiting
+		for range waiters {
+			all = append(all, q.Wait(context.Background(), c))
+		}
+		q.AwaitQueued(q.InRedis(waiters, 1))
+		q.AwaitHeard(c)
+		before := scripttest.InfoField(t, q.Server, "stats", "total_connections_received")
+		replaceKey(q, "RPUSH", "x")
+		for _, w := range all {
+			require.ErrorIs(t, w.End(), relock.ErrKeyConflict)
+		}
+		opened := scripttest.InfoField(t, q.Server, "stats", "total_connections_received") - before
+		require.LessOrEqual(t, opened, int64(2*waitqueue.MaxSending), "connections")
+	})
+}

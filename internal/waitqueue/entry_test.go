@@ -1,0 +1,198 @@
+package waitqueue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// requireIdle checks that neither Redis nor a client has anything of the lock.
+func requireIdle(q *bench) {
+	q.Helper()
+	q.RequireNothingLeft()
+	q.RequireNoLines()
+}
+
+// newRetained returns a lock that was handed off to its only local waiter,
+// whose entry is retained.
+func newRetained(t testing.TB, m mode) (q *bench, h relock.Hold, entries []string) {
+	t.Helper()
+	q = locktest.NewQueueBench(t, m, 2)
+	h = q.Take(q.Clients[0])
+	w := q.Sits(t.Context(), 0)
+	q.AwaitHeard(q.Clients[0]) // nobody polls for a retained entry
+	entries = q.SnapshotQueue()
+	return q, handOff(q, h, w), entries
+}
+
+// A first local waiter that gives up leaves its entry to the next one. The last
+// one removes it.
+func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
+	eachMode(t, unfair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[1])
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second, third := q.Sits(ctx, 0), q.Sits(t.Context(), 1), q.Sits(t.Context(), 2)
+		entries := q.SnapshotQueue()
+		cancel()
+		require.ErrorIs(t, first.End(), context.Canceled)
+		require.Equal(t, entries, q.SnapshotQueue())
+		q.Unlock(h)
+		q.Unlock(handOff(q, second.Granted(), third))
+		requireIdle(q)
+
+		h = q.Take(q.Clients[1])
+		ctx, cancel = context.WithCancel(t.Context())
+		first = q.Sits(ctx, 0)
+		cancel()
+		require.ErrorIs(t, first.End(), context.Canceled)
+		q.AwaitQueued(0)
+		q.Unlock(h)
+		requireIdle(q)
+	})
+}
+
+// The entry of a waiter that was granted the lock is retained if there is no
+// other waiter. The next waiter takes it, or the end of the lease removes it.
+// What is handed off to it meanwhile goes to others immediately.
+func TestRetainedEntry(t *testing.T) {
+	eachCase(t, unfair, map[string]func(*bench, relock.Hold){
+		"taken again": func(q *bench, h relock.Hold) {
+			entries := q.SnapshotQueue()
+			for range 5 {
+				w := q.Sits(q.Context(), 0)
+				require.Equal(q, entries, q.SnapshotQueue())
+				h = handOff(q, h, w)
+				require.Equal(q, entries, q.SnapshotQueue())
+			}
+			q.Unlock(h)
+		},
+		"unlocked": func(q *bench, h relock.Hold) { q.Unlock(h) },
+		"lost": func(q *bench, h relock.Hold) {
+			locktest.Level(h).Lease().Lose(relock.ErrLockLost)
+			require.ErrorIs(q, h.Unlock(q.Context()), relock.ErrLockLost)
+		},
+		"handed off to": func(q *bench, h relock.Hold) {
+			other := q.Wait(q.Context(), q.Clients[1])
+			q.AwaitQueued(2)
+			time.Sleep(20 * time.Millisecond) // the lock is reserved for the entry then
+			start := time.Now()
+			p := locktest.LeaseOf(h).Protocol().Release(lease.Levels{}, 9, 0)
+			require.Equal(q, int64(1), q.Server.Do(q, "EVAL", append([]any{p.Script.Source, 3, q.Key, q.Key + ":q", q.Key + ":b"}, p.Args...)...))
+			next := other.Granted()
+			require.Less(q, time.Since(start), time.Second)
+			require.ErrorIs(q, h.Unlock(q.Context()), relock.ErrLockLost)
+			q.Unlock(next)
+		},
+	}, func(t testing.TB, m mode, end func(*bench, relock.Hold)) {
+		q, h, entries := newRetained(t, m)
+		require.Equal(t, entries, q.SnapshotQueue())
+		end(q, h)
+		requireIdle(q)
+	})
+}
+
+// A retained entry is of no use to a call with other options: the entry asks
+// Redis for something else.
+func TestRetainedEntryForOtherOptions(t *testing.T) {
+	eachCase(t, unfair, map[string]relock.LockOption{
+		"shorter, fixed": relock.WithExpiry(5 * time.Second), "longer, fixed": relock.WithExpiry(2 * time.Minute),
+		"label": relock.WithLabel("other"), "maximum hold": relock.WithMaxHold(time.Hour),
+	}, func(t testing.TB, m mode, opt relock.LockOption) {
+		q, h, entries := newRetained(t, m)
+		w := q.Sits(t.Context(), 0, opt)
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			now := q.SnapshotQueue()
+			return len(now) == 1 && now[0] != entries[0]
+		}, "an entry of its own")
+		q.Unlock(h)
+		next := w.Granted()
+		left := locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey)
+		require.LessOrEqual(t, time.Until(next.ValidUntil()), left)
+		q.Unlock(next)
+		requireIdle(q)
+	})
+}
+
+// Redis may have removed an entry that was retained for a while: the waiter
+// that takes it makes sure immediately.
+func TestRetainedEntryThatIsGone(t *testing.T) {
+	eachMode(t, unfair, func(t testing.TB, m mode) {
+		q, h, _ := newRetained(t, m)
+		time.Sleep(lockspec.DefaultPollInterval)
+		q.Server.Do(t, "DEL", q.Key+":q", q.Key+":b")
+		w := q.Sits(t.Context(), 0)
+		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.InQueue() == 1 }, "back in the queue")
+		next, _ := q.HandOver(h, w)
+		require.EqualValues(t, 2, locktest.LeaseOf(next).State().Passes, "handed off by the entry that it took")
+		q.Unlock(next)
+		q.RequireNothingLeft()
+	})
+}
+
+// While a request of the first local waiter is under way, the lock goes to the
+// second one. The first is next.
+func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
+	t.Parallel()
+	q, proxy := newBenchBehind(t)
+	h := q.Take(q.Clients[0])
+	enqueue := faults.Script(script.Enqueue.SHA)
+	proxy.On(enqueue, 1, faults.Delay(500*time.Millisecond))
+	first := q.Wait(t.Context(), q.Clients[0])
+	require.True(t, proxy.Await(enqueue, 1, testkit.Patience))
+	second := q.Wait(t.Context(), q.Clients[0])
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 2 }, "both wait")
+	value := q.Value()
+	next := handOff(q, h, second)
+	require.False(t, first.IsOver())
+	require.Equal(t, value, q.Value())
+	q.Unlock(next)
+	q.Unlock(first.Granted())
+	requireIdle(q)
+}
+
+// A first local waiter that was notified is handed off nothing: Redis may have
+// reserved the lock for its entry.
+func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
+	t.Parallel()
+	q, proxy := newBenchBehind(t)
+	h := q.Take(q.Clients[0])
+	w := q.Sits(t.Context(), 0)
+	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
+	value := q.Value()
+	locktest.Engine(q.Clients[0]).Queue.Notify(q.SnapshotQueue()[0], q.Key)
+	require.False(t, q.RestsInRedis(q.Clients[0]))
+	next := handOff(q, h, w)
+	require.NotEqual(t, value, q.Value())
+	q.Unlock(next)
+	q.RequireNothingLeft()
+}
+
+// A waiter that is handed the lock while it is woken leaves the wake-up to its
+// entry, which is another waiter's then.
+func TestLocalHandOffDuringAWakeUp(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewSeatBench(t)
+	h := q.Take(q.Clients[0])
+	w := q.Sits(t.Context(), 0)
+	c, l := q.Clients[0], locktest.Level(h).Lease()
+	next, left := locktest.Engine(c).Queue.Next(q.Key, time.Now().Add(time.Hour), 0, locktest.Level(h).Settings())
+	require.Nil(t, left)
+	entry := line(q, c).Retained
+	entry.Nudge() // the waiter wakes, finds that it has the lock, and waits for that
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(entry.Wake) == 0 }, "awake")
+	require.Same(t, l.PassTo(next), locktest.Level(w.Granted()))
+	require.Len(t, entry.Wake, 1)
+	l.Lose(relock.ErrLockLost) // the first hold was not unlocked
+	requireIdle(q)
+}

@@ -1,0 +1,253 @@
+package waitqueue_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A waiter gives up, in the queue or at the moment of the unlock. Then it has
+// either the lock or an error, and the next one gets the lock soon.
+func TestWaiterGivesUp(t *testing.T) {
+	type end struct {
+		rounds int
+		limit  time.Duration // else it is cancelled
+		why    error         // in the queue, else at the unlock
+	}
+	eachCase(t, allModes, map[string]end{
+		"in the queue":                 {5, 0, context.Canceled},
+		"in the queue, block timeout":  {5, 600 * time.Millisecond, relock.ErrLockAcquiredByOthers},
+		"at the unlock":                {40, 0, nil},
+		"at the unlock, block timeout": {20, 20 * time.Millisecond, nil},
+	}, func(t testing.TB, m mode, c end) {
+		q := locktest.NewQueueBench(t, m, 3)
+		opts := []relock.LockOption{patient}
+		if c.limit > 0 {
+			opts = append(opts, relock.WithBlockTimeout(c.limit))
+		}
+		var took []time.Duration
+		for range c.rounds {
+			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
+			ctx, cancel := context.WithCancel(t.Context())
+			first := q.Wait(ctx, q.Clients[1], opts...)
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.InQueue() == 1 || first.IsOver() }, "in the queue")
+			second := q.Wait(t.Context(), q.Clients[2], patient)
+			if c.why == nil {
+				time.Sleep(rand.N(20 * time.Millisecond))
+			} else if c.limit == 0 {
+				q.AwaitQueued(2)
+			}
+			if c.limit == 0 {
+				time.AfterFunc(rand.N(time.Millisecond), cancel)
+				time.Sleep(rand.N(time.Millisecond))
+			}
+			if c.why != nil {
+				require.ErrorIs(t, first.End(), c.why)
+				q.AwaitQueued(1)
+				q.AwaitHeard(q.Clients[2])
+			}
+			start := time.Now()
+			q.Unlock(h)
+			if first.End() == nil {
+				start = time.Now()
+				q.Unlock(first.Hold)
+			} else {
+				require.Nil(t, first.Hold, "an error and a hold")
+			}
+			q.Unlock(second.Granted())
+			took = append(took, max(0, second.At.Sub(start)))
+			cancel()
+		}
+		q.RequireNothingLeft()
+		requireMedian(t, took, locktest.PushLimit)
+		require.Less(t, took[c.rounds*9/10-1], 3*locktest.PushLimit, "now and then a poll had to help")
+	})
+}
+
+// A waiter gives up while the lock is reserved for it: the next one gets it
+// immediately, not when the reservation ends.
+func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		slow, proxy := behindProxy(q)
+		claim := faults.Script(script.Claim.SHA)
+		var took, claimed []time.Duration
+		for range 6 {
+			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
+			ctx, cancel := context.WithCancel(t.Context())
+			first := q.WaitNext(ctx, 0, slow, relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second))
+			second := q.WaitNext(t.Context(), 1, q.Clients[1], patient)
+			q.AwaitHeard(q.Clients[1])
+			time.Sleep(12 * time.Millisecond) // no longer young
+			n := proxy.Count(claim)
+			proxy.On(claim, 1, faults.DropRequest)
+			start := time.Now()
+			q.Unlock(h)
+			require.True(t, proxy.Await(claim, n+1, testkit.Patience), "the first one claims")
+			claimed = append(claimed, time.Since(start))
+			start = time.Now()
+			cancel()
+			require.ErrorIs(t, first.End(), context.Canceled)
+			next := second.Granted()
+			took = append(took, second.At.Sub(start))
+			q.Unlock(next)
+		}
+		q.RequireNothingLeft()
+		requireMedian(t, took, locktest.PushLimit+locktest.Middle(claimed)) // as many messages as from the unlock to the claim
+	})
+}
+
+// A poll that was under way when a wait ended may put its entry back. It is
+// cancelled again.
+func TestPollOfAWaitThatIsOver(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		c, proxy := behindProxy(q)
+		poll := faults.Script(script.Poll.SHA)
+		polled := proxy.On(poll, 1, faults.DelayRequest(350*time.Millisecond))
+		h := q.Take(q.Clients[0])
+		stays := q.WaitNext(t.Context(), 0, q.Clients[1])
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now() // no later than the poll is sent
+		w := q.WaitNext(ctx, 1, c)
+		require.True(t, proxy.Await(poll, 1, testkit.Patience))
+		cancel()
+		require.ErrorIs(t, w.End(), context.Canceled)
+		q.AwaitQueued(1)
+		<-polled
+		if time.Since(begun) < background.RetryLimit { // else the answer came too late, and nothing is promised
+			testkit.Eventually(t, time.Second, func() bool { return q.InQueue() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "cancelled again")
+		}
+		next, _ := q.HandOver(h, stays)
+		q.Unlock(next)
+		q.RequireNothingLeft()
+	})
+}
+
+// An enqueue that the network delivers after its cancel leaves nothing behind
+// for longer than a second: no entry, and no hold that nobody wants.
+func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
+	type late struct {
+		action faults.Action
+		free   bool
+	}
+	s := locktest.NewFaultServer(t)
+	eachCase(t, allModes, map[string]late{
+		"held back, to a held lock": {faults.HoldOnly, false}, "held back and cut, to a held lock": {faults.HoldAndCut, false},
+		"held back, to a free lock": {faults.HoldOnly, true}, "held back and cut, to a free lock": {faults.HoldAndCut, true},
+	}, func(t testing.TB, m mode, c late) {
+		q := locktest.NewQueueBenchOn(t, s, m, 1)
+		client, proxy := behindProxy(q)
+		enqueue := faults.Script(script.Enqueue.SHA)
+		proxy.On(enqueue, 1, c.action)
+		h := q.Take(q.Clients[0])
+		ctx, cancel := context.WithCancel(t.Context())
+		w := q.Wait(ctx, client)
+		require.True(t, proxy.Await(enqueue, 1, testkit.Patience))
+		if c.action != faults.HoldOnly {
+			q.AwaitQueued(1)
+		}
+		cancel()
+		require.ErrorIs(t, w.End(), context.Canceled)
+		require.True(t, proxy.Await(faults.Script(script.Cancel.SHA), 1, testkit.Patience))
+		q.AwaitQueued(0)
+		if c.free {
+			q.Unlock(h)
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Len(t, proxy.Release(), 1)
+		start := time.Now()
+		q.AwaitQueued(0)
+		if c.free {
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
+		} else {
+			require.NoError(t, h.Err())
+			q.Unlock(h)
+		}
+		require.Less(t, time.Since(start), 2500*time.Millisecond, "a second, and what a loaded machine may add")
+		q.RequireNothingLeft()
+	})
+}
+
+// A server goes away after it has executed a request. The second attempt finds
+// no server, but the first has taken the lock. It is released when the server
+// is back, and does not stay until its lease ends.
+func TestServerGoesAwayBeforeItAnswers(t *testing.T) {
+	modes := append([]mode{{Kind: "MultiLock"}, {Kind: "RWLock"}, {Kind: "RWLock", Fair: true}}, allModes...)
+	eachCase(t, modes, map[string]func(locktest.AnyLock, context.Context) (relock.Hold, error){
+		"one attempt": locktest.AnyLock.TryAcquire, "waiting": locktest.AnyLock.Acquire,
+	}, func(t testing.TB, m mode, take func(locktest.AnyLock, context.Context) (relock.Hold, error)) {
+		s := locktest.NewFaultServer(t)
+		proxy := faults.Start(t, s.Network, s.Address)
+		c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithExpiry(20*time.Second))
+		var lock locktest.AnyLock = relock.NewMultiLock([]string{locktest.QueueKey, "another"}, c, relock.WithBlock())
+		if m.Kind != "MultiLock" {
+			lock = m.Lock(c)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		executed := proxy.On(faults.Any, 1, faults.DropAnswer)
+		ended := testkit.Async(t, func() error {
+			_, err := take(lock, ctx)
+			return err
+		})
+		select {
+		case <-executed:
+		case err := <-ended:
+			require.NoError(t, err, "before it has sent anything")
+		}
+		exists := func(n int64) func() bool {
+			return func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, locktest.QueueKey)) == n }
+		}
+		testkit.Eventually(t, time.Second, exists(1), "it is taken")
+		proxy.Refuse()
+		defer time.AfterFunc(500*time.Millisecond, cancel).Stop() // time for the second attempt
+		require.Error(t, testkit.ResultWithin(t, ended, testkit.Patience))
+		proxy.Accept()
+		testkit.Eventually(t, 4*time.Second, exists(0), "it is released")
+	})
+}
+
+// A wait that ends before the queue has answered knows from its first attempt
+// that others have the lock.
+func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, plain, 1)
+	q.Take(q.Clients[0])
+	slow, proxy := behindProxy(q)
+	proxy.On(faults.Script(script.Enqueue.SHA), faults.Every, faults.DropAnswer)
+	require.ErrorIs(t, q.Wait(t.Context(), slow, relock.WithBlockTimeout(time.Second)).End(), relock.ErrLockAcquiredByOthers)
+}
+
+// A block timeout that is shorter than a round trip ends the call in time. The
+// error says which limit it was, not that the server did not answer.
+func TestBlockTimeoutShorterThanARoundTrip(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	proxy.On(faults.Any, faults.Every, faults.Delay(2*time.Second))
+	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	short := relock.WithBlockTimeout(time.Millisecond)
+	for name, lock := range map[string]relock.Mutex{
+		"RedisLock": relock.NewRedisLock("a", c, short), "fair RedisLock": relock.NewRedisLock("b", c, short, relock.WithFair()),
+		"ReentrantLock": relock.NewReentrantLock("c", c, short), "RWLock": relock.NewRWLock("d", c, short), "MultiLock": relock.NewMultiLock([]string{"e", "f"}, c, short),
+	} {
+		start := time.Now()
+		err := lock.Lock(t.Context())
+		require.ErrorContains(t, err, "block timeout of 1ms ended before the server's first answer", name)
+		require.Less(t, time.Since(start), time.Second, name)
+		require.True(t, relock.IsRetryableErr(err), name)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "no context has ended")
+	}
+}

@@ -1,0 +1,288 @@
+package waitqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// An Unlock gives the lock to the next local waiter without a request, in the
+// order of the calls. The hold before is over, and cannot touch the next one.
+func TestLocalHandOff(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewSeatBench(t)
+	h := q.Take(q.Clients[0])
+	first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
+	value, zadds, sets := q.Value(), locktest.Calls(t, q.Server, "zadd"), locktest.Calls(t, q.Server, "set")
+	next := handOff(q, h, first)
+	require.False(t, second.IsOver())
+	require.Greater(t, time.Until(next.ValidUntil()), lockspec.DefaultLease/2)
+	require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+	require.ErrorIs(t, context.Cause(h.Context()), relock.ErrNotHeld)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
+	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrNotHeld)
+	require.NoError(t, next.Err())
+	require.NoError(t, next.Context().Err())
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the second has the entry")
+	last := handOff(q, next, second)
+	require.Equal(t, value, q.Value())
+	require.Equal(t, zadds, locktest.Calls(t, q.Server, "zadd"))
+	require.Equal(t, sets, locktest.Calls(t, q.Server, "set"))
+	require.NoError(t, last.Extend(t.Context(), 2*lockspec.DefaultLease))
+	require.Greater(t, time.Until(last.ValidUntil()), lockspec.DefaultLease)
+	q.Unlock(last)
+	requireIdle(q)
+}
+
+// A hold that was handed off is renewed, is lost when its key is, and ends with
+// its client.
+func TestHandedOffHold(t *testing.T) {
+	eachCase(t, unfair, map[string]func(*bench, relock.Hold) error{
+		"is lost":         func(q *bench, _ relock.Hold) error { q.Server.Do(q, "DEL", q.Key); return relock.ErrLockLost },
+		"its client ends": func(q *bench, _ relock.Hold) error { require.NoError(q, q.Clients[0].Close()); return relock.ErrClosed },
+	}, func(t testing.TB, m mode, end func(*bench, relock.Hold) error) {
+		q := locktest.NewQueueBench(t, m, 2)
+		lease := relock.WithWatchdog(3 * time.Second)
+		h := q.Take(q.Clients[0], lease)
+		next := handOff(q, h, q.Sits(t.Context(), 0, lease))
+		require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
+		locktest.AwaitRenewal(t, next, 10*time.Second)
+		require.NoError(t, next.Err())
+		why := end(q, next)
+		require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 10*time.Second), why)
+		require.ErrorIs(t, next.Err(), why)
+	})
+}
+
+// The next local waiter gets these locks from Redis.
+func TestNoLocalHandOff(t *testing.T) {
+	type handed struct {
+		holder, waiter []relock.LockOption
+		set            func(h relock.Hold)
+	}
+	state := func(change func(*lease.State)) handed {
+		return handed{set: func(h relock.Hold) { locktest.LeaseOf(h).Set(change) }}
+	}
+	fixed, keeps := []relock.LockOption{relock.WithExpiry(20 * time.Second)}, []relock.LockOption{relock.WithMinHold(10 * time.Millisecond)}
+	eachCase(t, []mode{plain}, map[string]handed{
+		"the time without remote waiters is over": state(func(s *lease.State) { s.Granted = time.Now().Add(-waitqueue.PassAlone) }),
+		"handed off a thousand times":             state(func(s *lease.State) { s.Passes = waitqueue.PassesAlone }),
+		"less than half of the lease":             state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }),
+		"an indeterminate request":                state(func(s *lease.State) { s.Doubt.Error = true }),
+		"refused by the server":                   {set: func(h relock.Hold) { locktest.Level(h).Lease().Refuse(lockspec.DefaultLease) }},
+		"a fixed lease":                           {holder: fixed, waiter: fixed},
+		"a minimum hold":                          {holder: keeps, waiter: keeps},
+		"another lease":                           {waiter: []relock.LockOption{relock.WithWatchdog(20 * time.Second)}},
+		"another label":                           {waiter: []relock.LockOption{relock.WithLabel("other")}},
+		"another maximum hold":                    {waiter: []relock.LockOption{relock.WithMaxHold(time.Hour)}},
+	}, func(t testing.TB, m mode, c handed) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[0], c.holder...)
+		w := q.Sits(t.Context(), 0, c.waiter...)
+		if locktest.Fresh(h); c.set != nil {
+			c.set(h)
+		}
+		value := q.Value()
+		q.Unlock(h)
+		next := w.Granted()
+		require.NotEqual(t, value, q.Value())
+		require.NotSame(t, locktest.Level(h).Lease(), locktest.Level(next).Lease())
+		q.Unlock(next)
+		testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
+		q.RequireNoLines()
+	})
+}
+
+// While another process waits, a client hands its lock off locally for a
+// millisecond. Then it is the other's turn. The last answer says whether others
+// are in the queue.
+func TestRemoteWaiterHasItsTurn(t *testing.T) {
+	eachMode(t, unfair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[0])
+		other := q.Wait(t.Context(), q.Clients[1])
+		q.AwaitQueued(1)
+		q.AwaitHeard(q.Clients[1]) // its first poll is over, which would put the entry back
+		first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
+		require.True(t, line(q, q.Clients[0]).Remote)
+		time.Sleep(20 * time.Millisecond) // so that the other one is certainly next
+		next := handOff(q, h, first)      // within the millisecond
+		testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the second has the entry")
+		locktest.GrantedAt(next, time.Now().Add(-waitqueue.PassBeside))
+		q.Unlock(next)
+		remote := other.Granted()
+		require.False(t, second.IsOver())
+		q.Unlock(remote)
+		h = second.Granted()
+		last := q.Sits(t.Context(), 0)
+		require.False(t, line(q, q.Clients[0]).Remote)
+		q.Unlock(h)
+		q.Unlock(last.Granted())
+		requireIdle(q)
+	})
+}
+
+// Local waiters report why the first of them cannot get on. They never say that
+// others hold a lock of which Redis has said nothing.
+func TestLocalWaitersReportTheTrouble(t *testing.T) {
+	eachMode(t, unfair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[1])
+		first := q.Sits(t.Context(), 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		second := q.Sits(ctx, 1)
+		q.Server.Kill(t)
+		testkit.Eventually(t, testkit.Patience, func() bool { return line(q, q.Clients[0]).Trouble != nil }, "polls fail")
+		cancel()
+		err := second.End()
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.True(t, driver.IsNetwork(err))
+		q.Server.Boot(t)
+		_ = h.Unlock(t.Context()) // what it held is gone
+		q.Unlock(first.Granted())
+
+		q.Server.Pause(t)
+		defer q.Server.Resume(t)
+		var all []*waiting
+		for range 20 {
+			all = append(all, q.Wait(t.Context(), q.Clients[0], relock.WithBlockTimeout(200*time.Millisecond)))
+		}
+		for _, w := range all {
+			require.NotErrorIs(t, w.End(), relock.ErrLockAcquiredByOthers)
+			require.True(t, relock.IsRetryableErr(w.Err), w.Err)
+		}
+	})
+}
+
+// A renewal that an earlier holder sent changes nothing for the next one,
+// whenever it is executed.
+func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
+	eachCase(t, []mode{plain}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
+		q, proxy := newBenchBehind(t, relock.WithCommandTimeout(time.Second))
+		h := q.Take(q.Clients[0])
+		w := q.Sits(t.Context(), 0)
+		proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
+		require.Error(t, h.Extend(t.Context(), lockspec.DefaultLease))
+		next := handOff(q, h, w)
+		if after {
+			q.Unlock(next)
+		}
+		value := q.Value()
+		require.Len(t, proxy.Release(), 1)
+		require.Equal(t, value, q.Value())
+		if !after {
+			require.NoError(t, next.Err())
+			q.Unlock(next)
+		}
+		require.Empty(t, q.Value())
+		q.RequireNothingLeft()
+	})
+}
+
+// An Extend that was under way during the hand-off says that its hold is over.
+func TestExtendDuringALocalHandOff(t *testing.T) {
+	t.Parallel()
+	q, proxy := newBenchBehind(t)
+	h := q.Take(q.Clients[0])
+	w := q.Sits(t.Context(), 0)
+	renewal := faults.Script(script.Renew.SHA)
+	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
+	extended := testkit.Async(t, func() error { return h.Extend(t.Context(), time.Hour) })
+	require.True(t, proxy.Await(renewal, 1, testkit.Patience))
+	next := handOff(q, h, w)
+	require.ErrorIs(t, testkit.ResultWithin(t, extended, testkit.Patience), relock.ErrNotHeld)
+	require.NoError(t, next.Err())
+	q.Unlock(next)
+	q.RequireNothingLeft()
+}
+
+// An Extend after the hand-off changes nothing. The key stays for no longer
+// than the next holder asks for, whatever the one before has asked for.
+func TestExtendAndLocalHandOff(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewSeatBench(t)
+	h := q.Take(q.Clients[0])
+	next := handOff(q, h, q.Sits(t.Context(), 0))
+	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
+	require.Equal(t, relock.ErrNotHeld, locktest.Level(h).Lengthen(time.Hour), "it has looked before")
+	require.Equal(t, lockspec.DefaultLease, locktest.LeaseOf(next).State().Length)
+	require.NoError(t, next.Extend(t.Context(), time.Hour))
+	last := handOff(q, next, q.Sits(t.Context(), 0))
+	require.LessOrEqual(t, locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease)
+	q.Unlock(last)
+	q.RequireNothingLeft()
+}
+
+// Many callers of few objects of two clients, whose contexts are cancelled at
+// any time: no two hold the lock together, and nothing is left behind.
+func TestStormOfLocalWaiters(t *testing.T) {
+	eachMode(t, unfair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		objects := []locktest.AnyLock{q.Lock(q.Clients[0]), q.Lock(q.Clients[1])}
+		var inside, passed int // guarded by the lock
+		var results []<-chan error
+		for g := range 24 {
+			lock, nests := objects[g%2], m == reentrant
+			switch {
+			case g%3 == 0:
+				lock = q.Lock(q.Clients[g%2], relock.WithLabel(fmt.Sprint(g%2)))
+			case g > 20 && m == reentrant: // several goroutines of one owner
+				lock, nests = q.Lock(q.Clients[0], relock.WithOwner("one")), false
+			}
+			once := func(ctx context.Context, n int) error {
+				return lock.Do(ctx, func(ctx context.Context) error {
+					h, ok := relock.HoldFromContext(ctx, locktest.QueueKey)
+					if !strings.HasSuffix(locktest.Level(h).Owner(), ":one") {
+						if inside++; inside != 1 || !ok {
+							t.Error("two hold it")
+						}
+						passed = max(passed, locktest.LeaseOf(h).State().Passes)
+						inside--
+					}
+					if n%7 == 0 {
+						time.Sleep(100 * time.Microsecond)
+					}
+					if nests && n%5 == 0 {
+						return lock.Do(ctx, locktest.NoWork)
+					}
+					return nil
+				})
+			}
+			results = append(results, testkit.Async(t, func() error {
+				for n := range 60 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if n%3 == 0 {
+						time.AfterFunc(rand.N(3*time.Millisecond), cancel)
+					}
+					err := once(ctx, n)
+					cancel()
+					if err != nil && (n%3 != 0 || !errors.Is(err, context.Canceled)) {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		requireAll(t, results)
+		require.Positive(t, passed)
+		requireIdle(q)
+		q.RequireForgotten()
+	})
+}

@@ -1,0 +1,260 @@
+package waitqueue_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// A release wakes the waiter by a message: polls would take most of a second.
+func TestWaiterIsWokenByTheRelease(t *testing.T) {
+	eachCase(t, allModes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
+		q := locktest.NewQueueBench(t, m, clients)
+		waiter := q.Clients[clients-1]
+		requireMedian(t, handOffs(q, 15, q.Clients[0], waiter, locktest.Leisure, func() {
+			q.AwaitHeard(waiter)
+			time.Sleep(rand.N(30 * time.Millisecond)) // young waiters are only woken, for others it is reserved
+		}), locktest.PushLimit)
+	})
+}
+
+// Two clients that always want the lock take turns, by messages. For a fair
+// lock, they do so strictly.
+func TestHandOffBetweenTwoClients(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		const turns = 25 // of each client
+		q := locktest.NewQueueBench(t, m, 2)
+		var order []int // guarded by the lock, like all that follow
+		var took []time.Duration
+		var unlocked time.Time
+		left := []int{turns, turns}
+		var results []<-chan error
+		for i, c := range q.Clients {
+			lock := q.Lock(c, patient)
+			results = append(results, async(q, lock, turns, func() {
+				if order = append(order, i); len(order) > 1 {
+					took = append(took, time.Since(unlocked))
+				}
+				left[i]--
+				testkit.Eventually(t, testkit.Patience, func() bool { return left[1-i] == 0 || q.InQueue() > 0 }, "the other one waits")
+				unlocked = time.Now()
+			}))
+		}
+		requireAll(t, results)
+		require.Len(t, order, 2*turns)
+		q.RequireNothingLeft()
+		requireMedian(t, took, locktest.PushLimit)
+		for n := 1; m.Fair && n < len(order); n++ {
+			require.NotEqual(t, order[n-1], order[n], "turn %d", n)
+		}
+	})
+}
+
+// A client does not know an entry that a late poll has put back. It cancels it
+// immediately: the next waiter does not wait for the end of the reservation.
+func TestUnknownEntryGivesItsTurnUp(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		waiter := q.Clients[1]
+		entry := fmt.Sprintf("%s:999:%s:1250", locktest.Engine(waiter).Identity.ID, letters(m))
+		requireMedian(t, handOffs(q, 5, q.Clients[0], waiter, lockspec.DefaultPollInterval, func() {
+			q.AwaitHeard(waiter)
+			q.Server.Do(t, "ZADD", q.Key+":q", 1, entry)
+		}), time.Second/2) // a reservation lasts for 1.25s
+	})
+}
+
+// A release whose answer is lost is sent again. Meanwhile the lock is reserved
+// for the next waiter. That is no loss.
+func TestReleaseIsSentTwice(t *testing.T) {
+	eachCase(t, allModes, map[string]faults.Action{
+		"cut after": faults.CutAfter, "cut in the answer": faults.CutInAnswer,
+	}, func(t testing.TB, m mode, action faults.Action) {
+		q := locktest.NewQueueBench(t, m, 1)
+		holder, proxy := behindProxy(q)
+		waiter, waiterProxy := behindProxy(q)
+		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(locktest.AnswerLimit)) // it stays reserved
+		release := func(args []string) bool {
+			return faults.Script(script.Release.SHA)(args) || faults.Script(script.ReentrantRelease.SHA)(args)
+		}
+		h := q.Take(holder)
+		w := q.WaitNext(context.Background(), 0, waiter)
+		proxy.On(release, 1, action)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.GreaterOrEqual(t, proxy.Count(release), 2, "the answer was lost")
+		q.Unlock(w.Granted())
+		q.RequireNothingLeft()
+	})
+}
+
+// Whatever comes over a client's channel, no active hold is released, no waiter
+// is lost, and nobody gets what is not theirs.
+func TestForgedMessages(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		c, other := q.Clients[0], q.Clients[1]
+		h := q.Take(other)
+		first := q.WaitNext(context.Background(), 0, c)
+		q.AwaitHeard(c)
+		h, _ = q.HandOver(h, first)
+		second := q.WaitNext(context.Background(), 0, c)
+		third := q.WaitNext(context.Background(), 1, other)
+		before := q.Server.Content(t, q.Key)
+		mine, suffix, elsewhere := locktest.Engine(c).Identity.ID, ":"+letters(m)+":1250", " "+locktest.Prefix(c)+"{other}"
+		granted, waits := mine+":1"+suffix, mine+":2"+suffix // anybody may read these names
+		for _, text := range []string{
+			"", " ", "  ", "garbage", "a b", "a b c", strings.Repeat("x", 1<<20), "\r\n*1\r\n", "\x00 \xff",
+			granted + elsewhere, waits + elsewhere, granted + " " + q.Key + ":q", granted + " elsewhere:{x}",
+		} {
+			q.Server.Do(t, "PUBLISH", channel(c), text)
+		}
+		for _, name := range []string{
+			granted, granted, waits, waits, mine + ":1", mine + ":2", // holds
+			mine + ":999" + suffix, mine + ":999:xx:1", mine + "::::", mine + ":", // never drawn
+			locktest.Engine(other).Identity.ID + ":1" + suffix, third.Name(),
+		} {
+			q.Server.Do(t, "PUBLISH", channel(c), name+" "+q.Key)
+		}
+		time.Sleep(300 * time.Millisecond) // for what should not happen
+		require.NoError(t, h.Err())
+		require.False(t, second.IsOver(), "granted while another one has it: %v", second.Err)
+		require.False(t, third.IsOver())
+		require.Equal(t, before, q.Server.Content(t, q.Key), "the hold was touched")
+		require.Equal(t, 2, q.InQueue(), "%s", q.Snapshot())
+		require.True(t, subscribed(c))
+		h, _ = q.HandOver(h, second)
+		h, _ = q.HandOver(h, third)
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// forge publishes many wake-ups over one connection, as fast as the server
+// answers. It returns how many scripts a server ran meanwhile, and how many
+// attempts the pause allows.
+func forge(t testing.TB, at, counted *redistest.Server, c *relock.Client, text string) (scripts, allowed int, took time.Duration) {
+	conn := at.Dial(t)
+	defer conn.Close() //nolint:errcheck // nothing is pending
+	before, start := locktest.Calls(t, counted, "evalsha"), time.Now()
+	for range 1000 {
+		_, err := conn.Do("PUBLISH", channel(c), text)
+		require.NoError(t, err)
+	}
+	took = time.Since(start)
+	scripts = locktest.Calls(t, counted, "evalsha") - before
+	allowed = int(took/waitqueue.LookPause) + 1 + waitqueue.LooksAhead
+	return scripts, allowed, took
+}
+
+// However many wake-ups somebody forges, a waiter makes one attempt for each
+// pause.
+func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[1])
+		w := q.WaitNext(context.Background(), 0, q.Clients[0], patient)
+		q.AwaitHeard(q.Clients[0])
+		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], w.Name()+" "+q.Key)
+		polls := 2 * (1 + int(took/time.Second))
+		require.LessOrEqual(t, scripts, allowed+polls)
+		require.Greater(t, scripts, 1, "no attempt at all")
+		h, _ = q.HandOver(h, w)
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// So does a RedLock's call: one round for each pause, and each node that is
+// forged for.
+func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
+	servers := locktest.RedCellar.Take(t, 3) // they come of age while other tests run
+	t.Parallel()
+	for _, s := range servers {
+		locktest.AwaitUp(t, s)
+	}
+	b := locktest.NewRedBench(t, servers)
+	others := b.Others()
+	h, err := b.Lock(b.Clients).Acquire(t.Context())
+	require.NoError(t, err)
+	w := b.WaitPatiently(t.Context(), others)
+	b.AwaitListed(1, others)
+	node := 0 // one that h has: the call is listed there only
+	for len(b.List(node)) != 1 || !subscribed(others[node]) {
+		node++
+	}
+	text := b.List(node)[0] + " " + b.Prefix + "{k}"
+	rounds, allowed, took := forge(t, servers[node], servers[(node+1)%3], others[node], text)
+	slack := 20 * (1 + int(took/time.Second)) // renewals, rounds that have begun, and polls
+	require.LessOrEqual(t, rounds, allowed+slack)
+	next, _ := b.Granted(w, h)
+	require.NoError(t, next.Unlock(t.Context()))
+	b.RequireNobodyListed(others)
+}
+
+// A wake-up that comes within the pause after an attempt causes one when that
+// ends: it may be the one that counts.
+func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
+	eachMode(t, allModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		waiter := q.Clients[0]
+		queue := locktest.Engine(waiter).Queue
+		var took []time.Duration
+		for range 7 {
+			h := q.Take(q.Clients[1])
+			w := q.WaitNext(context.Background(), 0, waiter, patient)
+			q.AwaitHeard(waiter)
+			text := w.Name() + " " + q.Key
+			before := locktest.Calls(t, q.Server, "evalsha")
+			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
+			q.Server.Do(t, "PUBLISH", channel(waiter), text)
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, q.Server, "evalsha") > before }, "tries")
+			queue.PauseFor(30 * time.Millisecond)
+			start := time.Now()
+			q.Server.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], ARGV[2])", 1, q.Key, channel(waiter), text)
+			next := w.Granted()
+			took = append(took, time.Since(start))
+			_ = h.Unlock(context.Background()) // lost
+			q.Unlock(next)
+		}
+		requireMedian(t, took, locktest.PushLimit)
+	})
+}
+
+// A wake-up whose call was cancelled before using it goes to the waiter that
+// has its entry next: the lock is reserved for that.
+func TestWakeUpOfACancelledCall(t *testing.T) {
+	t.Parallel()
+	const far = 7 * time.Second
+	q := locktest.NewTransferBench(t)
+	h, c := q.Take(q.Clients[1]), q.Clients[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first, second := q.Sits(ctx, 0, relock.WithPollInterval(far)), q.Sits(t.Context(), 1, relock.WithPollInterval(far))
+	owner := line(q, c).Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
+	resume := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily}) // as another call of its owner does
+	q.Unlock(h)
+	testkit.Eventually(t, testkit.Patience, func() bool { return !q.RestsInRedis(c) }, "is woken")
+	cancel()
+	require.ErrorIs(t, first.End(), context.Canceled)
+	resume()
+	start := time.Now()
+	next := second.Granted()
+	require.Less(t, time.Since(start), far/3)
+	q.Unlock(next)
+	q.RequireNothingLeft(far)
+}
