@@ -26,7 +26,7 @@ func (c *Cell) observe() {
 		for {
 			select {
 			case <-tick.C:
-				c.look(conn)
+				c.lookOver(conn)
 			case <-over:
 				return
 			}
@@ -39,7 +39,10 @@ func (c *Cell) observe() {
 	})
 }
 
-func (c *Cell) look(conn redis.Conn) {
+// Look checks now what is true all the time, see NewCell.
+func (c *Cell) Look() { c.lookOver(c.Bench.Conn) }
+
+func (c *Cell) lookOver(conn redis.Conn) {
 	mine, others := Believed(c.Client), Believed(c.Other)
 	ms, err := redis.Int64(conn.Do("PTTL", c.Bench.Key))
 	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + scripttest.ClockGrain)

@@ -48,8 +48,8 @@ func (m QueueMode) Lock(c *relock.Client, opts ...relock.LockOption) AnyLock {
 	if m.Fair {
 		opts = append(opts, relock.WithFair())
 	}
-	if newLock := RwKinds[m.Kind]; newLock != nil {
-		return newLock(QueueKey, c, opts...)
+	if m.Kind == "RWLock" {
+		return relock.NewRWLock(QueueKey, c, opts...)
 	}
 	return Kinds[m.Kind](QueueKey, c, opts...)
 }

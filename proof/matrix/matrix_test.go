@@ -1,6 +1,8 @@
 package matrix_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,63 +12,124 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-var faultKinds = []locktest.Fault{
-	{Name: "request dropped", Action: faults.DropRequest, Silent: true},
-	{Name: "answer dropped", Action: faults.DropAnswer, Silent: true},
-	{Name: "request delayed", Action: faults.DelayRequest(2 * locktest.AnswerLimit / 5), Granted: true},
-	{Name: "answer delayed", Action: faults.Delay(2 * locktest.AnswerLimit / 5), Granted: true},
-	{Name: "request byte by byte", Action: faults.SlowRequest(locktest.AnswerLimit / 10), Granted: true},
-	{Name: "answer byte by byte", Action: faults.SlowAnswer(locktest.AnswerLimit / 10), Granted: true},
-	{Name: "cut before", Action: faults.CutBefore, Granted: true},
-	{Name: "cut after", Action: faults.CutAfter, Granted: true},
-	{Name: "cut in the request", Action: faults.CutInRequest, Granted: true},
-	{Name: "cut in the answer", Action: faults.CutInAnswer, Granted: true},
-	{Name: "reset in the answer", Action: faults.ResetInAnswer, Granted: true, Tcp: true},
-	{Name: "answer after the end of ctx", Action: faults.Delay(locktest.AnswerLimit - 50*time.Millisecond), Leaves: true},
-	{Name: "request after the end of ctx", Action: faults.DelayRequest(locktest.AnswerLimit - 50*time.Millisecond), Leaves: true},
-	{Name: "answer after the command timeout", Late: faults.Delay, Silent: true},
-	{Name: "request after the command timeout", Late: faults.DelayRequest, Silent: true, Same: true},
-	{Name: "doubled", Action: faults.Double, Granted: true},
-	{Name: "answer doubled", Action: faults.DoubleAnswer, Granted: true},
-	{Name: "error line", Action: faults.ErrorLine("LOADING Redis is loading the dataset in memory")},
-	{Name: "executed, error line", Action: faults.ExecuteThenError("LOADING Redis is loading the dataset in memory")},
-	{Name: "late", Action: faults.HoldOnly, Silent: true, Early: true},
-	{Name: "late, to a released lock", Action: faults.HoldOnly, Silent: true, Released: true},
-	{Name: "late, to our next hold", Action: faults.HoldOnly, Silent: true, Same: true, Next: true},
-	{Name: "late, to another's hold", Action: faults.HoldOnly, Silent: true, Next: true},
-	{Name: "cut and late, to a released lock", Action: faults.HoldAndCut, Granted: true, Released: true},
-	{Name: "cut and late, to our next hold", Action: faults.HoldAndCut, Granted: true, Same: true, Next: true},
-	{Name: "cut and late, to another's hold", Action: faults.HoldAndCut, Granted: true, Next: true},
-	{Name: "late copy, to a released lock", Action: faults.Hold, Granted: true, Copy: true, Released: true},
-	{Name: "late copy, to our next hold", Action: faults.Hold, Granted: true, Copy: true, Same: true, Next: true},
-	{Name: "late copy, to another's hold", Action: faults.Hold, Granted: true, Copy: true, Next: true},
+// fault is what happens to the request of an operation.
+type fault struct {
+	name    string
+	action  faults.Action
+	late    func(time.Duration) faults.Action // in place of action: later than the caller waits
+	granted bool                              // an acquiring call succeeds all the same
+	silent  bool                              // there is no answer in time
+	leaves  bool                              // the caller's context is cancelled when the proxy has the request
+	same    bool                              // the lock is taken again by the same client, else by another
+	copy    bool                              // of a request that was answered
+	tcp     bool                              // over TCP, else over a unix socket
+
+	// When a request that was held back comes: immediately, after the last
+	// release, or during the next hold.
+	early, released, next bool
 }
 
-// After each fault in each operation the server has what the client was told, the lock is given back within a second, and the next
-// hold is not touched. See observe for what holds all the time.
+const loading = "LOADING Redis is loading the dataset in memory"
+
+var faultKinds = []fault{
+	{name: "request dropped", action: faults.DropRequest, silent: true},
+	{name: "answer dropped", action: faults.DropAnswer, silent: true},
+	{name: "request delayed", action: faults.DelayRequest(2 * locktest.AnswerLimit / 5), granted: true},
+	{name: "answer delayed", action: faults.Delay(2 * locktest.AnswerLimit / 5), granted: true},
+	{name: "request byte by byte", action: faults.SlowRequest(locktest.AnswerLimit / 10), granted: true},
+	{name: "answer byte by byte", action: faults.SlowAnswer(locktest.AnswerLimit / 10), granted: true},
+	{name: "cut before", action: faults.CutBefore, granted: true},
+	{name: "cut after", action: faults.CutAfter, granted: true},
+	{name: "cut in the request", action: faults.CutInRequest, granted: true},
+	{name: "cut in the answer", action: faults.CutInAnswer, granted: true},
+	{name: "reset in the answer", action: faults.ResetInAnswer, granted: true, tcp: true},
+	{name: "answer after the end of ctx", action: faults.Delay(locktest.AnswerLimit - 50*time.Millisecond), leaves: true},
+	{name: "request after the end of ctx", action: faults.DelayRequest(locktest.AnswerLimit - 50*time.Millisecond), leaves: true},
+	{name: "answer after the command timeout", late: faults.Delay, silent: true},
+	{name: "request after the command timeout", late: faults.DelayRequest, silent: true, same: true},
+	{name: "doubled", action: faults.Double, granted: true},
+	{name: "answer doubled", action: faults.DoubleAnswer, granted: true},
+	{name: "error line", action: faults.ErrorLine(loading)},
+	{name: "executed, error line", action: faults.ExecuteThenError(loading)},
+	{name: "late", action: faults.HoldOnly, silent: true, early: true},
+	{name: "late, to a released lock", action: faults.HoldOnly, silent: true, released: true},
+	{name: "late, to our next hold", action: faults.HoldOnly, silent: true, same: true, next: true},
+	{name: "late, to another's hold", action: faults.HoldOnly, silent: true, next: true},
+	{name: "cut and late, to a released lock", action: faults.HoldAndCut, granted: true, released: true},
+	{name: "cut and late, to our next hold", action: faults.HoldAndCut, granted: true, same: true, next: true},
+	{name: "cut and late, to another's hold", action: faults.HoldAndCut, granted: true, next: true},
+	{name: "late copy, to a released lock", action: faults.Hold, granted: true, copy: true, released: true},
+	{name: "late copy, to our next hold", action: faults.Hold, granted: true, copy: true, same: true, next: true},
+	{name: "late copy, to another's hold", action: faults.Hold, granted: true, copy: true, next: true},
+}
+
+// After each fault in each operation the server has what the client was told,
+// the lock is released within a second, and the next hold is not touched. See
+// locktest.Cell for what is true all the time.
 func TestOneFaultInEachOperation(t *testing.T) {
-	t.Parallel()
+	meetFaults(t, nil, plainBySET, plainByScript, reentrant)
+}
+
+func TestRWLockOneFaultInEachOperation(t *testing.T) {
+	meetFaults(t, nil, readWrite("r", 1), readWrite("w", 1), readWrite("rw", 3), readWrite("wr", 3))
+}
+
+// Either all keys are held or none.
+func TestOneFaultInAMultiLock(t *testing.T) { meetFaults(t, nil, multi) }
+
+// The fault is at one node of three, which is not needed: the call succeeds.
+func TestOneFaultInARedLock(t *testing.T) {
+	servers := locktest.RedCellar.Take(t, 3) // they come of age while other tests run
+	meetFaults(t, servers, red)
+}
+
+func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
+	t.Helper()
 	unix, tcp := locktest.NewFaultServer(t), locktest.Taught(t, redistest.StartTCP(t))
+	t.Parallel()
+	if nodes != nil {
+		unix = nodes[0]
+		for _, s := range append(slices.Clone(nodes), tcp) {
+			locktest.AwaitUp(t, s)
+		}
+	}
 	var cells []locktest.CellRun
-	for _, op := range locktest.Variants() {
+	for _, op := range operationsOf(kinds) {
 		for _, f := range faultKinds {
-			if op.First && f.Copy && f.Released {
-				continue // it takes the free key, see TestLateCopyOfAGrantedAcquire
+			if op.levels == 0 && f.copy && f.released || op.nodes && f.leaves {
+				continue // it takes the free key: TestLateCopyOfAGrantedAcquire; TestRedLockOutlivesItsCall
 			}
 			s := unix
-			if f.Tcp {
+			if f.tcp {
 				s = tcp
 			}
-			cells = append(cells, locktest.CellRun{Name: op.FullName() + "/" + f.Name, Run: func(t testing.TB) {
-				c := &locktest.CellWithFault{Cell: locktest.NewCell(t, s, relock.WithCommandTimeout(op.Patience(f))), Op: op, Fault: f}
-				c.SetUp()
-				c.MeetFault()
-				c.GiveBack()
-				c.RequireGone()
-				c.Next()
+			cells = append(cells, locktest.CellRun{Name: op.name() + "/" + f.name, Run: func(t testing.TB) {
+				c := &cell{Cell: locktest.NewCell(t, s, relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
+				c.setUp(nodes)
+				c.meetFault()
+				c.giveBack()
+				c.requireGone()
+				c.takeAgain()
 			}})
 		}
 	}
-	cells = locktest.Drawn(t, cells)
-	locktest.Together(t, cells)
+	locktest.Together(t, drawn(t, cells))
+}
+
+// drawn returns every third cell of a large matrix, from a random one on, unless
+// all are wanted. Neighbours differ in the fault only, so that each operation
+// meets a third of the faults.
+func drawn(t *testing.T, cells []locktest.CellRun) []locktest.CellRun {
+	t.Helper()
+	if locktest.AllCells() {
+		return cells
+	}
+	const nth = 3
+	first := rand.IntN(nth)
+	t.Logf("one cell in %d of %d, from number %d; RELOCK_CELLS=all runs all", nth, len(cells), first)
+	var some []locktest.CellRun
+	for i := first; i < len(cells); i += nth {
+		some = append(some, cells[i])
+	}
+	return some
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -89,4 +90,54 @@ func requireLine(t testing.TB, s *redistest.Server, code string) {
 		_, err := s.Try(t, "GET", "x")
 		return err != nil && strings.HasPrefix(err.Error(), code)
 	}, "the server is not "+code)
+}
+
+// A Cluster without slots is down.
+func TestClusterDown(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t, "--cluster-enabled", "yes", "--cluster-port", redistest.FreePort(t))
+	c := locktest.NewTestClient(t, s)
+	for _, l := range []relock.Mutex{relock.NewRedisLock("k", c), relock.NewReentrantLock("k", c)} {
+		err := l.TryLock(t.Context())
+		require.ErrorContains(t, err, "CLUSTERDOWN")
+		require.True(t, relock.IsRetryableErr(err), err)
+	}
+}
+
+// A blocking Lock rides out a server that ends and comes back.
+func TestBlockingLockRidesOutRestart(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s)
+	locktest.Warm(t, c, 3)
+	s.Kill(t)
+	err := relock.NewRedisLock("p", c).TryLock(t.Context())
+	require.True(t, relock.IsRetryableErr(err), err)
+	plain := testkit.Async(t, func() error { return relock.NewRedisLock("p", c, relock.WithBlock()).Lock(t.Context()) })
+	reentrant := testkit.Async(t, func() error { return relock.NewReentrantLock("r", c, relock.WithBlock()).Lock(locktest.Unbounded(t)) })
+	time.Sleep(50 * time.Millisecond)
+	require.Empty(t, plain, "did not wait")
+	require.Empty(t, reentrant, "did not wait")
+	s.Boot(t)
+	require.NoError(t, testkit.ResultWithin(t, plain, 3*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, reentrant, 3*time.Second))
+}
+
+// A blocking Lock rides out a server that has no connection free for a moment.
+func TestBlockingLockRidesOutTooManyClients(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	open := []redis.Conn{s.Dial(t), s.Dial(t)}
+	for _, conn := range open { // both are in before there is no room for another
+		_, err := conn.Do("CONFIG", "SET", "maxclients", "2")
+		require.NoError(t, err)
+	}
+	c := locktest.NewTestClient(t, s)
+	// The server says so and cuts the connection, which may be seen first.
+	require.True(t, relock.IsRetryableErr(relock.NewRedisLock("lock", c).TryLock(t.Context())))
+	result := testkit.Async(t, func() error { return relock.NewRedisLock("lock", c, relock.WithBlock()).Lock(t.Context()) })
+	for _, conn := range open {
+		require.NoError(t, conn.Close())
+	}
+	require.NoError(t, testkit.ResultWithin(t, result, 10*time.Second))
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// newStorm has a client with a pool of its own, one with a full one, and one with a pool of the user's.
+// newStorm has a client with a pool of its own, one with a full one, and one
+// with a pool of the user's.
 func newStorm(t testing.TB, s *redistest.Server, network, address string) *storm {
 	const timeout = 300 * time.Millisecond
 	pool := &redis.Pool{MaxIdle: 5, MaxActive: 20, Wait: true, Dial: func() (redis.Conn, error) {
@@ -29,17 +30,17 @@ func newStorm(t testing.TB, s *redistest.Server, network, address string) *storm
 	require.NoError(t, err)
 	user, err := relock.NewClientPool(pool, relock.WithCommandTimeout(timeout))
 	require.NoError(t, err)
-	storm := &storm{TB: t, server: s, clients: []*relock.Client{own, full, user}, counts: map[string]int{}}
+	storm := &storm{TB: t, server: s, clients: []*relock.Client{own, full, user}}
 	t.Cleanup(func() {
 		for _, c := range storm.clients {
 			require.NoError(t, c.Close())
 		}
-		storm.report()
 	})
 	return storm
 }
 
-// A server that is killed and comes back, stands still, forgets its scripts, is out of memory, cuts connections.
+// A server that is killed and comes back, stands still, forgets its scripts, is
+// out of memory, cuts connections.
 func TestStormAtTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -77,13 +78,13 @@ func TestStormOfMessages(t *testing.T) {
 	storm := newStorm(t, s, proxy.Network, proxy.Address)
 	var calm atomic.Bool
 	anything := func([]string) bool { return !calm.Load() }
-	// A copy of an acquire that was answered makes a hold of its own, which nothing can tell from a wanted one.
+	// A copy of an acquire that was answered makes a hold of its own, which
+	// nothing can tell from a wanted one.
 	acquires := []*script.Script{script.Acquire, script.ReentrantAcquire, script.Try, script.Enqueue}
 	notAcquire := func(args []string) bool {
 		isAcquire := func(s *script.Script) bool { return faults.Script(s.SHA)(args) }
 		return !calm.Load() && args[0] != "SET" && !slices.ContainsFunc(acquires, isAcquire)
 	}
-	const loading = "LOADING Redis is loading the dataset in memory"
 	actions := []func() faults.Action{
 		func() faults.Action { return faults.DropRequest },
 		func() faults.Action { return faults.DropAnswer },

@@ -25,7 +25,7 @@ var bundleFaults = []mutant{
 		old:  "l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
 		new:  "l.Manager.Ask(ctx, &l.place, script.Call{Script: script.MultiAcquire",
 		in:   "proof/matrix",
-		test: "TestFailoverLosesWhatNoReplicaHas",
+		test: "TestFailoverLosesOnlyWhatNoReplicaHas",
 	},
 	{
 		name: "keys: each batch of them has the time of a command to be unlocked",
@@ -41,7 +41,7 @@ var bundleFaults = []mutant{
 		old:  "	if h.settings.Replicas > 0 {",
 		new:  "	if h.settings.Replicas > 1000 {",
 		in:   "proof/matrix",
-		test: "TestExtendOfManyKeysWithReplicas",
+		test: "TestCallsOnAHoldWaitForReplicas",
 	},
 	{
 		name: "keys: a late copy shortens the lease",

@@ -127,7 +127,7 @@ var fenceFaults = []mutant{
 		old:  "l.ask(ctx, s, deeper)",
 		new:  "(&Lease{client: l.client}).ask(ctx, s, deeper)",
 		in:   "proof/matrix",
-		test: "TestUpgradeWaitsForReplicas",
+		test: "TestCallsOnAHoldWaitForReplicas",
 	},
 	{
 		name: "replicas: a level waits for its own alone, and moves the belief of its hold",

@@ -234,6 +234,6 @@ var reentrantFaults = []mutant{
 		old:  "redis.call('HDEL', KEYS[1], '')",
 		new:  "",
 		in:   "proof/matrix",
-		test: "TestOutOfMemory",
+		test: "TestOperationsInEachStateOfTheServer",
 	},
 }
