@@ -84,7 +84,7 @@ func TestClientsWithWrongClocks(t *testing.T) {
 // takeTurns has a process of each program wait, and sees that they get the lock in their order, and keep it beyond a lease.
 func (b *waitBench) takeTurns(programs []faults.Program) {
 	b.Helper()
-	const lease = 2 * time.Second
+	const lease = time.Second
 	h := b.hold()
 	var children []*faults.Child
 	for _, p := range programs {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // testLease is short, since tests wait for its end, and long enough for a busy machine.
-const testLease = 1500 * time.Millisecond
+const testLease = time.Second
 
 // server is a server whose locks the suite looks at.
 type server struct {
