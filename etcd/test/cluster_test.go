@@ -20,8 +20,8 @@ import (
 // A change of the leader, and the end of the one that leads, cost neither holds nor waits.
 func TestLeaderChanges(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	together(t, modes, func(t *testing.T, opts []etcdlock.Option) {
+		c := newCluster(t, 3)
 		opts = append(opts, etcdlock.WithTTL(3*time.Second))
 		l, other := newLocker(t, c.client(t), opts...), newLocker(t, c.client(t), opts...)
 		hold := lock(t, l, "key")
@@ -147,8 +147,7 @@ func TestPlaceLost(t *testing.T) {
 // A blocking Lock rides out a server that cannot be reached; TryLock says that it may be tried again.
 func TestLockRidesOutAnOutage(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
 		l := newLocker(t, c.faulty(t, f), opts...)
 		for _, method := range []string{"LeaseGrant", "Txn", "LeaseKeepAlive"} {
@@ -157,7 +156,7 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 		_, err := l.TryLock(limited(t), "key")
 		require.Error(t, err)
 		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		short, cancel := context.WithTimeout(context.Background(), time.Second)
+		short, cancel := context.WithTimeout(context.Background(), ttl/2)
 		defer cancel()
 		_, err = l.Lock(short, "key")
 		require.ErrorIs(t, err, context.DeadlineExceeded)

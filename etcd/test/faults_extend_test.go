@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,31 +16,34 @@ import (
 // An Extend beyond the TTL moves the key to a lease of its own, whatever becomes of its answer.
 func TestLongExtend(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
-		for _, a := range []action{pass, refuse, dropAnswer, silence, double} {
+	const long = 10 * ttl
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
+		admin, actions := c.client(t), []action{pass, refuse, dropAnswer, silence, double}
+		var holds []relock.Hold
+		for _, a := range actions {
 			f := newFaults()
-			l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
-			hold := lock(t, l, "key")
+			hold := lock(t, newLocker(t, c.faulty(t, f), opts...), fmt.Sprint("key", a))
 			f.on("Txn", 1, a)
-			err := hold.Extend(limited(t), 3*ttl)
+			err := hold.Extend(limited(t), long)
 			if a == pass || a == double {
 				require.NoError(t, err)
 			}
 			if err != nil {
 				require.True(t, relock.IsRetryableErr(err), "%v", err)
 				require.NoError(t, hold.Err())
-				require.NoError(t, hold.Extend(limited(t), 3*ttl), "%v", a)
+				require.NoError(t, hold.Extend(limited(t), long), "%v", a)
 			}
-			require.Greater(t, time.Until(hold.ValidUntil()), 2*ttl)
-			time.Sleep(ttl)
+			require.Greater(t, time.Until(hold.ValidUntil()), long-ttl)
+			holds = append(holds, hold)
+		}
+		time.Sleep(ttl)
+		for _, hold := range holds {
 			require.NoError(t, hold.Err())
 			require.NoError(t, hold.Extend(limited(t), ttl))
 			unlock(t, hold)
-			noKeys(t, time.Second, admin, "key")
-			soon(t, "the lease of its own is given back", func() bool { return countLeases(t, admin) == 1 })
-			require.NoError(t, l.Close())
+			noKeys(t, time.Second, admin, hold.Key())
 		}
+		soon(t, "only the leases of the Lockers are left", func() bool { return countLeases(t, admin) == len(actions) })
 	})
 }
 
@@ -113,8 +117,7 @@ func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
 // A key that somebody deletes while a move is in doubt is found gone by the next renewal, as others are.
 func TestDeletedKeyIsFoundLostWhileAMoveIsInDoubt(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
 		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
 		hold := lock(t, l, "key")
@@ -226,8 +229,7 @@ func revokeEmpty(t testing.TB, client *clientv3.Client) {
 // moved to a lease of its own and was lost with it.
 func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		admin, f := c.client(t), newFaults()
 		l := newLocker(t, c.faulty(t, f), opts...)
 		unlock(t, lock(t, l, "warm"))

@@ -179,8 +179,7 @@ func TestUnlockOfALongHoldWithLostAnswers(t *testing.T) {
 // An Unlock that comes late does not end the next hold; an unanswered one goes on in the background, and keeps its limit.
 func TestUnlockUnconfirmed(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
 		l := newLocker(t, c.faulty(t, f), opts...)
 		hold := lock(t, l, "key")

@@ -38,9 +38,8 @@ func (c *cluster) as(t testing.TB, user string, f *faults) *clientv3.Client {
 // A user without permission is told, and does not wait. One who has it for the prefix alone can do everything.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	c.enableAuth(t)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
+		c.enableAuth(t)
 		allowed := c.clientWith(t, clientv3.Config{Username: "locker", Password: "pass"})
 		l := newLocker(t, allowed, opts...)
 		hold := lock(t, l, "key")
@@ -108,13 +107,14 @@ func TestTokensExpire(t *testing.T) {
 	const life = time.Second
 	c := newCluster(t, 1, func(cfg *embed.Config) { cfg.AuthTokenTTL = uint(life / time.Second) })
 	c.enableAuth(t)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	together(t, modes, func(t *testing.T, opts []etcdlock.Option) {
+		key := modeOf(opts)
 		opts = append(opts, etcdlock.WithTTL(30*time.Second)) // renewals would keep the token alive
 		f, other := newFaults(), newLocker(t, c.as(t, "locker", newFaults()), opts...)
 		l := newLocker(t, c.as(t, "locker", f), opts...)
 		for range 2 {
-			hold := lock(t, other, "key")
-			done := waiter(limited(t), l, "key")
+			hold := lock(t, other, key)
+			done := waiter(limited(t), l, key)
 			time.Sleep(life) // a watch that is refused is asked for again after ever longer pauses
 			asked := f.count("Txn")
 			time.Sleep(life)
@@ -128,7 +128,7 @@ func TestTokensExpire(t *testing.T) {
 			unlock(t, r.hold)
 			time.Sleep(3 * life)
 		}
-		hold := lock(t, l, "key")
+		hold := lock(t, l, key)
 		require.NoError(t, hold.Extend(limited(t), time.Second), "over the stream of a token that is no more")
 		unlock(t, hold)
 	})

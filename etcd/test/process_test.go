@@ -23,8 +23,7 @@ func modeOf(opts []etcdlock.Option) string {
 // The lock of a process that is killed is free when its lease ends, not sooner than its belief, and for its waiters.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		child := children.Spawn(t, "hold", strings.Join(c.endpoints, ","), modeOf(opts))
 		child.Next("locked", 10*time.Second)
 		done := waiter(limited(t), newLocker(t, c.client(t), opts...), "key")
@@ -44,8 +43,7 @@ func TestKilledHolder(t *testing.T) {
 // A process that is stopped for longer than its lease finds the loss when it goes on, and leaves the next holder alone.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		child := children.Spawn(t, "hold", strings.Join(c.endpoints, ","), modeOf(opts))
 		child.Next("locked", 10*time.Second)
 		child.Stop()
@@ -92,6 +90,7 @@ type holding struct{ from, to, token int64 }
 
 // Three processes with ten goroutines each take the lock for 20 ms: one after another, by rising tokens.
 func TestThreeProcesses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		var all []*children.Child

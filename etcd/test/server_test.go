@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,6 +165,25 @@ func inModes(t *testing.T, test func(t *testing.T, opts ...etcdlock.Option)) {
 	for name, opts := range modes {
 		t.Run(name, func(t *testing.T) { test(t, opts...) })
 	}
+}
+
+// inModesTogether runs the test for both at the same time, each with its own
+// server: for tests that spend their time waiting.
+func inModesTogether(t *testing.T, test func(t *testing.T, c *cluster, opts ...etcdlock.Option)) {
+	t.Helper()
+	together(t, modes, func(t *testing.T, opts []etcdlock.Option) { test(t, newCluster(t, 1), opts...) })
+}
+
+// together runs the cases at the same time. They count as one parallel test.
+func together[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	var group sync.WaitGroup
+	for name, c := range cases {
+		group.Go(func() {
+			t.Run(name, func(t *testing.T) { test(t, c) })
+		})
+	}
+	group.Wait()
 }
 
 func isFair(opts []etcdlock.Option) bool { return len(opts) > 0 }

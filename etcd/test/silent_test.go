@@ -12,8 +12,7 @@ import (
 // A watch over a connection that is dead without knowing it is not all that a wait has.
 func TestSilentWatch(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
 		l := newLocker(t, c.faulty(t, f), opts...)
 		f.on("Watch", 0, silence)

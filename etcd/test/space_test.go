@@ -14,8 +14,7 @@ import (
 // A database without space is an outage; what is held is renewed, and unlocked.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
 		hold := lock(t, l, "key")
 		alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}

@@ -135,7 +135,7 @@ func visit(t testing.TB, l *etcdlock.Locker, r *room, key string) int {
 
 // shake makes the i-th fault, a while after the one before. It comes about, or the test fails.
 func shake(t testing.TB, c *cluster, admin *clientv3.Client, proxies []*proxy, i int, revoked revocations) {
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(150 * time.Millisecond)
 	p := proxies[i%len(proxies)]
 	switch i % 4 {
 	case 0:
