@@ -2,9 +2,12 @@ package proof
 
 import (
 	"context"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,59 +79,86 @@ func useEverything(t *testing.T, s *redistest.Server, c *relock.Client) {
 	}
 }
 
-// waitForEverything makes every kind of request of a wait: one that is given up, and one that is granted. It returns the tickets that the
-// server has given out.
+// waitForEverything makes every kind of request of a wait. It returns the tickets
+// that the server has assigned.
 func waitForEverything(t *testing.T, s *redistest.Server, p *faults.Proxy, c *relock.Client) map[string]bool {
 	t.Helper()
-	holder, tickets := clientOf(t, s), map[string]bool{}
 	scripts := map[string]faults.Match{}
 	for _, name := range []string{"enqueue", "poll", "claim", "cancel"} {
 		digest, err := redis.String(s.Do(t, "SCRIPT", "LOAD", scriptSources()[name]), nil)
 		require.NoError(t, err)
 		scripts[name] = faults.Script(digest)
 	}
+	var mu sync.Mutex
+	all, cases := map[string]bool{}, map[string]*contended{}
 	for _, kind := range serverKinds {
-		for _, mode := range [][]relock.LockOption{nil, {relock.WithFair()}} {
-			held, err := kind.lock("contended", holder, mode...).TryAcquire(t.Context())
-			require.NoError(t, err)
-			wait := kind.lock("contended", c, append(mode, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond))...)
-			for _, giveUp := range []bool{true, false} {
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() {
-					hold, err := wait.Acquire(ctx)
-					if err == nil {
-						err = hold.Unlock(t.Context())
-					}
-					ended <- err
-				}()
-				require.True(t, p.Await(scripts["poll"], p.Count(scripts["poll"])+1, patience), "one that waits polls")
-				tickets[newTicket(t, s, tickets)] = true
-				if giveUp {
-					cancel()
-					require.ErrorIs(t, <-ended, context.Canceled)
-				} else {
-					require.NoError(t, held.Unlock(t.Context()))
-					require.NoError(t, <-ended)
-				}
-				cancel()
-			}
+		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+			key := "contended " + kind.name + " " + mode
+			polls := func(args []string) bool { return scripts["poll"](args) && slices.Contains(args, serverKey(key)) }
+			cases[key] = &contended{s, p, c, key, kind, opts, polls, map[string]bool{}}
 		}
 	}
+	together(t, cases, func(t *testing.T, one *contended) {
+		one.wait(t)
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(all, one.tickets)
+	})
 	for name, match := range scripts {
 		require.True(t, p.Await(match, 1, patience), name)
 	}
-	return tickets
+	return all
 }
 
-// newTicket waits until the server has given out a ticket that is not known yet. A poll under way may put one back for a moment that was
-// given up.
-func newTicket(t *testing.T, s *redistest.Server, known map[string]bool) (ticket string) {
+// contended is a lock for which a client waits behind another one.
+type contended struct {
+	server  *redistest.Server
+	proxy   *faults.Proxy
+	client  *relock.Client
+	key     string
+	kind    serverKind
+	mode    []relock.LockOption
+	polls   faults.Match
+	tickets map[string]bool
+}
+
+// wait waits twice: one wait is given up, and one is granted.
+func (c *contended) wait(t *testing.T) {
+	t.Helper()
+	held, err := c.kind.lock(c.key, clientOf(t, c.server), c.mode...).TryAcquire(t.Context())
+	require.NoError(t, err)
+	lock := c.kind.lock(c.key, c.client, append(c.mode, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond))...)
+	for _, giveUp := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() {
+			hold, err := lock.Acquire(ctx)
+			if err == nil {
+				err = hold.Unlock(t.Context())
+			}
+			ended <- err
+		}()
+		require.True(t, c.proxy.Await(c.polls, c.proxy.Count(c.polls)+1, patience), "a waiter polls")
+		c.tickets[c.newTicket(t)] = true
+		if giveUp {
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+		} else {
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, <-ended)
+		}
+	}
+}
+
+// newTicket waits until the server has assigned a ticket that is not known yet. A
+// poll under way may put one back for a moment that was given up.
+func (c *contended) newTicket(t *testing.T) (ticket string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		waits, err := redis.StringMap(s.Do(t, "ZRANGE", serverKey("contended")+":q", 0, -1, "WITHSCORES"), nil)
+		waits, err := redis.StringMap(c.server.Do(t, "ZRANGE", serverKey(c.key)+":q", 0, -1, "WITHSCORES"), nil)
 		for _, at := range waits {
-			if !known[at] {
+			if !c.tickets[at] {
 				ticket = at
 			}
 		}

@@ -26,45 +26,39 @@ import (
 // A failure prints the shortest sequence that was found, and a seed. It does not run beside other tests, whose timing it would spoil.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
-	oneMachine(t)
-	setRapid(t, "rapid.nofailfile", "true")
-	setRapid(t, "rapid.steps", "50")
-	// Times 50 steps, on average, on each of two servers. Most of the time they wait.
-	counted := setRapid(t, "rapid.checks", pick("260", "10"))
-	for i := range 2 {
+	const servers = 2 // the runs wait most of the time
+	for i := range servers {
 		t.Run(fmt.Sprint("server ", i), func(t *testing.T) {
 			t.Parallel()
 			// The file is written before an answer is sent; that it reaches the disk matters to a power cut only, and a busy disk takes seconds.
 			b := newBench(t, appendOnly("no")...)
 			defer b.report(t)
 			rapid.Check(t, b.run)
-			if counted {
+			if defaultChecks {
 				require.GreaterOrEqual(t, b.total(), pick(10_000, 100), "steps")
 			}
 		})
 	}
 }
 
-var machines sync.Mutex
+// defaultChecks reports whether the command line leaves the number of runs, each
+// of some 50 steps, to the tests.
+var defaultChecks bool
 
-// oneMachine keeps a test of its kind from running beside another, as the flags
-// of rapid are the process's.
-func oneMachine(t *testing.T) {
-	machines.Lock()
-	t.Cleanup(machines.Unlock)
-}
-
-// setRapid sets a flag of rapid for this test, unless the command line has another value than the default. [flag.Visit] does not tell: it
-// shows what an earlier test has set, too.
-func setRapid(t *testing.T, name, value string) (set bool) {
-	t.Helper()
-	before := flag.Lookup(name).Value.String()
-	if before != flag.Lookup(name).DefValue {
-		return false
+// setRapid sets the flags of rapid that the command line leaves at their
+// defaults. They are the process's, so all machines share them.
+func setRapid() error {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.steps": "50", "rapid.checks": pick("260", "10")} {
+		f := flag.Lookup(name)
+		if f.Value.String() != f.DefValue {
+			continue
+		}
+		defaultChecks = defaultChecks || name == "rapid.checks"
+		if err := flag.Set(name, value); err != nil {
+			return err
+		}
 	}
-	require.NoError(t, flag.Set(name, value))
-	t.Cleanup(func() { require.NoError(t, flag.Set(name, before)) })
-	return true
+	return nil
 }
 
 // bench is what all runs of a machine share.

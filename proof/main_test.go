@@ -2,6 +2,9 @@ package proof
 
 import (
 	"flag"
+	"fmt"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,5 +30,22 @@ func pick[T any](full, small T) T {
 func TestMain(m *testing.M) {
 	faults.RunChild(roles)
 	flag.Parse()
+	if err := setRapid(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// together runs the cases at the same time. They count as one parallel test: for
+// tests that spend their time waiting.
+func together[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	var group sync.WaitGroup
+	for name, c := range cases {
+		group.Go(func() {
+			t.Run(name, func(t *testing.T) { test(t, c) })
+		})
+	}
+	group.Wait()
 }

@@ -31,11 +31,14 @@ type node struct {
 	proxies []*faults.Proxy
 }
 
-// newNodes starts five servers and waits until they have been up for so many seconds.
+// newNodes starts five servers, and moves their clocks ahead so that they have
+// been up for so many seconds.
 func newNodes(t testing.TB, contenders, up int) (all []*node) {
 	t.Helper()
 	for range 5 {
-		n := &node{server: redistest.Start(t)}
+		s, clock := redistest.StartWithClock(t)
+		clock.Advance(t, time.Duration(up)*time.Second)
+		n := &node{server: s}
 		for range contenders {
 			n.proxies = append(n.proxies, faults.Start(t, n.server.Network, n.server.Address))
 		}
@@ -200,36 +203,33 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 func TestRedLockRestartGuard(t *testing.T) {
 	t.Parallel()
 	const lease = 6 * time.Second
-	for name, guarded := range map[string]bool{"guarded": true, "positive control": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			nodes := newNodes(t, 2, int(lease/time.Second)+1)
-			holder, other := newContender(t, nodes, 0), newContender(t, nodes, 1)
-			for _, n := range nodes[3:] {
-				n.proxies[0].Refuse() // the holder has the lock on three of five
-			}
-			h, err := relock.NewRedLock(quorumKey, holder, relock.WithMaxLease(lease), relock.WithExpiry(lease)).TryAcquire(t.Context())
-			require.NoError(t, err)
-			nodes[2].server.Kill(t)
-			nodes[2].server.Boot(t)
-			opts := []relock.LockOption{relock.WithBlock(), relock.WithPollInterval(5 * time.Millisecond)}
-			if guarded {
-				opts = append(opts, relock.WithMaxLease(lease), relock.WithWatchdog(lease))
-			} else {
-				opts = append(opts, relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease))
-			}
-			next, err := relock.NewRedLock(quorumKey, other, opts...).Acquire(t.Context())
-			require.NoError(t, err)
-			second, first := next.Err(), h.Err()
-			require.NoError(t, second)
-			if guarded {
-				require.ErrorIs(t, first, relock.ErrLockLost, "two have the lock")
-			} else {
-				require.NoError(t, first, "the test does not show what it is for")
-			}
-			require.NoError(t, next.Unlock(t.Context()))
-		})
-	}
+	together(t, map[string]bool{"guarded": true, "positive control": false}, func(t *testing.T, guarded bool) {
+		nodes := newNodes(t, 2, int(lease/time.Second)+1)
+		holder, other := newContender(t, nodes, 0), newContender(t, nodes, 1)
+		for _, n := range nodes[3:] {
+			n.proxies[0].Refuse() // the holder has the lock on three of five
+		}
+		h, err := relock.NewRedLock(quorumKey, holder, relock.WithMaxLease(lease), relock.WithExpiry(lease)).TryAcquire(t.Context())
+		require.NoError(t, err)
+		nodes[2].server.Kill(t)
+		nodes[2].server.Boot(t)
+		opts := []relock.LockOption{relock.WithBlock(), relock.WithPollInterval(5 * time.Millisecond)}
+		if guarded {
+			opts = append(opts, relock.WithMaxLease(lease), relock.WithWatchdog(lease))
+		} else {
+			opts = append(opts, relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease))
+		}
+		next, err := relock.NewRedLock(quorumKey, other, opts...).Acquire(t.Context())
+		require.NoError(t, err)
+		second, first := next.Err(), h.Err()
+		require.NoError(t, second)
+		if guarded {
+			require.ErrorIs(t, first, relock.ErrLockLost, "two have the lock")
+		} else {
+			require.NoError(t, first, "the test does not show what it is for")
+		}
+		require.NoError(t, next.Unlock(t.Context()))
+	})
 }
 
 // Twenty clients that lock random 3 of 6 keys get on in each second, no two have a key, and they leave nothing behind.

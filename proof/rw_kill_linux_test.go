@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
 )
 
 // The two ways to use a read/write lock, as kinds of locks.
@@ -29,13 +28,9 @@ type rwProcesses struct{ *waitBench }
 
 func eachRWMode(t *testing.T, run func(b *rwProcesses)) {
 	t.Parallel()
-	for _, mode := range []string{unfairMode, fairMode} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			run(&rwProcesses{&waitBench{T: t, kind: toWrite, mode: mode, server: server, client: newParentClient(t, server)}})
-		})
-	}
+	together(t, map[string]string{unfairMode: unfairMode, fairMode: fairMode}, func(t *testing.T, mode string) {
+		run(&rwProcesses{newWaitBench(t, toWrite, mode)})
+	})
 }
 
 // use makes the next processes, and the next calls of the test, read or write.

@@ -38,15 +38,19 @@ type waitBench struct {
 // eachWaitedLock runs a test with both kinds of lock in both modes.
 func eachWaitedLock(t *testing.T, run func(b *waitBench)) {
 	t.Parallel()
+	cases := map[string][2]string{}
 	for _, kind := range kindsOfLocks {
 		for _, mode := range []string{unfairMode, fairMode} {
-			t.Run(kind+", "+mode, func(t *testing.T) {
-				t.Parallel()
-				server := redistest.Start(t)
-				run(&waitBench{T: t, kind: kind, mode: mode, server: server, client: newParentClient(t, server)})
-			})
+			cases[kind+", "+mode] = [2]string{kind, mode}
 		}
 	}
+	together(t, cases, func(t *testing.T, c [2]string) { run(newWaitBench(t, c[0], c[1])) })
+}
+
+func newWaitBench(t *testing.T, kind, mode string) *waitBench {
+	t.Helper()
+	server := redistest.Start(t)
+	return &waitBench{T: t, kind: kind, mode: mode, server: server, client: newParentClient(t, server)}
 }
 
 func (b *waitBench) lock(opts ...relock.LockOption) processLock {

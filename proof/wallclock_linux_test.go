@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/proof/internal/testbinary"
 )
 
@@ -70,15 +69,11 @@ func TestClientsWithWrongClocks(t *testing.T) {
 		require.InDelta(t, time.Now().Unix()+int64(seconds), told, 300, "the clock is not wrong by %d seconds", seconds)
 		programs = append(programs, p)
 	}
-	for _, kind := range kindsOfLocks {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			b := &waitBench{T: t, kind: kind, mode: fairMode, server: server, client: newParentClient(t, server)}
-			b.takeTurns(programs)
-			b.countTogether(programs)
-		})
-	}
+	together(t, map[string]string{plain: plain, reentrant: reentrant}, func(t *testing.T, kind string) {
+		b := newWaitBench(t, kind, fairMode)
+		b.takeTurns(programs)
+		b.countTogether(programs)
+	})
 }
 
 // takeTurns has a process of each program wait, and sees that they get the lock in their order, and keep it beyond a lease.
