@@ -9,7 +9,8 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// twoProcesses took turns: 0-2 ms, 3-5 ms, 5.5-7.5 ms, and then the second again at 9 ms, which nobody else had asked for.
+// twoProcesses took turns: 0-2 ms, 3-5 ms, 5.5-7.5 ms, and then the second
+// again at 9 ms, without a competitor.
 func twoProcesses() []report {
 	return []report{
 		{Grants: [][]grant{{{0, 0, 2 * ms}, {2 * ms, 5*ms + ms/2, 7*ms + ms/2}}}},

@@ -54,7 +54,7 @@ func (l load) waiting() (context.Context, context.CancelFunc) {
 }
 
 // mutexes returns the locks of a process's goroutines. Their connections are
-// already open: each goroutine has locked and unlocked a key of its own.
+// already open: each goroutine has locked and unlocked a separate key.
 func (l load) mutexes(lib library) ([]mutex, error) {
 	ctx, cancel := l.waiting()
 	defer cancel()

@@ -23,8 +23,9 @@ func (d *deletions) Do(_ context.Context, op clientv3.Op) (clientv3.OpResponse, 
 	return clientv3.OpResponse{}, d.err
 }
 
-// Old keys take one request of each renewal, however many they are: the renewals of all holds wait for it. Those that were
-// not deleted are tried again; young ones stay.
+// Deleting old keys takes one request per renewal, however many keys there are:
+// all holds wait for that renewal. Keys that were not deleted are tried again,
+// and young ones stay.
 func TestForgetCancelledTakesOneRequest(t *testing.T) {
 	server := &deletions{}
 	client := clientv3.NewCtxClient(context.Background())

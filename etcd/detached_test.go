@@ -10,7 +10,8 @@ import (
 
 type valueKey struct{}
 
-// A request has the values of its caller, such as gRPC metadata, but not its end: it ends with its limit or the Locker.
+// A request has the values of its caller, such as gRPC metadata, but not its
+// deadline. It ends at its own limit or with the Locker.
 func TestDetachedContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Locker{}

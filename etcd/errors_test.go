@@ -13,8 +13,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// What the client's errors mean: whether they are retried, as what they show, and whether the request may have been
-// executed.
+// For each error of the client: whether the call is retryable, what it is
+// reported as, and whether the request may have been executed.
 func TestExplain(t *testing.T) {
 	tests := map[string]struct {
 		err        error

@@ -23,7 +23,8 @@ func exampleClient() *clientv3.Client {
 	return client
 }
 
-// Do is the usual way: the lock is there while the function runs, and given back after it.
+// Do is the usual way: the lock is held while the function runs, and released
+// after it.
 func Example() {
 	client := exampleClient()
 	defer client.Close()

@@ -8,8 +8,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// A hold that is lost while its call is on its way back is reported when the call
-// ends, not before.
+// A hold that is lost before its call returns is reported once the call ends.
 func TestHoldThatIsLostOnTheWayBack(t *testing.T) {
 	t.Parallel()
 	var ends []relock.HoldDone

@@ -11,7 +11,8 @@ import (
 	"sync"
 )
 
-// examples has the server that the examples share. It is a program of the module test, which has etcd.
+// examples is the server that the examples share. It is a program of module
+// test, which depends on etcd's server.
 var examples exampleServer
 
 type exampleServer struct {
@@ -50,8 +51,8 @@ func (e *exampleServer) stop() {
 	}
 }
 
-// skipWhereDownloaded leaves the examples out, except under CI, where this module was downloaded without its module test,
-// as by "go test all" of another one.
+// skipWhereDownloaded skips the examples, except under CI, if this module was
+// downloaded without its module test, for example by "go test all".
 func (e *exampleServer) skipWhereDownloaded() {
 	if _, err := os.Stat("test/go.mod"); err == nil {
 		return

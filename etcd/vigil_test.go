@@ -15,8 +15,9 @@ import (
 	"github.com/relock-go/relock/internal/suspend"
 )
 
-// bed is a Locker on a machine that sleeps when the test says so, with a server that grants everything: what is tested is
-// what the Locker believes by its clocks, which a server cannot see.
+// bed is a Locker on a machine that is suspended when the test says so. Its
+// server grants everything, since the Locker only depends on its clocks, which
+// a server cannot see.
 type bed struct {
 	clientv3.KV
 	clientv3.Lease
@@ -104,7 +105,8 @@ func isLost(t *testing.T, err error) {
 	}
 }
 
-// Whoever asks first after a sleep is told of the loss, and no one else is told otherwise later. A shorter one is none.
+// The first call after a suspension reports the loss, and no later call reports
+// otherwise. A shorter pause is no suspension.
 func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 	for name, ask := range map[string]func(h *level) error{
 		"Err": (*level).Err,
@@ -156,7 +158,7 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 	}
 }
 
-// reenterFor is a call whose context carries h.
+// reenterFor makes a call whose context carries h.
 func (l *Locker) reenterFor(h *level) (*level, error) {
 	ctx := h.ends.Made()
 	if ctx == nil {
@@ -175,8 +177,8 @@ func awaitTrue(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Nobody has to ask: a hold's context ends by itself, even if the wall clock
-// shows no suspend. It is looked for as long as there are leases.
+// No call is needed: the context of a hold is cancelled even if the wall clock
+// shows no suspension. The monitor runs as long as there are leases.
 func TestSuspendIsNoticedByItself(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, time.Hour)
@@ -200,7 +202,8 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 	}
 }
 
-// A lease that was granted over a sleep is not believed in; nor is a lock, or a renewal.
+// A lease that was granted during a suspension is not valid. Neither is a lock
+// or a renewal.
 func TestAnswersOverASleep(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, time.Hour)
@@ -227,7 +230,8 @@ func TestAnswersOverASleep(t *testing.T) {
 	isLost(t, h.Err())
 }
 
-// A sleep while there was no lease is nobody's loss, and spoils no lease that is granted after it.
+// A suspension while there was no lease loses no hold, and does not affect
+// leases that are granted after it.
 func TestSleepBeforeTheFirstLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, time.Hour)
@@ -237,7 +241,7 @@ func TestSleepBeforeTheFirstLease(t *testing.T) {
 	}
 }
 
-// Once one of many askers has heard of the loss, no other one hears that all is well.
+// Once one of many callers has seen the loss, no other sees a valid hold.
 func TestSuspendIsLostForAllAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, time.Hour)

@@ -15,7 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// canceller is a lock with a holder, a waiter that gives up when the lock is handed over, and one behind it.
+// canceller is a lock with a holder, a waiter that is cancelled when the lock
+// is handed off, and one behind it.
 type canceller struct {
 	*testing.T
 	conn                  redis.Conn
@@ -47,7 +48,7 @@ func (c *canceller) queued(n int64) {
 	}
 }
 
-// round returns how long after the unlock the one that stays had the lock.
+// round returns how long after the unlock the remaining waiter got the lock.
 func (c *canceller) round() time.Duration {
 	c.Helper()
 	hold, err := c.holder.Acquire(c.Context())
@@ -84,7 +85,8 @@ func (c *canceller) round() time.Duration {
 	return took
 }
 
-// A waiter that gives up within a millisecond of the unlock costs the next one nothing: what was meant for it is passed on.
+// A waiter that is cancelled within a millisecond of the unlock does not delay
+// the next one, which gets the hand-off instead.
 func TestGivingUpAtTheUnlock(t *testing.T) {
 	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(name, func(t *testing.T) {

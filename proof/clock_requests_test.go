@@ -19,11 +19,13 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// since is how a value says since when it is held: for people, compared with nothing.
+// since matches the time in a value since when it is held. It is for operators,
+// and compared with nothing.
 var since = regexp.MustCompile(`^(relock/1\|.*\|)([0-9]+)$`)
 
-// No request carries the time of the client's wall clock, but for the words in the value that say since when: times are relative. The queue
-// goes by the server's clock, which is only ever compared with itself.
+// No request carries the time of the client's wall clock, except for the time
+// in the value since when it is held. All times are relative. The queue uses
+// the server's clock, which is only compared with itself.
 func TestNoRequestDependsOnTheClientsClock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -151,8 +153,8 @@ func (c *contended) wait(t *testing.T) {
 	}
 }
 
-// newTicket waits until the server has assigned a ticket that is not known yet. A
-// poll under way may put one back for a moment that was given up.
+// newTicket waits until the server has assigned a new ticket. A poll under way
+// may briefly restore one that was cancelled.
 func (c *contended) newTicket(t *testing.T) (ticket string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -167,7 +169,8 @@ func (c *contended) newTicket(t *testing.T) (ticket string) {
 	return ticket
 }
 
-// isWallTime says whether a word has a number in it that is about now, in any unit from seconds to nanoseconds.
+// isWallTime reports whether a word contains a number that is about now, in any
+// unit from seconds to nanoseconds.
 func isWallTime(word string, now time.Time) bool {
 	for _, digits := range regexp.MustCompile(`[0-9]{9,19}`).FindAllString(word, -1) {
 		n, err := strconv.ParseInt(digits, 10, 64)

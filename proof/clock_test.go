@@ -11,12 +11,14 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// A server whose clock jumps forward is one of the ways to forget a lock, see TestForgottenLockIsLostAtTheNextRenewal.
+// A server clock that jumps forward makes the server forget locks, see
+// TestForgottenLockIsLostAtTheNextRenewal.
 
 const clockJump = 120 * time.Second
 
-// A server's clock that jumps back leaves the locks of the dead for longer. Waiters end with their contexts; the next holder has to wait for
-// the server's clock.
+// A server clock that jumps back keeps the locks of crashed clients for longer.
+// Waiters return at their deadlines. The next holder depends on the server's
+// clock.
 func TestServerClockBackKeepsTheLocksOfTheDead(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
@@ -45,9 +47,11 @@ func TestServerClockBackKeepsTheLocksOfTheDead(t *testing.T) {
 	}
 }
 
-// A live holder does not notice that the server's clock jumps back: its belief goes on by its own clock, renewals are answered, and the
-// expiry, which has become later, is not shortened. When the clock jumps forward again after more than a lease, the key is gone at once,
-// and the next renewal finds that: renewals that found more than a lease left have lengthened nothing.
+// A live holder does not notice that the server's clock jumps back. Its
+// validity follows its own clock, renewals are answered, and the later expiry
+// is not shortened. Then the clock jumps forward by more than a lease, and the
+// key expires. The next renewal finds that, as renewals that found more than a
+// lease left have extended nothing.
 func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
@@ -76,9 +80,10 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	}
 }
 
-// What a belief counts from is the newest request that was granted. It outlives the key by no more than the server's clock has gone forward
-// since then, whatever it did before: back and forward again between two requests costs nothing, forward after a request that had nothing to
-// lengthen costs that jump at most.
+// The validity counts from the newest granted request. It outlasts the key by
+// at most the server's clock's move forward since then. Back and forward again
+// between two requests costs nothing. A jump forward after a request that had
+// nothing to extend costs that jump at most.
 func TestBeliefOutlivesTheKeyByTheJumpAtMost(t *testing.T) {
 	t.Parallel()
 	const lease, pause = 10 * time.Second, 300 * time.Millisecond
@@ -108,7 +113,8 @@ func TestBeliefOutlivesTheKeyByTheJumpAtMost(t *testing.T) {
 	}
 }
 
-// outlives is by how much a belief is longer than what the key has left; negative when it is shorter.
+// outlives is by how much a validity is longer than the remaining lease of the
+// key. It is negative if the validity is shorter.
 func outlives(t *testing.T, s *redistest.Server, h relock.Hold) time.Duration {
 	t.Helper()
 	until := h.ValidUntil()
@@ -117,8 +123,9 @@ func outlives(t *testing.T, s *redistest.Server, h relock.Hold) time.Duration {
 	return until.Sub(asked) - left
 }
 
-// A server whose clock runs up to one percent faster than the holder's does not end a key before its belief. At three percent it does, which
-// shows that this test can see it.
+// A server clock that runs up to one percent faster than the holder's does not
+// end a key before its validity. At three percent it does, which shows that
+// this test can detect it.
 func TestServerClockRunsFast(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -141,7 +148,8 @@ func TestServerClockRunsFast(t *testing.T) {
 	}
 }
 
-// endsUnderAFastClock says whether a key ends before its belief does, and whether somebody looked in the last hundredth of the lease.
+// endsUnderAFastClock reports whether a key ends before its validity, and
+// whether the key was checked in the last hundredth of the lease.
 func endsUnderAFastClock(t *testing.T, s *redistest.Server, clock *redistest.Clock, percent int) (ended, looked bool) {
 	t.Helper()
 	lease := pick(15*time.Second, 1500*time.Millisecond)

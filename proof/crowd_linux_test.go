@@ -62,7 +62,8 @@ func (c *crowd) commands() int {
 	return n
 }
 
-// gather lets all of them wait while somebody else holds the lock, and returns the queue.
+// gather lets all of them wait while the test holds the lock, and returns the
+// queue.
 func (c *crowd) gather(group *sync.WaitGroup) []string {
 	c.Helper()
 	holder, err := relock.NewRedisLock("crowd", newParentClient(c, c.server), c.options...).Acquire(c.Context())
@@ -128,8 +129,8 @@ func (c *crowd) run() (queued []string) {
 	return queued
 }
 
-// report prints what it took, and fails if one script in twenty was slow. A few
-// say nothing: a server that does not run for a moment looks slow too.
+// report logs the figures, and fails if one script in twenty was slow. A few
+// slow ones are ignored, since the machine may have delayed the server.
 func (c *crowd) report(gathering, serving time.Duration) {
 	c.Helper()
 	slow, err := redis.Int(c.do("SLOWLOG", "LEN"), nil)
@@ -147,13 +148,13 @@ func (c *crowd) report(gathering, serving time.Duration) {
 	require.Less(c, slow, 3+scripts/20, "commands of over 1 ms, of %d scripts", scripts)
 }
 
-// A grant costs the server no more when many wait than when few do: with ten
-// times the waiters, one command for each of them would show. It may cost less,
-// as what is done once, such as subscribing, is in both figures.
+// With ten times the waiters, a grant costs the server no more commands: one
+// command per waiter would show. It may cost less, since both figures include
+// what happens once, such as subscribing.
 //
-// Holds of an unfair lock that are passed on in memory are one grant of the
-// server. How many there are differs from run to run, and so does the cost of
-// one, by a tenth.
+// Holds of an unfair lock that are handed off in memory are one grant of the
+// server. Their number differs from run to run, and so does the cost of one, by
+// a tenth.
 func TestCostOfAGrant(t *testing.T) {
 	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,8 @@ func TestCostOfAGrant(t *testing.T) {
 	}
 }
 
-// Thousands that wait for one lock are all served, in order when it is fair, and no script gets slow.
+// Thousands of waiters for one lock are all served, in order if it is fair, and
+// no script gets slow.
 func TestCrowd(t *testing.T) {
 	for _, tt := range []struct {
 		name             string

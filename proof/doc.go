@@ -1,3 +1,5 @@
-// Package proof holds the heavy tests of relock: processes that are stopped and killed, servers that crash and whose clocks jump, a
-// state machine. It is a module of its own, so that users of relock do not download what it needs.
+// Package proof has the heavy tests of relock. Processes are stopped and
+// killed, servers crash, clocks jump, and state machines make random calls. It
+// is a separate module, so that users of relock do not download its
+// dependencies.
 package proof

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// section is one critical section as its holder tells it. All times are by one clock.
+// section is one critical section as reported by its holder. All times are by
+// one clock.
 type section struct {
 	process, goroutine int
 	from, until        int64 // the holder believed in the lock: from the return of Lock to Unlock, the loss seen, or the last ValidUntil
@@ -47,15 +48,17 @@ type verdict struct {
 	violations []string
 }
 
-// mostStalled is how many stale writes of processes that nobody stopped a busy machine may explain: next to none.
+// mostStalled is how many stale writes by processes that were not stopped a
+// busy machine may explain: next to none.
 func (v *verdict) mostStalled() int { return 5 + v.increments/2000 }
 
 func (v *verdict) violate(format string, args ...any) {
 	v.violations = append(v.violations, fmt.Sprintf(format, args...))
 }
 
-// judgeSections checks that no two holders believed at once, that every lost update has a documented reason, and that the final value is
-// the number of increments less the losses.
+// judgeSections checks that no two holds were valid together, and that every
+// lost update has a documented reason. The final value must be the number of
+// increments less the losses.
 func judgeSections(sections []section, halts []halt, final int64) *verdict {
 	v := &verdict{}
 	v.judgeOverlaps(sections)
@@ -75,7 +78,8 @@ func judgeSections(sections []section, halts []halt, final int64) *verdict {
 	return v
 }
 
-// judgeOverlaps looks for two holders at once. A holder is a section: one goroutine's follow each other too.
+// judgeOverlaps finds two holders at the same time. A holder is a section,
+// since those of one goroutine exclude each other too.
 func (v *verdict) judgeOverlaps(sections []section) {
 	byStart := slices.Clone(sections)
 	slices.SortFunc(byStart, func(a, b section) int {
@@ -101,7 +105,8 @@ func (v *verdict) judgeOverlaps(sections []section) {
 	}
 }
 
-// judgeWrites sorts the writes that overwrote something else than what was read. It returns the stale ones.
+// judgeWrites finds the writes that replaced another value than the one read.
+// It returns the stale ones.
 func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*section) {
 	var wrong []*section
 	for i := range sections {
@@ -148,12 +153,14 @@ func haltedIn(halts []halt, s *section) bool {
 	})
 }
 
-// overrunBy says whether a stale write came between the read and the write of s.
+// overrunBy reports whether a stale write came between the read and the write
+// of s.
 func (s *section) overrunBy(stale *section) bool {
 	return stale.value() == s.before && stale.checked < s.wrote && stale.wrote > s.from
 }
 
-// countValues checks, where nothing was lost, that each value was written once; a killed process may have written one that nobody tells of.
+// countValues checks that each value was written once, if no update was lost. A
+// killed process may have written one without a report.
 func (v *verdict) countValues(sections []section, final int64) {
 	told, untold := map[int64]int{}, map[int64]int{}
 	for i := range sections {
@@ -205,7 +212,8 @@ func TestTheCheckerKnowsKilledWriters(t *testing.T) {
 	require.NotEmpty(t, judgeSections(run, nil, 7).violations, "nobody can have written that")
 }
 
-// The checker explains a stale write by a stop, and only the one of the process that was stopped then.
+// The checker explains a stale write by a stop only if it stopped the process
+// at that time.
 func TestTheCheckerKnowsStaleWrites(t *testing.T) {
 	t.Parallel()
 	run := goodRun()
@@ -237,7 +245,8 @@ func TestTheCheckerKnowsStaleWrites(t *testing.T) {
 	require.NotEmpty(t, judgeSections(run, explained, 6).violations, "the register does not fit the losses")
 }
 
-// A process that goes on after a stall must be told by Err: that nobody wrote meanwhile is no excuse.
+// A process that continues after a stall must learn of the loss from Err. It is
+// no excuse that there was no other write meanwhile.
 func TestTheCheckerFindsAnErrThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	run := goodRun()

@@ -16,12 +16,13 @@ const (
 	contenders      = 8 // goroutines of a process
 	contentionLease = 200 * time.Millisecond
 	contentionPoll  = 2 * time.Millisecond
-	// workTime is how long a holder takes before it asks Err, and again before what it asked for is written. The second is there so that
-	// some stops come in between.
+	// workTime is the time that a holder takes before it calls Err, and again
+	// before its write. The second one lets some stops come in between.
 	workTime = 200 * time.Microsecond
 )
 
-// noLock in place of the kind gives each goroutine a key of its own: it looks like a lock and excludes nobody.
+// noLock replaces the kind of lock. Each goroutine gets a separate key: it
+// looks like a lock and excludes no other.
 const noLock = "no lock"
 
 // contender is one goroutine that increments the register under the lock.
@@ -33,7 +34,8 @@ type contender struct {
 	goroutine int
 }
 
-// contenderRole increments a register until the test wants it to end. Arguments: network, address, kind, register.
+// contenderRole increments a register until the test ends it. Arguments:
+// network, address, kind, register.
 func contenderRole(self *faults.Self) error {
 	shared, err := openShared[register](self.Args[3])
 	if err != nil {
@@ -81,7 +83,8 @@ func (c *contender) run(ctx context.Context) error {
 		s := &section{from: faults.Now(), goroutine: c.goroutine}
 		c.work(ctx, hold, s, n)
 		s.ends(faults.Now())
-		// Told ahead of Unlock: a process that is killed without having told of the end was a holder until then.
+		// This is reported before Unlock: a process that was killed before the
+		// report was a holder until then.
 		c.self.Emit("end", c.goroutine, s.done, s.from, s.until, s.valid, s.checked, s.wrote, s.read, s.before)
 		if err := hold.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrUnconfirmed) {
 			return fmt.Errorf("unlock: %w", err)
@@ -89,7 +92,8 @@ func (c *contender) run(ctx context.Context) error {
 	}
 }
 
-// work reads, asks Err as documented, and writes. Every fourth section of a reentrant lock works one level deeper.
+// work reads, calls Err as documented, and writes. Every fourth section of a
+// reentrant lock is nested.
 func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n int) {
 	s.read = c.shared.read()
 	s.believe(hold)
@@ -114,7 +118,8 @@ func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n in
 	s.believe(hold)
 }
 
-// believe notes until when the hold is valid as far as it says. Once it is over the last such time stays.
+// observe records until when the hold reports to be valid. After its end the
+// last such time stays.
 func (s *section) believe(hold relock.Hold) int64 {
 	if until := hold.ValidUntil(); !until.IsZero() {
 		s.until = faults.Stamp(until)
@@ -122,5 +127,5 @@ func (s *section) believe(hold relock.Hold) int64 {
 	return s.until
 }
 
-// ends cuts the belief off.
+// ends limits the recorded validity.
 func (s *section) ends(at int64) { s.until = min(s.until, at) }

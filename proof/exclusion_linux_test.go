@@ -47,7 +47,8 @@ func (c *contest) spawn() int {
 	return len(c.processes) - 1
 }
 
-// stop stops one of the processes for a while. What it does meanwhile is not known, so the stop begins with the signal.
+// stop stops one of the processes for a while. The stop counts from the signal,
+// since it is unknown when the process obeys it.
 func (c *contest) stop(i int) {
 	c.Helper()
 	process := c.processes[c.running[i]]
@@ -58,7 +59,7 @@ func (c *contest) stop(i int) {
 	c.halts = append(c.halts, halt{c.running[i], from, faults.Now()})
 }
 
-// restart ends one of the processes, by force or not, and starts another in its place.
+// restart ends or kills one of the processes, and starts another in its place.
 func (c *contest) restart(i int, kill bool) {
 	c.Helper()
 	if n := c.running[i]; kill {
@@ -97,7 +98,8 @@ func (c *contest) finish() *verdict {
 	return v
 }
 
-// sectionsOf reads what a process tells: that it goes on to the write, and, at the end of the section, all of it.
+// sectionsOf reads the reports of a process: one when it starts to write, and
+// one with all times at the end of the section.
 func (c *contest) sectionsOf(process int, events []faults.Event) []section {
 	c.Helper()
 	var sections []section
@@ -134,8 +136,9 @@ func (v *verdict) show(t *testing.T) {
 	}
 }
 
-// Processes that increment a number under a lock lose no update but in a process that was stopped between asking and writing, and never
-// believe in the lock at once.
+// Processes that increment a number under a lock only lose an update if a
+// process is stopped between Err and the write. No two holds are valid
+// together.
 func TestExclusionWhileProcessesAreStopped(t *testing.T) {
 	t.Parallel()
 	increments, stops := pick[int64](20_000, 600), pick(20, 3)
@@ -156,7 +159,8 @@ func TestExclusionWhileProcessesAreStopped(t *testing.T) {
 	}
 }
 
-// Processes that are killed in the middle of their work, or end, and are started again lose nothing either.
+// Processes that are killed or ended during their work, and restarted, lose no
+// update either.
 func TestExclusionWhileProcessesAreRestarted(t *testing.T) {
 	t.Parallel()
 	random := newSeededRandom(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// fencedRole takes a lock, and then writes what it is told to, without a look at its hold: "guarded" or "plain".
-// Arguments: network, address, lease in ms.
+// fencedRole takes a lock, and then writes as told, without checking its hold:
+// "guarded" or "plain". Arguments: network, address, lease in ms.
 func fencedRole(self *faults.Self) error {
 	client, err := newProcessClient(self.Args[0], self.Args[1])
 	if err != nil {
@@ -44,8 +44,8 @@ func fencedRole(self *faults.Self) error {
 	return nil
 }
 
-// A holder that was stopped beyond its lease writes late, as nothing but the data themselves can refuse: they do with a
-// guard, and do not without one.
+// A holder that was stopped beyond its lease writes late. Only a guard at the
+// data can refuse the write. Without a guard it succeeds.
 func TestStaleWriteIsRefused(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	server := redistest.Start(t)

@@ -14,8 +14,9 @@ import (
 
 func init() { roles["greedy"] = greedyRole }
 
-// ledger is kept by whoever holds the lock, in a file that processes share: for how long each process has had it. Time in which it goes on
-// from one goroutine to the next of the same process counts, time in which it goes to another process does not.
+// ledger records for how long each process has held the lock, in a file that
+// processes share. The holder updates it. A hand-off between goroutines of the
+// same process counts as held, one between processes does not.
 type ledger struct {
 	owner  int64 // the process that had it last
 	until  int64 // then
@@ -42,8 +43,9 @@ func (l *ledger) ends(process, begun int64) {
 	atomic.StoreInt64(&l.until, now)
 }
 
-// greedyRole has goroutines that take one lock again and again, until the test ends it. Arguments: network, address, kind, ledger, number
-// of the process, number of goroutines, how long each holds the lock in us.
+// greedyRole has goroutines that take one lock repeatedly until the test ends
+// it. Arguments: network, address, kind, ledger, number of the process, number
+// of goroutines, length of a hold in us.
 func greedyRole(self *faults.Self) error {
 	all, err := openShared[ledger](self.Args[3])
 	if err != nil {

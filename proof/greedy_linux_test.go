@@ -12,9 +12,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// A process with many goroutines that want a lock leaves the others their share of it: each process that always has somebody who waits has
-// the lock for at least half of the time that would be fair. Without the budget for giving it on inside a process the others have next to
-// nothing.
+// A process with many goroutines that want a lock leaves other processes their
+// share. Each process that always has a waiter holds the lock for at least half
+// of its fair share. Without the budget for hand-offs within a process the
+// others would get next to nothing.
 func TestGreedyProcessLeavesOthersTheirShare(t *testing.T) {
 	for _, kind := range kindsOfLocks {
 		for _, work := range []time.Duration{0, time.Millisecond} {
@@ -35,7 +36,8 @@ func TestGreedyProcessLeavesOthersTheirShare(t *testing.T) {
 	}
 }
 
-// runGreedy lets one process with 64 goroutines and three with 4 take a lock for a while.
+// runGreedy lets one process with 64 goroutines and three with 4 compete for a
+// lock for a while.
 func runGreedy(t *testing.T, kind string, work, length time.Duration) ledger {
 	server := redistest.Start(t)
 	path, all := newShared[ledger](t)

@@ -81,7 +81,8 @@ func newShared[T any](tb testing.TB) (path string, shared *T) {
 	return path, shared
 }
 
-// openShared maps a file that processes share, so that what was written stays when one is killed. It is never unmapped.
+// openShared maps a file that processes share, so that writes survive a kill.
+// It is never unmapped.
 func openShared[T any](path string) (shared *T, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -100,10 +101,12 @@ type register struct{ value int64 }
 
 func (r *register) read() int64 { return atomic.LoadInt64(&r.value) }
 
-// write says what it has overwritten, which tells a lost update from others. Between read and write nothing protects the register.
+// write returns the value that it replaced, which shows lost updates. Between
+// read and write the register is unprotected.
 func (r *register) write(n int64) (before int64) { return atomic.SwapInt64(&r.value, n) }
 
-// loadScripts makes the server know relock's scripts, so that each of their calls is one request, and returns the digests by name.
+// loadScripts loads relock's scripts into the server, so that each of their
+// calls is one request. It returns the digests by name.
 func loadScripts(tb testing.TB, s *redistest.Server) map[string]string {
 	tb.Helper()
 	digests := map[string]string{}
@@ -120,7 +123,8 @@ func ofKey(key string) faults.Match {
 	return func(args []string) bool { return slices.Contains(args, keyInRedis(key)) }
 }
 
-// newSeededRandom returns random numbers whose seed is in the log; RELOCK_SEED replays them.
+// newSeededRandom returns a random source whose seed is logged. RELOCK_SEED
+// replays it.
 func newSeededRandom(tb testing.TB) *rand.Rand {
 	tb.Helper()
 	seed := rand.Uint64()

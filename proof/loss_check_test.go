@@ -28,8 +28,10 @@ type lossVerdict struct {
 	violations             []string
 }
 
-// judgeLosses checks that each hold was over before its key: by Err always; by its context where goroutines run, and timers fire within a
-// quarter of the drift. Where they fire later, the context may be late by as much.
+// judgeLosses checks that each hold ended before its key. By Err it always
+// must. By its context it must if goroutines run, and timers fire within a
+// quarter of the drift. If timers are later, the context may be late by as
+// much.
 func judgeLosses(losses []loss, drift time.Duration) *lossVerdict {
 	v := &lossVerdict{leastErr: math.MaxInt64, leastContext: math.MaxInt64, leastByTimer: math.MaxInt64, leastHeld: math.MaxInt64}
 	for _, l := range losses {

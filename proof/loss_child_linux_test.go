@@ -14,7 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 )
 
-// losers are holds, each on a client of its own, whose ends are watched.
+// losers are holds, each on a separate client, whose ends are observed.
 type losers struct {
 	self    *faults.Self
 	lease   time.Duration
@@ -24,8 +24,9 @@ type losers struct {
 	asked   []int64        // before the last call of a hold's Err that returned nil
 }
 
-// losersRole takes locks and tells when they are lost. Arguments: network, address, lease in ms, number of locks, number of goroutines that
-// spin on the only processor.
+// losersRole takes locks and reports when they are lost. Arguments: network,
+// address, lease in ms, number of locks, number of goroutines that spin on the
+// only processor.
 func losersRole(self *faults.Self) error {
 	lease, _ := strconv.Atoi(self.Args[2])
 	count, _ := strconv.Atoi(self.Args[3])
@@ -61,7 +62,7 @@ func losersRole(self *faults.Self) error {
 	return l.close()
 }
 
-// acquire takes all locks at once. Some of the answers come late.
+// acquire takes all locks in parallel. Some of the answers are late.
 func (l *losers) acquire(count int) error {
 	l.clients, l.holds = make([]*relock.Client, count), make([]relock.Hold, count)
 	errs := make([]error, count)
@@ -89,7 +90,9 @@ func (l *losers) contexts() []context.Context {
 	return contexts
 }
 
-// see notes which contexts are over. The goroutines that spin do it too: one of them runs at any time, while one that waits for a context may not get its turn for seconds.
+// see records which contexts are cancelled. The spinning goroutines call it
+// too: one of them always runs, while a goroutine that waits for a context may
+// not run for seconds.
 func (l *losers) see(contexts []context.Context) {
 	for i, ctx := range contexts {
 		if l.ended[i].Load() == 0 && ctx.Err() != nil {
@@ -132,7 +135,8 @@ func (l *losers) ask(i int) bool {
 // timerPeriod is how often a timer of a process is looked at.
 const timerPeriod = 5 * time.Millisecond
 
-// watchTimers reports timers that are late, by the same way as a lease's: a timer, a context, a goroutine that waits for it.
+// watchTimers reports late timers. It uses the same chain as a lease: a timer,
+// a context, and a goroutine that waits for it.
 func watchTimers(over *atomic.Bool, report func(due time.Time)) {
 	for !over.Load() {
 		due := time.Now().Add(timerPeriod)

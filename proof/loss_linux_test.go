@@ -15,12 +15,12 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// lossFaults end holds, one each in turn. From a moment on that is drawn for each hold:
+// lossFaults end holds, one each in turn, from a random moment on:
 //
-//   - 0: its requests are lost,
-//   - 1: its renewals are executed, and their answers are lost,
-//   - 2: the answer to the last renewal comes late, and later requests are lost,
-//   - 3: the answer to the acquire comes late, and later requests are lost.
+// - 0: its requests are lost,
+// - 1: its renewals are executed, and their answers are lost,
+// - 2: the answer to the last renewal is late, and later requests are lost,
+// - 3: the answer to the acquire is late, and later requests are lost.
 var lossFaults = [8]int{0, 1, 2, 3, 2, 2, 2, 2}
 
 func lossFault(i int) int { return lossFaults[i%len(lossFaults)] }
@@ -28,8 +28,9 @@ func lossFault(i int) int { return lossFaults[i%len(lossFaults)] }
 // lossKind is the kind of the i-th lock.
 func lossKind(i int) string { return kindsOfLocks[i/len(lossFaults)%2] }
 
-// asksErr says whether Err is asked of the i-th hold: of every other one, since it ends the context itself when the time has come; of each
-// kind of lock under each fault.
+// asksErr reports whether Err is called for the i-th hold. It is called for
+// every other hold, of each kind under each fault, since it cancels the context
+// itself after the lease.
 func asksErr(i int) bool { return (i+i/(2*len(lossFaults)))%2 == 0 }
 
 // loser is a process whose holds are lost.
@@ -51,7 +52,8 @@ type loserRun struct {
 // lossDrift is how much sooner than its key a hold is documented to end.
 func lossDrift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// breakConnections sets up the faults. Releases are always lost: each key has to end by itself.
+// breakConnections sets up the faults. Releases are always lost, so that each
+// key has to expire.
 func (r *loserRun) breakConnections(digests map[string]string, random *rand.Rand) {
 	renewal := eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"]))
 	release := eitherMatches(faults.Script(digests["release"]), faults.Script(digests["reentrant_release"]))
@@ -98,8 +100,10 @@ func eitherMatches(a, b faults.Match) faults.Match {
 	return func(args []string) bool { return a(args) || b(args) }
 }
 
-// ends watches the keys at the server until all have gone, and returns the ends of their leases by the clock of faults.Now. The server
-// tells them to the millisecond by its wall clock, which is this machine's; that the keys have gone then, and not sooner, is checked.
+// ends polls the keys at the server until all have expired, and returns the
+// ends of their leases by the clock of faults.Now. The server gives them in
+// milliseconds by its wall clock, which is this machine's. It is checked that
+// the keys expire then, and not sooner.
 func (r *loserRun) ends() []int64 {
 	r.Helper()
 	conn := r.server.Dial(r)
@@ -135,7 +139,7 @@ func (r *loserRun) ends() []int64 {
 	return ends
 }
 
-// expiries asks for the ends of several keys at once; -2 when there is none.
+// expiries returns the ends of several keys, or -2 for a missing one.
 func expiries(tb testing.TB, conn redis.Conn, keys []int) []int64 {
 	tb.Helper()
 	for _, i := range keys {
@@ -182,7 +186,8 @@ func (r *loserRun) run(random *rand.Rand) []loss {
 	return losses
 }
 
-// read takes the holds' ends from what their process tells, and then the timers that were late around them.
+// read takes the ends of the holds from the events of their process, and then
+// the timers that were late around them.
 func (r *loserRun) read(events []faults.Event, losses []loss) {
 	r.Helper()
 	for _, e := range events {
@@ -206,8 +211,9 @@ func (r *loserRun) read(events []faults.Event, losses []loss) {
 	}
 }
 
-// A hold whose messages get lost is over before its key can be anybody else's: by Err always, also in a process that hardly runs, and by
-// its context as soon as timers fire and their goroutines run.
+// A hold whose messages are lost ends before its key can be granted to another.
+// By Err this always holds, even in a starved process. By its context it holds
+// as soon as timers fire and their goroutines run.
 func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 	t.Parallel()
 	random := newSeededRandom(t)
@@ -234,7 +240,8 @@ func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 	require.GreaterOrEqual(t, v.byTimer, pick[int64](40, 0), "too few contexts ended by their timer alone, in time")
 }
 
-// loseTogether runs the processes at the same time. It says of how many holds the answer to the last renewal came late.
+// loseTogether runs the processes at the same time. It returns of how many
+// holds the answer to the last renewal was late.
 func loseTogether(t *testing.T, random *rand.Rand, processes []loser) (losses []loss, late int) {
 	t.Helper()
 	runs, results := make([]*loserRun, len(processes)), make([][]loss, len(processes))

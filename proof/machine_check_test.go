@@ -20,22 +20,23 @@ type stored struct {
 	left          int64 // PTTL
 }
 
-// reservedFor looks for the reservation of a lock.
+// reservedFor returns the reservation of a lock.
 const reservedFor = `
 if redis.call('TYPE', KEYS[1]).ok ~= 'string' then
   return 0
 end
 return #(string.match(redis.call('GET', KEYS[1]), '^relock/1|w|.*') or '')`
 
-// settleReservation waits while the lock is reserved: for a waiter that was given up, until its cancel comes, and for one of a client
-// that crashed, until the reservation ends.
+// settleReservation waits while the lock is reserved. A reservation for a
+// cancelled waiter lasts until its cancel, and one for a crashed client until
+// it expires.
 func (m *machine) settleReservation(t *machineT, lock string) {
 	for end := time.Now().Add(machinePatience); m.do(t, "EVAL", reservedFor, 1, machineKey(lock)) != int64(0); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(end), "%s stays reserved", lock)
 	}
 }
 
-// endless looks for a key that would stay for ever.
+// endless finds a key without an expiry.
 const endless = `
 for _, key in ipairs(redis.call('KEYS', '*')) do
   if redis.call('PTTL', key) == -1 then
@@ -62,7 +63,8 @@ func (m *machine) stored(t *machineT, lock string) stored {
 	return s
 }
 
-// check compares everything with the model, once the waiters have got what is free.
+// check compares the server and the holds with the model, once waiters have
+// been granted free locks.
 func (m *machine) check(t *machineT) {
 	m.settle(t)
 	for _, lock := range machineLocks {
@@ -110,7 +112,8 @@ var (
 	seqForm  = regexp.MustCompile(`^#[1-9][0-9]*$`)
 )
 
-// checkFields looks at the hash: the owner's count, the id of the hold, the number of the newest change, and what it says about the holder.
+// checkFields checks the hash: the owner's depth, the id of the hold, the
+// number of the newest change, and the holder's description.
 func (m *machine) checkFields(t *machineT, lock string, k *modelKey, fields map[string]string) {
 	require.Len(t, fields, 4, "%s: %v", lock, fields)
 	g := k.grant
@@ -153,8 +156,9 @@ func (m *machine) meet(t *machineT, g *modelGrant, fields map[string]string) {
 
 func ms(d time.Duration) int64 { return d.Milliseconds() }
 
-// checkBelief: the key outlives what its holder believes, but for what the server's clock has gone forward since the request that the belief
-// counts from.
+// checkBelief checks that the key outlasts the holder's validity. The server's
+// clock may have moved forward since the request that the validity counts from,
+// which is subtracted.
 func (m *machine) checkBelief(t *machineT, g *modelGrant, s stored) {
 	if g.dead != nil {
 		return

@@ -46,20 +46,20 @@ func (m *machine) drawLevel(t *machineT) *modelLevel {
 	return rapid.SampledFrom(m.levels()).Draw(t.T, "level")
 }
 
-// tryAcquireCommand takes a lock or goes one level deeper.
+// tryAcquireCommand takes a lock or nests a hold.
 func (m *machine) tryAcquireCommand(t *machineT) {
 	o := m.drawOwner(t)
 	m.try(ownerContext(o), t, o)
 }
 
-// tryAcquireAgainCommand goes one level deeper, or finds out that it cannot.
+// tryAcquireAgainCommand nests a hold, or finds that it cannot.
 func (m *machine) tryAcquireAgainCommand(t *machineT) {
 	o := rapid.SampledFrom(m.holders()).Draw(t.T, "holder")
 	m.try(ownerContext(o), t, o)
 }
 
-// tryAcquireInsideCommand calls with the context of a hold. The newest hold that it carries and that is not unlocked comes before the owner
-// in it.
+// tryAcquireInsideCommand calls with the context of a hold. Its newest hold
+// that is not unlocked takes precedence over the owner in it.
 func (m *machine) tryAcquireInsideCommand(t *machineT) {
 	outer := m.drawLevel(t)
 	o := outer.grant.owner
@@ -86,7 +86,7 @@ func (m *machine) holders() []modelOwner {
 	return owners
 }
 
-// try makes one attempt and returns the new level; nil where there must be none.
+// try makes one attempt and returns the new hold, or nil if there must be none.
 func (m *machine) try(ctx context.Context, t *machineT, o modelOwner) *modelLevel {
 	lease, option := drawLease(t)
 	want := lockOutcome(m.keys[o.lock], m.held[o])
@@ -145,12 +145,13 @@ func (m *machine) granted(t *machineT, o modelOwner, hold relock.Hold, at span, 
 // lengthen is what a request that sets an expiry does to the key.
 func (m *machine) lengthen(k *modelKey, at span, lease time.Duration) {
 	offset := m.clock.Offset()
-	// Where the expiry is later already, the script sets what is left of it anew: later by what it takes meanwhile, and by what is rounded.
+	// If the expiry is later already, the script sets the remaining time again.
+	// The expiry moves by the time that this takes and by rounding.
 	k.ends.last = k.ends.last.Add(at.last.Sub(at.first) + time.Millisecond)
 	k.ends = k.ends.extended(at.add(offset + lease))
 }
 
-// believe is what its answer does to the holder.
+// believe applies a granted request to the holder.
 func (m *machine) believe(g *modelGrant, at span, lease time.Duration) {
 	until := at.add(lease - modelMargin(lease))
 	if until.first.After(g.until.first) {
@@ -249,7 +250,8 @@ func (m *machine) extendCommand(t *machineT) {
 	m.believe(g, at, d)
 }
 
-// mistakeCommand makes calls with times that Redis would not keep. They change nothing.
+// mistakeCommand makes calls with times that Redis cannot store. They change
+// nothing.
 func (m *machine) mistakeCommand(t *machineT) {
 	bad := rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Millisecond, 9 * time.Millisecond, 10*time.Millisecond + 1, 1 << 62}).Draw(t.T, "time")
 	o := m.drawOwner(t)
@@ -262,7 +264,8 @@ func (m *machine) mistakeCommand(t *machineT) {
 	}
 }
 
-// endedContextCommand calls with a context that has ended, or that carries an impossible owner. Nothing is sent.
+// endedContextCommand calls with a context that is cancelled, or that carries
+// an invalid owner. Nothing is sent.
 func (m *machine) endedContextCommand(t *machineT) {
 	o := m.drawOwner(t)
 	ctx, cancel := context.WithCancel(ownerContext(o))

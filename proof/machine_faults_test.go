@@ -18,7 +18,8 @@ func (m *machine) advanceClockCommand(t *machineT) {
 	m.advance(rapid.SampledFrom(jumps).Draw(t.T, "jump"))
 }
 
-// advance moves the clock, and a little further while it would come close to an expiry: which side it is on must be certain.
+// advance moves the clock, and a little further if it would come close to an
+// expiry. It must be certain which of the two is first.
 func (m *machine) advance(d time.Duration) {
 	for m.isClose(d) {
 		d += machineGap / 2
@@ -51,7 +52,7 @@ func (m *machine) forgetScriptsCommand(t *machineT) { m.do(t, "SCRIPT", "FLUSH")
 // cutSubscriptionsCommand leaves waiters to their polls for a while.
 func (m *machine) cutSubscriptionsCommand(t *machineT) { m.do(t, "CLIENT", "KILL", "TYPE", "pubsub") }
 
-// deleteCommand is an operator who deletes a key. Its holder is not told.
+// deleteCommand deletes a key as an operator would. Its holder is not notified.
 func (m *machine) deleteCommand(t *machineT) {
 	lock := rapid.SampledFrom(machineLocks).Draw(t.T, "lock")
 	m.do(t, "DEL", machineKey(lock))
@@ -68,7 +69,8 @@ func (m *machine) overwriteCommand(t *machineT) {
 	m.refuseWaiters(t, lock)
 }
 
-// restartServerCommand kills the server, which comes back with what its append-only file says.
+// restartServerCommand kills the server, and restarts it from its append-only
+// file.
 func (m *machine) restartServerCommand(t *machineT) {
 	_ = m.conn.Close() // it is cut anyway
 	m.server.Kill(m.t)
@@ -79,7 +81,8 @@ func (m *machine) restartServerCommand(t *machineT) {
 	}
 }
 
-// crashClientCommand closes a client, which gives nothing back, as a process that ends. Another one takes its place.
+// crashClientCommand closes a client without releasing its holds, like a
+// process that crashes. Another client replaces it.
 func (m *machine) crashClientCommand(t *machineT) {
 	c := rapid.IntRange(0, machineClients-1).Draw(t.T, "client")
 	require.NoError(t, m.clients[c].Close())
@@ -100,7 +103,8 @@ func (m *machine) crashClientCommand(t *machineT) {
 	delete(m.stale, c)
 }
 
-// lateCopyCommand delivers a request of the past once more: a renewal, a re-entry or a release of this hold or of an older one.
+// lateCopyCommand delivers an earlier request again: a renewal, a re-entry or a
+// release of this hold or of an older one.
 func (m *machine) lateCopyCommand(t *machineT) {
 	g, c := m.drawCopy(t)
 	k := m.keys[g.owner.lock]

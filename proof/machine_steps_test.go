@@ -10,7 +10,8 @@ type command struct {
 	run    func(*machineT)
 }
 
-// commands come in the order of how often they are wanted: rapid draws the first ones a little more.
+// commands are ordered by how often they are wanted, since rapid prefers the
+// first ones a little.
 func (m *machine) commands() []command {
 	granted, held, levels := len(m.grants) > 0, len(m.holders()) > 0, len(m.levels()) > 0
 	return []command{

@@ -19,18 +19,21 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// TestStateMachine makes random calls of reentrant locks, by several owners on two clients, while the server's clock jumps, its scripts are
-// forgotten, it is killed and comes back from its append-only file, clients crash, late copies of requests come in and an operator deletes
-// keys. After each, the server's keys and what the holds say are compared with a model.
+// TestStateMachine makes random calls of reentrant locks, by several owners on
+// two clients. Meanwhile the server's clock jumps, its scripts are flushed, and
+// it is killed and restarted from its append-only file. Clients crash, late
+// copies of requests arrive, and an operator deletes keys. After each step, the
+// server's keys and the holds are compared with a model.
 //
-// A failure prints the shortest sequence that was found, and a seed. It does not run beside other tests, whose timing it would spoil.
+// A failure prints the shortest sequence that was found, and a seed.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	const servers = 2 // the runs wait most of the time
 	for i := range servers {
 		t.Run(fmt.Sprint("server ", i), func(t *testing.T) {
 			t.Parallel()
-			// The file is written before an answer is sent; that it reaches the disk matters to a power cut only, and a busy disk takes seconds.
+			// The file is written before an answer is sent. Only a power cut
+			// needs it on the disk, and a busy disk takes seconds.
 			b := newBench(t, appendOnly("no")...)
 			defer b.report(t)
 			rapid.Check(t, b.run)
@@ -102,8 +105,10 @@ func (b *bench) report(t *testing.T) {
 	}
 }
 
-// machineT keeps the first failure, which rapid forgets when it cannot repeat it. It gives up a run that the machine has held up for so long
-// that the model cannot follow; report counts them, and fails when they are many. Skip is rapid's: it gives up the run, not the test.
+// machineT keeps the first failure, which rapid forgets if it cannot repeat it.
+// It abandons a run that the machine has delayed so much that the model cannot
+// follow. report counts such runs, and fails if there are many. Skip abandons
+// the run, not the test.
 type machineT struct {
 	*rapid.T
 	*bench
@@ -145,7 +150,8 @@ func (b *bench) run(r *rapid.T) {
 const (
 	machineClients = 2
 	machinePrefix  = "machine:"
-	// machineTime is for how long a run makes calls: leases are so much longer that none ends, and none is renewed, but by the test.
+	// machineTime limits the calls of a run. Leases are so much longer that
+	// none expires, and none is renewed except by the test.
 	machineTime = 8 * time.Second
 	// machineGap is how far every expiry stays away from the time of a call.
 	machineGap = 12 * time.Second
@@ -200,7 +206,8 @@ func (b *bench) do(t require.TestingT, command string, args ...any) any {
 	return reply
 }
 
-// isLate says that the run has taken so long that leases may end or be renewed by themselves: it makes no more calls.
+// isLate reports whether the run has taken so long that leases may expire or be
+// renewed. It makes no more calls then.
 func (m *machine) isLate() bool { return time.Since(m.begun) > machineTime }
 
 // giveUp counts the run as one that was too slow.
@@ -222,7 +229,7 @@ func (m *machine) close() {
 	m.waiters.Wait()
 }
 
-// finish gives everything back, and looks that nothing is left.
+// finish releases all holds, and checks that no key is left.
 func (m *machine) finish(t *machineT) {
 	if m.isLate() {
 		m.giveUp()

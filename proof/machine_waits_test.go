@@ -11,7 +11,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// Calls that wait. The waiter of a lock gets it as soon as it is free, before the next command.
+// A waiter gets a free lock before the next command.
 
 type machineWait struct {
 	owner  modelOwner
@@ -29,11 +29,12 @@ type machineResult struct {
 
 const (
 	machinePoll = 2 * time.Millisecond
-	// machinePatience is for what a waiter does by itself; after a restart it pauses for up to a second.
+	// machinePatience limits the wait for a waiter's progress. After a restart
+	// it pauses for up to a second.
 	machinePatience = 10 * time.Second
 )
 
-// waitCommand begins to wait for a lock that somebody else holds.
+// waitCommand starts to wait for a lock that is held by another owner.
 func (m *machine) waitCommand(t *machineT) {
 	o := rapid.SampledFrom(m.mayWait()).Draw(t.T, "owner")
 	lease, option := drawLease(t)
@@ -70,7 +71,8 @@ func everyOwner(yield func(modelOwner) bool) {
 	}
 }
 
-// wanted says whether somebody waits for the lock. One is enough: which of two gets it nobody knows, and a failure could not be repeated.
+// wanted reports whether the lock has a waiter. There is at most one: which of
+// two gets the lock is not deterministic, and a failure could not be repeated.
 func (m *machine) wanted(lock string) bool {
 	return slices.ContainsFunc(m.waits, func(w *machineWait) bool { return w.owner.lock == lock })
 }
@@ -126,7 +128,9 @@ func (m *machine) cancelAll(t *machineT) {
 	}
 }
 
-// unlockAndStopWaitingCommand lets the end of a waiter's context and the release of its lock race: it holds, or the lock is free soon.
+// unlockAndStopWaitingCommand lets the cancellation of a waiter race with the
+// release of its lock. Afterwards the waiter holds the lock, or it is soon
+// free.
 func (m *machine) unlockAndStopWaitingCommand(t *machineT) {
 	w := rapid.SampledFrom(m.quickWaits()).Draw(t.T, "wait")
 	k := m.keys[w.owner.lock]
@@ -143,8 +147,9 @@ func (m *machine) unlockAndStopWaitingCommand(t *machineT) {
 		return
 	}
 	m.gaveUp(t, r)
-	// What the waiter had sent is executed by the end of this: one turn of the server's event loop may be spent on accepting a connection, and in
-	// the next one the test's command may come first.
+	// This ensures that the waiter's requests are executed. The server may
+	// spend one turn of its event loop on accepting a connection, and execute
+	// the test's command first in the next turn.
 	for range 3 {
 		m.do(t, "PING")
 	}
@@ -156,7 +161,7 @@ func (m *machine) unlockAndStopWaitingCommand(t *machineT) {
 	}
 }
 
-// quickWaits are those for a lock that its holder can release at once.
+// quickWaits are those for a lock that its holder can release immediately.
 func (m *machine) quickWaits() []*machineWait {
 	var quick []*machineWait
 	for _, w := range m.waits {

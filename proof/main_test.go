@@ -16,7 +16,8 @@ import (
 // long makes the tests run at full length: make test-long.
 var long = flag.Bool("long", false, "run the tests at full length")
 
-// patience is for what happens at once; a machine under load may need much longer.
+// patience limits the wait for something that is usually immediate. A machine
+// under load may need much longer.
 const patience = 60 * time.Second
 
 // pick returns the size of a test: of the long version or the small one.

@@ -8,8 +8,9 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// The model of the state machine: what the server must have, and what the clients must believe. It knows nothing of how relock is written;
-// times are known as far as a test can know them, between the start and the end of a call.
+// This is the model of the state machine: what the server must store, and until
+// when holds must be valid. It is independent of the code of relock. It knows
+// times as exactly as a test can, between the start and the end of a call.
 
 // span is a time that lies between the two.
 type span struct{ first, last time.Time }
@@ -26,7 +27,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// modelOwner is who may hold what.
+// modelOwner is an owner of a lock, on one client.
 type modelOwner struct {
 	client     int
 	name, lock string
@@ -42,7 +43,8 @@ type modelKey struct {
 
 func (k *modelKey) free() bool { return k.grant == nil && !k.alien }
 
-// modelGrant is a hold of all its levels, from its first to its last, and what the server is known to have of it.
+// modelGrant is a hold with all its nested holds, and the state of it that the
+// server must store.
 type modelGrant struct {
 	owner  modelOwner
 	levels []*modelLevel // not yet unlocked, oldest first
@@ -65,7 +67,8 @@ type modelLevel struct {
 	unlocked bool
 }
 
-// modelCopy is a request of a grant's past, which may come to the server once more.
+// modelCopy is an earlier request of a grant, which may arrive at the server
+// once more.
 type modelCopy struct {
 	script string
 	seq    int
@@ -73,7 +76,8 @@ type modelCopy struct {
 	args   []any
 }
 
-// modelMargin is by how much belief ends sooner than the lease, as the documentation says.
+// modelMargin is by how much the validity is shorter than the lease, as
+// documented.
 func modelMargin(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // sentinels are all the reasons that any error in the machine may match.
@@ -94,7 +98,8 @@ func reasons(err error) []error {
 	return found
 }
 
-// lockOutcome is what an attempt of an owner must come to: nil when it is granted.
+// lockOutcome is the expected error of an owner's attempt, or nil if it is
+// granted.
 func lockOutcome(k *modelKey, g *modelGrant) error {
 	switch {
 	case g != nil && (g.dead != nil || k.grant != g):
@@ -109,7 +114,7 @@ func lockOutcome(k *modelKey, g *modelGrant) error {
 	return nil
 }
 
-// unlockOutcome is what the Unlock of a level must come to; none when it is confirmed.
+// unlockOutcome is the expected error of an Unlock, or nil if it is confirmed.
 func unlockOutcome(k *modelKey, l *modelLevel) []error {
 	switch {
 	case l == nil || l.unlocked:
@@ -122,7 +127,7 @@ func unlockOutcome(k *modelKey, l *modelLevel) []error {
 	return []error{}
 }
 
-// lose makes all levels know that they are over.
+// lose marks all nested holds as lost.
 func (g *modelGrant) lose(why error) {
 	if g.dead != nil {
 		return

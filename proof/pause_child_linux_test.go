@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 )
 
-// holder is a process that does with one lock what the test tells it to, step by step.
+// holder is a process that obeys the test's commands about one lock, step by
+// step.
 type holder struct {
 	self   *faults.Self
 	lock   processLock
@@ -21,7 +22,8 @@ type holder struct {
 	read   int64
 }
 
-// holderRole obeys commands about a lock. Arguments: network, address, kind, key, lease in ms, register, "blocking" or "once".
+// holderRole obeys commands about a lock. Arguments: network, address, kind,
+// key, lease in ms, register, "blocking" or "once".
 func holderRole(self *faults.Self) error {
 	shared, err := openShared[register](self.Args[5])
 	if err != nil {
@@ -68,7 +70,8 @@ func (h *holder) obey(command string) error {
 	return nil
 }
 
-// acquire tells whether the lock was granted and is valid, and later when it was lost.
+// acquire reports whether the lock was granted and is valid, and later when it
+// was lost.
 func (h *holder) acquire() {
 	hold, err := h.lock.Acquire(context.Background())
 	now := faults.Now()

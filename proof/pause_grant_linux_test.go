@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 )
 
-// grantOnItsWay is a process that is stopped while it waits for the answer to its acquire.
+// grantOnItsWay is a process that is stopped while it waits for the answer to
+// its acquire.
 type grantOnItsWay struct {
 	kind, mode string
 	taken      bool // the lock is another's when the process goes on
@@ -25,8 +26,9 @@ type grantOnItsWay struct {
 	content    string
 }
 
-// A process that is stopped while the grant is on its way, and goes on when the lease has ended, never gets a hold that is over. One that
-// may wait gets the lock later, when it is free.
+// A process is stopped while the grant is on its way, and continues after the
+// lease. It never gets a hold that has ended. A blocking call gets the lock
+// later, when it is free.
 func TestStoppedWhileTheGrantIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	b := newPauseBench(t, 1500*time.Millisecond)
@@ -60,7 +62,8 @@ func TestStoppedWhileTheGrantIsOnItsWay(t *testing.T) {
 	require.GreaterOrEqual(t, 2*shown, len(grants), "hardly any process was stopped in time")
 }
 
-// begin stops the process when the server has granted the lock and the proxy keeps the answer.
+// begin stops the process when the server has granted the lock and the proxy
+// keeps the answer.
 func (g *grantOnItsWay) begin(b *pauseBench) {
 	b.Helper()
 	g.answered = b.proxy.On(ofKey(g.key), 1, faults.Delay(b.lease/4))

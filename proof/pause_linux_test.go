@@ -16,7 +16,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// pauseBench is a server, a proxy in front of it for the processes that are stopped, and a client beside it.
+// pauseBench is a server, a proxy to it for the processes that are stopped, and
+// a client without a proxy.
 type pauseBench struct {
 	*testing.T
 	server   *redistest.Server
@@ -50,7 +51,8 @@ func (b *pauseBench) script(name, key string) faults.Match {
 	return bothMatch(ofKey(key), eitherMatches(faults.Script(b.digests[name]), faults.Script(b.digests["reentrant_"+name])))
 }
 
-// expiry is when the key ends, by the server's clock in ms; -2 when there is none.
+// expiry is when the key expires, by the server's clock in ms, or -2 if it is
+// missing.
 func (b *pauseBench) expiry(key string) int64 {
 	b.Helper()
 	at, err := redis.Int64(b.server.Do(b, "PEXPIRETIME", keyInRedis(key)), nil)
@@ -79,8 +81,9 @@ func (b *pauseBench) succeed(kind, key string) relock.Hold {
 	return hold
 }
 
-// A holder that was stopped for longer than its lease learns from its own clock that it has lost the lock, touches nothing of the next
-// holder's, and is told so by Unlock. What it writes without asking is a stale write.
+// A holder that was stopped for longer than its lease finds the loss by its own
+// clock. It does not change the next hold, and Unlock reports the loss. A write
+// without a check of the hold is a stale write.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	for _, kind := range kindsOfLocks {
@@ -131,7 +134,8 @@ func TestStoppedHolder(t *testing.T) {
 	}
 }
 
-// holdID is what the server knows the holder by: the value of a plain lock, the hold id of a reentrant one.
+// holdID identifies the holder at the server: the value of a plain lock, the
+// hold id of a reentrant one.
 func (b *pauseBench) holdID(key string) string {
 	b.Helper()
 	reply, err := b.server.Try(b, "GET", keyInRedis(key))
@@ -152,14 +156,16 @@ func (b *pauseBench) renewalOf(key string) []string {
 	return requests[slices.IndexFunc(requests, func(r faults.Request) bool { return b.script("renew", key)(r.Args) })].Args
 }
 
-// renewAgain sends a renewal once more, for a longer lease, so that it would show where it did something.
+// renewAgain sends a renewal once more, with a longer lease that would show an
+// effect.
 func (b *pauseBench) renewAgain(words []string, lease time.Duration) any {
 	b.Helper()
 	args := redis.Args{}.AddFlat(words[1 : len(words)-1]).Add(lease.Milliseconds())
 	return b.server.Do(b, words[0], args...)
 }
 
-// requireSoon checks that the hold was over within 50 ms after its process went on; where its timers were later than that, by as much more.
+// requireSoon checks that the hold ended within 50 ms after its process
+// continued. If its timers were later, the hold may be late by as much.
 func (b *pauseBench) requireSoon(lost faults.Event, continued int64, events []faults.Event) {
 	b.Helper()
 	require.Equal(b, "true", lost.Values[1], "the reason is ErrLockLost")
@@ -174,8 +180,8 @@ func (b *pauseBench) requireSoon(lost faults.Event, continued int64, events []fa
 	require.LessOrEqual(b, took, int64(50*time.Millisecond)+slack)
 }
 
-// requireHarmless checks that the process sent nothing since then that could touch another hold than its own, and no renewal: it knew
-// better by its own clock.
+// requireHarmless checks the requests of the process since then. None can
+// change another hold, and none is a renewal, since its clock shows the loss.
 func (b *pauseBench) requireHarmless(since int, own string) {
 	b.Helper()
 	for _, request := range b.proxy.Seen()[since:] {

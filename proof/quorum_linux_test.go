@@ -18,7 +18,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// quorumLease is the lease, and the largest one, of the locks here. A server counts when it has been up for 2s then.
+// quorumLease is the lease, and the largest one, of the locks here. A server
+// counts when it has been up for 2 s.
 const (
 	quorumLease = time.Second
 	quorumUp    = 2
@@ -63,7 +64,7 @@ func newContender(t testing.TB, nodes []*node, n int) (all []*relock.Client) {
 	return all
 }
 
-// witness sees whether two believe in the lock at the same time.
+// witness detects two holds that are valid at the same time.
 type witness struct {
 	mu      sync.Mutex
 	holds   []relock.Hold // by contender; nil while it has none
@@ -77,7 +78,8 @@ func (w *witness) set(n int, h relock.Hold) {
 	w.holds[n] = h
 }
 
-// look asks everybody twice: who believes before and after somebody else does, believes at the same time.
+// look calls Err of one hold before and after that of another. If all three are
+// nil, both holds were valid together.
 func (w *witness) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +92,7 @@ func (w *witness) look() {
 	}
 }
 
-// compete takes the lock, keeps it for some time and gives it back, again and again.
+// compete repeatedly takes the lock, keeps it for some time and releases it.
 func (w *witness) compete(ctx context.Context, t testing.TB, n int, clients []*relock.Client) {
 	lock := relock.NewRedLock(quorumKey, clients, relock.WithBlock(), relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease),
 		relock.WithPollInterval(10*time.Millisecond))
@@ -116,7 +118,8 @@ func (w *witness) compete(ctx context.Context, t testing.TB, n int, clients []*r
 	}
 }
 
-// disturb does something to one node for a while, and returns when it is as good as before.
+// disturb applies a fault to one node for a while, and returns when it has
+// recovered.
 func disturb(t testing.TB, one *node) {
 	pause := rand.N(2 * quorumLease)
 	p := one.proxies[rand.IntN(len(one.proxies))]
@@ -152,8 +155,10 @@ func disturb(t testing.TB, one *node) {
 	}
 }
 
-// Five servers, of which at most two at a time are paused, restarted empty, cut off, slow or lose messages: no two
-// contenders ever believe that they have the lock, and it goes round. With three down there is a clear error in time.
+// Of five servers, at most two at a time are paused, restarted empty, cut off,
+// slow or lose messages. No two contenders have a valid hold at the same time,
+// and the lock changes hands. With three servers down there is a clear error in
+// time.
 func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	const contenders = 3
@@ -197,9 +202,13 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 	require.ErrorAs(t, err, &which)
 }
 
-// A server that was restarted empty has forgotten its vote. It is not counted for as long as a lease lasts, so that the
-// holder's belief is over before another one has a quorum. The positive control is a contender that does not agree on the
-// largest lease, and counts the server too soon: it has the lock at the same time as the first one.
+// A server that was restarted empty has forgotten its vote. It does not count
+// for the length of a lease, so that the holder's validity ends before another
+// contender gets a quorum.
+//
+// The positive control is a contender with a shorter largest lease, which
+// counts the server too soon. It holds the lock at the same time as the first
+// one.
 func TestRedLockRestartGuard(t *testing.T) {
 	t.Parallel()
 	const lease = 6 * time.Second
@@ -232,7 +241,8 @@ func TestRedLockRestartGuard(t *testing.T) {
 	})
 }
 
-// Twenty clients that lock random 3 of 6 keys get on in each second, no two have a key, and they leave nothing behind.
+// Twenty clients that lock random 3 of 6 keys make progress in each second. No
+// two hold a key together, and no key is left.
 func TestMultiLockProgress(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

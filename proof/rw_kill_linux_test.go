@@ -39,7 +39,8 @@ func (b *rwProcesses) use(kind string) *rwProcesses {
 	return b
 }
 
-// A process that reads is killed: one who writes has the lock when its lease ends, though others, with a longer lease, have read meanwhile.
+// A reader is killed. A writer gets the lock when the reader's lease ends,
+// though others with a longer lease have read meanwhile.
 func TestReaderIsKilledWhileOneWaitsToWrite(t *testing.T) {
 	eachRWMode(t, func(b *rwProcesses) {
 		const lease = 2 * time.Second
@@ -97,7 +98,8 @@ func TestWriterIsKilledWhileOthersWaitToRead(t *testing.T) {
 	})
 }
 
-// A process that waits to write is killed while others read: those behind it read too, once it looks gone.
+// A waiting writer is killed while others read. The readers behind it read too,
+// once it counts as crashed.
 func TestWaiterThatKeepsReadersOutIsKilled(t *testing.T) {
 	eachRWMode(t, func(b *rwProcesses) {
 		h := b.use(toRead).hold()
@@ -114,8 +116,9 @@ func TestWaiterThatKeepsReadersOutIsKilled(t *testing.T) {
 	})
 }
 
-// Of those for whom the lock is reserved together, one process is killed, and one stands still: the others read, and one who writes behind
-// them waits no longer than the reservations last.
+// The lock is reserved for several readers. One process is killed, and one is
+// stopped. The others read, and a writer behind them waits no longer than the
+// reservations last.
 func TestReadersForWhomTheLockIsReservedAreKilled(t *testing.T) {
 	eachRWMode(t, func(b *rwProcesses) {
 		h := b.use(toWrite).hold()
@@ -148,7 +151,8 @@ func TestReadersForWhomTheLockIsReservedAreKilled(t *testing.T) {
 	})
 }
 
-// finish unlocks, where the test is the last holder, and sees that nothing is left.
+// finish unlocks if the test is the last holder, and checks that no key is
+// left.
 func (b *rwProcesses) finish(h relock.Hold) {
 	b.Helper()
 	if h != nil {

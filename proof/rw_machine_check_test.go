@@ -48,7 +48,7 @@ func (m *rwMachine) stored() (all []rwStoredHold) {
 	return all
 }
 
-// ends leaves out the numbers of changes: one that was refused has a number too.
+// ends omits the numbers of changes, as a refused one has a number too.
 func ends(all []rwStoredHold) []rwStoredHold {
 	all = slices.Clone(all)
 	for i := range all {
@@ -112,7 +112,7 @@ func (m *rwMachine) checkLevel(l *rwModelLevel) {
 	require.Equal(m, []error{l.over}, reasons(context.Cause(l.handle.Context())))
 }
 
-// finish gives everything back, and looks that nothing is left.
+// finish releases all holds, and checks that no key is left.
 func (m *rwMachine) finish() {
 	if m.isLate() {
 		return

@@ -56,7 +56,8 @@ func (m *rwMachine) acquireCommand() {
 	}
 }
 
-// learn takes down what the server calls a hold, and the number of its newest change.
+// learn records the id of a hold at the server, and the number of its newest
+// change.
 func (m *rwMachine) learn(h *rwModelHold) {
 	if h == nil || !h.there {
 		return
@@ -149,7 +150,8 @@ func (m *rwMachine) extendCommand() {
 	}
 }
 
-// lateCopyCommand delivers a request once more. Only the newest one may do something: it lengthens the lease.
+// lateCopyCommand delivers a request once more. Only the newest one may have an
+// effect: it extends the lease.
 func (m *rwMachine) lateCopyCommand() {
 	var holds []*rwModelHold
 	for _, h := range m.all {
@@ -173,7 +175,8 @@ func (m *rwMachine) lateCopyCommand() {
 	require.Equal(m, before, m.stored(), "a late copy of %v has changed something", c)
 }
 
-// clockCommand makes the server's clock go ahead, so that it is certain on which side of it each expiry is.
+// clockCommand moves the server's clock ahead, by a time that is clearly before
+// or after each expiry.
 func (m *rwMachine) clockCommand() {
 	d := rapid.SampledFrom([]time.Duration{time.Second, 35 * time.Second, 90 * time.Second, 250 * time.Second}).Draw(m.T, "jump")
 	for slices.ContainsFunc(m.all, func(h *rwModelHold) bool { return h.there && m.left(h, d).Abs() < machineGap }) {

@@ -6,7 +6,7 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// rwMachineOwner is who may hold the lock.
+// rwMachineOwner is an owner of the lock, on one client.
 type rwMachineOwner struct {
 	client int
 	name   string
@@ -50,7 +50,7 @@ func (h *rwModelHold) count(write bool) (n int) {
 	return n
 }
 
-// lose makes all levels know that they are over.
+// lose marks all nested holds as lost.
 func (h *rwModelHold) lose() {
 	h.lost = true
 	for _, l := range h.levels {

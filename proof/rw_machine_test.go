@@ -10,9 +10,12 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// TestRWStateMachine makes random calls of a read/write lock, by three owners on two clients, up to three levels deep, to read and to write,
-// while the server's clock jumps ahead, its scripts are forgotten, late copies of requests come in, and an operator deletes the key. What
-// each call must come to is known before it is made; after each, what the server has and what the holds say are compared with the model.
+// TestRWStateMachine makes random calls of a read/write lock, by three owners
+// on two clients, up to three levels deep, to read and to write. Meanwhile the
+// server's clock jumps ahead, its scripts are flushed, late copies of requests
+// arrive, and an operator deletes the key. The result of each call is
+// predicted, and after each call the server and the holds are compared with the
+// model.
 func TestRWStateMachine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -57,11 +60,12 @@ func (b *bench) runRW(r *rapid.T) {
 	m.finish()
 }
 
-// isLate says that the run has taken so long that leases may end or be renewed by themselves.
+// isLate reports whether the run has taken so long that leases may expire or be
+// renewed.
 func (m *rwMachine) isLate() bool { return time.Since(m.begun) > machineTime }
 
-// giveUp counts the run as one that was too slow; too many fail the test. The Skip that follows is rapid's: it gives up the run, not
-// the test.
+// giveUp counts the run as too slow. Too many fail the test. The Skip that
+// follows abandons the run, not the test.
 func (m *rwMachine) giveUp() {
 	if !m.slow {
 		m.slow = true
@@ -96,7 +100,8 @@ func (m *rwMachine) drawOwner() rwMachineOwner {
 	return rapid.SampledFrom(rwMachineOwners).Draw(m.T, "owner")
 }
 
-// others says whether the server has holds of others, and one that writes.
+// others reports whether the server has holds of other owners, and one that
+// writes.
 func (m *rwMachine) others(o rwMachineOwner) (read, write bool) {
 	for owner, h := range m.held {
 		if owner != o && h.there {

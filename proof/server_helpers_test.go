@@ -87,7 +87,8 @@ func serverUntil(t testing.TB, limit time.Duration, ok func() bool, what string)
 	}
 }
 
-// requireLost waits until the hold is found lost, which is at the end of its belief at the latest.
+// requireLost waits until the hold is found lost, which happens at its valid
+// until at the latest.
 func requireLost(t testing.TB, h relock.Hold) {
 	t.Helper()
 	const slack = 10 * time.Second // a busy machine; that it comes in time is not what is looked at here
@@ -113,8 +114,8 @@ func requireRenewed(t testing.TB, limit time.Duration, holds ...relock.Hold) {
 	}
 }
 
-// scriptSources returns relock's scripts as it sends them, by the names of their
-// files.
+// scriptSources returns relock's scripts as it sends them, by the names of
+// their files.
 func scriptSources() map[string]string {
 	sources := map[string]string{}
 	for name, one := range map[string]*script.Script{

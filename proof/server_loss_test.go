@@ -15,17 +15,21 @@ import (
 )
 
 const (
-	// forgottenLease is so long that a loss that is found at the next renewal, within 3s of the grant, can be told from one at the renewal after
-	// it, after 6s, on a busy machine too.
+	// forgottenLease is long enough to tell two cases apart on a busy machine:
+	// a loss found at the next renewal, within 3 s of the grant, and one found
+	// at the renewal after it, after 6 s.
 	forgottenLease = 9 * time.Second
-	// forgottenFound is within what time it must be found. forgottenSlack is what may come on top of that, and of what a timer of the same time
-	// was late: a renewal that met a server that was killed is sent again within 500ms. forgottenMost is what may come on top in any case.
+	// forgottenFound is the limit for finding the loss. forgottenSlack may be
+	// added to that, and to the delay of a timer of the same length: a renewal
+	// that met a killed server is sent again within 500 ms. forgottenMost may
+	// be added in any case.
 	forgottenFound = forgottenLease/3 + 100*time.Millisecond
 	forgottenSlack = 1500 * time.Millisecond
 	forgottenMost  = 2400 * time.Millisecond
 )
 
-// dataLosses are the ways in which a server comes to forget its locks. Each starts a server and calls acquire before that.
+// dataLosses are the ways in which a server forgets its locks. Each starts a
+// server and calls acquire before the loss.
 var dataLosses = []struct {
 	name   string
 	forget func(t *testing.T, keys []string, acquire func(*redistest.Server))
@@ -101,8 +105,8 @@ func evict(t *testing.T, policy string, keys []string, acquire func(*redistest.S
 	s.Do(t, "CONFIG", "SET", "maxmemory", 0)
 }
 
-// A lock that the server forgets is found lost at the next renewal. That makes no new key, and changes nothing of the lock of whoever
-// came next.
+// The next renewal finds a lock that the server has forgotten. It creates no
+// key, and does not change the lock of the next holder.
 func TestForgottenLockIsLostAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	var all []*forgotten
@@ -175,7 +179,7 @@ func (f *forgotten) begin(t *testing.T) {
 	}
 }
 
-// take is somebody else who locks.
+// take acquires the lock as another client.
 func (f *forgotten) take(t *testing.T) {
 	t.Helper()
 	var err error
@@ -184,7 +188,7 @@ func (f *forgotten) take(t *testing.T) {
 	f.value = content(t, f.server, f.key())
 }
 
-// found looks at the server, and says whether the holder has noticed.
+// found checks the server, and reports whether the holder has noticed the loss.
 func (f *forgotten) found(t *testing.T) bool {
 	t.Helper()
 	if f.next == nil {
@@ -206,7 +210,7 @@ func (f *forgotten) found(t *testing.T) bool {
 	return true
 }
 
-// giveBack unlocks the lost hold, which must not touch the next one.
+// giveBack unlocks the lost hold, which must not change the next one.
 func (f *forgotten) giveBack(t *testing.T) {
 	t.Helper()
 	if f.next == nil {

@@ -17,8 +17,9 @@ import (
 
 const memoryLease = 3 * time.Second
 
-// A server that comes back with its data but without memory keeps its locks: they are renewed and given back. It refuses new ones and
-// re-entries, with an error that says that waiting helps.
+// A server that restarts with its data but without memory keeps its locks: they
+// are renewed and released. It refuses new ones and nested ones, with a
+// retryable error.
 func TestRestartWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, appendOnly("always")...)
@@ -56,7 +57,8 @@ func requireNoMemory(t *testing.T, err error) {
 	require.True(t, relock.IsRetryableErr(err))
 }
 
-// A server that comes back with neither data nor memory: the loss is found, and a waiter gets the lock once there is memory.
+// A server restarts with neither data nor memory. The loss is found, and a
+// waiter gets the lock once there is memory.
 func TestEmptyRestartWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// A server that is stopped for longer than the lease and goes on: the holder has given up by then, and what it had sent meanwhile does not
-// revive the key. Whoever waits gets it, after the belief of the first has ended.
+// A server is stopped for longer than the lease. The holder has reported the
+// loss by then, and its requests do not create the key again. A waiter gets the
+// lock after the validity of the first hold has ended.
 func TestServerStoppedLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	const lease = time.Second
@@ -75,11 +76,11 @@ func (one *stoppedHold) check(t *testing.T, s *redistest.Server) {
 	require.NoError(t, next.hold.Unlock(t.Context()))
 }
 
-// believed is a time in which a holder was told that it holds.
+// believed is a time in which a hold reported to be valid.
 type believed struct{ from, to time.Time }
 
-// Two clients want one lock while the server stops again and again, for shorter and for longer than the lease. They never believe at the
-// same time.
+// Two clients want one lock while the server is stopped repeatedly, for shorter
+// and for longer than the lease. Their holds are never valid at the same time.
 func TestStoppedServerDoesNotMakeTwoHolders(t *testing.T) {
 	t.Parallel()
 	pauses := 3
@@ -131,7 +132,8 @@ func TestStoppedServerDoesNotMakeTwoHolders(t *testing.T) {
 	t.Logf("%d holds over %d stops of the server", len(all), pauses)
 }
 
-// holdForAWhile returns the time from the grant to the last moment at which the hold was said to be valid.
+// holdForAWhile returns the time from the grant to the last moment at which the
+// hold reported to be valid.
 func holdForAWhile(ctx context.Context, c *relock.Client, lease time.Duration) (believed, bool) {
 	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease), relock.WithBlock(), relock.WithPollInterval(5*time.Millisecond)).Acquire(ctx)
 	if err != nil {

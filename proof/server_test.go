@@ -11,7 +11,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// A re-entry, an inner Unlock and an Extend find a loss too, before a renewal does. None of them makes the key anew.
+// A re-entry, an inner Unlock and an Extend find a loss too, before a renewal
+// does. None of them creates the key again.
 func TestNoOperationRevivesAForgottenLock(t *testing.T) {
 	t.Parallel()
 	for name, find := range map[string]func(ctx context.Context, l *relock.ReentrantLock, h relock.Hold) error{
@@ -39,8 +40,8 @@ func TestNoOperationRevivesAForgottenLock(t *testing.T) {
 	}
 }
 
-// A server that is killed and comes back with its data gives keys back with their absolute expiry. Holders whose belief outlasts the outage
-// keep their locks.
+// A server that is killed and restarted with its data restores keys with their
+// absolute expiry. Holds whose validity outlasts the outage stay.
 func TestLockSurvivesARestartWithData(t *testing.T) {
 	t.Parallel()
 	for _, fsync := range []string{"always", "everysec"} {
@@ -90,7 +91,7 @@ func newSurvivor(t *testing.T, s *redistest.Server, c *relock.Client, kind serve
 	one.got = time.Now()
 	size := s.LogSize(t)
 	one.watched = kind.hold(t, c, relock.WithWatchdog(survivorLease))
-	// everysec writes at once, but for when the disk is slow
+	// everysec writes immediately, unless the disk is slow
 	serverUntil(t, 10*time.Second, func() bool { return s.LogSize(t) > size }, "the file has the lock")
 	return one
 }

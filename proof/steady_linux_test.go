@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// worker takes a lock again and again until the end, and returns how long it waited each time.
+// worker takes a lock repeatedly until the end, and returns how long it waited
+// each time.
 func worker(t *testing.T, lock *relock.RedisLock, end time.Time) (waits []time.Duration) {
 	for time.Now().Before(end) {
 		asked := time.Now()
@@ -30,7 +31,8 @@ func worker(t *testing.T, lock *relock.RedisLock, end time.Time) (waits []time.D
 	return waits
 }
 
-// Under steady load, where there is always somebody new who may take a lock that has just become free, nobody waits for long.
+// Under steady load a new caller can always take a lock that has just become
+// free. No waiter waits for long.
 func TestNobodyStarvesUnderSteadyLoad(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

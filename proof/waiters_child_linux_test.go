@@ -31,8 +31,9 @@ func waitedLock(kind, mode, key string, client *relock.Client, opts ...relock.Lo
 	return newLockOf(kind, key, client, opts...)
 }
 
-// waitersRole has goroutines that wait for one lock, each once, and hold it until the test says "unlock". Arguments: network, address,
-// kind, mode, key, lease in ms, number of goroutines.
+// waitersRole has goroutines that each wait once for one lock, and hold it
+// until the test sends "unlock". Arguments: network, address, kind, mode, key,
+// lease in ms, number of goroutines.
 func waitersRole(self *faults.Self) error {
 	client, err := newProcessClient(self.Args[0], self.Args[1])
 	if err != nil {
@@ -67,8 +68,9 @@ func waitersRole(self *faults.Self) error {
 	return client.Close()
 }
 
-// countersRole has eight goroutines that increment a register under the lock, as often as told, without asking whether they have it.
-// Arguments: network, address, kind, mode, key, register, increments of each goroutine.
+// countersRole has eight goroutines that increment a register under the lock,
+// without checking their holds. Arguments: network, address, kind, mode, key,
+// register, increments of each goroutine.
 func countersRole(self *faults.Self) error {
 	shared, err := openShared[register](self.Args[5])
 	if err != nil {

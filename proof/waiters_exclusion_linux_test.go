@@ -10,7 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 )
 
-// Processes whose goroutines wait for one lock increment a number that nothing else protects: no update is lost.
+// Processes whose goroutines wait for one lock increment an unprotected number:
+// no update is lost.
 func TestExclusionOfWaiters(t *testing.T) {
 	eachWaitedLock(t, func(b *waitBench) {
 		times := pick(300, 15)

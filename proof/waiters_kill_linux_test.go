@@ -12,7 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 )
 
-// The holder is killed: the first who waits has the lock when the lease ends.
+// The holder is killed: the first waiter gets the lock when the lease ends.
 func TestHolderIsKilledWhileOthersWait(t *testing.T) {
 	eachWaitedLock(t, func(b *waitBench) {
 		const lease = 2 * time.Second
@@ -31,7 +31,8 @@ func TestHolderIsKilledWhileOthersWait(t *testing.T) {
 	})
 }
 
-// The first five who wait are killed: the sixth has the lock soon after it is free.
+// The first five waiters are killed: the sixth gets the lock soon after it is
+// free.
 func TestFirstFiveWaitersAreKilled(t *testing.T) {
 	eachWaitedLock(t, func(b *waitBench) {
 		h := b.hold()
@@ -60,7 +61,8 @@ func TestProcessWithManyWaitersIsKilled(t *testing.T) {
 	})
 }
 
-// judgeGone unlocks, and measures how long the live waiter takes to have the lock behind those that are gone.
+// judgeGone unlocks, and measures how long the live waiter behind the crashed
+// ones waits for the lock.
 func (b *waitBench) judgeGone(unlock func(context.Context) error, w *live) {
 	b.Helper()
 	time.Sleep(100 * time.Millisecond) // the server sees the end of the connections
@@ -72,7 +74,8 @@ func (b *waitBench) judgeGone(unlock func(context.Context) error, w *live) {
 	b.finish(w.hold)
 }
 
-// The process that the lock is reserved for is killed before it takes it: the next one has it when the reservation ends.
+// The process that the lock is reserved for is killed before it takes it: the
+// next one gets it when the reservation expires.
 func TestProcessIsKilledBeforeItTakesWhatIsReserved(t *testing.T) {
 	eachWaitedLock(t, func(b *waitBench) {
 		h := b.hold()
@@ -94,8 +97,9 @@ func TestProcessIsKilledBeforeItTakesWhatIsReserved(t *testing.T) {
 	})
 }
 
-// The process of the first waiter stands still: the one behind it has the lock when the reservation ends, or the first one looks gone. When
-// it goes on, the first one has its turn.
+// The process of the first waiter is stopped. The waiter behind it gets the
+// lock when the reservation expires, or the first one counts as crashed. When
+// the process continues, the first waiter gets the lock.
 func TestFirstWaiterIsStopped(t *testing.T) {
 	eachWaitedLock(t, func(b *waitBench) {
 		h := b.hold()

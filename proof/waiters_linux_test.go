@@ -18,7 +18,8 @@ import (
 
 const (
 	waitedKey = "waited"
-	// claimLease and waitPeriod are what the design gives a waiter to take what was handed to it, and between two signs of life.
+	// claimLease is how long a waiter has to take a hand-off, by design.
+	// waitPeriod is the time between two of its heartbeats.
 	claimLease = 1250 * time.Millisecond
 	waitPeriod = time.Second
 	// slack is what a loaded machine may add.
@@ -65,7 +66,8 @@ func (b *waitBench) hold() relock.Hold {
 	return h
 }
 
-// process starts a process with waiters, of which no one is granted yet when free is false, and waits until they are in the queue.
+// process starts a process with waiters and waits until they are in the queue.
+// None of them may be granted yet.
 func (b *waitBench) process(lease time.Duration, waiters int) *faults.Child {
 	b.Helper()
 	child := b.start(lease, waiters)
@@ -88,7 +90,8 @@ func (b *waitBench) awaitQueued(n int) {
 	b.await(func() bool { return b.number("ZCARD", keyInRedis(waitedKey)+":q") == int64(n) }, "not as many in the queue")
 }
 
-// awaitHeard waits until the server has noted that it sees the subscriptions of all who wait.
+// awaitHeard waits until the server has recorded the subscriptions of all
+// waiters.
 func (b *waitBench) awaitHeard(clients int) {
 	b.Helper()
 	b.await(func() bool {
@@ -118,7 +121,7 @@ func (b *waitBench) number(command string, args ...any) int64 {
 	return n
 }
 
-// live is the waiter that is to get the lock in the end: one of the test's own process.
+// live is the waiter in the test's process that is to get the lock in the end.
 type live struct {
 	hold relock.Hold
 	at   time.Time
@@ -166,7 +169,8 @@ func (b *waitBench) finish(h relock.Hold) {
 	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "beats without an expiry")
 }
 
-// afterGone is how long those behind a process that is gone wait at most: where the lock is unfair, nothing; else for a reservation.
+// afterGone is the longest wait behind a crashed process: next to nothing for
+// an unfair lock, else the length of a reservation.
 func (b *waitBench) afterGone() time.Duration {
 	if b.mode == unfairMode {
 		return claimLease / 2

@@ -23,11 +23,14 @@ func clockRole(self *faults.Self) error {
 	return nil
 }
 
-// wrongClock is the environment variable that says by how many seconds a program of [wrongClocks] takes the time of day wrong.
+// wrongClock is the environment variable with the number of seconds by which a
+// program of [wrongClocks] has the wrong time of day.
 const wrongClock = "RELOCK_PROOF_WRONG_CLOCK"
 
-// wrongClocks builds these tests with a standard library whose time of day is wrong, as on a machine whose clock is. The monotonic clock
-// is right. Go asks the kernel without the C library, so that nothing else can stand between.
+// wrongClocks builds these tests with a standard library whose time of day is
+// wrong, as on a machine with a wrong clock. The monotonic clock is right. Go
+// asks the kernel without the C library, so the library cannot be replaced at
+// run time.
 func wrongClocks(t *testing.T) (path string) {
 	t.Helper()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -52,13 +55,15 @@ var relockWrong = func() int64 {
 `
 	root, err := testbinary.Root()
 	require.NoError(t, err)
-	path, err = testbinary.Build(t.Context(), root, "./proof", map[string]string{file: source}, t.TempDir())
+	built, err := testbinary.Build(t.Context(), root, map[string]string{file: source}, t.TempDir(), "./proof")
 	require.NoError(t, err)
-	return path
+	return built["./proof"]
 }
 
-// Clients whose clocks are an hour ahead or behind wait in line with others: neither the order nor the exclusion changes, and each holds for
-// as long as it wants to. Only its two parts run at once: the build keeps the machine busy.
+// Clients whose clocks are an hour ahead or behind wait in line with others.
+// Neither the order nor the exclusion changes, and each keeps its hold. Only
+// the two parts of this test run together, since the build keeps the machine
+// busy.
 func TestClientsWithWrongClocks(t *testing.T) {
 	t.Parallel()
 	path := wrongClocks(t)
@@ -76,7 +81,8 @@ func TestClientsWithWrongClocks(t *testing.T) {
 	})
 }
 
-// takeTurns has a process of each program wait, and sees that they get the lock in their order, and keep it beyond a lease.
+// takeTurns has a process of each program wait. They get the lock in their
+// order, and keep it beyond a lease.
 func (b *waitBench) takeTurns(programs []faults.Program) {
 	b.Helper()
 	const lease = time.Second
@@ -99,7 +105,7 @@ func (b *waitBench) takeTurns(programs []faults.Program) {
 	}
 }
 
-// countTogether has a process of each program increment a number that nothing else protects.
+// countTogether has a process of each program increment an unprotected number.
 func (b *waitBench) countTogether(programs []faults.Program) {
 	b.Helper()
 	times := pick(100, 10)

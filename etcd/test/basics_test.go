@@ -47,7 +47,7 @@ func TestMistakesOfNewLocker(t *testing.T) {
 	require.ErrorIs(t, err, relock.ErrInvalid)
 }
 
-// Names that share words, or have slashes, are locks of their own.
+// Names that share words, or contain slashes, are different locks.
 func TestNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -86,7 +86,8 @@ func TestModesDoNotMix(t *testing.T) {
 	unlock(t, lock(t, unfair, "key"))
 }
 
-// A key that relock has not made is nobody's hold, also beside those of the lock. It stays as it is.
+// A key that relock did not create is a conflict, also beside those of the
+// lock. It is not changed.
 func TestKeyOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -138,7 +139,8 @@ func TestPrefix(t *testing.T) {
 	unlock(t, other)
 }
 
-// The owner is the hold that the context carries, or the one that the context names; levels are counted here alone.
+// The owner is the hold that the context carries, or the owner that the context
+// names. Depth is counted in the client.
 func TestReentry(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -242,7 +244,8 @@ func revokeAll(t testing.TB, client *clientv3.Client) {
 	}
 }
 
-// Close frees what is held, ends who waits, and leaves nothing; the client is left open.
+// Close releases the holds, ends the waits, and leaves no key. The client stays
+// open.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -304,7 +307,7 @@ func TestCloseWithoutAnAnswer(t *testing.T) {
 	noKeys(t, 5*time.Second, c.client(t), "key")
 }
 
-// Under a context that is over nothing is sent.
+// Nothing is sent under a context that is already cancelled.
 func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -319,7 +322,8 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	require.Zero(t, f.count("Txn")+f.count("LeaseGrant"))
 }
 
-// The comparison goes into a transaction of the user's own, which fails once the hold is gone.
+// The comparison is part of a user's transaction, which fails once the hold has
+// ended.
 func TestCmp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -15,11 +15,13 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// A client is cut off; another one gets its lock. The first has stopped to believe in it by then, always: its belief
-// counts from before the request that was answered last. Answers come late in this test, so that a belief which
-// counts from them is seen to be too long.
+// A client is cut off, and another one gets its lock. By then the first hold
+// has always ended: its validity counts from before the last answered request.
+// Answers are late in this test, so a validity that counts from them is visibly
+// too long.
 //
-// concurrency.Session, which counts from the answer and looks each half second, is the control: it overlaps.
+// The control is concurrency.Session, which counts from the answer and checks
+// every half second: it overlaps.
 func TestCutOffHolderBelievesNoLonger(t *testing.T) {
 	const wanted = 25 // holds that are cut off: a machine that hardly runs loses some before
 	c := newCluster(t, 1)
@@ -40,7 +42,7 @@ type cutOffs struct {
 	worst                                       time.Duration
 }
 
-// round cuts off many holds, and some sessions, all at once.
+// round cuts off many holds and some sessions together.
 func (r *cutOffs) round(t *testing.T, c *cluster) {
 	const runs, sessions, late = 30, 16, 250 * time.Millisecond
 	r.rounds++
@@ -90,11 +92,12 @@ func (r *cutOffs) hold(over time.Duration) {
 	r.worst = max(r.worst, over)
 }
 
-// drift is by how much the belief in a lease of 3s is shorter.
+// drift is how much shorter the validity of a 3 s lease is.
 const drift = 32 * time.Millisecond
 
-// cutOff returns for how long the holder that is cut off believes beside the next one: not at all, or a negative time. It
-// says no when the hold was lost before, on a machine that hardly runs.
+// cutOff returns how long the hold that is cut off stays valid beside the next
+// one, which is zero or negative. ok is false if the hold was lost before the
+// cut, on a very slow machine.
 func cutOff(t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready chan<- struct{}, cut <-chan struct{}) (time.Duration, bool) {
 	key := t.Name() + time.Now().String()
 	time.Sleep(rand.N(500 * time.Millisecond)) // etcd looks for leases that have ended each half second
@@ -158,7 +161,8 @@ func cutOffSession(t *testing.T, c *cluster, p *proxy, ready chan<- struct{}, cu
 	return ended.Sub(<-got)
 }
 
-// Belief counts from before the request, not from its answer, and is shorter than the lease.
+// The validity counts from before the request, not from its answer, and is
+// shorter than the lease.
 func TestBeliefCountsFromTheSending(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -172,7 +176,8 @@ func TestBeliefCountsFromTheSending(t *testing.T) {
 	answered := time.Now()
 	require.Greater(t, answered.Sub(sent), 300*time.Millisecond)
 	end := hold.ValidUntil()
-	// The answer was 300ms on its way, so the request was sent at least as long before it.
+	// The answer took 300 ms, so the request was sent at least that long before
+	// it.
 	assert.LessOrEqual(t, end.Sub(answered), 3*time.Second-32*time.Millisecond-300*time.Millisecond)
 	p.delay(0)
 	unlock(t, hold)
@@ -204,7 +209,7 @@ func TestRenewalErrorsAreSurvived(t *testing.T) {
 	}
 }
 
-// Renewals without answers do not lengthen belief, though they lengthen the lease.
+// Unanswered renewals do not extend the validity, though they extend the lease.
 func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -222,7 +227,8 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 	require.ErrorIs(t, hold.Unlock(limited(t)), relock.ErrLockLost)
 }
 
-// A lease that somebody revokes is found lost by the next renewal, with all its holds, and a new one follows.
+// The next renewal reports a revoked lease as lost, with all its holds. A new
+// lease follows.
 func TestRevokedLeaseIsFoundLost(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -246,7 +252,8 @@ func TestRevokedLeaseIsFoundLost(t *testing.T) {
 	})
 }
 
-// A call that meets a revoked lease goes on under a new one, one attempt too.
+// A call under a revoked lease continues under a new one. So does a single
+// attempt.
 func TestLockUnderARevokedLease(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -262,7 +269,7 @@ func TestLockUnderARevokedLease(t *testing.T) {
 	})
 }
 
-// One key that somebody deletes is found by the next renewal; the other holds of the lease live on.
+// The next renewal finds a deleted key. The other holds of the lease stay.
 func TestDeletedKeyIsFoundLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -282,7 +289,8 @@ func TestDeletedKeyIsFoundLost(t *testing.T) {
 	})
 }
 
-// So is one that another call of the same Locker has made again meanwhile: one of the two holds lives on.
+// It also finds a key that another call of the same Locker has created again:
+// one of the two holds stays.
 func TestDeletedKeyThatWasMadeAgainIsFoundLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -303,7 +311,7 @@ func TestDeletedKeyThatWasMadeAgainIsFoundLost(t *testing.T) {
 	unlock(t, next.hold)
 }
 
-// An Unlock that finds its key gone says so.
+// An Unlock whose key is missing reports the loss.
 func TestUnlockFindsTheLoss(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -17,7 +17,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// Thousands of calls whose contexts end at any moment, some of which have had the lock, leave no key and no goroutine; after Close no lease either.
+// Thousands of calls are cancelled at any moment, some of them after the grant.
+// They leave no key and no goroutine, and after Close no lease.
 func TestManyCancels(t *testing.T) {
 	t.Parallel()
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
@@ -57,8 +58,9 @@ func TestManyCancels(t *testing.T) {
 	})
 }
 
-// Claims that are given up without an answer leave a key each, for a while. A lease gets no more than some hundreds of them:
-// then others go under the next one, and it ends with the last hold under it.
+// Each claim that is abandoned without an answer leaves a key for a while. A
+// lease gets some hundreds of them at most. Then further claims use the next
+// lease, and the first one ends with its last hold.
 func TestManyClaimsInDoubt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -91,9 +93,9 @@ func TestManyClaimsInDoubt(t *testing.T) {
 // most is how many such keys a lease has.
 const most = 256
 
-// claimInDoubt makes so many claims whose requests are executed and not
-// answered. The answer that is dropped may be that of another request, for
-// example the look of a waiter whose watch begins: then it tries again.
+// claimIndeterminate makes so many claims whose requests are executed and not
+// answered. The dropped answer may be that of another request, such as the poll
+// of a waiter whose watch begins. Then it tries again.
 func claimInDoubt(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
 	t.Helper()
 	for n := 0; n < times; {
@@ -112,7 +114,7 @@ func claimInDoubt(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
 	}
 }
 
-// A wait under a lease that others have worn out keeps its place, and what it gets.
+// A waiter under a worn-out lease keeps its queue entry, and the grant.
 func TestWornOutLeaseEndsAfterItsClaims(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

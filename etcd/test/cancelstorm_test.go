@@ -16,8 +16,9 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// In a storm of calls that are cancelled soon some get a fair lock, too, other
-// holds of the Locker are renewed, and nothing is left that delays the next.
+// During a storm of calls that are cancelled soon, some calls get a fair lock
+// too. Other holds of the Locker are renewed, and no remainder delays the next
+// call.
 func TestStormOfCancelledCalls(t *testing.T) {
 	c := newCluster(t, 1)
 	var unfair, fair storm

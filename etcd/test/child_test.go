@@ -15,7 +15,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// newChildLocker makes a Locker in a helper process from its arguments: endpoints, mode.
+// newChildLocker makes a Locker in a child process from its arguments:
+// endpoints and mode.
 func newChildLocker(self *children.Self, more ...etcdlock.Option) (*etcdlock.Locker, func(), error) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(self.Args[0], ","), Logger: zap.NewNop()})
 	if err != nil {
@@ -59,7 +60,8 @@ func holdWith(self *children.Self, opts ...etcdlock.Option) error {
 	}
 }
 
-// workersRole runs ten goroutines, each of which takes the lock once for a while and says when it had it.
+// workersRole runs ten goroutines. Each holds the lock once for a while, and
+// reports from when to when.
 func workersRole(self *children.Self) error {
 	l, closeAll, err := newChildLocker(self)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// A change of the leader, and the end of the one that leads, cost neither holds nor waits.
+// A change of the leader costs neither holds nor waits.
 func TestLeaderChanges(t *testing.T) {
 	t.Parallel()
 	together(t, modes, func(t *testing.T, opts []etcdlock.Option) {
@@ -65,7 +65,7 @@ func TestLeaderDies(t *testing.T) {
 	unlock(t, r.hold)
 }
 
-// Revisions that were compacted away while somebody waits cost nothing.
+// Compacted revisions do not disturb a waiter.
 func TestCompactionDuringAWait(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -92,8 +92,8 @@ func TestCompactionDuringAWait(t *testing.T) {
 	})
 }
 
-// A fair wait whose key is deleted ends at once, and says why; so does one whose lease has ended. An unfair one has no
-// key, and goes on.
+// A fair wait whose key is deleted, or whose lease has ended, returns
+// immediately with the reason. An unfair one has no key, and continues.
 func TestPlaceLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -115,7 +115,8 @@ func TestPlaceLost(t *testing.T) {
 		unlock(t, hold)
 	})
 	t.Run("lease ended", func(t *testing.T) {
-		// A lease that the waiter alone has, revoked behind its back: the watch of its own key tells.
+		// The lease is only the waiter's, and is revoked externally: the watch
+		// of its own key reports it.
 		hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute)), "key")
 		done := waiter(limited(t), newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute)), "key")
 		soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
@@ -144,7 +145,8 @@ func TestPlaceLost(t *testing.T) {
 	})
 }
 
-// A blocking Lock rides out a server that cannot be reached; TryLock says that it may be tried again.
+// A blocking Lock outlasts an unreachable server. The error of TryLock is
+// retryable.
 func TestLockRidesOutAnOutage(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -171,7 +173,8 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 	})
 }
 
-// Without a leader nothing is granted, nobody believes for longer than the lease, and it goes on when there is one again.
+// Without a leader nothing is granted, and no hold is valid for longer than its
+// lease. Calls continue when there is a leader again.
 func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)

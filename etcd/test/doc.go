@@ -1,3 +1,3 @@
-// Package test has the tests of etcdlock, which need an etcd server: it is a module of its own, so that users of etcdlock
-// download the client alone.
+// Package test has the tests of etcdlock that need an etcd server. It is a
+// separate module, so that users of etcdlock download only the client.
 package test

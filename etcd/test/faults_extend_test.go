@@ -13,7 +13,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// An Extend beyond the TTL moves the key to a lease of its own, whatever becomes of its answer.
+// An Extend beyond the TTL moves the key to a separate lease, whatever happens
+// to its answer.
 func TestLongExtend(t *testing.T) {
 	t.Parallel()
 	const long = 10 * ttl
@@ -47,7 +48,7 @@ func TestLongExtend(t *testing.T) {
 	})
 }
 
-// An Extend that is executed late does not move a key that was moved or written since.
+// A late Extend does not move a key that was moved or written since.
 func TestLateExtend(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -69,7 +70,7 @@ func TestLateExtend(t *testing.T) {
 	unlock(t, hold)
 }
 
-// Nor does it touch the next hold, whose key may have the same name.
+// Nor does it change the next hold, whose key may have the same name.
 func TestLateExtendLeavesTheNextHoldAlone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -94,7 +95,8 @@ func TestLateExtendLeavesTheNextHoldAlone(t *testing.T) {
 	})
 }
 
-// While it is not known to which lease the key was moved, the end of either is the end of the hold, and the key goes.
+// While it is unknown to which lease the key was moved, the hold ends with
+// either, and the key is deleted.
 func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -114,7 +116,8 @@ func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
 	})
 }
 
-// A key that somebody deletes while a move is in doubt is found gone by the next renewal, as others are.
+// A key that is deleted while a move is indeterminate is found missing by the
+// next renewal, as others are.
 func TestDeletedKeyIsFoundLostWhileAMoveIsInDoubt(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -157,7 +160,8 @@ func TestDeletedKeyAfterALongExtendIsFoundLost(t *testing.T) {
 	})
 }
 
-// Close gives all leases back, though the server is silent, or fails, when it is asked for the first time.
+// Close revokes all leases, even if the server fails or does not answer the
+// first request.
 func TestCloseGivesAllLeasesBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -186,7 +190,8 @@ func TestUnlockWithoutAContext(t *testing.T) {
 	require.Empty(t, keys(t, c.client(t)))
 }
 
-// A lease that is granted while the Locker is closed is given back, though it is not that of any hold.
+// A lease that is granted during Close is revoked, though it belongs to no
+// hold.
 func TestCloseDuringALongExtend(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -225,8 +230,8 @@ func revokeEmpty(t testing.TB, client *clientv3.Client) {
 	}
 }
 
-// A request that makes the key and comes late finds itself kept out, or what it has made is deleted, though the hold that it was for has
-// moved to a lease of its own and was lost with it.
+// The hold of this test has moved to a separate lease, and was lost with it. A
+// late request that creates its key is kept out, or its key is deleted.
 func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {

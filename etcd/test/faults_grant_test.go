@@ -14,10 +14,11 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// what is said of a request that takes a lock whose answer does not come.
+// lostAnswers are faults of a request that takes a lock, by what happens to it.
 var lostAnswers = map[string]action{"refused": refuse, "executed, and the connection cut": dropAnswer, "executed, and no answer": silence}
 
-// A TryLock whose answer is lost fails, and leaves nothing: another one has the lock within a second.
+// A TryLock whose answer is lost fails, and leaves nothing: another caller gets
+// the lock within a second.
 func TestTryLockWithoutAnAnswerLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -43,7 +44,7 @@ func TestTryLockWithoutAnAnswerLeavesNothing(t *testing.T) {
 	})
 }
 
-// A blocking Lock goes on, and knows its own earlier request again.
+// A blocking Lock continues, and recognises its own earlier request.
 func TestLockGoesOnWhenAnAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -63,7 +64,8 @@ func TestLockGoesOnWhenAnAnswerIsLost(t *testing.T) {
 	})
 }
 
-// A request that is executed when its claim was given up long ago makes nothing. Nor does one of a hold that was unlocked.
+// A request that is executed long after its claim was abandoned creates
+// nothing. Nor does one of a hold that was unlocked.
 func TestLateRequestMakesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -102,7 +104,8 @@ func countCancelled(t testing.TB, client *clientv3.Client) int {
 	return int(resp.Count)
 }
 
-// A call whose context ends while its request is under way returns at once, and what is granted then is given back.
+// A call that is cancelled during its request returns immediately, and a later
+// grant is released.
 func TestCallerLeavesBeforeTheGrant(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -121,7 +124,8 @@ func TestCallerLeavesBeforeTheGrant(t *testing.T) {
 	})
 }
 
-// So is what a copy of its request was granted, when the copy that is answered was refused for it.
+// So is the grant of another copy of its request, if the answered copy was
+// refused because of it.
 func TestCallerLeavesADoubledRequest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -141,7 +145,8 @@ func TestCallerLeavesADoubledRequest(t *testing.T) {
 	})
 }
 
-// Unlock says nothing of a lost answer when the next copy finds that the first one did it.
+// Unlock does not report a lost answer if the next copy finds that the first
+// one was executed.
 func TestUnlockWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -159,7 +164,7 @@ func TestUnlockWithLostAnswers(t *testing.T) {
 	})
 }
 
-// Nor does the Unlock of a hold with a lease of its own, which ends with it.
+// Nor does Unlock of a hold with a separate lease, which ends with it.
 func TestUnlockOfALongHoldWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -176,7 +181,8 @@ func TestUnlockOfALongHoldWithLostAnswers(t *testing.T) {
 	}
 }
 
-// An Unlock that comes late does not end the next hold; an unanswered one goes on in the background, and keeps its limit.
+// A late Unlock does not end the next hold. An unanswered one continues in the
+// background, and returns within its limit.
 func TestUnlockUnconfirmed(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -200,8 +206,9 @@ func TestUnlockUnconfirmed(t *testing.T) {
 	})
 }
 
-// Who ends streams between the client and the server closes no client: an Unlock goes on in the background, also where it is told that the
-// client was closed, and a Lock goes on. So it does where a member is stopping.
+// A proxy that cancels streams does not count as a closed client, and neither
+// does a member that is stopping. Unlock continues in the background, even
+// after an error that a closed client would return. A Lock continues.
 func TestStreamsAreCancelled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -267,7 +274,8 @@ func TestDoubledRequests(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, keysOf(t, c.client(t), "key"), 1)
 			if err := hold.Unlock(limited(t)); err != nil {
-				// The copy that is answered finds nothing: to the client, somebody else has deleted the key.
+				// The answered copy finds no key: to the client, the key was
+				// deleted externally.
 				require.ErrorIs(t, err, relock.ErrLockLost)
 			}
 			require.Empty(t, keysOf(t, c.client(t), "key"))

@@ -10,7 +10,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// A fair wait that has a place, and is not told which key is before its own, ends with its Locker and with its lease.
+// A fair waiter that cannot read which key precedes its own ends with its
+// Locker and with its lease.
 func TestWaitThatCannotLookEnds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -13,7 +13,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// The session ends while an Extend uses the stream of its renewals. The race detector looks on.
+// The session ends while an Extend uses the stream of its renewals, under the
+// race detector.
 func TestSessionEndsDuringAnExtend(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -35,8 +36,8 @@ func TestSessionEndsDuringAnExtend(t *testing.T) {
 	})
 }
 
-// An Extend lasts no longer than its context, nor than a request may, though the server is silent; then it can be tried
-// again. The renewals go on after it.
+// If the server is silent, an Extend returns at the deadline of its context or
+// at the limit of a request. The error is retryable, and the renewals continue.
 func TestExtendWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// faults lie between a client and the server, and change what becomes of single requests. The server is a real one.
+// faults change the outcome of single requests between a client and a real
+// server.
 type faults struct {
 	mu    sync.Mutex
 	rules []*rule
@@ -59,7 +60,8 @@ func (f *faults) dial() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream)}
 }
 
-// on sets what becomes of the n-th request of a method from now on, or of each with n = 0.
+// on sets the outcome of the n-th request of a method from now on, or of each
+// if n = 0.
 func (f *faults) on(method string, n int, a action) *rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +168,8 @@ func (f *faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &faultyStream{ClientStream: stream, faults: f, method: path.Base(method)}, nil
 }
 
-// faultyStream applies the rules to each message that is sent; the answer to it is what is refused or kept silent.
+// faultyStream applies the rules to each message that is sent. Its answer is
+// refused or suppressed.
 type faultyStream struct {
 	grpc.ClientStream
 	faults *faults
@@ -201,5 +204,6 @@ func (f *faults) letGo(r *rule) {
 	f.late.Wait()
 }
 
-// newReply is an empty reply of the same type, for an answer that nobody hears.
+// newReply returns an empty reply of the same type, for an answer that is
+// discarded.
 func newReply(reply any) any { return reflect.New(reflect.TypeOf(reply).Elem()).Interface() }

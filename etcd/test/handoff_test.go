@@ -15,8 +15,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// A hold that is shorter than the registration of a watch does not cost the
-// 100 ms after which etcd serves a watch that begins in the past.
+// etcd serves a watch that begins in the past after up to 100 ms. A hold that
+// is shorter than the registration of a watch does not cost that.
 func TestShortHoldsAreHandedOn(t *testing.T) {
 	const calls = 100
 	c := newCluster(t, 1)
@@ -68,8 +68,8 @@ func pauses(t *testing.T, c *cluster, lockers, goroutines int, calls int64, opts
 	return all
 }
 
-// What etcd has executed between the answer to a waiter and the creation of its
-// watch, the watch does not tell: the waiter looks once more.
+// A watch does not report changes between the answer to a waiter and the
+// creation of the watch, so the waiter polls once more.
 func TestWaiterLooksWhenItsWatchBegins(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

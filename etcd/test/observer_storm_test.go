@@ -16,7 +16,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// In a storm of short calls, levels, losses and a Close each call that got the lock has one end, after it.
+// In a storm of short calls, nested calls, losses and a Close, each granted
+// call has one HoldDone, after its LockDone.
 func TestObserverInAStorm(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -59,7 +60,8 @@ func (d *diary) more(t *testing.T, n int) {
 	within(t, 30*time.Second, "holds end", func() bool { return ended() >= before+n })
 }
 
-// observedVisit goes in and out, and perhaps one level deeper, or leaves before.
+// observedVisit locks and unlocks, perhaps with a nested hold, or is cancelled
+// before.
 func observedVisit(t *testing.T, l *etcdlock.Locker, name string) error {
 	limit := 10 * time.Second
 	if rand.IntN(2) == 0 {
@@ -81,7 +83,7 @@ func observedVisit(t *testing.T, l *etcdlock.Locker, name string) error {
 	return err
 }
 
-// check compares what was told of each call, once the Locker is closed.
+// check compares the events of each call, once the Locker is closed.
 func (d *diary) check(t *testing.T) (lost int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

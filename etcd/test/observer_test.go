@@ -13,7 +13,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// diary is an observer that writes down what it is told, of each call by the name that its context carries.
+// diary is an observer that records its events. A call is identified by the
+// name that its context carries.
 type diary struct {
 	mu     sync.Mutex
 	order  []string // "start a", "done a", "end a"
@@ -95,7 +96,8 @@ func (d *diary) renewed(t *testing.T, ok func(relock.RenewDone) bool) relock.Ren
 	return found
 }
 
-// Each call has its start and its end, and each hold, and each level of one, its end, in this order.
+// Each call has a start and an end, and each hold, nested ones too, has an end,
+// in this order.
 func TestObserverOfCalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -147,7 +149,7 @@ func inOrder(t *testing.T, times ...time.Time) {
 	}
 }
 
-// All observers are told, also of the error of an Unlock.
+// All observers are notified, also of the error of an Unlock.
 func TestObserversOfAnUnlockWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -165,7 +167,8 @@ func TestObserversOfAnUnlockWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Of a loss it is told at once, of all levels, and not once more by Unlock.
+// A loss is reported immediately, for nested holds too, and not again by
+// Unlock.
 func TestObserverOfALoss(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -192,7 +195,7 @@ func TestObserverOfALoss(t *testing.T) {
 	d.end(t, "inner")
 }
 
-// A renewal that fails is told, and the next one that does not.
+// A failed renewal is reported, and so is the next successful one.
 func TestObserverOfRenewals(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -208,7 +211,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	unlock(t, hold)
 }
 
-// Close ends holds and waits, and has told so when it returns.
+// Close ends holds and waits, and has reported them when it returns.
 func TestObserverOfClose(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -13,7 +13,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// enableAuth makes users: root, "locker" who may use the default prefix, and "nobody".
+// enableAuth makes users: root, "locker" who may use the default prefix, and
+// "nobody".
 func (c *cluster) enableAuth(t testing.TB) {
 	t.Helper()
 	ctx, admin := limited(t), c.client(t)
@@ -29,13 +30,14 @@ func (c *cluster) enableAuth(t testing.TB) {
 	must(admin.AuthEnable(ctx))
 }
 
-// as is a client of a user, whose requests go through the faults.
+// as returns a client of a user, whose requests pass through the faults.
 func (c *cluster) as(t testing.TB, user string, f *faults) *clientv3.Client {
 	t.Helper()
 	return c.clientWith(t, clientv3.Config{Username: user, Password: "pass", DialOptions: f.dial()})
 }
 
-// A user without permission is told, and does not wait. One who has it for the prefix alone can do everything.
+// A user without permission gets an error, and does not wait. Permission for
+// the prefix is enough for every call.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -100,8 +102,8 @@ func TestDeniedKeyIsNamed(t *testing.T) {
 	})
 }
 
-// Tokens of users end before the streams that were opened with them. A wait that comes then is woken as soon as any other,
-// and is not denied; nor is an Extend.
+// Tokens of users expire before the streams that were opened with them. A
+// waiter is woken as soon as any other, and is not denied. Nor is an Extend.
 func TestTokensExpire(t *testing.T) {
 	t.Parallel()
 	const life = time.Second
@@ -134,7 +136,8 @@ func TestTokensExpire(t *testing.T) {
 	})
 }
 
-// A release that is denied says so at once, and is made up for when it is allowed again.
+// A denied release returns immediately, and is retried until it is allowed
+// again.
 func TestUnlockIsDenied(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -20,7 +20,8 @@ func modeOf(opts []etcdlock.Option) string {
 	return "unfair"
 }
 
-// The lock of a process that is killed is free when its lease ends, not sooner than its belief, and for its waiters.
+// The lock of a killed process is granted to a waiter when its lease ends, and
+// not before the validity of its hold.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -40,7 +41,8 @@ func TestKilledHolder(t *testing.T) {
 	})
 }
 
-// A process that is stopped for longer than its lease finds the loss when it goes on, and leaves the next holder alone.
+// A process that is stopped for longer than its lease finds the loss when it
+// continues, and does not change the next hold.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
@@ -60,7 +62,8 @@ func TestStoppedHolder(t *testing.T) {
 	})
 }
 
-// Processes get a fair lock in the order in which they came, though one of them dies while it waits.
+// Processes get a fair lock in the order of arrival, though one of them dies
+// while it waits.
 func TestOrderOverProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -88,7 +91,8 @@ func TestOrderOverProcesses(t *testing.T) {
 // holding is when a goroutine of a helper process had the lock.
 type holding struct{ from, to, token int64 }
 
-// Three processes with ten goroutines each take the lock for 20 ms: one after another, by rising tokens.
+// Three processes with ten goroutines each hold the lock for 20 ms, one after
+// another and with rising tokens.
 func TestThreeProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -114,7 +118,8 @@ func TestThreeProcesses(t *testing.T) {
 		for i, h := range got[1:] {
 			before := got[i]
 			require.Greater(t, h.from, before.to, "two had the lock at once")
-			// The token of a fair lock is the place in the queue: its order is that of arrival, over all processes.
+			// The token of a fair lock is its position in the queue, so tokens
+			// rise in the order of arrival, across all processes.
 			require.Greater(t, h.token, before.token, "out of order")
 			gaps = append(gaps, time.Duration(h.from-before.to))
 		}

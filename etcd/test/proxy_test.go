@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between clients and a member. It can go silent, as a network does that is cut: connections stay, and
-// nothing comes through.
+// proxy is between clients and a member. Like a network that is cut, it can be
+// silent: connections stay open, and nothing passes.
 type proxy struct {
 	address  string
 	target   string
@@ -99,7 +99,7 @@ func (p *proxy) lateness(answers bool) time.Duration {
 	return p.answers
 }
 
-// passes says whether data goes through.
+// passes reports whether data passes.
 func (p *proxy) passes() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

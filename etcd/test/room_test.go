@@ -22,10 +22,11 @@ type room struct {
 	mixUps  []mixUp
 }
 
-// mixUp is a hold that was believed in beside a newer one, or after it. Both are said by their tokens.
+// mixUp is a hold that was valid beside a newer one, or after it, both given by
+// their tokens.
 type mixUp struct{ older, newer int64 }
 
-// enter finds two who believe at once, and tokens that do not rise.
+// enter finds two holds that are valid together, and tokens that do not rise.
 func (r *room) enter(hold relock.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +52,8 @@ func (r *room) leave(hold relock.Hold) {
 	}
 }
 
-// wrong are the mix-ups, but for those of a hold whose lease was revoked by force: until its next renewal, it cannot know.
+// wrong returns the mix-ups, except those of a hold whose lease was revoked: it
+// cannot find that out before its next renewal.
 func (r *room) wrong(revoked map[int64]bool) (wrong []mixUp) {
 	for _, m := range r.mixUps {
 		if m.older == m.newer || !revoked[m.older] {
@@ -61,10 +63,11 @@ func (r *room) wrong(revoked map[int64]bool) (wrong []mixUp) {
 	return wrong
 }
 
-// revocations are the leases that a test has revoked, with the revisions at which their keys went.
+// revocations are the leases that a test has revoked, with the revisions at
+// which their keys were deleted.
 type revocations map[clientv3.LeaseID]int64
 
-// revoke says whether the lease was there.
+// revoke reports whether the lease existed.
 func (r revocations) revoke(t testing.TB, client *clientv3.Client, id clientv3.LeaseID) bool {
 	resp, err := client.Revoke(limited(t), id)
 	if err != nil {
@@ -78,7 +81,8 @@ func (r revocations) revoke(t testing.TB, client *clientv3.Client, id clientv3.L
 // anyRevision is that of a revocation that was not answered.
 const anyRevision = -1
 
-// holds are the tokens of the holds that have gone with the leases. etcd tells all that has ever been.
+// holds returns the tokens of the holds that ended with the leases, from the
+// history of etcd.
 func (r revocations) holds(t testing.TB, client *clientv3.Client) map[int64]bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(limited(t))
@@ -106,7 +110,8 @@ func (r revocations) took(e *clientv3.Event) bool {
 	return ok && (at == anyRevision || at == e.Kv.ModRevision)
 }
 
-// A hold that is believed in beside another one is excused when its lease was revoked, and by nothing else.
+// A hold that is valid beside another one is excused if its lease was revoked,
+// and for no other reason.
 func TestRoomFindsMixUps(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -19,8 +19,8 @@ import (
 	"github.com/relock-go/relock/etcd/test/internal/embedded"
 )
 
-// cluster is embedded etcd, whose clocks tick ten times as fast as by default: a TTL of 1s is granted as 1s, and a leader
-// is elected within 200 ms.
+// cluster is embedded etcd. Its clocks tick ten times as fast as by default: a
+// TTL of 1 s is granted as 1 s, and a leader is elected within 200 ms.
 type cluster struct {
 	members   []*embed.Etcd
 	endpoints []string
@@ -121,7 +121,8 @@ func (c *cluster) leader(t testing.TB) int {
 	return 0
 }
 
-// client is one of all members, unless others are named; it is closed before the cluster is.
+// client returns a client of all members, unless endpoints are given. It is
+// closed before the cluster.
 func (c *cluster) client(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	return c.clientWith(t, clientv3.Config{Endpoints: endpoints})
@@ -139,13 +140,14 @@ func (c *cluster) clientWith(t testing.TB, cfg clientv3.Config) *clientv3.Client
 	return client
 }
 
-// faulty is a client whose requests go through the faults.
+// faulty returns a client whose requests pass through the faults.
 func (c *cluster) faulty(t testing.TB, f *faults) *clientv3.Client {
 	t.Helper()
 	return c.clientWith(t, clientv3.Config{DialOptions: f.dial()})
 }
 
-// locker is closed when the test ends. Its TTL is a second, unless an option says otherwise.
+// newLocker returns a Locker that is closed when the test ends. Its TTL is a
+// second, unless an option sets another.
 func newLocker(t testing.TB, client *clientv3.Client, opts ...etcdlock.Option) *etcdlock.Locker {
 	t.Helper()
 	l, err := etcdlock.NewLocker(client, append([]etcdlock.Option{etcdlock.WithTTL(ttl)}, opts...)...)

@@ -9,7 +9,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// A watch over a connection that is dead without knowing it is not all that a wait has.
+// A waiter does not depend on its watch only, whose connection may be dead
+// without an error.
 func TestSilentWatch(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {

@@ -46,7 +46,8 @@ func everMade(t testing.TB, client *clientv3.Client, name string) map[string]boo
 	}
 }
 
-// requireNumbersAreBack waits until a fair lock's next key has the number that is the first one while nobody has any.
+// requireNumbersAreBack waits until the next key of a fair lock has the first
+// number again.
 func requireNumbersAreBack(t testing.TB, l *etcdlock.Locker, client *clientv3.Client, name string) {
 	t.Helper()
 	soon(t, "all numbers were given back", func() bool {
@@ -56,14 +57,15 @@ func requireNumbersAreBack(t testing.TB, l *etcdlock.Locker, client *clientv3.Cl
 	})
 }
 
-// requireNoSlots checks that a Locker which was closed after its last claim has ended keeps no number of any lock.
+// requireNoSlots checks that a closed Locker keeps no number of any lock, once
+// its last claim has ended.
 func requireNoSlots(t testing.TB, l *etcdlock.Locker) {
 	t.Helper()
 	require.Zero(t, reflect.ValueOf(l).Elem().FieldByName("slots").Len(), "numbers that nobody gave back")
 }
 
-// However many fair holds there were, their keys have few names: etcd passes the deleted ones, too, whenever a folder is
-// read, until it is compacted.
+// However many fair holds there were, their keys have few names. etcd reads
+// deleted keys too whenever a folder is read, until it is compacted.
 func TestFairKeysAreFew(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -104,8 +106,9 @@ func crowd(t testing.TB, l *etcdlock.Locker) {
 	group.Wait()
 }
 
-// A key that may yet be at the server when its number is given back is not used again. One that is gone is, also when
-// requests that would make it again may come late: they are kept out.
+// A key that may still be at the server when its number is released is not used
+// again. One that is deleted is used again, even if late requests might create
+// it: they are kept out.
 func TestKeysThatMayBeThereAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -181,8 +184,8 @@ func newestKey(t testing.TB, client *clientv3.Client, name string) string {
 	return string(resp.Kvs[0].Key)
 }
 
-// A key that is there though it is nobody's, as of a request whose copy package clientv3 has sent without a word, blocks
-// nothing but one attempt.
+// A key that no call knows of blocks one attempt at most. A copy of a request
+// that package clientv3 has sent silently can create one.
 func TestKeyOfAnUnknownCopyIsCleared(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

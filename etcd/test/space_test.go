@@ -37,8 +37,9 @@ func TestNoSpace(t *testing.T) {
 	})
 }
 
-// A server that has no space left says so also of a request that it has executed: of the one that has filled it. What stands
-// between may refuse to go on, with the code of a server that refuses, behind the execution.
+// A server without space returns that error also for the request that has
+// filled it, though it was executed. A proxy may reject a request with the same
+// code after its execution.
 func TestExecutedThoughRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -84,8 +85,8 @@ func executedThoughRefused(t *testing.T, c *cluster, refused action, opts []etcd
 	})
 }
 
-// A hold that had a request in doubt is unlocked all the same, and what comes late is cleaned up after once there is space
-// for the key that keeps it out.
+// A hold that had an indeterminate request is unlocked all the same. A late
+// request is cleaned up once there is space for the key that keeps it out.
 func TestUnlockInDoubtWithoutSpace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -21,7 +21,8 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// Cycles in each mode of TestManyCycles, and in TestStormOfFaults. TestManyCancels makes 10,000 calls more, a fifth of which get the lock.
+// Cycles in each mode of TestManyCycles, and in TestStormOfFaults.
+// TestManyCancels makes 10,000 calls more, a fifth of which get the lock.
 const (
 	quietCycles  = 1_000
 	stormyCycles = 500
@@ -43,8 +44,9 @@ func newRooms(n int) []*room {
 	return rooms
 }
 
-// Thousands of cycles over three members, with twenty faults: leaders that change, connections that are cut, members
-// that go silent for a while, leases that are revoked. Nobody believes beside another, tokens rise, nothing is left.
+// Thousands of cycles over three members, with twenty faults: the leader
+// changes, connections are cut, members are silent for a while, leases are
+// revoked. No two holds are valid together, tokens rise, and no key stays.
 func TestStormOfFaults(t *testing.T) {
 	t.Parallel()
 	const lockers, faults = 6, 20
@@ -133,7 +135,8 @@ func visit(t testing.TB, l *etcdlock.Locker, r *room, key string) int {
 	return lostIt
 }
 
-// shake makes the i-th fault, a while after the one before. It comes about, or the test fails.
+// shake makes the i-th fault, a while after the one before. It takes effect, or
+// the test fails.
 func shake(t testing.TB, c *cluster, admin *clientv3.Client, proxies []*proxy, i int, revoked revocations) {
 	time.Sleep(150 * time.Millisecond)
 	p := proxies[i%len(proxies)]
@@ -160,7 +163,8 @@ func shake(t testing.TB, c *cluster, admin *clientv3.Client, proxies []*proxy, i
 	}
 }
 
-// Many cycles of many goroutines, on one member: no two inside, rising tokens, nothing left.
+// Many cycles of many goroutines on one member: holds exclude each other,
+// tokens rise, and no key stays.
 func TestManyCycles(t *testing.T) {
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		t.Parallel() // with the other mode

@@ -15,7 +15,8 @@ import (
 
 const key = "competition"
 
-// worker is one of the processes: it asks for the lock once for each line of its input.
+// worker is one of the processes. It requests the lock once for each line of
+// its input.
 type worker struct {
 	cmd    *exec.Cmd
 	input  io.WriteCloser
@@ -34,7 +35,8 @@ func startWorker(ctx context.Context, role competition.Role) (w *worker, err err
 	return w, w.cmd.Start()
 }
 
-// compete runs the processes and returns their turns in order. It has the lock itself until all have asked for it.
+// compete runs the processes and returns their turns in order. It holds the
+// lock itself until all have requested it.
 func compete(ctx context.Context, url, mode string, hold time.Duration) (turns []competition.Turn, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the workers, should something go wrong
@@ -76,8 +78,9 @@ func collect(workers []*worker) ([]competition.Turn, error) {
 	return competition.Collect(outputs...)
 }
 
-// askInTurn has the workers ask one after the other. For a fair lock each waits in the queue before the next one asks; of an
-// unfair one each process is one waiter there.
+// askInTurn has the workers request the lock one after the other. For a fair
+// lock each goroutine queues before the next request. For an unfair one each
+// process is one waiter in the queue.
 func askInTurn(ctx context.Context, client *relock.Client, mode string, workers []*worker) error {
 	for n := range competition.Processes * competition.Goroutines {
 		if _, err := fmt.Fprintln(workers[n%competition.Processes].input, n+1); err != nil {

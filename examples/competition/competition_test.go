@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The run of the documentation, with a shorter hold: all have the lock once, one at a time, the fair one in the order of arrival.
+// The run of the documentation with a shorter hold: each caller holds the lock
+// once, one at a time, and the fair lock is granted in the order of arrival.
 func TestCompetition(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

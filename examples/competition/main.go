@@ -1,10 +1,13 @@
-// Competition shows who gets a lock when: three processes with ten goroutines each take the same lock once, and hold it for
-// a second, with an unfair lock and then with a fair one.
+// Competition shows when each caller gets a lock. Three processes with ten
+// goroutines each take the same lock once, and hold it for a second. They do so
+// with an unfair lock and then with a fair one.
 //
 //	go run ./examples/competition [-hold 1s]
 //
-// It needs Go alone: it starts a server of its own inside the process. With REDIS_URL (redis://, rediss:// or unix://) it uses
-// the server named there. It fails when two had the lock at once, or when the fair lock was not granted in the order of arrival.
+// It needs only Go, since it starts a server in its own process. With REDIS_URL
+// (redis://, rediss:// or unix://) it uses the server named there. It fails if
+// two callers held the lock at the same time, or if the fair lock was not
+// granted in the order of arrival.
 package main
 
 import (
@@ -39,7 +42,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run lets the processes compete for both sorts of locks, and checks what came of it.
+// run lets the processes compete for both kinds of locks, and checks the
+// result.
 func run(ctx context.Context, out io.Writer, url string, hold time.Duration) error {
 	if url == "" {
 		server, err := embedded.Start()

@@ -13,7 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/competition"
 )
 
-// work is one process: a goroutine for each line of input, which has the lock once.
+// work is one process. For each line of input, a goroutine holds the lock once.
 func work(ctx context.Context, in io.Reader, out io.Writer, text string) (err error) {
 	role, err := competition.ParseRole(text)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// showLoss has the key of a held lock deleted behind the holder's back, and looks at what the holder gets to know.
+// showLoss deletes the key of a held lock externally, and shows what the holder
+// notices.
 func showLoss(ctx context.Context, s *stage) error {
 	key := s.key("import")
 	hold, err := relock.NewRedisLock(key, s.first).Acquire(ctx)
@@ -45,7 +46,8 @@ func deleteKey(ctx context.Context, s *stage, key string) error {
 	return nil
 }
 
-// untilNoticed waits for the end of the hold, which must come before the lease would have ended.
+// untilNoticed waits for the end of the hold, which must come before the end of
+// the lease.
 func untilNoticed(ctx context.Context, hold relock.Hold) (time.Duration, error) {
 	start := time.Now()
 	if work(hold.Context(), lease) == nil {

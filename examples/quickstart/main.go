@@ -1,9 +1,11 @@
-// Quickstart shows what a relock lock does, and checks each thing that it shows:
+// Quickstart shows what a relock lock does, and checks each thing that it
+// shows:
 //
 //	go run ./examples/quickstart
 //
-// It needs Go alone: it starts a server of its own inside the process. With REDIS_URL (redis://, rediss:// or unix://) it uses the server named
-// there. It ends with exit code 1 and says why when something did not happen as it should.
+// It needs only Go, since it starts a server in its own process. With REDIS_URL
+// (redis://, rediss:// or unix://) it uses the server named there. If a check
+// fails it prints the reason and exits with code 1.
 package main
 
 import (
@@ -47,7 +49,8 @@ func main() {
 	}
 }
 
-// run shows all parts on the server at url, or on an embedded one when url is empty. keep is the lease that its locks ask for.
+// run shows all parts on the server at url, or on an embedded one if url is
+// empty. keep is the lease that its locks request.
 func run(ctx context.Context, out io.Writer, url string, keep relock.LockOption) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooSlow)
 	defer cancel()

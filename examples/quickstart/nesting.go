@@ -8,7 +8,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// showNesting locks an account in one function, and again in one that it calls. Neither knows of the other's lock object.
+// showNesting locks an account in one function, and again in a function that it
+// calls. Neither uses the other's lock object.
 func showNesting(ctx context.Context, s *stage) error {
 	rival := relock.NewReentrantLock(s.key("account"), s.second)
 	if err := transfer(ctx, s, rival); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// stage is what the parts share: two clients, as two programs would have, and a way to tell what happens.
+// stage is what the parts share: two clients, as two programs would have, and a
+// way to print what happens.
 type stage struct {
 	first, second *relock.Client
 	run           string // in every key, so that two runs on one server do not meet

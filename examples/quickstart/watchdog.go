@@ -10,7 +10,8 @@ import (
 
 const outlived = 3 // leases
 
-// showWatchdog works for longer than three leases under one hold, while a second client keeps trying.
+// showWatchdog works for longer than three leases under one hold, while a
+// second client keeps trying.
 func showWatchdog(ctx context.Context, s *stage) error {
 	hold, err := relock.NewRedisLock(s.key("report"), s.first).Acquire(ctx)
 	if err != nil {
@@ -47,7 +48,8 @@ func outlive(ctx context.Context, s *stage, hold relock.Hold, rival relock.Mutex
 	return nil
 }
 
-// stillHeld fails when the holder knows that its hold is over. That the key is free and the holder does not know must never be.
+// stillHeld fails if the hold has reported its end. It must never happen that
+// the key is free and the hold still valid.
 func stillHeld(ctx context.Context, hold relock.Hold, rival relock.Mutex) error {
 	taken := expectTaken(ctx, rival)
 	if err := hold.Err(); err != nil { // asked last: a hold ends before its key does

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// someTurns are as they should be: one after the other, in the order in which they were asked for.
+// someTurns are valid: one after the other, in the order of the requests.
 func someTurns() []Turn {
 	turns := make([]Turn, Processes*Goroutines)
 	for i := range turns {

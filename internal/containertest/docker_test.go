@@ -47,7 +47,8 @@ func start(t *testing.T, args ...string) *container {
 	return c
 }
 
-// connect returns Docker. Without it the test is skipped, except under CI, where it fails.
+// connect returns Docker. Without it the test is skipped, except under CI,
+// where it fails.
 func connect(t *testing.T) *dockertest.Pool {
 	t.Helper()
 	pool, err := dockertest.NewPool("")
@@ -60,8 +61,10 @@ func connect(t *testing.T) *dockertest.Pool {
 	return pool
 }
 
-// create makes a container that ignores the signal by which Docker asks it to stop. Expire sends it at once and kills the container only
-// later, and a Redis would obey; dockertest's own way to run a container cannot change the signal.
+// create makes a container that ignores the signal by which Docker stops it.
+// Expire sends that signal immediately and kills the container only later, and
+// a Redis would obey. Dockertest's own way to run a container cannot change the
+// signal.
 func create(t *testing.T, pool *dockertest.Pool, args []string) *dockertest.Resource {
 	t.Helper()
 	name := "relock-test-" + uuid.NewString()
@@ -84,7 +87,8 @@ func create(t *testing.T, pool *dockertest.Pool, args []string) *dockertest.Reso
 	return resource
 }
 
-// remove waits until the container is gone. It may have been killed by the test, and then removes itself.
+// remove waits until the container is removed. If the test has killed it,
+// Docker removes it.
 func (c *container) remove(t *testing.T) {
 	t.Helper()
 	if err := c.pool.Purge(c.resource); err == nil {
@@ -97,7 +101,7 @@ func (c *container) remove(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond, "the container is still there")
 }
 
-// kill ends the server at once, as a crash does.
+// kill ends the server immediately, as a crash does.
 func (c *container) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.pool.Client.KillContainer(docker.KillContainerOptions{ID: c.resource.Container.ID, Signal: docker.SIGKILL}))
@@ -105,7 +109,8 @@ func (c *container) kill(t *testing.T) {
 
 func (c *container) address() string { return c.resource.GetHostPort(port) }
 
-// ping says whether the server answers; that it asks for a password is an answer.
+// ping reports whether the server answers. A request for a password is an
+// answer.
 func (c *container) ping(ctx context.Context) error {
 	client, err := relock.NewClient("tcp", c.address(), "")
 	if err != nil {

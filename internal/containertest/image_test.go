@@ -29,15 +29,16 @@ const (
 	localImage   = "relock-redis:local"
 )
 
-// found is the image that the first test found or made, for those that follow.
+// found is the image that the first test found or built, for later tests.
 var found struct {
 	once sync.Once
 	name string
 	err  error
 }
 
-// image returns the name of an image that Docker has: the one that RELOCK_REDIS_IMAGE names, pulled if need be, else one made from
-// the redis-server of this machine.
+// image returns the name of an image that Docker has. It is the one that
+// RELOCK_REDIS_IMAGE names, pulled if necessary, or else one built from this
+// machine's redis-server.
 func image(t *testing.T, pool *dockertest.Pool) string {
 	t.Helper()
 	found.once.Do(func() {
@@ -74,7 +75,8 @@ func fetch(pool *dockertest.Pool, name string) error {
 	return pool.Client.PullImage(docker.PullImageOptions{Context: ctx, Repository: repository, Tag: tag}, docker.AuthConfiguration{})
 }
 
-// build makes localImage: the redis-server on PATH and the libraries that it loads, nothing else.
+// build builds localImage: the redis-server on PATH and the libraries that it
+// loads, nothing else.
 func build(pool *dockertest.Pool) error {
 	if runtime.GOOS != "linux" {
 		return errors.New("an image can be made from redis-server on Linux only")
@@ -121,8 +123,8 @@ func librariesOf(program string) ([]string, error) {
 	return names, nil
 }
 
-// archive returns what Docker builds an image of these files from; keys are names in the image. Times are left out: the same files make the
-// same image.
+// archive returns the files as Docker's build context. Keys are names in the
+// image. Times are omitted, so that the same files build the same image.
 func archive(files map[string]string) (io.Reader, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

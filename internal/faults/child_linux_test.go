@@ -120,7 +120,8 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// alive says whether a process runs; one that has ended may wait to be noticed.
+// alive reports whether a process runs. A process that has ended may still have
+// to be reaped.
 func alive(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && stateOf(stat) != 'Z'

@@ -31,7 +31,8 @@ func (p *Proxy) Resume() {
 	}
 }
 
-// pass waits while the proxy is stalled, and reports whether the proxy goes on.
+// pass waits while the proxy is stalled, and reports whether the proxy still
+// runs.
 func (p *Proxy) pass() bool {
 	p.mu.Lock()
 	flowing := p.flowing
@@ -44,7 +45,7 @@ func (p *Proxy) pass() bool {
 	}
 }
 
-// pause waits for d, and reports whether the proxy goes on.
+// pause waits for d, and reports whether the proxy still runs.
 func (p *Proxy) pause(d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -146,7 +146,7 @@ func (c *pipe) forwardMessages() {
 }
 
 // answer sends the client the reply to one request, and reports whether the
-// connection goes on.
+// connection stays open.
 func (c *pipe) answer(a answer) bool {
 	raw, ok := c.reply(a.action.copies)
 	if !ok || !c.proxy.pause(a.action.answerDelay) || !c.proxy.pass() {

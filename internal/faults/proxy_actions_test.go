@@ -25,7 +25,8 @@ func TestDropAnswer(t *testing.T) {
 	b.requireN(1)
 }
 
-// A stream has no holes: what comes after something that was lost is lost as well, or it would be taken for it.
+// A stream has no gaps: what follows a lost part is lost as well, or it would
+// be read in its place.
 func TestDropsSilenceTheConnection(t *testing.T) {
 	for name, action := range map[string]Action{"request": DropRequest, "answer": DropAnswer, "late request": HoldOnly} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// A port that somebody has is passed over.
+// A port that is in use is skipped.
 func TestFreeWhereOneIsTaken(t *testing.T) {
 	taken, err := Free()
 	if err != nil {

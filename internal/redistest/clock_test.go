@@ -15,7 +15,8 @@ func left(t *testing.T, s *Server, key string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// A clock that jumps forward ends keys at once, also inside a script and on a connection that is open already.
+// A clock that jumps forward expires keys immediately, also inside a script and
+// on an open connection.
 func TestClockForward(t *testing.T) {
 	t.Parallel()
 	s, clock := StartWithClock(t)
@@ -43,7 +44,8 @@ func TestClockBack(t *testing.T) {
 	require.LessOrEqual(t, left(t, s, "key"), 60*time.Second)
 }
 
-// The clock stays where it is when the server is killed, and can be moved meanwhile: keys in the append-only file end by it.
+// The clock keeps its offset when the server is killed, and can be moved
+// meanwhile. Keys in the append-only file expire by it.
 func TestClockOverRestart(t *testing.T) {
 	t.Parallel()
 	s, clock := StartWithClock(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -57,7 +59,7 @@ func TestClockOverRestart(t *testing.T) {
 	require.InDelta(t, (8 * time.Minute).Seconds(), left(t, s, "long").Seconds(), 60)
 }
 
-// What is cut off the append-only file is gone after a restart.
+// What is cut off the append-only file is missing after a restart.
 func TestCutLog(t *testing.T) {
 	t.Parallel()
 	s := Start(t, "--appendonly", "yes", "--appendfsync", "always")

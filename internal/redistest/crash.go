@@ -41,7 +41,7 @@ func (s *Server) CutLog(tb testing.TB, size int64) {
 }
 
 // appendOnlyFile returns the path of the file that grows. Since Redis 7.0 it is
-// the only increment in a folder of its own. Nothing here rewrites it.
+// the only increment in a separate folder. Nothing here rewrites it.
 func (s *Server) appendOnlyFile(tb testing.TB) string {
 	tb.Helper()
 	if files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof")); err == nil && len(files) == 1 {

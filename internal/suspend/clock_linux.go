@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// clockBoottime is CLOCK_BOOTTIME, which goes on while the machine is
+// clockBoottime is CLOCK_BOOTTIME, which continues while the machine is
 // suspended.
 const clockBoottime = 7
 
-// WithSleep returns the time by a clock that goes on while the machine is
+// WithSleep returns the time by a clock that continues while the machine is
 // suspended. If that clock cannot be read, it returns Awake.
 func WithSleep() time.Duration {
 	var now syscall.Timespec

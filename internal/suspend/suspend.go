@@ -1,11 +1,11 @@
 // Package suspend detects that the machine was suspended.
 //
-// The monotonic clock, by which leases are timed, stands still while the
-// machine is suspended. On Linux another clock of the kernel goes on. The
-// difference is how long the machine was suspended.
+// The monotonic clock, by which leases are timed, stops while the machine is
+// suspended. On Linux another clock of the kernel continues. The difference is
+// how long the machine was suspended.
 //
 // Reading that clock is a system call, so it is read only every [Pause]. It is
-// read earlier if the wall clock, which also goes on, has moved against the
+// read earlier if the wall clock, which also continues, has moved against the
 // monotonic clock. The wall clock decides nothing.
 package suspend
 
@@ -19,7 +19,7 @@ const (
 	// Most is how long the machine may be suspended without a loss, since
 	// clocks are not exact.
 	Most = 250 * time.Millisecond
-	// Pause is how long a hold may go unchecked if nobody asks for its
+	// Pause is how long a hold may go unchecked if no caller requests its
 	// validity. It is also the longest time between two readings of the
 	// kernel's clock.
 	Pause = 250 * time.Millisecond

@@ -85,7 +85,8 @@ func TestFreshAsksNobody(t *testing.T) {
 	}
 }
 
-// A sleep is noticed once, when it was longer than the clocks are inexact, and all that was before it is.
+// A suspension that exceeds the inaccuracy of the clocks is noticed once, and
+// ends everything from before.
 func TestSleepIsNoticedOnce(t *testing.T) {
 	m := &machine{}
 	w := m.watch()
@@ -102,8 +103,8 @@ func TestSleepIsNoticedOnce(t *testing.T) {
 	require.False(t, w.Since(time.Now()))
 }
 
-// While leases are marked lost nobody passes, whatever the wall clock says, and
-// nothing that was sent before is believed.
+// While leases are marked lost no caller passes, whatever the wall clock shows,
+// and nothing that was sent before is valid.
 func TestNobodyPassesWhileLeasesAreMarked(t *testing.T) {
 	for name, back := range map[string]time.Duration{"clock goes on": 0, "clock set back": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestNobodyPassesWhileLeasesAreMarked(t *testing.T) {
 	}
 }
 
-// Whoever asks meanwhile waits until the leases are marked.
+// A caller waits until the leases are marked.
 func TestOthersWaitForTheMarking(t *testing.T) {
 	m := &machine{}
 	w := m.watch()
@@ -167,7 +168,8 @@ func TestSuspendBeforeTheCheckIsStored(t *testing.T) {
 	require.True(t, asks(w))
 }
 
-// A process that is stopped between the readings of the two clocks has not slept.
+// A process that is stopped between the readings of the two clocks was not
+// suspended.
 func TestStopBetweenTheClocksIsNoSleep(t *testing.T) {
 	var now, pause, slept time.Duration // by both clocks; how long each reading takes
 	clock := func() time.Duration {

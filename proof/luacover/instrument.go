@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// condition is something in a script that is true or false: what an if asks, or an operand of an "and" or "or" in it. The body of a
-// function or of a loop counts as one that is true when it runs.
+// condition is something in a script that is true or false: the condition of an
+// if, or an operand of an "and" or "or" in it. The body of a function or loop
+// counts as a condition that is true when it runs.
 type condition struct {
 	id   string // "acquire.lua:9" for a whole condition, "acquire.lua:9.2" for its second operand
 	text string
 	body bool
 }
 
-// marker is what a server's log says of a condition, followed by its id and its value.
+// marker starts the log line of a condition, before its id and value.
 const marker = "relock-condition"
 
-// prelude has no line of its own, so that the lines of the script keep their numbers.
+// prelude has no separate line, so that the lines of the script keep their
+// numbers.
 const prelude = `local function seen(id, value) ` +
 	`if value then redis.log(redis.LOG_WARNING, '` + marker + ` ' .. id .. ' true') ` +
 	`else redis.log(redis.LOG_WARNING, '` + marker + ` ' .. id .. ' false') end return value end `
@@ -30,8 +32,10 @@ var (
 	hidden = regexp.MustCompile(`\b(if|elseif|then|and|or|function|while|for|repeat|until|goto)\b`)
 )
 
-// instrument returns a script that does the same, and logs the value of each of its conditions. A branch that it would not see is an
-// error: each if, for and function is a line of its own, and "and" and "or" stand in conditions of ifs only.
+// instrument returns a script that does the same, and logs the value of each of
+// its conditions. A branch that it cannot log is an error. Each if, for and
+// function must have its own line, and "and" and "or" are allowed only in
+// conditions of ifs.
 func instrument(name, source string) (string, []condition, error) {
 	var all []condition
 	lines := strings.Split(source, "\n")
@@ -66,7 +70,8 @@ func instrumentLine(at, line string) (string, []condition, error) {
 
 func seen(id, text string) string { return "seen('" + id + "', " + text + ")" }
 
-// blank takes the comment off a line and writes x for what is in quotes, so that all words in it are code.
+// blank removes the comment from a line and replaces quoted text by x, so that
+// all words in it are code.
 func blank(line string) string {
 	out := []byte(line)
 	quoted := false
@@ -133,7 +138,8 @@ func (e *expression) operand(text string) (string, error) {
 	return seen(id, text), nil
 }
 
-// closes says whether the parenthesis before text is closed by its last character.
+// closes reports whether the last character of text closes the parenthesis
+// before it.
 func closes(text string) bool {
 	depth := 1
 	code := blank(text)

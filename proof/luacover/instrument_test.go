@@ -105,7 +105,8 @@ func TestHiddenBranchesAreRefused(t *testing.T) {
 	}
 }
 
-// An instrumented script answers as before, and the server's log has the values of its conditions.
+// An instrumented script replies as before, and the server's log has the values
+// of its conditions.
 func TestInstrumentedScriptDoesTheSame(t *testing.T) {
 	logs := t.TempDir()
 	t.Setenv("RELOCK_TEST_LOGS", logs)

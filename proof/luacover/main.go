@@ -1,8 +1,9 @@
-// Command luacover says which conditions of the Lua scripts the tests have seen
-// both true and false, and fails if one is left.
+// Command luacover reports which conditions of the Lua scripts were both true
+// and false in the tests, and fails if one was not.
 //
-// It builds the tests of the packages that have scripts with ones that log the
-// value of each condition, runs them, and reads the logs of the servers.
+// It builds the tests of the packages that have scripts, with scripts that log
+// the value of each condition. It runs the tests of scripts, and reads the logs
+// of the servers.
 package main
 
 import (
@@ -77,11 +78,11 @@ func runTests(root, folder, dir string, env []string) ([]condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	binary, err := testbinary.Build(ctx, root, "./"+folder, changed, own)
+	built, err := testbinary.Build(ctx, root, changed, own, "./"+folder)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.parallel", "4", "-test.timeout", "150s")
+	cmd := exec.CommandContext(ctx, built["./"+folder], "-test.parallel", "4", "-test.timeout", "150s")
 	cmd.Dir, cmd.Env = filepath.Join(root, folder), env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests fail with instrumented scripts: %w\n%s", err, out)
@@ -89,7 +90,8 @@ func runTests(root, folder, dir string, env []string) ([]condition, error) {
 	return all, nil
 }
 
-// instrumentAll instruments the scripts in a folder, by their path from the root.
+// instrumentAll instruments the scripts in a folder, by their path from the
+// root.
 func instrumentAll(root, folder string) (changed map[string]string, all []condition, err error) {
 	paths, err := filepath.Glob(filepath.Join(root, folder, "*.lua"))
 	if err != nil {
@@ -141,7 +143,8 @@ func readLogs(dir string) (map[value]bool, error) {
 	return values, nil
 }
 
-// report prints how many of the values that each script's conditions can have were seen, and fails when one was not.
+// report prints how many of the possible values of each script's conditions
+// were seen, and fails if one was not.
 func report(all []condition, values map[value]bool) error {
 	var scripts, missing []string
 	seen, total := map[string]int{}, map[string]int{}

@@ -1,6 +1,6 @@
 package main
 
-// Faults in what goes on in the background: the renewals and the clean-up.
+// Faults in background work: renewals and the release retrier.
 
 var watchdogFaults = []mutant{
 	{

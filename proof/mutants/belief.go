@@ -1,6 +1,6 @@
 package main
 
-// Faults in what the client believes, and of whom.
+// Faults in the validity of holds, and in who owns them.
 
 const inSuspend = "internal/suspend"
 

@@ -1,6 +1,6 @@
 package main
 
-// Faults in locks that are made of several: of many keys, and on a quorum of servers.
+// Faults in locks of several members: of many keys, and on a quorum of servers.
 
 var bundleFaults = []mutant{
 	{

@@ -1,6 +1,7 @@
 package main
 
-// Faults in etcdlock. Those that a server does not see fail a test of the module itself, the others one on a real etcd.
+// Faults in etcdlock. Those that a server does not see fail a test of the
+// module itself, the others one on a real etcd.
 
 const (
 	inEtcd     = "etcd"

@@ -1,6 +1,6 @@
 package main
 
-// Faults in the scripts of the queue: in how a lock is handed over.
+// Faults in the scripts of the queue: in the remote hand-off of a lock.
 
 var handOverFaults = []mutant{
 	{

@@ -1,5 +1,6 @@
-// Command mutants puts faults into the code, one at a time, and sees that a test fails because of each. A fault that no test finds is a
-// hole in the tests. No file is changed: the faults go into the build.
+// Command mutants puts faults into the code, one at a time, and checks that a
+// test fails because of each. A fault that no test finds is a gap in the tests.
+// No file is changed: the faults go into the build.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/relock-go/relock/proof/internal/testbinary"
 )
@@ -55,14 +57,20 @@ func tryChosen(c choice) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	start := time.Now()
 	b, err := newBench(root, dir, mutants)
 	if err != nil {
 		return err
 	}
+	built := time.Now()
 	if err := b.unchanged(mutants); err != nil {
 		return err
 	}
-	return report(tryAll(b, mutants))
+	passed := time.Now()
+	results := tryAll(b, mutants)
+	fmt.Printf("the build took %.0fs, the tests without a fault %.0fs, those with one %.0fs\n",
+		built.Sub(start).Seconds(), passed.Sub(built).Seconds(), time.Since(passed).Seconds())
+	return report(results)
 }
 
 // tryAll returns the results in the order of the mutants.
@@ -72,7 +80,8 @@ func tryAll(b bench, mutants []mutant) []result {
 	return results
 }
 
-// together runs f for each number below n, for some more at a time than there are processors, as tests wait a lot.
+// together runs f for each number below n, several at a time per processor, as
+// tests wait a lot.
 func together(n int, f func(i int)) {
 	slots := make(chan struct{}, 3*runtime.NumCPU())
 	var group sync.WaitGroup

@@ -13,13 +13,15 @@ import (
 	"strings"
 )
 
-// A build takes far longer than a test. So all faults that lie in the body of a function go into one build: the function gets a second
-// body for each, and the environment of a run says whose fault is to be in it.
+// A build takes far longer than a test. So all faults that lie in the body of a
+// function go into one build. The function gets a second body for each, and the
+// environment of a run chooses the fault.
 
 // faultVariable names the fault of a run in its environment.
 const faultVariable = "RELOCK_FAULT"
 
-// merge returns the sources with the faults that can be merged, by their path from the root, and those faults by their names.
+// merge returns the sources with the faults that can be merged, by their path
+// from the root, and those faults by their names.
 func merge(root string, mutants []mutant) (changed map[string]string, merged map[string]bool, err error) {
 	changed, merged = map[string]string{}, map[string]bool{}
 	for file, faults := range byFile(mutants) {
@@ -79,7 +81,8 @@ type body struct {
 	of    *ast.FuncDecl
 }
 
-// bodies are those with the faults that are in one function each. The others are left out.
+// bodies returns a body for each fault that lies in one function. It omits the
+// other faults.
 func (s source) bodies(faults []mutant) []body {
 	var bodies []body
 	for _, m := range faults {
@@ -109,8 +112,8 @@ func (s source) faulty(m mutant) (body, bool) {
 	return body{}, false
 }
 
-// change is what the fault puts in place of the part of the old text that it does not leave as it is: all but the first bytes before it, and
-// the last bytes after it.
+// change returns the replaced part of the old text. It leaves the first and
+// last bytes out that the fault does not change.
 func (m mutant) change() (before int, instead string, after int) {
 	most := min(len(m.old), len(m.new))
 	for before < most && m.old[before] == m.new[before] {
@@ -122,7 +125,8 @@ func (m mutant) change() (before int, instead string, after int) {
 	return before, m.new[before : len(m.new)-after], after
 }
 
-// hasLabels says whether a second body would have the labels of the first, which no function may.
+// hasLabels reports whether a second body would have the labels of the first,
+// which no function may.
 func hasLabels(f *ast.FuncDecl) (found bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		_, label := n.(*ast.LabeledStmt)
@@ -137,8 +141,9 @@ func (s source) inside(f *ast.FuncDecl) (from, to int) {
 	return s.files.Position(f.Body.Lbrace).Offset + 1, s.files.Position(f.Body.Rbrace).Offset
 }
 
-// with returns the text with the bodies in it, each before that of its function. What a compiler says of one comes with the name of the
-// fault, and of all else with the lines of the file.
+// with returns the text with the bodies in it, each before that of its
+// function. A compiler error in one names the fault, and any other one names
+// the line of the file.
 func (s source) with(bodies []body) string {
 	slices.SortStableFunc(bodies, func(a, b body) int { return cmp.Compare(a.of.Pos(), b.of.Pos()) })
 	var out strings.Builder
@@ -153,7 +158,8 @@ func (s source) with(bodies []body) string {
 	return out.String() + s.text[done:]
 }
 
-// end keeps a function from going on with its next body. One that returns something ends by itself, or would not build.
+// end keeps a function from continuing with its next body. One that returns a
+// value ends with a return, or would not build.
 func end(f *ast.FuncDecl) string {
 	if f.Type.Results == nil {
 		return "return\n"

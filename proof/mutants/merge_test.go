@@ -72,7 +72,7 @@ func TestMergedFaultsAreChosen(t *testing.T) {
 	}
 	harmless := fault("append: as it is", "n, what := length()", "n, what := length()\n\t_ = n")
 	mutants := slices.Concat(merged, alone, []mutant{harmless})
-	require.NoError(t, b.prepare("", mutants, t.TempDir()))
+	require.NoError(t, b.prepare(mutants, t.TempDir()))
 	require.NoError(t, b.unchanged(mutants))
 	require.ErrorContains(t, b.unchanged([]mutant{{test: "TestNone"}}), "TestNone did not run")
 	for _, m := range slices.Concat(merged, alone) {
@@ -88,7 +88,7 @@ func TestMergedFaultsAreChosen(t *testing.T) {
 
 func TestMergedFaultThatDoesNotBuildIsNamed(t *testing.T) {
 	b := newProgram(t)
-	err := b.prepare("", []mutant{fault("length: wrong", "return 1,", "return one,")}, t.TempDir())
+	err := b.prepare([]mutant{fault("length: wrong", "return 1,", "return one,")}, t.TempDir())
 	require.ErrorContains(t, err, "length: wrong:1:")
 	require.ErrorContains(t, err, "undefined: one")
 }

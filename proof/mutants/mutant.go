@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// mutant is a fault that is put into the code, and the test that must fail because of it.
+// mutant is a fault that is put into the code, and the test that must fail
+// because of it.
 type mutant struct {
 	name     string // in plain words
 	file     string // from the root of the project

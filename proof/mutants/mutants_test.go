@@ -25,7 +25,7 @@ func rootOf(t testing.TB) string {
 	return root
 }
 
-// Whoever changes the code that a mutant is made of learns it from the quick tests.
+// A change to the code that a mutant is made of fails this quick test.
 func TestMutantsApply(t *testing.T) {
 	root := rootOf(t)
 	s := redistest.Start(t)

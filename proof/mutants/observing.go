@@ -1,6 +1,6 @@
 package main
 
-// Faults in what observers are told, and in what Do tells.
+// Faults in what observers are notified of, and in what Do reports.
 
 var observerFaults = []mutant{
 	{

@@ -1,6 +1,6 @@
 package main
 
-// Faults in how a lock goes on in one process, and in how calls share a connection.
+// Faults in local hand-offs, and in how calls share a connection.
 
 var passingFaults = []mutant{
 	{

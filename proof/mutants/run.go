@@ -16,7 +16,8 @@ import (
 	"github.com/relock-go/relock/proof/internal/testbinary"
 )
 
-// What can come of a mutant. Only a test that fails by itself has caught it: a panic or a timeout may have other causes.
+// These are the results of a mutant. Only a failure of its test counts as
+// caught, since a panic or a timeout may have other causes.
 const (
 	caught       = "caught"
 	survived     = "SURVIVED"
@@ -47,32 +48,20 @@ func newBench(root, dir string, mutants []mutant) (b bench, err error) {
 	}
 	b.root = root
 	b.binaries, b.merged = map[string]string{}, map[string]bool{}
-	for _, in := range folders(mutants) {
-		if err := b.prepare(in, inFolder(mutants, in), dir); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
+	return b, b.prepare(mutants, dir)
 }
 
-// prepare builds the tests of a folder, with all faults that can be merged.
-func (b bench) prepare(in string, mutants []mutant, dir string) error {
-	own, err := os.MkdirTemp(dir, "tests")
-	if err != nil {
-		return err
-	}
+// prepare builds the tests of all folders, with all faults that can be merged.
+// In one build each package is compiled once for all folders.
+func (b bench) prepare(mutants []mutant, dir string) error {
 	changed, merged, err := merge(b.root, mutants)
 	if err != nil {
 		return err
 	}
+	built, err := b.build(changed, dir, folders(mutants)...)
 	maps.Copy(b.merged, merged)
-	b.binaries[in], err = b.build(in, changed, own)
+	maps.Copy(b.binaries, built)
 	return err
-}
-
-// inFolder are the mutants that the tests of a folder catch.
-func inFolder(mutants []mutant, in string) []mutant {
-	return slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return m.in != in })
 }
 
 // folders are those of the tests that the mutants name, each once.
@@ -85,14 +74,16 @@ func folders(mutants []mutant) []string {
 	return slices.Compact(all)
 }
 
-// testLimit is the time that the test of one mutant may take, and buildLimit that of a build.
+// testLimit is the time that the test of one mutant may take, and buildLimit
+// that of a build.
 const (
 	testLimit  = 60 * time.Second
 	buildLimit = 10 * time.Minute // of a server of etcd that was never built before
 )
 
-// unchanged runs the tests as the code is, each beside others, as those of the mutants run. Were one of them to fail without a fault, or not
-// to run, its failing would say nothing.
+// unchanged runs the tests without a fault, in parallel like those of the
+// mutants. If one failed without a fault, or did not run, its failure would
+// prove nothing.
 func (b bench) unchanged(mutants []mutant) error {
 	tests := distinct(mutants)
 	errs := make([]error, len(tests))
@@ -154,7 +145,8 @@ func (b bench) verdict(m mutant) (verdict, output string) {
 	return verdict, output
 }
 
-// runs is how often a test may run: a fault that shows in one race of two survives some.
+// runs is how often a test may run, since a fault that depends on a race
+// survives some runs.
 const runs = 3
 
 // mutated is the test binary that has the fault, or lets it be chosen.
@@ -166,7 +158,8 @@ func (b bench) mutated(m mutant, old, text, dir string) (binary string, err erro
 	case b.merged[m.name]:
 		return b.binaries[m.in], nil
 	}
-	return b.build(m.in, map[string]string{m.file: text}, dir)
+	built, err := b.build(map[string]string{m.file: text}, dir, m.in)
+	return built[m.in], err
 }
 
 var panicked = regexp.MustCompile(`(?m)^panic: `)
@@ -185,10 +178,20 @@ func judge(test, out string, err error) string {
 	return otherFailure
 }
 
-func (b bench) build(in string, changed map[string]string, dir string) (string, error) {
+// build returns the test binaries of the folders.
+func (b bench) build(changed map[string]string, dir string, folders ...string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
-	return testbinary.Build(ctx, b.root, "./"+in, changed, dir)
+	var packages []string
+	for _, in := range folders {
+		packages = append(packages, "./"+in)
+	}
+	built, err := testbinary.Build(ctx, b.root, changed, dir, packages...)
+	binaries := map[string]string{}
+	for _, in := range folders {
+		binaries[in] = built["./"+in]
+	}
+	return binaries, err
 }
 
 // run is one of a test binary.

@@ -1,6 +1,7 @@
 package main
 
-// Faults in the read/write lock: in its scripts, and in how the client counts its levels.
+// Faults in the read/write lock: in its scripts, and in how the client counts
+// its nested holds.
 
 var rwFaults = []mutant{
 	{

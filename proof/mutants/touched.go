@@ -68,8 +68,7 @@ func (c choice) sample(mutants []mutant, most int, why string) ([]mutant, string
 	return drawn, fmt.Sprintf("%d of %d mutants (-seed %d): %s", most, len(mutants), c.seed, why), nil
 }
 
-// touchedBy returns the mutants whose file, or whose test's file, is among the
-// changed ones.
+// touchedBy returns the mutants whose file, or whose test's file, has changed.
 func touchedBy(root string, changed map[string]bool, mutants []mutant) (touched []mutant, err error) {
 	tests := map[string]map[string]string{}
 	for _, in := range folders(mutants) {
@@ -106,9 +105,9 @@ func testFiles(root, in string) (map[string]string, error) {
 	return files, nil
 }
 
-// changedFiles returns the files that differ from the newest common ancestor
-// of HEAD and base, those that are not committed included. They are nil if no
-// commit can be compared with, as in a shallow clone.
+// changedFiles returns the files that differ from the newest common ancestor of
+// HEAD and base, including uncommitted ones. They are nil if there is no commit
+// to compare with, as in a shallow clone.
 func changedFiles(root, base string) (since string, changed map[string]bool, err error) {
 	named := base != ""
 	if !named {

@@ -1,6 +1,6 @@
 package main
 
-// Faults in how a reentrant lock goes on in one process.
+// Faults in the reentrant hand-off within one process.
 
 var transferFaults = []mutant{
 	{

@@ -22,10 +22,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// testLease is short, since tests wait for its end, and long enough for a busy machine.
+// testLease is short, since tests wait for its end, and long enough for a busy
+// machine.
 const testLease = time.Second
 
-// server is a server whose locks the suite looks at.
+// server is a server whose locks the suite inspects.
 type server struct {
 	*redistest.Server
 	prefix string
@@ -53,7 +54,7 @@ func (s *server) waiting(t *testing.T, key string) int {
 	return n
 }
 
-// left leaves out the beats, which end by themselves.
+// left omits the heartbeats, which expire.
 func (s *server) left(t *testing.T, key string) []string {
 	var left []string
 	for _, name := range []string{s.lock(key), s.lock(key) + ":q", s.lock(key) + ":h", s.lock(key) + ":w"} {
@@ -64,7 +65,8 @@ func (s *server) left(t *testing.T, key string) []string {
 	return left
 }
 
-// faulty is the address of a server whose messages are lost, late or doubled, one in a hundred of each.
+// faulty is the address of a server behind a proxy that loses, delays and
+// doubles one message in a hundred each.
 func (s *server) faulty(t *testing.T) (network, address string) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	seldom := func([]string) bool { return rand.IntN(100) == 0 }

@@ -52,8 +52,8 @@ func (l ours) lock(ctx context.Context, key string) (func(context.Context) error
 
 func (l ours) close() { _ = l.locker.Close() }
 
-// theirs is package concurrency as its documentation shows it. Goroutines that use one session share its locks, so each
-// has a session of its own.
+// theirs is package concurrency as its documentation shows it. Goroutines that
+// use one session share its locks, so each goroutine has its own session.
 type theirs struct {
 	client   *clientv3.Client
 	sessions chan *concurrency.Session
@@ -79,7 +79,8 @@ func (l *theirs) lock(ctx context.Context, key string) (func(context.Context) er
 	}, nil
 }
 
-// session is one that nobody uses; making one is not what is measured, and happens once for each goroutine.
+// session returns an idle session. Creating one is not measured, and happens
+// once for each goroutine.
 func (l *theirs) session() (*concurrency.Session, error) {
 	select {
 	case s := <-l.sessions:

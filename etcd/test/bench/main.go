@@ -1,10 +1,11 @@
-// Bench compares etcdlock with what etcd's own package concurrency does, in one run, on a server of its own inside the
-// process, which writes to the disk as usual:
+// Bench compares etcdlock with etcd's own package concurrency. It starts a
+// server in its own process, which writes to the disk as usual:
 //
 //	go run -C etcd/test ./bench [-seconds 2] [-rounds 5]
 //
-// The rounds of all that are compared alternate, so that a machine which is busy for a while is so for each of them, and
-// each is the first one at times. None uses a key of another one.
+// The rounds of all kinds alternate, and each kind is first at times. So a
+// machine that is busy for a while is busy for all of them. No two use the same
+// key.
 package main
 
 import (
@@ -45,7 +46,8 @@ func run(round time.Duration, rounds int) error {
 	return handOffs(server, round, rounds)
 }
 
-// pairs prints how often a lock that nobody else wants is taken and given back in a second.
+// pairs prints how many lock-unlock pairs of an uncontended lock fit in a
+// second.
 func pairs(server string, round time.Duration, rounds, goroutines int) error {
 	fmt.Printf("\nlock and unlock, %d goroutines, a key each: pairs/s and ratios, medians of %d rounds\n", goroutines, rounds)
 	rates := map[string][]float64{}
@@ -67,8 +69,8 @@ func pairs(server string, round time.Duration, rounds, goroutines int) error {
 	return nil
 }
 
-// handOffs prints how long it takes from one unlock to the next lock, where 3 clients with 10 goroutines each want one
-// lock and hold it for 5 ms.
+// handOffs prints the time from an Unlock to the next Lock. 3 clients with 10
+// goroutines each want one lock, and hold it for 5 ms.
 func handOffs(server string, round time.Duration, rounds int) error {
 	fmt.Printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n", rounds)
 	gaps := map[string][]time.Duration{}
@@ -108,7 +110,8 @@ func median(of []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// ratio is the median of the ratios round by round: a machine that gets slower does so for both.
+// ratio is the median of the ratios round by round, since a machine that gets
+// slower does so for both.
 func ratio(of, to []float64) float64 {
 	ratios := make([]float64, len(of))
 	for n := range of {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// countPairs takes and gives back locks of their own on so many goroutines.
+// countPairs locks and unlocks one lock per goroutine.
 func countPairs(ctx context.Context, l locker, goroutines int, d time.Duration) (int, error) {
 	if err := warm(ctx, l, goroutines); err != nil {
 		return 0, err

@@ -1,10 +1,12 @@
-// Competition shows who gets a lock when: three processes with ten goroutines each take the same lock once, and hold it
-// for a second, with unfair locks and then with fair ones.
+// Competition shows when each caller gets a lock. Three processes with ten
+// goroutines each take the same lock once, and hold it for a second. They do so
+// with unfair locks and then with fair ones.
 //
 //	go run -C etcd/test ./competition [-hold 1s] [-endpoints 127.0.0.1:2379]
 //
-// It needs Go alone: without endpoints it starts a server of its own inside the process. It fails when two had the lock at
-// once, or when a fair lock was not granted in the order of arrival.
+// It needs only Go: without endpoints it starts a server in its own process. It
+// fails if two callers held the lock at the same time, or if a fair lock was
+// not granted in the order of arrival.
 package main
 
 import (
@@ -40,7 +42,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run lets the processes compete for both sorts of locks, and checks what came of it.
+// run lets the processes compete for both kinds of locks, and checks the
+// result.
 func run(ctx context.Context, out io.Writer, endpoints string, hold time.Duration) error {
 	if endpoints == "" {
 		server, stop, err := embedded.Start()

@@ -1,4 +1,5 @@
-// Package embedded is a server inside the process, for examples that need Go alone.
+// Package embedded is a server inside the process, for examples that need only
+// Go.
 package embedded
 
 import (
@@ -11,11 +12,13 @@ import (
 
 const tick = 2 * time.Millisecond
 
-// MaxStep is the most by which the clock of a server moves, every tick. A step also takes time from a key that was set just
-// before it, so a long one would end that key too soon; after a pause the clock rather lags behind.
+// MaxStep is the largest step of a server's clock, which moves every tick. A
+// step also shortens a key that was set just before it, so a long one would end
+// that key too soon. After a pause the clock lags behind instead.
 const MaxStep = 2 * tick
 
-// Server is a server inside this process. The clock of the one below it stands still by itself, so that no key would ever expire; here it goes as real time does.
+// Server is a server inside this process. The clock of the embedded one does
+// not move, so that no key would ever expire. Here it follows real time.
 type Server struct {
 	server *miniredis.Miniredis
 	clock  sync.WaitGroup
@@ -36,7 +39,7 @@ func Start() (*Server, error) {
 // URL is where it is, for relock.NewClientURL.
 func (e *Server) URL() string { return "redis://" + e.server.Addr() }
 
-// tick moves the clock by the time that has really gone by, until stop.
+// tick moves the clock by the time that has passed, until stop.
 func (e *Server) tick() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -59,5 +62,5 @@ func (e *Server) Stop() {
 	e.server.Close()
 }
 
-// Exists says whether a key is there.
+// Exists reports whether a key exists.
 func (e *Server) Exists(key string) bool { return e.server.Exists(key) }

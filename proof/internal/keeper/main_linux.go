@@ -1,5 +1,5 @@
-// Command keeper holds many locks for a while, and tells what that costs. Nothing else runs in its process, which the tests build without
-// the race detector.
+// Command keeper holds many locks for a while, and prints the cost. Its process
+// runs nothing else, and the tests build it without the race detector.
 package main
 
 import (
@@ -29,7 +29,8 @@ type figures struct {
 	Bare       time.Duration // of the process for one renewal of each lock by bare redigo
 }
 
-// Arguments: network, address, number of locks, lease in ms, how long to hold them in ms.
+// Arguments: network, address, number of locks, lease in ms, length of the
+// holds in ms.
 func main() {
 	f, err := keep(os.Args[1], os.Args[2], number(3), time.Duration(number(4))*time.Millisecond, time.Duration(number(5))*time.Millisecond)
 	if err == nil {
@@ -85,9 +86,9 @@ func keep(network, address string, locks int, lease, length time.Duration) (f fi
 	return f, err
 }
 
-// bare returns what the process uses to send as many scripts as there are locks,
-// in batches of 100 as the watchdog's, and to read their answers. A machine that
-// is slow is slow at this too.
+// bare returns the CPU time for sending as many scripts as there are locks, in
+// batches of 100 as the watchdog's, and reading their replies. It is the
+// measure of a slow machine.
 func bare(network, address string, locks int, lease time.Duration) (time.Duration, error) {
 	conn, err := redis.Dial(network, address)
 	if err != nil {

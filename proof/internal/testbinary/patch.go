@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// PatchScript writes a copy of a test binary in which one Lua script stands for another. An embedded file is in the binary as it is, so
-// this takes no build. The comment at the top of the script makes room where the new one is longer.
+// PatchScript writes a copy of a test binary in which one Lua script is
+// replaced. An embedded file is stored as it is, so this needs no build. If the
+// new script is longer, the comment at its top makes room.
 func PatchScript(binary, script, instead, patched string) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -31,7 +32,8 @@ func PatchScript(binary, script, instead, patched string) error {
 	return writeProgram(patched, program)
 }
 
-// writeProgram lets no other goroutine start a process meanwhile: that would have the open file for a moment, and a program that is open
+// writeProgram keeps other goroutines from starting a process meanwhile. The
+// new process would briefly inherit the open file, and a program that is open
 // for writing cannot be run.
 func writeProgram(path string, program []byte) error {
 	syscall.ForkLock.RLock()

@@ -1,4 +1,5 @@
-// Package testbinary builds the tests of relock from sources that are changed, without changing a file.
+// Package testbinary builds the tests of relock from changed sources, without
+// changing a file.
 package testbinary
 
 import (
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -23,20 +25,35 @@ func Root() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Build makes the test binary of a package of the project ("." or "./internal/x", also of a nested module that is in go.work) in the folder dir. Changed are sources, by their
-// path from the root or, in the standard library, by their whole path, that stand for the files of that name. It is built to be there soon, not to run fast. The output of a build that fails is in the error.
-func Build(ctx context.Context, root, pkg string, changed map[string]string, dir string) (binary string, err error) {
+// Build makes the test binaries of packages of the project in the folder dir,
+// and returns their paths. A package is a folder from the root, such as "." or
+// "./internal/x"; one of a nested module must be in go.work. No two may have the
+// same last element.
+//
+// changed has sources by their path from the root, or by their whole path for
+// those of the standard library. They replace the files of that name. The build
+// is optimised to be ready soon, not to run fast. If it fails, the error has its
+// output.
+func Build(ctx context.Context, root string, changed map[string]string, dir string, packages ...string) (binaries map[string]string, err error) {
 	list, err := overlay(root, changed, dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	binary = filepath.Join(dir, "relock.test")
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags=-l", "-ldflags=-s -w", "-overlay", list, "-o", binary, pkg)
+	output := dir + string(filepath.Separator)
+	binaries = map[string]string{}
+	for _, pkg := range packages {
+		binaries[pkg] = filepath.Join(dir, path.Base(path.Join(module, pkg))+".test")
+		if len(packages) == 1 { // also outside the project
+			output = binaries[pkg]
+		}
+	}
+	args := []string{"test", "-c", "-vet=off", "-gcflags=-l", "-ldflags=-s -w", "-overlay", list, "-o", output}
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
+		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	return binary, nil
+	return binaries, nil
 }
 
 // overlay writes the changed sources, and the list of them that go build reads.
@@ -63,7 +80,8 @@ func overlay(root string, changed map[string]string, dir string) (list string, e
 // ErrNoServer says that there is no redis-server that the tests can start.
 var ErrNoServer = errors.New("redis-server is not on PATH; install it: apt-get install redis-server")
 
-// Environment is that of the tests: they start their servers themselves, and none of them is skipped for want of something.
+// Environment returns the environment of the tests. They start their servers
+// themselves, and none is skipped for a missing tool.
 func Environment(more ...string) ([]string, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, ErrNoServer

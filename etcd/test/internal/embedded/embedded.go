@@ -1,4 +1,5 @@
-// Package embedded runs an etcd inside the process, for tests and for programs that measure.
+// Package embedded runs an etcd server inside the process, for tests and
+// benchmarks.
 package embedded
 
 import (
@@ -11,8 +12,8 @@ import (
 	"github.com/relock-go/relock/internal/ports"
 )
 
-// Start runs a server with the default clocks on free ports, with its data in a folder that goes with it. It returns when
-// the server answers.
+// Start runs a server with the default clocks on free ports. It returns when
+// the server answers. Stopping it deletes its data.
 func Start() (address string, stop func(), err error) {
 	return start(func(*embed.Config) {})
 }

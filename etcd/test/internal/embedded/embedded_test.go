@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Neither a server that was stopped nor one that did not start leaves its folder.
+// Neither a stopped server nor one that failed to start leaves its folder.
 func TestFolderGoesWithTheServer(t *testing.T) {
 	parent := t.TempDir()
 	t.Setenv("TMPDIR", parent)

@@ -1,5 +1,5 @@
-// Serve runs an etcd for the examples of etcdlock, whose module does not download a server. It prints the address, and ends
-// with its standard input.
+// Serve runs an etcd for the examples of etcdlock, whose module does not
+// download a server. It prints the address, and ends with its standard input.
 package main
 
 import (
