@@ -109,4 +109,4 @@ func mallocs() uint64 {
 }
 
 // errTwo is the error of a lock that does not exclude.
-var errTwo = errors.New("two had the lock at once")
+var errTwo = errors.New("two held the lock together")

@@ -23,8 +23,8 @@ func TestDetachedContext(t *testing.T) {
 		child, stop := context.WithCancel(ctx)
 		defer stop()
 		time.Sleep(2 * time.Second)
-		if _, told := ctx.Deadline(); told || ctx.Value(valueKey{}) != "value" || child.Err() != nil {
-			t.Errorf("deadline told: %v, value %v, %v", told, ctx.Value(valueKey{}), child.Err())
+		if _, limited := ctx.Deadline(); limited || ctx.Value(valueKey{}) != "value" || child.Err() != nil {
+			t.Errorf("has a deadline: %v, value %v, %v", limited, ctx.Value(valueKey{}), child.Err())
 		}
 		<-child.Done()
 		if !errors.Is(child.Err(), context.DeadlineExceeded) {

@@ -45,7 +45,7 @@ func TestExplain(t *testing.T) {
 		"etcd's own, not decoded": {rpctypes.ErrGRPCPermissionDenied, relock.ErrDenied, false, false},
 		"proposal dropped":        {status.Error(codes.Unknown, "raft proposal dropped"), nil, true, true},
 		"a member that stops":     {status.Error(codes.Unknown, "raft: stopped"), nil, true, true},
-		"leader no more":          {status.Error(codes.Unknown, "not a primary lessor"), nil, true, true},
+		"no longer the leader":    {status.Error(codes.Unknown, "not a primary lessor"), nil, true, true},
 		"stream cancelled":        {status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"), nil, true, true},
 		"our own limit":           {context.DeadlineExceeded, nil, true, true},
 		"our own end":             {context.Canceled, nil, true, true},
@@ -65,7 +65,7 @@ func TestExplain(t *testing.T) {
 				t.Errorf("unanswered: %v", got)
 			}
 			if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-				t.Error("looks like the end of the caller's context")
+				t.Error("the error equals the end of the caller's context")
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestExplain(t *testing.T) {
 		t.Error("nil is no error")
 	}
 	if !relock.IsRetryableErr(ErrPlaceLost) {
-		t.Error("a place that was lost can be had again")
+		t.Error("a lost queue entry must be retryable")
 	}
 }
 

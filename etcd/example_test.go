@@ -109,10 +109,10 @@ func ExampleCmp() {
 func ExampleWithObserver() {
 	client := exampleClient()
 	defer client.Close()
-	told := relock.Observer{LockDone: func(_ context.Context, e relock.LockDone) {
+	observer := relock.Observer{LockDone: func(_ context.Context, e relock.LockDone) {
 		fmt.Println(e.Kind, "lock", e.Key, "error:", e.Err)
 	}}
-	locker, err := etcdlock.NewLocker(client, etcdlock.WithObserver(told))
+	locker, err := etcdlock.NewLocker(client, etcdlock.WithObserver(observer))
 	if err != nil {
 		fmt.Println(err)
 		return

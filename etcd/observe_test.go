@@ -21,16 +21,16 @@ func TestHoldThatIsLostOnTheWayBack(t *testing.T) {
 	b.sleep(time.Minute)
 	isLost(t, h.Err())
 	if len(ends) > 0 {
-		t.Fatal("told before the call has ended")
+		t.Fatal("notified before the call has ended")
 	}
 	h.report.Announce()
 	if len(ends) != 1 || ends[0].End.Before(ends[0].Start) {
-		t.Fatalf("told %+v", ends)
+		t.Fatalf("notified of %+v", ends)
 	}
 	isLost(t, ends[0].Err)
 	isLost(t, h.Unlock(context.Background()))
 	if len(ends) != 1 {
-		t.Error("told once more")
+		t.Error("notified once more")
 	}
 }
 

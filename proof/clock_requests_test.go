@@ -51,7 +51,7 @@ func TestNoRequestDependsOnTheClientsClock(t *testing.T) {
 			for _, absolute := range []string{"PXAT", "EXAT", "EXPIREAT"} {
 				require.NotContains(t, strings.ToUpper(arg), absolute)
 			}
-			require.LessOrEqual(t, strings.Count(strings.ToUpper(arg), "'TIME'"), 2, "the queue and fencing alone ask for it, in one place each")
+			require.LessOrEqual(t, strings.Count(strings.ToUpper(arg), "'TIME'"), 2, "only the queue and fencing read it, once each")
 		}
 	}
 	require.Positive(t, informal, "no value says since when")
@@ -81,8 +81,8 @@ func useEverything(t *testing.T, s *redistest.Server, c *relock.Client) {
 	}
 }
 
-// waitForEverything makes every kind of request of a wait. It returns the tickets
-// that the server has assigned.
+// waitForEverything makes every kind of request of a wait. It returns the
+// tickets that the server has assigned.
 func waitForEverything(t *testing.T, s *redistest.Server, p *faults.Proxy, c *relock.Client) map[string]bool {
 	t.Helper()
 	scripts := map[string]faults.Match{}

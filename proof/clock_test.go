@@ -67,7 +67,7 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 		requireRenewed(t, lease, holds...)
 		for _, h := range holds {
 			require.NoError(t, h.Err())
-			require.Less(t, time.Until(h.ValidUntil()), lease, "belief does not follow the server's clock")
+			require.Less(t, time.Until(h.ValidUntil()), lease, "the validity does not follow the server's clock")
 			require.Greater(t, keyLeft(t, s, h.Key()), clockJump-lease, "a renewal has shortened the expiry")
 		}
 	}
@@ -75,7 +75,7 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	for _, h := range holds {
 		until := h.ValidUntil()
 		requireLost(t, h)
-		t.Logf("%s: found lost %v before belief would have ended", h.Key(), time.Until(until).Round(time.Millisecond))
+		t.Logf("%s: found lost %v before its valid until", h.Key(), time.Until(until).Round(time.Millisecond))
 		require.False(t, keyThere(t, s, h.Key()))
 	}
 }
@@ -84,7 +84,7 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 // at most the server's clock's move forward since then. Back and forward again
 // between two requests costs nothing. A jump forward after a request that had
 // nothing to extend costs that jump at most.
-func TestBeliefOutlivesTheKeyByTheJumpAtMost(t *testing.T) {
+func TestValidityOutlastsTheKeyByTheJumpAtMost(t *testing.T) {
 	t.Parallel()
 	const lease, pause = 10 * time.Second, 300 * time.Millisecond
 	s, clock := redistest.StartWithClock(t)
@@ -108,7 +108,7 @@ func TestBeliefOutlivesTheKeyByTheJumpAtMost(t *testing.T) {
 		clock.Advance(t, clockJump-time.Second)
 		beyond := outlives(t, s, h)
 		require.LessOrEqual(t, beyond, gained, "the key is there until the expiry of the first request")
-		t.Logf("%s: belief outlives the key by %v after jumps of %v and back", kind.name, beyond.Round(time.Millisecond), -clockJump)
+		t.Logf("%s: the validity outlasts the key by %v after jumps of %v and back", kind.name, beyond.Round(time.Millisecond), -clockJump)
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 }
@@ -137,8 +137,8 @@ func TestServerClockRunsFast(t *testing.T) {
 			s, clock := redistest.StartWithClock(t)
 			const tries = 20 // for a machine that is too slow to look right before the end of the belief
 			for range tries {
-				ended, looked := endsUnderAFastClock(t, s, clock, test.percent)
-				if ended || looked {
+				ended, checked := endsUnderAFastClock(t, s, clock, test.percent)
+				if ended || checked {
 					require.Equal(t, test.ends, ended)
 					return
 				}
@@ -150,7 +150,7 @@ func TestServerClockRunsFast(t *testing.T) {
 
 // endsUnderAFastClock reports whether a key ends before its validity, and
 // whether the key was checked in the last hundredth of the lease.
-func endsUnderAFastClock(t *testing.T, s *redistest.Server, clock *redistest.Clock, percent int) (ended, looked bool) {
+func endsUnderAFastClock(t *testing.T, s *redistest.Server, clock *redistest.Clock, percent int) (ended, checked bool) {
 	t.Helper()
 	lease := pick(15*time.Second, 1500*time.Millisecond)
 	clock.Advance(t, -clock.Offset())
@@ -162,11 +162,11 @@ func endsUnderAFastClock(t *testing.T, s *redistest.Server, clock *redistest.Clo
 		clock.Advance(t, fast-clock.Offset())
 		there := keyThere(t, s, h.Key())
 		if now := time.Now(); now.Before(until) {
-			ended, looked = !there, looked || until.Sub(now) < lease/100
+			ended, checked = !there, checked || until.Sub(now) < lease/100
 		}
 		time.Sleep(time.Millisecond)
 	}
 	t.Logf("ahead by %v in the end", clock.Offset())
 	s.Do(t, "FLUSHALL")
-	return ended, looked
+	return ended, checked
 }

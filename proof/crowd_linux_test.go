@@ -77,8 +77,8 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 	queue := keyInRedis("crowd") + ":q"
 	all := len(c.clients) * c.waiters
 	if !c.fair() {
-		all = len(c.clients)               // for the others, who wait in the process
-		time.Sleep(300 * time.Millisecond) // until they do: nothing tells
+		all = len(c.clients)               // the others wait in the process
+		time.Sleep(300 * time.Millisecond) // until they do: nothing shows it
 	}
 	for limit := time.Now().Add(patience); c.do("ZCARD", queue) != int64(all); time.Sleep(10 * time.Millisecond) {
 		require.True(c, time.Now().Before(limit), "they do not gather")

@@ -14,18 +14,18 @@ import (
 // one clock.
 type section struct {
 	process, goroutine int
-	from, until        int64 // the holder believed in the lock: from the return of Lock to Unlock, the loss seen, or the last ValidUntil
+	from, until        int64 // the hold was valid: from the return of Lock to Unlock, the loss, or the last ValidUntil
 	valid              int64 // ValidUntil as read with the last check of Err
 	checked, wrote     int64 // before the last Err that returned nil; after the write
 	read, before       int64 // the value read, and the one that was overwritten
-	done               bool  // the write was told; else the process was killed around it
+	done               bool  // the write was reported; else the process was killed around it
 	tried              bool  // the holder went on to the write
 }
 
 func (s *section) value() int64 { return s.read + 1 }
 
 func (s *section) String() string {
-	return fmt.Sprintf("process %d goroutine %d, believed %d to %d, checked %d, wrote %d, read %d, overwrote %d",
+	return fmt.Sprintf("process %d goroutine %d, valid %d to %d, checked %d, wrote %d, read %d, overwrote %d",
 		s.process, s.goroutine, s.from, s.until, s.checked, s.wrote, s.read, s.before)
 }
 
@@ -41,7 +41,7 @@ func millis(ns int64) string { return time.Duration(ns).Round(10 * time.Microsec
 type verdict struct {
 	increments int // writes
 	stopped    int // of them, stale ones of a process that was stopped between its check and its write
-	stalled    int // stale ones after the validity that the check had shown, in a process that the machine kept from running
+	stalled    int // stale ones of a process that the machine delayed beyond the checked validity
 	overrun    int // good ones that found a stale write of another in between
 	lost       int64
 	unknown    int // writes of processes that were killed
@@ -94,10 +94,10 @@ func (v *verdict) judgeOverlaps(sections []section) {
 	last := 0 // the one whose belief goes on for longest
 	for i := 1; i < len(byStart); i++ {
 		if byStart[i].until <= byStart[i].from {
-			continue // stopped while Lock returned, it has never believed
+			continue // stopped while Lock returned, it was never valid
 		}
 		if byStart[i].from < byStart[last].until {
-			v.violate("two holders at once for %s: %v; and %v", millis(byStart[last].until-byStart[i].from), &byStart[last], &byStart[i])
+			v.violate("two holders together for %s: %v; and %v", millis(byStart[last].until-byStart[i].from), &byStart[last], &byStart[i])
 		}
 		if byStart[i].until > byStart[last].until {
 			last = i
@@ -116,7 +116,7 @@ func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*sectio
 		case s.done:
 			v.increments++
 			if s.checked >= s.valid && !haltedIn(halts, s) {
-				v.violate("Err said nothing %s after the end of the belief: %v", millis(s.checked-s.valid), s)
+				v.violate("Err said nothing %s after the end of the validity: %v", millis(s.checked-s.valid), s)
 			}
 			if s.before != s.read {
 				wrong = append(wrong, s)
@@ -162,18 +162,18 @@ func (s *section) overrunBy(stale *section) bool {
 // countValues checks that each value was written once, if no update was lost. A
 // killed process may have written one without a report.
 func (v *verdict) countValues(sections []section, final int64) {
-	told, untold := map[int64]int{}, map[int64]int{}
+	reported, unreported := map[int64]int{}, map[int64]int{}
 	for i := range sections {
 		switch s := &sections[i]; {
 		case s.done:
-			told[s.value()]++
+			reported[s.value()]++
 		case s.tried:
-			untold[s.value()]++
+			unreported[s.value()]++
 		}
 	}
 	for n := int64(1); n <= final; n++ {
-		if told[n] > 1 || told[n] == 0 && untold[n] == 0 {
-			v.violate("the value %d was written by %d that tell of it and %d that were killed", n, told[n], untold[n])
+		if reported[n] > 1 || reported[n] == 0 && unreported[n] == 0 {
+			v.violate("the value %d was written by %d that tell of it and %d that were killed", n, reported[n], unreported[n])
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestTheCheckerKnowsKilledWriters(t *testing.T) {
 	require.Empty(t, judgeSections(run, nil, 7).violations, "and after it")
 	require.NotEmpty(t, judgeSections(run, nil, 8).violations)
 	run[6].tried = false
-	require.NotEmpty(t, judgeSections(run, nil, 7).violations, "nobody can have written that")
+	require.NotEmpty(t, judgeSections(run, nil, 7).violations, "no process can have written that")
 }
 
 // The checker explains a stale write by a stop only if it stopped the process
@@ -217,7 +217,7 @@ func TestTheCheckerKnowsKilledWriters(t *testing.T) {
 func TestTheCheckerKnowsStaleWrites(t *testing.T) {
 	t.Parallel()
 	run := goodRun()
-	run[1].wrote, run[1].before = 520, 5 // it believed until 190, and comes when the sixth section has read 5
+	run[1].wrote, run[1].before = 520, 5 // it was valid until 190, and comes when the sixth section has read 5
 	run[5].before = 2
 	explained := []halt{{1, 145, 515}}
 	for name, test := range map[string]struct {
@@ -268,5 +268,5 @@ func TestTheCheckerFindsTwoHolders(t *testing.T) {
 	run[0].until = 460
 	require.Len(t, judgeSections(run, nil, 6).violations, 4, "under all later ones")
 	run = append(goodRun(), section{process: 9, from: goodRun()[2].from + 1})
-	require.Empty(t, judgeSections(run, nil, 6).violations, "one that has never believed")
+	require.Empty(t, judgeSections(run, nil, 6).violations, "a hold that was never valid")
 }

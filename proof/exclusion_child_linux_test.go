@@ -96,7 +96,7 @@ func (c *contender) run(ctx context.Context) error {
 // reentrant lock is nested.
 func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n int) {
 	s.read = c.shared.read()
-	s.believe(hold)
+	s.observe(hold)
 	if c.nested && n%4 == 0 {
 		inner, err := c.lock.Acquire(ctx)
 		if err != nil {
@@ -106,7 +106,7 @@ func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n in
 	}
 	time.Sleep(workTime)
 	s.checked = faults.Now()
-	s.valid = s.believe(hold)
+	s.valid = s.observe(hold)
 	if hold.Err() != nil {
 		s.ends(s.checked)
 		return
@@ -115,12 +115,12 @@ func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n in
 	time.Sleep(workTime)
 	s.before = c.shared.write(s.value())
 	s.wrote, s.done = faults.Now(), true
-	s.believe(hold)
+	s.observe(hold)
 }
 
 // observe records until when the hold reports to be valid. After its end the
 // last such time stays.
-func (s *section) believe(hold relock.Hold) int64 {
+func (s *section) observe(hold relock.Hold) int64 {
 	if until := hold.ValidUntil(); !until.IsZero() {
 		s.until = faults.Stamp(until)
 	}

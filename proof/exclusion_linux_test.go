@@ -196,7 +196,7 @@ func TestExclusionWithoutALockIsViolated(t *testing.T) {
 	v := c.finish()
 	overlaps := slices.IndexFunc(v.violations, func(s string) bool { return strings.HasPrefix(s, "two holders") })
 	losses := slices.IndexFunc(v.violations, func(s string) bool { return strings.HasPrefix(s, "an update was lost") })
-	require.GreaterOrEqual(t, overlaps, 0, "holders at once")
+	require.GreaterOrEqual(t, overlaps, 0, "holders together")
 	require.GreaterOrEqual(t, losses, 0, "lost updates")
 	t.Logf("%d violations, as it should be; the first: %s; %s", len(v.violations), v.violations[overlaps], v.violations[losses])
 }

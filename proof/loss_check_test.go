@@ -15,15 +15,15 @@ type loss struct {
 	context int64 // the end of the hold's context, as the goroutine that waits for it saw it
 	err     int64 // before the last call of Err that returned nil; 0 where nobody asked
 	late    int64 // by how much the process's timers were late around the end, at most
-	starved bool  // more goroutines than the process can run: any of them may stand still for seconds, the ones that end the contexts too
+	starved bool  // more goroutines than the process can run, so any may not run for seconds
 }
 
 // lossVerdict is what the losses of a run show.
 type lossVerdict struct {
 	runs, asked, held      int   // held: those whose process was held up, by their late timers
-	starved                int   // contexts that ended too late in a process that starves, though its timers were seen to be in time
+	starved                int   // contexts that ended too late in a starved process, though its timers were in time
 	leastErr, leastContext int64 // how long before the key's end, at least
-	leastByTimer, byTimer  int64 // the context where Err was not asked, which would end it, and how many of those there were
+	leastByTimer, byTimer  int64 // the context if Err was not called, which would cancel it, and their number
 	leastHeld, mostLate    int64
 	violations             []string
 }
@@ -40,7 +40,7 @@ func judgeLosses(losses []loss, drift time.Duration) *lossVerdict {
 			v.asked++
 			v.leastErr = min(v.leastErr, l.gone-l.err)
 			if l.gone < l.err {
-				v.violations = append(v.violations, l.name+": Err said nil "+millis(l.err-l.gone)+" after the key had gone")
+				v.violations = append(v.violations, l.name+": Err said nil "+millis(l.err-l.gone)+" after the key had expired")
 			}
 		}
 		v.judgeContext(l, drift)
@@ -68,7 +68,7 @@ func (v *lossVerdict) judgeContext(l loss, drift time.Duration) {
 	case l.starved:
 		v.starved++
 	default:
-		v.violations = append(v.violations, l.name+": the context ended "+millis(-before)+" after the key had gone, timers were late by "+millis(l.late))
+		v.violations = append(v.violations, l.name+": the context ended "+millis(-before)+" after the key had expired, timers were late by "+millis(l.late))
 	}
 }
 

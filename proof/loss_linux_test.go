@@ -134,8 +134,8 @@ func (r *loserRun) ends() []int64 {
 		}
 		left = still
 	}
-	r.Logf("keys were seen up to %s after the end that the server had told, and were gone up to %s before it", millis(later), millis(sooner))
-	require.Less(r, sooner, int64(2*time.Millisecond), "somebody deleted a key")
+	r.Logf("keys were seen up to %s after the end that the server had reported, and missing up to %s before it", millis(later), millis(sooner))
+	require.Less(r, sooner, int64(2*time.Millisecond), "a key was deleted")
 	return ends
 }
 

@@ -91,7 +91,7 @@ func (m *machine) checkKey(t *machineT, lock string, k *modelKey) {
 	m.checkExpiry(t, lock, k, s)
 	if !k.alien {
 		m.checkFields(t, lock, k, s.fields)
-		m.checkBelief(t, k.grant, s)
+		m.checkValidity(t, k.grant, s)
 	}
 }
 
@@ -108,7 +108,7 @@ func (m *machine) checkExpiry(t *machineT, lock string, k *modelKey, s stored) {
 func wall(t time.Time) time.Time { return t.Round(0) }
 
 var (
-	holdForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[1-9][0-9]*)?$`) // a UUID of its own, or one of a client's waits
+	holdForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[1-9][0-9]*)?$`) // a separate UUID, or that of a client's wait
 	seqForm  = regexp.MustCompile(`^#[1-9][0-9]*$`)
 )
 
@@ -121,7 +121,7 @@ func (m *machine) checkFields(t *machineT, lock string, k *modelKey, fields map[
 		m.meet(t, g, fields)
 	}
 	require.Equal(t, g.id, fields["hold"], "%s: another hold", lock)
-	require.Equal(t, strconv.Itoa(k.count), fields[g.field], "%s: levels of %v", lock, g.owner)
+	require.Equal(t, strconv.Itoa(k.count), fields[g.field], "%s: depth of %v", lock, g.owner)
 	require.Contains(t, fields["info"], "relock/1|r|")
 	require.Regexp(t, seqForm, fields["seq"])
 	seq, err := strconv.Atoi(fields["seq"][1:])
@@ -156,10 +156,10 @@ func (m *machine) meet(t *machineT, g *modelGrant, fields map[string]string) {
 
 func ms(d time.Duration) int64 { return d.Milliseconds() }
 
-// checkBelief checks that the key outlasts the holder's validity. The server's
-// clock may have moved forward since the request that the validity counts from,
-// which is subtracted.
-func (m *machine) checkBelief(t *machineT, g *modelGrant, s stored) {
+// checkValidity checks that the key outlasts the holder's validity. The
+// server's clock may have moved forward since the request that the validity
+// counts from, which is subtracted.
+func (m *machine) checkValidity(t *machineT, g *modelGrant, s stored) {
 	if g.dead != nil {
 		return
 	}
@@ -168,8 +168,8 @@ func (m *machine) checkBelief(t *machineT, g *modelGrant, s stored) {
 		if l.hold == nil {
 			continue
 		}
-		believed := l.hold.ValidUntil().Sub(s.before)
-		require.LessOrEqual(t, believed, left+m.clock.Offset()-g.skew, "%v believes longer than the key is there", g.owner)
+		valid := l.hold.ValidUntil().Sub(s.before)
+		require.LessOrEqual(t, valid, left+m.clock.Offset()-g.skew, "%v is valid for longer than the key exists", g.owner)
 	}
 }
 

@@ -43,7 +43,7 @@ func (m *machine) levels() []*modelLevel {
 }
 
 func (m *machine) drawLevel(t *machineT) *modelLevel {
-	return rapid.SampledFrom(m.levels()).Draw(t.T, "level")
+	return rapid.SampledFrom(m.levels()).Draw(t.T, "hold")
 }
 
 // tryAcquireCommand takes a lock or nests a hold.
@@ -134,7 +134,7 @@ func (m *machine) granted(t *machineT, o modelOwner, hold relock.Hold, at span, 
 	l := &modelLevel{grant: g, hold: hold}
 	g.levels = append(g.levels, l)
 	m.lengthen(k, at, lease)
-	m.believe(g, at, lease)
+	m.extended(g, at, lease)
 	m.checkKey(t, o.lock, k)
 	if k.count > 1 {
 		g.copies = append(g.copies, modelCopy{script: "enter", seq: g.seq, lease: lease, args: []any{g.field, g.id, k.count, g.seq, ms(lease)}})
@@ -151,8 +151,8 @@ func (m *machine) lengthen(k *modelKey, at span, lease time.Duration) {
 	k.ends = k.ends.extended(at.add(offset + lease))
 }
 
-// believe applies a granted request to the holder.
-func (m *machine) believe(g *modelGrant, at span, lease time.Duration) {
+// extended applies a granted request to the holder.
+func (m *machine) extended(g *modelGrant, at span, lease time.Duration) {
 	until := at.add(lease - modelMargin(lease))
 	if until.first.After(g.until.first) {
 		g.skew = m.clock.Offset()
@@ -163,7 +163,7 @@ func (m *machine) believe(g *modelGrant, at span, lease time.Duration) {
 // unlockCommand leaves the newest level.
 func (m *machine) unlockCommand(t *machineT) {
 	o := m.drawOwner(t)
-	if owners := m.holders(); len(owners) > 0 && rapid.IntRange(0, 4).Draw(t.T, "somebody who holds") > 0 {
+	if owners := m.holders(); len(owners) > 0 && rapid.IntRange(0, 4).Draw(t.T, "an owner that holds") > 0 {
 		o = rapid.SampledFrom(owners).Draw(t.T, "holder")
 	}
 	m.unlock(t, o, m.held[o].newest(), func() error { return m.lock(o).Unlock(ownerContext(o)) })
@@ -181,7 +181,7 @@ func (m *machine) unlock(t *machineT, o modelOwner, l *modelLevel, call func() e
 	err := call()
 	got := reasons(err)
 	if len(want) == 2 && l.grant.dead == nil && len(l.grant.levels) == 1 && m.stale[o.client] && err == nil {
-		want = []error{} // an earlier copy may have been sent into the connection that was cut: it may have done the work
+		want = []error{} // an earlier copy on the cut connection may have been executed
 	}
 	require.Equal(t, want, got, "unlock by %v: %v", o, err)
 	if len(want) == 0 {
@@ -247,7 +247,7 @@ func (m *machine) extendCommand(t *machineT) {
 	}
 	require.NoError(t, err)
 	m.lengthen(k, at, d)
-	m.believe(g, at, d)
+	m.extended(g, at, d)
 }
 
 // mistakeCommand makes calls with times that Redis cannot store. They change

@@ -44,8 +44,8 @@ func TestStateMachine(t *testing.T) {
 	}
 }
 
-// defaultChecks reports whether the command line leaves the number of runs, each
-// of some 50 steps, to the tests.
+// defaultChecks reports whether the command line leaves the number of runs,
+// each of some 50 steps, to the tests.
 var defaultChecks bool
 
 // setRapid sets the flags of rapid that the command line leaves at their
@@ -224,7 +224,7 @@ func (m *machine) close() {
 		w.cancel()
 	}
 	for _, c := range m.clients {
-		_ = c.Close() // looked at where it matters
+		_ = c.Close() // checked where it matters
 	}
 	m.waiters.Wait()
 }

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// together runs the cases at the same time. They count as one parallel test: for
-// tests that spend their time waiting.
+// together runs the cases at the same time. They count as one parallel test:
+// for tests that spend their time waiting.
 func together[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
 	t.Helper()
 	var group sync.WaitGroup

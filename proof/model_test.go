@@ -169,7 +169,7 @@ func (o modelOwner) GoString() string {
 func (g *modelGrant) GoString() string { return fmt.Sprintf("grant of %#v", g.owner) }
 
 func (l *modelLevel) GoString() string {
-	return fmt.Sprintf("level of %#v, unlocked %v, over %v", l.grant.owner, l.unlocked, l.over)
+	return fmt.Sprintf("hold of %#v, unlocked %v, over %v", l.grant.owner, l.unlocked, l.over)
 }
 
 func (c modelCopy) GoString() string { return fmt.Sprintf("%s %v", c.script, c.args) }

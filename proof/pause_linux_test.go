@@ -108,7 +108,7 @@ func TestStoppedHolder(t *testing.T) {
 			second.before = b.register.write(second.read + 1)
 			second.wrote, second.valid = faults.Now(), faults.Stamp(next.ValidUntil())
 			content, sent := b.content("k"), len(b.proxy.Seen())
-			b.proxy.On(b.script("renew", "k"), faults.Every, faults.Delay(300*time.Millisecond)) // the loss is not told by the server
+			b.proxy.On(b.script("renew", "k"), faults.Every, faults.Delay(300*time.Millisecond)) // the server does not report the loss
 			continued := faults.Now()
 			child.Continue()
 			stopped.until = faults.Now()
@@ -187,7 +187,7 @@ func (b *pauseBench) requireHarmless(since int, own string) {
 	for _, request := range b.proxy.Seen()[since:] {
 		switch {
 		case b.script("renew", "k")(request.Args):
-			require.Fail(b, "a renewal after the end of the belief", "%v", request.Args)
+			require.Fail(b, "a renewal after the end of the validity", "%v", request.Args)
 		case b.script("release", "k")(request.Args):
 		default:
 			require.NotContains(b, request.Args, keyInRedis("k"), "%v", request.Args)

@@ -78,9 +78,9 @@ func (w *witness) set(n int, h relock.Hold) {
 	w.holds[n] = h
 }
 
-// look calls Err of one hold before and after that of another. If all three are
-// nil, both holds were valid together.
-func (w *witness) look() {
+// check calls Err of one hold before and after that of another. If all three
+// are nil, both holds were valid together.
+func (w *witness) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, a := range w.holds {
@@ -107,10 +107,10 @@ func (w *witness) compete(ctx context.Context, t testing.TB, n int, clients []*r
 		w.grants.Add(1)
 		w.set(n, h)
 		for end := time.Now().Add(rand.N(3 * quorumLease / 2)); time.Now().Before(end) && ctx.Err() == nil && h.Err() == nil; {
-			w.look()
+			w.check()
 			time.Sleep(time.Millisecond)
 		}
-		w.look()
+		w.check()
 		if err := h.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrUnconfirmed) {
 			t.Errorf("Unlock: %v", err)
 		}
@@ -188,7 +188,7 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 	}
 	group.Wait()
 	t.Logf("%d grants", w.grants.Load())
-	require.Zero(t, w.doubles, "two believed in the lock at the same time")
+	require.Zero(t, w.doubles, "two holds were valid at the same time")
 	require.GreaterOrEqual(t, w.grants.Load(), int64(5), "the lock did not go round")
 
 	for _, n := range nodes[:3] {
@@ -284,7 +284,7 @@ func TestMultiLockProgress(t *testing.T) {
 		counts = append(counts, seconds[n].Load())
 	}
 	t.Logf("in each second: %v", counts)
-	require.Positive(t, slices.Min(counts), "nobody gets on")
+	require.Positive(t, slices.Min(counts), "no progress in a second")
 	for n := range inside {
 		serverUntil(t, patience, func() bool {
 			key := keyInRedis(fmt.Sprint("multi:", n))

@@ -127,7 +127,7 @@ func TestReadersForWhomTheLockIsReservedAreKilled(t *testing.T) {
 			children = append(children, b.use(toRead).process(30*time.Second, 1))
 		}
 		w := b.use(toWrite).wait()
-		b.awaitHeard(4)
+		b.awaitSubscribed(4)
 		time.Sleep(20 * time.Millisecond)
 		children[0].Stop()
 		children[1].Stop()
@@ -160,5 +160,5 @@ func (b *rwProcesses) finish(h relock.Hold) {
 	}
 	key := keyInRedis(waitedKey)
 	b.await(func() bool { return b.number("EXISTS", key, key+":q", key+":h") == 0 }, "something is left")
-	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "beats without an expiry")
+	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "heartbeats without an expiry")
 }

@@ -86,7 +86,7 @@ func (m *rwMachine) check(r *rapid.T) {
 		require.False(m, until.Before(wall(h.ends.first).Add(-2*time.Millisecond)) || until.After(wall(h.ends.last).Add(2*time.Millisecond)),
 			"%v ends at %v, not between %v and %v", h.owner, until, h.ends.first, h.ends.last)
 	}
-	require.Empty(m, stored, "nobody holds these")
+	require.Empty(m, stored, "these have no holder")
 	require.True(m, writes == 0 || m.there() == 1, "one writes beside another")
 	for _, l := range m.levels {
 		m.checkLevel(l)

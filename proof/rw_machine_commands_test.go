@@ -93,7 +93,7 @@ func (m *rwMachine) unlockLevelCommand() {
 	if len(m.levels) == 0 {
 		return
 	}
-	l := rapid.SampledFrom(m.levels).Draw(m.T, "level")
+	l := rapid.SampledFrom(m.levels).Draw(m.T, "hold")
 	m.unlock(l, func() error { return l.handle.Unlock(context.Background()) })
 }
 
@@ -129,7 +129,7 @@ func (m *rwMachine) extendCommand() {
 	if len(m.levels) == 0 {
 		return
 	}
-	l := rapid.SampledFrom(m.levels).Draw(m.T, "level")
+	l := rapid.SampledFrom(m.levels).Draw(m.T, "hold")
 	d := rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 30 * time.Second, 400 * time.Second}).Draw(m.T, "by")
 	want := []error{}
 	switch {

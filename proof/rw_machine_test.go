@@ -80,12 +80,12 @@ func (m *rwMachine) step(r *rapid.T) {
 	}
 	m.T = r
 	commands := map[string]func(){
-		"acquire": m.acquireCommand, "unlock": m.unlockCommand, "unlock a level": m.unlockLevelCommand, "extend": m.extendCommand,
+		"acquire": m.acquireCommand, "unlock": m.unlockCommand, "unlock any hold": m.unlockLevelCommand, "extend": m.extendCommand,
 		"late copy": m.lateCopyCommand, "clock jumps": m.clockCommand, "operator deletes the key": m.deleteCommand,
 		"scripts are forgotten": m.forgetCommand,
 	}
 	name := rapid.SampledFrom([]string{ // more often what stands more than once
-		"acquire", "acquire", "unlock", "unlock a level", "late copy", "late copy", "extend", "acquire", "unlock", "acquire",
+		"acquire", "acquire", "unlock", "unlock any hold", "late copy", "late copy", "extend", "acquire", "unlock", "acquire",
 		"clock jumps", "operator deletes the key", "scripts are forgotten",
 	}).Draw(r, "command")
 	commands[name]()

@@ -91,7 +91,7 @@ func serverUntil(t testing.TB, limit time.Duration, ok func() bool, what string)
 // until at the latest.
 func requireLost(t testing.TB, h relock.Hold) {
 	t.Helper()
-	const slack = 10 * time.Second // a busy machine; that it comes in time is not what is looked at here
+	const slack = 10 * time.Second // for a busy machine; the exact time is not tested here
 	select {
 	case <-h.Context().Done():
 	case <-time.After(max(0, time.Until(h.ValidUntil())) + slack):

@@ -138,7 +138,7 @@ func TestForgottenLockIsLostAtTheNextRenewal(t *testing.T) {
 		}
 	}
 	for _, f := range all {
-		f.giveBack(t)
+		f.release(t)
 	}
 }
 
@@ -210,8 +210,8 @@ func (f *forgotten) found(t *testing.T) bool {
 	return true
 }
 
-// giveBack unlocks the lost hold, which must not change the next one.
-func (f *forgotten) giveBack(t *testing.T) {
+// release unlocks the lost hold, which must not change the next one.
+func (f *forgotten) release(t *testing.T) {
 	t.Helper()
 	if f.next == nil {
 		f.take(t)

@@ -28,7 +28,7 @@ func TestRestartWithoutMemory(t *testing.T) {
 	for _, kind := range serverKinds {
 		holds = append(holds, kind.hold(t, c, relock.WithWatchdog(memoryLease)))
 	}
-	inner := relock.NewReentrantLock("levels", c, relock.WithOwner("me"))
+	inner := relock.NewReentrantLock("nested", c, relock.WithOwner("me"))
 	require.NoError(t, inner.Lock(t.Context()))
 	s.Kill(t)
 	s.BootAndLoad(t)
@@ -42,7 +42,7 @@ func TestRestartWithoutMemory(t *testing.T) {
 	}
 	requireNoMemory(t, inner.TryLock(t.Context()))
 	require.NoError(t, inner.Unlock(t.Context()))
-	require.False(t, keyThere(t, s, "levels"))
+	require.False(t, keyThere(t, s, "nested"))
 	requireRenewed(t, memoryLease, holds...)
 	for _, h := range holds {
 		require.NoError(t, h.Err())

@@ -60,7 +60,7 @@ type stoppedGrant struct {
 type stoppedHold struct {
 	kind   serverKind
 	hold   relock.Hold
-	until  time.Time // end of its belief
+	until  time.Time // its valid until
 	value  string    // at the server
 	result chan stoppedGrant
 }
@@ -69,15 +69,15 @@ func (one *stoppedHold) check(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	next := <-one.result
 	require.NoError(t, next.err)
-	require.True(t, next.at.After(one.until), "two believed at once")
+	require.True(t, next.at.After(one.until), "two holds were valid together")
 	require.NotEqual(t, one.value, content(t, s, one.kind.name), "the first hold is back")
 	require.ErrorIs(t, one.hold.Unlock(t.Context()), relock.ErrLockLost)
 	require.NoError(t, next.hold.Err())
 	require.NoError(t, next.hold.Unlock(t.Context()))
 }
 
-// believed is a time in which a hold reported to be valid.
-type believed struct{ from, to time.Time }
+// validTime is a time in which a hold reported to be valid.
+type validTime struct{ from, to time.Time }
 
 // Two clients want one lock while the server is stopped repeatedly, for shorter
 // and for longer than the lease. Their holds are never valid at the same time.
@@ -93,7 +93,7 @@ func TestStoppedServerDoesNotMakeTwoHolders(t *testing.T) {
 	defer cancel()
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	var all []believed
+	var all []validTime
 	var holds [2]int
 	for i := range holds {
 		c := clientOf(t, s)
@@ -125,7 +125,7 @@ func TestStoppedServerDoesNotMakeTwoHolders(t *testing.T) {
 	}
 	cancel()
 	group.Wait()
-	slices.SortFunc(all, func(a, b believed) int { return a.from.Compare(b.from) })
+	slices.SortFunc(all, func(a, b validTime) int { return a.from.Compare(b.from) })
 	for i, b := range all[1:] {
 		require.False(t, b.from.Before(all[i].to), "two holders for %v", all[i].to.Sub(b.from))
 	}
@@ -134,12 +134,12 @@ func TestStoppedServerDoesNotMakeTwoHolders(t *testing.T) {
 
 // holdForAWhile returns the time from the grant to the last moment at which the
 // hold reported to be valid.
-func holdForAWhile(ctx context.Context, c *relock.Client, lease time.Duration) (believed, bool) {
+func holdForAWhile(ctx context.Context, c *relock.Client, lease time.Duration) (validTime, bool) {
 	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease), relock.WithBlock(), relock.WithPollInterval(5*time.Millisecond)).Acquire(ctx)
 	if err != nil {
-		return believed{}, false // ctx has ended
+		return validTime{}, false // ctx has ended
 	}
-	b := believed{from: time.Now()}
+	b := validTime{from: time.Now()}
 	b.to = b.from
 	for end := b.from.Add(rand.N(lease / 4)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		now := time.Now()

@@ -33,7 +33,7 @@ func TestNoOperationRevivesAForgottenLock(t *testing.T) {
 			s.BootAndLoad(t)
 			require.ErrorIs(t, find(t.Context(), l, h), relock.ErrLockLost)
 			require.False(t, keyThere(t, s, "k"))
-			require.ErrorIs(t, h.Err(), relock.ErrLockLost, "the other level knows it too")
+			require.ErrorIs(t, h.Err(), relock.ErrLockLost, "the other hold is lost too")
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			require.False(t, keyThere(t, s, "k"))
 		})
@@ -64,7 +64,7 @@ func TestLockSurvivesARestartWithData(t *testing.T) {
 			}
 			requireRenewed(t, survivorLease, watched...)
 			for _, one := range all {
-				one.giveBack(t, s)
+				one.release(t, s)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func (one survivor) checkExpiry(t *testing.T, s *redistest.Server) {
 	require.LessOrEqual(t, one.fixed.ValidUntil().Sub(asked), left)
 }
 
-func (one survivor) giveBack(t *testing.T, s *redistest.Server) {
+func (one survivor) release(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	for _, h := range []relock.Hold{one.watched, one.fixed} {
 		require.NoError(t, h.Err())

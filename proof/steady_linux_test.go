@@ -33,7 +33,7 @@ func worker(t *testing.T, lock *relock.RedisLock, end time.Time) (waits []time.D
 
 // Under steady load a new caller can always take a lock that has just become
 // free. No waiter waits for long.
-func TestNobodyStarvesUnderSteadyLoad(t *testing.T) {
+func TestNoWaiterStarvesUnderSteadyLoad(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		options []relock.LockOption

@@ -106,7 +106,7 @@ func increment(lock processLock, shared *register) error {
 	n := shared.read()
 	time.Sleep(workTime)
 	if before := shared.write(n + 1); before != n {
-		return fmt.Errorf("two at once: %d became %d", n, before)
+		return fmt.Errorf("two together: %d became %d", n, before)
 	}
 	return hold.Unlock(context.Background())
 }

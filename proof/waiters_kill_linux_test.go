@@ -19,7 +19,7 @@ func TestHolderIsKilledWhileOthersWait(t *testing.T) {
 		child := b.start(lease, 1)
 		child.Next("granted", patience)
 		w := b.wait()
-		b.awaitHeard(1)
+		b.awaitSubscribed(1)
 		child.Kill()
 		killed := time.Now()
 		left := time.Duration(b.number("PTTL", keyInRedis(waitedKey))) * time.Millisecond
@@ -41,11 +41,11 @@ func TestFirstFiveWaitersAreKilled(t *testing.T) {
 			children = append(children, b.process(30*time.Second, 1))
 		}
 		w := b.wait()
-		b.awaitHeard(6)
+		b.awaitSubscribed(6)
 		for _, child := range children {
 			child.Kill()
 		}
-		b.judgeGone(h.Unlock, w)
+		b.judgeCrashed(h.Unlock, w)
 	})
 }
 
@@ -55,22 +55,22 @@ func TestProcessWithManyWaitersIsKilled(t *testing.T) {
 		h := b.hold()
 		child := b.process(30*time.Second, pick(1000, 150)) // more than one script looks at
 		w := b.wait()
-		b.awaitHeard(2)
+		b.awaitSubscribed(2)
 		child.Kill()
-		b.judgeGone(h.Unlock, w)
+		b.judgeCrashed(h.Unlock, w)
 	})
 }
 
-// judgeGone unlocks, and measures how long the live waiter behind the crashed
-// ones waits for the lock.
-func (b *waitBench) judgeGone(unlock func(context.Context) error, w *live) {
+// judgeCrashed unlocks, and measures how long the live waiter behind the
+// crashed ones waits for the lock.
+func (b *waitBench) judgeCrashed(unlock func(context.Context) error, w *live) {
 	b.Helper()
 	time.Sleep(100 * time.Millisecond) // the server sees the end of the connections
 	start := time.Now()
 	require.NoError(b, unlock(context.Background()))
 	delay := w.granted(b, start)
 	b.Logf("granted %v after the unlock", delay)
-	require.Less(b, delay, b.afterGone())
+	require.Less(b, delay, b.afterCrash())
 	b.finish(w.hold)
 }
 
@@ -81,7 +81,7 @@ func TestProcessIsKilledBeforeItTakesWhatIsReserved(t *testing.T) {
 		h := b.hold()
 		child := b.process(30*time.Second, 1)
 		w := b.wait()
-		b.awaitHeard(2)
+		b.awaitSubscribed(2)
 		time.Sleep(20 * time.Millisecond) // no longer young
 		child.Stop()
 		require.NoError(b, h.Unlock(b.Context()))
@@ -105,7 +105,7 @@ func TestFirstWaiterIsStopped(t *testing.T) {
 		h := b.hold()
 		child := b.process(30*time.Second, 1)
 		w := b.wait()
-		b.awaitHeard(2)
+		b.awaitSubscribed(2)
 		time.Sleep(20 * time.Millisecond)
 		child.Stop()
 		start := time.Now()

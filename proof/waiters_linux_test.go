@@ -90,20 +90,20 @@ func (b *waitBench) awaitQueued(n int) {
 	b.await(func() bool { return b.number("ZCARD", keyInRedis(waitedKey)+":q") == int64(n) }, "not as many in the queue")
 }
 
-// awaitHeard waits until the server has recorded the subscriptions of all
+// awaitSubscribed waits until the server has recorded the subscriptions of all
 // waiters.
-func (b *waitBench) awaitHeard(clients int) {
+func (b *waitBench) awaitSubscribed(clients int) {
 	b.Helper()
 	b.await(func() bool {
-		beats, err := redis.StringMap(b.server.Do(b, "HGETALL", keyInRedis(waitedKey)+":b"), nil)
+		heartbeats, err := redis.StringMap(b.server.Do(b, "HGETALL", keyInRedis(waitedKey)+":b"), nil)
 		require.NoError(b, err)
-		heard := 0
-		for _, beat := range beats {
-			if strings.Count(beat, ":") == 2 && strings.HasSuffix(beat, ":1") {
-				heard++
+		subscribed := 0
+		for _, heartbeat := range heartbeats {
+			if strings.Count(heartbeat, ":") == 2 && strings.HasSuffix(heartbeat, ":1") {
+				subscribed++
 			}
 		}
-		return heard == clients
+		return subscribed == clients
 	}, "not all subscriptions are noted")
 }
 
@@ -154,7 +154,7 @@ func (w *live) granted(b *waitBench, start time.Time) time.Duration {
 	select {
 	case <-w.done:
 	case <-time.After(patience):
-		require.FailNow(b, "it sleeps for ever")
+		require.FailNow(b, "it waits for ever")
 	}
 	require.NoError(b, w.err)
 	return w.at.Sub(start)
@@ -166,12 +166,12 @@ func (b *waitBench) finish(h relock.Hold) {
 	require.NoError(b, h.Unlock(context.Background()))
 	key := keyInRedis(waitedKey)
 	b.await(func() bool { return b.number("EXISTS", key, key+":q") == 0 }, "something is left")
-	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "beats without an expiry")
+	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "heartbeats without an expiry")
 }
 
-// afterGone is the longest wait behind a crashed process: next to nothing for
+// afterCrash is the longest wait behind a crashed process: next to nothing for
 // an unfair lock, else the length of a reservation.
-func (b *waitBench) afterGone() time.Duration {
+func (b *waitBench) afterCrash() time.Duration {
 	if b.mode == unfairMode {
 		return claimLease / 2
 	}

@@ -70,8 +70,8 @@ func TestClientsWithWrongClocks(t *testing.T) {
 	var programs []faults.Program
 	for _, seconds := range []int{0, 3600, 0, -3600, 0} {
 		p := faults.Program{Path: path, Env: []string{wrongClock + "=" + strconv.Itoa(seconds)}}
-		told := p.Spawn(t, "clock").Next("clock", patience).Int(0)
-		require.InDelta(t, time.Now().Unix()+int64(seconds), told, 300, "the clock is not wrong by %d seconds", seconds)
+		reported := p.Spawn(t, "clock").Next("clock", patience).Int(0)
+		require.InDelta(t, time.Now().Unix()+int64(seconds), reported, 300, "the clock is not wrong by %d seconds", seconds)
 		programs = append(programs, p)
 	}
 	together(t, map[string]string{plain: plain, reentrant: reentrant}, func(t *testing.T, kind string) {

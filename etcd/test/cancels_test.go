@@ -44,13 +44,13 @@ func TestManyCancels(t *testing.T) {
 			requireNumbersAreBack(t, l, client, "key")
 		}
 		require.Positive(t, r.entries)
-		require.Empty(t, r.mixUps, "two believe that they have the lock")
+		require.Empty(t, r.mixUps, "two holds are valid together")
 		t.Logf("%d of the calls had the lock", r.entries)
 		t.Logf("%d claims were not answered in time, and are kept out", countCancelled(t, client))
 		require.NoError(t, l.Close())
 		require.Empty(t, keys(t, client))
 		requireNoSlots(t, l)
-		soon(t, "no lease is left, one that was just being granted ends by itself", func() bool {
+		soon(t, "no lease is left; one that was just being granted expires", func() bool {
 			leases, err := client.Leases(limited(t))
 			require.NoError(t, err)
 			return len(leases.Leases) == 0
@@ -61,7 +61,7 @@ func TestManyCancels(t *testing.T) {
 // Each claim that is abandoned without an answer leaves a key for a while. A
 // lease gets some hundreds of them at most. Then further claims use the next
 // lease, and the first one ends with its last hold.
-func TestManyClaimsInDoubt(t *testing.T) {
+func TestManyIndeterminateClaims(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin, f := c.client(t), newFaults()
@@ -70,7 +70,7 @@ func TestManyClaimsInDoubt(t *testing.T) {
 	for n := range 20 {
 		holds = append(holds, lock(t, l, fmt.Sprint("key", n)))
 	}
-	claimInDoubt(t, l, f, 3*most+100)
+	claimIndeterminate(t, l, f, 3*most+100)
 	leases := func() int {
 		resp, err := admin.Leases(limited(t))
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestManyClaimsInDoubt(t *testing.T) {
 		group.Go(func() { assert.NoError(t, hold.Unlock(context.Background())) })
 	}
 	group.Wait()
-	soon(t, "the first one is given back", func() bool { return leases() == 1 })
+	soon(t, "the first one is revoked", func() bool { return leases() == 1 })
 	require.Less(t, countCancelled(t, admin), most)
 	require.Len(t, keys(t, admin), countCancelled(t, admin))
 	unlock(t, lock(t, l, "key0"))
@@ -96,7 +96,7 @@ const most = 256
 // claimIndeterminate makes so many claims whose requests are executed and not
 // answered. The dropped answer may be that of another request, such as the poll
 // of a waiter whose watch begins. Then it tries again.
-func claimInDoubt(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
+func claimIndeterminate(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
 	t.Helper()
 	for n := 0; n < times; {
 		sent := f.count("Txn")
@@ -108,7 +108,7 @@ func claimInDoubt(t testing.TB, l *etcdlock.Locker, f *faults, times int) {
 			continue
 		}
 		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		soon(t, "it is given up", func() bool { return f.count("Txn") >= sent+2 })
+		soon(t, "it is abandoned", func() bool { return f.count("Txn") >= sent+2 })
 		f.clear()
 		n++
 	}
@@ -126,13 +126,13 @@ func TestWornOutLeaseEndsAfterItsClaims(t *testing.T) {
 	defer cancel()
 	done := waiter(ctx, l, "key")
 	soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
-	claimInDoubt(t, l, f, most+10)
+	claimIndeterminate(t, l, f, most+10)
 	unlock(t, hold)
 	r := await(t, done)
 	require.NoError(t, r.err)
 	require.NoError(t, r.hold.Err())
 	unlock(t, r.hold)
-	soon(t, "the worn out one is given back", func() bool { return countCancelled(t, admin) <= 10 })
+	soon(t, "the worn-out one is revoked", func() bool { return countCancelled(t, admin) <= 10 })
 	unlock(t, lock(t, l, "key"))
 }
 

@@ -55,7 +55,7 @@ func TestLeaderDies(t *testing.T) {
 	done := waiter(limited(t), other, "key")
 	c.stop(c.leader(t))
 	ended := time.Now()
-	soon(t, "belief has gone on beyond the lease that the dead leader knew", func() bool {
+	soon(t, "the hold is valid for longer than the lease at the dead leader", func() bool {
 		require.NoError(t, hold.Err())
 		return time.Since(ended) > 6*time.Second
 	})
@@ -75,7 +75,7 @@ func TestCompactionDuringAWait(t *testing.T) {
 		hold := lock(t, newLocker(t, c.client(t), opts...), "key")
 		done := waiter(limited(t), newLocker(t, c.client(t, p.address), append(opts, etcdlock.WithTTL(10*time.Second))...), "key")
 		time.Sleep(200 * time.Millisecond) // the watch is there
-		p.silence()                        // and hears nothing of the unlock
+		p.silence()                        // and does not report the unlock
 		unlock(t, hold)
 		var rev int64
 		for range 10 {
@@ -85,7 +85,7 @@ func TestCompactionDuringAWait(t *testing.T) {
 		}
 		_, err := admin.Compact(limited(t), rev)
 		require.NoError(t, err)
-		p.cut() // it goes on from a revision that is no more
+		p.cut() // the watch resumes from a compacted revision
 		r := await(t, done)
 		require.NoError(t, r.err)
 		unlock(t, r.hold)
@@ -136,7 +136,7 @@ func TestPlaceLost(t *testing.T) {
 		unlock(t, lock(t, other, "warm"))
 		done := waiter(limited(t), other, "key")
 		f.on("LeaseKeepAlive", 0, refuse)
-		time.Sleep(2 * ttl) // its lease is over, and another one needed
+		time.Sleep(2 * ttl) // its lease has expired, and another one is needed
 		unlock(t, hold)
 		f.clear()
 		r := await(t, done)
@@ -192,7 +192,7 @@ func TestNoLeader(t *testing.T) {
 	got := waiter(limited(t), l, "key")
 	c.restart(t, 1)
 	r := await(t, got)
-	require.NoError(t, r.err, "a Lock rides out what passes")
+	require.NoError(t, r.err, "a Lock outlasts a temporary outage")
 	require.Greater(t, r.hold.Fence(), hold.Fence())
 	unlock(t, r.hold)
 }
@@ -243,7 +243,7 @@ func TestNoHerd(t *testing.T) {
 		}
 		before := settled()
 		unlock(t, hold)
-		soon(t, "somebody is inside", func() bool { return inside.Load() == 1 })
+		soon(t, "a waiter holds the lock", func() bool { return inside.Load() == 1 })
 		cost := settled() - before
 		t.Logf("one unlock costs %d requests of %d waiters in %d processes", cost, processes*goroutines, processes)
 		require.LessOrEqual(t, cost, 2*processes)

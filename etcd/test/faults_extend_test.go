@@ -97,7 +97,7 @@ func TestLateExtendLeavesTheNextHoldAlone(t *testing.T) {
 
 // While it is unknown to which lease the key was moved, the hold ends with
 // either, and the key is deleted.
-func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
+func TestNewLeaseEndsWhileAMoveIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
@@ -110,7 +110,7 @@ func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
 		<-hold.Context().Done()
 		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
 		noKeys(t, 2*time.Second, admin, "key")
-		require.NoError(t, other.Err(), "the lease that the key stood under lives on")
+		require.NoError(t, other.Err(), "the lease that the key was attached to stays")
 		unlock(t, other)
 		require.NoError(t, l.Close())
 	})
@@ -118,7 +118,7 @@ func TestNewLeaseDiesWhileAMoveIsInDoubt(t *testing.T) {
 
 // A key that is deleted while a move is indeterminate is found missing by the
 // next renewal, as others are.
-func TestDeletedKeyIsFoundLostWhileAMoveIsInDoubt(t *testing.T) {
+func TestDeletedKeyIsFoundLostWhileAMoveIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
@@ -126,7 +126,7 @@ func TestDeletedKeyIsFoundLostWhileAMoveIsInDoubt(t *testing.T) {
 		hold := lock(t, l, "key")
 		f.on("Txn", 1, silence)
 		require.Error(t, hold.Extend(limited(t), 3*ttl))
-		time.Sleep(2 * ttl) // in doubt alone, it is not lost
+		time.Sleep(2 * ttl) // an indeterminate move alone loses no hold
 		require.NoError(t, hold.Err())
 		_, err := admin.Delete(limited(t), keysOf(t, admin, "key")[0])
 		require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 			"key deleted": func(_ clientv3.LeaseID, key *mvccpb.KeyValue) { remove(key) },
 			"key deleted, and made again": func(_ clientv3.LeaseID, key *mvccpb.KeyValue) {
 				remove(key)
-				_, err := admin.Put(limited(t), string(key.Key), string(key.Value), clientv3.WithLease(clientv3.LeaseID(key.Lease))) // as the late request would
+				_, err := admin.Put(limited(t), string(key.Key), string(key.Value), clientv3.WithLease(clientv3.LeaseID(key.Lease))) // as a late copy
 				require.NoError(t, err)
 			},
 		} {

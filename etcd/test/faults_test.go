@@ -30,19 +30,19 @@ type action int
 
 const (
 	pass           action = iota
-	refuse                // it does not reach the server; the client is told that it failed
-	dropAnswer            // it is executed; the client is told that it failed
-	silence               // it is executed; the client hears nothing
-	delay                 // the client is told that it failed; it is executed when the faults are let go
+	refuse                // it does not reach the server; the client gets an error
+	dropAnswer            // it is executed; the client gets an error
+	silence               // it is executed; the client gets no answer
+	delay                 // the client gets an error; it is executed at letGo
 	double                // it is executed twice
-	doubleLate            // it is executed twice, and what the client is told is the answer to the second, once the faults are let go
-	delayForAWhile        // as delay, and it is let go by itself
-	answerLate            // it is executed; the client hears so once the faults are let go
-	noSpace               // it is executed; the client is told that there was no space left
-	calmed                // it is executed; the client is told that somebody between has ended its stream
-	cancelCall            // it does not reach the server; the client is told what it would be told if it were closed
-	cancelStream          // it does not reach the server; the client is told that somebody between has cancelled its stream
-	stopping              // it is not executed; the client is told that the member was stopping
+	doubleLate            // it is executed twice; the client gets the second answer at letGo
+	delayForAWhile        // as delay, and it is executed after a while
+	answerLate            // it is executed; the client gets the answer at letGo
+	noSpace               // it is executed; the error is that there was no space left
+	calmed                // it is executed; the error is that a proxy has ended the stream
+	cancelCall            // it does not reach the server; the error is that of a closed client
+	cancelStream          // it does not reach the server; the error is that a proxy has cancelled the stream
+	stopping              // it is not executed; the error is that the member was stopping
 )
 
 type rule struct {

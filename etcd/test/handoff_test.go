@@ -70,7 +70,7 @@ func pauses(t *testing.T, c *cluster, lockers, goroutines int, calls int64, opts
 
 // A watch does not report changes between the answer to a waiter and the
 // creation of the watch, so the waiter polls once more.
-func TestWaiterLooksWhenItsWatchBegins(t *testing.T) {
+func TestWaiterPollsWhenItsWatchBegins(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin := c.client(t)
@@ -86,7 +86,7 @@ func TestWaiterLooksWhenItsWatchBegins(t *testing.T) {
 		_, err := admin.Put(limited(t), "another", "value")
 		require.NoError(t, err)
 		close(watch.held)
-		soon(t, "it looks once more", func() bool { return f.count("Txn") >= sent+2 })
+		soon(t, "it polls once more", func() bool { return f.count("Txn") >= sent+2 })
 		select {
 		case r := <-done:
 			t.Fatalf("it returns while the lock is held: %v", r.err)

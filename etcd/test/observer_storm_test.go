@@ -87,15 +87,15 @@ func observedVisit(t *testing.T, l *etcdlock.Locker, name string) error {
 func (d *diary) check(t *testing.T) (lost int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	told := map[string][]string{}
+	seen := map[string][]string{}
 	for _, line := range d.order {
 		var what, name string
 		_, err := fmt.Sscan(line, &what, &name)
 		require.NoError(t, err)
-		told[name] = append(told[name], what)
+		seen[name] = append(seen[name], what)
 	}
 	held := 0
-	for name, events := range told {
+	for name, events := range seen {
 		want := []string{"start", "done"}
 		if d.done[name].Err == nil {
 			want = append(want, "end")
@@ -107,6 +107,6 @@ func (d *diary) check(t *testing.T) (lost int) {
 		}
 	}
 	require.Positive(t, held)
-	t.Logf("%d calls, %d of them had the lock, %d of those ended in an error", len(told), held, lost)
+	t.Logf("%d calls, %d of them had the lock, %d of those ended in an error", len(seen), held, lost)
 	return lost
 }

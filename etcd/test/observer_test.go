@@ -68,7 +68,7 @@ func (d *diary) observer() relock.Observer {
 // end is the only end of a call's hold, which may come a moment later.
 func (d *diary) end(t *testing.T, name string) relock.HoldDone {
 	t.Helper()
-	soon(t, "the end of "+name+" is told", func() bool {
+	soon(t, "the end of "+name+" is reported", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return len(d.ends[name]) > 0

@@ -117,21 +117,21 @@ func TestTokensExpire(t *testing.T) {
 		for range 2 {
 			hold := lock(t, other, key)
 			done := waiter(limited(t), l, key)
-			time.Sleep(life) // a watch that is refused is asked for again after ever longer pauses
+			time.Sleep(life) // a refused watch is requested again after ever longer pauses
 			asked := f.count("Txn")
 			time.Sleep(life)
-			require.Equal(t, asked, f.count("Txn"), "it asks instead of being told")
+			require.Equal(t, asked, f.count("Txn"), "it polls instead of being notified")
 			began := time.Now()
 			unlock(t, hold)
 			r := await(t, done)
 			require.NoError(t, r.err)
-			require.Less(t, r.at.Sub(began), 3*time.Second, "it looks for itself")
+			require.Less(t, r.at.Sub(began), 3*time.Second, "it had to poll")
 			require.NoError(t, r.hold.Extend(limited(t), time.Second))
 			unlock(t, r.hold)
 			time.Sleep(3 * life)
 		}
 		hold := lock(t, l, key)
-		require.NoError(t, hold.Extend(limited(t), time.Second), "over the stream of a token that is no more")
+		require.NoError(t, hold.Extend(limited(t), time.Second), "over the stream of an expired token")
 		unlock(t, hold)
 	})
 }

@@ -35,7 +35,7 @@ func TestKilledHolder(t *testing.T) {
 		killed := time.Now()
 		r := await(t, done)
 		require.NoError(t, r.err)
-		require.Greater(t, children.Stamp(r.at), until, "granted while the dead one would have believed")
+		require.Greater(t, children.Stamp(r.at), until, "granted within the validity of the dead holder")
 		require.Less(t, r.at.Sub(killed), ttl+1500*time.Millisecond)
 		unlock(t, r.hold)
 	})
@@ -71,7 +71,7 @@ func TestOrderOverProcesses(t *testing.T) {
 	var all []*children.Child
 	for n := range 5 {
 		all = append(all, children.Spawn(t, "patient", strings.Join(c.endpoints, ","), "fair"))
-		soon(t, "it has its place", func() bool { return len(keysOf(t, admin, "key")) == n+1 })
+		soon(t, "it is queued", func() bool { return len(keysOf(t, admin, "key")) == n+1 })
 	}
 	const dead = 2
 	all[dead].Kill()
@@ -117,7 +117,7 @@ func TestThreeProcesses(t *testing.T) {
 		var gaps []time.Duration
 		for i, h := range got[1:] {
 			before := got[i]
-			require.Greater(t, h.from, before.to, "two had the lock at once")
+			require.Greater(t, h.from, before.to, "two held the lock together")
 			// The token of a fair lock is its position in the queue, so tokens
 			// rise in the order of arrival, across all processes.
 			require.Greater(t, h.token, before.token, "out of order")

@@ -89,19 +89,19 @@ func (r revocations) holds(t testing.TB, client *clientv3.Client) map[int64]bool
 	defer cancel()
 	end, err := client.Put(ctx, "relock/end", "")
 	require.NoError(t, err)
-	gone := map[int64]bool{}
-	for told := range client.Watch(ctx, "relock/", clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithPrevKV()) {
-		require.NoError(t, told.Err())
-		for _, e := range told.Events {
+	ended := map[int64]bool{}
+	for resp := range client.Watch(ctx, "relock/", clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithPrevKV()) {
+		require.NoError(t, resp.Err())
+		for _, e := range resp.Events {
 			if e.Kv.ModRevision >= end.Header.Revision {
-				return gone
+				return ended
 			}
 			if e.Type == clientv3.EventTypeDelete && r.took(e) {
-				gone[e.PrevKv.CreateRevision] = true
+				ended[e.PrevKv.CreateRevision] = true
 			}
 		}
 	}
-	require.FailNow(t, "etcd did not tell what has been")
+	require.FailNow(t, "etcd did not return its history")
 	return nil
 }
 

@@ -50,7 +50,7 @@ func everMade(t testing.TB, client *clientv3.Client, name string) map[string]boo
 // number again.
 func requireNumbersAreBack(t testing.TB, l *etcdlock.Locker, client *clientv3.Client, name string) {
 	t.Helper()
-	soon(t, "all numbers were given back", func() bool {
+	soon(t, "all numbers were released", func() bool {
 		hold := lock(t, l, name)
 		defer unlock(t, hold)
 		return strings.HasSuffix(keyOfHold(t, client, hold), "-0")
@@ -61,7 +61,7 @@ func requireNumbersAreBack(t testing.TB, l *etcdlock.Locker, client *clientv3.Cl
 // its last claim has ended.
 func requireNoSlots(t testing.TB, l *etcdlock.Locker) {
 	t.Helper()
-	require.Zero(t, reflect.ValueOf(l).Elem().FieldByName("slots").Len(), "numbers that nobody gave back")
+	require.Zero(t, reflect.ValueOf(l).Elem().FieldByName("slots").Len(), "numbers that were not released")
 }
 
 // However many fair holds there were, their keys have few names. etcd reads
@@ -123,7 +123,7 @@ func TestKeysThatMayBeThereAreNotUsedAgain(t *testing.T) {
 			require.Error(t, err)
 			t.Cleanup(func() { f.letGo(late); noKeys(t, time.Second, admin, "key") })
 		}, true},
-		"place deleted": {func(t *testing.T, l *etcdlock.Locker, _ *faults) {
+		"queue entry deleted": {func(t *testing.T, l *etcdlock.Locker, _ *faults) {
 			hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second)), "key")
 			done := waiter(limited(t), l, "key")
 			soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })

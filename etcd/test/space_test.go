@@ -87,7 +87,7 @@ func executedThoughRefused(t *testing.T, c *cluster, refused action, opts []etcd
 
 // A hold that had an indeterminate request is unlocked all the same. A late
 // request is cleaned up once there is space for the key that keeps it out.
-func TestUnlockInDoubtWithoutSpace(t *testing.T) {
+func TestIndeterminateUnlockWithoutSpace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin := c.client(t)

@@ -78,7 +78,7 @@ func assertInOrder(t *testing.T, text string, wanted []string) {
 	t.Helper()
 	for _, line := range wanted {
 		_, after, found := strings.Cut(text, line)
-		require.True(t, found, "%q is missing, or not in its place", line)
+		require.True(t, found, "%q is missing, or out of order", line)
 		text = after
 	}
 }

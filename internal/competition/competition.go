@@ -78,10 +78,10 @@ func Check(mode string, turns []Turn) error {
 	for i, t := range turns[1:] {
 		before := turns[i]
 		if t.From < before.To {
-			return errors.New("two had the lock at once")
+			return errors.New("two held the lock together")
 		}
 		if mode == Fair && t.Place < before.Place {
-			return errors.New("somebody has overtaken another")
+			return errors.New("a waiter has overtaken another")
 		}
 	}
 	return nil

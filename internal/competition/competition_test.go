@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 		}
 		return someTurns(), nil
 	})
-	require.ErrorContains(t, err, "fair: two had the lock at once")
+	require.ErrorContains(t, err, "fair: two held the lock together")
 	require.Equal(t, []string{Unfair, Fair}, modes)
 	require.Contains(t, out.String(), "\nfair: 3 processes x 10 goroutines\n", "what is wrong is shown")
 	failed := errors.New("no server")

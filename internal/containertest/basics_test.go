@@ -59,7 +59,7 @@ func TestNestedLevelsShareOneHold(t *testing.T) {
 	require.NoError(t, outer.Lock(ctx))
 	require.NoError(t, inner.Lock(ctx))
 	require.NoError(t, inner.Unlock(ctx))
-	require.ErrorIs(t, other.TryLock(ctx), relock.ErrLockAcquiredByOthers, "the inner unlock has freed the outer level")
+	require.ErrorIs(t, other.TryLock(ctx), relock.ErrLockAcquiredByOthers, "the inner unlock has released the outer hold")
 	require.NoError(t, outer.Unlock(ctx))
 	require.ErrorIs(t, outer.Unlock(ctx), relock.ErrNotHeld)
 	require.NoError(t, other.TryLock(ctx))
@@ -137,7 +137,7 @@ func TestHoldIsLostWithItsServer(t *testing.T) {
 	case <-time.After(soon):
 		require.FailNow(t, "the hold has not ended")
 	}
-	require.Less(t, time.Since(killed), 2*lease, "the holder believed for longer than the lease")
+	require.Less(t, time.Since(killed), 2*lease, "the hold was valid for longer than the lease")
 	require.ErrorIs(t, context.Cause(hold.Context()), relock.ErrLockLost)
 	require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
 	require.Zero(t, hold.ValidUntil())

@@ -15,7 +15,7 @@ const childLimit = 20 * time.Second // for what a helper process does at once
 var childRoles = map[string]Role{
 	"echo":  echoRole,
 	"tick":  tickRole,
-	"fail":  func(*Self) error { return errors.New("as it was told to") },
+	"fail":  func(*Self) error { return errors.New("as requested") },
 	"spawn": spawnRole,
 }
 
@@ -106,7 +106,7 @@ func TestChildThatFailsFailsTheTest(t *testing.T) {
 	c.End(childLimit)
 	c.finish()
 	require.Contains(t, <-s.failed, "child")
-	c.err = nil // told once
+	c.err = nil // reported once
 }
 
 // A child dies with the process that started it, however that dies.

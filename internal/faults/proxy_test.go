@@ -130,7 +130,7 @@ func TestStall(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n, err := redis.Int(other.Do("GET", "n"))
 		return err == nil && n == 2
-	}, limit, time.Millisecond, "the request did not arrive after its client had gone")
+	}, limit, time.Millisecond, "the request did not arrive after its client had closed")
 }
 
 func TestStallHoldsAnswersBack(t *testing.T) {

@@ -54,13 +54,13 @@ func TestSleptOfThisMachine(t *testing.T) {
 
 // The kernel is asked if the wall clock has moved, and after a pause, and not
 // otherwise. Only the kernel's answer is a suspend.
-func TestFreshAsksNobody(t *testing.T) {
+func TestFreshReadsOnlyTheWallClock(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		wall, run time.Duration
 		fresh     bool
 	}{
-		{"at once", 0, 0, true},
+		{"immediately", 0, 0, true},
 		{"clock is inexact", Step, 0, true},
 		{"clock was slow", -Step, Pause, true},
 		{"clock set forward", Step + 1, 0, false},
@@ -105,7 +105,7 @@ func TestSleepIsNoticedOnce(t *testing.T) {
 
 // While leases are marked lost no caller passes, whatever the wall clock shows,
 // and nothing that was sent before is valid.
-func TestNobodyPassesWhileLeasesAreMarked(t *testing.T) {
+func TestNoCallerPassesWhileLeasesAreMarked(t *testing.T) {
 	for name, back := range map[string]time.Duration{"clock goes on": 0, "clock set back": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{}

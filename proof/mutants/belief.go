@@ -250,7 +250,7 @@ var beliefFaults = []mutant{
 		old:  "		w.last.Store(nil)\n",
 		new:  "",
 		in:   inSuspend,
-		test: "TestNobodyPassesWhileLeasesAreMarked",
+		test: "TestNoCallerPassesWhileLeasesAreMarked",
 	},
 	{
 		name: "suspend: holds are marked after others may pass",
@@ -282,7 +282,7 @@ var beliefFaults = []mutant{
 		old:  "(found.offset-last.offset).Abs() <= Step && ",
 		new:  "",
 		in:   inSuspend,
-		test: "TestFreshAsksNobody",
+		test: "TestFreshReadsOnlyTheWallClock",
 	},
 	{
 		name: "suspend: the kernel is not asked while the wall clock shows nothing",
@@ -290,7 +290,7 @@ var beliefFaults = []mutant{
 		old:  " && found.awake-last.awake <= Pause",
 		new:  "",
 		in:   inSuspend,
-		test: "TestFreshAsksNobody",
+		test: "TestFreshReadsOnlyTheWallClock",
 	},
 	{
 		name: "suspend: nobody asks the kernel unless the wall clock shows something",

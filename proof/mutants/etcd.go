@@ -63,7 +63,7 @@ var etcdFaults = []mutant{
 		old:  "return s.believe(sent, ttl)",
 		new:  "return s.believe(time.Now(), ttl)",
 		in:   onRealEtcd,
-		test: "TestBeliefCountsFromTheSending",
+		test: "TestValidityCountsFromTheSending",
 	},
 	{
 		name: "etcd: belief is as long as the lease, without the drift",
@@ -71,7 +71,7 @@ var etcdFaults = []mutant{
 		old:  "{ return ttl/100 + 2*time.Millisecond }",
 		new:  "{ return 0 * ttl }",
 		in:   onRealEtcd,
-		test: "TestBeliefCountsFromTheSending",
+		test: "TestValidityCountsFromTheSending",
 	},
 	{
 		name: "etcd: the holds of a lease that was lost go on",
@@ -95,7 +95,7 @@ var etcdFaults = []mutant{
 		old:  "return ttl/100 + 2*time.Millisecond",
 		new:  "return -time.Second",
 		in:   onRealEtcd,
-		test: "TestCutOffHolderBelievesNoLonger",
+		test: "TestCutOffHolderIsNoLongerValid",
 	},
 	{
 		name: "etcd: watches go over a stream whose token is no more",
@@ -119,7 +119,7 @@ var etcdFaults = []mutant{
 		old:  "if isNoSpace(err) && r.cancel != \"\" {",
 		new:  "if false {",
 		in:   onRealEtcd,
-		test: "TestUnlockInDoubtWithoutSpace",
+		test: "TestIndeterminateUnlockWithoutSpace",
 	},
 	{
 		name: "etcd: a lease gets more and more keys of claims in doubt",
@@ -127,7 +127,7 @@ var etcdFaults = []mutant{
 		old:  "if len(s.cancelled) >= maxCancelled {",
 		new:  "if false {",
 		in:   onRealEtcd,
-		test: "TestManyClaimsInDoubt",
+		test: "TestManyIndeterminateClaims",
 	},
 	{
 		name: "etcd: a lease that takes no claims any more ends under a release",
@@ -383,7 +383,7 @@ var etcdFaults = []mutant{
 		old:  "if from == 0 {",
 		new:  "if false {",
 		in:   onRealEtcd,
-		test: "TestWaiterLooksWhenItsWatchBegins",
+		test: "TestWaiterPollsWhenItsWatchBegins",
 	},
 	{
 		name: "etcd: a fair waiter has the lock after one look",
@@ -391,7 +391,7 @@ var etcdFaults = []mutant{
 		old:  "	for older != \"\" {",
 		new:  "	for range min(len(older), 1) {",
 		in:   onRealEtcd,
-		test: "TestWaiterLooksWhenItsWatchBegins/^fair$",
+		test: "TestWaiterPollsWhenItsWatchBegins/^fair$",
 	},
 	{
 		name: "etcd: a cancelled fair call makes room though its request is under way",

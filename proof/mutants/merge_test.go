@@ -68,7 +68,7 @@ func TestMergedFaultsAreChosen(t *testing.T) {
 	}
 	alone := []mutant{
 		fault("unit: minutes", `unit = "s"`, `unit = "min"`),
-		fault("all: forgets its text", "break outer\n\t}\n", "break outer\n\t}\n\ttext = \"\"\n"), // a label cannot be there twice
+		fault("all: forgets its text", "break outer\n\t}\n", "break outer\n\t}\n\ttext = \"\"\n"), // a function cannot have a label twice
 	}
 	harmless := fault("append: as it is", "n, what := length()", "n, what := length()\n\t_ = n")
 	mutants := slices.Concat(merged, alone, []mutant{harmless})

@@ -77,7 +77,7 @@ func takeTurns(ctx context.Context, out io.Writer, locker relock.Locker, role co
 			t := competition.Turn{Process: role.Number, Goroutine: n + 1, Asked: time.Now().UnixNano()}
 			failed <- relock.Do(ctx, locker, "competition", func(ctx context.Context) error {
 				held, _ := relock.HoldFromContext(ctx, "competition")
-				t.From, t.Place = time.Now().UnixNano(), held.Fence() // the token of a fair lock is its place in the queue
+				t.From, t.Place = time.Now().UnixNano(), held.Fence() // the token of a fair lock is its queue position
 				time.Sleep(role.Hold)
 				t.To = time.Now().UnixNano()
 				mu.Lock()

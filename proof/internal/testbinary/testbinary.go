@@ -27,13 +27,13 @@ func Root() (string, error) {
 
 // Build makes the test binaries of packages of the project in the folder dir,
 // and returns their paths. A package is a folder from the root, such as "." or
-// "./internal/x"; one of a nested module must be in go.work. No two may have the
-// same last element.
+// "./internal/x"; one of a nested module must be in go.work. No two may have
+// the same last element.
 //
 // changed has sources by their path from the root, or by their whole path for
 // those of the standard library. They replace the files of that name. The build
-// is optimised to be ready soon, not to run fast. If it fails, the error has its
-// output.
+// is optimised to be ready soon, not to run fast. If it fails, the error has
+// its output.
 func Build(ctx context.Context, root string, changed map[string]string, dir string, packages ...string) (binaries map[string]string, err error) {
 	list, err := overlay(root, changed, dir)
 	if err != nil {

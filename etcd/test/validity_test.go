@@ -22,8 +22,8 @@ import (
 //
 // The control is concurrency.Session, which counts from the answer and checks
 // every half second: it overlaps.
-func TestCutOffHolderBelievesNoLonger(t *testing.T) {
-	const wanted = 25 // holds that are cut off: a machine that hardly runs loses some before
+func TestCutOffHolderIsNoLongerValid(t *testing.T) {
+	const wanted = 25 // holds that are cut off; a very slow machine loses some before
 	c := newCluster(t, 1)
 	var r cutOffs
 	for r.holds < wanted && r.rounds < 5 {
@@ -51,7 +51,7 @@ func (r *cutOffs) round(t *testing.T, c *cluster) {
 	p.delay(late)
 	var group sync.WaitGroup
 	ready, cut := make(chan struct{}, 2*(runs+sessions)), make(chan struct{})
-	arrive := func() { ready <- struct{}{} } // also of a goroutine that ends before the cut, as its lock failed
+	arrive := func() { ready <- struct{}{} } // also for a goroutine whose lock failed before the cut
 	for n := range runs {
 		group.Go(func() {
 			defer arrive()
@@ -107,7 +107,7 @@ func cutOff(t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready ch
 	done := waiter(limited(t), other, key)
 	ready <- struct{}{}
 	<-cut
-	until, ended := lastBelief(hold)
+	until, ended := lastValidUntil(hold)
 	if until.IsZero() {
 		return 0, false
 	}
@@ -120,13 +120,13 @@ func cutOff(t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready ch
 	if ended.Sub(until) < drift {
 		return ended.Sub(r.at), true // its context, as the control's
 	}
-	return until.Sub(r.at), true // a timer that fires late is no fault of the belief
+	return until.Sub(r.at), true // a late timer is no fault of the validity
 }
 
-// lastBelief waits for the end of the hold. It returns until when it was last
-// valid, zero if it had ended before: an answer that has passed the proxy may
-// come after the cut, and extends it once more.
-func lastBelief(hold relock.Hold) (until, ended time.Time) {
+// lastValidUntil waits for the end of the hold. It returns until when it was
+// last valid, zero if it had ended before: an answer that has passed the proxy
+// may come after the cut, and extends it once more.
+func lastValidUntil(hold relock.Hold) (until, ended time.Time) {
 	for {
 		select {
 		case <-hold.Context().Done():
@@ -163,7 +163,7 @@ func cutOffSession(t *testing.T, c *cluster, p *proxy, ready chan<- struct{}, cu
 
 // The validity counts from before the request, not from its answer, and is
 // shorter than the lease.
-func TestBeliefCountsFromTheSending(t *testing.T) {
+func TestValidityCountsFromTheSending(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	p := newProxy(t, c.endpoints[0])
@@ -221,7 +221,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 	<-hold.Context().Done()
 	require.WithinDuration(t, until, time.Now(), 200*time.Millisecond)
 	require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
-	noKeys(t, time.Second, c.client(t), "key") // what was lost is given back
+	noKeys(t, time.Second, c.client(t), "key") // the lost lock is released
 	f.clear()
 	unlock(t, lock(t, l, "key")) // under a new lease
 	require.ErrorIs(t, hold.Unlock(limited(t)), relock.ErrLockLost)

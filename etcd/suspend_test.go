@@ -137,7 +137,7 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 			}
 			b.sleep(suspend.Step + 1)
 			isLost(t, ask(asked))
-			b.mu.Lock() // nobody has looked for themselves
+			b.mu.Lock() // no call has checked
 			isLost(t, other.ends.Over())
 			isLost(t, long.ends.Over())
 			b.mu.Unlock()
@@ -153,7 +153,7 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 			if err := errors.Join(again.Err(), again.Unlock(context.Background())); err != nil {
 				t.Error(err)
 			}
-			awaitTrue(t, "both leases are given back", func() bool { return b.revoked.Load() == 2 })
+			awaitTrue(t, "both leases are revoked", func() bool { return b.revoked.Load() == 2 })
 		})
 	}
 }
@@ -194,7 +194,7 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 			t.Fatal("was not noticed")
 		}
 		isLost(t, h.Unlock(context.Background()))
-		awaitTrue(t, "looks no more without a lease", func() bool {
+		awaitTrue(t, "stops without a lease", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.vigil == nil
@@ -245,20 +245,20 @@ func TestSleepBeforeTheFirstLease(t *testing.T) {
 func TestSuspendIsLostForAllAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, time.Hour)
-	var heard atomic.Bool
+	var reported atomic.Bool
 	var group sync.WaitGroup
 	ready := make(chan struct{}, 8)
 	for n := range 8 {
 		h := b.get(t, string(rune('a'+n)))
 		group.Go(func() {
 			for first := true; ; first = false {
-				before := heard.Load()
+				before := reported.Load()
 				err := h.Err()
 				if first {
 					ready <- struct{}{}
 				}
 				if err != nil {
-					heard.Store(true)
+					reported.Store(true)
 					return
 				}
 				if before {

@@ -12,7 +12,7 @@ import (
 
 // A fair waiter that cannot read which key precedes its own ends with its
 // Locker and with its lease.
-func TestWaitThatCannotLookEnds(t *testing.T) {
+func TestWaiterThatCannotPollEnds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	ends := map[string]struct {
@@ -27,14 +27,14 @@ func TestWaitThatCannotLookEnds(t *testing.T) {
 			f := newFaults()
 			l := newLocker(t, c.faulty(t, f), etcdlock.WithFair())
 			f.on("Txn", 1, dropAnswer)
-			f.random = func(method string) action { // the second one says that the first has made the key
+			f.random = func(method string) action { // the second one reports that the first has created the key
 				if method == "Txn" && f.seen[method] > 2 {
 					return refuse
 				}
 				return pass
 			}
 			done := waiter(limited(t), l, "key")
-			soon(t, "it looks in vain", func() bool { return f.count("Txn") > 3 })
+			soon(t, "it polls in vain", func() bool { return f.count("Txn") > 3 })
 			ended := time.Now()
 			require.NoError(t, tt.end(f, l))
 			r := await(t, done)
