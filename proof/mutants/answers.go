@@ -4,7 +4,7 @@ package main
 
 var answerFaults = []mutant{
 	{
-		name: "scripts: believe a replica that the lock is not ours",
+		name: "scripts: trust a replica that the lock is not ours",
 		file: "lua/absent.lua",
 		old:  "if type(write) == 'table' and string.find(write.err, 'READONLY', 1, true) then",
 		new:  "if not write then",
@@ -12,7 +12,7 @@ var answerFaults = []mutant{
 		test: "TestOldMasterHasForgottenTheHold",
 	},
 	{
-		name: "claim: believes a replica that others have the lock",
+		name: "claim: trusts a replica that others hold the lock",
 		file: "lua/claim.lua",
 		old:  "    redis.call('ZREM', KEYS[2], '')\n",
 		new:  "",
@@ -20,7 +20,7 @@ var answerFaults = []mutant{
 		test: "TestScriptsOnAReplicaThatHasTheLock",
 	},
 	{
-		name: "driver: a worker that meets the old master does not tell the pool",
+		name: "driver: a worker that meets the old master does not notify the pool",
 		file: "internal/driver/link.go",
 		old:  "		l.driver.noteBreak() // so that no call meets the old master, too\n",
 		new:  "",
@@ -28,7 +28,7 @@ var answerFaults = []mutant{
 		test: "TestHoldSurvivesFailoverBehindOneAddress",
 	},
 	{
-		name: "driver: believes one of two answers",
+		name: "driver: accepts one of two replies",
 		file: "internal/driver/answers.go",
 		old:  "return !c.listens.Load() && c.answers.whole.Load() > c.asked.Load()",
 		new:  "return false",
@@ -36,7 +36,7 @@ var answerFaults = []mutant{
 		test: "TestBatchWithAnAnswerTooMany",
 	},
 	{
-		name: "driver: does not look at a new connection",
+		name: "driver: does not check a new connection",
 		file: "internal/driver/answers.go",
 		old:  "if c.asked.Load() > 0 && c.rest() != nil {",
 		new:  "if c.asked.Load() < 0 {",
@@ -44,7 +44,7 @@ var answerFaults = []mutant{
 		test: "TestGreetingWithTwoAnswers",
 	},
 	{
-		name: "scripts: an answer that none gives is one",
+		name: "scripts: an unrecognised reply is accepted",
 		file: "internal/script/run.go",
 		old:  "return o, left.orUnrecognised(o)",
 		new:  "return o, left",
@@ -52,7 +52,7 @@ var answerFaults = []mutant{
 		test: "TestWildAnswerIsNoGrant",
 	},
 	{
-		name: "driver: whoever gives a connection up waits for its Close",
+		name: "driver: a caller waits for the Close of an abandoned connection",
 		file: "internal/driver/link.go",
 		old:  "if !l.driver.tasks.Start(cut) {",
 		new:  "if l != nil {",
@@ -60,7 +60,7 @@ var answerFaults = []mutant{
 		test: "TestCloseOfAConnectionThatBlocks",
 	},
 	{
-		name: "poll: that cannot be sent wakes nobody",
+		name: "poll: one that cannot be sent wakes no waiter",
 		file: "internal/waitqueue/poll.go",
 		old:  "		case o.Sent.IsZero() || o.Unanswered():\n			l.wakeFirst()",
 		new:  "		case o.Sent.IsZero() || o.Unanswered():",
@@ -68,7 +68,7 @@ var answerFaults = []mutant{
 		test: "TestWaiterWhoseClientIsSlow/polls",
 	},
 	{
-		name: "Close: leaves its own waits in the queue",
+		name: "Close: leaves its own entries in the queue",
 		file: "internal/lease/close.go",
 		old:  "background.SendUntil(half, link, waits)",
 		new:  "_ = waits",
@@ -76,7 +76,7 @@ var answerFaults = []mutant{
 		test: "TestReleaseOnCloseBesideItsOwnWaits",
 	},
 	{
-		name: "Close: does not send what the retrier has not",
+		name: "Close: does not send the retrier's releases",
 		file: "internal/background/retrier.go",
 		old:  "SendUntil(end, l, releases)",
 		new:  "SendUntil(end, l, releases[:0])",
@@ -92,7 +92,7 @@ var answerFaults = []mutant{
 		test: "TestCloseLogsWhatIsUnderWay",
 	},
 	{
-		name: "Close: calls ask once more",
+		name: "Close: calls send one more request",
 		file: "internal/waitqueue/entry.go",
 		old:  "if q.host.Life.Err() != nil { // Close may have",
 		new:  "if false { // Close may have",
@@ -100,7 +100,7 @@ var answerFaults = []mutant{
 		test: "TestNothingIsAskedDuringClose",
 	},
 	{
-		name: "SET: an answer that makes no sense is not cleaned up after",
+		name: "SET: an unrecognised reply is not cleaned up after",
 		file: "internal/acquire/plain.go",
 		old:  "\t\ta.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true}))\n",
 		new:  "",
@@ -108,7 +108,7 @@ var answerFaults = []mutant{
 		test: "TestWildAnswerIsNoGrant/SET",
 	},
 	{
-		name: "driver: uses a connection again that has said too much",
+		name: "driver: reuses a connection with a reply too many",
 		file: "internal/driver/answers.go",
 		old:  "if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || ",
 		new:  "if ",
@@ -116,7 +116,7 @@ var answerFaults = []mutant{
 		test: "TestDoubledAnswerIsNoGrant",
 	},
 	{
-		name: "driver: uses an idle connection again that speaks",
+		name: "driver: reuses an idle connection with unexpected data",
 		file: "internal/driver/answers.go",
 		old:  " || c.quiet && c.socket.canRead() {",
 		new:  " {",
@@ -124,7 +124,7 @@ var answerFaults = []mutant{
 		test: "TestIdleConnectionThatSpeaks",
 	},
 	{
-		name: "watchdog: uses its connection again though it speaks",
+		name: "watchdog: reuses its connection with unexpected data",
 		file: "internal/driver/link.go",
 		old:  "conn != nil && atRest(conn) != nil {",
 		new:  "conn != nil && false {",
@@ -132,7 +132,7 @@ var answerFaults = []mutant{
 		test: "TestIdleConnectionThatSpeaks",
 	},
 	{
-		name: "watchdog: believes what came before an answer too many",
+		name: "watchdog: accepts the replies before one too many",
 		file: "internal/driver/link.go",
 		old:  "from = 0 ",
 		new:  "from = i ",
@@ -140,7 +140,7 @@ var answerFaults = []mutant{
 		test: "TestBatchWithALaterAnswerTooMany",
 	},
 	{
-		name: "Unlock: takes a replica's refusal for an earlier copy that did it",
+		name: "Unlock: takes a replica's refusal for the success of an earlier copy",
 		file: "internal/script/indeterminate.go",
 		old:  "	case driver.IsReadOnly(o.Err): // nothing was done\n",
 		new:  "",
@@ -156,35 +156,35 @@ var answerFaults = []mutant{
 		test: "TestWaitEndsBeforeTheQueueAnswers",
 	},
 	{
-		name: "Unlock: refused under a context that has ended",
+		name: "Unlock: refused under a cancelled context",
 		file: "internal/acquire/shared.go",
 		old:  "Release(context.Context) error { return o.Unlock(o.Held()) }",
 		new:  "Release(ctx context.Context) error { return o.Unlock(map[bool]*lease.Hold{true: o.Held()}[ctx.Err() == nil]) }",
 		test: "TestOutcomes/Unlock",
 	},
 	{
-		name: "Unlock: says nothing of a loss that the release finds",
+		name: "Unlock: does not report a loss that the release finds",
 		file: "internal/lease/release.go",
 		old:  "return errs.Gone(l.refused())",
 		new:  "_ = l.refused()\n\treturn nil",
 		test: "TestDoReportsALoss",
 	},
 	{
-		name: "Unlock: says nothing of a loss before it",
+		name: "Unlock: does not report an earlier loss",
 		file: "internal/lease/unlock.go",
 		old:  "return errs.Gone(over)",
 		new:  "return nil",
 		test: "TestUnlockAfterExpiryWhileAnotherHolds",
 	},
 	{
-		name: "Unlock: finds nothing at its first try, and calls that success",
+		name: "Unlock: a first attempt that finds no hold counts as success",
 		file: "internal/lease/release.go",
 		old:  "levels == 0 && !first && inTime",
 		new:  "levels == 0 && inTime",
 		test: "TestDoReportsALoss",
 	},
 	{
-		name: "Unlock: finds nothing when the belief is over, and calls that success",
+		name: "Unlock: finding no hold after its validity counts as success",
 		file: "internal/lease/release.go",
 		old:  "levels == 0 && !first && inTime",
 		new:  "levels == 0 && !first && (inTime || levels == 0)",
@@ -199,7 +199,7 @@ var answerFaults = []mutant{
 		test: "TestOutcomes/Unlock",
 	},
 	{
-		name: "wait: sleeps on after the end of its context",
+		name: "wait: continues after its context is cancelled",
 		file: "internal/acquire/wait.go",
 		old:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n",
 		new:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
@@ -207,7 +207,7 @@ var answerFaults = []mutant{
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
-		name: "wait: forgets the trouble of the last poll when it leaves in the middle of a request",
+		name: "wait: a call that is cancelled during a request forgets the error of the last poll",
 		file: "internal/acquire/wait.go",
 		old:  "if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {",
 		new:  "if false {",
@@ -215,7 +215,7 @@ var answerFaults = []mutant{
 		test: "TestCancelledCallReportsTheErrorOfThePoll",
 	},
 	{
-		name: "wait: sleeps on after Close",
+		name: "wait: continues after Close",
 		file: "internal/acquire/wait.go",
 		old:  "case <-w.Ctx.Done():\n\tcase <-w.life.Done():\n",
 		new:  "case <-w.Ctx.Done():\n",
@@ -223,7 +223,7 @@ var answerFaults = []mutant{
 		test: "TestWaiterSleepsNoLongerThanItsContext",
 	},
 	{
-		name: "wait: asks again at once",
+		name: "wait: retries immediately",
 		file: "internal/waitqueue/poll.go",
 		old:  "return l.interval + rand.N(l.interval/5+1)",
 		new:  "return rand.N(l.interval/5 + 1)",
@@ -239,7 +239,7 @@ var answerFaults = []mutant{
 		test: "TestClose",
 	},
 	{
-		name: "release: the words of newer servers for keys without permission are not known",
+		name: "release: newer servers' error text for a forbidden key is not recognised",
 		file: "internal/driver/classify.go",
 		old:  "strings.HasPrefix(string(line), \"NOPERM No permissions to access a key\")",
 		new:  "false",
@@ -247,7 +247,7 @@ var answerFaults = []mutant{
 		test: "TestErrorLinesOfEachServer",
 	},
 	{
-		name: "denied: the words of newer servers for a command in a script are not known",
+		name: "denied: newer servers' error text for a command in a script is not recognised",
 		file: "internal/driver/classify.go",
 		old:  "		strings.HasPrefix(text, \"ERR ACL failure in script: \") || // since Redis 7.2\n",
 		new:  "",

@@ -4,7 +4,7 @@ package main
 
 var watchdogFaults = []mutant{
 	{
-		name: "renewal: all that wait for replicas wait for those of each other",
+		name: "renewal: all holds with replicas wait for each other's",
 		file: "internal/lease/watchdog.go",
 		old:  "l.client.replicator(*l.confirm)",
 		new:  "l.client.replicator(driver.Ack{2, 2 * time.Second})",
@@ -28,7 +28,7 @@ var watchdogFaults = []mutant{
 		test: "TestRenewalErrorsAreSurvived",
 	},
 	{
-		name: "renewal: errors are believed to be answers",
+		name: "renewal: errors count as replies",
 		file: "internal/lease/watchdog.go",
 		old:  "r.report(o.Err)\n",
 		new:  "r.report(o.Err)\n\t\t_ = r.lease.extendValidity(time.Now(), r.asked)\n",
@@ -60,7 +60,7 @@ var watchdogFaults = []mutant{
 		test: "TestFullPoolDoesNotStarveTheWatchdog",
 	},
 	{
-		name: "renewal: script that the server has forgotten is an error",
+		name: "renewal: a script that the server has forgotten is an error",
 		file: "internal/script/run.go",
 		old:  "Next(o.Err); ok {",
 		new:  "Next(o.Err); ok && !driver.IsNoScript(o.Err) {",
@@ -84,7 +84,7 @@ var watchdogFaults = []mutant{
 		test: "TestLateAnswerIsNoBreak",
 	},
 	{
-		name: "Lock: script that the server has forgotten is an error",
+		name: "Lock: a script that the server has forgotten is an error",
 		file: "internal/script/run.go",
 		old:  "next, ok := s.Next(o.Err)\n\t\tif !ok {",
 		new:  "next, ok := s.Next(o.Err)\n\t\tif !ok || driver.IsNoScript(o.Err) {",
@@ -92,7 +92,7 @@ var watchdogFaults = []mutant{
 		test: "TestScriptFlushInATightLoop",
 	},
 	{
-		name: "Unlock: inner one stops the renewal",
+		name: "Unlock: an inner one stops the renewal",
 		file: "internal/lease/unlock.go",
 		old:  "if rest == 0 {\n\t\tl.leave()\n\t}",
 		new:  "l.leave()",
@@ -145,7 +145,7 @@ var watchdogFaults = []mutant{
 
 var cleanUpFaults = []mutant{
 	{
-		name: "loss: is logged before it is given back",
+		name: "loss: is logged before the release",
 		file: "internal/lease/loss.go",
 		old:  "\t\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "\t\tdefer l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
@@ -193,7 +193,7 @@ var cleanUpFaults = []mutant{
 		test: "TestReleaseOvertakesTheAcquire",
 	},
 	{
-		name: "clean-up: stops when what it is for was answered after it was sent",
+		name: "clean-up: stops if its request was answered after it was sent",
 		file: "internal/background/release.go",
 		old:  "c.settled || !o.Sent.Before(c.until)",
 		new:  "c.indeterminate.Resolved() || !o.Sent.Before(c.until)",
@@ -225,7 +225,7 @@ var cleanUpFaults = []mutant{
 		test: "TestUnansweredAcquireIsUndone",
 	},
 	{
-		name: "loss: the key is not given back",
+		name: "loss: the key is not released",
 		file: "internal/lease/loss.go",
 		old:  "l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
@@ -248,7 +248,7 @@ var cleanUpFaults = []mutant{
 		test: "TestMasterIsDemotedDuringTheWait",
 	},
 	{
-		name: "worker: a connection that takes too long does not count as an answer that does",
+		name: "worker: a slow dial does not count as a slow answer",
 		file: "internal/background/job.go",
 		old:  " || o.Unconnected(); !late {",
 		new:  "; !late {",
@@ -264,7 +264,7 @@ var cleanUpFaults = []mutant{
 		test: "TestFirstWatchedHoldAtTheLimit",
 	},
 	{
-		name: "worker: borrows none for a connection that was refused",
+		name: "worker: borrows none after a refused connection",
 		file: "internal/driver/detour.go",
 		old:  "	return isRefusal(first.Err) || fresh && first.Broke()",
 		new:  "	return false",
@@ -280,7 +280,7 @@ var cleanUpFaults = []mutant{
 		test: "TestBatchWhoseDialHangs",
 	},
 	{
-		name: "worker: keeps a borrowed connection for as long as one of its own",
+		name: "worker: keeps a borrowed connection for as long as its own",
 		file: "internal/driver/detour.go",
 		old:  "min(below(d.commandTimeout, limit)+waitsOf(requests), limit)",
 		new:  "d.commandTimeout + waitsOf(requests)",

@@ -6,7 +6,7 @@ const inSuspend = "internal/suspend"
 
 var beliefFaults = []mutant{
 	{
-		name: "belief: counts from the answer to the acquire",
+		name: "validity: counts from the answer to the acquire",
 		file: "internal/lease/grant.go",
 		old:  "l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))",
 		new:  "l.validUntil = time.Now().Add(s.Lease - Drift(s.Lease))",
@@ -14,7 +14,7 @@ var beliefFaults = []mutant{
 		test: "TestValidityCountsFromTheSending",
 	},
 	{
-		name: "belief: counts from the answer to the re-entry",
+		name: "validity: counts from the answer to the re-entry",
 		file: "internal/lease/reenter.go",
 		old:  "l.extendValidity(o.Sent, s.Lease)",
 		new:  "l.extendValidity(o.Sent.Add(s.Lease/2), s.Lease)",
@@ -22,7 +22,7 @@ var beliefFaults = []mutant{
 		test: "TestValidityCountsFromTheSending",
 	},
 	{
-		name: "belief: counts from the answer to the renewal",
+		name: "validity: counts from the answer to the renewal",
 		file: "internal/lease/watchdog.go",
 		old:  "r.lease.extendValidity(o.Sent, r.asked)",
 		new:  "r.lease.extendValidity(time.Now(), r.asked)",
@@ -30,7 +30,7 @@ var beliefFaults = []mutant{
 		test: "TestValidityCountsFromTheSending",
 	},
 	{
-		name: "belief: counts from the answer to Extend",
+		name: "validity: counts from the answer to Extend",
 		file: "internal/lease/extend.go",
 		old:  "l.extendValidity(o.Sent, d)",
 		new:  "l.extendValidity(time.Now(), d)",
@@ -38,7 +38,7 @@ var beliefFaults = []mutant{
 		test: "TestValidityCountsFromTheSending",
 	},
 	{
-		name: "belief: as long as the lease, without the drift",
+		name: "validity: as long as the lease, without the drift",
 		file: "internal/lease/validity.go",
 		old:  "{ return lease/100 + 2*time.Millisecond }",
 		new:  "{ return 0 * lease }",
@@ -46,7 +46,7 @@ var beliefFaults = []mutant{
 		test: "TestValidityEndsBeforeTheLease",
 	},
 	{
-		name: "belief: goes back to a shorter one",
+		name: "validity: is shortened",
 		file: "internal/lease/validity.go",
 		old:  "l.over == nil && until.After(l.validUntil)",
 		new:  "l.over == nil",
@@ -54,7 +54,7 @@ var beliefFaults = []mutant{
 		test: "TestReentryDoesNotShorten",
 	},
 	{
-		name: "belief: revived by an answer that comes after its end",
+		name: "validity: extended by an answer after its end",
 		file: "internal/lease/validity.go",
 		old:  "if err := l.check(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
 		new:  "l.mu.Lock()\n\tdefer l.mu.Unlock()\n\tif until :=",
@@ -62,7 +62,7 @@ var beliefFaults = []mutant{
 		test: "TestClockDecidesWithoutTimers",
 	},
 	{
-		name: "belief: one that was lengthened is not looked at again",
+		name: "validity: an extended one is not checked again",
 		file: "internal/lease/validity.go",
 		old:  "case time.Until(l.validUntil) > 0:\n\t\tl.client.expiry.watch(l)\n",
 		new:  "case time.Until(l.validUntil) > 0:\n",
@@ -70,7 +70,7 @@ var beliefFaults = []mutant{
 		test: "TestLeasesExpireInTheirOrder",
 	},
 	{
-		name: "belief: the timer waits for the first that came, not for the first that ends",
+		name: "validity: the timer waits for the oldest hold, not for the first to end",
 		file: "internal/lease/expiry.go",
 		old:  "if b.planned != 0 && b.planned <= first {",
 		new:  "if b.planned != 0 {",
@@ -78,7 +78,7 @@ var beliefFaults = []mutant{
 		test: "TestLeasesExpireInTheirOrder",
 	},
 	{
-		name: "belief: the timer is not set again",
+		name: "validity: the timer is not set again",
 		file: "internal/lease/expiry.go",
 		old:  "	b.planned = 0\n	b.plan()\n",
 		new:  "",
@@ -86,7 +86,7 @@ var beliefFaults = []mutant{
 		test: "TestLeasesExpireInTheirOrder",
 	},
 	{
-		name: "belief: Err goes by the timer alone",
+		name: "validity: Err depends only on the timer",
 		file: "internal/lease/hold.go",
 		old:  "\t_ = h.lease.checkAt(now)\n\tif h.maxHold",
 		new:  "\tif h.maxHold",
@@ -94,7 +94,7 @@ var beliefFaults = []mutant{
 		test: "TestErrDoesNotNeedTheTimer",
 	},
 	{
-		name: "grant: believed although it came after its lease",
+		name: "grant: valid though it came after its lease",
 		file: "internal/lease/push.go",
 		old:  "\th.tick(now)\n\tl := h.lease",
 		new:  "\tl := h.lease",
@@ -102,7 +102,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantAfterItsLease",
 	},
 	{
-		name: "grant that nobody got: kept for its minimum hold",
+		name: "grant without a taker: kept for its minimum hold",
 		file: "internal/lease/push.go",
 		old:  "\th.tick(now)\n\tl := h.lease\n",
 		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
@@ -118,7 +118,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantThatTheObjectCannotTakeIsNotKept",
 	},
 	{
-		name: "grant: believed although it came after its maximum hold",
+		name: "grant: valid though it came after its maximum hold",
 		file: "internal/lease/hold.go",
 		old:  "if h.maxHold != nil && !now.Before(h.maxHold.end) {",
 		new:  "if false {",
@@ -126,7 +126,7 @@ var beliefFaults = []mutant{
 		test: "TestLateGrantIsNotKept",
 	},
 	{
-		name: "grant that came too late: its value is used again",
+		name: "late grant: its value is used again",
 		file: "internal/waitqueue/entry.go",
 		old:  `w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}`,
 		new:  `w.Known, w.Sent, w.doubt = false, false, script.Indeterminate{}`,
@@ -134,7 +134,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantAfterItsLease",
 	},
 	{
-		name: "reentrant grant that came too late: its hold id is used again",
+		name: "late reentrant grant: its hold id is used again",
 		file: "internal/waitqueue/entry.go",
 		old:  `w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}`,
 		new:  `w.Known, w.Sent, w.doubt = false, false, script.Indeterminate{}`,
@@ -149,7 +149,7 @@ var beliefFaults = []mutant{
 		test: "TestTryLockDoesNotWait",
 	},
 	{
-		name: "retry: believes in the value of a SET that was not answered",
+		name: "retry: trusts the value of an unanswered SET",
 		file: "internal/acquire/plain.go",
 		old:  "a.value = a.Manager.Identity.Value(id, &a.Settings)\n",
 		new:  "a.value = a.first\n\t\t_ = id\n",
@@ -165,7 +165,7 @@ var beliefFaults = []mutant{
 		test: "TestLevelsCountOnce",
 	},
 	{
-		name: "owner: all goroutines are the same one",
+		name: "owner: all goroutines are one owner",
 		file: "internal/lockspec/identity.go",
 		old:  "strconv.FormatInt(utils.GoroutineID(), 10)",
 		new:  "strconv.FormatInt(0*utils.GoroutineID(), 10)",
@@ -173,7 +173,7 @@ var beliefFaults = []mutant{
 		test: "TestAnotherGoroutineIsAnotherOwner",
 	},
 	{
-		name: "suspend: nobody looks for it unless asked",
+		name: "suspend: is not monitored between calls",
 		file: "internal/lease/suspend.go",
 		old:  "\t\tcase <-ticker.C:\n\t\t\tv.checkNow()\n",
 		new:  "		case <-ticker.C:\n",
@@ -181,7 +181,7 @@ var beliefFaults = []mutant{
 		test: "TestSuspendIsNoticedByItself",
 	},
 	{
-		name: "suspend: a grant that was asked for before is believed in",
+		name: "suspend: a grant that was requested before is valid",
 		file: "internal/lease/grant.go",
 		old:  "if l.client.monitor.suspendedSince(sent, now) {",
 		new:  "if sent.IsZero() {",
@@ -189,7 +189,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantOverASuspend",
 	},
 	{
-		name: "suspend: the nodes of a RedLock do not look",
+		name: "suspend: the nodes of a RedLock do not check",
 		file: "internal/lease/suspend.go",
 		old:  "\t\tone.hold.lease.client.monitor.check(now)\n",
 		new:  "		_ = one\n",
@@ -197,7 +197,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantAfterASuspend",
 	},
 	{
-		name: "suspend: holds go on",
+		name: "suspend: holds stay valid",
 		file: "internal/lease/suspend.go",
 		old:  "follows = v.markAll()",
 		new:  "follows = []func(){}",
@@ -205,7 +205,7 @@ var beliefFaults = []mutant{
 		test: "TestSuspendedMachineHasLostItsHolds",
 	},
 	{
-		name: "suspend: a sleep before the request takes the grant away",
+		name: "suspend: one before the request ends the grant",
 		file: "internal/acquire/plain.go",
 		old:  "\ta.Manager.CheckSuspended(time.Now())\n",
 		new:  "",
@@ -213,7 +213,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantAfterASuspend",
 	},
 	{
-		name: "suspend: a sleep before the request takes the grant of a script away",
+		name: "suspend: one before the request ends the grant of a script",
 		file: "internal/lease/manager.go",
 		old:  "\tm.CheckSuspended(time.Now())\n",
 		new:  "",
@@ -221,7 +221,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantAfterASuspend",
 	},
 	{
-		name: "suspend: a sleep before the request takes the vote of a node away",
+		name: "suspend: one before the request ends the vote of a node",
 		file: "internal/acquire/quorum_vote.go",
 		old:  "\tc.CheckSuspended(time.Now())\n",
 		new:  "",
@@ -229,7 +229,7 @@ var beliefFaults = []mutant{
 		test: "TestGrantAfterASuspend",
 	},
 	{
-		name: "suspend: a level that was asked for before is believed in",
+		name: "suspend: a nested hold that was requested before is valid",
 		file: "internal/lease/push.go",
 		old:  "\tl.checkSuspended(now)\n",
 		new:  "",
@@ -261,7 +261,7 @@ var beliefFaults = []mutant{
 		test: "TestNobodyPassesWhileHoldsAreMarked",
 	},
 	{
-		name: "suspend: the wall clock is read after the kernel was asked",
+		name: "suspend: the wall clock is read after the kernel's clock",
 		file: "internal/suspend/suspend.go",
 		old:  "	found.woke = w.woke\n",
 		new:  "	found = w.read(time.Now())\n	found.woke = w.woke\n",
@@ -269,7 +269,7 @@ var beliefFaults = []mutant{
 		test: "TestSuspendBeforeTheCheckIsStored",
 	},
 	{
-		name: "suspend: calls that pass are not told that it woke",
+		name: "suspend: later calls do not learn that the machine woke",
 		file: "internal/suspend/suspend.go",
 		old:  "	found.woke = w.woke\n",
 		new:  "",
@@ -285,7 +285,7 @@ var beliefFaults = []mutant{
 		test: "TestFreshReadsOnlyTheWallClock",
 	},
 	{
-		name: "suspend: the kernel is not asked while the wall clock shows nothing",
+		name: "suspend: the kernel's clock is not read while the wall clock shows nothing",
 		file: "internal/suspend/suspend.go",
 		old:  " && found.awake-last.awake <= Pause",
 		new:  "",
@@ -293,7 +293,7 @@ var beliefFaults = []mutant{
 		test: "TestFreshReadsOnlyTheWallClock",
 	},
 	{
-		name: "suspend: nobody asks the kernel unless the wall clock shows something",
+		name: "suspend: the kernel's clock is read only if the wall clock shows something",
 		file: "internal/lease/suspend.go",
 		old:  "\t\tcase <-ticker.C:\n\t\t\tv.checkNow()\n",
 		new:  "\t\tcase now := <-ticker.C:\n\t\t\tv.check(now)\n",
@@ -301,7 +301,7 @@ var beliefFaults = []mutant{
 		test: "TestSuspendIsNoticedByItself",
 	},
 	{
-		name: "level: one of a hold that has ended meanwhile is asked for",
+		name: "nested: requested for a hold that has ended meanwhile",
 		file: "internal/lease/reenter.go",
 		old:  "	if l.over != nil {\n		return script.Call{}, errs.OfLevel(l.over)\n	}\n",
 		new:  "",

@@ -12,7 +12,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiScript",
 	},
 	{
-		name: "keys: takes the one that it waited for, whoever has it now",
+		name: "keys: takes the one that it waited for from its new holder",
 		file: "lua/multi_acquire.lua",
 		old:  "(i == own and held == ARGV[4])",
 		new:  "i == own",
@@ -20,7 +20,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiScript",
 	},
 	{
-		name: "keys: granted without the replicas that were asked for",
+		name: "keys: granted without the required replicas",
 		file: "internal/acquire/multi_ask.go",
 		old:  "l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
 		new:  "l.Manager.Ask(ctx, &l.place, script.Call{Script: script.MultiAcquire",
@@ -28,7 +28,7 @@ var bundleFaults = []mutant{
 		test: "TestFailoverLosesOnlyWhatNoReplicaHas",
 	},
 	{
-		name: "keys: each batch of them has the time of a command to be unlocked",
+		name: "keys: each batch has the time of a whole command for its release",
 		file: "internal/lease/members.go",
 		old:  "return h.unlockInTurn(start) }",
 		new:  "return h.Unlock() }",
@@ -36,7 +36,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockUnlocksInTime",
 	},
 	{
-		name: "keys: all are lengthened at once, each on a connection",
+		name: "keys: all are extended in parallel, each on a connection",
 		file: "internal/lease/members.go",
 		old:  "	if h.settings.Replicas > 0 {",
 		new:  "	if h.settings.Replicas > 1000 {",
@@ -68,7 +68,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockReturnsAKeyWithoutAnotherConnection",
 	},
 	{
-		name: "keys: returns the key that it was handed, though it is another's by now",
+		name: "keys: returns a key from a hand-off that another caller holds by now",
 		file: "lua/multi_acquire.lua",
 		old:  "if values[own] ~= ARGV[4] or own <= kept then",
 		new:  "if own <= kept then",
@@ -76,7 +76,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiScriptHandsOff",
 	},
 	{
-		name: "keys: keeps what it waited for, where it asks for one after another",
+		name: "keys: keeps what it waited for if it takes one after another",
 		file: "internal/acquire/multi_attempt.go",
 		old:  "\ta.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))\n",
 		new:  "\t_ = s\n",
@@ -84,7 +84,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockOneByOneReturnsAKey",
 	},
 	{
-		name: "keys: what is kept counts as the hold",
+		name: "keys: kept keys count as the hold",
 		file: "internal/acquire/multi_attempt.go",
 		old:  "case t.kept == 0:",
 		new:  "case true:",
@@ -108,7 +108,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockKeepsKeys",
 	},
 	{
-		name: "keys: keeps what it was handed behind the key that it waits for",
+		name: "keys: keeps a key from a hand-off behind the key that it waits for",
 		file: "lua/multi_acquire.lua",
 		old:  "or own <= kept then",
 		new:  "or keep > 0 then",
@@ -124,7 +124,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiScriptLeavesAnEmptyString",
 	},
 	{
-		name: "keys: what is kept stays until it expires",
+		name: "keys: kept keys stay until they expire",
 		file: "internal/acquire/multi_way.go",
 		old:  "\t\tl.Manager.Retrier.Retry(job)\n",
 		new:  "",
@@ -132,7 +132,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockReturnsWhatItKeeps",
 	},
 	{
-		name: "keys: sleeps on while what it keeps expires",
+		name: "keys: continues to wait while its kept keys expire",
 		file: "internal/acquire/wait.go",
 		old:  "if !inQueue || w.rest > 0 {",
 		new:  "if !inQueue {",
@@ -164,7 +164,7 @@ var bundleFaults = []mutant{
 		test: "TestOneFaultInAMultiLock",
 	},
 	{
-		name: "keys: those that were taken one by one are not given back",
+		name: "keys: those that were taken one by one are not released",
 		file: "internal/acquire/multi_attempt.go",
 		old:  "if n < t.taken || t.doubt[n].Exists() {",
 		new:  "if t.doubt[n].Exists() {",
@@ -172,7 +172,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockOnACluster",
 	},
 	{
-		name: "parts: the hold is valid as long as the longest of them",
+		name: "group: the hold is valid as long as its longest member",
 		file: "internal/lease/group.go",
 		old:  "return ends[b.need-1]",
 		new:  "return ends[0]",
@@ -180,7 +180,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockValidity",
 	},
 	{
-		name: "parts: the reason of the end is that of whoever finds it",
+		name: "group: the reason of the end is that of the first caller to find it",
 		file: "internal/lease/group.go",
 		old:  "return l.loseLocked(*why)",
 		new:  "return l.loseLocked(errs.ErrLockLost)",
@@ -188,7 +188,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockEndedByForceIsFoundByAnotherMember",
 	},
 	{
-		name: "parts: what comes after the end stays",
+		name: "group: a member that is granted after the end stays",
 		file: "internal/lease/group.go",
 		old:  "\t_ = h.Unlock() // the retrier repeats it if it fails\n",
 		new:  "",
@@ -196,7 +196,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockLateGrants",
 	},
 	{
-		name: "parts: those of a lost hold are not given back",
+		name: "group: the members of a lost hold are not released",
 		file: "internal/lease/group.go",
 		old:  "\t\tl.lose(why)\n\t}",
 		new:  "\t}",
@@ -220,7 +220,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockLosesNodes",
 	},
 	{
-		name: "quorum: what was granted in a round that failed stays",
+		name: "quorum: nodes that were granted in a failed round stay",
 		file: "internal/lease/group.go",
 		old:  "b.each(maxAtOnce, (*Hold).Unlock)\n\tend :=",
 		new:  "b.each(maxAtOnce, func(*Hold) error { return nil })\n\tend :=",
@@ -252,7 +252,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockNodesThatRefuse",
 	},
 	{
-		name: "keys: a token of each counter by itself",
+		name: "keys: a separate token of each counter",
 		file: "lua/multi_acquire.lua",
 		old:  "drawn = last + 1",
 		new:  "drawn = drawn",
@@ -260,7 +260,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiScriptDrawsOneToken",
 	},
 	{
-		name: "keys: the highest token is not known to all that were taken one by one",
+		name: "keys: the highest token does not reach all keys that were taken one by one",
 		file: "internal/acquire/multi_ask.go",
 		old:  "\ta.raise(ctx, t)\n",
 		new:  "",
@@ -268,7 +268,7 @@ var bundleFaults = []mutant{
 		test: "TestMultiLockFencing",
 	},
 	{
-		name: "quorum: the highest token is known to one node",
+		name: "quorum: the highest token reaches one node",
 		file: "internal/acquire/quorum_round.go",
 		old:  "if err == nil && l.part.Fencing {",
 		new:  "for _, fence := range r.tokens {\n\t\tr.hold.SetFence(max(r.hold.Fence(), fence))\n\t}\n\tif false {",
@@ -276,7 +276,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockFencing",
 	},
 	{
-		name: "quorum: an Extend that fails tells of the loss of a part as of its own",
+		name: "quorum: a failed Extend reports the loss of a member as its own",
 		file: "internal/lease/members.go",
 		old:  "b.name(b.notItsOwn(r))",
 		new:  "b.name(r)",
@@ -284,7 +284,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockExtendBesideALostMember",
 	},
 	{
-		name: "bundle: a late grant revives a hold that has ended",
+		name: "group: a late grant extends a hold that has ended",
 		file: "internal/lease/group.go",
 		old:  "!until.IsZero() && time.Until(l.validUntil) > 0 {",
 		new:  "!until.IsZero() {",
@@ -292,7 +292,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockLateGrants",
 	},
 	{
-		name: "quorum: a node that is silent is waited for while others need those that are shared with them",
+		name: "quorum: waits for a silent node while others need the shared nodes",
 		file: "internal/acquire/quorum_round.go",
 		old:  "late == nil && r.shared() {",
 		new:  "late == nil && false {",
@@ -300,7 +300,7 @@ var bundleFaults = []mutant{
 		test: "TestRedLockSharedNodesBesideASilentOne",
 	},
 	{
-		name: "quorum: a node whose part another client's Close has ended is not given back",
+		name: "quorum: a node whose member another client's Close has ended is not released",
 		file: "internal/lease/close.go",
 		old:  "why == nil || why == errs.ErrClosed {",
 		new:  "why == nil {",

@@ -10,7 +10,7 @@ const (
 
 var etcdFaults = []mutant{
 	{
-		name: "etcd: Unlock deletes whatever key is there",
+		name: "etcd: Unlock deletes any key",
 		file: "etcd/removal.go",
 		old:  `r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)`,
 		new:  `r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), ">", 0)`,
@@ -26,7 +26,7 @@ var etcdFaults = []mutant{
 		test: "TestUnlockWithLostAnswers",
 	},
 	{
-		name: "etcd: a release that was not confirmed is sent once more, and no longer",
+		name: "etcd: an unconfirmed release is sent only once more",
 		file: "etcd/removal.go",
 		old:  "if _, err := r.send(l.life, l.limit()); err == nil {",
 		new:  "if _, err := r.send(l.life, l.limit()); err == nil || true {",
@@ -34,7 +34,7 @@ var etcdFaults = []mutant{
 		test: "TestUnlockUnconfirmed",
 	},
 	{
-		name: "etcd: a claim that was given up is granted to a late request, unfair",
+		name: "etcd: an abandoned claim is granted to a late request, unfair",
 		file: "etcd/unfair.go",
 		old:  "absent(c.key).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))}",
 		new:  "absent(c.key).WithPrefix()}",
@@ -42,7 +42,7 @@ var etcdFaults = []mutant{
 		test: "TestLateRequestMakesNothing/^unfair$",
 	},
 	{
-		name: "etcd: a claim that was given up is granted to a late request, fair",
+		name: "etcd: an abandoned claim is granted to a late request, fair",
 		file: "etcd/fair.go",
 		old:  "absent(c.key), absent(folder), absent(l.cancelKey(c.hold))}",
 		new:  "absent(c.key), absent(folder)}",
@@ -50,7 +50,7 @@ var etcdFaults = []mutant{
 		test: "TestLateRequestMakesNothing/^fair$",
 	},
 	{
-		name: "etcd: a claim that is given up in doubt leaves nothing that keeps late requests out",
+		name: "etcd: an abandoned indeterminate claim does not keep late requests out",
 		file: "etcd/claim.go",
 		old:  "if c.doubt {\n\t\tr.cancel",
 		new:  "if false {\n\t\tr.cancel",
@@ -58,7 +58,7 @@ var etcdFaults = []mutant{
 		test: "TestLateRequestMakesNothing",
 	},
 	{
-		name: "etcd: belief counts from the answer to the renewal",
+		name: "etcd: the validity counts from the answer to the renewal",
 		file: "etcd/lease.go",
 		old:  "return s.believe(sent, ttl)",
 		new:  "return s.believe(time.Now(), ttl)",
@@ -66,7 +66,7 @@ var etcdFaults = []mutant{
 		test: "TestValidityCountsFromTheSending",
 	},
 	{
-		name: "etcd: belief is as long as the lease, without the drift",
+		name: "etcd: the validity is as long as the lease, without the drift",
 		file: "etcd/session.go",
 		old:  "{ return ttl/100 + 2*time.Millisecond }",
 		new:  "{ return 0 * ttl }",
@@ -74,7 +74,7 @@ var etcdFaults = []mutant{
 		test: "TestValidityCountsFromTheSending",
 	},
 	{
-		name: "etcd: the holds of a lease that was lost go on",
+		name: "etcd: the holds of a lost lease stay valid",
 		file: "etcd/session.go",
 		old:  "g.endLocked(why)\n\t\tg.slot",
 		new:  "g.slot",
@@ -82,7 +82,7 @@ var etcdFaults = []mutant{
 		test: "TestRevokedLeaseIsFoundLost",
 	},
 	{
-		name: "etcd: nobody looks whether the keys are still there",
+		name: "etcd: renewals do not check that the keys exist",
 		file: "etcd/lease.go",
 		old:  "\t\ts.audit(s.ctx)\n",
 		new:  "",
@@ -90,7 +90,7 @@ var etcdFaults = []mutant{
 		test: "TestDeletedKeyIsFoundLost",
 	},
 	{
-		name: "etcd: belief is a second longer than the lease",
+		name: "etcd: the validity is a second longer than the lease",
 		file: "etcd/session.go",
 		old:  "return ttl/100 + 2*time.Millisecond",
 		new:  "return -time.Second",
@@ -98,7 +98,7 @@ var etcdFaults = []mutant{
 		test: "TestCutOffHolderIsNoLongerValid",
 	},
 	{
-		name: "etcd: watches go over a stream whose token is no more",
+		name: "etcd: watches use a stream whose token has expired",
 		file: "etcd/watch.go",
 		old:  "if isStaleToken(n.err) {",
 		new:  "if false {",
@@ -106,7 +106,7 @@ var etcdFaults = []mutant{
 		test: "TestTokensExpire",
 	},
 	{
-		name: "etcd: a renewal over a stream whose token is no more is denied",
+		name: "etcd: a renewal over a stream whose token has expired is denied",
 		file: "etcd/beats.go",
 		old:  "if old && isStaleToken(err) {",
 		new:  "if old && false {",
@@ -114,7 +114,7 @@ var etcdFaults = []mutant{
 		test: "TestTokensExpire",
 	},
 	{
-		name: "etcd: an Unlock in doubt waits for space",
+		name: "etcd: an indeterminate Unlock waits for space",
 		file: "etcd/removal.go",
 		old:  "if isNoSpace(err) && r.cancel != \"\" {",
 		new:  "if false {",
@@ -122,7 +122,7 @@ var etcdFaults = []mutant{
 		test: "TestIndeterminateUnlockWithoutSpace",
 	},
 	{
-		name: "etcd: a lease gets more and more keys of claims in doubt",
+		name: "etcd: a lease gets ever more keys of indeterminate claims",
 		file: "etcd/cancelled.go",
 		old:  "if len(s.cancelled) >= maxCancelled {",
 		new:  "if false {",
@@ -130,7 +130,7 @@ var etcdFaults = []mutant{
 		test: "TestManyIndeterminateClaims",
 	},
 	{
-		name: "etcd: a lease that takes no claims any more ends under a release",
+		name: "etcd: a worn-out lease ends during a release",
 		file: "etcd/session.go",
 		old:  "len(s.grants) > 0 || s.users > 0 {",
 		new:  "len(s.grants) > 0 {",
@@ -154,7 +154,7 @@ var etcdFaults = []mutant{
 		test: "TestExecutedThoughRefused",
 	},
 	{
-		name: "etcd: the lease of a long Extend is renewed each third of its own length",
+		name: "etcd: the lease of a long Extend is renewed at a third of that length",
 		file: "etcd/extend.go",
 		old:  "to.period = s.period",
 		new:  "to.period = to.ttl / 3",
@@ -162,7 +162,7 @@ var etcdFaults = []mutant{
 		test: "TestDeletedKeyAfterALongExtendIsFoundLost",
 	},
 	{
-		name: "etcd: a move that has filled the server has not come about",
+		name: "etcd: a move that has filled the server counts as not executed",
 		file: "etcd/extend.go",
 		old:  "case !perhapsExecuted(err):",
 		new:  "case !unanswered(err):",
@@ -170,7 +170,7 @@ var etcdFaults = []mutant{
 		test: "TestExecutedThoughRefused",
 	},
 	{
-		name: "etcd: each fair hold has a key that was never there",
+		name: "etcd: each fair hold has a new key",
 		file: "etcd/slots.go",
 		old:  "	n.free = append(n.free, s.number)\n",
 		new:  "",
@@ -178,7 +178,7 @@ var etcdFaults = []mutant{
 		test: "TestFairKeysAreFew",
 	},
 	{
-		name: "etcd: a key that may yet be there is used again",
+		name: "etcd: a key that may still exist is used again",
 		file: "etcd/slots.go",
 		old:  "if !certain {",
 		new:  "if false {",
@@ -194,7 +194,7 @@ var etcdFaults = []mutant{
 		test: "TestKeysThatMayBeThereAreNotUsedAgain",
 	},
 	{
-		name: "etcd: a key that is nobody's holds a fair lock",
+		name: "etcd: a key without a holder blocks a fair lock",
 		file: "etcd/fair.go",
 		old:  "	case found(resp, 0) != nil:\n		return \"\", 0, c.clear(found(resp, 0).CreateRevision)\n",
 		new:  "",
@@ -218,7 +218,7 @@ var etcdFaults = []mutant{
 		test: "TestKeyOfAnotherProgram",
 	},
 	{
-		name: "etcd: a second Close returns at once",
+		name: "etcd: a second Close returns immediately",
 		file: "etcd/locker.go",
 		old:  "l.closing.Do(func() { err = l.close() })",
 		new:  "if l.life.Err() == nil {\n\t\terr = l.close()\n\t}",
@@ -234,7 +234,7 @@ var etcdFaults = []mutant{
 		test: "TestReentry/^fair$",
 	},
 	{
-		name: "etcd: who waits fair does not watch its own place",
+		name: "etcd: a fair waiter does not watch its own key",
 		file: "etcd/fair.go",
 		old:  "		ws.add(c.key, at+1)\n",
 		new:  "",
@@ -242,7 +242,7 @@ var etcdFaults = []mutant{
 		test: "TestPlaceLost",
 	},
 	{
-		name: "etcd: all calls of a Locker ask the server when an unfair lock is free",
+		name: "etcd: all calls of a Locker send a request when an unfair lock is free",
 		file: "etcd/wait.go",
 		old:  "		defer e.leave()\n		w.line = e.line\n",
 		new:  "		e.leave()\n		w.line = &line{watches: w.locker.newWatches()}\n",
@@ -258,7 +258,7 @@ var etcdFaults = []mutant{
 		test: "TestSilentWatch",
 	},
 	{
-		name: "etcd: no end is told of a hold that was lost before its call ended",
+		name: "etcd: the end of a hold that was lost before its call returned is not reported",
 		file: "etcd/observe.go",
 		old:  "		h.report.Announce()\n",
 		new:  "",
@@ -266,7 +266,7 @@ var etcdFaults = []mutant{
 		test: "TestObserverOfALossBeforeTheCallEnds",
 	},
 	{
-		name: "etcd: a lease that was granted over a suspend is believed in",
+		name: "etcd: a lease that was granted during a suspension is valid",
 		file: "etcd/session.go",
 		old:  " || l.sleptSinceLocked(sent)",
 		new:  "",
@@ -274,7 +274,7 @@ var etcdFaults = []mutant{
 		test: "TestAnswersOverASleep",
 	},
 	{
-		name: "etcd: nobody looks for a suspend unless asked",
+		name: "etcd: a suspension is not monitored between calls",
 		file: "etcd/vigil.go",
 		old:  "l.slept.Ask(l.suspendedLocked)\n\tl.vigil.Reset",
 		new:  "l.vigil.Reset",
@@ -282,7 +282,7 @@ var etcdFaults = []mutant{
 		test: "TestSuspendIsNoticedByItself",
 	},
 	{
-		name: "etcd: nobody asks the kernel for a suspend unless the wall clock shows something",
+		name: "etcd: the kernel's clock is read only if the wall clock shows something",
 		file: "etcd/vigil.go",
 		old:  "l.slept.Ask(l.suspendedLocked)\n\tl.vigil.Reset",
 		new:  "l.lookLocked()\n\tl.vigil.Reset",
@@ -290,7 +290,7 @@ var etcdFaults = []mutant{
 		test: "TestSuspendIsNoticedByItself",
 	},
 	{
-		name: "etcd: a suspend ends the leases one by one, as they are asked",
+		name: "etcd: a suspension ends the leases one by one, at their next call",
 		file: "etcd/vigil.go",
 		old:  "\t\ts.loseLocked(relock.ErrLockLost)\n\t}",
 		new:  "\t\ts.loseLocked(relock.ErrLockLost)\n\t\tbreak\n\t}",
@@ -298,7 +298,7 @@ var etcdFaults = []mutant{
 		test: "TestSuspendedMachineHasLostItsHolds",
 	},
 	{
-		name: "etcd: a late request makes the key of a hold again that was lost with the lease it had moved to",
+		name: "etcd: a late request creates the key of a moved hold again that was lost with its lease",
 		file: "etcd/session.go",
 		old:  " || g.doubt && g.origin != s",
 		new:  "",
@@ -306,7 +306,7 @@ var etcdFaults = []mutant{
 		test: "TestLateRequestAfterTheLossOfAMovedHold",
 	},
 	{
-		name: "etcd: keeps late requests out only while the lease is there that the key has moved to",
+		name: "etcd: keeps late requests out only while the lease of the moved key exists",
 		file: "etcd/removal.go",
 		old:  "return r.isMoot() && (r.cancel == \"\" || r.locker.life.Err() != nil || r.origin.check() != nil)",
 		new:  "return r.isMoot()",
@@ -314,7 +314,7 @@ var etcdFaults = []mutant{
 		test: "TestLateRequestAfterTheLossOfAMovedHold",
 	},
 	{
-		name: "etcd: leaves what a late request has made before it is kept out",
+		name: "etcd: leaves the key of a late request that came before it was kept out",
 		file: "etcd/removal.go",
 		old:  "append(otherwise, again, put)",
 		new:  "append(otherwise, append([]clientv3.Op{again}[:0], put)...)",
@@ -322,7 +322,7 @@ var etcdFaults = []mutant{
 		test: "TestLateRequestAfterTheLossOfAMovedHold",
 	},
 	{
-		name: "etcd: a stream that somebody ends is a client that was closed",
+		name: "etcd: a stream that a proxy ends counts as a closed client",
 		file: "etcd/errors.go",
 		old:  "strings.Contains(err.Error(), \"RST_STREAM\") {\n			return passing",
 		new:  "strings.Contains(err.Error(), \"RST_STREAMS\") {\n			return passing",
@@ -338,7 +338,7 @@ var etcdFaults = []mutant{
 		test: "TestStreamsAreCancelled",
 	},
 	{
-		name: "etcd: an Unlock that is told of a closed client leaves its key",
+		name: "etcd: an Unlock with the error of a closed client leaves its key",
 		file: "etcd/removal.go",
 		old:  "	l.clean(r)\n	if errors.Is(err, relock.ErrClosed) {",
 		new:  "	if errors.Is(err, relock.ErrClosed) {\n		r.finish(false)",
@@ -362,7 +362,7 @@ var etcdFaults = []mutant{
 		test: "TestKeyOfAnotherProgram",
 	},
 	{
-		name: "etcd: a client that is closed ends nothing",
+		name: "etcd: a closed client ends nothing",
 		file: "etcd/clientclosed.go",
 		old:  "	l.closeLocked(errClientClosed)\n",
 		new:  "",
@@ -370,7 +370,7 @@ var etcdFaults = []mutant{
 		test: "TestClientIsClosed",
 	},
 	{
-		name: "etcd: a client whose context was cancelled is closed",
+		name: "etcd: a client whose context is cancelled counts as closed",
 		file: "etcd/clientclosed.go",
 		old:  "conn != nil {",
 		new:  "conn != nil && false {",
@@ -378,7 +378,7 @@ var etcdFaults = []mutant{
 		test: "TestClientContextIsCancelled",
 	},
 	{
-		name: "etcd: a waiter does not look when its watch begins",
+		name: "etcd: a waiter does not poll when its watch begins",
 		file: "etcd/watch.go",
 		old:  "if from == 0 {",
 		new:  "if false {",
@@ -386,7 +386,7 @@ var etcdFaults = []mutant{
 		test: "TestWaiterPollsWhenItsWatchBegins",
 	},
 	{
-		name: "etcd: a fair waiter has the lock after one look",
+		name: "etcd: a fair waiter has the lock after one poll",
 		file: "etcd/fair.go",
 		old:  "	for older != \"\" {",
 		new:  "	for range min(len(older), 1) {",

@@ -2,7 +2,7 @@ package main
 
 var fenceFaults = []mutant{
 	{
-		name: "fencing: the counter alone, which a lost one sets back",
+		name: "fencing: only the counter, which goes back if it is lost",
 		file: "lua/fence.lua",
 		old:  "local now = t[1] * 1000000 + t[2]",
 		new:  "local now = 1",
@@ -10,7 +10,7 @@ var fenceFaults = []mutant{
 		test: "TestTokensRise",
 	},
 	{
-		name: "fencing: the clock alone, which may be behind the counter",
+		name: "fencing: only the clock, which may be behind the counter",
 		file: "lua/fence.lua",
 		old:  "drawn = last + 1",
 		new:  "drawn = drawn",
@@ -18,7 +18,7 @@ var fenceFaults = []mutant{
 		test: "TestScriptsDrawTokens",
 	},
 	{
-		name: "fencing: no tokens set aside for holders in memory",
+		name: "fencing: no tokens reserved for local hand-offs",
 		file: "lua/fence.lua",
 		old:  "drawn + aside",
 		new:  "drawn",
@@ -26,7 +26,7 @@ var fenceFaults = []mutant{
 		test: "TestScriptsDrawTokens",
 	},
 	{
-		name: "fencing: tokens are set aside however far the counter is ahead of the clock",
+		name: "fencing: tokens are reserved however far the counter is ahead of the clock",
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "ahead",
@@ -34,7 +34,7 @@ var fenceFaults = []mutant{
 		test: "TestScriptsDrawTokens",
 	},
 	{
-		name: "fencing: any kind sets tokens aside, as if it were passed on in memory",
+		name: "fencing: any kind reserves tokens, as if it had local hand-offs",
 		file: "lua/grant.lua",
 		old:  "return {1, token(counter, 0)}",
 		new:  "return {1, token(counter, block)}",
@@ -42,7 +42,7 @@ var fenceFaults = []mutant{
 		test: "TestScriptsDrawTokens",
 	},
 	{
-		name: "fencing: a block for each grant, so that readers run the counter ahead of the clock",
+		name: "fencing: a block for each grant, so that readers move the counter ahead of the clock",
 		file: "lua/fence.lua",
 		old:  "math.max(0, now + ahead - drawn)",
 		new:  "block",
@@ -50,7 +50,7 @@ var fenceFaults = []mutant{
 		test: "TestScriptsDrawTokens",
 	},
 	{
-		name: "fencing: a transferred hold does not know its token",
+		name: "fencing: a reentrant hand-off has no token",
 		file: "internal/lease/transfer.go",
 		old:  "t.sent, t.tokens = sent, drawn",
 		new:  "t.sent = sent",
@@ -74,7 +74,7 @@ var fenceFaults = []mutant{
 		test: "TestTokensRise",
 	},
 	{
-		name: "fencing: one token for all holders in memory",
+		name: "fencing: one token for all local hand-offs",
 		file: "internal/lease/pass.go",
 		old:  "\tl.tokens.Next()\n",
 		new:  "",
@@ -82,7 +82,7 @@ var fenceFaults = []mutant{
 		test: "TestTokensOfLocalHandOffs",
 	},
 	{
-		name: "fencing: passed on beyond the tokens set aside",
+		name: "fencing: local hand-offs beyond the reserved tokens",
 		file: "internal/script/grant.go",
 		old:  "return t.Fence > 0 && t.Aside == 0",
 		new:  "return false",
@@ -90,7 +90,7 @@ var fenceFaults = []mutant{
 		test: "TestTokensOfLocalHandOffs",
 	},
 	{
-		name: "fencing: the token is drawn behind the hold, which stays when it fails",
+		name: "fencing: the token is drawn after the hold, which stays if that fails",
 		file: "lua/take.lua",
 		old:  "  local granted = grant(KEYS[4], waiter)\n  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n",
 		new:  "  if kind == 'p' then\n    redis.call('SET', KEYS[1], body, 'PX', lease)\n  end\n  local granted = grant(KEYS[4], waiter)\n  if kind == 'p' then\n",
@@ -98,7 +98,7 @@ var fenceFaults = []mutant{
 		test: "TestNoHoldWithoutItsToken",
 	},
 	{
-		name: "fencing: a read/write hold does not know its token",
+		name: "fencing: a read/write hold has no token",
 		file: "internal/lease/owner.go",
 		old:  "newLease(o.client, g), g.Sent)",
 		new:  "newLease(o.client, &Grant{Key: g.Key, Protocol: g.Protocol, Sent: g.Sent, Settings: g.Settings, Doubt: g.Doubt, Undo: g.Undo}), g.Sent)",
@@ -106,7 +106,7 @@ var fenceFaults = []mutant{
 		test: "TestTokensOfReaders",
 	},
 	{
-		name: "replicas: renewals have no more time for them than for a command",
+		name: "replicas: renewals have only the time of a command for them",
 		file: "internal/driver/link.go",
 		old:  "below(l.driver.commandTimeout, limit) + waitsOf(requests))",
 		new:  "below(l.driver.commandTimeout, limit))",
@@ -114,7 +114,7 @@ var fenceFaults = []mutant{
 		test: "TestReplicasMayTakeLongerThanACommand",
 	},
 	{
-		name: "replicas: a grant over a user's pool has no more time for them than for a command",
+		name: "replicas: a grant over a user's pool has only the time of a command for them",
 		file: "internal/driver/run.go",
 		old:  " + r.Ack.longest()))",
 		new:  "))",
@@ -122,7 +122,7 @@ var fenceFaults = []mutant{
 		test: "TestReplicasMayTakeLongerThanACommand",
 	},
 	{
-		name: "replicas: one who reads may write without any",
+		name: "replicas: a reader may write without any",
 		file: "internal/lease/reenter.go",
 		old:  "l.ask(ctx, s, deeper)",
 		new:  "(&Lease{client: l.client}).ask(ctx, s, deeper)",
@@ -130,7 +130,7 @@ var fenceFaults = []mutant{
 		test: "TestCallsOnAHoldWaitForReplicas",
 	},
 	{
-		name: "replicas: a level waits for its own alone, and moves the belief of its hold",
+		name: "replicas: a nested hold waits only for its own, and extends the validity of all",
 		file: "internal/lease/extend.go",
 		old:  "driver.ForLease(settings.Lease), s, l.confirm)",
 		new:  "driver.ForLease(settings.Lease), s, settings.Ack())",
@@ -146,7 +146,7 @@ var fenceFaults = []mutant{
 		test: "TestRenewalNeedsReplicas",
 	},
 	{
-		name: "replicas: a level asks for more than its hold renews with",
+		name: "replicas: a nested hold requires more than the renewals of its hold",
 		file: "internal/lease/reenter.go",
 		old:  "case s.Replicas > had:",
 		new:  "case s.Replicas > 1<<20+had:",
@@ -154,7 +154,7 @@ var fenceFaults = []mutant{
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
-		name: "levels: of the other mode are of the hold",
+		name: "nested: holds of the other mode join the hold",
 		file: "internal/lease/reenter.go",
 		old:  "case s.Fair != l.fair:",
 		new:  "case s.Fair != l.fair && l.levels.Live < 0:",
@@ -162,7 +162,7 @@ var fenceFaults = []mutant{
 		test: "TestLevelThatAsksForMoreThanTheHold",
 	},
 	{
-		name: "fencing: a level is granted without the token that it asks for",
+		name: "fencing: a nested hold is granted without the required token",
 		file: "internal/lease/reenter.go",
 		old:  "case s.Fencing && l.tokens.Fence == 0:",
 		new:  "case s.Fencing && l.tokens.Fence < 0:",
@@ -178,7 +178,7 @@ var fenceFaults = []mutant{
 		test: "TestEnqueueIsLimited",
 	},
 	{
-		name: "queue limit: an earlier copy of the request is one too many",
+		name: "queue limit: an earlier copy of the request counts as another waiter",
 		file: "lua/line.lua",
 		old:  "return not redis.call('ZSCORE', KEYS[2], ARGV[1])",
 		new:  "return true",
@@ -205,7 +205,7 @@ var fenceFaults = []mutant{
 
 var inspectionFaults = []mutant{
 	{
-		name: "ForceUnlock: a release that finds it does not ask why",
+		name: "ForceUnlock: a release that finds it does not read the reason",
 		file: "internal/lease/loss.go",
 		old:  "l.client.Tasks.Start(func() { _ = l.refused() })",
 		new:  "l.lose(errs.ErrLockLost)",
@@ -213,14 +213,14 @@ var inspectionFaults = []mutant{
 		test: "TestForceUnlockIsFoundByAnInnerLevel",
 	},
 	{
-		name: "force: the notice of any hold is taken for our own",
+		name: "force: the notice of any hold counts as our own",
 		file: "internal/lease/notice.go",
 		old:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) {",
 		new:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) && hold == \"\" {",
 		test: "TestForceUnlockOfWhatNobodyHolds",
 	},
 	{
-		name: "force: a message is believed",
+		name: "force: a message is trusted",
 		file: "internal/lease/notice.go",
 		old:  "if err := l.notice(); err != nil {\n\t\t\t\t\tl.lose(err)\n\t\t\t\t}",
 		new:  "l.lose(errs.ErrForced)",
@@ -228,28 +228,28 @@ var inspectionFaults = []mutant{
 		test: "TestForgedForceMessage",
 	},
 	{
-		name: "force: the lock is freed, and nobody is woken",
+		name: "force: the lock is free, and no waiter is woken",
 		file: "lua/force.lua",
 		old:  "return release()",
 		new:  "redis.call('DEL', KEYS[1])\nreturn 1",
 		test: "TestForceUnlock",
 	},
 	{
-		name: "force: the renewal does not ask why",
+		name: "force: the renewal does not read the reason",
 		file: "internal/lease/watchdog.go",
 		old:  "if _, r.refused = r.lease.askNotice(); r.refused {",
 		new:  "if false {",
 		test: "TestForceUnlock",
 	},
 	{
-		name: "Close: gives back what it was not asked to",
+		name: "Close: releases other holds too",
 		file: "internal/lease/manager.go",
 		old:  "if m.ReleaseOnClose {\n\t\tm.giveAllBack",
 		new:  "if true {\n\t\tm.giveAllBack",
 		test: "TestReleaseOnClose",
 	},
 	{
-		name: "several locks: a counter that is something else is overwritten",
+		name: "several locks: a counter of another type is overwritten",
 		file: "lua/multi_acquire.lua",
 		old:  "unpack(KEYS, before + locks + 1)) > counters then",
 		new:  "unpack(KEYS, before + locks + 1)) < 0 then",

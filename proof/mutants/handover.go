@@ -4,7 +4,7 @@ package main
 
 var handOverFaults = []mutant{
 	{
-		name: "hand-over: to a client that is gone",
+		name: "hand-off: to a client that has crashed",
 		file: "lua/queue.lua",
 		old:  "if age > 2.5 * period then",
 		new:  "if age > 2500 * period then",
@@ -12,7 +12,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: to a client that never showed itself",
+		name: "hand-off: to a client without a heartbeat",
 		file: "lua/queue.lua",
 		old:  "  if not time then\n    return 'stale'",
 		new:  "  if not time then\n    return 'young'",
@@ -20,7 +20,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: though nobody hears of it",
+		name: "hand-off: though no client receives it",
 		file: "lua/queue.lua",
 		old:  "if receivers == 0 and (",
 		new:  "if receivers == -2 and (",
@@ -28,7 +28,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: not to fair ones whose subscription is away for a moment",
+		name: "hand-off: not to fair waiters whose subscription is briefly down",
 		file: "lua/queue.lua",
 		old:  "clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')",
 		new:  "clients[client] == 'old' or clients[client] == 'young'",
@@ -36,7 +36,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: takes waits for gone whose subscription the server cannot see",
+		name: "hand-off: clients whose subscription the server cannot see count as crashed",
 		file: "lua/queue.lua",
 		old:  "if receivers == 0 and (clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')) then",
 		new:  "if receivers == 0 and (clients[client] ~= 'young' or mode == 'u') then",
@@ -44,7 +44,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: tells nobody",
+		name: "hand-off: notifies no waiter",
 		file: "lua/queue.lua",
 		old:  "local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, waiter .. ' ' .. KEYS[1])",
 		new:  "local receivers = 1",
@@ -52,7 +52,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: a reservation without an end",
+		name: "hand-off: a reservation without an expiry",
 		file: "lua/queue.lua",
 		old:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim)",
 		new:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter)",
@@ -60,7 +60,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: a reservation that lasts ten times as long",
+		name: "hand-off: a reservation that lasts ten times as long",
 		file: "lua/queue.lua",
 		old:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim)",
 		new:  "local set = redis.pcall('SET', KEYS[1], reserved .. waiter, 'PX', claim * 10)",
@@ -68,7 +68,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: leaves the wait in the queue",
+		name: "hand-off: leaves the entry in the queue",
 		file: "lua/queue.lua",
 		old:  "redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before)\n",
 		new:  "",
@@ -76,7 +76,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: leaves those that are gone in the queue",
+		name: "hand-off: leaves crashed clients in the queue",
 		file: "lua/queue.lua",
 		old:  "redis.call('ZREMRANGEBYRANK', KEYS[2], 0, dropped - 1)",
 		new:  "redis.call('EXISTS', KEYS[2])",
@@ -84,7 +84,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "hand-over: refused when memory is full",
+		name: "hand-off: refused when memory is full",
 		file: "lua/queue.lua",
 		old:  "    redis.call('DEL', KEYS[1])\n    redis.call('SET', KEYS[1], reserved",
 		new:  "    redis.call('SET', KEYS[1], reserved",
@@ -92,7 +92,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptsOutOfMemory",
 	},
 	{
-		name: "hand-over: looks at any number of waits",
+		name: "hand-off: reads any number of entries",
 		file: "lua/queue.lua",
 		old:  "local scan_limit = 128",
 		new:  "local scan_limit = 1000000",
@@ -100,7 +100,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOffLimit",
 	},
 	{
-		name: "hand-over: does not say that there are more waits",
+		name: "hand-off: does not report that there are more entries",
 		file: "lua/queue.lua",
 		old:  "    return nil, true\n",
 		new:  "    return nil, false\n",
@@ -108,7 +108,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOffLimit",
 	},
 	{
-		name: "hand-over: reserves for an unfair one that came just now",
+		name: "hand-off: reserves for an unfair waiter that has just come",
 		file: "lua/queue.lua",
 		old:  "local recent = 10000",
 		new:  "local recent = -1",
@@ -116,7 +116,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptShortWaits",
 	},
 	{
-		name: "hand-over: wakes an unfair one that waits for long",
+		name: "hand-off: only wakes an unfair waiter that has waited for long",
 		file: "lua/queue.lua",
 		old:  "local recent = 10000",
 		new:  "local recent = 1000000000",
@@ -132,7 +132,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptTimePassesOverPauses",
 	},
 	{
-		name: "release: hands over to nobody",
+		name: "release: hands off to no waiter",
 		file: "lua/release.lua",
 		old:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  return release()",
 		new:  "    redis.pcall('ZREM', KEYS[2], ARGV[4])\n  end\n  redis.call('DEL', KEYS[1])\n  return 1",
@@ -140,7 +140,7 @@ var handOverFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "reentrant release: hands over to nobody",
+		name: "reentrant release: hands off to no waiter",
 		file: "lua/reentrant_release.lua",
 		old:  "if keep == 0 then\n  return release()",
 		new:  "if keep == 0 then\n  redis.call('DEL', KEYS[1])\n  return 1",

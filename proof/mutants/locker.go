@@ -7,28 +7,28 @@ const inMemory = "relocktest"
 
 var lockerFaults = []mutant{
 	{
-		name: "locker: the Unlock of an inner level releases the lock",
+		name: "locker: the Unlock of an inner hold releases the lock",
 		file: "internal/lease/unlock.go",
 		old:  "if levels > 0 && l.owner == nil {",
 		new:  "if false {",
 		test: "TestNestedCallOfALockerSendsNothing",
 	},
 	{
-		name: "locker: the end of one level's maximum hold releases the lock",
+		name: "locker: the end of one nested hold's maximum releases the lock",
 		file: "internal/lease/maxhold.go",
 		old:  "if l.owner != nil {",
 		new:  "if l != nil {",
 		test: "TestMaximumHoldOfANestedLocker",
 	},
 	{
-		name: "locker: a hold that has ended takes a level",
+		name: "locker: a hold that has ended can be nested",
 		file: "internal/lease/nest.go",
 		old:  "case over != nil:",
 		new:  "case over != nil && h == nil:",
 		test: "TestMaximumHoldOfANestedLocker",
 	},
 	{
-		name: "locker: a hold with other options takes a level",
+		name: "locker: a hold with other options can be nested",
 		file: "internal/lease/nest.go",
 		old:  " || !h.settings.SameHold(s) {",
 		new:  " {",
@@ -49,7 +49,7 @@ var lockerFaults = []mutant{
 		test: "TestFromLockerAfterALoss",
 	},
 	{
-		name: "in memory: a lock that is held is given to another call",
+		name: "in memory: a held lock is granted to another call",
 		file: "relocktest/lock.go",
 		old:  "{ return k.holder == nil && k.others == 0",
 		new:  "{ return k.others == 0",
@@ -57,7 +57,7 @@ var lockerFaults = []mutant{
 		test: "TestExclusion",
 	},
 	{
-		name: "in memory: a hold goes on when its lock is lost",
+		name: "in memory: a hold stays valid when its lock is lost",
 		file: "relocktest/control.go",
 		old:  "k.holder.loseLocked()\n\tk.serveLocked()",
 		new:  "k.holder = nil\n\tk.serveLocked()",
@@ -73,7 +73,7 @@ var lockerFaults = []mutant{
 		test: "TestBusy",
 	},
 	{
-		name: "in memory: a call that gives up stays among the waiters",
+		name: "in memory: a cancelled call stays among the waiters",
 		file: "relocktest/lock.go",
 		old:  "bool { return one == w })",
 		new:  "bool { return one == nil })",

@@ -4,7 +4,7 @@ package main
 
 var observerFaults = []mutant{
 	{
-		name: "observer: is not told that a hold was lost",
+		name: "observer: is not notified of a loss",
 		file: "internal/lease/loss.go",
 		old:  "\t\t\tdefer s.Done(\"hold\", why)\n",
 		new:  "			_ = s\n",
@@ -12,7 +12,7 @@ var observerFaults = []mutant{
 		test: "TestObserverOfLosses",
 	},
 	{
-		name: "observer: is told of the loss, and of the Unlock after it",
+		name: "observer: is notified of the loss, and of the Unlock after it",
 		file: "internal/holds/report.go",
 		old:  "	if r.over {\n",
 		new:  "	if false {\n",
@@ -20,7 +20,7 @@ var observerFaults = []mutant{
 		test: "TestObserverOfLosses",
 	},
 	{
-		name: "observer: is told of an end before the grant",
+		name: "observer: is notified of an end before the grant",
 		file: "internal/holds/report.go",
 		old:  "	return r.known\n",
 		new:  "	return true\n",
@@ -28,7 +28,7 @@ var observerFaults = []mutant{
 		test: "TestObserverOfUnlockBeforeItIsTold",
 	},
 	{
-		name: "observer: is never told of a hold that ended before it was told of the grant",
+		name: "observer: is never notified of a hold that ended before the notice of its grant",
 		file: "internal/holds/report.go",
 		old:  "	if over {\n",
 		new:  "	if over && r.tell == nil {\n",
@@ -36,7 +36,7 @@ var observerFaults = []mutant{
 		test: "TestObserverOfLossBeforeItIsTold",
 	},
 	{
-		name: "observer: is not told of Extend",
+		name: "observer: is not notified of Extend",
 		file: "internal/lease/extend.go",
 		old:  "	defer l.tellRenewal(o) // deferred: the answer takes effect before the hook runs\n",
 		new:  "",
@@ -44,7 +44,7 @@ var observerFaults = []mutant{
 		test: "TestObserverOfExtend",
 	},
 	{
-		name: "Do: does not tell of a loss that its function was told",
+		name: "Do: does not report a loss that its function has seen",
 		file: "internal/lease/unlock.go",
 		old:  "		h.noteLoss(errs.Gone(over))\n",
 		new:  "",

@@ -4,7 +4,7 @@ package main
 
 var passingFaults = []mutant{
 	{
-		name: "pass: Extend lengthens what was passed on",
+		name: "local hand-off: Extend extends a hold that was handed off",
 		file: "internal/lease/extend.go",
 		old:  "\tif h.ends.Over() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
@@ -12,7 +12,7 @@ var passingFaults = []mutant{
 		test: "TestExtendAndLocalHandOff",
 	},
 	{
-		name: "line: a wake-up ends with the call that it came to",
+		name: "local waiters: a wake-up ends with the call that received it",
 		file: "internal/acquire/sit.go",
 		old:  "\t\tw.queued.WakeNext()\n",
 		new:  "",
@@ -20,7 +20,7 @@ var passingFaults = []mutant{
 		test: "TestWakeUpOfACancelledCall",
 	},
 	{
-		name: "pass: of a hold that is over when the call has it",
+		name: "local hand-off: of a hold that has ended when the call gets it",
 		file: "internal/acquire/sit.go",
 		old:  "h == nil || err != nil || h.Err() == nil",
 		new:  "h == nil || err != nil || h.Lease() != nil",
@@ -28,7 +28,7 @@ var passingFaults = []mutant{
 		test: "TestHoldThatEndedOnItsWay",
 	},
 	{
-		name: "pass: to a call that asks for another hold",
+		name: "local hand-off: to a call with other options",
 		file: "internal/waitqueue/handoff.go",
 		old:  "if i == len(l.waiters) || !s.SameHold(l.waiters[i].Call.Settings) {",
 		new:  "if i == len(l.waiters) {",
@@ -36,7 +36,7 @@ var passingFaults = []mutant{
 		test: "TestNoLocalHandOff",
 	},
 	{
-		name: "pass: with a request in doubt, whose clean-up ends the next hold",
+		name: "local hand-off: with an indeterminate request, whose clean-up ends the next hold",
 		file: "internal/lease/pass.go",
 		old:  "l.doubt.Exists() || ",
 		new:  "",
@@ -44,7 +44,7 @@ var passingFaults = []mutant{
 		test: "TestNoLocalHandOff",
 	},
 	{
-		name: "pass: when the belief is about to end",
+		name: "local hand-off: when the validity is about to end",
 		file: "internal/lease/pass.go",
 		old:  " || time.Until(l.validUntil) <= s.Lease/2 {",
 		new:  " {",
@@ -52,7 +52,7 @@ var passingFaults = []mutant{
 		test: "TestNoLocalHandOff",
 	},
 	{
-		name: "pass: a key that stays longer than its holder asked for",
+		name: "local hand-off: a key that stays longer than its holder requested",
 		file: "internal/lease/pass.go",
 		old:  "l.length > s.Lease || ",
 		new:  "",
@@ -60,7 +60,7 @@ var passingFaults = []mutant{
 		test: "TestExtendAndLocalHandOff",
 	},
 	{
-		name: "pass: others have no turn",
+		name: "local hand-off: other processes never get the lock",
 		file: "internal/waitqueue/handoff.go",
 		old:  " || l.remote && held > PassBeside {",
 		new:  " {",
@@ -68,7 +68,7 @@ var passingFaults = []mutant{
 		test: "TestRemoteWaiterHasItsTurn",
 	},
 	{
-		name: "pass: what the server has refused",
+		name: "local hand-off: of a refused request",
 		file: "internal/lease/pass.go",
 		old:  "l.suspect || l.tokens.Spent()",
 		new:  "l.tokens.Spent()",
@@ -76,7 +76,7 @@ var passingFaults = []mutant{
 		test: "TestNoLocalHandOff",
 	},
 	{
-		name: "pass: for ever",
+		name: "local hand-off: without a limit",
 		file: "internal/waitqueue/handoff.go",
 		old:  "held > PassAlone || passes >= PassesAlone || ",
 		new:  "",
@@ -84,7 +84,7 @@ var passingFaults = []mutant{
 		test: "TestNoLocalHandOff",
 	},
 	{
-		name: "pass: to a call that was woken",
+		name: "local hand-off: to a call that was woken",
 		file: "internal/waitqueue/queue.go",
 		old:  "l.waiters[0].Entry = nil // it is about",
 		new:  "_ = 0 // it is about",
@@ -92,7 +92,7 @@ var passingFaults = []mutant{
 		test: "TestNoLocalHandOffToANotifiedWaiter",
 	},
 	{
-		name: "spared place: taken for another hold",
+		name: "retained entry: used for another hold",
 		file: "internal/waitqueue/handoff.go",
 		old:  "if !place.suits(s) {",
 		new:  "if false {",
@@ -100,7 +100,7 @@ var passingFaults = []mutant{
 		test: "TestRetainedEntryForOtherOptions/label",
 	},
 	{
-		name: "spared place: nobody makes sure that it is there",
+		name: "retained entry: is not verified",
 		file: "internal/waitqueue/handoff.go",
 		old:  "if at.Sub(l.retainedAt) < l.interval {",
 		new:  "if true {",
@@ -108,7 +108,7 @@ var passingFaults = []mutant{
 		test: "TestRetainedEntryThatIsGone",
 	},
 	{
-		name: "spared place: is left in the queue by the release",
+		name: "retained entry: is left in the queue by the release",
 		file: "lua/release.lua",
 		old:  "redis.pcall('ZREM', KEYS[2], ARGV[4])",
 		new:  "redis.pcall('ZSCORE', KEYS[2], ARGV[4])",
@@ -116,7 +116,7 @@ var passingFaults = []mutant{
 		test: "TestQueueScriptReleaseTakesAWaitOut",
 	},
 	{
-		name: "poll: leaves waits that it put back after their end",
+		name: "poll: leaves entries that it restored after their end",
 		file: "internal/waitqueue/poll.go",
 		old:  "	p.forget()\n",
 		new:  "",
@@ -124,7 +124,7 @@ var passingFaults = []mutant{
 		test: "TestPollOfAWaitThatIsOver",
 	},
 	{
-		name: "shared connection: one that is silent is kept",
+		name: "shared connection: a silent one is kept",
 		file: "internal/driver/stream.go",
 		old:  "if silent && time",
 		new:  "if silent && s == nil && time",
@@ -132,7 +132,7 @@ var passingFaults = []mutant{
 		test: "TestSilentSharedConnectionWithShortContexts",
 	},
 	{
-		name: "shared connection: a very short patience ends it",
+		name: "shared connection: a very short deadline ends it",
 		file: "internal/driver/stream.go",
 		old:  "if silent && time.Since(s.quiet) >= min(MinLimit, s.driver.commandTimeout) {",
 		new:  "if silent {",
@@ -140,7 +140,7 @@ var passingFaults = []mutant{
 		test: "TestImpatientCallsKeepTheSharedConnection",
 	},
 	{
-		name: "shared connection: to a replica is kept",
+		name: "shared connection: one to a replica is kept",
 		file: "internal/driver/stream.go",
 		old:  "	if readOnly {\n		s.retire()\n",
 		new:  "	if readOnly {\n",
@@ -148,7 +148,7 @@ var passingFaults = []mutant{
 		test: "TestSharedConnectionToAReplica",
 	},
 	{
-		name: "shared connection: what was left is written all the same",
+		name: "shared connection: an abandoned request is written all the same",
 		file: "internal/driver/stream.go",
 		old:  "return !e.call.begin(now) })",
 		new:  "e.call.begin(now); return false })",
@@ -156,7 +156,7 @@ var passingFaults = []mutant{
 		test: "TestLeftBeforeItWasWritten",
 	},
 	{
-		name: "shared connection: an impatient caller ends the dial of all",
+		name: "shared connection: a caller with a short deadline ends the dial of all",
 		file: "internal/driver/pipeline.go",
 		old:  "context.WithTimeout(p.driver.life, p.driver.dialTimeout)",
 		new:  "context.WithTimeout(p.driver.life, 10*time.Millisecond)",
@@ -164,7 +164,7 @@ var passingFaults = []mutant{
 		test: "TestSharedDialIsForAll",
 	},
 	{
-		name: "shared connection: a rest before a burst is an answer that is missing",
+		name: "shared connection: a pause before a burst counts as a missing reply",
 		file: "internal/driver/stream.go",
 		old:  "if owes && quiet > s.driver.commandTimeout",
 		new:  "if (owes || s.writing) && quiet > s.driver.commandTimeout",
@@ -172,7 +172,7 @@ var passingFaults = []mutant{
 		test: "TestBurstAfterARest",
 	},
 	{
-		name: "shared connection: one that grows old before a write is cut at once",
+		name: "shared connection: one that expires before a write is closed immediately",
 		file: "internal/driver/stream.go",
 		old:  "		if s.flight > 0 {\n			left -= time.Since(s.quiet)\n		}\n",
 		new:  "		left -= time.Since(s.quiet)\n",

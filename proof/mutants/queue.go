@@ -4,7 +4,7 @@ package main
 
 var waitFaults = []mutant{
 	{
-		name: "subscription: logs while nobody else can wait or unlock",
+		name: "subscription: logs while no other call can wait or unlock",
 		file: "internal/waitqueue/subscription.go",
 		old:  "\tif news {\n",
 		new:  "\tif news {\n\t\tf.queue.mu.Lock()\n\t\tdefer f.queue.mu.Unlock()\n",
@@ -20,7 +20,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptHandOffByAll",
 	},
 	{
-		name: "cancel: passes no wake-up on",
+		name: "cancel: does not hand a wake-up on",
 		file: "lua/cancel.lua",
 		old:  "if state == 'free' or (state",
 		new:  "if (state",
@@ -28,7 +28,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptHandOffByAll",
 	},
 	{
-		name: "cancel: gives back a hold that may have been granted",
+		name: "cancel: releases a hold that may have been granted",
 		file: "lua/cancel.lua",
 		old:  "detail == hold and ARGV[2] == '1')",
 		new:  "detail == hold)",
@@ -36,7 +36,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptAnswers",
 	},
 	{
-		name: "cancel: leaves the wait in the queue",
+		name: "cancel: leaves the entry in the queue",
 		file: "lua/cancel.lua",
 		old:  "  redis.call('ZREM', KEYS[2], ARGV[1])\n",
 		new:  "  redis.call('ZSCORE', KEYS[2], ARGV[1])\n",
@@ -52,7 +52,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptTakesAFreeLock",
 	},
 	{
-		name: "claim: of a fair wait, out of its turn",
+		name: "claim: of a fair waiter, out of order",
 		file: "lua/claim.lua",
 		old:  "if mode == 'u' then",
 		new:  "if mode then",
@@ -60,7 +60,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptTakesAFreeLock",
 	},
 	{
-		name: "claim: of what is reserved for another",
+		name: "claim: of a lock that is reserved for another",
 		file: "lua/claim.lua",
 		old:  "if state == 'reserved' and detail == ARGV[1] then",
 		new:  "if state == 'reserved' then",
@@ -68,7 +68,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptAnswers",
 	},
 	{
-		name: "enqueue: of a fair wait that takes the lock although others wait",
+		name: "enqueue: of a fair waiter that takes the lock although others wait",
 		file: "lua/enqueue.lua",
 		old:  "if mode == 'u' then",
 		new:  "if mode then",
@@ -76,7 +76,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptTakesAFreeLock",
 	},
 	{
-		name: "enqueue: takes what is reserved for another",
+		name: "enqueue: takes a lock that is reserved for another",
 		file: "lua/enqueue.lua",
 		old:  "(state == 'reserved' and detail == ARGV[1])",
 		new:  "state == 'reserved'",
@@ -84,7 +84,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptAnswers",
 	},
 	{
-		name: "enqueue: takes what others hold",
+		name: "enqueue: takes a lock that others hold",
 		file: "lua/enqueue.lua",
 		old:  "(state == 'held' and #ARGV[4] > 0 and detail == ARGV[4])",
 		new:  "(state == 'held' and #ARGV[4] > 0)",
@@ -108,7 +108,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptTickets",
 	},
 	{
-		name: "enqueue: a queue without an end",
+		name: "enqueue: a queue without an expiry",
 		file: "lua/line.lua",
 		old:  "if not pcall(retain, KEYS[2], period) then",
 		new:  "if period < 0 then",
@@ -116,7 +116,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptAnswers",
 	},
 	{
-		name: "enqueue: a queue that may have no expiry stays",
+		name: "enqueue: a queue that may lack an expiry stays",
 		file: "lua/line.lua",
 		old:  "    redis.call('ZREM', KEYS[2], ARGV[1])\n    retain",
 		new:  "    stay",
@@ -124,7 +124,7 @@ var waitFaults = []mutant{
 		test: "TestScriptsErrors",
 	},
 	{
-		name: "enqueue: beats without an expiry, where the server's clock is set back meanwhile",
+		name: "enqueue: heartbeats without an expiry if the server's clock is set back meanwhile",
 		file: "lua/line.lua",
 		old:  "    heartbeat(client, period)\n",
 		new:  "    heartbeat(client, period)\n    retain(KEYS[3], period)\n    old = false\n",
@@ -132,7 +132,7 @@ var waitFaults = []mutant{
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
-		name: "poll: beats without an expiry, where the server's clock is set back meanwhile",
+		name: "poll: heartbeats without an expiry if the server's clock is set back meanwhile",
 		file: "lua/poll.lua",
 		old:  "else\n  retain(KEYS[3], period)\nend\n",
 		new:  "end\n",
@@ -140,7 +140,7 @@ var waitFaults = []mutant{
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
-		name: "enqueue: does not show that its client lives",
+		name: "enqueue: sends no heartbeat of its client",
 		file: "lua/line.lua",
 		old:  "local _, old = liveness(stored[1], stored[2], now)",
 		new:  "local old = not now",
@@ -148,7 +148,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptHeartbeat",
 	},
 	{
-		name: "enqueue: shows that its client lives only when that looks gone",
+		name: "enqueue: sends a heartbeat only when its client counts as crashed",
 		file: "lua/line.lua",
 		old:  "local _, old = liveness(stored[1], stored[2], now)",
 		new:  "local old = liveness(stored[1], stored[2], now) == 'stale'",
@@ -156,7 +156,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptStay",
 	},
 	{
-		name: "try: overtakes those that wait",
+		name: "try: overtakes waiters",
 		file: "lua/try.lua",
 		old:  "if chosen then",
 		new:  "if chosen and more then",
@@ -220,7 +220,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptHandOffByAll",
 	},
 	{
-		name: "poll: puts nothing back",
+		name: "poll: restores nothing",
 		file: "lua/polled.lua",
 		old:  "if #missing == 0 then",
 		new:  "if #missing >= 0 then",
@@ -228,7 +228,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollPutsBack",
 	},
 	{
-		name: "poll: puts back what the lock is reserved for",
+		name: "poll: restores the entry that the lock is reserved for",
 		file: "lua/poll.lua",
 		old:  " and not (state == 'reserved' and detail == waiters[i])",
 		new:  "",
@@ -236,7 +236,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollPutsBack",
 	},
 	{
-		name: "poll: puts back what holds the lock",
+		name: "poll: restores the entry that holds the lock",
 		file: "lua/poll.lua",
 		old:  " and not (state == 'held' and detail == own)",
 		new:  "",
@@ -244,7 +244,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollPutsBack",
 	},
 	{
-		name: "poll: keeps the beats of clients that have left",
+		name: "poll: keeps the heartbeats of clients that have left",
 		file: "lua/polled.lua",
 		old:  "redis.call('HDEL', KEYS[3], sample[i])",
 		new:  "redis.call('HGET', KEYS[3], sample[i])",
@@ -252,7 +252,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollCleansBeats",
 	},
 	{
-		name: "poll: leaves the beats of a queue that is empty",
+		name: "poll: leaves the heartbeats of an empty queue",
 		file: "lua/poll.lua",
 		old:  "retain(KEYS[2], period) == 0 and",
 		new:  "retain(KEYS[2], period) == 2 and",
@@ -260,7 +260,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollOfAnEmptyQueue",
 	},
 	{
-		name: "poll: takes the beats from a claim under way",
+		name: "poll: removes the heartbeats of a claim under way",
 		file: "lua/poll.lua",
 		old:  " and state ~= 'reserved' then",
 		new:  " then",
@@ -268,7 +268,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollOfAnEmptyQueue",
 	},
 	{
-		name: "poll: does not tell of a reservation whose message was lost",
+		name: "poll: does not return a reservation whose message was lost",
 		file: "lua/poll.lua",
 		old:  "else\n  name = detail\n",
 		new:  "else\n  name = ''\n",
@@ -276,7 +276,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptPollAnswers",
 	},
 	{
-		name: "poll: does not note whether its client is heard",
+		name: "poll: does not record whether its client is subscribed",
 		file: "lua/queue.lua",
 		old:  "  local subscribed = ':1'\n",
 		new:  "  local subscribed = ':1'\n  receivers = 1\n",
@@ -284,7 +284,7 @@ var waitFaults = []mutant{
 		test: "TestQueueScriptHeartbeat",
 	},
 	{
-		name: "queue: one that comes more often shortens the queue of another",
+		name: "queue: a more frequent poll shortens the expiry for another",
 		file: "lua/queue.lua",
 		old:  "math.max(12 * period / 1000, 12000, redis.call('PTTL', key))",
 		new:  "math.max(12 * period / 1000, 12000)",

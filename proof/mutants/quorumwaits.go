@@ -4,7 +4,7 @@ package main
 
 var quorumWaitFaults = []mutant{
 	{
-		name: "quorum: nobody is told of a release",
+		name: "quorum: no waiter is notified of a release",
 		file: "internal/acquire/quorum_protocol.go",
 		old:  "		s.Script = script.RedLockRelease\n",
 		new:  "",
@@ -12,7 +12,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaiterIsWoken",
 	},
 	{
-		name: "quorum: rounds that fail wake others",
+		name: "quorum: failed rounds wake others",
 		file: "internal/acquire/quorum_protocol.go",
 		old:  "if p.whole.NotifiesWaiters() {",
 		new:  "if p.whole != nil {",
@@ -28,7 +28,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaiterIsIdle",
 	},
 	{
-		name: "quorum: asks as often as before although it will be told",
+		name: "quorum: polls as often as before although it will be notified",
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "	return max(left, s.Poll) + rand.N(s.Poll/5+1)\n",
 		new:  "	return 0\n",
@@ -36,7 +36,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaiterIsIdle",
 	},
 	{
-		name: "quorum: waits for a message that nobody will send",
+		name: "quorum: waits for a message that is not sent",
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "left, tells = min(left, v.left), tells || v.tells",
 		new:  "tells = tells || v.tells",
@@ -68,7 +68,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestForgedWakeUpsOfARedLockCostFewRounds",
 	},
 	{
-		name: "quorum: what a call that is over was told is told to nobody",
+		name: "quorum: a notice to an ended call is not forwarded",
 		file: "internal/waitqueue/quorum.go",
 		old:  "		q.Unwait(name, redisKey)\n",
 		new:  "",
@@ -76,7 +76,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaiterThatLeft/it_is_listed_again",
 	},
 	{
-		name: "quorum: a subscription that comes makes nobody look",
+		name: "quorum: a new subscription makes no call poll",
 		file: "internal/waitqueue/queue.go",
 		old:  "	for _, w := range q.calls {\n		w.notify()\n	}\n",
 		new:  "",
@@ -84,7 +84,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestSubscriptionNotifiesQuorumCalls",
 	},
 	{
-		name: "quorum: one that may name the lock alone does not get it",
+		name: "quorum: a user with permission only for the lock does not get it",
 		file: "internal/acquire/quorum_vote.go",
 		old:  "		if !driver.AreKeysRefused(o.Err) {\n			return o, d\n		}\n		before = d\n",
 		new:  "		return o, d\n",
@@ -92,7 +92,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaitsWithFewPermissions/the_lock_alone",
 	},
 	{
-		name: "quorum: a call keeps its place in the list when it has the lock",
+		name: "quorum: a call stays in the list when it has the lock",
 		file: "lua/redlock_acquire.lua",
 		old:  "    redis.pcall('ZREM', list_key, ARGV[4])\n  end\nend\n",
 		new:  "  end\nend\n",
@@ -108,7 +108,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestQueueScriptsOutOfMemory",
 	},
 	{
-		name: "quorum: who asks again loses the place in the list",
+		name: "quorum: a call that polls again loses its position in the list",
 		file: "lua/redlock_acquire.lua",
 		old:  "'ZADD', list_key, 'NX',",
 		new:  "'ZADD', list_key,",
@@ -116,7 +116,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptLists",
 	},
 	{
-		name: "quorum: a list without an end",
+		name: "quorum: a list without an expiry",
 		file: "lua/redlock_acquire.lua",
 		old:  "    local kept = redis.pcall('PEXPIRE', list_key, string.format('%.0f', ttl))\n",
 		new:  "    local kept = 1\n",
@@ -124,7 +124,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptLists",
 	},
 	{
-		name: "quorum: one call shortens the list of another",
+		name: "quorum: one call shortens the expiry of another's list",
 		file: "lua/redlock_acquire.lua",
 		old:  "  if redis.call('PTTL', list_key) < ttl then\n",
 		new:  "  if ttl then\n",
@@ -132,7 +132,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptLists",
 	},
 	{
-		name: "quorum: the one that is told stays the first, though it may hang",
+		name: "quorum: the notified call stays the first, though it may hang",
 		file: "lua/redlock_wake.lua",
 		old:  "  if notified > 0 then\n",
 		new:  "  if notified > 128 then\n",
@@ -140,7 +140,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
-		name: "quorum: one that is gone is told",
+		name: "quorum: a crashed client is notified",
 		file: "lua/redlock_wake.lua",
 		old:  "    if receivers > 0 then\n",
 		new:  "    if receivers >= 0 then\n",
@@ -148,7 +148,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
-		name: "quorum: all are told",
+		name: "quorum: all waiters are notified",
 		file: "lua/redlock_wake.lua",
 		old:  "    if receivers > 0 then\n",
 		new:  "    if receivers > 128 then\n",
@@ -156,7 +156,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
-		name: "quorum: a release that finds another hold tells of its end",
+		name: "quorum: a release that finds another hold notifies of its end",
 		file: "lua/redlock_release.lua",
 		old:  " and redis.pcall('GET', KEYS[1]) == ARGV[1] then",
 		new:  " then",
@@ -164,7 +164,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptNotifiesTheFirst",
 	},
 	{
-		name: "quorum: one that leaves passes on nothing",
+		name: "quorum: an abandoned call does not forward its notice",
 		file: "lua/redlock_unwait.lua",
 		old:  "if redis.call('EXISTS', KEYS[1]) == 0 then",
 		new:  "if redis.call('EXISTS', KEYS[1]) > 1 then",
@@ -172,7 +172,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptUnwait",
 	},
 	{
-		name: "quorum: one that leaves stays in the list",
+		name: "quorum: an abandoned call stays in the list",
 		file: "lua/redlock_unwait.lua",
 		old:  "redis.call('ZREM', KEYS[2], ARGV[1])\n",
 		new:  "",
@@ -180,7 +180,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockScriptUnwait",
 	},
 	{
-		name: "quorum: a call that leaves tells nobody of what it gives back",
+		name: "quorum: an abandoned call notifies no waiter of its release",
 		file: "internal/acquire/quorum_round.go",
 		old:  "	r.hold.NotifyWaiters(err == nil || errors.Is(err, driver.ErrAbandoned))\n",
 		new:  "	r.hold.NotifyWaiters(err == nil)\n",
@@ -188,7 +188,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockCallThatLeavesWhileItAsks",
 	},
 	{
-		name: "quorum: a round that failed keeps its nodes for the minimum hold",
+		name: "quorum: a failed round keeps its nodes for the minimum hold",
 		file: "internal/lease/release.go",
 		old:  "rest = 0 // nobody",
 		new:  "_ = 0 // nobody",
@@ -196,7 +196,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockRoundsThatFail",
 	},
 	{
-		name: "quorum: a node that comes later stands in for none that does not learn the token",
+		name: "quorum: a later node does not replace one that the token does not reach",
 		file: "internal/acquire/quorum_round.go",
 		old:  "known+asked+r.left >= l.need",
 		new:  "known+asked >= l.need",
@@ -204,7 +204,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockTokenOfANodeThatFails",
 	},
 	{
-		name: "quorum: waits for a message where no hold has a quorum",
+		name: "quorum: waits for a message if no hold has a quorum",
 		file: "internal/acquire/quorum_wakeups.go",
 		old:  "if nodes[v.holder] >= r.lock.need {",
 		new:  "if nodes[v.holder] >= 1 {",
@@ -220,7 +220,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaiterWithoutSubscription",
 	},
 	{
-		name: "quorum: who may not list waits for a message",
+		name: "quorum: a user without permission for the list waits for a message",
 		file: "internal/waitqueue/quorum.go",
 		old:  "	if heard < -1 {\n		return false\n	}\n",
 		new:  "	if heard < -1 {\n		return true\n	}\n",
@@ -228,7 +228,7 @@ var quorumWaitFaults = []mutant{
 		test: "TestRedLockWaitsWithFewPermissions/no_lists",
 	},
 	{
-		name: "quorum: a holder is not told that it was ended by force",
+		name: "quorum: a holder does not learn that it was ended by force",
 		file: "internal/acquire/plain_protocol.go",
 		old:  "return strings.SplitN(p.value, \"|\", 4)[2]",
 		new:  "return strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]",

@@ -5,7 +5,7 @@ package main
 
 var rwFaults = []mutant{
 	{
-		name: "read/write: one who writes is let in beside those who read",
+		name: "read/write: a writer is let in beside readers",
 		file: "lua/rw.lua",
 		old:  "if state == 'free' or (state == 'read' and kind == 's') then",
 		new:  "if state == 'free' or state == 'read' then",
@@ -13,7 +13,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptAnswers",
 	},
 	{
-		name: "read/write: what is reserved for one who writes looks as if it were read",
+		name: "read/write: a reservation for a writer counts as read",
 		file: "lua/rw.lua",
 		old:  "if string.find(first, '^w:') or string.find(first, '^v:[^:]+:%d+:w') then",
 		new:  "if string.find(first, '^w:') then",
@@ -21,7 +21,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptAnswers",
 	},
 	{
-		name: "read/write: what has ended still counts",
+		name: "read/write: an expired hold still counts",
 		file: "lua/rw.lua",
 		old:  "if at and tonumber(at) > now then",
 		new:  "if at then",
@@ -29,7 +29,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptEntriesEnd",
 	},
 	{
-		name: "read/write: what has ended keeps others out",
+		name: "read/write: an expired hold keeps others out",
 		file: "lua/rw.lua",
 		old:  "local first = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'LIMIT', 0, 1)[1]",
 		new:  "local first = redis.call('ZRANGEBYSCORE', KEYS[1], 1, never, 'LIMIT', 0, 1)[1]",
@@ -53,7 +53,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptLeases",
 	},
 	{
-		name: "read/write: one who reads may write while others read",
+		name: "read/write: a reader may write while others read",
 		file: "lua/rw_enter.lua",
 		old:  "if writes > 0 and entry == 'r' and redis.call('ZCOUNT', KEYS[1], later, never) == 1 then",
 		new:  "if writes > 0 and entry == 'r' then",
@@ -61,7 +61,7 @@ var rwFaults = []mutant{
 		test: "TestRWLockTableOfModes",
 	},
 	{
-		name: "read/write: an upgrade that was refused is granted to its late copy",
+		name: "read/write: a refused upgrade is granted to its late copy",
 		file: "lua/rw_enter.lua",
 		old:  "if seq > known then\n  -- Also",
 		new:  "if seq >= known then\n  -- Also",
@@ -69,7 +69,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
-		name: "read/write: a late release takes the right to write away",
+		name: "read/write: a late release removes the right to write",
 		file: "lua/rw_release.lua",
 		old:  "if seq <= last_change(ARGV[1]) then",
 		new:  "if seq == last_change(ARGV[1]) then",
@@ -77,7 +77,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
-		name: "read/write: who leaves the last level that writes keeps others out",
+		name: "read/write: the end of the last write hold keeps others out",
 		file: "lua/rw_release.lua",
 		old:  "if writes == 0 and entry == 'w' then",
 		new:  "if reads < 0 and entry == 'w' then",
@@ -85,7 +85,7 @@ var rwFaults = []mutant{
 		test: "TestRWLockUpgradeAndDowngrade",
 	},
 	{
-		name: "read/write: the release of a level that reads gives all back",
+		name: "read/write: the release of a nested read hold releases all",
 		file: "lua/rw_release.lua",
 		old:  "if reads + writes == 0 then",
 		new:  "if writes == 0 then",
@@ -93,7 +93,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
-		name: "read/write: a cancel gives back a hold that may have been granted",
+		name: "read/write: a cancel releases a hold that may have been granted",
 		file: "lua/rw_cancel.lua",
 		old:  "  if ARGV[2] == '1' then",
 		new:  "  if ARGV[2] ~= '' then",
@@ -101,7 +101,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptAnswers",
 	},
 	{
-		name: "read/write: those who read overtake one who has waited to write",
+		name: "read/write: readers overtake a waiting writer",
 		file: "lua/rw_take.lua",
 		old:  "if mode == 'u' and waited >= 0 and waited <= recent then",
 		new:  "if mode == 'u' and waited >= 0 then",
@@ -109,7 +109,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptNewcomers",
 	},
 	{
-		name: "read/write: those who read overtake in a fair lock",
+		name: "read/write: readers overtake in a fair lock",
 		file: "lua/rw_take.lua",
 		old:  "if mode == 'u' and waited >= 0 and waited <= recent then",
 		new:  "if waited >= 0 and waited <= recent then",
@@ -117,7 +117,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptNewcomers",
 	},
 	{
-		name: "read/write: a wait that has the lock stays in the queue",
+		name: "read/write: an entry that has the lock stays in the queue",
 		file: "lua/rw_take.lua",
 		old:  "  redis.call('ZREM', KEYS[2], waiter)\n",
 		new:  "",
@@ -125,7 +125,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptNewcomers",
 	},
 	{
-		name: "read/write: others who read do not come along with a claim",
+		name: "read/write: a reader's claim does not admit other readers",
 		file: "lua/rw_take.lua",
 		old:  "  if kind == 's' then\n",
 		new:  "  if kind == 'x' then\n",
@@ -133,7 +133,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptReadersTogether",
 	},
 	{
-		name: "read/write: a request to write is granted by a hold that reads",
+		name: "read/write: a request to write is granted by a read hold",
 		file: "lua/rw_take.lua",
 		old:  "if not entry or (entry == 'r' and kind == 'w') then",
 		new:  "if not entry then",
@@ -141,7 +141,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptCopiesOfARequestToWrite",
 	},
 	{
-		name: "read/write: only one who reads gets the lock at a time",
+		name: "read/write: only one reader gets the lock at a time",
 		file: "lua/rw_queue.lua",
 		old:  "if what == 'w' or #names == reader_batch then",
 		new:  "if what ~= '' or #names == reader_batch then",
@@ -149,7 +149,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptReadersTogether",
 	},
 	{
-		name: "read/write: the lock is reserved for one who writes together with those who read",
+		name: "read/write: the lock is reserved for a writer together with readers",
 		file: "lua/rw_queue.lua",
 		old:  "if what == 'w' or #names == reader_batch then",
 		new:  "if #names == reader_batch then",
@@ -157,7 +157,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptHandOff",
 	},
 	{
-		name: "read/write: a wait that its client has forgotten stays the first",
+		name: "read/write: an entry that its client has forgotten stays the first",
 		file: "lua/rw_poll.lua",
 		old:  "if not listed[first] then",
 		new:  "if listed[first] then",
@@ -165,7 +165,7 @@ var rwFaults = []mutant{
 		test: "TestRWLockForgottenWaitAtTheFront",
 	},
 	{
-		name: "read/write: a poll puts back what is held",
+		name: "read/write: a poll restores an entry that has the lock",
 		file: "lua/rw_poll.lua",
 		old:  "    if live(scores, i) then",
 		new:  "    if live(scores, i + 200) then",
@@ -173,7 +173,7 @@ var rwFaults = []mutant{
 		test: "TestRWScriptPoll",
 	},
 	{
-		name: "read/write: an unlocked level that wrote still counts as one that writes",
+		name: "read/write: an unlocked write hold still counts as one",
 		file: "internal/lease/hold.go",
 		old:  "		h.lease.writes--\n",
 		new:  "		h.lease.writes += 0\n",
@@ -189,7 +189,7 @@ var rwFaults = []mutant{
 		test: "TestRWLockOwners",
 	},
 	{
-		name: "read/write: one more level that reads leaves a hold that wrote as it is",
+		name: "read/write: a nested read hold does not change a write hold",
 		file: "lua/rw_enter.lua",
 		old:  "elseif writes == 0 and entry == 'w' then",
 		new:  "elseif writes < 0 then",

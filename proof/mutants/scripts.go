@@ -4,7 +4,7 @@ package main
 
 var ownerFaults = []mutant{
 	{
-		name: "release of a lock alone: whoever has it",
+		name: "single release: of any hold",
 		file: "lua/release_alone.lua",
 		old:  "value == ARGV[1] and #value > 0",
 		new:  "#value > 0",
@@ -12,7 +12,7 @@ var ownerFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "release of a lock alone: though somebody waits",
+		name: "single release: though there is a waiter",
 		file: "lua/release_alone.lua",
 		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
 		new:  "",
@@ -20,7 +20,7 @@ var ownerFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "last release of a lock alone: whoever has it",
+		name: "last single release: of any hold",
 		file: "lua/reentrant_release_alone.lua",
 		old:  "hold == ARGV[2] and #ARGV[1] > 0",
 		new:  "hold and #ARGV[1] > 0",
@@ -28,7 +28,7 @@ var ownerFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "last release of a lock alone: though somebody waits",
+		name: "last single release: though there is a waiter",
 		file: "lua/reentrant_release_alone.lua",
 		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
 		new:  "",
@@ -36,7 +36,7 @@ var ownerFaults = []mutant{
 		test: "TestQueueScriptHandOff",
 	},
 	{
-		name: "claim of what is reserved: for whomever",
+		name: "claim of a reservation: for any waiter",
 		file: "lua/claim_reserved.lua",
 		old:  "redis.pcall('GET', KEYS[1]) == 'relock/1|w|' .. ARGV[1]",
 		new:  "redis.pcall('GET', KEYS[1])",
@@ -44,7 +44,7 @@ var ownerFaults = []mutant{
 		test: "TestQueueScriptAnswers",
 	},
 	{
-		name: "release: gives back what others hold",
+		name: "release: releases a hold of others",
 		file: "lua/release.lua",
 		old:  "if held == ARGV[1] and keep == 0 then",
 		new:  "if held and keep == 0 then",
@@ -52,7 +52,7 @@ var ownerFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "release after a minimum hold: takes over what others hold",
+		name: "release after a minimum hold: takes over a hold of others",
 		file: "lua/release.lua",
 		old:  "if held ~= ARGV[1] then",
 		new:  "if not held then",
@@ -67,7 +67,7 @@ var ownerFaults = []mutant{
 		test: "TestMinHold",
 	},
 	{
-		name: "renewal: of what others hold",
+		name: "renewal: of a hold of others",
 		file: "lua/renew.lua",
 		old:  "if held ~= ARGV[1] then",
 		new:  "if not held then",
@@ -133,7 +133,7 @@ var reentrantFaults = []mutant{
 		test: "TestScriptsSentTwice",
 	},
 	{
-		name: "reentrant acquire: a key that may have no expiry stays",
+		name: "reentrant acquire: a key that may lack an expiry stays",
 		file: "lua/reentrant_acquire.lua",
 		old:  "local deleted = redis.pcall('DEL', KEYS[1])",
 		new:  "local deleted = 1",
@@ -149,7 +149,7 @@ var reentrantFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "re-entry: creates a lock that is gone",
+		name: "re-entry: creates a missing lock",
 		file: "lua/reentrant_enter.lua",
 		old:  "if stored[1] ~= ARGV[2] then",
 		new:  "if not stored[1] then\n  stored = {ARGV[2], '#1'}\n  redis.call('HSET', KEYS[1], 'hold', ARGV[2])\nend\nif stored[1] ~= ARGV[2] then",
@@ -181,7 +181,7 @@ var reentrantFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "release after a minimum hold: kept for ever, where the server's clock is set back meanwhile",
+		name: "release after a minimum hold: kept forever if the server's clock is set back meanwhile",
 		file: "lua/release.lua",
 		old:  "ARGV[3], 'PX', ARGV[2])",
 		new:  "ARGV[3], 'KEEPTTL')",
@@ -189,7 +189,7 @@ var reentrantFaults = []mutant{
 		test: "TestClockIsSetBackWithinAScript",
 	},
 	{
-		name: "reentrant release after a minimum hold: kept for ever, where the server's clock is set back meanwhile",
+		name: "reentrant release after a minimum hold: kept forever if the server's clock is set back meanwhile",
 		file: "lua/reentrant_release.lua",
 		old:  "'kept:' .. ARGV[2])\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\n",
 		new:  "'kept:' .. ARGV[2])\n",
@@ -221,7 +221,7 @@ var reentrantFaults = []mutant{
 		test: "TestChangesAreNumbered",
 	},
 	{
-		name: "reentrant release: the last but one level gives the key back",
+		name: "reentrant release: the last but one releases the key",
 		file: "lua/reentrant_release.lua",
 		old:  "if count > 0 then",
 		new:  "if count > 1 then",

@@ -4,7 +4,7 @@ package main
 
 var transferFaults = []mutant{
 	{
-		name: "Close: leaves a lock that is being transferred",
+		name: "Close: leaves a lock in a reentrant hand-off",
 		file: "internal/lease/close.go",
 		old:  "append(leases, m.stranded()...)",
 		new:  "append(leases[:0:0], leases...)",
@@ -12,7 +12,7 @@ var transferFaults = []mutant{
 		test: "TestReleaseOnCloseOfATransfer",
 	},
 	{
-		name: "transfer: with a request in doubt, whose clean-up ends the next hold",
+		name: "reentrant hand-off: with an indeterminate request, whose clean-up ends the next hold",
 		file: "internal/lease/transfer.go",
 		old:  " || l.doubt.Exists() {",
 		new:  " {",
@@ -20,7 +20,7 @@ var transferFaults = []mutant{
 		test: "TestNotTransferred",
 	},
 	{
-		name: "transfer: of a key that is to be kept",
+		name: "reentrant hand-off: of a key with a minimum hold",
 		file: "internal/lease/transfer.go",
 		old:  "time.Until(l.keep) > 0 || ",
 		new:  "",
@@ -28,7 +28,7 @@ var transferFaults = []mutant{
 		test: "TestNotTransferred",
 	},
 	{
-		name: "transfer: the next one has the budget anew",
+		name: "reentrant hand-off: the next one has a new budget",
 		file: "internal/lease/transfer.go",
 		old:  "l.since, l.passes = t.since, t.passes",
 		new:  "l.passes = 1",
@@ -36,7 +36,7 @@ var transferFaults = []mutant{
 		test: "TestTransferred",
 	},
 	{
-		name: "transfer: a refused or unanswered one is cleaned up after as if it were not sent",
+		name: "reentrant hand-off: a refused or unanswered one is cleaned up after as if it were not sent",
 		file: "internal/lease/transfer.go",
 		old:  "l.ending, l.doubt, l.undo = &ending{heir: t.Hold}, d, nil",
 		new:  "l.doubt, l.undo = d, nil",
@@ -44,7 +44,7 @@ var transferFaults = []mutant{
 		test: "TestOneFaultInEachTransfer",
 	},
 	{
-		name: "transfer: one in doubt is forgotten when the place is given up too",
+		name: "reentrant hand-off: an indeterminate one is forgotten when the entry is released too",
 		file: "internal/lease/pass.go",
 		old:  "		end.heir = l.ending.heir\n",
 		new:  "		end.heir = \"\"\n",
@@ -52,7 +52,7 @@ var transferFaults = []mutant{
 		test: "TestOneFaultInEachTransfer",
 	},
 	{
-		name: "transfer: a call that has left is given the lock, and nobody gives it back",
+		name: "reentrant hand-off: an abandoned call is granted the lock, which is never released",
 		file: "internal/waitqueue/handoff.go",
 		old:  "	if s.left || q.host.Life.Err() != nil {\n",
 		new:  "	if q.host.Life.Err() != nil {\n",
@@ -60,7 +60,7 @@ var transferFaults = []mutant{
 		test: "TestTransferToACallThatLeaves",
 	},
 	{
-		name: "transfer: a call that it was meant for in vain is forgotten",
+		name: "reentrant hand-off: the call that it failed for is forgotten",
 		file: "internal/lease/transfer.go",
 		old:  "\tt.Seat.Return()\n",
 		new:  "",
@@ -68,7 +68,7 @@ var transferFaults = []mutant{
 		test: "TestTransferFindsTheLoss",
 	},
 	{
-		name: "transfer: beside a lease that the owner has already",
+		name: "reentrant hand-off: beside a lease that the owner has already",
 		file: "internal/lease/transfer.go",
 		old:  "	if o.lease != nil {\n",
 		new:  "	if false {\n",
@@ -76,7 +76,7 @@ var transferFaults = []mutant{
 		test: "TestTransferToTheOwnerOfALostHold",
 	},
 	{
-		name: "transfer: a hold that nobody could take is not given back",
+		name: "reentrant hand-off: a hold without a taker is not released",
 		file: "internal/lease/transfer.go",
 		old:  "\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
 		new:  "",
@@ -84,7 +84,7 @@ var transferFaults = []mutant{
 		test: "TestTransferAtTheLastMoment",
 	},
 	{
-		name: "transfer: the call waits for it beyond its context",
+		name: "reentrant hand-off: the call waits for it beyond its context",
 		file: "internal/waitqueue/waiter.go",
 		old:  "	if !s.Call.Settings.Kind.Transfers {\n		q.mu.Unlock()\n		return <-s.Turn",
 		new:  "	if s != nil {\n		q.mu.Unlock()\n		return <-s.Turn",
@@ -92,7 +92,7 @@ var transferFaults = []mutant{
 		test: "TestTransferToACallThatLeaves",
 	},
 	{
-		name: "place: takes a reentrant lock for the call that has left it",
+		name: "entry: takes a reentrant lock for the call that has left it",
 		file: "internal/waitqueue/entry.go",
 		old:  "	w.args = []any{w.Settings.Expiry().Milliseconds(), stored, info}\n",
 		new:  "	_, _ = stored, info\n",
@@ -100,7 +100,7 @@ var transferFaults = []mutant{
 		test: "TestInheritedEntry",
 	},
 	{
-		name: "place: with a request in doubt serves another owner",
+		name: "entry: serves another owner with an indeterminate request",
 		file: "internal/waitqueue/entry.go",
 		old:  " && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())",
 		new:  "",
@@ -108,7 +108,7 @@ var transferFaults = []mutant{
 		test: "TestInheritedEntry",
 	},
 	{
-		name: "seats: of both kinds in one line",
+		name: "local waiters: of both kinds in one list",
 		file: "internal/waitqueue/waiter.go",
 		old:  "	case n > 0 && l.waiters[0].Call.Settings.Kind.Transfers != s.Kind.Transfers:\n",
 		new:  "	case n < 0:\n",
@@ -116,7 +116,7 @@ var transferFaults = []mutant{
 		test: "TestKindsDoNotWaitTogether",
 	},
 	{
-		name: "transfer script: the lease of the hold before goes on",
+		name: "hand-off script: the lease of the previous hold continues",
 		file: "lua/reentrant_transfer.lua",
 		old:  "end\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\nreturn granted",
 		new:  "end\nreturn granted",
@@ -124,7 +124,7 @@ var transferFaults = []mutant{
 		test: "TestTransferScript",
 	},
 	{
-		name: "transfer script: takes whatever hold is there",
+		name: "hand-off script: takes any hold",
 		file: "lua/reentrant_transfer.lua",
 		old:  "if stored[1] ~= ARGV[1] then\n  return absent(0)",
 		new:  "if not stored[1] then\n  return absent(0)",
@@ -132,7 +132,7 @@ var transferFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "transfer script: a second copy counts as nothing of ours",
+		name: "hand-off script: a second copy counts as a missing hold",
 		file: "lua/reentrant_transfer.lua",
 		old:  "  return grant()\nend\nif stored[1] ~= ARGV[1]",
 		new:  "  return 0\nend\nif stored[1] ~= ARGV[1]",
@@ -140,7 +140,7 @@ var transferFaults = []mutant{
 		test: "TestLateCopiesOfScripts",
 	},
 	{
-		name: "transfer script: the owner before stays",
+		name: "hand-off script: the previous owner stays",
 		file: "lua/reentrant_transfer.lua",
 		old:  "  redis.call('HDEL', KEYS[1], ARGV[2])\n",
 		new:  "",
@@ -148,7 +148,7 @@ var transferFaults = []mutant{
 		test: "TestTransferScript",
 	},
 	{
-		name: "transfer script: takes the count of the same owner away",
+		name: "hand-off script: removes the count of the same owner",
 		file: "lua/reentrant_transfer.lua",
 		old:  "if ARGV[2] ~= ARGV[4] then\n",
 		new:  "if ARGV[2] then\n",
@@ -156,7 +156,7 @@ var transferFaults = []mutant{
 		test: "TestTransferScript",
 	},
 	{
-		name: "reentrant release: of either hold finds the first alone",
+		name: "reentrant release: of either hold finds only the first",
 		file: "lua/reentrant_release.lua",
 		old:  "if hold ~= ARGV[2] and hold ~= ARGV[7] then",
 		new:  "if hold ~= ARGV[2] then",
@@ -164,7 +164,7 @@ var transferFaults = []mutant{
 		test: "TestTransferScriptAndReleaseOfEither",
 	},
 	{
-		name: "spared place: is left in the queue by a reentrant release",
+		name: "retained entry: is left in the queue by a reentrant release",
 		file: "lua/reentrant_release.lua",
 		old:  "redis.pcall('ZREM', KEYS[2], ARGV[6])",
 		new:  "redis.pcall('ZSCORE', KEYS[2], ARGV[6])",
@@ -172,7 +172,7 @@ var transferFaults = []mutant{
 		test: "TestQueueScriptReleaseTakesAWaitOut",
 	},
 	{
-		name: "transfer: takes a lock that is gone for one that an earlier copy has passed on",
+		name: "reentrant hand-off: takes a missing lock for one that an earlier copy has handed off",
 		file: "internal/lease/transfer.go",
 		old:  "err = l.judge(o, 0, true)",
 		new:  "err = l.judge(o, 0, !d.Exists())",

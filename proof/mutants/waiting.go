@@ -4,7 +4,7 @@ package main
 
 var clientFaults = []mutant{
 	{
-		name: "subscription: counts on one that is not there",
+		name: "subscription: relies on a missing one",
 		file: "internal/waitqueue/poll.go",
 		old:  "if !l.Queue.feed.reaches() {",
 		new:  "if !l.Queue.feed.started {",
@@ -12,7 +12,7 @@ var clientFaults = []mutant{
 		test: "TestPollIsNeverFaster",
 	},
 	{
-		name: "subscription: looks at nothing when it was cut",
+		name: "subscription: does not poll after it was cut",
 		file: "internal/waitqueue/queue.go",
 		old:  "	for _, l := range q.lines {\n		if l.poll",
 		new:  "	for _, l := range map[string]*Line{} {\n		if l.poll",
@@ -36,7 +36,7 @@ var clientFaults = []mutant{
 		test: "TestWaiterIsWokenByTheRelease",
 	},
 	{
-		name: "waiter: looks at each message, however many come",
+		name: "waiter: polls for each message, however many come",
 		file: "internal/waitqueue/wakeup_limit.go",
 		old:  "if pause <= 0 {",
 		new:  "if pause <= time.Second {",
@@ -68,7 +68,7 @@ var clientFaults = []mutant{
 		test: "TestServerForgetsTheQueue",
 	},
 	{
-		name: "waiter: leaves an unknown wait in its place",
+		name: "waiter: leaves an unknown entry in the queue",
 		file: "internal/waitqueue/queue.go",
 		old:  `	case rest != "":`,
 		new:  `	case rest == "none":`,
@@ -76,7 +76,7 @@ var clientFaults = []mutant{
 		test: "TestUnknownEntryGivesItsTurnUp",
 	},
 	{
-		name: "waiter: gives up without a word",
+		name: "waiter: gives up without a cancel",
 		file: "internal/waitqueue/entry.go",
 		old:  "if w.Sent && (!w.once || w.doubt.Exists()) {",
 		new:  "if w.Sent && w.once && w.doubt.Exists() {",
@@ -84,7 +84,7 @@ var clientFaults = []mutant{
 		test: "TestWaiterGivesUp",
 	},
 	{
-		name: "waiter: forgets the first attempt where the second finds no server",
+		name: "waiter: forgets the first attempt if the second finds no server",
 		file: "internal/waitqueue/entry.go",
 		old:  "w.Sent || !o.Sent.IsZero() || d.Exists()",
 		new:  "w.Sent || !o.Sent.IsZero()",
@@ -100,7 +100,7 @@ var clientFaults = []mutant{
 		test: "TestManyWaitersEndOverAFewConnections",
 	},
 	{
-		name: "waiter: its owner's other goroutines sleep on",
+		name: "waiter: its owner's other goroutines continue to wait",
 		file: "internal/lease/owner.go",
 		old:  "		o.wakeOthers(w)\n",
 		new:  "",
@@ -108,7 +108,7 @@ var clientFaults = []mutant{
 		test: "TestGoroutinesOfOneOwnerWait",
 	},
 	{
-		name: "release: takes what is reserved for the next one for a loss",
+		name: "release: takes a reservation for the next one for a loss",
 		file: "internal/lease/release.go",
 		old:  "o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign)\n",
 		new:  "o.Reply == int64(script.Other)\n",
@@ -116,7 +116,7 @@ var clientFaults = []mutant{
 		test: "TestReleaseIsSentTwice",
 	},
 	{
-		name: "poll: answers that come too late wake nobody",
+		name: "poll: late replies wake no waiter",
 		file: "internal/waitqueue/poll.go",
 		old:  "case o.Sent.IsZero() || o.Unanswered():",
 		new:  "case o.Sent.IsZero():",
@@ -124,7 +124,7 @@ var clientFaults = []mutant{
 		test: "TestWaiterWhoseClientIsSlow/polls",
 	},
 	{
-		name: "poll: comes as often as a call wanted it that has left",
+		name: "poll: comes as often as an abandoned call wanted it",
 		file: "internal/waitqueue/poll.go",
 		old:  "	l.pace()\n",
 		new:  "",
