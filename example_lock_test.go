@@ -28,7 +28,7 @@ func ExampleRedisLock_Lock() {
 	fmt.Println(err)
 	fmt.Println("try again later:", relock.IsRetryableErr(err))
 	// Output:
-	// relock: lock "settlement": lock is held by others
+	// relock: lock "settlement": lock is held by others (one attempt; see WithBlock)
 	// try again later: true
 }
 

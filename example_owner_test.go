@@ -26,7 +26,7 @@ func ExampleReentrantLock_Lock() {
 	fmt.Println(lock.Unlock(ctx))
 	// Output:
 	// <nil> <nil>
-	// relock: lock "tree": lock is held by others
+	// relock: lock "tree": lock is held by others (one attempt; see WithBlock)
 	// <nil> <nil>
 	// relock: unlock "tree": not held
 }

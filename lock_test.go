@@ -42,7 +42,7 @@ func TestErrorsSayWhatAndWhere(t *testing.T) {
 	require.EqualError(t, l.Unlock(t.Context()), `relock: unlock "orders:42": not held`)
 	require.NoError(t, l.Lock(t.Context()))
 	err := NewRedisLock("orders:42", c).Lock(t.Context())
-	require.EqualError(t, err, `relock: lock "orders:42": lock is held by others`)
+	require.EqualError(t, err, `relock: lock "orders:42": lock is held by others (one attempt; see WithBlock)`)
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "lock", e.Op)

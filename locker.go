@@ -69,8 +69,8 @@ func (l *locker) String() string { return "locker of redis" }
 // [HoldFromContext].
 //
 // If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
-// fn's own error, joined with [ErrLockLost] if the hold was lost before the
-// end. A release that is not confirmed is left to the backend's log. If fn
+// fn's own error. If the hold was lost before the end, that is joined with
+// [ErrLockLost], unless fn's error matches it already. A release that is not confirmed is left to the backend's log. If fn
 // panics, the lock is unlocked.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) (err error) {
 	switch {
@@ -114,6 +114,8 @@ func (h hold) after(err, unlocked error) error {
 		return err // unlocked, by us or by fn
 	case err == nil:
 		return wrap("unlock", h.Key(), unlocked)
+	case errs.Says(err, unlocked):
+		return err
 	}
 	return errors.Join(err, wrap("unlock", h.Key(), unlocked))
 }
@@ -160,6 +162,8 @@ func unlockAfter(hold Hold, err error) error {
 		return err
 	case err == nil:
 		return unlocked
+	case errs.Says(err, unlocked):
+		return err
 	}
 	return errors.Join(err, unlocked)
 }

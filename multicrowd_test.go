@@ -123,7 +123,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 	other := sibling(t, s, c)
 	h, err := NewRedisLock("c", other).Acquire(t.Context())
 	require.NoError(t, err)
-	require.EqualError(t, NewMultiLock(keys, c).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c"`)
+	require.EqualError(t, NewMultiLock(keys, c).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c" (one attempt; see WithBlock)`)
 	testkit.Eventually(t, time.Second, func() bool {
 		return s.Do(t, "EXISTS", keyOf(c, "a")) == int64(0) && s.Do(t, "EXISTS", keyOf(c, "b")) == int64(0)
 	}, "the others are given back")

@@ -48,7 +48,7 @@ func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
 	require.NoError(t, NewRedisLock("b", sibling(t, s, c)).Lock(t.Context()))
 	err := NewMultiLock([]string{"c", "b", "a"}, c).Lock(t.Context())
 	require.ErrorIs(t, err, ErrLockAcquiredByOthers)
-	require.EqualError(t, err, `relock: lock "a,b,c": lock is held by others: key "b"`)
+	require.EqualError(t, err, `relock: lock "a,b,c": lock is held by others: key "b" (one attempt; see WithBlock)`)
 	requireFree(t, s, c, "a")
 	requireFree(t, s, c, "c")
 }

@@ -53,7 +53,7 @@ func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.mu.Lock()
 		l.seq++
-		all = append(all, l.releaseCall(0, l.seq, l.keep)(time.Now()))
+		all = append(all, l.releaseCall(0, l.seq)(time.Now()))
 		l.mu.Unlock()
 	}
 	return all

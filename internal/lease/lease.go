@@ -51,9 +51,10 @@ type Lease struct {
 	passes   int16         // how often it was handed off since Redis granted it
 	length   time.Duration // the longest lease that was requested
 	since    time.Duration // when Redis granted it, counted from the client's start
+	renewed  time.Duration // when its last answered request was sent, counted likewise
 	tokens   script.Tokens // of the grant, from the current holder's on
 	ending   *ending       // what else its release ends; nil if nothing
-	keep     time.Time     // the key stays until then; see WithMinHold
+	keep     time.Duration // the key stays until then, counted likewise; see WithMinHold
 }
 
 // end marks the lease as ended; mu must be held.

@@ -69,7 +69,7 @@ func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	job := l.newCleanup(d, l.releaseCall(l.levels.Live, l.seq, l.keep))
+	job := l.newCleanup(d, l.releaseCall(l.levels.Live, l.seq))
 	if l.levels.Live > 0 {
 		job.Lost = l.endWithNotice
 	}

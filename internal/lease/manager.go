@@ -29,6 +29,8 @@ type Manager struct {
 	expiry   *expiryTimers
 	monitor  *suspendMonitor
 	Tasks    *tasks.Group
+	Reading  sync.Map // what calls read for the texts of their errors, by key; see package acquire
+	Counts   Counts
 
 	// OneByOne is set once the server has refused a request for keys of several
 	// slots.
@@ -41,6 +43,8 @@ type Manager struct {
 	closed bool
 	leases map[*Lease]struct{}
 	owners map[OwnerKey]*Owner
+	// holders has the newest owner that has a lease, by lock: a key without ID.
+	holders map[OwnerKey]*Owner
 
 	replicators map[driver.Ack]*background.Worker // the watchdogs of locks that wait for replicas
 
@@ -71,7 +75,7 @@ type Hooks struct {
 func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
-		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
+		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, holders: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
 		replicators: map[driver.Ack]*background.Worker{}, reasonLimit: noticeLimit,
 	}
 	m.Life, m.end = context.WithCancel(context.Background())

@@ -77,11 +77,11 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	return r.lease.renewAt(o.Sent), true
 }
 
-// lose ends a lease that is no longer ours. Without a reason, the error is
-// ErrLockLost.
+// lose ends a lease that is no longer ours. Without a reason, the server has
+// just lost it.
 func (r *renewal) lose(why error) {
 	if why == nil {
-		why = errs.ErrLockLost
+		why = errs.Vanished
 	}
 	r.lease.lose(why)
 }
@@ -93,7 +93,7 @@ func (l *Lease) tellRenewal(o driver.Result) {
 		return
 	}
 	if err == nil && o.Reply != int64(script.Ours) {
-		err = errs.ErrLockLost
+		err = errs.Vanished
 	}
 	hook(l.key, o.Sent, err)
 }

@@ -168,7 +168,7 @@ var bundleFaults = []mutant{
 	{
 		name: "parts: the reason of the end is that of whoever finds it",
 		file: "internal/lease/group.go",
-		old:  "return l.loseLocked(*why)",
+		old:  "return l.loseLocked(b.expired())",
 		new:  "return l.loseLocked(errs.ErrLockLost)",
 		test: "TestRedLockEndedByForceIsFoundByAnotherPart",
 	},

@@ -20,7 +20,7 @@ var transferFaults = []mutant{
 	{
 		name: "transfer: of a key that is to be kept",
 		file: "internal/lease/transfer.go",
-		old:  "time.Until(l.keep) > 0 || ",
+		old:  "time.Until(l.keptUntil()) > 0 || ",
 		new:  "",
 		test: "TestNotTransferred",
 	},
