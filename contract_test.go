@@ -43,6 +43,7 @@ var (
 	_ func(ctx context.Context, key string) (relock.Hold, bool) = relock.HoldFromContext
 	_ func(ctx context.Context, id string) context.Context      = relock.ContextWithOwner
 	_ func(err error) bool                                      = relock.IsRetryableErr
+	_ func(err error) relock.Outcome                            = relock.OutcomeOf
 	_ error                                                     = (*relock.Error)(nil)
 	_ error                                                     = (*relock.NodeError)(nil)
 	_ interface{ Unwrap() error }                               = (*relock.Error)(nil)
