@@ -28,6 +28,7 @@ var (
 		Inspect(ctx context.Context, key string) (relock.Info, error)
 		List(ctx context.Context, pattern string) iter.Seq2[relock.Info, error]
 		ForceUnlock(ctx context.Context, key, reason string) error
+		Stats() relock.Stats
 		Close() error
 	} = (*relock.Client)(nil)
 
@@ -89,6 +90,7 @@ type hold interface {
 	Context() context.Context
 	Err() error
 	ValidUntil() time.Time
+	Remaining() time.Duration
 	Extend(ctx context.Context, d time.Duration) error
 	Unlock(ctx context.Context) error
 }
@@ -121,16 +123,16 @@ var (
 		relock.WithLabel(""), relock.WithFair(), relock.WithFencing(), relock.WithQueueLimit(1), relock.WithReplicas(1, time.Second),
 		relock.WithMaxLease(time.Second),
 	}
-	_ = relock.Info{Key: "", State: relock.StateFree, Kind: "", Fair: false, Holder: &relock.Holder{}, Readers: []relock.Holder{}, Left: 0, Fence: 0, Waiting: 0, Waiters: []relock.Waiter{}}
+	_ = relock.Info{Key: "", State: relock.StateFree, Kind: "", Fair: false, Holder: &relock.Holder{}, Readers: []relock.Holder{}, Remaining: 0, Fence: 0, Waiting: 0, Waiters: []relock.Waiter{}}
 	_ = relock.Holder{Client: "", Host: "", PID: 0, Label: "", Since: time.Time{}, Owner: "", Count: 0}
 	_ = relock.Waiter{Client: "", Age: 0, Kind: "", Fair: false}
-	_ = relock.Info{Left: relock.NoExpiry}
+	_ = relock.Info{Remaining: relock.NoExpiry}
 	_ = []relock.State{relock.StateFree, relock.StateHeld, relock.StateReserved, relock.StateKept}
 	_ = relock.Observer{
 		LockStart: func(context.Context, relock.LockStart) {},
 		LockDone:  func(context.Context, relock.LockDone) {},
 		HoldDone:  func(context.Context, relock.HoldDone) {},
-		RenewDone: func(relock.RenewDone) {},
+		RenewDone: func(context.Context, relock.RenewDone) {},
 	}
 
 	reasons = []error{

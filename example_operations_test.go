@@ -24,7 +24,7 @@ func ExampleClient_Inspect() {
 			return err
 		}
 		fmt.Println(info.State, info.Kind, info.Holder.Owner, info.Holder.Count, info.Holder.Label)
-		fmt.Println("goes without a renewal:", info.Left > 20*time.Second, "waiting:", info.Waiting)
+		fmt.Println("goes without a renewal:", info.Remaining > 20*time.Second, "waiting:", info.Waiting)
 		return nil
 	})
 	info, _ := client.Inspect(ctx, "invoice:7")

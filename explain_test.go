@@ -272,6 +272,7 @@ func TestLossSaysWhich(t *testing.T) {
 					}
 					require.Equal(t, what == "Unlock", errors.Is(err, relock.ErrNotHeld), what)
 				}
+				require.Zero(t, h.Remaining())
 				testkit.Eventually(t, testkit.Patience, func() bool { return log.count("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
 			})
 		}

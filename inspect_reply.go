@@ -30,7 +30,7 @@ func readInfo(key string, reply any) (Info, error) {
 	if waits, err = driver.Strings(parts[6], nil); err != nil {
 		return info, errUnreadable
 	}
-	info.Left = timeLeft(left)
+	info.Remaining = timeLeft(left)
 	_, _ = fmt.Sscan(fence, &info.Fence) // "false" when there is none
 	info.Waiters = readWaiters(waits, now)
 	switch content := parts[1].(type) {
@@ -92,7 +92,7 @@ func readRWInfo(key string, reply any) (Info, error) {
 	if err != nil || len(notes) != len(entries) {
 		return info, errUnreadable
 	}
-	info.Waiters, info.Left = readWaiters(waits, now), timeLeft(left)
+	info.Waiters, info.Remaining = readWaiters(waits, now), timeLeft(left)
 	switch state {
 	case "alien":
 		return info, ErrKeyConflict

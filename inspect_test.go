@@ -64,11 +64,11 @@ func TestInspectHolder(t *testing.T) {
 			h, err := tt.acquire()
 			require.NoError(t, err)
 			got := inspect(t, other, "k")
-			require.Greater(t, got.Left, 25*time.Second)
-			require.LessOrEqual(t, got.Left, lockspec.DefaultLease)
+			require.Greater(t, got.Remaining, 25*time.Second)
+			require.LessOrEqual(t, got.Remaining, lockspec.DefaultLease)
 			require.False(t, got.Holder.Since.Before(start))
 			require.False(t, got.Holder.Since.After(time.Now()))
-			tt.want.Left, tt.want.Holder.Since = got.Left, got.Holder.Since
+			tt.want.Remaining, tt.want.Holder.Since = got.Remaining, got.Holder.Since
 			tt.want.Holder.Client, tt.want.Holder.Host, tt.want.Holder.PID = c.engine.Identity.ID, host, os.Getpid()
 			require.Equal(t, tt.want, got)
 			require.NoError(t, h.Unlock(t.Context()))
@@ -129,8 +129,8 @@ func TestInspectReservedAndKept(t *testing.T) {
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		s.Do(t, "SET", keyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
 		info := inspect(t, c, "k")
-		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
-		require.Positive(t, info.Left)
+		require.Equal(t, Info{Key: "k", State: StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Remaining: info.Remaining}, info)
+		require.Positive(t, info.Remaining)
 		s.Do(t, "DEL", keyOf(c, "k"))
 	}
 	for name, newLock := range kinds {
@@ -140,7 +140,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 		info := inspect(t, c, name)
 		require.Equal(t, StateKept, info.State)
 		require.Equal(t, c.engine.Identity.ID, info.Holder.Client)
-		require.Greater(t, info.Left, 50*time.Second)
+		require.Greater(t, info.Remaining, 50*time.Second)
 	}
 }
 
@@ -154,18 +154,18 @@ func TestInspectWithoutAnExpiry(t *testing.T) {
 	require.NoError(t, NewReentrantLock("reentrant", c).Lock(t.Context()))
 	require.NoError(t, NewRWLock("read/write", c).RLock(t.Context()))
 	for _, kind := range []string{"plain", "reentrant", "read/write"} {
-		require.Positive(t, inspect(t, c, kind).Left)
+		require.Positive(t, inspect(t, c, kind).Remaining)
 		s.Do(t, "PERSIST", keyOf(c, kind))
 		info := inspect(t, c, kind)
 		require.Equal(t, StateHeld, info.State)
 		require.Equal(t, kind, info.Kind)
-		require.Equal(t, NoExpiry, info.Left, kind)
+		require.Equal(t, NoExpiry, info.Remaining, kind)
 	}
 	s.Do(t, "SET", keyOf(c, "foreign"), "x")
 	info, err := c.Inspect(t.Context(), "foreign")
 	require.ErrorIs(t, err, ErrKeyConflict)
-	require.Equal(t, NoExpiry, info.Left)
-	require.Zero(t, inspect(t, c, "nothing").Left)
+	require.Equal(t, NoExpiry, info.Remaining)
+	require.Zero(t, inspect(t, c, "nothing").Remaining)
 }
 
 // What is not a lock is a conflict, and a mistake is told.

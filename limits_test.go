@@ -222,7 +222,7 @@ func TestShortLeaseBesideASlowLongOne(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Script(script.Renew.SHA), faults.Every, faults.Delay(short/2))
 	tried := make(chan error, 100)
-	c, err := NewClient(proxy.Network, proxy.Address, "", WithObserver(Observer{RenewDone: func(r RenewDone) {
+	c, err := NewClient(proxy.Network, proxy.Address, "", WithObserver(Observer{RenewDone: func(_ context.Context, r RenewDone) {
 		if r.Key == "long" {
 			tried <- r.Err
 		}

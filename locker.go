@@ -70,8 +70,8 @@ func (l *locker) String() string { return "locker of redis" }
 //
 // If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
 // fn's own error. If the hold was lost before the end, that is joined with
-// [ErrLockLost], unless fn's error matches it already. A release that is not confirmed is left to the backend's log. If fn
-// panics, the lock is unlocked.
+// [ErrLockLost], unless fn's error matches it already. A release that is not
+// confirmed is left to the backend's log. If fn panics, the lock is unlocked.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) (err error) {
 	switch {
 	case l == nil:

@@ -24,6 +24,7 @@ func TestSuspendSaysSo(t *testing.T) {
 		require.ErrorContains(t, h.Err(), ": lock lost (machine was suspended)")
 		require.ErrorContains(t, h.Unlock(t.Context()), ": lock lost (machine was suspended)")
 	}
+	require.EqualValues(t, 3, c.Stats().Losses)
 }
 
 // A refused hold whose reason cannot be read in time says that the server no

@@ -146,7 +146,7 @@ func TestObserverOfRenewals(t *testing.T) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, e := range w.renews {
-				if e.Key == "k" && e.Sent.After(start) && as(e.Err) {
+				if e.Key == "k" && e.Start.After(start) && as(e.Err) {
 					w.renews = nil
 					return true
 				}
@@ -178,7 +178,7 @@ func TestObserverOfExtend(t *testing.T) {
 	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
 	told := map[string]error{}
 	for _, e := range w.renewals() {
-		require.True(t, e.Sent.After(start))
+		require.True(t, e.Start.After(start))
 		told[e.Key] = e.Err
 	}
 	require.Equal(t, map[string]error{"a": nil, "b": nil}, told)

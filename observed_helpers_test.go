@@ -67,7 +67,7 @@ func (w *witness) holdDone(ctx context.Context, e HoldDone) {
 	w.told = append(w.told, fmt.Sprintf("over %s %q %v %v", e.Kind, e.Key, ctx.Value(markKey{}), e.Err))
 }
 
-func (w *witness) renewDone(e RenewDone) {
+func (w *witness) renewDone(_ context.Context, e RenewDone) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.renews = append(w.renews, e)

@@ -148,7 +148,7 @@ func TestObserverAnd(t *testing.T) {
 			LockStart: func(context.Context, LockStart) { told = append(told, name+" start") },
 			LockDone:  func(context.Context, LockDone) { told = append(told, name+" done") },
 			HoldDone:  func(context.Context, HoldDone) { told = append(told, name+" over") },
-			RenewDone: func(RenewDone) { told = append(told, name+" renewed") },
+			RenewDone: func(context.Context, RenewDone) { told = append(told, name+" renewed") },
 		}
 	}
 	for _, one := range []struct {
@@ -164,7 +164,7 @@ func TestObserverAnd(t *testing.T) {
 		one.observer.LockStart(t.Context(), LockStart{})
 		one.observer.LockDone(t.Context(), LockDone{})
 		one.observer.HoldDone(t.Context(), HoldDone{})
-		one.observer.RenewDone(RenewDone{})
+		one.observer.RenewDone(t.Context(), RenewDone{})
 		var want []string
 		for _, what := range []string{" start", " done", " over", " renewed"} {
 			for _, name := range one.names {

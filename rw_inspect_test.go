@@ -31,7 +31,7 @@ func TestInspectRWLock(t *testing.T) {
 			require.Equal(t, StateHeld, info.State)
 			require.Equal(t, "read/write", info.Kind)
 			require.Equal(t, mode == "fair", info.Fair)
-			require.Greater(t, info.Left, 25*time.Second)
+			require.Greater(t, info.Remaining, 25*time.Second)
 			require.Empty(t, info.Readers)
 			require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
 			host, err := os.Hostname()

@@ -13,6 +13,15 @@ type Counts struct {
 	Losses        atomic.Int64 // of leases that had a hold
 }
 
+// renewed counts an attempt to renew a lease.
+func (c *Counts) renewed(err error) {
+	if err != nil {
+		c.RenewalErrors.Add(1)
+		return
+	}
+	c.Renewals.Add(1)
+}
+
 // Holding returns how many leases the manager has, and when Redis granted the
 // oldest. That is zero if there is none.
 func (m *Manager) Holding() (n int, oldest time.Time) {

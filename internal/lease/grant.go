@@ -36,7 +36,7 @@ func newLease(m *Manager, g *Grant) *Lease {
 	s := g.Settings
 	l := &Lease{
 		client: m, key: g.Key, protocol: g.Protocol, doubt: g.Doubt, undo: g.Undo, tokens: g.Tokens, lease: s.Lease, due: -1, seq: 1,
-		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), confirm: s.Ack(), fair: s.Fair,
+		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), settings: s, confirm: s.Ack(), fair: s.Fair,
 	}
 	l.renewed = l.since
 	l.job = background.NewJob(&renewal{lease: l})

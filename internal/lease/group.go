@@ -31,6 +31,8 @@ type Group struct {
 	why atomic.Pointer[error]
 	// True once a caller got the hold.
 	returned atomic.Bool
+	// True once it was logged that the hold is old.
+	old atomic.Bool
 	// True if the releases of a RedLock notify waiters: those of a hold, and
 	// those of a call that left.
 	notifies atomic.Bool

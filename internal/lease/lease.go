@@ -8,6 +8,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -31,6 +32,7 @@ type Lease struct {
 	// after an unanswered acquire was sent, because a late copy of it may take
 	// the key.
 	lease    time.Duration
+	settings *lockspec.Spec  // of the first level
 	confirm  *driver.Ack     // the replica acks that each renewal waits for; nil if none are needed
 	job      *background.Job // the renewal, in its worker
 	group    *Group          // set for the lease of a group's hold; else nil

@@ -38,6 +38,9 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		}
 		h.end(why)
 	}
+	if l.group == nil && l.levels.Live > 0 && why != errs.ErrClosed { //nolint:errorlint // our own sentinel
+		l.client.Counts.Losses.Add(1)
+	}
 	l.levels.Live = 0
 	return func() {
 		l.leave()

@@ -29,8 +29,8 @@ type Manager struct {
 	expiry   *expiryTimers
 	monitor  *suspendMonitor
 	Tasks    *tasks.Group
-	Reading  sync.Map // what calls read for the texts of their errors, by key; see package acquire
 	Counts   Counts
+	Reading  sync.Map // what calls read for the texts of their errors, by key; see package acquire
 
 	// OneByOne is set once the server has refused a request for keys of several
 	// slots.
@@ -67,7 +67,7 @@ type Config struct {
 // nil.
 type Hooks struct {
 	HoldDone  func(context.Context, holds.End)
-	RenewDone func(key string, sent time.Time, err error)
+	RenewDone func(context.Context, holds.End)
 }
 
 // New returns the engine of one client. Its goroutines start with the first
@@ -146,6 +146,9 @@ func (m *Manager) Close() error {
 	m.Queue.Close()
 	err := m.Driver.Close()
 	m.Tasks.WaitFor(driver.CloseWait)
+	if !m.ReleaseOnClose {
+		m.warnOfHeld(held)
+	}
 	for _, key := range m.Retrier.Unconfirmed() {
 		m.Logger.Warn("relock: closed before a release was confirmed", "key", key)
 	}
