@@ -12,8 +12,8 @@ import (
 // reentrantKinds are the locks that an owner can take again.
 func reentrantKinds(c *Client) map[string]func(opts ...LockOption) anyLock {
 	return map[string]func(opts ...LockOption) anyLock{
-		"ReentrantLock": func(opts ...LockOption) anyLock { return NewReentrantLock("k", c, append(opts, WithOwner("me"))...) },
-		"RWLock":        func(opts ...LockOption) anyLock { return NewRWLock("k", c, append(opts, WithOwner("me"))...) },
+		"ReentrantLock": func(opts ...LockOption) anyLock { return owned("me", NewReentrantLock("k", c, opts...)) },
+		"RWLock":        func(opts ...LockOption) anyLock { return owned("me", NewRWLock("k", c, opts...)) },
 	}
 }
 

@@ -55,10 +55,10 @@ func TestContextEndsCallInFlight(t *testing.T) {
 		"Do":        func(ctx context.Context) error { return NewRedisLock("4", c).Do(ctx, noWork) },
 		"reentrant": func(ctx context.Context) error { return NewReentrantLock("5", c, WithBlock()).Lock(ctx) },
 		"nested": func(ctx context.Context) error {
-			return NewReentrantLock("outer", c, WithOwner("me"), WithBlock()).Lock(ctx)
+			return owned("me", NewReentrantLock("outer", c, WithBlock())).Lock(ctx)
 		},
 	}
-	outer := NewReentrantLock("outer", c, WithOwner("me"))
+	outer := owned("me", NewReentrantLock("outer", c))
 	require.NoError(t, outer.Lock(t.Context()))
 	warm(t, c, 3*len(calls))
 	inspector := s.Dial(t)

@@ -189,7 +189,7 @@ func TestScriptFlushCostsNoError(t *testing.T) {
 			}
 		}
 	})
-	plain, reentrant, script := NewRedisLock("p", c), NewReentrantLock("r", c, WithOwner("me")), NewScript("return {ARGV[1]}")
+	plain, reentrant, script := NewRedisLock("p", c), owned("me", NewReentrantLock("r", c)), NewScript("return {ARGV[1]}")
 	for i := range 100 {
 		for _, l := range []Mutex{plain, reentrant} {
 			require.NoError(t, l.Lock(t.Context()))

@@ -193,7 +193,7 @@ func closeEndsAll(t *testing.T, b *closing, spoil func(*testing.T, *closing), al
 	c := b.c
 	h, err := NewRedisLock("held", c, WithWatchdog(2*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	nested, err := NewReentrantLock("nested", c, WithOwner("me")).Acquire(t.Context())
+	nested, err := owned("me", NewReentrantLock("nested", c)).Acquire(t.Context())
 	require.NoError(t, err)
 	shared := NewRedisLock("shared", c, WithBlock())
 	require.NoError(t, shared.Lock(t.Context()))

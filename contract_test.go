@@ -119,7 +119,7 @@ var (
 	}
 	_ = []relock.LockOption{
 		relock.WithBlock(), relock.WithBlockTimeout(time.Second), relock.WithPollInterval(time.Second), relock.WithExpiry(time.Second),
-		relock.WithWatchdog(time.Second), relock.WithMaxHold(time.Second), relock.WithMinHold(time.Second), relock.WithOwner(""),
+		relock.WithWatchdog(time.Second), relock.WithMaxHold(time.Second), relock.WithMinHold(time.Second),
 		relock.WithLabel(""), relock.WithFair(), relock.WithFencing(), relock.WithQueueLimit(1), relock.WithReplicas(1, time.Second),
 		relock.WithMaxLease(time.Second),
 	}

@@ -150,8 +150,8 @@ func ExampleRedisLock_Acquire() {
 func ExampleRedisLock_Validate() {
 	client := newClient()
 	defer client.Close()
-	lock := relock.NewRedisLock("", client, relock.WithExpiry(time.Millisecond), relock.WithOwner("me"))
+	lock := relock.NewRedisLock("", client, relock.WithExpiry(time.Millisecond), relock.WithMaxLease(time.Minute))
 	fmt.Println(lock.Validate())
 	// Output:
-	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithOwner: this kind of lock cannot honour it
+	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithMaxLease: this kind of lock cannot honour it
 }

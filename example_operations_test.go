@@ -15,9 +15,9 @@ import (
 func ExampleClient_Inspect() {
 	client := newClient()
 	defer client.Close()
-	ctx := context.Background()
+	ctx := relock.ContextWithOwner(context.Background(), "billing")
 
-	lock := relock.NewReentrantLock("invoice:7", client, relock.WithOwner("billing"), relock.WithLabel("month end"))
+	lock := relock.NewReentrantLock("invoice:7", client, relock.WithLabel("month end"))
 	err := lock.Do(ctx, func(ctx context.Context) error {
 		info, err := client.Inspect(ctx, "invoice:7")
 		if err != nil {

@@ -47,21 +47,6 @@ func ExampleContextWithOwner() {
 	// <nil>
 }
 
-func ExampleWithOwner() {
-	client := newClient()
-	defer client.Close()
-	ctx := context.Background()
-
-	lock := relock.NewReentrantLock("device", client, relock.WithOwner("controller"))
-	fmt.Println(lock.Lock(ctx))
-	done := make(chan error)
-	go func() { done <- lock.Unlock(ctx) }()
-	fmt.Println(<-done)
-	// Output:
-	// <nil>
-	// <nil>
-}
-
 // Right before a write is the moment to ask.
 func ExampleHoldFromContext() {
 	client := newClient()

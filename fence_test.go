@@ -197,7 +197,7 @@ func TestTokensOfReaders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := newTestClient(t, s)
-	lock := func(owner string) *RWLock { return NewRWLock("fenced", c, WithFencing(), WithOwner(owner)) }
+	lock := func(owner string) *RWLock { return owned(owner, NewRWLock("fenced", c, WithFencing())) }
 	first, err := lock("a").RAcquire(t.Context())
 	require.NoError(t, err)
 	second, err := lock("b").RAcquire(t.Context())

@@ -105,9 +105,9 @@ func (c *cell) callsWithDeadlines(op variant) map[string]<-chan error {
 	dialling := newTestClient(c, behind, WithDatabase(1), WithCommandTimeout(defaultCommandTimeout))
 	returned := map[string]<-chan error{}
 	for name, call := range map[string]func(context.Context) error{
-		"one attempt":          op.lock(c.client, cellLease, differentOwner(op)...).TryLock,
-		"waits":                op.lock(c.client, cellLease, append(differentOwner(op), WithBlock())...).Lock,
-		"waits, while dialled": op.lock(dialling, cellLease, append(differentOwner(op), WithBlock())...).Lock,
+		"one attempt":          owned("another", op.lock(c.client, cellLease)).TryLock,
+		"waits":                owned("another", op.lock(c.client, cellLease, WithBlock())).Lock,
+		"waits, while dialled": owned("another", op.lock(dialling, cellLease, WithBlock())).Lock,
 		"ping":                 c.client.Ping,
 	} {
 		returned[name] = testkit.Async(c, func() error {
@@ -126,12 +126,4 @@ func (c *cell) callsWithDeadlines(op variant) map[string]<-chan error {
 		})
 	}
 	return returned
-}
-
-// differentOwner makes another owner of a reentrant lock.
-func differentOwner(op variant) []LockOption {
-	if op.reentrant {
-		return []LockOption{WithOwner("another")}
-	}
-	return nil
 }

@@ -118,7 +118,11 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 // their holds. The same id on another [Client] is another owner.
 //
 // A hold that the context carries (see [HoldFromContext]) takes precedence over
-// id. id takes precedence over [WithOwner] and the goroutine.
+// id. id takes precedence over the goroutine.
+//
+// Use it for a goroutine that a holder starts, and that takes the lock again.
+// As another owner it would wait for its own process. The log says so after one
+// lease, as does the error of that wait.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }

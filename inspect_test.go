@@ -48,13 +48,13 @@ func TestInspectHolder(t *testing.T) {
 		},
 		"reentrant": {
 			func() (Hold, error) {
-				return NewReentrantLock("k", c, WithOwner("job:7"), WithLabel("l")).Acquire(t.Context())
+				return owned("job:7", NewReentrantLock("k", c, WithLabel("l"))).Acquire(t.Context())
 			},
 			Info{Key: "k", State: StateHeld, Kind: "reentrant", Holder: &Holder{Label: "l", Owner: "job:7", Count: 1}},
 		},
 		"reentrant, fair": {
 			func() (Hold, error) {
-				return NewReentrantLock("k", c, WithFair(), WithOwner("me")).Acquire(t.Context())
+				return owned("me", NewReentrantLock("k", c, WithFair())).Acquire(t.Context())
 			},
 			Info{Key: "k", State: StateHeld, Kind: "reentrant", Fair: true, Holder: &Holder{Owner: "me", Count: 1}},
 		},

@@ -28,7 +28,7 @@ func TestTableOfOptions(t *testing.T) {
 		"WithBlock": WithBlock(), "WithBlockTimeout": WithBlockTimeout(time.Second), "WithPollInterval": WithPollInterval(time.Second),
 		"WithExpiry": WithExpiry(10 * time.Second), "WithWatchdog": WithWatchdog(10 * time.Second), "WithMaxHold": WithMaxHold(time.Minute),
 		"WithMinHold": WithMinHold(time.Second), "WithLabel": WithLabel("l"), "WithFair": WithFair(), "WithFencing": WithFencing(),
-		"WithQueueLimit": WithQueueLimit(1), "WithReplicas": WithReplicas(1, time.Second), "WithOwner": WithOwner("me"),
+		"WithQueueLimit": WithQueueLimit(1), "WithReplicas": WithReplicas(1, time.Second),
 		"WithMaxLease": WithMaxLease(time.Minute),
 	}
 	require.Len(t, lockspec.OptionNames, len(options))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -86,7 +85,7 @@ func TestBlockingLockWaitsForUnlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTestClient(t, s)
-			holder := newLock("k", c, WithOwner("holder"))
+			holder := owned("holder", newLock("k", c))
 			require.NoError(t, holder.Lock(t.Context()))
 			waiter := newLock("k", sibling(t, s, c), WithBlock())
 			result := testkit.Async(t, func() error { return waiter.Lock(t.Context()) })
@@ -109,16 +108,10 @@ type anyLock interface {
 	Validate() error
 }
 
-// kinds makes each kind of lock for tests of what they share. WithOwner is left out where a kind has no owner.
+// kinds makes each kind of lock for tests of what they share.
 var kinds = map[string]func(key string, c *Client, opts ...LockOption) anyLock{
 	"RedisLock": func(key string, c *Client, opts ...LockOption) anyLock {
-		var usable []LockOption
-		for _, o := range opts {
-			if o.(lockOption).name != lockspec.OptOwner {
-				usable = append(usable, o)
-			}
-		}
-		return NewRedisLock(key, c, usable...)
+		return NewRedisLock(key, c, opts...)
 	},
 	"ReentrantLock": func(key string, c *Client, opts ...LockOption) anyLock {
 		return NewReentrantLock(key, c, opts...)
@@ -134,7 +127,7 @@ func TestWaitEnds(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			c := newTestClient(t, s)
-			require.NoError(t, newLock("k", c, WithOwner("holder")).Lock(t.Context()))
+			require.NoError(t, owned("holder", newLock("k", c)).Lock(t.Context()))
 
 			t.Run("block timeout", func(t *testing.T) {
 				start := time.Now()
@@ -301,7 +294,7 @@ func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 			c := newTestClient(t, s)
 			l := newLock("k", c, WithExpiry(1800*time.Millisecond))
 			require.NoError(t, l.Lock(t.Context()))
-			next := newLock("k", sibling(t, s, c), WithBlock(), WithOwner("next"))
+			next := owned("next", newLock("k", sibling(t, s, c), WithBlock()))
 			require.NoError(t, next.Lock(t.Context()))
 			err := l.Unlock(t.Context())
 			require.ErrorIs(t, err, ErrLockLost)

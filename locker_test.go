@@ -23,7 +23,7 @@ func TestLockerMistakes(t *testing.T) {
 	}{
 		"no client":         {nil, nil, "client"},
 		"a block timeout":   {c, WithBlockTimeout(time.Second), "WithBlockTimeout"},
-		"an owner":          {c, WithOwner("me"), "WithOwner"},
+		"a largest lease":   {c, WithMaxLease(time.Minute), "WithMaxLease"},
 		"too short a lease": {c, WithWatchdog(time.Millisecond), "WithWatchdog"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func (m *counted) lock(who modelOwner) anyLock {
 	if m.plain {
 		return NewRedisLock(m.key, who.client, WithFencing())
 	}
-	return NewReentrantLock(m.key, who.client, WithOwner(who.name))
+	return owned(who.name, NewReentrantLock(m.key, who.client))
 }
 
 func (m *counted) heldBy(who modelOwner) bool { return len(m.holds) > 0 && m.owner == who }

@@ -68,7 +68,7 @@ func TestMultiLockMistakes(t *testing.T) {
 		"too many":       {NewMultiLock(many, c), []string{"more than 100"}},
 		"a bad key":      {NewMultiLock([]string{"a", "}", ""}, c), []string{"closing brace", "is empty"}},
 		"no client":      {NewMultiLock([]string{"a"}, nil), []string{"NewClient"}},
-		"bad options":    {NewMultiLock([]string{"a"}, c, WithFair(), WithOwner("x"), WithMaxLease(time.Second)), []string{"WithFair", "WithOwner", "WithMaxLease"}},
+		"bad options":    {NewMultiLock([]string{"a"}, c, WithFair(), WithMaxLease(time.Second)), []string{"WithFair", "WithMaxLease"}},
 		"the zero value": {&MultiLock{}, []string{"constructor"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestMultiLockMistakes(t *testing.T) {
 		})
 	}
 	require.NoError(t, NewMultiLock(append(many[:maxKeys], "1", "2"), c).Validate(), "the same ones again do not count")
-	fair := unconnected(t, WithFair(), WithOwner("x"), WithMaxLease(time.Second))
+	fair := unconnected(t, WithFair(), WithMaxLease(time.Second))
 	require.NoError(t, NewMultiLock([]string{"a"}, fair).Validate(), "defaults that it cannot honour are ignored")
 	require.False(t, NewMultiLock([]string{"a"}, fair).target.Settings.Fair)
 }

@@ -124,7 +124,7 @@ func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 		}
 	}}
 	c := newTestClient(t, redistest.Shared(t), WithObserver(eager.And(w.observer())))
-	l = NewReentrantLock("k", c, WithOwner("shared"))
+	l = owned("shared", NewReentrantLock("k", c))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Lock(marked(t)))
 	require.Equal(t, `over reentrant "k" mine <nil>`, w.heard()[4])

@@ -34,15 +34,15 @@ func TestMistakenLock(t *testing.T) {
 	t.Parallel()
 	c := unconnected(t)
 	opts := []LockOption{
-		WithBlockTimeout(0), WithPollInterval(0), WithExpiry(0), WithWatchdog(1), WithMaxHold(0), WithMinHold(-1), WithOwner(""),
-		WithLabel(strings.Repeat("x", 300)), WithQueueLimit(0), WithReplicas(0, 1),
+		WithBlockTimeout(0), WithPollInterval(0), WithExpiry(0), WithWatchdog(1), WithMaxHold(0), WithMinHold(-1),
+		WithLabel(strings.Repeat("x", 300)), WithQueueLimit(0), WithReplicas(0, 1), WithMaxLease(time.Minute),
 	}
 	names := []string{
-		"WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithOwner", "WithLabel",
-		"WithQueueLimit: 0", "WithReplicas: 0", "WithReplicas: 1ns", "a lease is either fixed or kept alive", "key: is empty",
+		"WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithLabel",
+		"WithQueueLimit: 0", "WithReplicas: 0", "WithReplicas: 1ns", "a lease is either fixed or kept alive", "key: is empty", "WithMaxLease: this kind of lock cannot honour it",
 	}
 	plain, reentrant := NewRedisLock("", c, opts...), NewReentrantLock("", c, opts...)
-	requireMistakes(t, plain.Validate(), "validate", append(names, "this kind of lock cannot honour it")...)
+	requireMistakes(t, plain.Validate(), "validate", names...)
 	requireMistakes(t, reentrant.Validate(), "validate", names...)
 	for _, calls := range []map[string]func(context.Context) error{firstCalls(plain), firstCalls(reentrant)} {
 		for call, f := range calls {

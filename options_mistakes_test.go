@@ -66,8 +66,6 @@ func lockMistakes() []mistaken[LockOption] {
 		{"WithPollInterval", WithPollInterval(999 * time.Microsecond)},
 		{"WithMaxHold", WithMaxHold(0)},
 		{"WithMaxHold", WithMaxHold(-1)},
-		{"WithOwner", WithOwner("")},
-		{"WithOwner", WithOwner(strings.Repeat("x", 257))},
 		{"WithLabel", WithLabel(strings.Repeat("x", 257))},
 		{"WithLabel", WithLabel(strings.Repeat("|", 86))}, // three bytes each when escaped
 	}
@@ -186,7 +184,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	locks := []LockOption{
 		WithBlock(), WithBlockTimeout(1), WithPollInterval(time.Millisecond), WithExpiry(10 * time.Millisecond),
 		WithMinHold(10 * time.Millisecond), WithMaxHold(10 * time.Millisecond),
-		WithOwner(strings.Repeat("x", 256)), WithLabel(strings.Repeat("x", 256)),
+		WithLabel(strings.Repeat("x", 256)),
 	}
 	opts := []ClientOption{
 		WithMaxIdle(0), WithMaxActive(0), WithWaitMode(), WithIdleTimeout(1), WithDialTimeout(1), WithCommandTimeout(1), WithDatabase(0), WithTLS(nil),
@@ -209,11 +207,11 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	wrong := []ClientOption{
 		WithMaxIdle(-1), WithMaxActive(-1), WithIdleTimeout(0), WithUsername("me"), WithDatabase(-1), WithDialTimeout(0), WithCommandTimeout(0),
 		WithKeyPrefix("{"), WithLogger(nil), WithBlockTimeout(0), WithPollInterval(0), WithExpiry(0), WithWatchdog(1), WithMaxHold(0), WithMinHold(-1),
-		WithOwner(""), WithLabel(strings.Repeat("x", 300)),
+		WithLabel(strings.Repeat("x", 300)),
 	}
 	names := []string{
 		"WithMaxIdle", "WithMaxActive", "WithIdleTimeout", "WithUsername", "WithDatabase", "WithDialTimeout", "WithCommandTimeout", "WithKeyPrefix",
-		"WithLogger", "WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithOwner", "WithLabel",
+		"WithLogger", "WithBlockTimeout", "WithPollInterval", "WithExpiry", "WithWatchdog", "WithMaxHold", "WithMinHold", "WithLabel",
 	}
 	t.Run("NewClient", func(t *testing.T) {
 		_, err := NewClient("udp", "nowhere", "", wrong...)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What a pool of the user's own does itself cannot be set beside it.
@@ -97,7 +96,6 @@ func TestDocumentedDefaults(t *testing.T) {
 		"WithMinHold":      {"10ms to 10 years"},
 		"WithMaxLease":     {"10ms to 10 years"},
 		"WithKeyPrefix":    {"at most 1024 bytes"},
-		"WithOwner":        {"1 to 256 bytes"},
 		"ContextWithOwner": {"1 to 256 bytes"},
 		"WithLabel":        {"at most 256 bytes"},
 		"WithPollInterval": {"1ms to a quarter of the lease"},
@@ -135,10 +133,10 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%ds", int(d.Seconds()
 func TestLockOptionBeatsDefault(t *testing.T) {
 	t.Parallel()
 	c := unconnected(t, WithBlockTimeout(time.Second), WithPollInterval(40*time.Millisecond), WithExpiry(8*time.Second), WithMaxHold(time.Minute),
-		WithMinHold(time.Second), WithOwner("default"), WithLabel("default label"), WithFencing(), WithQueueLimit(7), WithReplicas(2, time.Second))
+		WithMinHold(time.Second), WithLabel("default label"), WithFencing(), WithQueueLimit(7), WithReplicas(2, time.Second))
 	base := lockspec.Spec{
 		Kind: lockspec.Reentrant, Block: true, BlockTimeout: time.Second, Poll: 40 * time.Millisecond, Lease: 8 * time.Second, MaxHold: time.Minute, MinHold: time.Second,
-		Owner: "default", Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
+		Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
 	}
 	for _, tt := range []struct {
 		name string
@@ -153,11 +151,10 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		{"WithWatchdog", []LockOption{WithWatchdog(4 * time.Second)}, func(s *lockspec.Spec) { s.Lease, s.Watched = 4*time.Second, true }},
 		{"WithMaxHold", []LockOption{WithMaxHold(time.Hour)}, func(s *lockspec.Spec) { s.MaxHold = time.Hour }},
 		{"WithMinHold", []LockOption{WithMinHold(20 * time.Millisecond)}, func(s *lockspec.Spec) { s.MinHold = 20 * time.Millisecond }},
-		{"WithOwner", []LockOption{WithOwner("own")}, func(s *lockspec.Spec) { s.Owner = "own" }},
 		{"WithLabel", []LockOption{WithLabel("")}, func(s *lockspec.Spec) { s.Label = "" }},
 		{"WithQueueLimit", []LockOption{WithQueueLimit(8)}, func(s *lockspec.Spec) { s.QueueLimit = 8 }},
 		{"WithReplicas", []LockOption{WithReplicas(1, 500*time.Millisecond)}, func(s *lockspec.Spec) { s.Replicas, s.ReplicaTimeout = 1, 500*time.Millisecond }},
-		{"the last of two", []LockOption{WithOwner("a"), WithOwner("b")}, func(s *lockspec.Spec) { s.Owner = "b" }},
+		{"the last of two", []LockOption{WithLabel("a"), WithLabel("b")}, func(s *lockspec.Spec) { s.Label = "b" }},
 		{
 			"a lease that is short for the default poll interval",
 			[]LockOption{WithExpiry(100 * time.Millisecond)},
@@ -182,22 +179,14 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 func TestOptionThatAKindCannotHonour(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := newTestClient(t, s, WithOwner("everybody"))
-	l := NewRedisLock("k", c)
-	require.NoError(t, l.Validate())
-	require.NoError(t, l.Lock(t.Context()))
-	require.ErrorIs(t, NewRedisLock("k", c).TryLock(t.Context()), ErrLockAcquiredByOthers)
-	require.NoError(t, l.Unlock(t.Context()))
-
-	reentrant := NewReentrantLock("k", c)
-	require.NoError(t, reentrant.Lock(t.Context()))
-	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error { return NewReentrantLock("k", c).TryLock(t.Context()) }), time.Second), "the same owner")
-	require.NoError(t, reentrant.Unlock(t.Context()))
-	require.NoError(t, reentrant.Unlock(t.Context()))
-
-	requireMistakes(t, NewRedisLock("k", c, WithOwner("me")).Validate(), "validate", "WithOwner")
-	requireMistakes(t, NewRedisLock("k", c, WithOwner("me")).Lock(t.Context()), "lock", "WithOwner")
-	require.NoError(t, NewReentrantLock("k", c, WithOwner("me")).Validate())
+	c := newTestClient(t, s, WithMaxLease(time.Second)) // below the lease
+	for _, l := range []anyLock{NewRedisLock("k", c), NewReentrantLock("k", c)} {
+		require.NoError(t, l.Validate())
+		require.NoError(t, l.Lock(t.Context()))
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+	requireMistakes(t, NewRedisLock("k", c, WithMaxLease(time.Minute)).Validate(), "validate", "WithMaxLease")
+	requireMistakes(t, NewRedisLock("k", c, WithMaxLease(time.Minute)).Lock(t.Context()), "lock", "WithMaxLease")
 }
 
 func TestOptionsThatContradict(t *testing.T) {

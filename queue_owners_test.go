@@ -20,10 +20,9 @@ func TestTwoGoroutinesOfOneOwnerWait(t *testing.T) {
 			var took []time.Duration
 			for range 10 {
 				h := q.take(q.clients[0])
-				opts := []LockOption{WithOwner("both"), WithPollInterval(leisure)}
-				first := q.waitNext(t.Context(), 0, q.clients[1], opts...)
+				first := q.waitNext(as(t, "both"), 0, q.clients[1], WithPollInterval(leisure))
 				stranger := q.waitNext(t.Context(), 1, q.clients[2], WithPollInterval(leisure))
-				second := q.waitToo(t.Context(), 2, q.clients[1], opts...)
+				second := q.waitToo(as(t, "both"), 2, q.clients[1], WithPollInterval(leisure))
 				q.awaitHeard(q.clients[1])
 				start := time.Now()
 				q.unlock(h)
@@ -69,7 +68,7 @@ func TestOwnerIsGrantedWhatItsOtherGoroutineWaitedFor(t *testing.T) {
 		const goroutines = 20
 		var all []*waiting
 		for i := range goroutines {
-			all = append(all, q.waitToo(context.Background(), i, q.clients[1], WithOwner("all")))
+			all = append(all, q.waitToo(ContextWithOwner(context.Background(), "all"), i, q.clients[1]))
 		}
 		q.unlock(h)
 		for _, w := range all {

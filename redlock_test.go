@@ -56,7 +56,7 @@ func TestRedLockMistakes(t *testing.T) {
 		"one is nil":          {NewRedLock("k", []*Client{c[0], nil, c[1], {}}), []string{"client 1: was not made", "client 3: was not made"}},
 		"the first is nil":    {NewRedLock("k", []*Client{nil, c[0], c[1]}), []string{"client: was not made"}},
 		"a bad key":           {NewRedLock("}", c), []string{"closing brace"}},
-		"other options":       {NewRedLock("k", c, WithFair(), WithOwner("x"), WithQueueLimit(1)), []string{"WithFair", "WithOwner", "WithQueueLimit"}},
+		"other options":       {NewRedLock("k", c, WithFair(), WithQueueLimit(1)), []string{"WithFair", "WithQueueLimit"}},
 		"too long a lease":    {NewRedLock("k", c, WithExpiry(time.Minute)), []string{"lease of 1m0s: above the largest one allowed, 30s; see WithMaxLease"}},
 		"too long a keep":     {NewRedLock("k", c, WithMinHold(time.Minute)), []string{"lease of 1m0s"}},
 		"a default too long":  {NewRedLock("k", []*Client{long, c[0], c[1]}), []string{"lease of 1m0s"}},

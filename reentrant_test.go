@@ -92,21 +92,17 @@ func TestOwnerOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewReentrantLock("k", c, WithOwner("of the lock"))
+	l := NewReentrantLock("k", c)
 	id := func(ctx context.Context) string {
 		owner, err := l.target.Owner(ctx)
 		require.NoError(t, err)
 		return owner.ID
 	}
-	require.Equal(t, c.engine.Identity.Goroutine(), func() string {
-		owner, _ := NewReentrantLock("k", c).target.Owner(t.Context())
-		return owner.ID
-	}())
-	require.Equal(t, c.engine.Identity.Named("of the lock"), id(t.Context()))
+	require.Equal(t, c.engine.Identity.Goroutine(), id(t.Context()))
 	named := ContextWithOwner(t.Context(), "of the context")
 	require.Equal(t, c.engine.Identity.Named("of the context"), id(named))
 
-	h, err := NewReentrantLock("k", c, WithOwner("holder")).Acquire(t.Context())
+	h, err := owned("holder", NewReentrantLock("k", c)).Acquire(t.Context())
 	require.NoError(t, err)
 	inside := ContextWithOwner(h.Context(), "of the context")
 	require.Equal(t, c.engine.Identity.Named("holder"), id(inside), "a live hold comes first")
@@ -147,7 +143,7 @@ func TestOneOwnerManyGoroutines(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := newTestClient(t, s)
-	l := NewReentrantLock("k", c, WithOwner("shared"))
+	l := owned("shared", NewReentrantLock("k", c))
 	require.NoError(t, l.Lock(t.Context()))
 	both := func(call func(context.Context) error, times int) {
 		var group sync.WaitGroup
@@ -177,7 +173,7 @@ func TestOneOwnerWaitsTwice(t *testing.T) {
 	c := newTestClient(t, s)
 	holder := NewReentrantLock("k", sibling(t, s, c))
 	require.NoError(t, holder.Lock(t.Context()))
-	l := NewReentrantLock("k", c, WithOwner("shared"), WithBlock())
+	l := owned("shared", NewReentrantLock("k", c, WithBlock()))
 	first := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	second := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	testkit.Eventually(t, 5*time.Second, func() bool { return c.waiting(keyOf(c, "k")) == 2 }, "both wait")

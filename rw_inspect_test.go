@@ -23,8 +23,8 @@ func TestInspectRWLock(t *testing.T) {
 	for mode, opts := range map[string][]LockOption{"unfair": nil, "fair": {WithFair()}} {
 		t.Run(mode, func(t *testing.T) {
 			key := "rw " + mode
-			mine := NewRWLock(key, c, append(opts, WithOwner("job:7|x"), WithLabel("l"))...)
-			theirs := NewRWLock(key, other, append(opts, WithOwner("second"))...)
+			mine := owned("job:7|x", NewRWLock(key, c, append(opts, WithLabel("l"))...))
+			theirs := owned("second", NewRWLock(key, other, opts...))
 			require.NoError(t, mine.Lock(t.Context()))
 			require.NoError(t, mine.RLock(t.Context()))
 			info := inspect(t, other, key)
@@ -83,11 +83,11 @@ func TestForceUnlockRWLock(t *testing.T) {
 			key := "force " + mode
 			var holds []Hold
 			for _, owner := range []string{"a", "b", "c"} {
-				h, err := NewRWLock(key, c, append(opts, WithOwner(owner))...).RAcquire(t.Context())
+				h, err := owned(owner, NewRWLock(key, c, opts...)).RAcquire(t.Context())
 				require.NoError(t, err)
 				holds = append(holds, h)
 			}
-			writer := NewRWLock(key, other, append(opts, WithBlock(), WithOwner("w"))...)
+			writer := owned("w", NewRWLock(key, other, append(opts, WithBlock())...))
 			waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
 			testkit.Eventually(t, testkit.Patience, func() bool { return inspect(t, c, key).Waiting == 1 }, "waits")
 			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
@@ -95,7 +95,7 @@ func TestForceUnlockRWLock(t *testing.T) {
 			l := holds[1].(hold).level.Lease()
 			l.RenewNow()
 			require.ErrorIs(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second), ErrForced)
-			require.ErrorIs(t, NewRWLock(key, c, append(opts, WithOwner("c"))...).RLock(t.Context()), ErrForced)
+			require.ErrorIs(t, owned("c", NewRWLock(key, c, opts...)).RLock(t.Context()), ErrForced)
 			for _, h := range holds {
 				err := h.Unlock(t.Context())
 				require.ErrorIs(t, err, ErrForced)

@@ -14,7 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// An owner is the hold in ctx, the owner in ctx, the one of WithOwner, or the goroutine; holds of another kind do not count.
+// An owner is the hold in ctx, the owner in ctx, or the goroutine; holds of another kind do not count.
 func TestRWLockOwners(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -31,7 +31,7 @@ func TestRWLockOwners(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 
-	named := NewRWLock("k", c, WithOwner("name"))
+	named := owned("name", NewRWLock("k", c))
 	h, err := named.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error {
@@ -40,9 +40,9 @@ func TestRWLockOwners(t *testing.T) {
 	require.ErrorIs(t, l.TryRLock(t.Context()), ErrLockAcquiredByOthers)
 	require.NoError(t, h.Unlock(t.Context()))
 
-	another, err := NewReentrantLock("other", c, WithOwner("a")).Acquire(t.Context())
+	another, err := owned("a", NewReentrantLock("other", c)).Acquire(t.Context())
 	require.NoError(t, err)
-	beside := NewRWLock("other", c, WithOwner("b"))
+	beside := owned("b", NewRWLock("other", c))
 	require.ErrorIs(t, beside.TryLock(another.Context()), ErrKeyConflict)
 	s.Do(t, "DEL", keyOf(c, "other"))
 	require.NoError(t, beside.TryLock(another.Context()))

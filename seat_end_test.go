@@ -34,7 +34,7 @@ func stormOfSeats(t testing.TB, m queueMode) {
 		case g%3 == 0:
 			lock = q.lock(q.clients[g%2], WithLabel(fmt.Sprint(g%2)))
 		case g > 20 && reentrant: // several goroutines of one owner
-			lock, reentrant = q.lock(q.clients[0], WithOwner("one")), false
+			lock, reentrant = owned("one", q.lock(q.clients[0])), false
 		}
 		group.Go(func() {
 			for n := range 60 {

@@ -57,7 +57,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 			reply, err := c.Eval(t.Context(), NewScript("return redis.call('TYPE', KEYS[1])"), []string{"raw"}, secret)
 			note(reply, err)
 			use(NewRedisLock("p", c))
-			use(NewReentrantLock("r", c, WithOwner("me")))
+			use(owned("me", NewReentrantLock("r", c)))
 			h, err := NewRedisLock("lost", c, WithWatchdog(30*time.Millisecond)).Acquire(t.Context())
 			note(err)
 			if err == nil {

@@ -131,7 +131,7 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 	c.proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
 	ctx, cancel := context.WithTimeout(t.Context(), cellPatience)
 	defer cancel()
-	lock := NewReentrantLock(cellKey, c.client, WithBlock(), WithOwner("me"))
+	lock := owned("me", NewReentrantLock(cellKey, c.client, WithBlock()))
 	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 	require.True(t, c.proxy.Await(faults.Script(script.Enqueue.SHA), 2, cellPatience/2), "it has to wait for its own release")
 	late := c.bench.State().Content.(map[string]string)["hold"]

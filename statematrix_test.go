@@ -113,7 +113,7 @@ func newTroubled(t testing.TB, state trouble, s *redistest.Server, op stateOpera
 	c := &troubled{TB: t, state: state, op: op, server: s}
 	c.client = newTestClient(t, s, WithCommandTimeout(4*answerLimit), WithWatchdog(lease), c.log.option())
 	if c.lock = NewRedisLock(cellKey, c.client); op.reentrant {
-		c.lock = NewReentrantLock(cellKey, c.client, WithOwner("me")) // the phases have goroutines of their own
+		c.lock = owned("me", NewReentrantLock(cellKey, c.client)) // the phases have goroutines of their own
 	}
 	for range op.levels {
 		h, err := c.lock.Acquire(t.Context())

@@ -57,7 +57,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	q := newTransferBench(t)
 	h := q.take(q.clients[0])
 	ctx, cancel := context.WithCancel(t.Context())
-	w := q.sits(ctx, 0, WithOwner("slow"))
+	w := q.sits(ContextWithOwner(ctx, "slow"), 0)
 	c := q.clients[0]
 	goOn := c.engine.Block(lease.OwnerKey{Lock: queueKey, ID: c.engine.Identity.Named("slow"), Family: lockspec.ReentrantFamily}) // another attempt of the owner is under way
 	fresh(h)
@@ -180,7 +180,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	q := newTransferBench(t)
 	c := q.clients[0]
 	h := q.take(c)
-	w := q.sits(t.Context(), 0, WithOwner("late"))
+	w := q.sits(as(t, "late"), 0)
 	owner := lease.OwnerKey{Lock: queueKey, ID: c.engine.Identity.Named("late"), Family: lockspec.ReentrantFamily}
 	remove := c.engine.PutLost(owner, &lease.Grant{Key: queueKey, Protocol: leaseOf(h).Protocol(), Sent: time.Now(), Settings: h.(hold).level.Settings()}, ErrLockLost)
 	fresh(h)

@@ -42,7 +42,7 @@ func TestServerInTrouble(t *testing.T) {
 				require.False(t, IsRetryableErr(err))
 			}
 
-			plain, reentrant := NewRedisLock("p", c, WithBlock()), NewReentrantLock("r", c, WithBlock(), WithOwner("me"))
+			plain, reentrant := NewRedisLock("p", c, WithBlock()), owned("me", NewReentrantLock("r", c, WithBlock()))
 			waits := []<-chan error{
 				testkit.Async(t, func() error { return plain.Lock(t.Context()) }),
 				testkit.Async(t, func() error { return reentrant.Lock(t.Context()) }),

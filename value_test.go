@@ -335,7 +335,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 	fields := map[string]bool{"hold": true, "seq": true, "info": true}
 	for i, owner := range owners {
 		key := fmt.Sprint("owner", i)
-		l := NewReentrantLock(key, c, WithOwner(owner))
+		l := owned(owner, NewReentrantLock(key, c))
 		require.NoError(t, l.Lock(t.Context()))
 		require.NoError(t, l.Lock(t.Context()))
 		requireCount(t, s, c, key, 2)
@@ -352,7 +352,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 		require.ErrorIs(t, NewReentrantLock(key, c).TryLock(t.Context()), ErrLockAcquiredByOthers, "the goroutine is another owner")
 		for _, other := range owners {
 			if other != owner {
-				require.ErrorIs(t, NewReentrantLock(key, c, WithOwner(other)).TryLock(t.Context()), ErrLockAcquiredByOthers)
+				require.ErrorIs(t, owned(other, NewReentrantLock(key, c)).TryLock(t.Context()), ErrLockAcquiredByOthers)
 			}
 		}
 		require.NoError(t, l.Unlock(t.Context()))

@@ -239,8 +239,8 @@ func TestLevelOverASleep(t *testing.T) {
 	t.Parallel()
 	s := newFaultServer(t)
 	for script, newLock := range map[*script.Script]func(c *Client) anyLock{
-		script.ReentrantEnter: func(c *Client) anyLock { return NewReentrantLock("k", c, WithOwner("me")) },
-		script.RWEnter:        func(c *Client) anyLock { return NewRWLock("k", c, WithOwner("me")) },
+		script.ReentrantEnter: func(c *Client) anyLock { return owned("me", NewReentrantLock("k", c)) },
+		script.RWEnter:        func(c *Client) anyLock { return owned("me", NewRWLock("k", c)) },
 	} {
 		t.Run(fmt.Sprintf("%T", newLock(nil)), func(t *testing.T) {
 			t.Parallel()

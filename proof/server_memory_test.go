@@ -27,8 +27,9 @@ func TestRestartWithoutMemory(t *testing.T) {
 	for _, kind := range serverKinds {
 		holds = append(holds, kind.hold(t, c, relock.WithWatchdog(memoryLease)))
 	}
-	inner := relock.NewReentrantLock("levels", c, relock.WithOwner("me"))
-	require.NoError(t, inner.Lock(t.Context()))
+	ctx := relock.ContextWithOwner(t.Context(), "me")
+	inner := relock.NewReentrantLock("levels", c)
+	require.NoError(t, inner.Lock(ctx))
 	s.Kill(t)
 	s.BootAndLoad(t)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
@@ -39,8 +40,8 @@ func TestRestartWithoutMemory(t *testing.T) {
 		requireNoMemory(t, err)
 		require.False(t, keyThere(t, s, "new "+kind.name))
 	}
-	requireNoMemory(t, inner.TryLock(t.Context()))
-	require.NoError(t, inner.Unlock(t.Context()))
+	requireNoMemory(t, inner.TryLock(ctx))
+	require.NoError(t, inner.Unlock(ctx))
 	require.False(t, keyThere(t, s, "levels"))
 	requireRenewed(t, memoryLease, holds...)
 	for _, h := range holds {
