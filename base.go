@@ -51,9 +51,9 @@ func (b *base) Unlock(ctx context.Context) error {
 // and when the hold is lost. It carries the hold, see [HoldFromContext].
 //
 // If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
-// fn's own error, joined with [ErrLockLost] if the hold was lost before the
-// end. A release that is not confirmed is logged. If fn panics, the lock is
-// unlocked.
+// fn's own error. If the hold was lost before the end, that is joined with
+// [ErrLockLost], unless fn's error matches it already. A release that is not
+// confirmed is logged. If fn panics, the lock is unlocked.
 func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
 	return b.do(ctx, b.target.Settings.Block, fn)
 }
@@ -204,7 +204,7 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, erro
 	got, err := b.take(ctx, block, lasting)
 	err = wrap("lock", b.target.Key, err)
 	if o.LockDone != nil {
-		o.LockDone(seen, LockDone{start, began, err})
+		o.LockDone(seen, LockDone{start, began, time.Now(), err})
 	}
 	if err == nil {
 		got.Announce()

@@ -165,6 +165,7 @@ var (
 		Inspect(ctx context.Context, key string) (relock.Info, error)
 		List(ctx context.Context, pattern string) iter.Seq2[relock.Info, error]
 		ForceUnlock(ctx context.Context, key, reason string) error
+		Stats() relock.Stats
 		Close() error
 	} = (*relock.Client)(nil)
 
@@ -180,6 +181,7 @@ var (
 	_ func(ctx context.Context, key string) (relock.Hold, bool) = relock.HoldFromContext
 	_ func(ctx context.Context, id string) context.Context      = relock.ContextWithOwner
 	_ func(err error) bool                                      = relock.IsRetryableErr
+	_ func(err error) relock.Outcome                            = relock.OutcomeOf
 	_ error                                                     = (*relock.Error)(nil)
 	_ error                                                     = (*relock.NodeError)(nil)
 	_ interface{ Unwrap() error }                               = (*relock.Error)(nil)
@@ -225,6 +227,7 @@ type hold interface {
 	Context() context.Context
 	Err() error
 	ValidUntil() time.Time
+	Remaining() time.Duration
 	Extend(ctx context.Context, d time.Duration) error
 	Unlock(ctx context.Context) error
 }
@@ -253,20 +256,20 @@ var (
 	}
 	_ = []relock.LockOption{
 		relock.WithBlock(), relock.WithBlockTimeout(time.Second), relock.WithPollInterval(time.Second), relock.WithExpiry(time.Second),
-		relock.WithWatchdog(time.Second), relock.WithMaxHold(time.Second), relock.WithMinHold(time.Second), relock.WithOwner(""),
+		relock.WithWatchdog(time.Second), relock.WithMaxHold(time.Second), relock.WithMinHold(time.Second),
 		relock.WithLabel(""), relock.WithFair(), relock.WithFencing(), relock.WithQueueLimit(1), relock.WithReplicas(1, time.Second),
 		relock.WithMaxLease(time.Second),
 	}
-	_ = relock.Info{Key: "", State: relock.StateFree, Kind: "", Fair: false, Holder: &relock.Holder{}, Readers: []relock.Holder{}, Left: 0, Fence: 0, Waiting: 0, Waiters: []relock.Waiter{}}
+	_ = relock.Info{Key: "", State: relock.StateFree, Kind: "", Fair: false, Holder: &relock.Holder{}, Readers: []relock.Holder{}, Remaining: 0, Fence: 0, Waiting: 0, Waiters: []relock.Waiter{}}
 	_ = relock.Holder{Client: "", Host: "", PID: 0, Label: "", Since: time.Time{}, Owner: "", Count: 0}
 	_ = relock.Waiter{Client: "", Age: 0, Kind: "", Fair: false}
-	_ = relock.Info{Left: relock.NoExpiry}
+	_ = relock.Info{Remaining: relock.NoExpiry}
 	_ = []relock.State{relock.StateFree, relock.StateHeld, relock.StateReserved, relock.StateKept}
 	_ = relock.Observer{
 		LockStart: func(context.Context, relock.LockStart) {},
 		LockDone:  func(context.Context, relock.LockDone) {},
 		HoldDone:  func(context.Context, relock.HoldDone) {},
-		RenewDone: func(relock.RenewDone) {},
+		RenewDone: func(context.Context, relock.RenewDone) {},
 	}
 
 	reasons = []error{

@@ -181,9 +181,9 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 // moment.
 //
 // Locks that are still held stay in Redis until their leases end, but see
-// [WithReleaseOnClose]. Releases that were not confirmed are given up and
-// logged. With that option they are sent once more before. A pool of yours
-// stays open.
+// [WithReleaseOnClose]. Close logs which, and in how long the last one is free.
+// Releases that were not confirmed are given up and logged. With that option
+// they are sent once more before. A pool of yours stays open.
 //
 // Calling Close again does nothing.
 func (c *Client) Close() error {

@@ -47,7 +47,6 @@
 //	WithFencing      yes        yes            yes     yes        yes      yes
 //	WithQueueLimit   yes        yes            yes     yes        no       yes
 //	WithReplicas     yes        yes            yes     yes        no       yes
-//	WithOwner        no         yes            yes     no         no       no
 //	WithMaxLease     no         no             no      no         yes      no
 //
 // # Holding
@@ -120,12 +119,13 @@
 //	Do, TryDo after fn has run
 //	  fn's own error, unchanged      held to the end; also if the release was not
 //	                                 confirmed, which is logged
-//	  joined with ErrLockLost        the hold was lost before Do ended
+//	  joined with ErrLockLost        the hold was lost before Do ended, and fn's
+//	                                 error does not say so
 //	  joined with ErrClosed          the client was closed before Do ended
 //	  a panic of fn                  goes on, after the lock was unlocked
 //
 // An attempt without an answer is cleaned up in the background. So no lock
-// stays behind that nobody holds. [IsRetryableErr] reports whether a failure is
-// temporary. A blocking Lock waits through such failures, also while Redis is
-// down.
+// stays behind that nobody holds. [OutcomeOf] returns the result of a call in
+// one word. [IsRetryableErr] reports whether a failure is temporary. A blocking
+// Lock waits through such failures, also while Redis is down.
 package relock

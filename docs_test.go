@@ -87,7 +87,7 @@ func TestTableOfOptions(t *testing.T) {
 		"WithBlock": relock.WithBlock(), "WithBlockTimeout": relock.WithBlockTimeout(time.Second), "WithPollInterval": relock.WithPollInterval(time.Second),
 		"WithExpiry": relock.WithExpiry(10 * time.Second), "WithWatchdog": relock.WithWatchdog(10 * time.Second), "WithMaxHold": relock.WithMaxHold(time.Minute),
 		"WithMinHold": relock.WithMinHold(time.Second), "WithLabel": relock.WithLabel("l"), "WithFair": relock.WithFair(), "WithFencing": relock.WithFencing(),
-		"WithQueueLimit": relock.WithQueueLimit(1), "WithReplicas": relock.WithReplicas(1, time.Second), "WithOwner": relock.WithOwner("me"),
+		"WithQueueLimit": relock.WithQueueLimit(1), "WithReplicas": relock.WithReplicas(1, time.Second),
 		"WithMaxLease": relock.WithMaxLease(time.Minute),
 	}
 	require.Len(t, lockspec.OptionNames, len(options))

@@ -29,7 +29,7 @@ func ExampleRedisLock_Lock() {
 	fmt.Println(err)
 	fmt.Println("try again later:", relock.IsRetryableErr(err))
 	// Output:
-	// relock: lock "settlement": lock is held by others
+	// relock: lock "settlement": lock is held by others (one attempt; see WithBlock)
 	// try again later: true
 }
 
@@ -151,10 +151,10 @@ func ExampleRedisLock_Acquire() {
 func ExampleRedisLock_Validate() {
 	client := newClient()
 	defer client.Close()
-	lock := relock.NewRedisLock("", client, relock.WithExpiry(time.Millisecond), relock.WithOwner("me"))
+	lock := relock.NewRedisLock("", client, relock.WithExpiry(time.Millisecond), relock.WithMaxLease(time.Minute))
 	fmt.Println(lock.Validate())
 	// Output:
-	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithOwner: this kind of lock cannot honour it
+	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithMaxLease: this kind of lock cannot honour it
 }
 
 // A job that runs once per period. Each replica calls TryDo at its tick, and

@@ -92,18 +92,18 @@ func TestForceUnlockRWLock(t *testing.T) {
 			key := "force " + mode
 			var holds []relock.Hold
 			for _, owner := range []string{"a", "b", "c"} {
-				h, err := relock.NewRWLock(key, c, append(opts, relock.WithOwner(owner))...).RAcquire(t.Context())
+				h, err := locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire(t.Context())
 				require.NoError(t, err)
 				holds = append(holds, h)
 			}
-			writer := relock.NewRWLock(key, other, append(opts, relock.WithBlock(), relock.WithOwner("w"))...)
+			writer := locktest.Owned("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
 			waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
 			awaitWaiting(t, c, key, 1)
 			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
 			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 			locktest.LeaseOf(holds[1]).RenewNow()
 			requireForced(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second))
-			require.ErrorIs(t, relock.NewRWLock(key, c, append(opts, relock.WithOwner("c"))...).RLock(t.Context()), relock.ErrForced)
+			require.ErrorIs(t, locktest.Owned("c", relock.NewRWLock(key, c, opts...)).RLock(t.Context()), relock.ErrForced)
 			for _, h := range holds {
 				requireForced(t, h.Unlock(t.Context()))
 			}
@@ -117,7 +117,7 @@ func TestForceUnlockRWLock(t *testing.T) {
 func TestForceUnlockAndReentry(t *testing.T) {
 	t.Parallel()
 	c := locktest.Patient(locktest.NewTestClient(t, redistest.Shared(t)))
-	l := relock.NewReentrantLock("k", c, relock.WithOwner("me"))
+	l := locktest.Owned("me", relock.NewReentrantLock("k", c))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrForced)

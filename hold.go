@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
 )
 
@@ -34,6 +35,10 @@ type Hold interface {
 	// renewed. It has a monotonic reading, and comes before the server's expiry
 	// by a margin. It is zero once the hold has ended.
 	ValidUntil() time.Time
+
+	// Remaining returns how long the hold is still valid unless it is renewed:
+	// the time until ValidUntil. It is 0 once the hold has ended.
+	Remaining() time.Duration
 
 	// Extend makes the lease last at least d from now. It never shortens the
 	// lease. d is whole milliseconds, 10ms to 10 years, otherwise the error is
@@ -67,6 +72,9 @@ func (h hold) Context() context.Context { return h.level.Context() }
 // ValidUntil returns the time until which the hold is valid, or zero if it has
 // ended.
 func (h hold) ValidUntil() time.Time { return h.level.ValidUntil() }
+
+// Remaining returns how long the hold is still valid, or 0 if it has ended.
+func (h hold) Remaining() time.Duration { return holds.Remaining(h.level.ValidUntil()) }
 
 // Err returns nil while the hold is valid.
 func (h hold) Err() error { return wrap("hold", h.Key(), h.level.Err()) }
@@ -141,7 +149,11 @@ func ContextWithHold(ctx context.Context, h Hold) context.Context {
 // their holds. The same id on another [Client] is another owner.
 //
 // A hold that the context carries (see [HoldFromContext]) takes precedence over
-// id. id takes precedence over [WithOwner] and the goroutine.
+// id. id takes precedence over the goroutine.
+//
+// Use it for a goroutine that a holder starts, and that takes the lock again.
+// As another owner it would wait for its own process. The log says so after one
+// lease, as does the error of that wait.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }

@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,7 +186,7 @@ func TestHoldCount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s)
-	l := relock.NewReentrantLock("k", c, relock.WithOwner("me"), relock.WithWatchdog(3*time.Second))
+	l := locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithWatchdog(3*time.Second)))
 	require.Zero(t, l.HoldCount(t.Context()))
 	var h relock.Hold
 	for n := range 3 {
@@ -195,7 +196,7 @@ func TestHoldCount(t *testing.T) {
 		require.Equal(t, n+1, l.HoldCount(t.Context()))
 	}
 	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "other")))
-	require.Zero(t, relock.NewReentrantLock("k", locktest.Sibling(t, s, c), relock.WithOwner("me")).HoldCount(t.Context()))
+	require.Zero(t, locktest.Owned("me", relock.NewReentrantLock("k", locktest.Sibling(t, s, c))).HoldCount(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Equal(t, 2, l.HoldCount(t.Context()))
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
@@ -207,6 +208,39 @@ func TestHoldCount(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: "k", ID: locktest.Engine(c).Identity.Named("busy"), Family: lockspec.ReentrantFamily})
-	require.Zero(t, relock.NewReentrantLock("k", c, relock.WithOwner("busy")).HoldCount(ctx))
+	require.Zero(t, locktest.Owned("busy", relock.NewReentrantLock("k", c)).HoldCount(ctx))
 	goOn()
+}
+
+// The loss of a machine that was suspended says so, for all keys of a MultiLock
+// too.
+func TestSuspendSaysSo(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	var suspended atomic.Int64
+	asleep := func() time.Duration { return time.Duration(suspended.Load()) }
+	locktest.Engine(c).SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
+	one, err := relock.NewRedisLock("one", c).Acquire(t.Context())
+	require.NoError(t, err)
+	several, err := relock.NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
+	require.NoError(t, err)
+	suspended.Add(int64(time.Minute))
+	for _, h := range []relock.Hold{one, several} {
+		require.ErrorIs(t, h.Err(), relock.ErrLockLost)
+		require.ErrorContains(t, h.Err(), ": lock lost (machine was suspended)")
+		require.ErrorContains(t, h.Unlock(t.Context()), ": lock lost (machine was suspended)")
+	}
+	require.EqualValues(t, 3, c.Stats().Losses)
+}
+
+// A refused hold whose reason cannot be read in time says that the server no
+// longer has it, not that it was not renewed.
+func TestRefusedHoldWithoutAReason(t *testing.T) {
+	t.Parallel()
+	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire(t.Context())
+	require.NoError(t, err)
+	locktest.LeaseOf(h).Refuse(time.Millisecond)
+	<-h.Context().Done()
+	require.ErrorContains(t, h.Err(), "lock lost (the server no longer has it)")
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 }

@@ -25,7 +25,7 @@ const (
 	StateKept     State = "kept"
 )
 
-// NoExpiry is the [Info.Left] of a key without an expiry. Such a key stays
+// NoExpiry is the [Info.Remaining] of a key without an expiry. Such a key stays
 // until it is deleted.
 const NoExpiry time.Duration = -1
 
@@ -42,10 +42,10 @@ type Info struct {
 	Holder *Holder
 	// Readers are the readers that hold a read/write lock, at most 128 of them.
 	Readers []Holder
-	// Left is how long the lock stays without a renewal. It is 0 if the lock is
-	// free, and [NoExpiry] if the key has no expiry. relock always sets an
-	// expiry, but another program may remove it.
-	Left time.Duration
+	// Remaining is how long the lock stays without a renewal. It is 0 if the
+	// lock is free, and [NoExpiry] if the key has no expiry. relock always sets
+	// an expiry, but another program may remove it.
+	Remaining time.Duration
 	// Fence is the highest fencing token that a holder can have had so far. It
 	// is 0 if there was none. An unfair [RedisLock] can be handed off within a
 	// process. For that each of its grants sets up to 63 tokens aside, and

@@ -30,7 +30,7 @@ func readInfo(key string, reply any) (Info, error) {
 	if waits, err = driver.Strings(parts[6], nil); err != nil {
 		return info, errUnreadable
 	}
-	info.Left = timeLeft(left)
+	info.Remaining = timeLeft(left)
 	_, _ = fmt.Sscan(fence, &info.Fence) // "false" when there is none
 	info.Waiters = readWaiters(waits, now)
 	switch content := parts[1].(type) {
@@ -92,7 +92,7 @@ func readRWInfo(key string, reply any) (Info, error) {
 	if err != nil || len(notes) != len(entries) {
 		return info, errUnreadable
 	}
-	info.Waiters, info.Left = readWaiters(waits, now), timeLeft(left)
+	info.Waiters, info.Remaining = readWaiters(waits, now), timeLeft(left)
 	switch state {
 	case "alien":
 		return info, ErrKeyConflict
@@ -139,7 +139,7 @@ func (h *Holder) readNote(text string) {
 	r, _ := strconv.Atoi(reads) // written only by our scripts
 	w, _ := strconv.Atoi(writes)
 	h.Count = r + w
-	h.Owner = ownerName(strings.TrimPrefix(parts[8], h.Client+":"))
+	h.Owner = lockspec.OwnerName(parts[8])
 }
 
 // readString reads the value of a plain lock, or a reservation.
@@ -189,21 +189,12 @@ func (i *Info) readHash(content []any) error {
 	}
 	i.Holder.Count = 0
 	for name, value := range fields {
-		if owner, ok := strings.CutPrefix(name, i.Holder.Client+":"); ok {
-			i.Holder.Owner = ownerName(owner)
+		if strings.HasPrefix(name, i.Holder.Client+":") {
+			i.Holder.Owner = lockspec.OwnerName(name)
 			i.Holder.Count, _ = strconv.Atoi(value) // written only by our scripts
 		}
 	}
 	return nil
-}
-
-// ownerName returns the name of an owner for people.
-func ownerName(owner string) string {
-	kind, name, _ := strings.Cut(owner, ":")
-	if kind == "g" {
-		return "goroutine " + name
-	}
-	return name
 }
 
 // readHolder reads client, host, pid, label and since.

@@ -43,19 +43,19 @@ func TestInspectHolder(t *testing.T) {
 	}{
 		"plain":           {relock.NewRedisLock("k", c, relock.WithLabel("job 7|x")), "plain", false, relock.Holder{Label: "job 7|x", Count: 1}},
 		"plain, fair":     {relock.NewRedisLock("k", c, relock.WithFair()), "plain", true, relock.Holder{Count: 1}},
-		"reentrant":       {relock.NewReentrantLock("k", c, relock.WithOwner("job:7"), relock.WithLabel("l")), "reentrant", false, relock.Holder{Label: "l", Owner: "job:7", Count: 1}},
-		"reentrant, fair": {relock.NewReentrantLock("k", c, relock.WithFair(), relock.WithOwner("me")), "reentrant", true, relock.Holder{Owner: "me", Count: 1}},
+		"reentrant":       {locktest.Owned("job:7", relock.NewReentrantLock("k", c, relock.WithLabel("l"))), "reentrant", false, relock.Holder{Label: "l", Owner: "job:7", Count: 1}},
+		"reentrant, fair": {locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithFair())), "reentrant", true, relock.Holder{Owner: "me", Count: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now().Truncate(time.Millisecond)
 			h, err := tt.lock.Acquire(t.Context())
 			require.NoError(t, err)
 			got := locktest.Inspect(t, other, "k")
-			require.Greater(t, got.Left, 25*time.Second)
-			require.LessOrEqual(t, got.Left, lockspec.DefaultLease)
+			require.Greater(t, got.Remaining, 25*time.Second)
+			require.LessOrEqual(t, got.Remaining, lockspec.DefaultLease)
 			require.WithinRange(t, got.Holder.Since, start, time.Now())
 			holder := written(t, c, tt.holder, got.Holder.Since)
-			require.Equal(t, relock.Info{Key: "k", State: relock.StateHeld, Kind: tt.kind, Fair: tt.fair, Holder: &holder, Left: got.Left}, got)
+			require.Equal(t, relock.Info{Key: "k", State: relock.StateHeld, Kind: tt.kind, Fair: tt.fair, Holder: &holder, Remaining: got.Remaining}, got)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
@@ -114,8 +114,8 @@ func TestInspectReservedAndKept(t *testing.T) {
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
 		info := locktest.Inspect(t, c, "k")
-		require.Equal(t, relock.Info{Key: "k", State: relock.StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Left: info.Left}, info)
-		require.Positive(t, info.Left)
+		require.Equal(t, relock.Info{Key: "k", State: relock.StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Remaining: info.Remaining}, info)
+		require.Positive(t, info.Remaining)
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	}
 	for name, newLock := range locktest.Kinds {
@@ -125,7 +125,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 		info := locktest.Inspect(t, c, name)
 		require.Equal(t, relock.StateKept, info.State)
 		require.Equal(t, locktest.Engine(c).Identity.ID, info.Holder.Client)
-		require.Greater(t, info.Left, 50*time.Second)
+		require.Greater(t, info.Remaining, 50*time.Second)
 	}
 }
 
@@ -139,16 +139,16 @@ func TestInspectRWLock(t *testing.T) {
 	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(mode, func(t *testing.T) {
 			key := "rw " + mode
-			mine := relock.NewRWLock(key, c, append(opts, relock.WithOwner("job:7|x"), relock.WithLabel("l"))...)
-			theirs := relock.NewRWLock(key, other, append(opts, relock.WithOwner("second"))...)
+			mine := locktest.Owned("job:7|x", relock.NewRWLock(key, c, append(opts, relock.WithLabel("l"))...))
+			theirs := locktest.Owned("second", relock.NewRWLock(key, other, opts...))
 			require.NoError(t, mine.Lock(t.Context()))
 			require.NoError(t, mine.RLock(t.Context()))
 			info := locktest.Inspect(t, other, key)
-			require.Greater(t, info.Left, 25*time.Second)
+			require.Greater(t, info.Remaining, 25*time.Second)
 			require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
 			writer := written(t, c, relock.Holder{Label: "l", Owner: "job:7|x", Count: 2}, info.Holder.Since)
 			require.Equal(t, relock.Info{
-				Key: key, State: relock.StateHeld, Kind: "read/write", Fair: mode == "fair", Holder: &writer, Left: info.Left,
+				Key: key, State: relock.StateHeld, Kind: "read/write", Fair: mode == "fair", Holder: &writer, Remaining: info.Remaining,
 			}, info)
 
 			ctx, cancel := context.WithCancel(t.Context())
@@ -191,18 +191,18 @@ func TestInspectWithoutAnExpiry(t *testing.T) {
 		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", c), "read/write": relock.NewRWLock("read/write", c).RLocker(),
 	} {
 		require.NoError(t, l.Lock(t.Context()))
-		require.Positive(t, locktest.Inspect(t, c, kind).Left)
+		require.Positive(t, locktest.Inspect(t, c, kind).Remaining)
 		s.Do(t, "PERSIST", locktest.KeyOf(c, kind))
 		info := locktest.Inspect(t, c, kind)
 		require.Equal(t, relock.StateHeld, info.State)
 		require.Equal(t, kind, info.Kind)
-		require.Equal(t, relock.NoExpiry, info.Left, kind)
+		require.Equal(t, relock.NoExpiry, info.Remaining, kind)
 	}
 	s.Do(t, "SET", locktest.KeyOf(c, "foreign"), "x")
 	info, err := c.Inspect(t.Context(), "foreign")
 	require.ErrorIs(t, err, relock.ErrKeyConflict)
-	require.Equal(t, relock.NoExpiry, info.Left)
-	require.Zero(t, locktest.Inspect(t, c, "nothing").Left)
+	require.Equal(t, relock.NoExpiry, info.Remaining)
+	require.Zero(t, locktest.Inspect(t, c, "nothing").Remaining)
 }
 
 // A key that is not a lock is a conflict. A mistake is an error.

@@ -69,7 +69,9 @@ func WithPollInterval(d time.Duration) LockOption {
 
 // WithMaxHold ends and releases a hold that is not unlocked within d. Its error
 // matches [ErrMaxHold] and [ErrLockLost]. It limits the effect of a forgotten
-// Unlock or a stuck goroutine. By default there is no limit.
+// Unlock or a stuck goroutine. By default there is no limit: a forgotten hold
+// is renewed until the process ends. One that is older than 100 leases is
+// logged.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption{lockspec.OptMaxHold, func(c *lockspec.Options) { c.MaxHold = d }}
 }
@@ -86,15 +88,11 @@ func WithMaxHold(d time.Duration) LockOption {
 // period, runs are skipped: the key is taken a moment after a tick, and is
 // still there at the next one. With a much shorter d, the job can run twice,
 // because the clocks of the replicas differ.
+//
+// The error of a refused attempt says until when the lock is kept. That costs
+// one more request.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{lockspec.OptMinHold, func(c *lockspec.Options) { c.MinHold = d }}
-}
-
-// WithOwner names the owner of a reentrant or read/write lock, 1 to 256 bytes.
-// Calls with the same owner on the same client share the hold. By default the
-// goroutine is the owner. See [ContextWithOwner].
-func WithOwner(id string) LockOption {
-	return lockOption{lockspec.OptOwner, func(c *lockspec.Options) { c.Owner = id }}
 }
 
 // WithLabel stores s with the lock, for people who inspect it. s has at most

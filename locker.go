@@ -76,9 +76,9 @@ func (l *locker) String() string { return "locker of redis" }
 // [HoldFromContext].
 //
 // If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
-// fn's own error, joined with [ErrLockLost] if the hold was lost before the
-// end. A release that is not confirmed is left to the backend's log. If fn
-// panics, the lock is unlocked.
+// fn's own error. If the hold was lost before the end, that is joined with
+// [ErrLockLost], unless fn's error matches it already. A release that is not
+// confirmed is left to the backend's log. If fn panics, the lock is unlocked.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
 	if l == nil {
 		return wrap("lock", key, errNilLocker)
@@ -140,6 +140,8 @@ func (h hold) after(err, unlocked error) error {
 		return err // unlocked, by us or by fn
 	case err == nil:
 		return wrap("unlock", h.Key(), unlocked)
+	case errs.Says(err, unlocked):
+		return err
 	}
 	return errors.Join(err, wrap("unlock", h.Key(), unlocked))
 }
@@ -186,6 +188,8 @@ func unlockAfter(hold Hold, err error) error {
 		return err
 	case err == nil:
 		return unlocked
+	case errs.Says(err, unlocked):
+		return err
 	}
 	return errors.Join(err, unlocked)
 }

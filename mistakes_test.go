@@ -56,8 +56,6 @@ func lockMistakes() []mistaken[relock.LockOption] {
 		{"WithPollInterval", relock.WithPollInterval(999 * time.Microsecond)},
 		{"WithMaxHold", relock.WithMaxHold(0)},
 		{"WithMaxHold", relock.WithMaxHold(-1)},
-		{"WithOwner", relock.WithOwner("")},
-		{"WithOwner", relock.WithOwner(strings.Repeat("x", 257))},
 		{"WithLabel", relock.WithLabel(strings.Repeat("x", 257))},
 		{"WithLabel", relock.WithLabel(strings.Repeat("|", 86))}, // three bytes each when escaped
 		{"WithQueueLimit: 0", relock.WithQueueLimit(0)},
@@ -196,7 +194,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	locks := []relock.LockOption{
 		relock.WithBlock(), relock.WithBlockTimeout(1), relock.WithPollInterval(time.Millisecond), relock.WithExpiry(10 * time.Millisecond),
 		relock.WithMinHold(10 * time.Millisecond), relock.WithMaxHold(10 * time.Millisecond),
-		relock.WithOwner(strings.Repeat("x", 256)), relock.WithLabel(strings.Repeat("x", 256)),
+		relock.WithLabel(strings.Repeat("x", 256)),
 	}
 	opts := []relock.ClientOption{
 		relock.WithMaxIdle(0), relock.WithMaxActive(0), relock.WithWaitMode(), relock.WithIdleTimeout(1), relock.WithDialTimeout(1),

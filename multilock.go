@@ -57,7 +57,7 @@ const maxKeys = 100
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
 // [WithQueueLimit] applies to the one queue in which the call would wait.
-// [WithFair] and [WithOwner] are for other kinds.
+// [WithFair] is for other kinds.
 func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	var m lockspec.Problems

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestObserverAnd(t *testing.T) {
 			LockStart: func(context.Context, relock.LockStart) { called = append(called, name+" start") },
 			LockDone:  func(context.Context, relock.LockDone) { called = append(called, name+" done") },
 			HoldDone:  func(context.Context, relock.HoldDone) { called = append(called, name+" over") },
-			RenewDone: func(relock.RenewDone) { called = append(called, name+" renewed") },
+			RenewDone: func(context.Context, relock.RenewDone) { called = append(called, name+" renewed") },
 		}
 	}
 	for _, one := range []struct {
@@ -164,7 +165,7 @@ func TestObserverAnd(t *testing.T) {
 		one.observer.LockStart(t.Context(), relock.LockStart{})
 		one.observer.LockDone(t.Context(), relock.LockDone{})
 		one.observer.HoldDone(t.Context(), relock.HoldDone{})
-		one.observer.RenewDone(relock.RenewDone{})
+		one.observer.RenewDone(t.Context(), relock.RenewDone{})
 		var want []string
 		for _, what := range []string{" start", " done", " over", " renewed"} {
 			for _, name := range one.names {
@@ -174,4 +175,57 @@ func TestObserverAnd(t *testing.T) {
 		require.Equal(t, want, called)
 	}
 	require.Equal(t, relock.Observer{}, relock.Observer{}.And(relock.Observer{}))
+}
+
+// All three ends have a kind, a context with the caller's values, and a start
+// and an end.
+func TestObserverHooksAreEven(t *testing.T) {
+	t.Parallel()
+	type mark struct{}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	note := func(ctx context.Context, what, kind string, start, end time.Time, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[fmt.Sprintf("%s %s %v %v", what, kind, ctx.Value(mark{}), err == nil)]++
+		if start.IsZero() || end.Before(start) || time.Since(start) > time.Minute || time.Since(end) > time.Minute {
+			t.Errorf("%s from %v to %v", what, start, end)
+		}
+		if what != "lock" && ctx.Err() != nil {
+			t.Errorf("%s: %v", what, ctx.Err())
+		}
+	}
+	count := func(key string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen[key]
+	}
+	s := &explained{redistest.Start(t), "x:"}
+	c := s.client(t, relock.WithCommandTimeout(2*time.Second), relock.WithObserver(relock.Observer{
+		LockDone:  func(ctx context.Context, e relock.LockDone) { note(ctx, "lock", e.Kind, e.Start, e.End, e.Err) },
+		HoldDone:  func(ctx context.Context, e relock.HoldDone) { note(ctx, "hold", e.Kind, e.Start, e.End, e.Err) },
+		RenewDone: func(ctx context.Context, e relock.RenewDone) { note(ctx, "renewal", e.Kind, e.Start, e.End, e.Err) },
+	}))
+	ctx := context.WithValue(t.Context(), mark{}, "mine")
+	for kind, acquire := range map[string]func(context.Context) (relock.Hold, error){
+		"plain":     relock.NewRedisLock("plain", c, relock.WithWatchdog(3*time.Second)).Acquire,
+		"reentrant": relock.NewReentrantLock("reentrant", c, relock.WithWatchdog(3*time.Second)).Acquire,
+		"read":      relock.NewRWLock("read", c, relock.WithWatchdog(3*time.Second)).RAcquire,
+		"write":     relock.NewRWLock("write", c, relock.WithWatchdog(3*time.Second)).Acquire,
+		"multi":     relock.NewMultiLock([]string{"multi"}, c, relock.WithWatchdog(3*time.Second)).Acquire,
+	} {
+		h, err := acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, h.Extend(context.WithValue(t.Context(), mark{}, "extend"), 3*time.Second))
+		require.Equal(t, 1, count("renewal "+kind+" extend true"))
+		testkit.Eventually(t, testkit.Patience, func() bool { return count("renewal "+kind+" mine true") > 0 }, "renewed")
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Equal(t, 1, count("lock "+kind+" mine true"))
+		require.Equal(t, 1, count("hold "+kind+" mine true"))
+	}
+	h, err := relock.NewRedisLock("down", c, relock.WithWatchdog(3*time.Second)).Acquire(ctx)
+	require.NoError(t, err)
+	s.Kill(t)
+	testkit.Eventually(t, testkit.Patience, func() bool { return count("renewal plain mine false") > 0 }, "not sent")
+	require.Error(t, h.Unlock(t.Context()))
 }

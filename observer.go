@@ -35,7 +35,10 @@ type Observer struct {
 	// RenewDone is called after each attempt to renew a lease that is still
 	// held by then, and after each Extend that is sent. For several keys or
 	// nodes it is called for each.
-	RenewDone func(e RenewDone)
+	// ctx has the values of the one that the oldest level of the hold was
+	// acquired with. After an Extend it is the context of that call. On etcd it
+	// has no values otherwise, because a lease is for all locks.
+	RenewDone func(ctx context.Context, e RenewDone)
 }
 
 // LockStart describes an acquiring call that begins.
@@ -49,7 +52,8 @@ type LockStart struct {
 type LockDone struct {
 	LockStart
 
-	Start time.Time // of the call
+	Start time.Time // when the call began
+	End   time.Time // when it got the lock, or failed
 	Err   error     // as the call returns it; nil if it has the lock
 }
 
@@ -68,13 +72,18 @@ type HoldDone struct {
 
 // RenewDone describes an attempt to renew a lease.
 //
+// A Locker of etcd has one lease for all of its locks, so Key is empty there.
+//
 // Err is nil if the server has renewed the lease. If it matches [ErrLockLost],
 // the lease is no longer ours. After any other error, the renewal is retried
 // while the lease is held, but an Extend is not.
 type RenewDone struct {
-	Key  string    // the key that is renewed; empty on etcd, because a Locker has one lease for all locks
-	Sent time.Time // when the request was sent; zero if none was
-	Err  error     // nil, ErrLockLost, or why the attempt failed
+	Key  string // the key that is renewed
+	Kind string // as in [LockStart]
+
+	Start time.Time // when the request was sent; the same as End if none was
+	End   time.Time // when the attempt ended
+	Err   error     // nil, ErrLockLost, or why the attempt failed
 }
 
 // And returns an observer that calls the hooks of o and then those of other.
@@ -83,20 +92,7 @@ func (o Observer) And(other Observer) Observer {
 		LockStart: inTurn(o.LockStart, other.LockStart),
 		LockDone:  inTurn(o.LockDone, other.LockDone),
 		HoldDone:  inTurn(o.HoldDone, other.HoldDone),
-		RenewDone: bothRenewDone(o.RenewDone, other.RenewDone),
-	}
-}
-
-func bothRenewDone(first, second func(RenewDone)) func(RenewDone) {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return func(e RenewDone) {
-		first(e)
-		second(e)
+		RenewDone: inTurn(o.RenewDone, other.RenewDone),
 	}
 }
 
@@ -141,7 +137,9 @@ func (o *Observer) hooks() (h lease.Hooks) {
 		}
 	}
 	if done := o.RenewDone; done != nil {
-		h.RenewDone = func(key string, sent time.Time, err error) { done(RenewDone{key, sent, wrap("renew", key, err)}) }
+		h.RenewDone = func(ctx context.Context, e holds.End) {
+			done(ctx, RenewDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)})
+		}
 	}
 	return h
 }

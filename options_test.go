@@ -71,10 +71,10 @@ func TestDefaults(t *testing.T) {
 func TestLockOptionBeatsDefault(t *testing.T) {
 	t.Parallel()
 	c := locktest.Unconnected(t, relock.WithBlockTimeout(time.Second), relock.WithPollInterval(40*time.Millisecond), relock.WithExpiry(8*time.Second), relock.WithMaxHold(time.Minute),
-		relock.WithMinHold(time.Second), relock.WithOwner("default"), relock.WithLabel("default label"), relock.WithFencing(), relock.WithQueueLimit(7), relock.WithReplicas(2, time.Second))
+		relock.WithMinHold(time.Second), relock.WithLabel("default label"), relock.WithFencing(), relock.WithQueueLimit(7), relock.WithReplicas(2, time.Second))
 	base := lockspec.Spec{
 		Kind: lockspec.Reentrant, Block: true, BlockTimeout: time.Second, Poll: 40 * time.Millisecond, Lease: 8 * time.Second, MaxHold: time.Minute, MinHold: time.Second,
-		Owner: "default", Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
+		Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
 	}
 	for name, tt := range map[string]struct {
 		opt relock.LockOption
@@ -88,7 +88,6 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		"WithWatchdog":     {relock.WithWatchdog(4 * time.Second), func(s *lockspec.Spec) { s.Lease, s.Watched = 4*time.Second, true }},
 		"WithMaxHold":      {relock.WithMaxHold(time.Hour), func(s *lockspec.Spec) { s.MaxHold = time.Hour }},
 		"WithMinHold":      {relock.WithMinHold(20 * time.Millisecond), func(s *lockspec.Spec) { s.MinHold = 20 * time.Millisecond }},
-		"WithOwner":        {relock.WithOwner("own"), func(s *lockspec.Spec) { s.Owner = "own" }},
 		"WithLabel":        {relock.WithLabel(""), func(s *lockspec.Spec) { s.Label = "" }},
 		"WithQueueLimit":   {relock.WithQueueLimit(8), func(s *lockspec.Spec) { s.QueueLimit = 8 }},
 		"WithReplicas":     {relock.WithReplicas(1, 500*time.Millisecond), func(s *lockspec.Spec) { s.Replicas, s.ReplicaTimeout = 1, 500*time.Millisecond }},
@@ -102,7 +101,7 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 			require.Equal(t, want, settingsOf(t, c, tt.opt))
 		})
 	}
-	require.Equal(t, "b", settingsOf(t, c, relock.WithOwner("a"), relock.WithOwner("b")).Owner, "the last one")
+	require.Equal(t, "b", settingsOf(t, c, relock.WithLabel("a"), relock.WithLabel("b")).Label, "the last one")
 	s := settingsOf(t, locktest.Unconnected(t, relock.WithWatchdog(3*time.Second)), relock.WithExpiry(2*time.Second))
 	require.Equal(t, 2*time.Second, s.Lease)
 	require.False(t, s.Watched)

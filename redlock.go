@@ -77,7 +77,7 @@ const minNodes = 3
 // answers of both. The lock that they granted is released.
 //
 // By default Lock makes one attempt, and a hold is renewed until Unlock.
-// [WithFair], [WithQueueLimit] and [WithOwner] are for other kinds.
+// [WithFair] and [WithQueueLimit] are for other kinds.
 func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)

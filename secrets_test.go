@@ -62,7 +62,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 			reply, err := c.Eval(t.Context(), relock.NewScript("return redis.call('TYPE', KEYS[1])"), []string{"raw"}, secret)
 			note(reply, err)
 			use(relock.NewRedisLock("p", c))
-			use(relock.NewReentrantLock("r", c, relock.WithOwner("me")))
+			use(locktest.Owned("me", relock.NewReentrantLock("r", c)))
 			h, err := relock.NewRedisLock("lost", c, relock.WithWatchdog(30*time.Millisecond)).Acquire(t.Context())
 			note(err)
 			if err == nil {
@@ -214,7 +214,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 	fields := map[string]bool{}
 	for i, owner := range owners {
 		key := fmt.Sprint("owner", i)
-		l := relock.NewReentrantLock(key, c, relock.WithOwner(owner))
+		l := locktest.Owned(owner, relock.NewReentrantLock(key, c))
 		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Lock(t.Context())))
 		locktest.RequireCount(t, s, c, key, 2)
 		hash, err := redis.StringMap(s.Do(t, "HGETALL", locktest.KeyOf(c, key)), nil)
@@ -230,7 +230,7 @@ func TestOwnersDoNotCollide(t *testing.T) {
 		require.ErrorIs(t, relock.NewReentrantLock(key, c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers, "the goroutine is another owner")
 		for _, other := range owners {
 			if other != owner {
-				require.ErrorIs(t, relock.NewReentrantLock(key, c, relock.WithOwner(other)).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+				require.ErrorIs(t, locktest.Owned(other, relock.NewReentrantLock(key, c)).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 			}
 		}
 		require.NoError(t, errors.Join(l.Unlock(t.Context()), l.Unlock(t.Context())))

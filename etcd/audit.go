@@ -5,7 +5,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // audit lists the keys that are attached to the lease. It marks a hold lost if
@@ -14,7 +14,7 @@ import (
 func (s *session) audit(ctx context.Context) {
 	held, remade := s.held()
 	for _, g := range remade {
-		g.lose(relock.ErrLockLost)
+		g.lose(errs.Vanished)
 	}
 	if len(held) == 0 {
 		return
@@ -63,5 +63,5 @@ func (s *session) confirmLoss(ctx context.Context, g *grant) {
 	if err != nil || (len(resp.Kvs) > 0 && resp.Kvs[0].CreateRevision == g.rev) {
 		return
 	}
-	g.lose(relock.ErrLockLost)
+	g.lose(errs.Vanished)
 }

@@ -2,11 +2,13 @@ package etcdlock
 
 import (
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // claim is the request of one call for a lock, under one session. It asks for a
@@ -71,7 +73,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 		case err == errLeft: //nolint:errorlint // our own
 			return nil, err
 		case isNoLease(err):
-			c.session.lose(relock.ErrLockLost)
+			c.session.lose(errs.Vanished)
 			return nil, errSession
 		}
 		err = c.wait.locker.explain(c.wait.name, err)
@@ -164,7 +166,7 @@ func (c *claim) begin() (*level, error) {
 		return nil, errSession
 	}
 	g := &grant{
-		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, doubt: c.doubt,
+		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, began: time.Now(), doubt: c.doubt,
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}

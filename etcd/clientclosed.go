@@ -3,10 +3,12 @@ package etcdlock
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // errClientClosed is why a Locker is closed if its client was closed.
@@ -30,8 +32,19 @@ func (l *Locker) closeWithClient() {
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	var keys []string
+	var last time.Time
+	for s := range l.leases {
+		for g := range s.grants {
+			keys = append(keys, g.name)
+		}
+		if len(s.grants) > 0 && s.until.After(last) {
+			last = s.until
+		}
+	}
 	l.closeLocked(errClientClosed)
+	l.mu.Unlock()
+	holds.WarnOfHeld(l.logger, keys, last)
 }
 
 // closeLocked ends calls and holds. It sends nothing.

@@ -7,7 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // lengthen makes the lease of a grant last for d. A lease of etcd keeps the
@@ -91,8 +91,8 @@ var errGone = errors.New("key is gone")
 func (g *grant) rewritten(err error) error {
 	switch {
 	case errors.Is(err, errGone):
-		g.lose(relock.ErrLockLost)
-		return relock.ErrLockLost
+		g.lose(errs.Vanished)
+		return errs.Vanished
 	case isNoLease(err):
 		return errSession
 	}

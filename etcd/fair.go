@@ -50,8 +50,10 @@ func (c *claim) tryFair() (*level, error) {
 		return c.begin()
 	}
 	switch first := found(resp, 1); {
-	case first != nil && (string(first.Key) == folder || holdOf(first.Value) == ""):
-		return nil, relock.ErrKeyConflict // an unfair lock, or a foreign key
+	case first != nil && holdOf(first.Value) == "":
+		return nil, errForeign
+	case first != nil && string(first.Key) == folder:
+		return nil, errIsUnfair
 	case found(resp, 0) != nil:
 		return nil, c.clear(found(resp, 0).CreateRevision)
 	}
@@ -66,7 +68,7 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 	resp, err := c.ask(request{
 		unless:    []clientv3.Cmp{absent(c.key), absent(folder), absent(l.cancelKey(c.hold))},
 		then:      []clientv3.Op{c.put(), clientv3.OpGet(folder, newest(2)...)},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key)},
+		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder)},
 	})
 	if err != nil {
 		return "", 0, err
@@ -83,7 +85,10 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 		return "", 0, c.clear(found(resp, 0).CreateRevision)
 	}
 	// The unfair key is there: a claim that is not abandoned has no cancel key.
-	return "", 0, relock.ErrKeyConflict
+	if unfair := found(resp, 1); unfair == nil || holdOf(unfair.Value) == "" {
+		return "", 0, errForeign
+	}
+	return "", 0, errIsUnfair
 }
 
 // clear removes a key of the claim's slot that belongs to no claim. A copy of
@@ -128,7 +133,7 @@ func olderOf(keys []*mvccpb.KeyValue) (string, error) {
 	case len(keys) == 0:
 		return "", nil
 	case holdOf(keys[0].Value) == "":
-		return "", relock.ErrKeyConflict
+		return "", errForeign
 	}
 	return string(keys[0].Key), nil
 }

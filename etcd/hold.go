@@ -20,6 +20,7 @@ type grant struct {
 	slot   *slot  // names the key; nil if unfair
 	hold   string
 	value  string
+	began  time.Time
 	rev    int64    // create revision of the key
 	doubt  bool     // a request for the key was never answered
 	origin *session // the session of these requests
@@ -31,6 +32,7 @@ type grant struct {
 	mod     int64    // mod revision of the key, as far as answers have shown
 	also    *session // may have the key instead, if a move was not answered; else nil
 	over    error    // why it ended; nil while it is live
+	old     bool     // it is held for very long, which was logged
 	levels  holds.Levels[*level]
 }
 
@@ -160,6 +162,9 @@ func (h *level) ValidUntil() time.Time {
 	}
 	return g.untilLocked()
 }
+
+// Remaining returns how long the hold is still valid, or 0 if it has ended.
+func (h *level) Remaining() time.Duration { return holds.Remaining(h.ValidUntil()) }
 
 // untilLocked returns the time until which the grant is valid.
 func (g *grant) untilLocked() time.Time {

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // opening is a lease that is being granted, for all calls that wait for it.
@@ -105,6 +106,7 @@ func (s *session) keep() {
 			continue
 		}
 		s.audit(s.ctx)
+		s.reportOld()
 		s.forgetCancelled()
 		pause = max(0, s.period-time.Since(sent))
 	}
@@ -141,7 +143,7 @@ func (s *session) renew(ctx context.Context) error {
 	defer cancel()
 	sent := time.Now()
 	err := s.renewOnce(ctx, sent)
-	s.tellRenewal(sent, err)
+	s.tellRenewal(ctx, sent, err)
 	return err
 }
 
@@ -151,7 +153,7 @@ func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
 	case err == nil:
 		return s.believe(sent, ttl)
 	case isNoLease(err):
-		s.lose(relock.ErrLockLost)
+		s.lose(errs.Vanished)
 		return s.check()
 	}
 	return explain(err)
@@ -186,13 +188,13 @@ func (l *Locker) revokeAll(sessions []*session) error {
 	limit := min(revokeLimit, l.limit())
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	errs := make([]error, len(sessions))
+	failed := make([]error, len(sessions))
 	var group sync.WaitGroup
 	for i, s := range sessions {
-		group.Go(func() { errs[i] = s.revokeIn(ctx, limit/3) })
+		group.Go(func() { failed[i] = s.revokeIn(ctx, limit/3) })
 	}
 	group.Wait()
-	for _, err := range errs {
+	for _, err := range failed {
 		if err != nil {
 			return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 		}

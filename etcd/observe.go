@@ -30,7 +30,7 @@ func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, 
 	h, err := l.acquire(ctx, key, block)
 	err = wrap("lock", key, err)
 	if o.LockDone != nil {
-		o.LockDone(seen, relock.LockDone{LockStart: start, Start: began, Err: err})
+		o.LockDone(seen, relock.LockDone{LockStart: start, Start: began, End: time.Now(), Err: err})
 	}
 	if err == nil {
 		h.report.Announce()
@@ -51,7 +51,7 @@ func (l *Locker) holdDone() func(context.Context, holds.End) {
 
 // tellRenewal notifies the observer of an attempt to renew the lease. If the
 // end of the session has cut the attempt, the error is why the session ended.
-func (s *session) tellRenewal(sent time.Time, err error) {
+func (s *session) tellRenewal(ctx context.Context, sent time.Time, err error) {
 	o := s.locker.config.observer
 	if o == nil || o.RenewDone == nil {
 		return
@@ -59,5 +59,5 @@ func (s *session) tellRenewal(sent time.Time, err error) {
 	if over := s.check(); err != nil && over != nil && !errors.Is(err, over) {
 		err = over
 	}
-	o.RenewDone(relock.RenewDone{Sent: sent, Err: err})
+	o.RenewDone(context.WithoutCancel(ctx), relock.RenewDone{Kind: kind, Start: sent, End: time.Now(), Err: err})
 }

@@ -77,7 +77,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 		return resp.Succeeded, nil
 	case isNoLease(err) && r.cancel != "": // without the lease, late requests make no key either
 		r.cancel = ""
-		r.origin.lose(relock.ErrLockLost)
+		r.origin.lose(errs.Vanished)
 		return r.send(ctx, limit-time.Since(began))
 	}
 	r.unanswered = r.unanswered || perhapsExecuted(err)
@@ -171,7 +171,7 @@ func (r *removal) verdict(found bool) error {
 	case r.locker.life.Err() != nil:
 		return r.locker.closed()
 	}
-	return errs.Gone(relock.ErrLockLost)
+	return errs.Gone(errs.Vanished)
 }
 
 // giveUp ends an Unlock that was not answered.

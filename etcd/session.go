@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // session is one lease in etcd, with the validity of all holds under it.
@@ -29,7 +30,8 @@ type session struct {
 
 	// Guarded by Locker.mu.
 	until     time.Time
-	over      error // why it ended; nil while it is live
+	renewed   time.Time // when the last renewal that was answered was sent
+	over      error     // why it ended; nil while it is live
 	timer     *time.Timer
 	closing   bool // takes no more claims: it was made for one hold, or is worn out
 	users     int  // claims neither granted nor abandoned yet, and removals of keys
@@ -45,7 +47,7 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 // at sent. It fails if the Locker was closed. It also fails if the validity
 // ended before it began.
 func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
-	s := &session{locker: l, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), grants: map[*grant]struct{}{}}
+	s := &session{locker: l, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), renewed: sent, grants: map[*grant]struct{}{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.life.Err() != nil {
@@ -86,7 +88,7 @@ func (s *session) checkLocked() error {
 		s.locker.lookLocked()
 	}
 	if s.over == nil && time.Until(s.until) <= 0 {
-		s.loseLocked(relock.ErrLockLost)
+		s.loseLocked(errs.NotRenewed(s.renewed))
 	}
 	return s.over
 }
@@ -100,6 +102,7 @@ func (s *session) believe(sent time.Time, ttl time.Duration) error {
 	if err := s.checkLocked(); err != nil {
 		return err
 	}
+	s.renewed = sent
 	if until := sent.Add(ttl - drift(ttl)); until.After(s.until) {
 		s.until = until
 		s.timer.Reset(time.Until(until))

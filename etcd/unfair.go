@@ -51,8 +51,10 @@ func (c *claim) unfairRefused(resp *clientv3.TxnResponse) error {
 	switch {
 	case c.rev != 0:
 		return nil
-	case read != nil && (string(read.Key) != c.key || holdOf(read.Value) == ""):
-		return relock.ErrKeyConflict // a fair lock, or a foreign key
+	case read != nil && holdOf(read.Value) == "":
+		return errForeign
+	case read != nil && string(read.Key) != c.key:
+		return errIsFair
 	}
 	return relock.ErrLockAcquiredByOthers
 }

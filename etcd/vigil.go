@@ -3,7 +3,7 @@ package etcdlock
 import (
 	"time"
 
-	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/suspend"
 )
 
@@ -21,7 +21,7 @@ func (l *Locker) suspendedLocked() {
 	live := false
 	for s := range l.leases {
 		live = live || s.over == nil
-		s.loseLocked(relock.ErrLockLost)
+		s.loseLocked(errs.Suspended)
 	}
 	if live {
 		l.tasks.Start(func() { l.logger.Warn("relock: the machine was suspended, all holds are lost") })

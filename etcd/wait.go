@@ -157,6 +157,8 @@ func (w *wait) reason() error {
 		return errs.EndOf(w.ctx, w.last)
 	case w.last == nil:
 		return errTimeout
+	case !w.block && w.last == relock.ErrLockAcquiredByOthers: //nolint:errorlint // our own reason
+		return errOnce
 	}
 	return w.last
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -28,7 +29,7 @@ func TestRestartWithoutMemory(t *testing.T) {
 	for _, kind := range serverKinds {
 		holds = append(holds, kind.hold(t, c, relock.WithWatchdog(memoryLease)))
 	}
-	inner := relock.NewReentrantLock("nested", c, relock.WithOwner("me"))
+	inner := locktest.Owned("me", relock.NewReentrantLock("nested", c))
 	require.NoError(t, inner.Lock(t.Context()))
 	s.Kill(t)
 	s.BootAndLoad(t)

@@ -105,6 +105,10 @@ func (h *hold) ValidUntil() time.Time {
 	return until
 }
 
+// Remaining returns how long the hold is valid unless it is renewed, or 0 if it
+// has ended.
+func (h *hold) Remaining() time.Duration { return holds.Remaining(h.ValidUntil()) }
+
 // Extend makes the lease last at least d from now.
 func (h *hold) Extend(ctx context.Context, d time.Duration) error {
 	return wrap("extend", h.Key(), h.extend(ctx, d))

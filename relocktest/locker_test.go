@@ -276,7 +276,6 @@ func TestMistakes(t *testing.T) {
 	}{
 		"no option":         {NewLocker(nil), "opts[0]"},
 		"a block timeout":   {NewLocker(relock.WithBlockTimeout(time.Second)), "WithBlockTimeout"},
-		"an owner":          {NewLocker(relock.WithOwner("me")), "WithOwner"},
 		"too short a lease": {NewLocker(relock.WithFair(), relock.WithWatchdog(time.Millisecond)), "WithWatchdog"},
 		"no constructor":    {&Locker{}, "was not made by NewLocker"},
 	} {

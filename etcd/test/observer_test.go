@@ -57,7 +57,7 @@ func (d *diary) observer() relock.Observer {
 			name := d.note(ctx, "end")
 			d.ends[name] = append(d.ends[name], e)
 		},
-		RenewDone: func(e relock.RenewDone) {
+		RenewDone: func(_ context.Context, e relock.RenewDone) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.renews = append(d.renews, e)
@@ -179,7 +179,7 @@ func TestObserverOfALoss(t *testing.T) {
 	inner, err := l.Lock(named(outer.Context(), "inner"), "key")
 	require.NoError(t, err)
 	good := d.renewed(t, func(e relock.RenewDone) bool { return e.Err == nil })
-	inOrder(t, d.done["inner"].Start, good.Sent, time.Now())
+	inOrder(t, d.done["inner"].Start, good.Start, time.Now())
 	require.Empty(t, good.Key)
 	revokeAll(t, c.client(t))
 	for name, hold := range map[string]relock.Hold{"outer": outer, "inner": inner} {
@@ -206,7 +206,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	failed := d.renewed(t, func(e relock.RenewDone) bool { return e.Err != nil })
 	require.NotErrorIs(t, failed.Err, relock.ErrLockLost)
 	good := d.renewed(t, func(e relock.RenewDone) bool { return e.Err == nil })
-	require.True(t, good.Sent.After(failed.Sent))
+	require.True(t, good.Start.After(failed.Start))
 	require.NoError(t, hold.Err())
 	unlock(t, hold)
 }
@@ -248,7 +248,7 @@ func TestObserverOfALossBeforeTheCallEnds(t *testing.T) {
 			revokeAll(t, admin)
 			<-lost
 		},
-		RenewDone: func(e relock.RenewDone) {
+		RenewDone: func(_ context.Context, e relock.RenewDone) {
 			if e.Err != nil {
 				lost <- struct{}{}
 			}

@@ -24,6 +24,11 @@
 // The timer is the poll interval and up to a fifth more. It grows to 1 s while
 // the server answers with errors or not at all.
 //
+// A pause counts as waiting (pause.go). The first pause of a call with an owner
+// starts a timer. It logs, after one lease, that the call's own client has the
+// lock. The error of a conflict or of a minimum hold is explained by a second
+// read of the key (explain.go).
+//
 // # Plain locks
 //
 // The first attempt is SET NX, then the script (plain.go). A fair lock, one

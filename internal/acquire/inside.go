@@ -12,7 +12,7 @@ import (
 // TakeKeeping is Take for a call that was handed so many keys in vain that it
 // keeps some now.
 func (l *Multi) TakeKeeping(ctx context.Context) (*lease.Hold, error) {
-	w := newWait(ctx, l.Manager.Life, &l.Settings, true)
+	w := newWait(ctx, l.Manager.Life, l.Target, true)
 	defer w.cancel()
 	a := &multiAttempt{lock: l, wait: w, misses: maxMisses}
 	defer a.end()

@@ -40,7 +40,7 @@ func (l *Multi) Take(ctx context.Context, block, lasting bool) (*lease.Hold, err
 			return nil, errSelfWait
 		}
 	}
-	return l.takeBy(newWait(ctx, l.Manager.Life, &l.Settings, block), lasting, l.compete)
+	return l.takeBy(newWait(ctx, l.Manager.Life, l.Target, block), lasting, l.compete)
 }
 
 func (l *Multi) compete(w *wait) (*lease.Hold, error) {

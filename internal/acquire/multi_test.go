@@ -67,7 +67,7 @@ func TestMultiLockMistakes(t *testing.T) {
 	for i := range 100 + 1 {
 		many = append(many, fmt.Sprint(i))
 	}
-	other := []relock.LockOption{relock.WithFair(), relock.WithOwner("x"), relock.WithMaxLease(time.Second)}
+	other := []relock.LockOption{relock.WithFair(), relock.WithMaxLease(time.Second)}
 	for name, tt := range map[string]struct {
 		lock *relock.MultiLock
 		want []string
@@ -76,13 +76,13 @@ func TestMultiLockMistakes(t *testing.T) {
 		"too many":       {relock.NewMultiLock(many, c), []string{"more than 100"}},
 		"a bad key":      {relock.NewMultiLock([]string{"a", "}", ""}, c), []string{"closing brace", "is empty"}},
 		"no client":      {relock.NewMultiLock([]string{"a"}, nil), []string{"NewClient"}},
-		"bad options":    {relock.NewMultiLock([]string{"a"}, c, other...), []string{"WithFair", "WithOwner", "WithMaxLease"}},
+		"bad options":    {relock.NewMultiLock([]string{"a"}, c, other...), []string{"WithFair", "WithMaxLease"}},
 		"the zero value": {&relock.MultiLock{}, []string{"constructor"}},
 	} {
 		t.Run(name, func(t *testing.T) { requireInvalid(t, tt.lock, tt.want) })
 	}
 	require.NoError(t, relock.NewMultiLock(append(many[:100], "1", "2"), c).Validate(), "names given twice do not count")
-	fair := locktest.Unconnected(t, relock.WithFair(), relock.WithOwner("x"), relock.WithMaxLease(time.Second))
+	fair := locktest.Unconnected(t, relock.WithFair(), relock.WithMaxLease(time.Second))
 	l := relock.NewMultiLock([]string{"a"}, fair)
 	require.NoError(t, l.Validate(), "defaults that it cannot honour are ignored")
 	require.False(t, locktest.Target(l).Settings.Fair)

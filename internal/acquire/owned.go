@@ -18,11 +18,17 @@ func (l owned) attempt(ctx context.Context, block bool, acquire func(*wait, *lea
 	if err != nil {
 		return nil, err
 	}
-	w := newWait(ctx, l.Manager.Life, &l.Settings, block)
+	w := newWait(ctx, l.Manager.Life, l.Target, block)
 	defer w.cancel()
 	o := l.Manager.Enter(caller)
 	defer l.Manager.Exit(o)
-	return acquire(w, o, caller.ID)
+	w.owner = o
+	defer w.stopHint()
+	h, err := acquire(w, o, caller.ID)
+	if err != nil && block {
+		err = o.Explain(err)
+	}
+	return h, err
 }
 
 // Release ends the newest level of the caller's owner. For a read/write lock,

@@ -42,7 +42,7 @@ func (l *Quorum) Take(ctx context.Context, block, lasting bool) (*lease.Hold, er
 	}
 	life, end := l.life()
 	defer end()
-	return l.takeBy(newWait(ctx, life, &l.Settings, block), lasting, l.compete)
+	return l.takeBy(newWait(ctx, life, l.Target, block), lasting, l.compete)
 }
 
 func (l *Quorum) compete(w *wait) (*lease.Hold, error) {

@@ -41,7 +41,8 @@ type rwAttempt struct {
 // try makes one attempt under the owner mutex: for the first level, or for one
 // more of the lease that the owner has.
 func (a *rwAttempt) try(ctx context.Context) (*lease.Hold, error) {
-	return a.owner.Try(ctx, &a.wait.Call, a.first)
+	h, err := a.owner.Try(ctx, &a.wait.Call, a.first)
+	return h, a.explain(ctx, err, !a.wait.block)
 }
 
 // body returns what the lock stores for a hold.

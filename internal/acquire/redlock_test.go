@@ -58,7 +58,7 @@ func TestRedLockMistakes(t *testing.T) {
 		"one is nil":          {relock.NewRedLock("k", []*relock.Client{c[0], nil, c[1], {}}), []string{"client 1: was not made", "client 3: was not made"}},
 		"the first is nil":    {relock.NewRedLock("k", []*relock.Client{nil, c[0], c[1]}), []string{"client: was not made"}},
 		"a bad key":           {relock.NewRedLock("}", c), []string{"closing brace"}},
-		"other options":       {relock.NewRedLock("k", c, relock.WithFair(), relock.WithOwner("x"), relock.WithQueueLimit(1)), []string{"WithFair", "WithOwner", "WithQueueLimit"}},
+		"other options":       {relock.NewRedLock("k", c, relock.WithFair(), relock.WithQueueLimit(1)), []string{"WithFair", "WithQueueLimit"}},
 		"too long a lease":    {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{"lease of 1m0s: above the largest one allowed, 30s; see WithMaxLease"}},
 		"too long a minimum":  {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease of 1m0s"}},
 		"a default too long":  {relock.NewRedLock("k", []*relock.Client{long, c[0], c[1]}), []string{"lease of 1m0s"}},

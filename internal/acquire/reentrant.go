@@ -102,10 +102,12 @@ type reentrantAttempt struct {
 // try makes one attempt under the owner mutex: for the first level, or for one
 // more of the lease that the owner has.
 func (a *reentrantAttempt) try(ctx context.Context) (*lease.Hold, error) {
+	request := a.first
 	if a.queued != nil {
-		return a.owner.Try(ctx, &a.wait.Call, a.queue)
+		request = a.queue
 	}
-	return a.owner.Try(ctx, &a.wait.Call, a.first)
+	h, err := a.owner.Try(ctx, &a.wait.Call, request)
+	return h, a.explain(ctx, err, !a.wait.block)
 }
 
 // deeper goes one level deeper if the owner has the lock. It returns neither a

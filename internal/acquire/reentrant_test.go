@@ -68,7 +68,7 @@ func TestContextCarriesTheOwner(t *testing.T) {
 func TestOwnerOrder(t *testing.T) {
 	b := newBench(t)
 	identity := locktest.Engine(b.client).Identity
-	l := relock.NewReentrantLock("k", b.client, relock.WithOwner("of the lock"))
+	l := locktest.Owned("of the lock", relock.NewReentrantLock("k", b.client))
 	id := func(ctx context.Context, l *relock.ReentrantLock) string {
 		owner, err := locktest.Target(l).Owner(ctx)
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestOwnerOrder(t *testing.T) {
 	require.Equal(t, identity.Named("of the lock"), id(t.Context(), l))
 	require.Equal(t, identity.Named("of the context"), id(relock.ContextWithOwner(t.Context(), "of the context"), l))
 
-	h := take(t, relock.NewReentrantLock("k", b.client, relock.WithOwner("holder")).Acquire)
+	h := take(t, locktest.Owned("holder", relock.NewReentrantLock("k", b.client)).Acquire)
 	inside := relock.ContextWithOwner(h.Context(), "of the context")
 	require.Equal(t, identity.Named("holder"), id(inside, l), "a valid hold comes first")
 	require.NoError(t, h.Unlock(t.Context()))
@@ -111,7 +111,7 @@ func TestOwnersOfOthersInTheContext(t *testing.T) {
 func TestOneOwnerManyGoroutines(t *testing.T) {
 	b := newBench(t)
 	holder := take(t, relock.NewReentrantLock("k", b.other).Acquire)
-	l := relock.NewReentrantLock("k", b.client, relock.WithOwner("shared"), relock.WithBlock())
+	l := locktest.Owned("shared", relock.NewReentrantLock("k", b.client, relock.WithBlock()))
 	all := func(call func(context.Context) error, meanwhile func()) {
 		var results []<-chan error
 		for range 100 {

@@ -157,15 +157,15 @@ func TestRWLockOwners(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 
-	h := take(t, relock.NewRWLock("k", b.client, relock.WithOwner("name")).Acquire)
+	h := take(t, locktest.Owned("name", relock.NewRWLock("k", b.client)).Acquire)
 	require.NoError(t, <-testkit.Async(t, func() error {
 		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(locktest.As(t, "name")), l.Unlock(locktest.As(t, "name")))
 	}))
 	require.ErrorIs(t, l.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	require.NoError(t, h.Unlock(t.Context()))
 
-	another := take(t, relock.NewReentrantLock("other", b.client, relock.WithOwner("a")).Acquire)
-	beside := relock.NewRWLock("other", b.client, relock.WithOwner("b"))
+	another := take(t, locktest.Owned("a", relock.NewReentrantLock("other", b.client)).Acquire)
+	beside := locktest.Owned("b", relock.NewRWLock("other", b.client))
 	require.ErrorIs(t, beside.TryLock(another.Context()), relock.ErrKeyConflict)
 	b.forget("other")
 	require.NoError(t, beside.TryLock(another.Context()))

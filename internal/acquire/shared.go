@@ -78,6 +78,8 @@ func (o *shared) awaitFree(w *wait) bool {
 	}
 	freed := o.freed
 	o.mu.Unlock()
+	w.begin()
+	defer w.end()
 	select {
 	case <-freed:
 		return true

@@ -34,7 +34,7 @@ func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 		return nil, err
 	}
 	for {
-		o, ok := s.Await()
+		o, ok := w.awaitOffer(s)
 		switch {
 		case !ok && w.isOver():
 			return w.stop(s)
@@ -50,6 +50,16 @@ func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 			}
 		}
 	}
+}
+
+// awaitOffer waits for an offer. The call counts as waiting unless it has an
+// offer already.
+func (w *wait) awaitOffer(s *waitqueue.Waiter) (waitqueue.Offer, bool) {
+	if len(s.Turn) == 0 {
+		w.begin()
+		defer w.end()
+	}
+	return s.Await()
 }
 
 // sitForValid repeats sit until it returns a hold that is still valid. If the

@@ -39,8 +39,7 @@ func (t *Target) Owner(ctx context.Context) (lease.OwnerKey, error) {
 }
 
 // ownerID returns the ID of the owner that calls. The first of these counts:
-// the owner of the hold in ctx, the owner in ctx, the owner in the settings,
-// the goroutine.
+// the owner of the hold in ctx, the owner in ctx, the goroutine.
 func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error) {
 	if h := t.Manager.Held(ctx, t.Key, of); h != nil {
 		return h.Owner(), nil
@@ -50,9 +49,6 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", errs.ErrInvalid, lockspec.MaxOwner)
 		}
 		return t.Manager.Identity.Named(id), nil
-	}
-	if t.Settings.Owner != "" {
-		return t.Manager.Identity.Named(t.Settings.Owner), nil
 	}
 	return t.Manager.Identity.Goroutine(), nil
 }

@@ -19,9 +19,12 @@ import (
 // them if the call may wait.
 type wait struct {
 	waitqueue.Call
+	client *lease.Manager
 	life   context.Context // of the client, or of a RedLock's clients
 	block  bool            // the call may wait
 	cancel context.CancelFunc
+	owner  *lease.Owner // nil for a lock without owners
+	hint   *time.Timer  // see begin; nil until the first pause
 
 	// The call's queue entry. It is nil if the call does not wait and may
 	// overtake waiters.
@@ -34,8 +37,9 @@ type wait struct {
 	rest  time.Duration // until the next attempt, if the last one has computed it; otherwise 0
 }
 
-func newWait(ctx, life context.Context, s *lockspec.Spec, block bool) *wait {
-	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, life: life, block: block, cancel: func() {}}
+func newWait(ctx, life context.Context, t *Target, block bool) *wait {
+	s := &t.Settings
+	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: t.Manager, life: life, block: block, cancel: func() {}}
 	if block && s.BlockTimeout > 0 {
 		w.Ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
 	}
@@ -95,7 +99,9 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 		defer timer.Stop()
 		due = timer.C
 	}
+	w.begin()
 	s := w.await(turn, due)
+	w.end()
 	if _, passed := s.offer.Grant.(*lease.Hold); turn != nil && (passed || w.seat.Unpark()) {
 		return w.takeOffer(s), false
 	}
@@ -193,6 +199,8 @@ func (w *wait) reason() error {
 		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
+	case !w.block && errors.Is(w.last, errs.ErrLockAcquiredByOthers):
+		return refusedOnce(w.last, w.Settings)
 	}
 	return w.last
 }

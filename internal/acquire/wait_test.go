@@ -46,7 +46,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	t.Parallel()
 	m := newEngine(t, redistest.Shared(t))
 	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block = true })
-	w := newWait(t.Context(), m.Life, &l.Settings, true)
+	w := newWait(t.Context(), m.Life, l.Target, true)
 	entry := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false,
 		func(hold string) (string, string) { return m.Identity.Value(hold, &l.Settings), "" })
 	defer entry.Line.Exit()
@@ -72,7 +72,7 @@ func TestCancelledCallReportsTheErrorOfThePoll(t *testing.T) {
 	defer entry.Line.Exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := newWait(ctx, m.Life, &l.Settings, true)
+	w := newWait(ctx, m.Life, l.Target, true)
 	w.queued = entry
 	w.note(errs.ErrLockAcquiredByOthers)
 	entry.Line.Note(driver.ErrTimeout)
@@ -95,7 +95,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "it expires")
 	line := m.Queue.Enter("k", m.RedisKey("k"))
 	defer line.Exit()
-	w := newWait(t.Context(), m.Life, &lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}, true)
+	w := newWait(t.Context(), m.Life, &Target{Manager: m, Settings: lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}}, true)
 	h, err := w.sitForValid(line, &prepared{[]*lease.Hold{over, valid}})
 	require.NoError(t, err)
 	require.Same(t, valid, h)

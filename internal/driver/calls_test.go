@@ -61,10 +61,10 @@ func TestContextEndsCallInFlight(t *testing.T) {
 		"Do":        func(ctx context.Context) error { return relock.NewRedisLock("4", c).Do(ctx, locktest.NoWork) },
 		"reentrant": func(ctx context.Context) error { return relock.NewReentrantLock("5", c, relock.WithBlock()).Lock(ctx) },
 		"nested": func(ctx context.Context) error {
-			return relock.NewReentrantLock("outer", c, relock.WithOwner("me"), relock.WithBlock()).Lock(ctx)
+			return locktest.Owned("me", relock.NewReentrantLock("outer", c, relock.WithBlock())).Lock(ctx)
 		},
 	}
-	outer := relock.NewReentrantLock("outer", c, relock.WithOwner("me"))
+	outer := locktest.Owned("me", relock.NewReentrantLock("outer", c))
 	require.NoError(t, outer.Lock(t.Context()))
 	locktest.Warm(t, c, 3*len(calls))
 	inspector := s.Dial(t)

@@ -150,6 +150,12 @@ func (s *sockets) add(conn net.Conn) (*socket, error) {
 	return added, nil
 }
 
+func (s *sockets) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
 func (s *sockets) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

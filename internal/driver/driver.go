@@ -16,6 +16,9 @@ type Driver interface {
 	// Link returns a connection for one worker, separate from those of the
 	// callers. It is opened when it is first used.
 	Link() Link
+	// Connections returns how many connections are open. Of a pool of the user
+	// it returns those of the pool.
+	Connections() int
 	// Close closes every connection, and waits for the calls under way.
 	Close() error
 }

@@ -151,6 +151,14 @@ func (d *Pool) Close() error {
 	return err
 }
 
+// Connections returns how many connections are open; see [Driver].
+func (d *Pool) Connections() int {
+	if d.own {
+		return d.sockets.count()
+	}
+	return d.Redis.ActiveCount()
+}
+
 // Link returns a connection for one worker; see [Driver].
 func (d *Pool) Link() Link {
 	l := &poolLink{driver: d}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -51,22 +50,22 @@ func EndOf(ctx context.Context, last error) error {
 	return err
 }
 
-// Forced returns the loss of a hold that was ended by force.
-func Forced(reason string) error {
-	return fmt.Errorf("%w: %w: %s", ErrLockLost, ErrForced, strconv.Quote(reason))
-}
-
 // IsLoss reports whether a hold ended before its time.
 func IsLoss(err error) bool { return errors.Is(err, ErrLockLost) || errors.Is(err, ErrClosed) }
 
 // Gone returns the error of an Unlock whose hold has already ended for this
-// reason.
+// reason. It also matches ErrNotHeld, which the text does not repeat.
 func Gone(why error) error {
 	if errors.Is(why, ErrClosed) || why == ErrNotHeld { //nolint:errorlint // our own sentinel
 		return why
 	}
-	return Both(why, ErrNotHeld)
+	return gone{why}
 }
+
+type gone struct{ why error }
+
+func (g gone) Error() string   { return g.why.Error() }
+func (g gone) Unwrap() []error { return []error{g.why, ErrNotHeld} }
 
 // OfLevel returns why no level can be added to a hold that has ended for this
 // reason. The hold is not yet unlocked to the last level.

@@ -2,9 +2,13 @@ package holds
 
 import (
 	"context"
+	"time"
 
 	"github.com/relock-go/relock/internal/carried"
 )
+
+// Remaining returns the time until a hold is over, or 0 if it is over.
+func Remaining(validUntil time.Time) time.Duration { return max(0, time.Until(validUntil)) }
 
 // Contexts are the contexts that are cancelled when a hold ends. The mutex of
 // the hold must be held for all methods.

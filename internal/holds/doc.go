@@ -24,6 +24,8 @@
 // after it. Holds that no caller has seen are never announced, and never
 // reported: members of a group, and grants that came too late.
 //
+// [WarnOfHeld] logs what a Close leaves at the server.
+//
 // # Goroutines and locks
 //
 // It has no goroutines. [Contexts] and [Levels] are guarded by the mutex of the

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// End describes how a hold has ended.
+// End describes how a hold, or an attempt to renew it, has ended.
 type End struct {
 	Key, Kind  string
 	Start, End time.Time
-	Op         string // what found the end: "hold" or "unlock"
+	Op         string // what found the end: "hold" or "unlock"; or "renew"
 	Err        error
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -21,6 +22,25 @@ func endHolds(leases []*Lease) (held []*Lease) {
 		l.lose(errs.ErrClosed)
 	}
 	return held
+}
+
+// warnOfHeld logs the locks that Close leaves in Redis.
+func (m *Manager) warnOfHeld(held []*Lease) {
+	var keys []string
+	var last time.Time
+	for _, l := range held {
+		keys = append(keys, l.key)
+		last = later(last, l.expires())
+	}
+	holds.WarnOfHeld(m.Logger, keys, last)
+}
+
+// expires returns when the key expires at the server, if no later request is
+// under way.
+func (l *Lease) expires() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return later(l.validUntil.Add(Drift(l.lease)), l.keptUntil())
 }
 
 // giveAllBack cancels the queue entries, sends the releases that the retrier
@@ -53,7 +73,7 @@ func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.mu.Lock()
 		l.seq++
-		all = append(all, l.releaseCall(0, l.seq, l.keep)(time.Now()))
+		all = append(all, l.releaseCall(0, l.seq)(time.Now()))
 		l.mu.Unlock()
 	}
 	return all

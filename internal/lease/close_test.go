@@ -114,7 +114,7 @@ func blockEngine(t *testing.T, b *locktest.Closing) {
 func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *locktest.Closing), alive bool) {
 	c := b.C
 	h := acquired(t, relock.NewRedisLock("held", c, relock.WithWatchdog(2*time.Second)))
-	nested := acquired(t, relock.NewReentrantLock("nested", c, relock.WithOwner("me")))
+	nested := acquired(t, locktest.Owned("me", relock.NewReentrantLock("nested", c)))
 	shared := relock.NewRedisLock("shared", c, relock.WithBlock())
 	require.NoError(t, shared.Lock(t.Context()))
 	contexts := []context.Context{t.Context(), locktest.Unbounded(t)}

@@ -30,7 +30,8 @@
 // Each level has its own length, watched or not, maximum hold and context. The
 // renewal asks for the longest watched one that is left. It is due a third of
 // that length after the last sending, less up to a tenth at random. It is due
-// sooner if validity would fall below two thirds of it. An error is retried
+// sooner if validity would fall below two thirds of it. A hold without a
+// maximum that is 100 leases old is logged (forgotten.go). An error is retried
 // within min(length/10, 500 ms). Leases that wait for replicas have a worker
 // for each number and timeout, so that none waits for the replicas of others.
 //
@@ -77,6 +78,9 @@
 // it. Later changes have higher numbers, so it may come at any time. A level
 // that asks for more than the hold has is refused before anything is sent.
 //
+// Owners that have a lease of one lock are linked, so that a waiter of the same
+// client can name one of them (holders.go).
+//
 // # Groups
 //
 // A [Group] is a hold of several leases: all keys of a MultiLock, or a quorum
@@ -103,11 +107,11 @@
 // # Close
 //
 // [Manager.Close] ends the life context and every lease, closes the
-// connections, and waits for goroutines: 40 ms at most for the driver's, and
-// 40 ms for its own. With ReleaseOnClose it sends three things before that,
-// over a dedicated connection (close.go). First the cancels of its waiters, or
-// locks would go to them. Then what the retrier has left, and last the
-// releases.
+// connections, and waits for goroutines: 40 ms at most for the driver's, and 40
+// ms for its own. Without ReleaseOnClose it logs the keys that it leaves. With
+// it, it sends three things before that, over a dedicated connection
+// (close.go). First the cancels of its waiters, or locks would go to them. Then
+// what the retrier has left, and last the releases.
 //
 // # Goroutines and locks
 //

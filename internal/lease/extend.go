@@ -52,7 +52,7 @@ func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 	l := h.lease
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
-	defer l.tellRenewal(o) // deferred: the answer takes effect before the hook runs
+	defer l.tellRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
 	switch {
 	case o.Err != nil:
 		return o.Err

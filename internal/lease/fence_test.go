@@ -96,7 +96,7 @@ func TestTokensOfReaders(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	acquire := func(owner string, writes bool) relock.Hold {
-		l := relock.NewRWLock("fenced", c, relock.WithFencing(), relock.WithOwner(owner))
+		l := locktest.Owned(owner, relock.NewRWLock("fenced", c, relock.WithFencing()))
 		take := l.RAcquire
 		if writes {
 			take = l.Acquire
@@ -199,10 +199,10 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 func reentrantKinds(c *relock.Client) map[string]func(opts ...relock.LockOption) locktest.AnyLock {
 	return map[string]func(opts ...relock.LockOption) locktest.AnyLock{
 		"ReentrantLock": func(opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock("reentrant", c, append(opts, relock.WithOwner("me"))...)
+			return locktest.Owned("me", relock.NewReentrantLock("reentrant", c, opts...))
 		},
 		"RWLock": func(opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock("rw", c, append(opts, relock.WithOwner("me"))...)
+			return locktest.Owned("me", relock.NewRWLock("rw", c, opts...))
 		},
 	}
 }

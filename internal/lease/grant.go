@@ -36,8 +36,9 @@ func newLease(m *Manager, g *Grant) *Lease {
 	s := g.Settings
 	l := &Lease{
 		client: m, key: g.Key, protocol: g.Protocol, doubt: g.Doubt, undo: g.Undo, tokens: g.Tokens, lease: s.Lease, due: -1, seq: 1,
-		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), confirm: s.Ack(), fair: s.Fair,
+		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), settings: s, confirm: s.Ack(), fair: s.Fair,
 	}
+	l.renewed = l.since
 	l.job = background.NewJob(&renewal{lease: l})
 	l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))
 	return l
@@ -65,7 +66,7 @@ func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*H
 	l.mu.Unlock()
 	now := time.Now()
 	if l.client.monitor.suspendedSince(sent, now) {
-		l.lose(errs.ErrLockLost)
+		l.lose(errs.Suspended)
 	}
 	h, err := l.pushAt(ctx, sent, now, s)
 	return h, tooLate(err)

@@ -31,6 +31,8 @@ type Group struct {
 	why atomic.Pointer[error]
 	// True once a caller got the hold.
 	returned atomic.Bool
+	// True once it was logged that the hold is old.
+	old atomic.Bool
 	// True if the releases of a RedLock notify waiters: those of a hold, and
 	// those of a call that left.
 	notifies atomic.Bool
@@ -154,10 +156,22 @@ func (b *Group) settle() (follow func()) {
 		l.validUntil = until
 		return func() {}
 	}
+	return l.loseLocked(b.expired())
+}
+
+// expired returns why too few members are valid: the reason of the member that
+// ended last. If only the clock shows it yet, it is that of a member whose time
+// is over. lease.mu must be held.
+func (b *Group) expired() error {
 	if why := b.why.Load(); why != nil {
-		return l.loseLocked(*why)
+		return *why
 	}
-	return l.loseLocked(errs.ErrLockLost)
+	for now, i := time.Now(), 0; i < len(b.members); i++ {
+		if why := b.members[i].hold.lease.overdue(now); why != nil {
+			return why
+		}
+	}
+	return errs.ErrLockLost
 }
 
 // lost handles the end of a member. It logs the loss if the hold goes on.
@@ -177,7 +191,7 @@ func (b *Group) lose(why error) {
 	for _, one := range b.joined() {
 		l := one.hold.lease
 		if why == errs.ErrClosed && l.client.Life.Err() == nil { //nolint:errorlint // our own sentinel
-			l.lose(errs.ErrLockLost) // another client was closed
+			l.lose(errs.Lost("another of its clients was closed"))
 			continue
 		}
 		l.lose(why)

@@ -131,7 +131,7 @@ func (l *Lease) State() State {
 
 func (l *Lease) stateLocked() State {
 	return State{
-		ValidUntil: l.validUntil, Err: l.over, Key: l.key, Granted: l.granted(), Length: l.length, Keep: l.keep,
+		ValidUntil: l.validUntil, Err: l.over, Key: l.key, Granted: l.granted(), Length: l.length, Keep: l.keptUntil(),
 		Passes: int(l.passes), Aside: l.tokens.Aside, Doubt: l.doubt,
 	}
 }
@@ -142,7 +142,8 @@ func (l *Lease) Set(change func(*State)) {
 	l.mu.Lock()
 	s := l.stateLocked()
 	change(&s)
-	l.validUntil, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(l.client.expiry.start), s.Length, s.Keep
+	start := l.client.expiry.start
+	l.validUntil, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(start), s.Length, s.Keep.Sub(start)
 	l.passes, l.tokens.Aside, l.doubt = int16(s.Passes), s.Aside, s.Doubt
 	l.mu.Unlock()
 	if l.memberOf != nil {

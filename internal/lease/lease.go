@@ -8,6 +8,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -31,6 +32,7 @@ type Lease struct {
 	// after an unanswered acquire was sent, because a late copy of it may take
 	// the key.
 	lease    time.Duration
+	settings *lockspec.Spec  // of the first level
 	confirm  *driver.Ack     // the replica acks that each renewal waits for; nil if none are needed
 	job      *background.Job // the renewal, in its worker
 	group    *Group          // set for the lease of a group's hold; else nil
@@ -51,9 +53,10 @@ type Lease struct {
 	passes   int16         // how often it was handed off since Redis granted it
 	length   time.Duration // the longest lease that was requested
 	since    time.Duration // when Redis granted it, counted from the client's start
+	renewed  time.Duration // when its last answered request was sent, counted likewise
 	tokens   script.Tokens // of the grant, from the current holder's on
 	ending   *ending       // what else its release ends; nil if nothing
-	keep     time.Time     // the key stays until then; see WithMinHold
+	keep     time.Duration // the key stays until then, counted likewise; see WithMinHold
 }
 
 // end marks the lease as ended; mu must be held.

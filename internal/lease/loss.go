@@ -38,6 +38,9 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		}
 		h.end(why)
 	}
+	if l.group == nil && l.levels.Live > 0 && why != errs.ErrClosed { //nolint:errorlint // our own sentinel
+		l.client.Counts.Losses.Add(1)
+	}
 	l.levels.Live = 0
 	return func() {
 		l.leave()
@@ -69,7 +72,7 @@ func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	job := l.newCleanup(d, l.releaseCall(l.levels.Live, l.seq, l.keep))
+	job := l.newCleanup(d, l.releaseCall(l.levels.Live, l.seq))
 	if l.levels.Live > 0 {
 		job.Lost = l.endWithNotice
 	}

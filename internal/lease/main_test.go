@@ -17,6 +17,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -77,7 +78,7 @@ func watched(d time.Duration) setting { return func(s *lockspec.Spec) { s.Lease,
 func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set ...setting) (*lease.Hold, error) {
 	var p lockspec.Problems
 	t := &acquire.Target{Manager: e.Manager, Key: key, Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, kind, &p)}
-	t.Settings.Owner = "me"
+	ctx = carried.WithOwner(ctx, "me")
 	for _, change := range set {
 		change(&t.Settings)
 	}
@@ -117,6 +118,9 @@ type instant struct {
 	mu   sync.Mutex
 	sent []driver.Request
 }
+
+// Connections returns 0, because there are none.
+func (d *instant) Connections() int { return 0 }
 
 func (d *instant) Send(_ context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	return d.send(limit.Answer, r)

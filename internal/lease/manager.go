@@ -29,6 +29,8 @@ type Manager struct {
 	expiry   *expiryTimers
 	monitor  *suspendMonitor
 	Tasks    *tasks.Group
+	Counts   Counts
+	Reading  sync.Map // what calls read for the texts of their errors, by key; see package acquire
 
 	// OneByOne is set once the server has refused a request for keys of several
 	// slots.
@@ -41,6 +43,8 @@ type Manager struct {
 	closed bool
 	leases map[*Lease]struct{}
 	owners map[OwnerKey]*Owner
+	// holders has the newest owner that has a lease, by lock: a key without ID.
+	holders map[OwnerKey]*Owner
 
 	replicators map[driver.Ack]*background.Worker // the watchdogs of locks that wait for replicas
 
@@ -63,7 +67,7 @@ type Config struct {
 // nil.
 type Hooks struct {
 	HoldDone  func(context.Context, holds.End)
-	RenewDone func(key string, sent time.Time, err error)
+	RenewDone func(context.Context, holds.End)
 }
 
 // New returns the engine of one client. Its goroutines start with the first
@@ -71,7 +75,7 @@ type Hooks struct {
 func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
-		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
+		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, holders: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
 		replicators: map[driver.Ack]*background.Worker{}, reasonLimit: noticeLimit,
 	}
 	m.Life, m.end = context.WithCancel(context.Background())
@@ -142,6 +146,9 @@ func (m *Manager) Close() error {
 	m.Queue.Close()
 	err := m.Driver.Close()
 	m.Tasks.WaitFor(driver.CloseWait)
+	if !m.ReleaseOnClose {
+		m.warnOfHeld(held)
+	}
 	for _, key := range m.Retrier.Unconfirmed() {
 		m.Logger.Warn("relock: closed before a release was confirmed", "key", key)
 	}

@@ -13,8 +13,6 @@ type maxHold struct {
 	end time.Time
 }
 
-var errMaxHold = errs.Both(errs.ErrMaxHold, errs.ErrLockLost)
-
 // expire ends the hold when its maximum hold has ended. Other levels go on. The
 // server counts the levels of a hold only if it has an owner.
 func (h *Hold) expire() {
@@ -24,16 +22,17 @@ func (h *Hold) expire() {
 		l.mu.Unlock()
 		return
 	}
+	why := errs.MaxHold(h.settings.MaxHold)
 	if l.levels.Live == 1 {
-		follow := l.loseLocked(errMaxHold)
+		follow := l.loseLocked(why)
 		l.mu.Unlock()
 		follow()
 		return
 	}
-	h.end(errMaxHold)
+	h.end(why)
 	l.levels.Live--
 	l.mu.Unlock()
-	h.report.Done("hold", errMaxHold)
+	h.report.Done("hold", why)
 	if l.owner != nil {
 		l.client.Tasks.Start(l.adjust)
 	}

@@ -74,7 +74,7 @@ func (l *Lease) refused() error {
 	l.endWithin(l.client.reasonLimit)
 	why := l.notice()
 	if why == nil {
-		why = errs.ErrLockLost
+		why = errs.Vanished
 	}
 	l.lose(why)
 	return why

@@ -176,7 +176,7 @@ func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 		}
 	}}
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(eager.And(w.Observer())))
-	l = relock.NewReentrantLock("k", c, relock.WithOwner("shared"))
+	l = locktest.Owned("shared", relock.NewReentrantLock("k", c))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Lock(locktest.Marked(t)))
 	require.Equal(t, `over reentrant "k" mine <nil>`, w.Heard()[4])
@@ -200,7 +200,7 @@ func TestObserverOfRenewals(t *testing.T) {
 			w.Mu.Lock()
 			defer w.Mu.Unlock()
 			for _, e := range w.Renews {
-				if e.Key == "k" && e.Sent.After(start) && as(e.Err) {
+				if e.Key == "k" && e.Start.After(start) && as(e.Err) {
 					w.Renews = nil
 					return true
 				}
@@ -232,7 +232,7 @@ func TestObserverOfExtend(t *testing.T) {
 	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
 	renewed := map[string]error{}
 	for _, e := range w.Renewals() {
-		require.True(t, e.Sent.After(start))
+		require.True(t, e.Start.After(start))
 		renewed[e.Key] = e.Err
 	}
 	require.Equal(t, map[string]error{"a": nil, "b": nil}, renewed)

@@ -20,6 +20,11 @@ type Owner struct {
 	users  int    // calls under way, and one for the lease; guarded by Manager.mu
 	lease  *Lease // until its last level is unlocked; guarded by turn
 
+	// Guarded by Manager.mu. The owners that have a lease of one lock are
+	// linked.
+	holding    *Lease
+	next, prev *Owner
+
 	mu    sync.Mutex
 	waits map[*waitqueue.Call]struct{} // waiting calls of the owner
 }
@@ -85,7 +90,7 @@ func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {
 		o.lease = l
-		l.client.Enter(o.key) // until the last level is removed
+		l.client.addHolder(o, l) // until the last level is removed
 		o.wakeOthers(w)
 	}
 	return h, err
@@ -122,6 +127,11 @@ func (m *Manager) Enter(key OwnerKey) *Owner {
 func (m *Manager) Exit(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.exitLocked(o)
+}
+
+// exitLocked is Exit with mu held.
+func (m *Manager) exitLocked(o *Owner) {
 	o.users--
 	if o.users == 0 {
 		delete(m.owners, o.key)

@@ -7,7 +7,7 @@ import (
 )
 
 // granted returns when Redis granted the lease.
-func (l *Lease) granted() time.Time { return l.client.expiry.start.Add(l.since) }
+func (l *Lease) granted() time.Time { return l.client.at(l.since) }
 
 // pass gives the lock to the next local waiter without a request to Redis. The
 // lease goes on with another hold; mu must be held.

@@ -53,7 +53,7 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 		l.group.returned.Store(true)
 	}
 	if h.settings.MinHold > 0 {
-		l.keep = later(l.keep, sent.Add(h.settings.MinHold))
+		l.keep = max(l.keep, sent.Add(h.settings.MinHold).Sub(l.client.expiry.start))
 	}
 	return h, nil
 }
@@ -63,7 +63,7 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 func (l *Lease) unused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keep = time.Time{}
+	l.keep = 0
 	if l.group != nil {
 		l.group.returned.Store(false)
 	}

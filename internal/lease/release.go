@@ -22,7 +22,7 @@ func (l *Lease) giveBack(levels int, start time.Time) error {
 	limit := min(c.CommandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
-	release := l.releaseCall(levels, l.seq, l.keep)
+	release := l.releaseCall(levels, l.seq)
 	l.mu.Unlock()
 	o, d := c.Eval(context.Background(), driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
 	if o.Answered && o.Err == nil {
@@ -97,9 +97,9 @@ type ending struct {
 }
 
 // releaseCall returns the release that leaves left levels. If none are left,
-// the key stays until keep; mu must be held.
-func (l *Lease) releaseCall(left, seq int, keep time.Time) func(time.Time) script.Call {
-	ending, p, whole, stay := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}
+// the key stays for its minimum hold; mu must be held.
+func (l *Lease) releaseCall(left, seq int) func(time.Time) script.Call {
+	ending, p, whole, stay, keep := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}, l.keptUntil()
 	return func(now time.Time) script.Call {
 		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
 		if whole != nil && !whole.returned.Load() {

@@ -64,7 +64,7 @@ func (l *Lease) checkSuspended(now time.Time) {
 
 // markAll marks all holds lost, and returns the follow-up work.
 func (v *suspendMonitor) markAll() []func() {
-	return endAll(v.client.allLeases(), func(l *Lease) func() { return l.markLost(errs.ErrLockLost) })
+	return endAll(v.client.allLeases(), func(l *Lease) func() { return l.markLost(errs.Suspended) })
 }
 
 // suspendedSince reports whether a suspend was noticed after then, when a

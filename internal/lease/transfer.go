@@ -48,7 +48,7 @@ type transferrer interface {
 // a transfer begins a new lease. mu must be held.
 func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.Queue
-	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keep) > 0 || l.doubt.Exists() {
+	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keptUntil()) > 0 || l.doubt.Exists() {
 		return nil, nil
 	}
 	next, left := q.Next(l.protocol.LockKey(), l.granted(), l.passes, s)
@@ -82,7 +82,7 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 		// first is true: after an earlier copy, this one would have found the
 		// next hold.
 		err = l.judge(o, 0, true)
-		l.takeRetained().LeaveWith(errs.ErrLockLost)
+		l.takeRetained().LeaveWith(errs.Vanished)
 		return true, err
 	}
 	l.mu.Lock()

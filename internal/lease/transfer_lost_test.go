@@ -71,7 +71,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
 	ctx, cancel := context.WithCancel(t.Context())
-	w := q.Sits(ctx, 0, relock.WithOwner("slow"))
+	w := q.Sits(relock.ContextWithOwner(ctx, "slow"), 0)
 	goOn := locktest.Engine(q.Clients[0]).Block(ownerKey(q, "slow")) // another attempt of the owner is under way
 	unlockFresh(q, h)
 	cancel()
@@ -86,7 +86,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0, relock.WithOwner("late"))
+	w := q.Sits(locktest.As(t, "late"), 0)
 	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
 	unlockFresh(q, h)

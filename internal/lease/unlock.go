@@ -115,7 +115,7 @@ func (h *Hold) IsUnlocked() bool {
 func (l *Lease) drop(h *Hold) {
 	if last := l.levels.Drop(h); last && l.owner != nil {
 		l.owner.lease = nil
-		l.client.Exit(l.owner)
+		l.client.dropHolder(l.owner)
 	}
 }
 

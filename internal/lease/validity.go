@@ -16,14 +16,48 @@ func (l *Lease) check() error { return l.checkAt(time.Now()) }
 
 func (l *Lease) checkAt(now time.Time) error {
 	l.mu.Lock()
-	over, late := l.over, !now.Before(l.validUntil)
-	l.mu.Unlock()
-	if over == nil && late {
-		l.lose(errs.ErrLockLost)
-		over = errs.ErrLockLost
+	if over := l.over; over != nil || now.Before(l.validUntil) {
+		l.mu.Unlock()
+		return over
 	}
-	return over
+	why := l.expired()
+	follow := l.loseLocked(why)
+	l.mu.Unlock()
+	follow()
+	return why
 }
+
+// expired returns why the lease is no longer valid by the clock; mu must be
+// held.
+func (l *Lease) expired() error {
+	switch {
+	case l.group != nil:
+		return l.group.expired()
+	case l.suspect:
+		return errs.Vanished
+	case l.watched == 0:
+		return errs.LeaseOver
+	}
+	return errs.NotRenewed(l.client.at(l.renewed))
+}
+
+// overdue returns why the lease is no longer valid by the clock, or nil if it
+// is valid.
+func (l *Lease) overdue(now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Before(l.validUntil) {
+		return nil
+	}
+	return l.expired()
+}
+
+// at returns the time that was counted from the client's start.
+func (m *Manager) at(d time.Duration) time.Time { return m.expiry.start.Add(d) }
+
+// keptUntil returns the time until which the key stays, even if it is released;
+// mu must be held.
+func (l *Lease) keptUntil() time.Time { return l.client.at(l.keep) }
 
 // extendValidity extends the validity, and never shortens it. A request that
 // was sent at sent has set the expiry to length or more. An answer that comes
@@ -45,6 +79,7 @@ func (l *Lease) move(sent time.Time, length time.Duration) error {
 	if until := sent.Add(length - Drift(length)); l.over == nil && until.After(l.validUntil) {
 		l.validUntil = until
 	}
+	l.renewed = max(l.renewed, sent.Sub(l.client.expiry.start))
 	return l.over
 }
 
@@ -87,5 +122,5 @@ func (l *Lease) expire() (follow func()) {
 		l.client.expiry.watch(l)
 		return nil
 	}
-	return l.loseLocked(errs.ErrLockLost)
+	return l.loseLocked(l.expired())
 }

@@ -209,7 +209,7 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 	c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.CellPatience)
 	defer cancel()
-	lock := relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithBlock(), relock.WithOwner("me"))
+	lock := locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithBlock()))
 	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 	require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), 2, locktest.CellPatience/2), "it has to wait for its own release")
 	holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
@@ -313,10 +313,10 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 func TestLevelAfterItsMaximumHold(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewCell(t, locktest.NewFaultServer(t))
-	outer := relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithOwner("me"))
+	outer := locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.Client))
 	require.NoError(t, outer.Lock(t.Context()))
 	c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-	err := relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithOwner("me"), relock.WithMaxHold(50*time.Millisecond)).Lock(t.Context())
+	err := locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithMaxHold(50*time.Millisecond))).Lock(t.Context())
 	require.ErrorIs(t, err, lease.ErrLate)
 	require.NotErrorIs(t, err, relock.ErrLockLost, "the outer level is not")
 	require.Equal(t, 1, outer.HoldCount(t.Context()))

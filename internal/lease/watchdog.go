@@ -1,12 +1,14 @@
 package lease
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -29,6 +31,7 @@ type renewal struct {
 	lease   *Lease
 	asked   time.Duration // the lease that the sending under way requests
 	failing bool          // the last attempt failed, which was logged
+	old     bool          // the hold is old, which was logged
 	refused bool          // the server has refused the lease; the reason is being requested
 }
 
@@ -53,7 +56,7 @@ func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	if !r.refused {
-		defer r.lease.tellRenewal(o) // deferred: the answer takes effect before the hook runs
+		defer r.lease.tellRenewal(r.lease.observedIn, o) // deferred: the answer takes effect before the hook runs
 	}
 	switch {
 	case r.refused:
@@ -74,28 +77,45 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	if r.lease.extendValidity(o.Sent, r.asked) != nil {
 		return time.Time{}, false
 	}
+	r.reportOld(o.Sent)
 	return r.lease.renewAt(o.Sent), true
 }
 
-// lose ends a lease that is no longer ours. Without a reason, the error is
-// ErrLockLost.
+// lose ends a lease that is no longer ours. Without a reason, the server has
+// just lost it.
 func (r *renewal) lose(why error) {
 	if why == nil {
-		why = errs.ErrLockLost
+		why = errs.Vanished
 	}
 	r.lease.lose(why)
 }
 
-// tellRenewal notifies the observer of an attempt.
-func (l *Lease) tellRenewal(o driver.Result) {
-	hook, err := l.client.Hooks.RenewDone, o.Err
+// tellRenewal counts an attempt, and notifies the observer of it, in a context.
+func (l *Lease) tellRenewal(in func() context.Context, o driver.Result) {
+	err := o.Err
+	if err == nil && o.Reply != int64(script.Ours) {
+		err = errs.Vanished
+	}
+	l.client.Counts.renewed(err)
+	hook := l.client.Hooks.RenewDone
 	if hook == nil {
 		return
 	}
-	if err == nil && o.Reply != int64(script.Ours) {
-		err = errs.ErrLockLost
+	e := holds.End{Key: l.key, Kind: l.settings.KindName(), Op: "renew", Start: o.Sent, End: time.Now(), Err: err}
+	if o.Sent.IsZero() {
+		e.Start = e.End
 	}
-	hook(l.key, o.Sent, err)
+	hook(in(), e)
+}
+
+// observedIn returns a context with the values of the oldest level.
+func (l *Lease) observedIn() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.levels.All) == 0 {
+		return context.Background()
+	}
+	return context.WithoutCancel(l.levels.All[0].values)
 }
 
 func (r *renewal) report(err error) {

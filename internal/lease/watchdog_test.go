@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
@@ -328,9 +329,9 @@ func TestShortLeaseBesideASlowLongOne(t *testing.T) {
 	const short, long = 3 * time.Second, 10 * time.Second // an answer may take 1 s and 3.3 s
 	synctest.Test(t, func(t *testing.T) {
 		tried := make(chan error, 100)
-		e := newEngine(t, io.Discard, lease.Hooks{RenewDone: func(key string, _ time.Time, err error) {
-			if key == "long" {
-				tried <- err
+		e := newEngine(t, io.Discard, lease.Hooks{RenewDone: func(_ context.Context, r holds.End) {
+			if r.Key == "long" {
+				tried <- r.Err
 			}
 		}})
 		e.answer = late(script.Renew, short/2)

@@ -42,6 +42,8 @@
 // They contain the client's time for people only. No decision depends on the
 // clock of a client.
 //
+// [ReadFound] and [ReadFoundRW] read what a key is, for the text of an error.
+//
 // [IsRetryable] reports whether the same call may succeed later.
 //
 // The package has no goroutines and no mutexes. Its values never change once

@@ -77,6 +77,16 @@ func (i Identity) Goroutine() string {
 // Named returns the ID of an owner with a name that the user gave.
 func (i Identity) Named(name string) string { return i.ID + ":n:" + name }
 
+// OwnerName returns the name of an owner for people, such as "goroutine 12".
+func OwnerName(id string) string {
+	_, named, _ := strings.Cut(id, ":")
+	kind, name, _ := strings.Cut(named, ":")
+	if kind == "g" {
+		return "goroutine " + name
+	}
+	return name
+}
+
 // CutHold splits the name of a waiter after its hold ID.
 func CutHold(name string) (hold, rest string) {
 	client, numbered, _ := strings.Cut(name, ":")

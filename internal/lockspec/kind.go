@@ -45,7 +45,7 @@ const commonOptions = OptBlock | OptBlockTimeout | OptPollInterval | OptExpiry |
 // The kinds of locks.
 var (
 	Plain = &Kind{
-		name: "plain", options: ^(OptOwner | OptMaxLease), Wait: 'p', Queue: MutexQueue, Passes: true,
+		name: "plain", options: ^OptMaxLease, Wait: 'p', Queue: MutexQueue, Passes: true,
 	}
 	// Locker is a plain lock whose Lock waits for as long as its context
 	// allows.

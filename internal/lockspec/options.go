@@ -14,7 +14,6 @@ const (
 	OptWatchdog
 	OptMaxHold
 	OptMinHold
-	OptOwner
 	OptLabel
 	OptFair
 	OptFencing
@@ -34,7 +33,6 @@ var OptionNames = map[Option]string{
 	OptWatchdog:     "WithWatchdog",
 	OptMaxHold:      "WithMaxHold",
 	OptMinHold:      "WithMinHold",
-	OptOwner:        "WithOwner",
 	OptLabel:        "WithLabel",
 	OptFair:         "WithFair",
 	OptFencing:      "WithFencing",
@@ -68,7 +66,6 @@ type Options struct {
 	Watchdog       time.Duration
 	MaxHold        time.Duration
 	MinHold        time.Duration
-	Owner          string
 	Label          string
 	QueueLimit     int
 	Replicas       int
@@ -95,7 +92,6 @@ func (c *Options) Check(m *Problems) {
 	c.checkLease(m, OptMinHold, c.MinHold)
 	c.checkLease(m, OptMaxLease, c.MaxLease)
 	m.Check(!c.has(OptMaxHold) || !c.has(OptMinHold) || c.MaxHold >= c.MinHold, "WithMaxHold: %v is below the minimum hold of %v", c.MaxHold, c.MinHold)
-	m.Check(!c.has(OptOwner) || (c.Owner != "" && len(c.Owner) <= MaxOwner), "WithOwner: an id has 1 to %d bytes", MaxOwner)
 	m.Check(!c.has(OptQueueLimit) || (c.QueueLimit >= 1 && c.QueueLimit <= maxQueueLimit), "WithQueueLimit: %d is not 1 to %d", c.QueueLimit, maxQueueLimit)
 	m.Check(!c.has(OptReplicas) || c.Replicas >= 1, "WithReplicas: %d replicas are below 1", c.Replicas)
 	c.checkLease(m, OptReplicas, c.ReplicaTimeout)
@@ -133,9 +129,6 @@ func (c Options) over(defaults Options, allowed Option) Options {
 	take(OptMaxHold, &c.MaxHold, defaults.MaxHold)
 	take(OptMinHold, &c.MinHold, defaults.MinHold)
 	take(OptMaxLease, &c.MaxLease, defaults.MaxLease)
-	if usable&OptOwner != 0 {
-		c.Owner = defaults.Owner
-	}
 	if usable&OptLabel != 0 {
 		c.Label = defaults.Label
 	}

@@ -12,7 +12,7 @@ import (
 // IsRetryable reports whether the same call may succeed later without any
 // change to settings or code.
 func IsRetryable(err error) bool {
-	if err == nil || hasContextEnd(err) || isAny(err, Permanent) {
+	if err == nil || ContextEnd(err) != nil || isAny(err, Permanent) {
 		return false
 	}
 	return isAny(err, Passing) || driver.IsTransient(err)
@@ -31,21 +31,22 @@ func isAny(err error, targets []error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// hasContextEnd reports whether err wraps one of the two context errors itself.
-// A dial that timed out matches context.DeadlineExceeded although no context of
-// the caller was cancelled.
-func hasContextEnd(err error) bool {
-	if err == nil {
-		return false
-	}
+// ContextEnd returns the first of the two context errors that err wraps itself,
+// or nil. A dial that timed out matches context.DeadlineExceeded although no
+// context of the caller was cancelled.
+func ContextEnd(err error) error {
 	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // identity is meant
-		return true
+		return err
 	}
 	switch e := err.(type) { //nolint:errorlint // walks the tree itself
 	case interface{ Unwrap() error }:
-		return hasContextEnd(e.Unwrap())
+		return ContextEnd(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), hasContextEnd)
+		for _, one := range e.Unwrap() {
+			if end := ContextEnd(one); end != nil {
+				return end
+			}
+		}
 	}
-	return false
+	return nil
 }

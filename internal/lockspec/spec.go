@@ -21,7 +21,6 @@ type Spec struct {
 	Lease        time.Duration
 	MaxHold      time.Duration // 0: no limit
 	MinHold      time.Duration // 0: none
-	Owner        string
 	Label        string        // escaped
 	MaxLease     time.Duration // the largest lease that is allowed; 0: no limit
 
@@ -66,7 +65,7 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	c := own.over(defaults, allowed)
 	s := Spec{
 		Kind: k, Block: c.has(OptBlock), BlockTimeout: c.BlockTimeout, Fair: c.has(OptFair),
-		MaxHold: c.MaxHold, MinHold: c.MinHold, Owner: c.Owner, Label: Escape(c.Label),
+		MaxHold: c.MaxHold, MinHold: c.MinHold, Label: Escape(c.Label),
 		Fencing: c.has(OptFencing), QueueLimit: int32(min(max(c.QueueLimit, 0), maxQueueLimit)),
 		Replicas: c.Replicas, ReplicaTimeout: c.ReplicaTimeout,
 	}

@@ -55,9 +55,9 @@ func (c *Cell) CallsWithDeadlines(op Variant) map[string]<-chan error {
 	dialling := NewTestClient(c, behind, relock.WithDatabase(1), relock.WithCommandTimeout(DefaultCommandTimeout))
 	returned := map[string]<-chan error{}
 	for name, call := range map[string]func(context.Context) error{
-		"one attempt":          op.Lock(c.Client, CellLease, differentOwner(op)...).TryLock,
-		"waits":                op.Lock(c.Client, CellLease, append(differentOwner(op), relock.WithBlock())...).Lock,
-		"waits, while dialled": op.Lock(dialling, CellLease, append(differentOwner(op), relock.WithBlock())...).Lock,
+		"one attempt":          Owned("another", op.Lock(c.Client, CellLease)).TryLock,
+		"waits":                Owned("another", op.Lock(c.Client, CellLease, relock.WithBlock())).Lock,
+		"waits, while dialled": Owned("another", op.Lock(dialling, CellLease, relock.WithBlock())).Lock,
 		"ping":                 c.Client.Ping,
 	} {
 		returned[name] = testkit.Async(c, func() error {
@@ -76,14 +76,6 @@ func (c *Cell) CallsWithDeadlines(op Variant) map[string]<-chan error {
 		})
 	}
 	return returned
-}
-
-// differentOwner returns the option of another owner, for a reentrant lock.
-func differentOwner(op Variant) []relock.LockOption {
-	if op.reentrant {
-		return []relock.LockOption{relock.WithOwner("another")}
-	}
-	return nil
 }
 
 // RoundWithEndingContext takes a lock with a context that is cancelled at a

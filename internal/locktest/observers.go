@@ -65,7 +65,7 @@ func (w *Witness) holdDone(ctx context.Context, e relock.HoldDone) {
 	w.events = append(w.events, fmt.Sprintf("over %s %q %v %v", e.Kind, e.Key, ctx.Value(MarkKey{}), e.Err))
 }
 
-func (w *Witness) renewDone(e relock.RenewDone) {
+func (w *Witness) renewDone(_ context.Context, e relock.RenewDone) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	w.Renews = append(w.Renews, e)

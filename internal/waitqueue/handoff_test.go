@@ -244,7 +244,7 @@ func TestStormOfLocalWaiters(t *testing.T) {
 			case g%3 == 0:
 				lock = q.Lock(q.Clients[g%2], relock.WithLabel(fmt.Sprint(g%2)))
 			case g > 20 && m == reentrant: // several goroutines of one owner
-				lock, nests = q.Lock(q.Clients[0], relock.WithOwner("one")), false
+				lock, nests = locktest.Owned("one", q.Lock(q.Clients[0])), false
 			}
 			once := func(ctx context.Context, n int) error {
 				return lock.Do(ctx, func(ctx context.Context) error {

@@ -189,10 +189,10 @@ func TestGoroutinesOfOneOwnerWait(t *testing.T) {
 		var took []time.Duration
 		for range 5 {
 			h := q.Take(q.Clients[0])
-			all := []*waiting{q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithOwner("all"), patient)}
+			all := []*waiting{q.WaitNext(locktest.As(t, "all"), 0, q.Clients[1], patient)}
 			stranger := q.WaitNext(t.Context(), 1, q.Clients[2], patient)
 			for n := 1; n < goroutines; n++ {
-				all = append(all, waitToo(q, n+1, q.Clients[1], relock.WithOwner("all"), patient))
+				all = append(all, waitToo(locktest.As(t, "all"), q, n+1, q.Clients[1], patient))
 			}
 			q.AwaitHeard(q.Clients[1])
 			start := time.Now()
@@ -220,13 +220,13 @@ func TestGoroutinesOfOneOwnerWait(t *testing.T) {
 
 // waitToo begins to wait at a client that waits already. For an unfair lock, it
 // is a local waiter.
-func waitToo(q *bench, n int, c *relock.Client, opts ...relock.LockOption) *waiting {
+func waitToo(ctx context.Context, q *bench, n int, c *relock.Client, opts ...relock.LockOption) *waiting {
 	q.Helper()
 	if q.Fair {
-		return q.WaitNext(q.Context(), n, c, opts...)
+		return q.WaitNext(ctx, n, c, opts...)
 	}
 	before := locktest.WaitingIn(c, q.Key)
-	w := q.Wait(q.Context(), c, opts...)
+	w := q.Wait(ctx, c, opts...)
 	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.WaitingIn(c, q.Key) == before+1 && q.RestsInRedis(c) }, "waits")
 	return w
 }

@@ -93,7 +93,7 @@ func (m *counted) lock(who modelOwner) locktest.AnyLock {
 	if m.plain {
 		return relock.NewRedisLock(m.key, who.client, relock.WithFencing())
 	}
-	return relock.NewReentrantLock(m.key, who.client, relock.WithOwner(who.name))
+	return locktest.Owned(who.name, relock.NewReentrantLock(m.key, who.client))
 }
 
 func (m *counted) heldBy(who modelOwner) bool { return len(m.holds) > 0 && m.owner == who }

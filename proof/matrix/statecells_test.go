@@ -131,7 +131,7 @@ func (c *stateCell) newLock(opts ...relock.LockOption) locktest.AnyLock {
 		opts = append(opts, relock.WithMinHold(minimumHold))
 	}
 	if c.op.reentrant {
-		return relock.NewReentrantLock(locktest.CellKey, c.client, append(opts, relock.WithOwner("me"))...) // the phases have goroutines of their own
+		return locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.client, opts...)) // the phases have goroutines of their own
 	}
 	return relock.NewRedisLock(locktest.CellKey, c.client, opts...)
 }

@@ -105,7 +105,7 @@ var beliefFaults = []mutant{
 		name: "grant without a taker: kept for its minimum hold",
 		file: "internal/lease/push.go",
 		old:  "\th.tick(now)\n\tl := h.lease\n",
-		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold)\n\tl.mu.Unlock()\n\th.tick(now)\n",
+		new:  "\tl := h.lease\n\tl.mu.Lock()\n\tl.keep = sent.Add(h.settings.MinHold).Sub(l.client.expiry.start)\n\tl.mu.Unlock()\n\th.tick(now)\n",
 		in:   "internal/lease",
 		test: "TestLateGrantIsNotKept",
 	},

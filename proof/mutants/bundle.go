@@ -182,7 +182,7 @@ var bundleFaults = []mutant{
 	{
 		name: "group: the reason of the end is that of the first caller to find it",
 		file: "internal/lease/group.go",
-		old:  "return l.loseLocked(*why)",
+		old:  "return l.loseLocked(b.expired())",
 		new:  "return l.loseLocked(errs.ErrLockLost)",
 		in:   "internal/acquire",
 		test: "TestRedLockEndedByForceIsFoundByAnotherMember",

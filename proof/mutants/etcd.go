@@ -212,8 +212,8 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: a key of another program is a hold",
 		file: "etcd/unfair.go",
-		old:  ` || holdOf(read.Value) == "")`,
-		new:  `)`,
+		old:  "	case read != nil && holdOf(read.Value) == \"\":\n		return errForeign\n",
+		new:  "",
 		in:   onRealEtcd,
 		test: "TestKeyOfAnotherProgram",
 	},
@@ -292,8 +292,8 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: a suspension ends the leases one by one, at their next call",
 		file: "etcd/vigil.go",
-		old:  "\t\ts.loseLocked(relock.ErrLockLost)\n\t}",
-		new:  "\t\ts.loseLocked(relock.ErrLockLost)\n\t\tbreak\n\t}",
+		old:  "\t\ts.loseLocked(errs.Suspended)\n\t}",
+		new:  "\t\ts.loseLocked(errs.Suspended)\n\t\tbreak\n\t}",
 		in:   inEtcd,
 		test: "TestSuspendedMachineHasLostItsHolds",
 	},
@@ -356,8 +356,8 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: a fair TryLock takes another program's key for a hold",
 		file: "etcd/fair.go",
-		old:  " || holdOf(first.Value) == \"\"):",
-		new:  "):",
+		old:  "	case first != nil && holdOf(first.Value) == \"\":\n		return nil, errForeign\n",
+		new:  "",
 		in:   onRealEtcd,
 		test: "TestKeyOfAnotherProgram",
 	},

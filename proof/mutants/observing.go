@@ -38,7 +38,7 @@ var observerFaults = []mutant{
 	{
 		name: "observer: is not notified of Extend",
 		file: "internal/lease/extend.go",
-		old:  "	defer l.tellRenewal(o) // deferred: the answer takes effect before the hook runs\n",
+		old:  "	defer l.tellRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs\n",
 		new:  "",
 		in:   "internal/lease",
 		test: "TestObserverOfExtend",

@@ -22,7 +22,7 @@ var transferFaults = []mutant{
 	{
 		name: "reentrant hand-off: of a key with a minimum hold",
 		file: "internal/lease/transfer.go",
-		old:  "time.Until(l.keep) > 0 || ",
+		old:  "time.Until(l.keptUntil()) > 0 || ",
 		new:  "",
 		in:   "internal/lease",
 		test: "TestNotTransferred",

@@ -38,6 +38,7 @@ func grant(s *suite) {
 	if until := hold.ValidUntil(); !until.After(before) || until.After(time.Now().Add(s.Lease)) {
 		s.Errorf("valid for %v of a lease of %v", time.Until(until), s.Lease)
 	}
+	s.remaining(hold, s.Lease)
 	if hold.Context().Value(name{}) != "value" || hold.Context().Err() != nil {
 		s.Error("the context has not the values of the caller's, or is over")
 	}
@@ -46,6 +47,25 @@ func grant(s *suite) {
 	}
 	if (hold.Fence() != 0) != s.Fenced {
 		s.Errorf("Fence is %d", hold.Fence())
+	}
+}
+
+// remaining checks that a valid hold returns the time until ValidUntil, at most
+// limit.
+func (s *suite) remaining(hold relock.Hold, limit time.Duration) {
+	s.Helper()
+	before := time.Until(hold.ValidUntil())
+	got := hold.Remaining()
+	if after := time.Until(hold.ValidUntil()); got <= 0 || got > limit || got > max(before, after) || got < min(before, after)-time.Second {
+		s.Errorf("Remaining is %v, and %v to %v are left", got, before, after)
+	}
+}
+
+// isOver checks that a hold that has ended has no time left.
+func (s *suite) isOver(hold relock.Hold) {
+	s.Helper()
+	if !hold.ValidUntil().IsZero() || hold.Remaining() != 0 {
+		s.Errorf("valid until %v, Remaining is %v", hold.ValidUntil(), hold.Remaining())
 	}
 }
 
@@ -95,9 +115,7 @@ func unlockOnce(s *suite) {
 	s.want(hold.Err(), relock.ErrNotHeld)
 	s.want(hold.Unlock(context.Background()), relock.ErrNotHeld)
 	s.want(hold.Extend(s.limited(), s.Lease), relock.ErrNotHeld)
-	if !hold.ValidUntil().IsZero() {
-		s.Error("ValidUntil is not zero")
-	}
+	s.isOver(hold)
 	if hold.Fence() != fence {
 		s.Error("the fencing token has changed")
 	}

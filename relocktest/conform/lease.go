@@ -40,6 +40,7 @@ func extend(s *suite) {
 	if left := time.Until(until); left < long-long/10-100*time.Millisecond || left > long+s.patience() {
 		s.Errorf("valid for %v after Extend to %v", left, long)
 	}
+	s.remaining(hold, long+s.patience())
 	if err := hold.Extend(s.limited(), s.Lease/2); err != nil {
 		s.Fatalf("Extend: %v", err)
 	}
@@ -74,9 +75,7 @@ func loss(s *suite) {
 	s.want(context.Cause(hold.Context()), relock.ErrLockLost)
 	s.want(hold.Err(), relock.ErrLockLost)
 	s.want(hold.Extend(s.limited(), s.Lease), relock.ErrLockLost)
-	if !hold.ValidUntil().IsZero() {
-		s.Error("ValidUntil is not zero")
-	}
+	s.isOver(hold)
 	s.want(hold.Unlock(context.Background()), relock.ErrLockLost, relock.ErrNotHeld)
 	s.unlock(s.lock(l, key))
 }

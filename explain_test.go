@@ -1,0 +1,409 @@
+package relock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// lineLog is a log that tests read while others write.
+type lineLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// count returns how many lines contain all the texts.
+func (l *lineLog) count(texts ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+lines:
+	for line := range strings.Lines(l.text.String()) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}
+
+func (l *lineLog) option() relock.ClientOption {
+	return relock.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
+}
+
+// explained is a server with a prefix for one test, and makes clients of it.
+type explained struct {
+	*redistest.Server
+	prefix string
+}
+
+func newExplained(t *testing.T) *explained {
+	return &explained{redistest.Shared(t), uuid.NewString() + ":"}
+}
+
+func (e *explained) client(t *testing.T, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := relock.NewClient(e.Network, e.Address, "", append(opts, relock.WithKeyPrefix(e.prefix))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func (e *explained) key(name string) string { return e.prefix + "{" + name + "}" }
+
+// refusal returns the error of a wait that others did not let in. On a busy
+// machine, a short wait may end before the server has answered.
+func refusal(t *testing.T, wait func() error) (err error) {
+	t.Helper()
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		err = wait()
+		return errors.Is(err, relock.ErrLockAcquiredByOthers)
+	}, "an answer within the wait")
+	return err
+}
+
+// A conflict names what was found, and what was requested.
+func TestConflictSaysWhatWasFound(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	c := s.client(t)
+	ctx := t.Context()
+	locks := map[string]relock.Mutex{
+		"a fair plain lock":           relock.NewRedisLock("pf", c, relock.WithFair()),
+		"an unfair plain lock":        relock.NewRedisLock("pu", c),
+		"a fair reentrant lock":       relock.NewReentrantLock("rf", c, relock.WithFair()),
+		"an unfair reentrant lock":    relock.NewReentrantLock("ru", c),
+		"a fair read/write lock":      relock.NewRWLock("wf", c, relock.WithFair()),
+		"an unfair read/write lock":   relock.NewRWLock("wu", c),
+		"used by another program":     nil,
+		"a plain lock, for a minimum": relock.NewRedisLock("kept", c, relock.WithMinHold(time.Minute)),
+	}
+	names := map[string]string{
+		"a fair plain lock": "pf", "an unfair plain lock": "pu", "a fair reentrant lock": "rf", "an unfair reentrant lock": "ru",
+		"a fair read/write lock": "wf", "an unfair read/write lock": "wu", "used by another program": "list", "a plain lock, for a minimum": "kept",
+	}
+	s.Do(t, "LPUSH", s.key("list"), "x")
+	for _, l := range locks {
+		if l != nil {
+			require.NoError(t, l.Lock(ctx))
+		}
+	}
+	require.NoError(t, locks["a plain lock, for a minimum"].Unlock(ctx))
+	require.NoError(t, relock.NewMultiLock([]string{"m"}, c).Lock(ctx))
+
+	for _, tt := range []struct {
+		name  string
+		lock  func(key string) relock.Mutex
+		found string
+		want  string
+	}{
+		{"unfair on fair", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "a fair plain lock", "held as a fair plain lock, requested as unfair"},
+		{"unfair on fair, waiting", func(key string) relock.Mutex { return relock.NewRedisLock(key, c, relock.WithBlock()) }, "a fair plain lock", "held as a fair plain lock, requested as unfair"},
+		{"fair on unfair", func(key string) relock.Mutex { return relock.NewRedisLock(key, c, relock.WithFair()) }, "an unfair plain lock", "held as an unfair plain lock, requested as fair"},
+		{"plain on reentrant", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "an unfair reentrant lock", "held as an unfair reentrant lock, requested as an unfair plain lock"},
+		{"reentrant on plain", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "an unfair plain lock", "held as an unfair plain lock, requested as an unfair reentrant lock"},
+		{"own reentrant in the other mode", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "a fair reentrant lock", "held as a fair reentrant lock, requested as unfair"},
+		{"plain on read/write", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "a fair read/write lock", "held as a fair read/write lock, requested as an unfair plain lock"},
+		{"read/write on plain", func(key string) relock.Mutex { return relock.NewRWLock(key, c) }, "an unfair plain lock", "held as an unfair plain lock, requested as an unfair read/write lock"},
+		{"read/write in the other mode", func(key string) relock.Mutex { return relock.NewRWLock(key, c, relock.WithFair()) }, "an unfair read/write lock", "held as an unfair read/write lock, requested as fair"},
+		{"plain on a list", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "used by another program", "used by another program, requested as an unfair plain lock"},
+		{"reentrant on a kept one", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "a plain lock, for a minimum", "kept as a plain lock, requested as an unfair reentrant lock"},
+		{"several keys", func(key string) relock.Mutex { return relock.NewMultiLock([]string{"a", key}, c) }, "a fair reentrant lock", `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`},
+		{"several keys, waiting", func(key string) relock.Mutex { return relock.NewMultiLock([]string{"a", key}, c, relock.WithBlock()) }, "a fair reentrant lock", `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.lock(names[tt.found]).Lock(relock.ContextWithOwner(ctx, "other"))
+			if strings.HasPrefix(tt.name, "own") {
+				err = tt.lock(names[tt.found]).Lock(ctx)
+			}
+			require.ErrorIs(t, err, relock.ErrKeyConflict)
+			require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+			require.True(t, strings.HasSuffix(err.Error(), tt.want), "%v", err)
+			require.Contains(t, err.Error(), "key is used by something else: ")
+		})
+	}
+}
+
+// A node of a RedLock says so too.
+func TestConflictOfANode(t *testing.T) {
+	t.Parallel()
+	var clients []*relock.Client
+	for range 3 {
+		s := &explained{redistest.Start(t), "x:"}
+		s.AwaitUp(t, 3)
+		clients = append(clients, s.client(t))
+		require.NoError(t, relock.NewReentrantLock("k", clients[len(clients)-1]).Lock(t.Context()))
+	}
+	err := relock.NewRedLock("k", clients, relock.WithMaxLease(time.Second), relock.WithWatchdog(time.Second)).Lock(t.Context())
+	require.ErrorIs(t, err, relock.ErrQuorum)
+	require.ErrorIs(t, err, relock.ErrKeyConflict)
+	require.ErrorContains(t, err, "held as an unfair reentrant lock, requested as an unfair plain lock")
+}
+
+// A conflict is reported without what was found if that cannot be read.
+func TestConflictThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := &explained{redistest.Start(t), "x:"}
+	c := s.client(t)
+	require.NoError(t, relock.NewRedisLock("k", c, relock.WithFair()).Lock(t.Context()))
+	s.Do(t, "ACL", "SETUSER", "default", "-zrange") // only the second read needs it
+	err := relock.NewRedisLock("k", c).Lock(t.Context())
+	require.EqualError(t, err, `relock: lock "k": key is used by something else: requested as an unfair plain lock`)
+}
+
+// A refused attempt says that it was one, and how to wait, unless the lock
+// waits anyway.
+func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	c, other := s.client(t), s.client(t)
+	ctx := t.Context()
+	require.NoError(t, relock.NewRedisLock("k", other).Lock(ctx))
+	const text = `relock: lock "k": lock is held by others`
+	require.EqualError(t, relock.NewRedisLock("k", c).Lock(ctx), text+" (one attempt; see WithBlock)")
+	require.EqualError(t, relock.NewRedisLock("k", c).TryLock(ctx), text+" (one attempt; see WithBlock)")
+	require.EqualError(t, relock.NewRedisLock("k", c, relock.WithBlock()).TryLock(ctx), text+" (one attempt)")
+	waits := relock.NewRedisLock("k", c, relock.WithBlockTimeout(50*time.Millisecond))
+	require.EqualError(t, refusal(t, func() error { return waits.Lock(ctx) }), text)
+	l, err := relock.NewLocker(c)
+	require.NoError(t, err)
+	_, err = l.TryLock(ctx, "k")
+	require.EqualError(t, err, text+" (one attempt)")
+}
+
+var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
+
+// An attempt that meets a minimum hold says until when.
+func TestRefusedByAMinimumHold(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	c := s.client(t)
+	for name, newLock := range map[string]func(...relock.LockOption) relock.Mutex{
+		"plain": func(o ...relock.LockOption) relock.Mutex { return relock.NewRedisLock("plain", c, o...) },
+		"fair": func(o ...relock.LockOption) relock.Mutex {
+			return relock.NewRedisLock("fair", c, append(o, relock.WithFair())...)
+		},
+		"reentrant": func(o ...relock.LockOption) relock.Mutex { return relock.NewReentrantLock("reentrant", c, o...) },
+		"several":   func(o ...relock.LockOption) relock.Mutex { return relock.NewMultiLock([]string{"a", "b"}, c, o...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			l := newLock(relock.WithMinHold(time.Minute))
+			require.NoError(t, l.Lock(ctx))
+			err := l.TryLock(relock.ContextWithOwner(ctx, "other"))
+			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+			require.NotContains(t, err.Error(), "minimum hold", "it is held")
+			require.NoError(t, l.Unlock(ctx))
+			before := time.Now()
+			err = l.TryLock(ctx)
+			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+			require.True(t, relock.IsRetryableErr(err))
+			found := regexp.MustCompile(`: minimum hold until (` + clock + `) \(one attempt; see WithBlock\)$`).FindStringSubmatch(err.Error())
+			require.NotNil(t, found, "%v", err)
+			until, err := time.Parse("2006-01-02T15:04:05.000Z07:00", found[1])
+			require.NoError(t, err)
+			require.WithinDuration(t, before.Add(time.Minute), until, 20*time.Second)
+			require.NotContains(t, newLock().TryLock(ctx).Error(), "minimum hold", "only a lock with one asks")
+		})
+	}
+}
+
+// A loss says which one it is, in one order of words, and so do the context
+// and the Unlock.
+func TestLossSaysWhich(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		opt  relock.LockOption
+		lose func(t *testing.T, s *explained, c *relock.Client)
+		want string
+		is   error
+	}{
+		"fixed lease":  {relock.WithExpiry(time.Second), nil, `lease over`, nil},
+		"maximum hold": {relock.WithMaxHold(time.Second), nil, `maximum hold of 1s`, relock.ErrMaxHold},
+		"forced": {relock.WithWatchdog(3 * time.Second), func(t *testing.T, _ *explained, c *relock.Client) {
+			require.NoError(t, c.ForceUnlock(t.Context(), "k", "it hangs"))
+		}, `forced: "it hangs"`, relock.ErrForced},
+		"deleted": {relock.WithWatchdog(time.Second), func(t *testing.T, s *explained, _ *relock.Client) {
+			s.Do(t, "DEL", s.key("k"))
+		}, `the server no longer has it`, nil},
+		"not renewed": {relock.WithWatchdog(time.Second), func(t *testing.T, s *explained, _ *relock.Client) {
+			s.Pause(t)
+			t.Cleanup(func() { s.Resume(t) })
+		}, `not renewed since ` + clock, nil},
+	} {
+		for _, kind := range []string{"plain", "reentrant", "read", "several"} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				s := &explained{redistest.Start(t), "x:"}
+				var log lineLog
+				c := s.client(t, log.option())
+				h, err := acquirerOf(kind, c, tt.opt)(t.Context())
+				require.NoError(t, err)
+				if tt.lose != nil {
+					tt.lose(t, s, c)
+				}
+				<-h.Context().Done()
+				text := `lock lost \(` + tt.want + `\)$`
+				for what, err := range map[string]error{"Err": h.Err(), "Cause": context.Cause(h.Context()), "Unlock": h.Unlock(t.Context())} {
+					require.ErrorIs(t, err, relock.ErrLockLost, what)
+					require.Regexp(t, text, err.Error(), what)
+					for _, also := range []error{relock.ErrMaxHold, relock.ErrForced} {
+						require.Equal(t, tt.is == also, errors.Is(err, also), what) //nolint:errorlint // the row's own
+					}
+					require.Equal(t, what == "Unlock", errors.Is(err, relock.ErrNotHeld), what)
+				}
+				require.Zero(t, h.Remaining())
+				testkit.Eventually(t, testkit.Patience, func() bool { return log.count("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
+			})
+		}
+	}
+}
+
+func acquirerOf(kind string, c *relock.Client, opts ...relock.LockOption) func(context.Context) (relock.Hold, error) {
+	switch kind {
+	case "plain":
+		return relock.NewRedisLock("k", c, opts...).Acquire
+	case "reentrant":
+		return relock.NewReentrantLock("k", c, opts...).Acquire
+	case "read":
+		return relock.NewRWLock("k", c, opts...).RAcquire
+	}
+	return relock.NewMultiLock([]string{"k"}, c, opts...).Acquire
+}
+
+// Do does not repeat a loss that its function has returned, but adds what that
+// error does not say.
+func TestDoDoesNotRepeatTheLoss(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	c := s.client(t)
+	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithMaxHold(500*time.Millisecond))
+	foreign, err := relock.NewLocker(c, relock.WithMaxHold(500*time.Millisecond))
+	require.NoError(t, err)
+	for name, do := range map[string]func(func(context.Context) error) error{
+		"a lock":             func(fn func(context.Context) error) error { return lock.Do(t.Context(), fn) },
+		"a Locker":           func(fn func(context.Context) error) error { return relock.Do(t.Context(), foreign, "k", fn) },
+		"a Locker of others": func(fn func(context.Context) error) error { return relock.Do(t.Context(), disguised{foreign}, "k", fn) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stopped := func(ctx context.Context) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			err := do(stopped)
+			require.EqualError(t, err, "lock lost (maximum hold of 500ms)")
+			require.ErrorIs(t, err, relock.ErrMaxHold)
+
+			err = do(func(ctx context.Context) error { <-ctx.Done(); return relock.ErrLockLost })
+			require.ErrorIs(t, err, relock.ErrMaxHold, "what fn's error does not say is added")
+			require.Equal(t, 1, strings.Count(err.Error(), "maximum hold"))
+		})
+	}
+}
+
+// disguised makes the holds of a Locker look like those of another backend.
+type disguised struct{ relock.Locker }
+
+type disguisedHold struct{ relock.Hold }
+
+func (d disguised) Lock(ctx context.Context, key string) (relock.Hold, error) {
+	h, err := d.Locker.Lock(ctx, key)
+	return disguisedHold{h}, err
+}
+
+// A call that waits for a lock of its own client, under another owner, says so
+// when it ends, and once in the log after one lease.
+func TestWaitForTheOwnClient(t *testing.T) {
+	t.Parallel()
+	for name, newLock := range map[string]func(c *relock.Client, opts ...relock.LockOption) relock.Mutex{
+		"reentrant": func(c *relock.Client, o ...relock.LockOption) relock.Mutex {
+			return relock.NewReentrantLock("k", c, o...)
+		},
+		"fair reentrant": func(c *relock.Client, o ...relock.LockOption) relock.Mutex {
+			return relock.NewReentrantLock("k", c, append(o, relock.WithFair())...)
+		},
+		"write": func(c *relock.Client, o ...relock.LockOption) relock.Mutex { return relock.NewRWLock("k", c, o...) },
+		"read": func(c *relock.Client, o ...relock.LockOption) relock.Mutex {
+			return relock.NewRWLock("k", c, o...).RLocker()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newExplained(t)
+			var log lineLog
+			c := s.client(t, log.option(), relock.WithWatchdog(time.Second))
+			outer := relock.ContextWithOwner(t.Context(), "outer")
+			holder := newLock(c)
+			if name == "read" {
+				holder = relock.NewRWLock("k", c)
+			}
+			require.NoError(t, holder.Lock(outer))
+			const hint = ` (this client holds it as outer; see ContextWithOwner)`
+			lock := newLock(c, relock.WithBlock())
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
+			line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
+			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each says so")
+			cancel()
+			for _, wait := range []<-chan error{first, second} {
+				err := testkit.ResultWithin(t, wait, testkit.Patience)
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+				require.True(t, strings.HasSuffix(err.Error(), hint), "%v", err)
+			}
+			err := refusal(t, func() error { return newLock(c, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
+			require.EqualError(t, err, `relock: lock "k": lock is held by others`+hint)
+			require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
+			require.Equal(t, 2, log.count(line...), "once for each wait")
+
+			other := s.client(t)
+			err = refusal(t, func() error { return newLock(other, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
+			require.EqualError(t, err, `relock: lock "k": lock is held by others`, "another client")
+			require.NoError(t, holder.Unlock(outer))
+			require.NoError(t, lock.Lock(relock.ContextWithOwner(t.Context(), "next")), "the books are in order")
+			require.NoError(t, lock.Unlock(relock.ContextWithOwner(t.Context(), "next")))
+		})
+	}
+}
+
+// The hint names an owner that still has the lock, in whatever order the others
+// unlock.
+func TestHintNamesAnOwnerThatHolds(t *testing.T) {
+	t.Parallel()
+	c := newExplained(t).client(t)
+	lock := relock.NewRWLock("k", c, relock.WithBlock())
+	as := func(name string) context.Context { return relock.ContextWithOwner(t.Context(), name) }
+	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
+		for _, name := range "abc" {
+			require.NoError(t, lock.RLock(as(string(name))))
+		}
+		for n, name := range order {
+			writer := relock.NewRWLock("k", c, relock.WithBlockTimeout(5*time.Millisecond))
+			err := refusal(t, func() error { return writer.Lock(as("writer")) })
+			require.Regexp(t, `\(this client holds it as [`+order[n:]+`]; see ContextWithOwner\)$`, err.Error())
+			require.NoError(t, lock.RUnlock(as(string(name))))
+		}
+		require.NoError(t, lock.Lock(as("writer")))
+		require.NoError(t, lock.Unlock(as("writer")))
+	}
+}

@@ -1,0 +1,41 @@
+package lease
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// oldAfter is after how many leases a hold without a maximum is reported. It is
+// renewed for ever if its Unlock was forgotten.
+const oldAfter = 100
+
+// reportOld logs once that a hold without a maximum is old by now.
+func (r *renewal) reportOld(now time.Time) {
+	l := r.lease
+	age := now.Sub(l.granted())
+	if r.old || age < oldAfter*l.lease {
+		return
+	}
+	r.old = true
+	of, told := l, (*atomic.Bool)(nil)
+	if l.memberOf != nil {
+		of, told = l.memberOf.lease, &l.memberOf.old
+	}
+	if !of.isUnlimited() || told != nil && told.Swap(true) {
+		return
+	}
+	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing",
+		"key", of.key, "held", age.Round(time.Second))
+}
+
+// isUnlimited reports whether a live level has no maximum hold.
+func (l *Lease) isUnlimited() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.levels.All {
+		if h.maxHold == nil && h.ends.Over() == nil {
+			return true
+		}
+	}
+	return false
+}

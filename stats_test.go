@@ -1,0 +1,246 @@
+package relock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	c := s.client(t)
+	require.Zero(t, c.Stats())
+	require.Zero(t, (*relock.Client)(nil).Stats())
+	require.Zero(t, (&relock.Client{}).Stats())
+
+	one, err := relock.NewRedisLock("one", c).Acquire(t.Context())
+	require.NoError(t, err)
+	granted := time.Now()
+	nested := relock.NewReentrantLock("nested", c)
+	require.NoError(t, nested.Lock(t.Context()))
+	require.NoError(t, nested.Lock(t.Context()))
+	several, err := relock.NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
+	require.NoError(t, err)
+	least := time.Since(granted)
+	stats := c.Stats()
+	require.Equal(t, 4, stats.Held, "one, nested, a, b")
+	require.GreaterOrEqual(t, stats.OldestHold, least)
+	require.Less(t, stats.OldestHold, time.Since(granted)+testkit.Patience)
+	require.Equal(t, 1, stats.Connections)
+	require.Zero(t, stats.Waiting)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var waits []<-chan error
+	for _, lock := range []relock.Mutex{
+		relock.NewRedisLock("one", c, relock.WithBlock()), relock.NewRedisLock("one", c, relock.WithBlock()),
+		relock.NewMultiLock([]string{"a", "c"}, c, relock.WithBlock()), relock.NewReentrantLock("nested", c, relock.WithBlock()),
+		relock.NewReentrantLock("nested", c, relock.WithBlock()),
+	} {
+		waits = append(waits, testkit.Async(t, func() error { return lock.Lock(ctx) }))
+	}
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Waiting == len(waits) }, "all wait")
+	require.Greater(t, c.Stats().Connections, 1, "waiters have connections of their own")
+	cancel()
+	for _, wait := range waits {
+		require.ErrorIs(t, testkit.ResultWithin(t, wait, testkit.Patience), context.Canceled)
+	}
+	require.Zero(t, c.Stats().Waiting)
+
+	require.NoError(t, several.Unlock(t.Context()))
+	require.NoError(t, nested.Unlock(t.Context()))
+	require.Equal(t, 2, c.Stats().Held)
+	require.NoError(t, nested.Unlock(t.Context()))
+	require.NoError(t, one.Unlock(t.Context()))
+	require.Zero(t, c.Stats().Held)
+	require.Zero(t, c.Stats().OldestHold)
+	require.Zero(t, c.Stats().Losses)
+	require.Zero(t, c.Stats().RenewalErrors)
+}
+
+// Renewals, those that fail, and losses are counted.
+func TestStatsOfRenewals(t *testing.T) {
+	t.Parallel()
+	s := &explained{redistest.Start(t), "x:"}
+	c := s.client(t, relock.WithCommandTimeout(300*time.Millisecond), relock.WithWatchdog(3*time.Second))
+	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(t.Context(), 3*time.Second))
+	require.EqualValues(t, 1, c.Stats().Renewals, "an Extend counts")
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= 2 }, "renewed")
+	require.Zero(t, c.Stats().RenewalErrors)
+	s.Pause(t)
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().RenewalErrors > 0 }, "no answer")
+	s.Resume(t)
+	several, err := relock.NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.Stats().Losses)
+	s.Do(t, "FLUSHALL")
+	for _, h := range []relock.Hold{h, several} {
+		select {
+		case <-h.Context().Done():
+		case <-time.After(testkit.Patience):
+			t.Fatal("not lost")
+		}
+	}
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Losses == 3 && c.Stats().Held == 0 }, "k, a and b")
+	lasting, err := relock.NewRedisLock("k", c).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, lasting.Err(), relock.ErrClosed)
+	require.EqualValues(t, 3, c.Stats().Losses, "Close is no loss")
+	require.Zero(t, c.Stats().Held)
+}
+
+// The connections of a user's pool are those of the pool.
+func TestStatsOfAUsersPool(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
+	defer pool.Close() //nolint:errcheck // nothing is pending
+	conn := pool.Get()
+	defer conn.Close() //nolint:errcheck // nothing is pending
+	c, err := relock.NewClientPool(pool)
+	require.NoError(t, err)
+	defer c.Close() //nolint:errcheck // a second Close does nothing
+	require.NoError(t, c.Ping(t.Context()))
+	require.Equal(t, pool.ActiveCount(), c.Stats().Connections)
+	require.Equal(t, 2, c.Stats().Connections)
+}
+
+// Close says which locks it leaves in Redis, and until when, but not if it
+// releases them.
+func TestCloseSaysWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	hold := func(n int, opts ...relock.ClientOption) *lineLog {
+		var log lineLog
+		c := s.client(t, append(opts, log.option())...)
+		for i := range n {
+			require.NoError(t, relock.NewRedisLock(fmt.Sprintf("%d of %d", i, n), c).Lock(t.Context()))
+		}
+		unlocked := relock.NewReentrantLock("unlocked", c)
+		require.NoError(t, unlocked.Lock(t.Context()))
+		require.NoError(t, unlocked.Unlock(t.Context()))
+		require.NoError(t, c.Close())
+		return &log
+	}
+	require.Zero(t, hold(0).count("level=WARN"))
+	one := hold(1)
+	require.Equal(t, 1, one.count("level=WARN"))
+	require.Equal(t, 1, one.count(`msg="relock: closed with 1 lock held" keys="[0 of 1]" free_in=`))
+	require.Equal(t, 1, one.count("free_in=29.9")+one.count("free_in=30s")+one.count("free_in=29.8"))
+	require.Equal(t, 1, hold(3).count(`msg="relock: closed with 3 locks held" keys="[0 of 3 1 of 3 2 of 3]"`))
+	require.Equal(t, 1, hold(12).count(`closed with 12 locks held`, ` of 12 and 2 more]"`), "ten are named")
+	require.Zero(t, hold(2, relock.WithReleaseOnClose()).count("level=WARN"))
+}
+
+// A lock that a minimum hold keeps longer than its lease is free only then.
+func TestCloseCountsAMinimumHold(t *testing.T) {
+	t.Parallel()
+	s := newExplained(t)
+	var log lineLog
+	c := s.client(t, log.option())
+	require.NoError(t, relock.NewRedisLock("k", c, relock.WithMinHold(time.Hour)).Lock(t.Context()))
+	require.NoError(t, c.Close())
+	require.Equal(t, 1, log.count("closed with 1 lock held", "free_in=59m59.")+log.count("free_in=1h0m0s"))
+}
+
+// Remaining is the time until ValidUntil while the hold is valid, and 0 once it
+// is over.
+func TestRemaining(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"plain", "reentrant", "read", "several"} {
+		c := newExplained(t).client(t)
+		h, err := acquirerOf(kind, c, relock.WithExpiry(10*time.Second))(t.Context())
+		require.NoError(t, err)
+		before := time.Until(h.ValidUntil())
+		got := h.Remaining()
+		require.LessOrEqual(t, got, before)
+		require.GreaterOrEqual(t, got, time.Until(h.ValidUntil()))
+		require.NoError(t, h.Extend(t.Context(), time.Minute))
+		require.Greater(t, h.Remaining(), 50*time.Second)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Zero(t, h.Remaining())
+
+		h, err = acquirerOf(kind, c, relock.WithExpiry(50*time.Millisecond))(t.Context())
+		if relock.OutcomeOf(err) == relock.OutcomeUnavailable {
+			continue // the grant came too late, on a busy machine
+		}
+		require.NoError(t, err)
+		<-h.Context().Done()
+		require.Zero(t, h.Remaining(), "not below")
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+	}
+}
+
+// A hold without a maximum that is older than 100 leases logged once. It may
+// be one whose Unlock was forgotten.
+func TestForgottenHoldIsLogged(t *testing.T) {
+	t.Parallel()
+	const length = 30 * time.Second
+	for name, tt := range map[string]struct {
+		newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock
+		opt     relock.LockOption
+		age     time.Duration
+		lines   int
+	}{
+		"old": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewRedisLock("k", c, o...)
+		}, relock.WithLabel(""), 101 * length, 1},
+		"old, reentrant": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewReentrantLock("k", c, o...)
+		}, relock.WithLabel(""), 101 * length, 1},
+		"old, several": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewMultiLock([]string{"a", "b"}, c, o...)
+		}, relock.WithLabel(""), 101 * length, 1},
+		"younger": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewRedisLock("k", c, o...)
+		}, relock.WithLabel(""), 99 * length, 0},
+		"with a maximum": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewRedisLock("k", c, o...)
+		}, relock.WithMaxHold(time.Hour), 101 * length, 0},
+		"several, with a maximum": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+			return relock.NewMultiLock([]string{"a", "b"}, c, o...)
+		}, relock.WithMaxHold(time.Hour), 101 * length, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log locktest.LogBuffer
+			c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
+			h, err := tt.newLock(c, tt.opt).Acquire(t.Context())
+			require.NoError(t, err)
+			leases := []*lease.Lease{locktest.LeaseOf(h)}
+			if h.Key() != "k" {
+				leases = nil
+				for _, one := range locktest.Level(h).Members() {
+					leases = append(leases, one.Lease())
+				}
+			}
+			for range 3 {
+				before := c.Stats().Renewals
+				for _, l := range leases {
+					l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-tt.age) })
+					l.RenewNow()
+				}
+				testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= before+int64(len(leases)) }, "renewed")
+			}
+			require.NoError(t, h.Unlock(t.Context()))
+			require.Equal(t, tt.lines, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())
+			if tt.lines > 0 {
+				require.Contains(t, log.String(), "held=50m30s")
+			}
+		})
+	}
+}
