@@ -150,7 +150,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	for limit, names := range map[string]string{
 		"10ms to 10 years":               "WithExpiry WithWatchdog WithMinHold WithMaxLease",
 		"at most 1024 bytes":             "WithKeyPrefix",
-		"1 to 256 bytes":                 "WithOwner ContextWithOwner",
+		"1 to 256 bytes":                 "ContextWithOwner",
 		"at most 256 bytes":              "WithLabel",
 		"1ms to a quarter of the lease":  "WithPollInterval",
 		"10ms to a quarter of the lease": "WithReplicas",

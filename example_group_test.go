@@ -27,7 +27,7 @@ func ExampleNewMultiLock() {
 	fmt.Println("error:", err)
 	// Output:
 	// both are mine
-	// relock: lock "account:3,account:9": lock is held by others: key "account:3"
+	// relock: lock "account:3,account:9": lock is held by others: key "account:3" (one attempt; see WithBlock)
 	// error: <nil>
 }
 

@@ -26,12 +26,12 @@ func ExampleReentrantLock_Lock() {
 	fmt.Println(lock.Unlock(ctx))
 	// Output:
 	// <nil> <nil>
-	// relock: lock "tree": lock is held by others
+	// relock: lock "tree": lock is held by others (one attempt; see WithBlock)
 	// <nil> <nil>
 	// relock: unlock "tree": not held
 }
 
-// Goroutines that share an owner share the hold. WithOwner names an owner too.
+// Goroutines that share an owner share the hold.
 func ExampleContextWithOwner() {
 	client := newClient()
 	defer client.Close()

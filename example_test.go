@@ -219,7 +219,7 @@ func ExampleWithObserver() {
 	fmt.Println(err)
 	fmt.Printf("%d got it, %d did not, %d lost it, held: %v\n", got, refused, lost, held > 0)
 	// Output:
-	// relock: lock "counted": lock is held by others
+	// relock: lock "counted": lock is held by others (one attempt; see WithBlock)
 	// 1 got it, 1 did not, 0 lost it, held: true
 }
 

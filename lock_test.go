@@ -23,7 +23,7 @@ func TestLockTakesAndUnlockFrees(t *testing.T) {
 
 	require.NoError(t, l.Lock(t.Context()))
 	require.InDelta(t, 30*time.Second, locktest.Pttl(t, s, c, "k"), float64(time.Second), "the default lease is 30s")
-	require.EqualError(t, relock.NewRedisLock("k", other).Lock(t.Context()), `relock: lock "k": lock is held by others`)
+	require.EqualError(t, relock.NewRedisLock("k", other).Lock(t.Context()), `relock: lock "k": lock is held by others (one attempt; see WithBlock)`)
 	require.NoError(t, relock.NewRedisLock("another", other).Lock(t.Context()), "another name is another lock")
 
 	require.NoError(t, l.Unlock(t.Context()))

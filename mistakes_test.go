@@ -239,7 +239,8 @@ func TestLockMistakes(t *testing.T) {
 	}
 	opts, names := together(lockMistakes())
 	names = append(names, "a lease is either fixed or kept alive", "key: is empty")
-	plain, reentrant := relock.NewRedisLock("", c, opts...), relock.NewReentrantLock("", c, opts...)
+	plain := relock.NewRedisLock("", c, append(opts, relock.WithMaxLease(time.Minute))...)
+	reentrant := relock.NewReentrantLock("", c, append(opts, relock.WithMaxLease(time.Minute))...)
 	requireMistakes(t, plain.Validate(), "validate", append(names, "this kind of lock cannot honour it")...)
 	requireMistakes(t, reentrant.Validate(), "validate", names...)
 	for _, all := range []calls{firstCalls(plain), firstCalls(reentrant)} {

@@ -131,7 +131,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 	b.requireNothingLeft(keys...)
 
 	h = b.hold("c")
-	require.EqualError(t, relock.NewMultiLock(keys, b.client).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c"`)
+	require.EqualError(t, relock.NewMultiLock(keys, b.client).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c" (one attempt; see WithBlock)`)
 	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "the others are released")
 	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	b.awaitQueued("c")

@@ -91,7 +91,7 @@ func TestWatchdogFindsALoss(t *testing.T) {
 				h := acquired(t, newLock("k", c, relock.WithWatchdog(30*time.Second)))
 				lose(t, locktest.KeyOf(c, "k"))
 				locktest.LeaseOf(h).RenewNow() // the one after it comes 10 s later
-				require.Equal(t, relock.ErrLockLost, testkit.EndedWithin(t, h.Context(), 5*time.Second))
+				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 				require.NotContains(t, []any{"hash", "string"}, s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
 				// The context ends first, on the watchdog's goroutine, which
