@@ -19,8 +19,8 @@ type mutant struct {
 }
 
 // all are the mutants, as they are in the documentation.
-var all = slices.Concat(ownerFaults, reentrantFaults, beliefFaults, watchdogFaults, cleanUpFaults, answerFaults,
-	handOverFaults, waitFaults, clientFaults, passingFaults, transferFaults, fenceFaults, inspectionFaults, bundleFaults, quorumWaitFaults, rwFaults, observerFaults, lockerFaults, explainFaults, etcdFaults)
+var all = slices.Concat(ownerFaults, reentrantFaults, validityFaults, watchdogFaults, cleanUpFaults, answerFaults,
+	remoteHandOffFaults, waitFaults, clientFaults, localHandOffFaults, reentrantHandOffFaults, fenceFaults, inspectionFaults, groupFaults, quorumWaitFaults, rwFaults, observerFaults, lockerFaults, explainFaults, etcdFaults)
 
 // apply returns the file, and the file with the fault in it.
 func (m mutant) apply(root string) (old, text string, err error) {

@@ -2,7 +2,7 @@ package main
 
 // Faults in the scripts of the queue: in the remote hand-off of a lock.
 
-var handOverFaults = []mutant{
+var remoteHandOffFaults = []mutant{
 	{
 		name: "hand-off: to a client that has crashed",
 		file: "lua/queue.lua",

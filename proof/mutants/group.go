@@ -2,7 +2,7 @@ package main
 
 // Faults in locks of several members: of many keys, and on a quorum of servers.
 
-var bundleFaults = []mutant{
+var groupFaults = []mutant{
 	{
 		name: "keys: takes them although the last one is held",
 		file: "lua/multi_acquire.lua",

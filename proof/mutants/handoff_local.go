@@ -2,7 +2,7 @@ package main
 
 // Faults in local hand-offs, and in how calls share a connection.
 
-var passingFaults = []mutant{
+var localHandOffFaults = []mutant{
 	{
 		name: "local hand-off: Extend extends a hold that was handed off",
 		file: "internal/lease/extend.go",

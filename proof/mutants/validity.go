@@ -4,7 +4,7 @@ package main
 
 const inSuspend = "internal/suspend"
 
-var beliefFaults = []mutant{
+var validityFaults = []mutant{
 	{
 		name: "validity: counts from the answer to the acquire",
 		file: "internal/lease/grant.go",

@@ -2,7 +2,7 @@ package main
 
 // Faults in the reentrant hand-off within one process.
 
-var transferFaults = []mutant{
+var reentrantHandOffFaults = []mutant{
 	{
 		name: "Close: leaves a lock in a reentrant hand-off",
 		file: "internal/lease/close.go",
