@@ -28,7 +28,7 @@ type rwProcesses struct{ *waitBench }
 
 func eachRWMode(t *testing.T, run func(b *rwProcesses)) {
 	t.Parallel()
-	together(t, map[string]string{unfairMode: unfairMode, fairMode: fairMode}, func(t *testing.T, mode string) {
+	together(t, waitModes, func(t *testing.T, mode string) {
 		run(&rwProcesses{newWaitBench(t, toWrite, mode)})
 	})
 }

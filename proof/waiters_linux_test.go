@@ -36,16 +36,17 @@ type waitBench struct {
 	program    faults.Program // of the processes that it starts
 }
 
+var waitModes = map[string]string{unfairMode: unfairMode, fairMode: fairMode}
+
 // eachWaitedLock runs a test with both kinds of lock in both modes.
 func eachWaitedLock(t *testing.T, run func(b *waitBench)) {
 	t.Parallel()
-	cases := map[string][2]string{}
 	for _, kind := range kindsOfLocks {
-		for _, mode := range []string{unfairMode, fairMode} {
-			cases[kind+", "+mode] = [2]string{kind, mode}
-		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // all four together would start up to 20 processes
+			together(t, waitModes, func(t *testing.T, mode string) { run(newWaitBench(t, kind, mode)) })
+		})
 	}
-	together(t, cases, func(t *testing.T, c [2]string) { run(newWaitBench(t, c[0], c[1])) })
 }
 
 func newWaitBench(t *testing.T, kind, mode string) *waitBench {

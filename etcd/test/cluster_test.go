@@ -158,7 +158,7 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 		_, err := l.TryLock(limited(t), "key")
 		require.Error(t, err)
 		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		short, cancel := context.WithTimeout(context.Background(), ttl/2)
+		short, cancel := context.WithTimeout(context.Background(), ttl)
 		defer cancel()
 		_, err = l.Lock(short, "key")
 		require.ErrorIs(t, err, context.DeadlineExceeded)

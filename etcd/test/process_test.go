@@ -53,7 +53,7 @@ func TestStoppedHolder(t *testing.T) {
 		went := children.Now()
 		child.Continue()
 		lost := child.Next("lost", 5*time.Second)
-		require.Less(t, time.Duration(lost.Int(0)-went), 200*time.Millisecond)
+		require.Less(t, time.Duration(lost.Int(0)-went), 500*time.Millisecond)
 		time.Sleep(200 * time.Millisecond)
 		require.NoError(t, hold.Err())
 		require.Len(t, keysOf(t, c.client(t), "key"), 1)
