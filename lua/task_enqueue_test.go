@@ -169,8 +169,8 @@ func TestTaskScriptsRefuseBadArguments(t *testing.T) {
 		}},
 		{"receive", script.TaskReceive, receive, map[int][]any{
 			0: {"", "c1", "c1:", ":1", "c1:x"},
-			1: {"", "0", "x"}, 2: {"", "2"}, 3: {"", "65", "-1"}, 4: {"", "9"},
-			5: {"", "0"}, 6: {"", "-1"}, 7: {"", "x"}, 8: {"", "2"},
+			1: {"", "0", "x"}, 2: {"", "x"}, 3: {"", "65", "-1"}, 4: {"", "9"},
+			5: {"", "0"}, 6: {"", "-1"}, 7: {"", "x"}, 8: {"", "2"}, 9: {"", "3"},
 		}},
 		{"settle", script.TaskSettle, settle, map[int][]any{0: {"", "x"}, 1: {"", "x"}, 2: {"", "x"}, 3: {""}, 4: {"", "0", "x", "-1"}, 5: {"", "x", "ab"}}},
 		{"settle, again later", script.TaskSettle, retry, map[int][]any{6: {"", "x", "-1"}}},

@@ -4,26 +4,28 @@
 --         keys, o behind their keys, i idle receivers, z dead letters, c the
 --         last receive of this receiver; see docs/queue-design.md
 -- ARGV[1] receiver   ARGV[2] number of this receive
--- ARGV[3] 1 if the receive before it was answered, or there was none; 0 if not
+-- ARGV[3] number of the last receive that was answered, or 0
 -- ARGV[4] how many, at most 64; 0 for a receiver that stops
 -- ARGV[5] lease in ms   ARGV[6] attempts that a task has
 -- ARGV[7] dead letters that are kept   ARGV[8] for so many ms
 -- ARGV[9] 1 to show the receiver's client that its subscription works, or 0
+-- ARGV[10] whether the receiver waits for more: 0 never, 1 if it gets nothing,
+--          2 if it gets fewer than it wants
 --
 -- {code, us until a task is due or -1, receivers of the message or -1}, and for
 -- each delivery id, fence, attempt and record. The code is 1, 4 if there is
 -- more to do immediately, or 0 for a late copy, which does nothing.
 
-if #ARGV ~= 9 then
+if #ARGV ~= 10 then
   return redis.error_reply('ERR relock: task_receive: bad arguments')
 end
-local number, want, lease = whole(ARGV[2], 1), whole(ARGV[4], 0), whole(ARGV[5], 10)
+local number, heard, want, lease = whole(ARGV[2], 1), whole(ARGV[3], 0), whole(ARGV[4], 0), whole(ARGV[5], 10)
 local most, letters, age = whole(ARGV[6], 1), whole(ARGV[7], 0), whole(ARGV[8], 0)
 local client = string.match(ARGV[1], '^([^:]+):%d+$')
-if not client or not number or (ARGV[3] ~= '0' and ARGV[3] ~= '1') or not want or want > 64 or not lease then
+if not client or not number or not heard or not want or want > 64 or not lease then
   return redis.error_reply('ERR relock: task_receive: bad arguments')
 end
-if not most or not letters or not age or (ARGV[9] ~= '0' and ARGV[9] ~= '1') then
+if not most or not letters or not age or (ARGV[9] ~= '0' and ARGV[9] ~= '1') or not string.find(ARGV[10], '^[012]$') then
   return redis.error_reply('ERR relock: task_receive: bad arguments')
 end
 local maximum = 4194304
@@ -214,7 +216,7 @@ if number == last then
   return again(fence, before)
 end
 local back = 0
-if ARGV[3] == '0' then
+if last > heard then
   back = undo(fence, before)
 end
 local leases, due = ended()
@@ -230,7 +232,7 @@ end
 if want > #ids then
   answer[2] = next_time()
 end
-if want > #ids and not more then
+if want > #ids and not more and (ARGV[10] == '2' or (ARGV[10] == '1' and #ids == 0)) then
   redis.call('ZADD', KEYS[8], text(now), ARGV[1])
 else
   redis.call('ZREM', KEYS[8], ARGV[1])
@@ -241,9 +243,9 @@ elseif back + due > #ids then
   wake(KEYS[8], back + due - #ids, now)
 end
 if ARGV[9] == '1' then
-  local heard = redis.pcall('PUBLISH', string.match(KEYS[1], '^([^{]*)queue:{') .. client, '')
-  if type(heard) == 'number' then
-    answer[3] = heard
+  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^([^{]*)queue:{') .. client, '')
+  if type(receivers) == 'number' then
+    answer[3] = receivers
   end
 end
 return answer

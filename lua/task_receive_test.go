@@ -106,6 +106,36 @@ func TestTaskReceiveScriptUndo(t *testing.T) {
 	require.Len(t, b.Members("l"), 3, "the last one took nothing")
 }
 
+// The next receive does not know whether the one before was executed. If it was
+// not, the deliveries of the last answered one go on.
+func TestTaskReceiveScriptUndoesNothingAnswered(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a", "b")
+	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Heard: 1, Want: 1}).All, 1, "2 was never executed")
+	require.Equal(t, int64(1), b.Settle(d, "a", ""))
+	b.Receive(scripttest.Receive{Receiver: worker, N: 4, Heard: 1})
+	require.Equal(t, []string{"b"}, b.Members("d"), "3 was not answered")
+}
+
+// A receiver is idle as long as it waits.
+func TestTaskReceiveScriptIdle(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	n := 0
+	for _, tt := range []struct {
+		once, tasks int
+		idle        bool
+	}{{0, 0, true}, {0, 1, true}, {0, 2, false}, {1, 0, true}, {1, 1, false}, {2, 0, false}, {2, 1, false}} {
+		for range tt.tasks {
+			n++
+			b.Enqueue("", fmt.Sprint(n))
+		}
+		n++
+		require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 2, Once: tt.once}).All, tt.tasks)
+		require.Equal(t, tt.idle, len(b.Members("i")) == 1, "%+v", tt)
+	}
+}
+
 // A receiver that stops passes on what it leaves, and a wake-up.
 func TestTaskReceiveScriptStops(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))

@@ -120,6 +120,7 @@ run tasks-by-id error -DTIMERS -DENDS=1 -DSLATE=1 -DM_BY_ID
 run tasks-no-number error -DLATE=1 -DM_NO_NUMBER
 run tasks-not-given-back error -DLOST=1 -DM_NOT_GIVEN_BACK
 run tasks-gives-back-any error -DTIMERS -DLOST=1 -DENDS=1 -DM_GIVES_BACK_ANY
+run tasks-undoes-answered error -DWANT=2 -DLATE=1 -DM_UNDOES_ANSWERED
 run tasks-key-freed error -DNACK=1 -DM_KEY_FREED
 run tasks-next-sleeps error -DLEAVE=1 -DM_NEXT_SLEEPS
 run tasks-late-belief error -DTIMERS -DENDS=1 -DM_LATE_BELIEF

@@ -20,6 +20,8 @@
  *          M_NO_NUMBER  a copy of a receive takes again
  *          M_NOT_GIVEN_BACK  nobody undoes an unanswered receive
  *          M_GIVES_BACK_ANY  that undoes the deliveries of others
+ *          M_UNDOES_ANSWERED  the next receive says only whether the one before
+ *          it was answered
  *          M_KEY_FREED  a retry frees its key
  *          M_NEXT_SLEEPS  the next of a key wakes nobody
  *          M_LATE_BELIEF  validity counts from the answer
@@ -95,10 +97,10 @@ bool idle[2];
 #define asked	1
 #define answered 2
 byte rq[2];
-bool rqok[2];		/* the request says that the one before was answered */
+byte rqack[2];		/* the request says which one was answered last */
 byte ans[6];
 byte lateN[2];		/* a receive that its client no longer waits for */
-bool lateok[2];
+byte lateack[2];
 byte lateV[3];		/* a settle */
 byte lateF[3];
 bool lateE[3];		/* an enqueue */
@@ -106,7 +108,7 @@ bool msg[2];
 
 /* ---- the clients ---- */
 byte n[2];
-bool ok[2] = true;	/* the last receive was answered */
+byte ack[2];		/* the last receive that was answered */
 bool ask[2] = true;	/* should ask */
 byte has[6];		/* fence of a delivery that it believes in */
 byte verb_of[6];		/* verb that it settles with, until that is answered */
@@ -224,7 +226,14 @@ inline again(w, t) {
 }
 
 inline give_up(t) { if :: over[t] -> put_back(t) :: else fi }
-inline receive(w, number, was, want) {
+/* A receive that was never executed must not undo the one before it. */
+#ifdef M_UNDOES_ANSWERED
+#define NOT_HEARD(w, number, heard)	(heard < number - 1)
+#else
+#define NOT_HEARD(w, number, heard)	(heard < seen[w])
+#endif
+
+inline receive(w, number, heard, want) {
 	if
 #ifdef M_NO_NUMBER
 	:: false
@@ -234,7 +243,7 @@ inline receive(w, number, was, want) {
 #endif
 	:: else ->
 #ifndef M_NOT_GIVEN_BACK
-		if :: !was -> undo(w, 0); undo(w, 1); undo(w, 2) :: else fi;
+		if :: NOT_HEARD(w, number, heard) -> undo(w, 0); undo(w, 1); undo(w, 2) :: else fi;
 #endif
 		seen[w] = number;
 		got[AT(w, 0)] = 0; got[AT(w, 1)] = 0; got[AT(w, 2)] = 0;
@@ -295,31 +304,35 @@ inline hear(w, t) {
 }
 
 /* The client goes on without the answer. */
-#define ABANDON(w)	rq[w] = 0; rqok[w] = false; ok[w] = false; ask[w] = true; ans[AT(w, 0)] = 0; ans[AT(w, 1)] = 0; ans[AT(w, 2)] = 0
+#define ABANDON(w)	rq[w] = 0; rqack[w] = 0; ask[w] = true; ans[AT(w, 0)] = 0; ans[AT(w, 1)] = 0; ans[AT(w, 2)] = 0
 
 #ifdef M_LEAVES_SILENTLY
 #define LEFT(w)		skip
 #else
-#define LEFT(w)		n[w]++; receive(w, n[w], ok[w], 0)
+#define LEFT(w)		n[w]++; receive(w, n[w], ack[w], 0)
 #endif
 
 /* Numbers of receives are only compared with each other. */
-#define RECOUNT(w)	if :: lateN[w] == 0 -> n[w] = n[w] - seen[w]; seen[w] = 0 :: else fi
+#define RECOUNT(w)	if :: lateN[w] == 0 -> n[w] = n[w] - ack[w]; seen[w] = seen[w] - ack[w]; ack[w] = 0; CLEAR(w) :: else fi
+#ifdef M_UNDOES_ANSWERED
+#define CLEAR(w)
+#else
+#define CLEAR(w)	if :: seen[w] == 0 -> got[AT(w, 0)] = 0; got[AT(w, 1)] = 0; got[AT(w, 2)] = 0 :: else fi
+#endif
 
 #define FORGET(w)	if :: rq[w] == 0 -> RECOUNT(w) :: else fi
 
 #define WORKER_STEPS(w) \
-	:: atomic { ask[w] && rq[w] == 0 && up(w) && !leaving[w] && free(w) -> ask[w] = false; n[w]++; rqok[w] = ok[w]; rq[w] = asked } \
-	:: atomic { rq[w] == asked && up(w) -> receive(w, n[w], rqok[w], WANT - used(w)); \
+	:: atomic { ask[w] && rq[w] == 0 && up(w) && !leaving[w] && free(w) -> ask[w] = false; n[w]++; rqack[w] = ack[w]; rq[w] = asked } \
+	:: atomic { rq[w] == asked && up(w) -> receive(w, n[w], rqack[w], WANT - used(w)); \
 		ans[AT(w, 0)] = got[AT(w, 0)]; ans[AT(w, 1)] = got[AT(w, 1)]; ans[AT(w, 2)] = got[AT(w, 2)]; rq[w] = answered } \
-	:: atomic { rq[w] == answered && up(w) -> hear(w, 0); hear(w, 1); hear(w, 2); rq[w] = 0; rqok[w] = false; ok[w] = true; \
-		got[AT(w, 0)] = 0; got[AT(w, 1)] = 0; got[AT(w, 2)] = 0; RECOUNT(w) } \
+	:: atomic { rq[w] == answered && up(w) -> hear(w, 0); hear(w, 1); hear(w, 2); rq[w] = 0; rqack[w] = 0; ack[w] = n[w]; RECOUNT(w) } \
 	:: atomic { rq[w] == answered && nLost > 0 && up(w) -> nLost--; \
 		if :: rq[w] = asked :: ABANDON(w) fi } \
-	:: atomic { rq[w] == asked && nLate > 0 && lateN[w] == 0 && up(w) -> nLate--; lateN[w] = n[w]; lateok[w] = rqok[w]; \
+	:: atomic { rq[w] == asked && nLate > 0 && lateN[w] == 0 && up(w) -> nLate--; lateN[w] = n[w]; lateack[w] = rqack[w]; \
 		if :: skip :: ABANDON(w) fi } \
-	:: atomic { lateN[w] > 0 -> receive(w, lateN[w], lateok[w], WANT); lateN[w] = 0; lateok[w] = false; FORGET(w) } \
-	:: atomic { lateN[w] > 0 -> lateN[w] = 0; lateok[w] = false; FORGET(w) } \
+	:: atomic { lateN[w] > 0 -> receive(w, lateN[w], lateack[w], WANT); lateN[w] = 0; lateack[w] = 0; FORGET(w) } \
+	:: atomic { lateN[w] > 0 -> lateN[w] = 0; lateack[w] = 0; FORGET(w) } \
 	:: atomic { msg[w] && up(w) -> msg[w] = false; ask[w] = true } \
 	:: atomic { msg[w] && nMsgLost > 0 -> nMsgLost--; msg[w] = false } \
 	:: atomic { timers && !ask[w] && rq[w] == 0 && up(w) && !leaving[w] && free(w) && \

@@ -165,6 +165,7 @@ func EnqueueOf(delay time.Duration, key string, ids ...string) []any {
 type Receive struct {
 	Receiver string
 	N        int
+	Heard    int  // the last one that was answered; the default is the one before
 	Undo     bool // the one before was not answered
 	Want     int
 	Lease    time.Duration // the default is a minute
@@ -172,17 +173,18 @@ type Receive struct {
 	Letters  int           // dead letters that are kept; the default is 10
 	Age      time.Duration // for so long; the default is an hour
 	Beat     int
+	Once     int // 2: does not wait; 1: waits only if it gets nothing
 }
 
 // Args returns the arguments of the script.
 func (r Receive) Args() []any {
-	answered := 1
+	heard := orDefault(r.Heard, r.N-1)
 	if r.Undo {
-		answered = 0
+		heard = r.N - 2
 	}
 	return []any{
-		r.Receiver, r.N, answered, r.Want, orDefault(r.Lease, time.Minute).Milliseconds(), orDefault(r.Most, 3), orDefault(r.Letters, 10),
-		orDefault(r.Age, time.Hour).Milliseconds(), r.Beat,
+		r.Receiver, r.N, heard, r.Want, orDefault(r.Lease, time.Minute).Milliseconds(), orDefault(r.Most, 3), orDefault(r.Letters, 10),
+		orDefault(r.Age, time.Hour).Milliseconds(), r.Beat, 2 - r.Once,
 	}
 }
 
