@@ -13,7 +13,10 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.Overlap()
+	goleak.VerifyTestMain(m)
+}
 
 // newClient returns a client of the server.
 func newClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {

@@ -227,7 +227,8 @@ func TestProcessTimeout(t *testing.T) {
 	enqueue(t, q, "", "slow")
 	eventually(t, q, "it has failed", func(s queue.Stats) bool { return s.Dead == 1 })
 	require.NoError(t, stop())
-	for letter := range q.DeadLetters(t.Context()) {
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
 		require.Equal(t, "WithTimeout of 20ms: context deadline exceeded", letter.Reason)
 	}
 }

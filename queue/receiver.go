@@ -19,9 +19,8 @@ type receiver struct {
 	queue *Queue
 	name  string // "<client id>:<n>"
 	keys  []string
-	turn  chan struct{} // held while a receive is under way
 	wake  chan struct{} // has a value if a task may be due
-
+	turn  chan struct{} // held while a receive is under way
 	beat  time.Time     // of the last heartbeat; guarded by turn
 
 	mu       sync.Mutex
