@@ -231,7 +231,9 @@ func TestObserver(t *testing.T) {
 		Received: func(_ context.Context, e queue.Received) {
 			seen = append(seen, fmt.Sprintf("received %s %d %t", e.ID, e.Attempt, e.Waited < time.Minute))
 		},
-		Finished: func(_ context.Context, e queue.Finished) { seen = append(seen, fmt.Sprintf("%s %s %v", e.Outcome, e.ID, e.Err)) },
+		Finished: func(_ context.Context, e queue.Finished) {
+			seen = append(seen, fmt.Sprintf("%s %s %v", e.Outcome, e.ID, e.Err))
+		},
 	}))
 	enqueue(t, q, "k", "a")
 	require.Error(t, q.Enqueue(t.Context(), queue.Task{ID: "a"}))
