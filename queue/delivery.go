@@ -46,7 +46,7 @@ type Delivery struct {
 // It returns nil if that is over already.
 func (q *Queue) deliver(ctx context.Context, sent time.Time, id string, fence int64, attempt int, record []byte) *Delivery {
 	p := &protocol{queue: q, id: id, fence: fence}
-	h, err := q.engine.Grant(context.WithoutCancel(ctx), &lease.Grant{
+	h, err := q.engine.Grant(context.Background(), &lease.Grant{
 		Key: q.name + "/" + id, Protocol: p, Sent: sent, Settings: &q.spec, Tokens: script.Tokens{Fence: fence},
 	})
 	if err != nil {

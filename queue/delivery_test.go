@@ -193,3 +193,51 @@ func TestStats(t *testing.T) {
 	require.Equal(t, queue.Stats{Ready: 2, Delayed: 1, InFlight: 1, Behind: 2, Dead: 1}, stats)
 	require.NoError(t, got[1].Release(t.Context()))
 }
+
+// Callers of one queue share its receiver. One that takes all it wanted, or
+// does not wait, leaves no other asleep beside a task.
+func TestReceiversTogether(t *testing.T) {
+	s := redistest.Shared(t)
+	q, producer := newQueue(t, s), newQueue(t, s)
+	waiting := testkit.Async(t, func() error {
+		got, err := q.Receive(t.Context(), 5)
+		if err == nil {
+			err = got[0].Ack(t.Context())
+		}
+		return err
+	})
+	eventually(t, producer, "one waits", func(s queue.Stats) bool { return s.Idle == 1 })
+	for range 20 {
+		none(t, q)
+	}
+	eventually(t, producer, "it still waits", func(s queue.Stats) bool { return s.Idle == 1 })
+	enqueue(t, producer, "", "a")
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+
+	const callers, tasks = 8, 200
+	results := make(chan error, callers)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range callers {
+		go func() {
+			for {
+				got, err := q.Receive(ctx, 1)
+				if err != nil {
+					results <- err
+					return
+				}
+				if err = got[0].Ack(ctx); err != nil {
+					results <- err
+					return
+				}
+			}
+		}()
+	}
+	for range tasks {
+		require.NoError(t, producer.Enqueue(t.Context(), queue.Task{}))
+	}
+	eventually(t, producer, "all are done", isEmpty)
+	cancel()
+	for range callers {
+		require.ErrorIs(t, <-results, context.Canceled)
+	}
+}

@@ -32,7 +32,7 @@ func (q *Queue) Enqueue(ctx context.Context, tasks ...Task) error {
 	if err := q.ready(ctx); err != nil {
 		return q.wrap("enqueue", err)
 	}
-	e := enqueuing{queue: q, used: map[string]bool{}}
+	e := enqueuing{queue: q, used: make(map[string]bool, len(tasks))}
 	for i := range tasks {
 		e.add(ctx, i, tasks[i])
 	}

@@ -131,7 +131,7 @@ func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Deliver
 // run receives until ctx is cancelled, and then waits for the functions.
 func (p *process) run(ctx context.Context) error {
 	defer p.stop(nil)
-	p.queue.receiver.enter()
+	p.queue.receiver.enter(true)
 	err := p.fetch(ctx)
 	p.queue.receiver.leave(true)
 	if ctx.Err() != nil {

@@ -21,7 +21,7 @@ func (q *Queue) Receive(ctx context.Context, n int) ([]*Delivery, error) {
 	if err := q.readyFor(ctx, n); err != nil {
 		return nil, q.wrap("receive", err)
 	}
-	q.receiver.enter()
+	q.receiver.enter(true)
 	for {
 		got, err := q.receiver.receive(ctx, min(n, maxReceive), waits)
 		if len(got.deliveries) > 0 {
@@ -44,7 +44,7 @@ func (q *Queue) TryReceive(ctx context.Context, n int) ([]*Delivery, error) {
 	if err := q.readyFor(ctx, n); err != nil {
 		return nil, q.wrap("receive", err)
 	}
-	q.receiver.enter()
+	q.receiver.enter(false)
 	for {
 		got, err := q.receiver.receive(ctx, min(n, maxReceive), leaves)
 		if err == nil && got.again && len(got.deliveries) == 0 {

@@ -24,7 +24,8 @@ type receiver struct {
 	beat  time.Time     // of the last heartbeat; guarded by turn
 
 	mu       sync.Mutex
-	waiting  int    // callers that wait, or receive
+	callers  int    // that wait, or receive
+	listens  bool   // messages are heard
 	last     uint64 // number of the last receive
 	answered uint64 // number of the last one that was answered
 }
@@ -44,11 +45,13 @@ const (
 	continues = 2 // it waits if it gets fewer than it wants
 )
 
-// enter notes that a caller is about to receive.
-func (r *receiver) enter() {
+// enter notes that a caller is about to receive, and whether it may wait.
+func (r *receiver) enter(waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting++; r.waiting == 1 {
+	r.callers++
+	if waits && !r.listens {
+		r.listens = true
 		r.queue.engine.Queue.ListenForTasks(r.name, r.notify)
 	}
 }
@@ -59,10 +62,13 @@ func (r *receiver) enter() {
 func (r *receiver) leave(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting--; r.waiting > 0 {
-		r.notify() // a message may have been meant for the caller that leaves
+	if r.callers--; r.callers > 0 {
+		// A message may have been meant for the caller that leaves, and its
+		// receive may have ended that the receiver is idle.
+		r.notify()
 		return
 	}
+	r.listens = false
 	r.queue.engine.Queue.ListenForTasks(r.name, nil)
 	if !idle || r.queue.engine.Life.Err() != nil {
 		return
@@ -132,7 +138,18 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	if beat == 1 {
 		r.beat = o.Sent
 	}
-	return r.read(ctx, o, beat == 1)
+	got, err := r.read(ctx, o, beat == 1)
+	if len(got.deliveries) == want && r.isShared() {
+		r.notify() // the receiver is no longer idle, on behalf of others too
+	}
+	return got, err
+}
+
+// isShared reports whether several callers receive.
+func (r *receiver) isShared() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.callers > 1
 }
 
 // read makes deliveries of an answer.
