@@ -12,11 +12,15 @@
 if #ARGV < 5 or #ARGV % 3 ~= 2 or #ARGV[1] ~= 8 or (ARGV[2] ~= '0' and ARGV[2] ~= '1') then
   return redis.error_reply('ERR relock: task_enqueue: bad arguments')
 end
+local ordered = false
 for i = 3, #ARGV, 3 do
   local body = ARGV[i + 2]
   local size = tonumber(string.match(body, '^%d%d%d'))
   if #ARGV[i] == 0 or not whole(ARGV[i + 1], 0) or not size or #body < 3 + size or string.find(string.sub(body, 4, 3 + size), '%z') then
     return redis.error_reply('ERR relock: task_enqueue: bad arguments')
+  end
+  if size > 0 then
+    ordered = true
   end
 end
 
@@ -32,7 +36,13 @@ local function is_done(id, now)
   return false
 end
 
-local ticket, now = draw(KEYS[1], (#ARGV - 2) / 3)
+-- Only keys need numbers that never go back. Others are spared their cost.
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local ticket = now
+if ordered then
+  ticket = draw(KEYS[1], (#ARGV - 2) / 3)
+end
 local answers, added, soon = {}, {}, 0
 for i = 3, #ARGV, 3 do
   local id, delay, body, answer = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], 0

@@ -19,18 +19,29 @@ const (
 	other  = "c2:1"
 )
 
-// Tasks without a key are due in the order of their Enqueue, also within one
-// script, and when the clock stands still.
+// Tasks are due in the order of their Enqueue, also within one script. Those of
+// a key are in order after the clock went back, too.
 func TestTaskEnqueueScriptOrder(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))
 	b.Enqueue("", "z", "a")
-	b.Do("SET", b.Key("n"), b.Now()+3600_000_000) // as after a clock that went back
 	b.Enqueue("", "m")
 	b.Enqueue("", "b", "y")
 	require.Equal(t, []string{"z", "a", "m", "b", "y"}, b.Members("d"))
+	require.Equal(t, int64(0), b.Do("EXISTS", b.Key("n")), "no order, no number")
+
+	behind := func() (ids []string) {
+		for _, member := range b.Members("o") {
+			ids = append(ids, strings.Split(member, "\x00")[2])
+		}
+		return ids
+	}
+	b.Enqueue("k", "head", "9")
+	b.Do("SET", b.Key("n"), b.Now()+3600_000_000) // as after a clock that went back
+	b.Enqueue("k", "5", "4")
+	b.Enqueue("k", "6")
+	require.Equal(t, []string{"9", "5", "4", "6"}, behind())
 	b.Do("SET", b.Key("n"), 5) // an old one
-	b.Enqueue("", "later")
-	require.Equal(t, "z", b.Members("d")[0])
+	b.Enqueue("k2", "later")
 	require.LessOrEqual(t, b.Score("d", "later"), b.Now())
 	require.Greater(t, b.Do("PTTL", b.Key("n")), int64(29*24*time.Hour/time.Millisecond))
 }
@@ -129,6 +140,47 @@ func TestTaskEnqueueScriptWakes(t *testing.T) {
 	require.Len(t, b.Members("i"), 1, "16 are tried")
 }
 
+// Tasks without a key have a script of their own, which does the same.
+func TestTaskPutScript(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	l := b.Listen("c1")
+	idle := func() { b.Do("ZADD", b.Key("i"), b.Now(), worker) }
+	idle()
+	first := scripttest.PutOf(0, "z", "a")
+	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskPut, first...))
+	require.Len(t, l.Heard(), 1)
+	require.Equal(t, []string{"z", "a"}, b.Members("d"))
+	score := b.Score("d", "a")
+	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskPut, first...), "a copy")
+	require.Equal(t, score, b.Score("d", "a"), "the copy changes nothing")
+	second := scripttest.PutOf(0, "a", "b")
+	second[0] = scripttest.Nonce(1)
+	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskPut, second...), "another call")
+	third := scripttest.EnqueueOf(0, "", "a", "c")
+	third[0] = scripttest.Nonce(2)
+	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskEnqueue, third...), "the other script")
+
+	one := scripttest.PutOf(0, "one")
+	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, one...))
+	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, one...), "a copy")
+	require.InDelta(t, b.Now(), b.Score("d", "one"), 1e6)
+	require.Empty(t, l.Heard(), "nobody is idle")
+	idle()
+	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, "another")...))
+	require.Len(t, l.Heard(), 1)
+	idle()
+	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(1500*time.Millisecond, "late")...))
+	require.Empty(t, l.Heard(), "a poll finds it in time")
+	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(900*time.Millisecond, "soon")...))
+	require.Len(t, l.Heard(), 1)
+	require.InDelta(t, b.Now()+1_500_000, b.Score("d", "late"), 1e6)
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 10})
+	require.Equal(t, []string{"z", "a", "b", "c", "one", "another"}, got.IDs())
+	for _, d := range got.All {
+		require.True(t, strings.HasSuffix(d.Record, scripttest.Body("")))
+	}
+}
+
 // A user who may not publish queues tasks all the same.
 func TestTaskEnqueueScriptWithoutPermissionToPublish(t *testing.T) {
 	s := redistest.Start(t)
@@ -166,6 +218,9 @@ func TestTaskScriptsRefuseBadArguments(t *testing.T) {
 	}{
 		{"enqueue", script.TaskEnqueue, enqueue, map[int][]any{
 			0: {"", "short", "too long a nonce"}, 1: {"", "2"}, 2: {""}, 3: {"", "-1", "x", "1.5"}, 4: {"", "01", "x01k", "002k", "002\x00k"},
+		}},
+		{"put", script.TaskPut, scripttest.PutOf(0, "a"), map[int][]any{
+			0: {"", "short"}, 1: {""}, 2: {"", "-1", "x", "1.5", strings.Repeat("9", 16)}, 3: {"", "00", "001k"},
 		}},
 		{"receive", script.TaskReceive, receive, map[int][]any{
 			0: {"", "c1", "c1:", ":1", "c1:x"},

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -32,7 +33,10 @@ func (q *Queue) Enqueue(ctx context.Context, tasks ...Task) error {
 	if err := q.ready(ctx); err != nil {
 		return q.wrap("enqueue", err)
 	}
-	e := enqueuing{queue: q, used: make(map[string]bool, len(tasks))}
+	e := enqueuing{queue: q}
+	if len(tasks) > 1 {
+		e.used = make(map[string]bool, len(tasks))
+	}
 	for i := range tasks {
 		e.add(ctx, i, tasks[i])
 	}
@@ -69,7 +73,9 @@ func (e *enqueuing) add(ctx context.Context, i int, t Task) {
 		e.duplicates = append(e.duplicates, t.ID)
 		return
 	}
-	e.used[t.ID] = true
+	if e.used != nil {
+		e.used[t.ID] = true
+	}
 	body := t.body()
 	if len(e.ready) == maxTogether || e.size+len(body) > maxBytes {
 		e.send(ctx)
@@ -88,17 +94,7 @@ func (e *enqueuing) send(ctx context.Context) {
 		e.unsent = append(e.unsent, idsOf(tasks)...)
 		return
 	}
-	nonce := make([]byte, nonceSize)
-	_, _ = rand.Read(nonce) // never fails
-	unique := 0
-	if e.queue.set.unique > 0 {
-		unique = 1
-	}
-	args := append(make([]any, 0, 2+3*len(tasks)), nonce, unique)
-	for i, t := range tasks {
-		args = append(args, t.ID, t.delay(), bodies[i])
-	}
-	o, d := e.queue.run(ctx, script.TaskEnqueue, args...)
+	o, d := e.put(ctx, tasks, bodies)
 	answers, err := driver.Int64s(o.Reply, o.Err)
 	if err == nil && len(answers) != len(tasks) {
 		err = fmt.Errorf("%d answers for %d tasks", len(answers), len(tasks))
@@ -112,6 +108,25 @@ func (e *enqueuing) send(ctx context.Context) {
 	for i, t := range tasks {
 		e.read(ctx, &t, answers[i])
 	}
+}
+
+// put sends one script. Tasks without keys have one that takes less time.
+func (e *enqueuing) put(ctx context.Context, tasks []Task, bodies [][]byte) (driver.Result, script.Indeterminate) {
+	q := e.queue
+	nonce := make([]byte, nonceSize)
+	_, _ = rand.Read(nonce) // never fails
+	args := append(make([]any, 0, 2+3*len(tasks)), nonce)
+	plain := q.set.unique == 0 && !slices.ContainsFunc(tasks, func(t Task) bool { return t.Key != "" })
+	if !plain {
+		args = append(args, int(min(q.set.unique, 1)))
+	}
+	for i := range tasks {
+		args = append(args, tasks[i].ID, tasks[i].delay(), bodies[i])
+	}
+	if plain {
+		return q.runOn(ctx, script.TaskPut, q.putKeys, args)
+	}
+	return q.runOn(ctx, script.TaskEnqueue, q.enqueueKeys, args)
 }
 
 // read takes the answer for one task.

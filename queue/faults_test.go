@@ -71,7 +71,7 @@ func (c *faultCell) temporary(err error) {
 func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 	s := redistest.StartTCP(t)
 	for _, one := range []*script.TaskScript{
-		script.TaskEnqueue, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
+		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
@@ -88,9 +88,14 @@ func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 
 // A task is queued once, or its Enqueue says that it may not be.
 func TestFaultsOfEnqueue(t *testing.T) {
+	for key, script := range map[string]*script.TaskScript{"": script.TaskPut, "k": script.TaskEnqueue} {
+		t.Run("key "+key, func(t *testing.T) { testFaultsOfEnqueue(t, queue.Task{ID: "a", Key: key}, script) })
+	}
+}
+
+func testFaultsOfEnqueue(t *testing.T, task queue.Task, script *script.TaskScript) {
 	each(t, func(c *faultCell) {
-		task := queue.Task{ID: "a", Key: "k"}
-		c.meets(script.TaskEnqueue)
+		c.meets(script)
 		err := c.q.Enqueue(c.Context(), task)
 		c.temporary(err)
 		if err != nil {

@@ -24,9 +24,10 @@ type Queue struct {
 	set    settings
 	spec   lockspec.Spec // of the leases of its deliveries
 
-	receiver  *receiver
-	settler   *settler
-	renewKeys []string
+	receiver *receiver
+	settler  *settler
+	// The keys of the scripts that are sent most.
+	renewKeys, enqueueKeys, putKeys []string
 }
 
 // New returns the queue with this name, 1 to 1024 bytes. It does no I/O. It
@@ -50,6 +51,8 @@ func New(name string, client *relock.Client, opts ...Option) (*Queue, error) {
 	q.redis = q.engine.Prefix + "queue:{" + name + "}"
 	q.spec = lockspec.Spec{Kind: lockspec.Delivery, Watched: true, Lease: q.set.lease}
 	q.receiver = newReceiver(q)
+	q.enqueueKeys = script.TaskEnqueue.On(q.redis, "")
+	q.putKeys = script.TaskPut.On(q.redis, "")
 	q.renewKeys = script.TaskRenew.On(q.redis, "")
 	q.settler = &settler{queue: q, keys: script.TaskSettle.On(q.redis, "")}
 	return q, nil
@@ -78,8 +81,11 @@ func (q *Queue) ready(ctx context.Context) error {
 
 // run sends a script for a caller, with the time that a command has.
 func (q *Queue) run(ctx context.Context, s *script.TaskScript, args ...any) (driver.Result, script.Indeterminate) {
-	call := script.Call{Script: s.Script, Together: s.On(q.redis, q.receiver.name), Args: args}
-	return script.Run(ctx, q.engine.Driver, driver.Limits{}, call, nil)
+	return q.runOn(ctx, s, s.On(q.redis, q.receiver.name), args)
+}
+
+func (q *Queue) runOn(ctx context.Context, s *script.TaskScript, keys []string, args []any) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, q.engine.Driver, driver.Limits{}, script.Call{Script: s.Script, Together: keys, Args: args}, nil)
 }
 
 // unconfirmed returns the error of a request that may have been executed, and

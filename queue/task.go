@@ -3,7 +3,6 @@ package queue
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -66,8 +65,9 @@ func milliseconds(d time.Duration) int64 {
 // body encodes what is stored of the task besides its id. The script reads the
 // length of the key, and the key.
 func (t *Task) body() []byte {
-	b := make([]byte, 0, 3+len(t.Key)+16+len(t.Payload))
-	b = fmt.Appendf(b, "%03d", len(t.Key))
+	n := len(t.Key)
+	b := make([]byte, 0, 3+n+16+len(t.Payload))
+	b = append(b, byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10))
 	b = append(b, t.Key...)
 	b = binary.AppendUvarint(b, uint64(t.delay()))
 	b = binary.AppendUvarint(b, uint64(len(t.Header)))

@@ -10,6 +10,7 @@ type TaskScript struct {
 // The scripts of the task queue.
 var (
 	TaskEnqueue = taskScript("ndpkoiu", "number", "task_number", "task_wake", "task_enqueue")
+	TaskPut     = taskScript("dpi", "task_put_one", "task_wake", "task_put") // without keys
 	TaskReceive = taskScript("ndlpmkoizc", "number", "task_number", "task_wake", "task_key", "task_bury", "task_receive")
 	TaskSettle  = taskScript("ndlpmkoizu", "absent", "number", "task_number", "task_wake", "task_key", "task_bury", "task_settle")
 	TaskRenew   = taskScript("lm", "absent", "number", "task_renew")

@@ -152,6 +152,15 @@ func (b *Tasks) EnqueueIn(delay time.Duration, key string, ids ...string) {
 	}
 }
 
+// PutOf returns the arguments that put tasks without a key.
+func PutOf(delay time.Duration, ids ...string) []any {
+	args := []any{Nonce(0)}
+	for _, id := range ids {
+		args = append(args, id, delay.Milliseconds(), Body(""))
+	}
+	return args
+}
+
 // EnqueueOf returns the arguments that put tasks.
 func EnqueueOf(delay time.Duration, key string, ids ...string) []any {
 	args := []any{Nonce(0), 0}
