@@ -114,8 +114,11 @@ end
 -- may_run reports whether a due task is the head of its key. Without a head it
 -- becomes the head. Behind another one it joins its key.
 local function may_run(id, record)
+  if string.sub(record, 25, 27) == '000' then
+    return true
+  end
   local ticket, key = parts(record)
-  if #key == 0 or redis.call('HSETNX', KEYS[6], key, id) == 1 or redis.call('HGET', KEYS[6], key) == id then
+  if redis.call('HSETNX', KEYS[6], key, id) == 1 or redis.call('HGET', KEYS[6], key) == id then
     return true
   end
   redis.call('ZREM', KEYS[2], id)
@@ -164,22 +167,18 @@ local function take(answer, ids, records)
   local stored = redis.call('HMGET', KEYS[5], unpack(ids))
   local first = draw(KEYS[1], #ids)
   local leases, meta, took, ends = {}, {}, {}, text(now + lease * 1000)
+  local at = #answer
   for i, id in ipairs(ids) do
-    local ticket, key = parts(records[i])
-    local attempt = 1
+    local record, attempt, fence = records[i], '1', text(first + i - 1)
     if stored[i] then
-      attempt = string.match(stored[i], '^%d+') + 1
+      attempt = text(string.match(stored[i], '^%d+') + 1)
     end
-    local fence = text(first + i - 1)
-    leases[#leases + 1] = ends
-    leases[#leases + 1] = id
-    meta[#meta + 1] = id
-    meta[#meta + 1] = text(attempt) .. ' ' .. fence .. ' ' .. ticket .. ' ' .. key
+    local ticket, key = parts(record)
+    leases[2 * i - 1], leases[2 * i] = ends, id
+    meta[2 * i - 1], meta[2 * i] = id, attempt .. ' ' .. fence .. ' ' .. ticket .. ' ' .. key
     took[i] = #id .. ':' .. id
-    answer[#answer + 1] = id
-    answer[#answer + 1] = fence
-    answer[#answer + 1] = text(attempt)
-    answer[#answer + 1] = records[i]
+    answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] = id, fence, attempt, record
+    at = at + 4
   end
   redis.call('ZREM', KEYS[2], unpack(ids))
   redis.call('ZADD', KEYS[3], unpack(leases))

@@ -34,7 +34,25 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
-local answers, done, refused, soon, found = {}, {}, {}, 0, 0
+local answers, held, ended, done, refused, soon = {}, {}, {}, {}, {}, 0
+for i, id in ipairs(ids) do
+  local fence = string.match(tostring(stored[i]), '^%d+ (%d+) ')
+  answers[i] = 0
+  -- Of two copies in one script, one counts.
+  if fence == ARGV[4 * i + 1] and ends[i] and tonumber(ends[i]) > now and not held[id] then
+    answers[i] = 1
+    held[id] = true
+    ended[#ended + 1] = id
+  end
+end
+if #ended > 0 then
+  redis.call('ZREM', KEYS[3], unpack(ended)) -- first, as it is never refused for want of memory
+else
+  local write = absent(0)
+  if write ~= 0 then
+    return write
+  end
+end
 
 -- retry makes a task due later. It returns how many tasks are due soon.
 local function retry(id, attempt, ticket, key, pause)
@@ -51,13 +69,9 @@ local function retry(id, attempt, ticket, key, pause)
 end
 
 for i, id in ipairs(ids) do
-  local named, verb, argument = ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 3]
-  local attempt, fence, ticket, key = string.match(tostring(stored[i]), '^(%d+) (%d+) (%d+) (.*)$')
-  answers[i] = 0
-  -- A copy in the same script finds no lease any more.
-  if fence == named and ends[i] and tonumber(ends[i]) > now and redis.call('ZREM', KEYS[3], id) == 1 then
-    answers[i] = 1
-    found = found + 1
+  local verb, argument = ARGV[4 * i + 2], ARGV[4 * i + 3]
+  if answers[i] == 1 then
+    local attempt, ticket, key = string.match(stored[i], '^(%d+) %d+ (%d+) (.*)$')
     if verb == 'n' then
       soon = soon + retry(id, attempt, ticket, key, argument)
     elseif verb == 'r' then
@@ -74,12 +88,6 @@ for i, id in ipairs(ids) do
         soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key)
       end
     end
-  end
-end
-if found == 0 then
-  local write = absent(0)
-  if write ~= 0 then
-    return write
   end
 end
 if #done > 0 then

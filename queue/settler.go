@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -49,6 +50,7 @@ func (s *settler) settle(limit driver.Limits, call script.Call) (driver.Result, 
 
 // send sends what is waiting, which begins with the caller's settle.
 func (s *settler) send() {
+	runtime.Gosched() // others are about to settle
 	s.mu.Lock()
 	n := min(len(s.waiting), maxTogether)
 	batch := s.waiting[:n:n]
