@@ -42,25 +42,25 @@ type Delivery struct {
 	reported bool            // to the observer
 }
 
-// deliver returns the delivery of an answer to a receive that was sent at sent.
-// It returns nil if that is over already.
-func (q *Queue) deliver(ctx context.Context, sent time.Time, id string, fence int64, attempt int, record []byte) *Delivery {
-	p := &protocol{queue: q, id: id, fence: fence}
+// deliver returns the delivery of what a receive took that was sent at sent. It
+// returns nil if that is over already.
+func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken) *Delivery {
+	p := &protocol{queue: q, id: t.id, fence: t.fence}
 	h, err := q.engine.Grant(context.Background(), &lease.Grant{
-		Key: q.name + "/" + id, Protocol: p, Sent: sent, Settings: &q.spec, Tokens: script.Tokens{Fence: fence},
+		Key: q.name + "/" + t.id, Protocol: p, Sent: sent, Settings: &q.spec, Tokens: script.Tokens{Fence: t.fence},
 	})
 	if err != nil {
 		return nil // the lease ends by itself
 	}
-	d := &Delivery{Attempt: attempt, queue: q, hold: h, protocol: p, start: time.Now(), values: ctx}
-	d.Task, d.EnqueuedAt, err = readRecord(id, record)
+	d := &Delivery{Attempt: int(t.attempt), queue: q, hold: h, protocol: p, start: time.Now(), values: ctx}
+	d.Task, d.EnqueuedAt, err = readRecord(t.id, t.record)
 	if err != nil {
-		d.ID = id
+		d.ID = t.id
 		_ = d.settle("dead-letter", verbDead, err.Error(), Dead, err) // else its lease ends
 		return nil
 	}
 	if hook := q.set.observer.Received; hook != nil {
-		hook(ctx, Received{q.name, d.ID, d.Key, attempt, max(0, d.start.Sub(d.EnqueuedAt.Add(d.Delay)))})
+		hook(ctx, Received{q.name, d.ID, d.Key, d.Attempt, max(0, d.start.Sub(d.EnqueuedAt.Add(d.Delay)))})
 	}
 	return d
 }

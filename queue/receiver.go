@@ -134,15 +134,25 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	if o.Err != nil {
 		return received{}, driver.Ended(ctx, o.Err)
 	}
+	answer, err := readAnswer(o.Reply)
+	if err != nil {
+		return received{}, err // unheard: the next receive gives back what this one took
+	}
 	r.hear(number)
 	if beat == 1 {
 		r.beat = o.Sent
+		r.queue.engine.Queue.Pulse(o.Sent, answer.heard)
 	}
-	got, err := r.read(ctx, o, beat == 1)
-	if len(got.deliveries) == want && r.isShared() {
+	got := received{again: answer.code == script.More, next: answer.next}
+	for _, t := range answer.taken {
+		if d := r.queue.deliver(ctx, o.Sent, &t); d != nil {
+			got.deliveries = append(got.deliveries, d)
+		}
+	}
+	if len(answer.taken) == want && r.isShared() {
 		r.notify() // the receiver is no longer idle, on behalf of others too
 	}
-	return got, err
+	return got, nil
 }
 
 // isShared reports whether several callers receive.
@@ -152,32 +162,34 @@ func (r *receiver) isShared() bool {
 	return r.callers > 1
 }
 
-// read makes deliveries of an answer.
-func (r *receiver) read(ctx context.Context, o driver.Result, beat bool) (received, error) {
-	var code, next, heard int64
-	values, err := driver.Values(o.Reply, nil)
-	if err == nil {
-		values, err = driver.Scan(values, &code, &next, &heard)
-	}
+// answer is what a receive script answers.
+type answer struct {
+	code, heard int64
+	next        time.Duration
+	taken       []taken
+}
+
+// taken is one delivery in an answer.
+type taken struct {
+	id             string
+	fence, attempt int64
+	record         []byte
+}
+
+func readAnswer(reply any) (a answer, err error) {
+	values, err := driver.Values(reply, nil)
 	if err != nil {
-		return received{}, err
+		return a, err
 	}
-	if beat {
-		r.queue.engine.Queue.Pulse(o.Sent, heard)
+	var next int64
+	values, err = driver.Scan(values, &a.code, &next, &a.heard)
+	a.next = time.Duration(next) * time.Microsecond
+	for len(values) > 0 && err == nil {
+		var t taken
+		values, err = driver.Scan(values, &t.id, &t.fence, &t.attempt, &t.record)
+		a.taken = append(a.taken, t)
 	}
-	a := received{again: code == script.More, next: time.Duration(next) * time.Microsecond}
-	for len(values) > 0 {
-		var id string
-		var fence, attempt int64
-		var record []byte
-		if values, err = driver.Scan(values, &id, &fence, &attempt, &record); err != nil {
-			return received{}, err
-		}
-		if d := r.queue.deliver(ctx, o.Sent, id, fence, int(attempt), record); d != nil {
-			a.deliveries = append(a.deliveries, d)
-		}
-	}
-	return a, nil
+	return a, err
 }
 
 // pause returns how long an idle receiver waits without a message.
