@@ -294,13 +294,10 @@ func (p *process) call(ctx context.Context, d *Delivery) (err error) {
 	return p.fn(ctx, d)
 }
 
-// finish settles a delivery whose function has returned.
+// finish settles a delivery whose function has returned. One that was lost sends
+// nothing.
 func (p *process) finish(d *Delivery, err error) {
 	if d.protocol.isSettled() {
-		return
-	}
-	if lost := d.hold.Err(); lost != nil {
-		d.report(Lost, lost)
 		return
 	}
 	switch {

@@ -19,7 +19,7 @@ type mutant struct {
 
 // all are the mutants, as they are in the documentation.
 var all = slices.Concat(ownerFaults, reentrantFaults, beliefFaults, watchdogFaults, cleanUpFaults, answerFaults,
-	handOverFaults, waitFaults, clientFaults, passingFaults, transferFaults, fenceFaults, inspectionFaults, bundleFaults, quorumWaitFaults, rwFaults, observerFaults, etcdFaults)
+	handOverFaults, waitFaults, clientFaults, passingFaults, transferFaults, fenceFaults, inspectionFaults, bundleFaults, quorumWaitFaults, rwFaults, observerFaults, etcdFaults, taskFaults)
 
 // apply returns the file, and the file with the fault in it.
 func (m mutant) apply(root string) (old, text string, err error) {
