@@ -5,60 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
 )
-
-// A ProcessOption configures one call of [Queue.Process].
-type ProcessOption func(*processSettings)
-
-type processSettings struct {
-	workers int
-	timeout time.Duration
-	grace   time.Duration
-	locker  relock.Locker
-	lockKey func(Task) string
-}
-
-// Defaults and limits of Process.
-const (
-	defaultWorkers = 10
-	maxWorkers     = 10_000
-	defaultGrace   = 30 * time.Second
-)
-
-// WithWorkers sets how many tasks are processed together. The default is 10.
-func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
-
-// WithTimeout cancels the function's context after d. The attempt has failed
-// then. If the function does not return before the lease ends, the task is
-// attempted again by others. By default there is no timeout.
-func WithTimeout(d time.Duration) ProcessOption { return func(s *processSettings) { s.timeout = d } }
-
-// WithGrace sets how long functions may go on after Process was told to stop.
-// Then their contexts are cancelled. The default is 30 seconds.
-func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) { s.grace = d } }
-
-// WithLocker runs the function under a lock that other code uses too, such as an
-// HTTP handler of the same account. key returns the name of a task's lock, or ""
-// for none. If others hold the lock, the task is released for a moment, and
-// tried again without counting an attempt. The function's context is cancelled
-// with the hold, too. A task whose lock was lost is never acknowledged by
-// Process.
-func WithLocker(l relock.Locker, key func(Task) string) ProcessOption {
-	return func(s *processSettings) { s.locker, s.lockKey = l, key }
-}
-
-func (s *processSettings) check(m *lockspec.Problems) {
-	m.Check(s.workers >= 1 && s.workers <= maxWorkers, "WithWorkers: %d is not 1 to %d", s.workers, maxWorkers)
-	m.Check(s.timeout >= 0, "WithTimeout: %v is negative", s.timeout)
-	m.Check(s.grace >= 0, "WithGrace: %v is negative", s.grace)
-	m.Check((s.locker == nil) == (s.lockKey == nil), "WithLocker: needs a Locker and a function for its key")
-}
 
 // Process receives tasks, and runs fn for each, until ctx is cancelled. The
 // context of fn has the values of ctx, and is cancelled when the delivery is
@@ -252,73 +204,5 @@ func endedWithin(done <-chan struct{}, limit time.Duration) bool {
 		return true
 	case <-timer.C:
 		return false
-	}
-}
-
-// handle runs the function for a delivery, and settles it.
-func (p *process) handle(d *Delivery) {
-	ctx, cancel := context.WithCancelCause(p.work)
-	defer cancel(nil)
-	d.hold.CancelWith(cancel)
-	if p.set.timeout > 0 {
-		defer p.limit(d, cancel).Stop()
-	}
-	free, err := p.lock(ctx, d, cancel)
-	if errors.Is(err, errBusy) {
-		p.settled(d, d.settle("release", verbRelease, milliseconds(busyPause), Released, nil))
-		return
-	}
-	if err == nil {
-		err = free(p.call(ctx, d))
-	}
-	p.finish(d, err)
-}
-
-// limit cancels the function after its timeout, and ends the renewals.
-func (p *process) limit(d *Delivery, cancel context.CancelCauseFunc) *time.Timer {
-	return time.AfterFunc(p.set.timeout, func() {
-		cancel(fmt.Errorf("WithTimeout of %v: %w", p.set.timeout, context.DeadlineExceeded))
-		d.hold.StopRenewing()
-	})
-}
-
-// call runs the function. A panic is logged, and is an error.
-func (p *process) call(ctx context.Context, d *Delivery) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			stack := debug.Stack()
-			err = fmt.Errorf("panic: %v\n%s", value, stack)
-			p.queue.engine.Logger.Error("relock: a function of a task panicked", "queue", p.queue.name, "task", d.ID, "panic", value, "stack", string(stack))
-		}
-	}()
-	return p.fn(ctx, d)
-}
-
-// finish settles a delivery whose function has returned. One that was lost sends
-// nothing.
-func (p *process) finish(d *Delivery, err error) {
-	if d.protocol.isSettled() {
-		return
-	}
-	switch {
-	case err == nil:
-		err = d.settle("ack", verbAck, "", Acknowledged, nil)
-	case isPermanent(err):
-		err = d.DeadLetter(p.work, err)
-	case p.work.Err() != nil:
-		err = d.settle("release", verbRelease, 0, Released, err)
-	case d.Attempt >= p.queue.set.attempts:
-		err = d.DeadLetter(p.work, err)
-	default:
-		pause := p.queue.set.backoff(d.Attempt, err)
-		err = d.Nack(p.work, min(max(0, pause), lockspec.MaxLease), err)
-	}
-	p.settled(d, err)
-}
-
-// settled logs an error of a settle, which no caller learns of.
-func (p *process) settled(d *Delivery, err error) {
-	if err != nil && !errors.Is(err, relock.ErrClosed) && !errors.Is(err, relock.ErrNotHeld) {
-		p.queue.engine.Logger.Warn("relock: a task was not settled", "queue", p.queue.name, "task", d.ID, "reason", err.Error())
 	}
 }

@@ -180,7 +180,7 @@ func TestProcessStops(t *testing.T) {
 		require.True(t, ok)
 	}
 	go func() {
-		time.Sleep(50 * time.Millisecond) // it is told to stop meanwhile
+		time.Sleep(50 * time.Millisecond) // the context is cancelled meanwhile
 		close(goOn)
 	}()
 	start := time.Now()

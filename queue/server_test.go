@@ -142,7 +142,7 @@ func TestWithoutMessages(t *testing.T) {
 	}
 }
 
-// A user without the commands of the queue is told so.
+// A user without the commands of the queue gets ErrDenied.
 func TestDenied(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do(t, "ACL", "SETUSER", "less", "on", ">secret", "~*", "&*", "+@all", "-evalsha", "-eval")

@@ -2,9 +2,9 @@ package waitqueue
 
 import "time"
 
-// ListenForTasks calls wake when a message names the receiver of a task queue, and when
-// the subscription is confirmed or lost, until it is called with nil. wake must
-// not block.
+// ListenForTasks calls wake when a message names the receiver of a task queue,
+// and when the subscription is confirmed or lost, until it is called with nil.
+// wake must not block.
 func (q *Queue) ListenForTasks(receiver string, wake func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -141,7 +141,7 @@ var taskFaults = []mutant{
 	},
 	{
 		name: "queue: what stops is counted as failed",
-		file: "queue/process.go",
+		file: "queue/work.go",
 		old:  "	case p.work.Err() != nil:",
 		new:  "	case p.work == nil:",
 		in:   "queue",
