@@ -40,7 +40,7 @@ mutants:  ## Put known faults into the code, one at a time, and fail unless a te
 mutants-touched:  ## The mutants whose file or test the change since RELOCK_BASE touches, at most MOST of them; a sample of 20 if none
 	@scripts/with-redis.sh go run -C proof ./mutants -touched -most $(MOST)
 
-model:  ## Check the model of the wait queue, and that its mutants are found
+model:  ## Check the models of the queues and of MultiLocks, and that their mutants are found
 	@docs/models/check.sh
 
 test-long:  ## Run the heavy tests at full length and print their figures; TESTS=regexp chooses some

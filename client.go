@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -25,6 +26,15 @@ type Client struct {
 	config *clientConfig
 	once   sync.Once // for Close
 }
+
+// Package queue reaches the engine of a client by this. It is set before any
+// code of a user runs.
+var _ = engine.Provide(func(client any) *lease.Manager {
+	if c, ok := client.(*Client); ok && c != nil {
+		return c.engine
+	}
+	return nil
+})
 
 // NewClient returns a client of the server at address. The address is
 // "host:port" for network "tcp", and a path for "unix". The password may be

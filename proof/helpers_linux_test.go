@@ -28,6 +28,7 @@ var roles = map[string]faults.Role{
 	"losers":    losersRole,
 	"holder":    holderRole,
 	"fenced":    fencedRole,
+	"worker":    workerRole,
 }
 
 const (

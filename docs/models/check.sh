@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the models of the wait queue and of MultiLocks through spin: what is
-# right must show no error, and each mutant must show one. As many runs side by
+# Runs the models of the wait queue, of MultiLocks and of the task queue through
+# spin: what is right must show no error, and each mutant must show one. As many runs side by
 # side as there are processors. Needs spin and gcc; without them it does
 # nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
@@ -107,6 +107,27 @@ run multi-order-alone ok -DSINGLE -DM_NEVER_ENDS
 run multi-any-order error -DSINGLE -DM_NEVER_ENDS -DM_ANY_ORDER
 run multi-never-ends error -DM_NEVER_ENDS
 run multi-kept-is-held error -DM_KEPT_IS_HELD
+
+model=tasks.pml search=cycles
+run tasks-late ok -DLATE=1 -DSLATE=1
+run tasks-lost ok -DWANT=2 -DLOST=1
+run tasks-enqueue ok -DELATE=1 -DNACK=1
+run tasks-leave ok -DLEAVE=1 -DLOST=1 -DNACK=1
+run tasks-delay ok -DDELAY -DNACK=1 -DLATE=1
+run tasks-ends ok -DTIMERS -DENDS=1 -DLOST=1
+run tasks-crash ok -DTIMERS -DCRASH=1 -DMSGLOST=1
+run tasks-by-id error -DTIMERS -DENDS=1 -DSLATE=1 -DM_BY_ID
+run tasks-no-number error -DLATE=1 -DM_NO_NUMBER
+run tasks-not-given-back error -DLOST=1 -DM_NOT_GIVEN_BACK
+run tasks-gives-back-any error -DTIMERS -DLOST=1 -DENDS=1 -DM_GIVES_BACK_ANY
+run tasks-undoes-answered error -DWANT=2 -DLATE=1 -DM_UNDOES_ANSWERED
+run tasks-key-freed error -DNACK=1 -DM_KEY_FREED
+run tasks-next-sleeps error -DLEAVE=1 -DM_NEXT_SLEEPS
+run tasks-late-belief error -DTIMERS -DENDS=1 -DM_LATE_BELIEF
+run tasks-enqueue-again error -DELATE=1 -DM_ENQUEUE_AGAIN
+run tasks-busy-idle error -DLEAVE=1 -DM_BUSY_IDLE
+run tasks-leaves-silently error -DLEAVE=1 -DM_LEAVES_SILENTLY
+run tasks-leaves-wake error -DLEAVE=1 -DM_LEAVES_WAKE
 if [ ! -f "$RELOCK_MODELS/runs" ]; then
 	echo "model: no run is named$only" >&2
 	exit 2

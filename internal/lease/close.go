@@ -14,6 +14,9 @@ import (
 // client has ended: it leaves their keys to this Close.
 func endHolds(leases []*Lease) (held []*Lease) {
 	for _, l := range leases {
+		if l.isDelivery() {
+			continue
+		}
 		if why := l.check(); why == nil || why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 			held = append(held, l)
 		}

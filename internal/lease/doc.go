@@ -50,6 +50,12 @@
 // copy may take the key again. If it came from the queue, it repeats the cancel
 // instead. A minimum hold counts only once the caller got the hold.
 //
+// # Deliveries
+//
+// A delivery of a task is a lease too, whose protocol is a [Settler]. Unlock
+// sends what becomes of the task, in one script with other deliveries. A loss,
+// and Close, send nothing: the task may still be in work.
+//
 // # Hand-off in this process
 //
 // The last Unlock asks the queue for the next waiter, within its budget. A

@@ -13,7 +13,7 @@ const oldAfter = 100
 func (r *renewal) reportOld(now time.Time) {
 	l := r.lease
 	age := now.Sub(l.granted())
-	if r.old || age < oldAfter*l.lease {
+	if r.old || age < oldAfter*l.lease || l.isDelivery() {
 		return
 	}
 	r.old = true

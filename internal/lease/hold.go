@@ -78,6 +78,17 @@ func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFu
 	return ctx, cancel
 }
 
+// CancelWith calls cancel when the hold ends, or immediately if it has ended.
+// Unlike Context and Work, it makes no context that carries the hold.
+func (h *Hold) CancelWith(cancel context.CancelCauseFunc) {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	h.ends.Add(cancel)
+}
+
+// StopRenewing lets the lease end by itself, unless it is released before.
+func (h *Hold) StopRenewing() { h.lease.renewer().Remove(h.lease.job) }
+
 // Err returns why the hold has ended, or nil. It decides by the clock, not by
 // whether a timer has fired.
 func (h *Hold) Err() error {

@@ -58,6 +58,9 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 			return // the connections are being closed
 		}
+		if l.isDelivery() {
+			return
+		}
 		// First, because a log handler may take long.
 		l.client.Retrier.Retry(l.cleanup(l.doubt))
 		if l.memberOf == nil {

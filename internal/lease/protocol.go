@@ -1,8 +1,10 @@
 package lease
 
 import (
+	"context"
 	"time"
 
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -22,6 +24,30 @@ type Protocol interface {
 type enterer interface {
 	// Enter sets the levels to l.
 	Enter(l Levels, seq int, lease time.Duration) script.Call
+}
+
+// Settler is the protocol of a delivery of a task. Its release says what
+// becomes of the task, so only Unlock sends it. A delivery that is lost, or that
+// Close ends, is left alone: its function may still be running. Its lease ends
+// by itself.
+type Settler interface {
+	Protocol
+	// Settle sends the release, together with those of other deliveries.
+	Settle(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate)
+}
+
+// sendRelease sends the release for a caller.
+func (l *Lease) sendRelease(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
+	if p, ok := l.protocol.(Settler); ok {
+		return p.Settle(limit, release)
+	}
+	return l.client.Eval(context.Background(), limit, release)
+}
+
+// isDelivery reports whether only Unlock may send the release.
+func (l *Lease) isDelivery() bool {
+	_, ok := l.protocol.(Settler)
+	return ok
 }
 
 // Levels counts the levels of a hold. Writes counts those of a read/write lock

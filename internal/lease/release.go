@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -24,7 +23,7 @@ func (l *Lease) giveBack(levels int, start time.Time) error {
 	l.seq++
 	release := l.releaseCall(levels, l.seq)
 	l.mu.Unlock()
-	o, d := c.Eval(context.Background(), driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
+	o, d := l.sendRelease(driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
 	if o.Answered && o.Err == nil {
 		if o.Reply == int64(script.More) {
 			c.Retrier.PassOn(release(start))

@@ -69,6 +69,10 @@ var (
 	}
 )
 
+// Delivery is the kind of a delivery of a task queue. It is no lock: nobody
+// waits for it, and no option is meant for it.
+var Delivery = &Kind{name: "delivery", Queue: MutexQueue}
+
 // KindOfWait returns the kind whose waiters have this letter, or nil.
 func KindOfWait(letter byte) *Kind {
 	for _, k := range []*Kind{Plain, Reentrant, Read, Write} {

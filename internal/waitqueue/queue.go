@@ -30,6 +30,8 @@ type Queue struct {
 	// Grants that were delivered to a call. It has neither made a lease from
 	// them nor released them yet.
 	transit map[any]struct{}
+	// Receivers of task queues that wait, by their names.
+	receivers map[string]func()
 }
 
 // Host is what a queue needs from its client.
@@ -49,7 +51,7 @@ type Host struct {
 
 // New returns the queue of a client.
 func New(h Host) *Queue {
-	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}}
+	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]func(){}}
 	q.poller = background.NewWorker(h.Driver, h.Tasks, h.Life.Done())
 	q.feed = &subscription{queue: q, link: h.Driver.Link(), channel: h.Prefix + h.Identity.ID}
 	return q
@@ -128,7 +130,7 @@ func (q *Queue) forget(w *Entry) {
 }
 
 // lookAll polls immediately for every lock with queued entries, and notifies
-// RedLock calls; mu is held.
+// RedLock calls and receivers of tasks; mu is held.
 func (q *Queue) lookAll() {
 	now := time.Now()
 	for _, l := range q.lines {
@@ -138,6 +140,9 @@ func (q *Queue) lookAll() {
 	}
 	for _, w := range q.calls {
 		w.notify()
+	}
+	for _, wake := range q.receivers {
+		wake()
 	}
 }
 

@@ -34,6 +34,9 @@ type subscription struct {
 // forcedMark precedes the hold in a message that an operator has ended it.
 const forcedMark = "forced:"
 
+// tasksMark precedes the receiver in a message that a task of its queue is due.
+const tasksMark = "tasks:"
+
 // MaxPause limits the pauses while the server answers with errors or not at
 // all.
 const MaxPause = time.Second
@@ -128,6 +131,8 @@ func (f *subscription) message(text string) {
 	case !ok:
 	case forced:
 		f.queue.host.Forced(hold, redisKey)
+	case strings.HasPrefix(wait, tasksMark):
+		f.queue.wakeReceiver(wait[len(tasksMark):])
 	default:
 		for one := range strings.SplitSeq(wait, ",") {
 			f.queue.Notify(one, redisKey)

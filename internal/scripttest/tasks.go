@@ -1,0 +1,305 @@
+package scripttest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// Tasks runs scripts on one task queue of a real server. After each script,
+// every task must be in one place.
+type Tasks struct {
+	testing.TB
+	Conn   redis.Conn
+	Less   redis.Conn // if not nil, runs the scripts with fewer permissions
+	Q      string
+	server *redistest.Server
+}
+
+// NewTasks returns a bench with an empty queue.
+func NewTasks(t testing.TB, s *redistest.Server) *Tasks {
+	name := strings.NewReplacer("{", "", "}", "").Replace(t.Name())
+	b := &Tasks{TB: t, Conn: s.Dial(t), Q: name + ":queue:{k}", server: s}
+	t.Cleanup(func() { _ = b.Conn.Close() })
+	b.Flush()
+	return b
+}
+
+// Flush deletes the queue.
+func (b *Tasks) Flush() {
+	b.Helper()
+	keys, err := redis.Strings(b.Do("KEYS", b.Q+"*"), nil)
+	require.NoError(b, err)
+	for _, key := range keys {
+		b.Do("DEL", key)
+	}
+}
+
+// Do sends a command and requires that it succeeds.
+func (b *Tasks) Do(command string, args ...any) any {
+	b.Helper()
+	reply, err := b.Conn.Do(command, args...)
+	require.NoError(b, err, command)
+	return reply
+}
+
+// Key returns the key with this suffix.
+func (b *Tasks) Key(suffix string) string { return b.Q + ":" + suffix }
+
+// Try runs a script. receiver is only needed for a receive.
+func (b *Tasks) Try(s *script.TaskScript, receiver string, args ...any) (any, error) {
+	b.Helper()
+	r := s.BySource(s.On(b.Q, receiver), args)
+	conn := b.Conn
+	if b.Less != nil {
+		conn = b.Less
+	}
+	reply, err := conn.Do(r.Cmd, r.Args...)
+	b.requireWhole()
+	return reply, err
+}
+
+// Ints runs a script whose reply is a number or a list of them.
+func (b *Tasks) Ints(s *script.TaskScript, args ...any) []int64 {
+	b.Helper()
+	reply, err := b.Try(s, "", args...)
+	require.NoError(b, err)
+	if n, ok := reply.(int64); ok {
+		return []int64{n}
+	}
+	all, err := redis.Int64s(reply, nil)
+	require.NoError(b, err)
+	return all
+}
+
+// requireWhole checks that each task is in one place, and that heads are not
+// behind their keys.
+func (b *Tasks) requireWhole() {
+	b.Helper()
+	ids, err := redis.Strings(b.Do("HKEYS", b.Key("p")), nil)
+	require.NoError(b, err)
+	places := map[string]int{}
+	for _, suffix := range []string{"d", "l", "z"} {
+		for _, id := range b.Members(suffix) {
+			places[id]++
+		}
+	}
+	for _, member := range b.Members("o") {
+		places[strings.SplitN(member, "\x00", 3)[2]]++
+	}
+	for _, id := range ids {
+		require.Equal(b, 1, places[id], "places of %s", id)
+		delete(places, id)
+	}
+	require.Empty(b, places, "without a record")
+	heads, err := redis.StringMap(b.Do("HGETALL", b.Key("k")), nil)
+	require.NoError(b, err)
+	for key, id := range heads {
+		require.True(b, slices.Contains(b.Members("d"), id) || slices.Contains(b.Members("l"), id), "%s is the head of %s", id, key)
+	}
+}
+
+// Members returns the members of a sorted set, in their order.
+func (b *Tasks) Members(suffix string) []string {
+	b.Helper()
+	all, err := redis.Strings(b.Do("ZRANGE", b.Key(suffix), 0, -1), nil)
+	require.NoError(b, err)
+	return all
+}
+
+// Score returns a score, or 0 if there is no such member.
+func (b *Tasks) Score(suffix, id string) int64 {
+	b.Helper()
+	text, _ := b.Do("ZSCORE", b.Key(suffix), id).([]byte)
+	n, _ := strconv.ParseInt(string(text), 10, 64)
+	return n
+}
+
+// Now returns the time by the server's clock, in us.
+func (b *Tasks) Now() int64 {
+	b.Helper()
+	t, err := redis.Int64s(b.Do("TIME"), nil)
+	require.NoError(b, err)
+	return t[0]*1_000_000 + t[1]
+}
+
+// Body returns the body of a task with this key.
+func Body(key string) string { return fmt.Sprintf("%03d%s|the payload", len(key), key) }
+
+// Nonce returns 8 bytes for the n-th call.
+func Nonce(n int) string { return fmt.Sprintf("nonce%03d", n) }
+
+// Enqueue puts tasks with one key, and requires that they are new.
+func (b *Tasks) Enqueue(key string, ids ...string) {
+	b.Helper()
+	b.EnqueueIn(0, key, ids...)
+}
+
+// EnqueueIn is Enqueue with a delay.
+func (b *Tasks) EnqueueIn(delay time.Duration, key string, ids ...string) {
+	b.Helper()
+	for i, answer := range b.Ints(script.TaskEnqueue, EnqueueOf(delay, key, ids...)...) {
+		require.Equal(b, int64(1), answer, ids[i])
+	}
+}
+
+// PutOf returns the arguments that put tasks without a key.
+func PutOf(delay time.Duration, ids ...string) []any {
+	args := []any{Nonce(0)}
+	for _, id := range ids {
+		args = append(args, id, delay.Milliseconds(), Body(""))
+	}
+	return args
+}
+
+// EnqueueOf returns the arguments that put tasks.
+func EnqueueOf(delay time.Duration, key string, ids ...string) []any {
+	args := []any{Nonce(0), 0}
+	for _, id := range ids {
+		args = append(args, id, delay.Milliseconds(), Body(key))
+	}
+	return args
+}
+
+// Receive is a receive of a receiver.
+type Receive struct {
+	Receiver string
+	N        int
+	Heard    int  // the last one that was answered; the default is the one before
+	Undo     bool // the one before was not answered
+	Want     int
+	Lease    time.Duration // the default is a minute
+	Most     int           // attempts; the default is 3
+	Letters  int           // dead letters that are kept; the default is 10
+	Age      time.Duration // for so long; the default is an hour
+	Beat     int
+	Once     int // 2: does not wait; 1: waits only if it gets nothing
+}
+
+// Args returns the arguments of the script.
+func (r Receive) Args() []any {
+	heard := orDefault(r.Heard, r.N-1)
+	if r.Undo {
+		heard = r.N - 2
+	}
+	return []any{
+		r.Receiver, r.N, heard, r.Want, orDefault(r.Lease, time.Minute).Milliseconds(), orDefault(r.Most, 3), orDefault(r.Letters, 10),
+		orDefault(r.Age, time.Hour).Milliseconds(), r.Beat, 2 - r.Once,
+	}
+}
+
+func orDefault[T comparable](value, other T) T {
+	var zero T
+	if value == zero {
+		return other
+	}
+	return value
+}
+
+// Delivery is one delivery in an answer.
+type Delivery struct {
+	ID      string
+	Fence   int64
+	Attempt int64
+	Record  string
+}
+
+// Received is the answer to a receive.
+type Received struct {
+	Code, Next, Heard int64
+	All               []Delivery
+}
+
+// IDs returns the ids of the deliveries.
+func (r Received) IDs() []string {
+	ids := []string{}
+	for _, d := range r.All {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// Receive runs a receive.
+func (b *Tasks) Receive(r Receive) Received {
+	b.Helper()
+	values, err := redis.Values(b.Try(script.TaskReceive, r.Receiver, r.Args()...))
+	require.NoError(b, err)
+	var a Received
+	values, err = redis.Scan(values, &a.Code, &a.Next, &a.Heard)
+	require.NoError(b, err)
+	for len(values) > 0 {
+		var d Delivery
+		values, err = redis.Scan(values, &d.ID, &d.Fence, &d.Attempt, &d.Record)
+		require.NoError(b, err)
+		a.All = append(a.All, d)
+	}
+	return a
+}
+
+// Settle settles one delivery, and returns the answer.
+func (b *Tasks) Settle(d Delivery, verb string, argument any) int64 {
+	b.Helper()
+	return b.Ints(script.TaskSettle, SettleOf(0, d, verb, argument)...)[0]
+}
+
+// SettleOf returns the arguments that settle one delivery. A done id is refused
+// for the duration keep.
+func SettleOf(keep time.Duration, d Delivery, verb string, argument any) []any {
+	return []any{keep.Milliseconds(), 10, time.Hour.Milliseconds(), d.ID, d.Fence, verb, argument}
+}
+
+// EndLease ends the lease of a task now.
+func (b *Tasks) EndLease(id string) {
+	b.Helper()
+	b.Do("ZADD", b.Key("l"), "XX", b.Now()-1, id)
+}
+
+// Listen subscribes as a client.
+func (b *Tasks) Listen(client string) *TaskListener {
+	b.Helper()
+	l := &TaskListener{b, redis.PubSubConn{Conn: b.server.Dial(b)}, strings.TrimSuffix(b.Q, "queue:{k}") + client}
+	b.Cleanup(func() { _ = l.conn.Close() })
+	require.NoError(b, l.conn.Subscribe(l.channel))
+	require.IsType(b, redis.Subscription{}, l.conn.Receive())
+	return l
+}
+
+// TaskListener is the subscription of a client.
+type TaskListener struct {
+	b       *Tasks
+	conn    redis.PubSubConn
+	channel string
+}
+
+// Heard returns the messages since the last call.
+func (l *TaskListener) Heard() (all []string) {
+	l.b.Helper()
+	l.b.Do("PUBLISH", l.channel, "end")
+	for {
+		m, ok := l.conn.Receive().(redis.Message)
+		require.True(l.b, ok, "the subscription broke")
+		if string(m.Data) == "end" {
+			return all
+		}
+		all = append(all, string(m.Data))
+	}
+}
+
+// Deny makes the scripts run with fewer permissions from now on.
+func (b *Tasks) Deny(rules ...any) {
+	b.Helper()
+	b.Do("ACL", append([]any{"SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)
+	b.Less = b.server.Dial(b)
+	b.Cleanup(func() { _ = b.Less.Close() })
+	_, err := b.Less.Do("AUTH", "less", "")
+	require.NoError(b, err)
+}

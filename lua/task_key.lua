@@ -1,0 +1,24 @@
+-- text writes a whole number.
+local function text(n)
+  return string.format('%.0f', n)
+end
+
+-- parts reads a record: its ticket and its key.
+local function parts(record)
+  return string.sub(record, 9, 24), string.sub(record, 28, 27 + string.sub(record, 25, 27))
+end
+
+-- follow makes the next task of a key due, or frees the key. It returns how
+-- many tasks are due now: 1 or 0.
+local function follow(due, heads, behind, key)
+  local first = redis.call('ZRANGEBYLEX', behind, '[' .. key .. '\0', '(' .. key .. '\1', 'LIMIT', 0, 1)[1]
+  if not first then
+    redis.call('HDEL', heads, key)
+    return 0
+  end
+  local id = string.sub(first, #key + 19)
+  redis.call('ZREM', behind, first)
+  redis.call('HSET', heads, key, id)
+  redis.call('ZADD', due, string.sub(first, #key + 2, #key + 17), id)
+  return 1
+end

@@ -1,0 +1,301 @@
+package lua_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A receive takes what is due, in order, and leases it. Each delivery has a
+// fence above all before it.
+func TestTaskReceiveScriptTakes(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a", "b")
+	b.EnqueueIn(time.Minute, "", "later")
+	b.Enqueue("k", "c", "behind")
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2})
+	require.Equal(t, []string{"a", "b"}, got.IDs())
+	require.Equal(t, int64(1), got.Code)
+	require.Equal(t, int64(-1), got.Next, "there may be more")
+	require.Empty(t, b.Members("i"))
+	require.Equal(t, scripttest.Nonce(0), got.All[0].Record[:8])
+	require.True(t, strings.HasSuffix(got.All[0].Record, scripttest.Body("")))
+	require.Equal(t, int64(1), got.All[0].Attempt)
+	require.Equal(t, got.All[0].Fence+1, got.All[1].Fence)
+	require.InDelta(t, b.Now()+60_000_000, b.Score("l", "a"), 1e6)
+
+	next := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
+	require.Equal(t, []string{"c"}, next.IDs())
+	require.Greater(t, next.All[0].Fence, got.All[1].Fence)
+	require.InDelta(t, time.Minute.Microseconds(), next.Next, 1e6, "the end of a lease, or what is delayed")
+	require.Equal(t, []string{worker}, b.Members("i"), "it wants more")
+
+	b.Do("DEL", b.Key("n"))
+	require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 5}).All)
+	require.Equal(t, []string{worker, other}, b.Members("i"))
+	stopped := b.Receive(scripttest.Receive{Receiver: other, N: 2})
+	require.Empty(t, stopped.All)
+	require.Equal(t, []string{worker}, b.Members("i"), "a receiver that stops is not idle")
+}
+
+func TestTaskReceiveScriptOfAnEmptyQueue(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1})
+	require.Equal(t, scripttest.Received{Code: 1, Next: -1, Heard: -1}, got)
+	b.EnqueueIn(10*time.Second, "", "later")
+	require.InDelta(t, (10 * time.Second).Microseconds(), b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1}).Next, 1e6)
+}
+
+// A second copy answers the same deliveries, with whole leases. It leaves out
+// those that have ended.
+func TestTaskReceiveScriptCopies(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a", "10:b", "c", "d", "e", "f", "g")
+	request := scripttest.Receive{Receiver: worker, N: 1, Want: 5}
+	got := b.Receive(request)
+	require.Equal(t, []string{"a", "10:b", "c", "d", "e"}, got.IDs())
+	require.Equal(t, got.All, b.Receive(request).All)
+	require.Equal(t, int64(1), b.Settle(got.All[0], "a", ""))
+	b.EndLease("c")
+	require.Equal(t, int64(1), b.Settle(got.All[3], "n", 0))
+	b.Do("ZADD", b.Key("l"), b.Now()+1_000_000, "10:b", b.Now()+120_000_000, "e")
+	again := b.Receive(request)
+	require.Equal(t, []string{"10:b", "e"}, again.IDs())
+	require.Equal(t, got.All[1], again.All[0])
+	require.InDelta(t, b.Now()+60_000_000, b.Score("l", "10:b"), 1e6, "a whole lease")
+	require.InDelta(t, b.Now()+120_000_000, b.Score("l", "e"), 1e6, "never shortened")
+	require.Equal(t, []string{"d", "f", "g"}, b.Members("d"), "a copy takes nothing")
+
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1}).All, 1)
+	late := b.Receive(request)
+	require.Equal(t, scripttest.Received{Code: 0, Next: -1, Heard: -1}, late, "a copy of an earlier one")
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 5}).All, 3, "numbers are those of a receiver")
+}
+
+// What an unanswered receive took is given back by the next one, as if it was
+// never received. What has ended since is left alone.
+func TestTaskReceiveScriptUndo(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a", "b", "c")
+	b.Enqueue("k", "k1", "k2")
+	lost := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 4})
+	require.Len(t, lost.All, 4)
+	b.EndLease("b")
+	theirs := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1})
+	require.Equal(t, []string{"b"}, theirs.IDs())
+	require.Equal(t, int64(2), theirs.All[0].Attempt, "the end of a lease counts")
+	require.Equal(t, int64(1), b.Settle(lost.All[2], "a", ""))
+
+	next := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5, Undo: true})
+	require.Equal(t, []string{"a", "k1"}, next.IDs())
+	require.Equal(t, int64(1), next.All[0].Attempt, "uncounted")
+	require.Greater(t, next.All[0].Fence, theirs.All[0].Fence)
+	require.Equal(t, int64(0), b.Settle(lost.All[0], "a", ""), "the fence of the lost one")
+	require.Equal(t, []string{"a", "b", "k1"}, sorted(b.Members("l")))
+	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Undo: false}).All)
+	require.Len(t, b.Members("l"), 3, "answered: nothing is undone")
+	b.Receive(scripttest.Receive{Receiver: worker, N: 4, Undo: true})
+	require.Len(t, b.Members("l"), 3, "the last one took nothing")
+}
+
+// The next receive does not know whether the one before was executed. If it was
+// not, the deliveries of the last answered one go on.
+func TestTaskReceiveScriptUndoesNothingAnswered(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a", "b")
+	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Heard: 1, Want: 1}).All, 1, "2 was never executed")
+	require.Equal(t, int64(1), b.Settle(d, "a", ""))
+	b.Receive(scripttest.Receive{Receiver: worker, N: 4, Heard: 1})
+	require.Equal(t, []string{"b"}, b.Members("d"), "3 was not answered")
+}
+
+// A receiver is idle as long as it waits.
+func TestTaskReceiveScriptIdle(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	n := 0
+	for _, tt := range []struct {
+		once, tasks int
+		idle        bool
+	}{{0, 0, true}, {0, 1, true}, {0, 2, false}, {1, 0, true}, {1, 1, false}, {2, 0, false}, {2, 1, false}} {
+		for range tt.tasks {
+			n++
+			b.Enqueue("", fmt.Sprint(n))
+		}
+		n++
+		require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 2, Once: tt.once}).All, tt.tasks)
+		require.Equal(t, tt.idle, len(b.Members("i")) == 1, "%+v", tt)
+	}
+}
+
+// A receiver that stops passes on what it leaves, and a wake-up.
+func TestTaskReceiveScriptStops(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	l := b.Listen("c2")
+	message := "tasks:" + other + " " + b.Q
+	idle := func() { b.Do("ZADD", b.Key("i"), b.Now(), other) }
+	b.Enqueue("", "a", "b", "c")
+	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 3})
+	idle()
+	b.Receive(scripttest.Receive{Receiver: worker, N: 2, Undo: true})
+	require.Equal(t, []string{message}, l.Heard(), "of what it gives back")
+	idle()
+	b.Receive(scripttest.Receive{Receiver: worker, N: 3})
+	require.Equal(t, []string{message}, l.Heard(), "of what is due")
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 4, Want: 3}).All, 3)
+	idle()
+	b.Receive(scripttest.Receive{Receiver: worker, N: 5})
+	require.Empty(t, l.Heard(), "nothing is due")
+
+	b.Receive(scripttest.Receive{Receiver: worker, N: 6, Want: 1, Undo: true})
+	require.Empty(t, l.Heard(), "the one before took nothing")
+	for _, id := range []string{"a", "b", "c"} {
+		b.EndLease(id)
+	}
+	idle()
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 7, Want: 1}).All, 1)
+	require.Equal(t, []string{message}, l.Heard(), "more leases have ended than it takes")
+}
+
+// A task whose lease has ended is due again, at its old place. After its last
+// attempt it is a dead letter, and the next of its key is due.
+func TestTaskReceiveScriptEndedLeases(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("k", "a", "behind")
+	b.Enqueue("", "b", "c")
+	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2})
+	b.EndLease("a")
+	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1})
+	require.Equal(t, []string{"a"}, got.IDs(), "before those that came later")
+	require.Equal(t, int64(2), got.All[0].Attempt)
+	b.EndLease("a")
+	b.EndLease("b")
+	got = b.Receive(scripttest.Receive{Receiver: other, N: 2, Want: 5, Most: 2})
+	require.Equal(t, []string{"behind", "b", "c"}, got.IDs())
+	require.Equal(t, []string{"a"}, b.Members("z"))
+	stored, _ := b.Do("HGET", b.Key("m"), "a").([]byte)
+	require.Regexp(t, `^2 0 \d{16} k\x00the lease of the last attempt has ended$`, string(stored))
+
+	b.EndLease("b")
+	b.EndLease("c")
+	got = b.Receive(scripttest.Receive{Receiver: other, N: 3, Want: 5, Most: 1})
+	require.Empty(t, got.All)
+	require.Equal(t, []string{"a", "b", "c"}, b.Members("z"))
+	b.Do("ZADD", b.Key("l"), b.Now()-1, "nobody") // without anything else
+	require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 4, Want: 5}).All)
+	require.Equal(t, []string{"behind"}, b.Members("l"))
+}
+
+// No script returns more than 64 leases. It says that there are more.
+func TestTaskReceiveScriptManyEndedLeases(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	var ids []string
+	for i := range 65 {
+		ids = append(ids, fmt.Sprintf("%02d", i))
+	}
+	b.Enqueue("", ids...)
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).All, 64)
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 64}).All, 1)
+	for _, id := range ids {
+		b.EndLease(id)
+	}
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1})
+	require.Equal(t, int64(4), got.Code)
+	require.Len(t, got.All, 1)
+	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 4, Want: 64}).Code)
+	require.Len(t, b.Members("l"), 65)
+}
+
+// A delayed task joins its key when it is due: as the head, or behind it.
+func TestTaskReceiveScriptJoinsKey(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.EnqueueIn(10*time.Millisecond, "k", "1")
+	b.EnqueueIn(11*time.Millisecond, "k", "2")
+	b.EnqueueIn(time.Millisecond, "k2", "x")
+	b.Enqueue("k2", "head")
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.Now() > b.Score("d", "2") }, "all are due")
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
+	require.ElementsMatch(t, []string{"head", "1"}, got.IDs())
+	require.Equal(t, int64(4), got.Code, "tasks went behind their keys instead")
+	require.Empty(t, b.Members("i"))
+	require.Len(t, b.Members("o"), 2)
+	got2 := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
+	require.Empty(t, got2.All)
+	require.Equal(t, int64(1), got2.Code)
+	require.Equal(t, int64(1), b.Settle(got.All[0], "a", ""))
+	require.Equal(t, int64(1), b.Settle(got.All[1], "a", ""))
+	require.ElementsMatch(t, []string{"2", "x"}, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 5}).IDs())
+}
+
+// A task whose record was deleted is dropped.
+func TestTaskReceiveScriptWithoutRecord(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a")
+	b.Do("ZADD", b.Key("d"), 1, "nobody")
+	b.Do("HSET", b.Key("m"), "nobody", "1 0 2 ")
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2})
+	require.Equal(t, []string{"a"}, got.IDs())
+	require.Equal(t, int64(4), got.Code)
+	require.Nil(t, b.Do("HGET", b.Key("m"), "nobody"))
+}
+
+// An answer has 4 MiB at most, but at least one task.
+func TestTaskReceiveScriptLargeTasks(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	put := func(id string, size int) {
+		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, id, 0, "000"+strings.Repeat("x", size))
+	}
+	for i := range 12 {
+		put(fmt.Sprint(i), 1<<20)
+	}
+	put("small", 10)
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64})
+	require.Equal(t, []string{"0", "1", "2"}, got.IDs())
+	require.Equal(t, int64(4), got.Code)
+	require.Empty(t, b.Members("i"))
+	b.Flush()
+	put("huge", 5<<20)
+	require.Equal(t, []string{"huge"}, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).IDs())
+}
+
+// A heartbeat says how many heard it.
+func TestTaskReceiveScriptHeartbeat(t *testing.T) {
+	s := redistest.Start(t)
+	b := scripttest.NewTasks(t, s)
+	require.Equal(t, int64(0), b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, Beat: 1}).Heard)
+	l := b.Listen("c1")
+	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1, Beat: 1}).Heard)
+	require.Equal(t, []string{""}, l.Heard())
+	b.Deny("-publish")
+	require.Equal(t, int64(-1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1, Beat: 1}).Heard)
+}
+
+// The record of a receive lasts ten leases, and a minute at least.
+func TestTaskReceiveScriptRecordEnds(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	left := func() int64 { return b.Do("PTTL", b.Key("c:"+worker)).(int64) }
+	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, Lease: time.Second})
+	require.InDelta(t, 60_000, left(), 1000)
+	b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1, Lease: time.Minute})
+	require.InDelta(t, 600_000, left(), 1000)
+}
+
+// When the memory is used up nothing is taken.
+func TestTaskReceiveScriptOutOfMemory(t *testing.T) {
+	s := redistest.Start(t)
+	b := scripttest.NewTasks(t, s)
+	b.Enqueue("k", "a")
+	b.Do("CONFIG", "SET", "maxmemory", 1)
+	_, err := b.Try(script.TaskReceive, worker, scripttest.Receive{Receiver: worker, N: 1, Want: 1}.Args()...)
+	require.ErrorContains(t, err, "OOM")
+	require.Equal(t, []string{"a"}, b.Members("d"))
+	require.Empty(t, b.Members("l"))
+}

@@ -1,0 +1,34 @@
+-- Remove a task, or a dead letter.
+--
+-- KEYS    d due, l leased, p records, m attempts, k heads of keys, o behind
+--         their keys, i idle receivers, z dead letters; see
+--         docs/queue-design.md
+-- ARGV[1] id
+--
+-- 1: removed   0: there is none   2: it has a lease
+
+if #ARGV ~= 1 or #ARGV[1] == 0 then
+  return redis.error_reply('ERR relock: task_remove: bad arguments')
+end
+local id = ARGV[1]
+local record = redis.call('HGET', KEYS[3], id)
+if not record then
+  return absent(0)
+end
+if redis.call('ZSCORE', KEYS[2], id) then
+  return absent(2)
+end
+local ticket, key = parts(record)
+redis.call('HDEL', KEYS[3], id)
+redis.call('HDEL', KEYS[4], id)
+redis.call('ZREM', KEYS[1], id)
+redis.call('ZREM', KEYS[8], id)
+if #key == 0 then
+  return 1
+end
+redis.call('ZREM', KEYS[6], key .. '\0' .. ticket .. '\0' .. id)
+if redis.call('HGET', KEYS[5], key) == id then
+  local t = redis.call('TIME')
+  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key), t[1] * 1000000 + t[2])
+end
+return 1

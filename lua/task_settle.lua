@@ -1,0 +1,108 @@
+-- End deliveries that have their leases.
+--
+-- KEYS    n the last number, d due, l leased, p records, m attempts, k heads of
+--         keys, o behind their keys, i idle receivers, z dead letters, u done
+--         ids; see docs/queue-design.md
+-- ARGV[1] ms for which a done id is refused, or 0
+-- ARGV[2] dead letters that are kept   ARGV[3] for so many ms
+-- ARGV[4], and so on: for each delivery its id, its fence, what becomes of it,
+--         and an argument: a, done, ""; n, failed, ms until it is due; r, as if
+--         it was never received, ms or 0; d, dead, the reason
+--
+-- For each delivery 1: done. 0: it has no lease. For a single one the number
+-- alone.
+
+if #ARGV < 7 or #ARGV % 4 ~= 3 then
+  return redis.error_reply('ERR relock: task_settle: bad arguments')
+end
+local keep, letters, age = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
+if not keep or not letters or not age then
+  return redis.error_reply('ERR relock: task_settle: bad arguments')
+end
+local ids = {}
+for i = 4, #ARGV, 4 do
+  local verb = ARGV[i + 2]
+  if #ARGV[i] == 0 or not string.find(ARGV[i + 1], '^[1-9]%d*$') or not string.find(verb, '^[andr]$') then
+    return redis.error_reply('ERR relock: task_settle: bad arguments')
+  end
+  if (verb == 'n' or verb == 'r') and not whole(ARGV[i + 3], 0) then
+    return redis.error_reply('ERR relock: task_settle: bad arguments')
+  end
+  ids[#ids + 1] = ARGV[i]
+end
+
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
+local answers, held, ended, done, refused, soon = {}, {}, {}, {}, {}, 0
+for i, id in ipairs(ids) do
+  local fence = string.match(tostring(stored[i]), '^%d+ (%d+) ')
+  answers[i] = 0
+  -- Of two copies in one script, one counts.
+  if fence == ARGV[4 * i + 1] and ends[i] and tonumber(ends[i]) > now and not held[id] then
+    answers[i] = 1
+    held[id] = true
+    ended[#ended + 1] = id
+  end
+end
+if #ended > 0 then
+  redis.call('ZREM', KEYS[3], unpack(ended)) -- first, as it is never refused for want of memory
+else
+  local write = absent(0)
+  if write ~= 0 then
+    return write
+  end
+end
+
+-- retry makes a task due later. It returns how many tasks are due soon.
+local function retry(id, attempt, ticket, key, pause)
+  local at = ticket
+  if tonumber(pause) > 0 then
+    at = text(now + pause * 1000)
+  end
+  redis.call('HSET', KEYS[5], id, text(attempt) .. ' 0 ' .. ticket .. ' ' .. key)
+  redis.call('ZADD', KEYS[2], at, id)
+  if tonumber(at) <= now + period then
+    return 1
+  end
+  return 0
+end
+
+for i, id in ipairs(ids) do
+  local verb, argument = ARGV[4 * i + 2], ARGV[4 * i + 3]
+  if answers[i] == 1 then
+    local attempt, ticket, key = string.match(stored[i], '^(%d+) %d+ (%d+) (.*)$')
+    if verb == 'n' then
+      soon = soon + retry(id, attempt, ticket, key, argument)
+    elseif verb == 'r' then
+      soon = soon + retry(id, attempt - 1, ticket, key, argument)
+    else
+      if verb == 'a' then
+        done[#done + 1] = id
+        refused[#refused + 1] = text(now + keep * 1000)
+        refused[#refused + 1] = id
+      else
+        bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
+      end
+      if #key > 0 then
+        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key)
+      end
+    end
+  end
+end
+if #done > 0 then
+  redis.call('HDEL', KEYS[4], unpack(done))
+  redis.call('HDEL', KEYS[5], unpack(done))
+  if keep > 0 then
+    local old = redis.call('ZRANGEBYSCORE', KEYS[10], '-inf', text(now), 'LIMIT', 0, 2 * #done)
+    if #old > 0 then
+      redis.call('ZREM', KEYS[10], unpack(old))
+    end
+    redis.call('ZADD', KEYS[10], unpack(refused))
+  end
+end
+wake(KEYS[8], soon, now)
+if #answers == 1 then
+  return answers[1]
+end
+return answers

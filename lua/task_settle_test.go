@@ -1,0 +1,201 @@
+package lua_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+func sorted(all []string) []string {
+	slices.Sort(all)
+	return all
+}
+
+// taken queues tasks with one key and receives n of them.
+func taken(b *scripttest.Tasks, key string, n int, ids ...string) []scripttest.Delivery {
+	b.Helper()
+	b.Enqueue(key, ids...)
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: int(b.Now() % 1e15), Want: n})
+	require.Len(b, got.All, n)
+	return got.All
+}
+
+// A task that is done is forgotten, and the next of its key is due.
+func TestTaskSettleScriptAck(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	d := taken(b, "k", 1, "a", "b")
+	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
+	require.Equal(t, []string{"b"}, b.Members("d"))
+	require.Equal(t, int64(0), b.Settle(d[0], "a", ""), "a copy")
+	require.Equal(t, int64(0), b.Settle(d[0], "n", 0), "a copy")
+	require.Equal(t, int64(0), b.Do("EXISTS", b.Key("u")))
+	d = taken(b, "", 2, "c")
+	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
+	require.Equal(t, int64(1), b.Settle(d[1], "a", ""))
+	left, _ := b.Do("KEYS", b.Q+"*").([]any)
+	require.Len(t, left, 2, "the number and the record of the receiver: %s", left)
+}
+
+// Deliveries of one script end independently. Of two copies in it, one counts.
+func TestTaskSettleScriptBatch(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	d := taken(b, "", 3, "a", "b", "c")
+	k := taken(b, "k", 1, "k1", "k2", "k3")
+	args := []any{0, 10, 3600_000}
+	for _, one := range []scripttest.Delivery{d[0], k[0], k[0], {ID: "b", Fence: 5}, d[2], {ID: "none", Fence: 5}} {
+		args = append(args, one.ID, one.Fence, "a", "")
+	}
+	require.Equal(t, []int64{1, 1, 0, 0, 1, 0}, b.Ints(script.TaskSettle, args...))
+	require.Equal(t, []string{"b"}, b.Members("l"))
+	require.Equal(t, []string{"k2"}, b.Members("d"))
+}
+
+// The fence names a delivery, and its lease must not have ended.
+func TestTaskSettleScriptFence(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	first := taken(b, "", 1, "a")[0]
+	b.EndLease("a")
+	require.Equal(t, int64(0), b.Settle(first, "a", ""), "too late")
+	second := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1}).All[0]
+	require.Equal(t, int64(2), second.Attempt)
+	for _, verb := range []string{"a", "d"} {
+		require.Equal(t, int64(0), b.Settle(first, verb, ""))
+	}
+	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", first.Fence, 1000))
+	require.Equal(t, int64(1), b.Settle(second, "a", ""))
+}
+
+// A task that failed is due later, and blocks its key. A released one is at its
+// old place, and was not counted.
+func TestTaskSettleScriptAgain(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	l := b.Listen("c2")
+	d := taken(b, "k", 1, "a", "b")[0]
+	place := b.Now()
+	b.Do("ZADD", b.Key("i"), b.Now(), other)
+	require.Equal(t, int64(1), b.Settle(d, "n", 60_000))
+	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "a"), 1e6)
+	require.Equal(t, []string{"a"}, b.Members("d"), "the key is blocked")
+	require.Empty(t, l.Heard(), "nothing is due soon")
+
+	receive := func(n int) scripttest.Delivery {
+		b.Do("ZADD", b.Key("d"), "XX", 1, "a")
+		got := b.Receive(scripttest.Receive{Receiver: "c3:1", N: n, Want: 1})
+		require.Equal(t, []string{"a"}, got.IDs())
+		return got.All[0]
+	}
+	d = receive(1)
+	require.Equal(t, int64(2), d.Attempt)
+	require.Equal(t, int64(1), b.Settle(d, "n", 500))
+	require.Len(t, l.Heard(), 1, "due soon")
+	d = receive(2)
+	require.Equal(t, int64(3), d.Attempt)
+	b.Do("ZADD", b.Key("i"), b.Now(), other)
+	require.Equal(t, int64(1), b.Settle(d, "r", 0))
+	require.Len(t, l.Heard(), 1)
+	require.Less(t, b.Score("d", "a"), place)
+	d = receive(3)
+	require.Equal(t, int64(3), d.Attempt, "uncounted")
+	require.Equal(t, int64(1), b.Settle(d, "r", 5_000))
+	require.InDelta(t, b.Now()+5_000_000, b.Score("d", "a"), 1e6)
+	d = receive(4)
+	require.Equal(t, int64(1), b.Settle(d, "n", 0))
+	require.Less(t, b.Score("d", "a"), place)
+}
+
+// A dead letter keeps its record, and frees its key. The oldest ones go, if
+// there are too many, or if they are too old.
+func TestTaskSettleScriptDeadLetter(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	d := taken(b, "k", 1, "a", "b")[0]
+	require.Equal(t, int64(1), b.Settle(d, "d", "why\x00not"))
+	require.Equal(t, []string{"b"}, b.Members("d"))
+	require.Equal(t, []string{"a"}, b.Members("z"))
+	stored, _ := b.Do("HGET", b.Key("m"), "a").([]byte)
+	require.Regexp(t, `^1 0 \d{16} k\x00why\x00not$`, string(stored))
+
+	bury := func(letters int, age time.Duration, ids ...string) {
+		for _, one := range taken(b, "", len(ids), ids...) {
+			args := append([]any{0, letters, age.Milliseconds()}, one.ID, one.Fence, "d", "")
+			require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, args...))
+		}
+	}
+	next := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1}).All[0]
+	require.Equal(t, "b", next.ID)
+	require.Equal(t, int64(1), b.Settle(next, "a", ""))
+	bury(2, time.Hour, "c", "d", "e")
+	require.Equal(t, []string{"d", "e"}, b.Members("z"))
+	b.Do("ZADD", b.Key("z"), b.Now()-3601*1_000_000, "d")
+	bury(10, time.Hour, "f")
+	require.Equal(t, []string{"e", "f"}, b.Members("z"))
+	bury(0, time.Hour, "g")
+	bury(0, time.Hour, "h")
+	require.Empty(t, b.Members("z"))
+	require.Nil(t, b.Do("HGET", b.Key("m"), "h"))
+}
+
+// Ids that are done are forgotten when their time is over.
+func TestTaskSettleScriptForgetsDoneIDs(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	for _, id := range []string{"a", "b"} {
+		d := taken(b, "", 1, id)[0]
+		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
+	}
+	require.Equal(t, []string{"a", "b"}, b.Members("u"))
+	require.InDelta(t, b.Now()+60_000_000, b.Score("u", "a"), 1e6)
+	b.Do("ZADD", b.Key("u"), b.Now()-1, "a")
+	d := taken(b, "", 1, "c")[0]
+	require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
+	require.Equal(t, []string{"b", "c"}, b.Members("u"))
+}
+
+// A part of the queue was deleted by others: nothing is found, and nothing
+// fails.
+func TestTaskScriptsAfterADeletion(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "a")
+	request := scripttest.Receive{Receiver: worker, N: 1, Want: 1}
+	d := b.Receive(request).All[0]
+	b.Do("DEL", b.Key("l"), b.Key("p"))
+	require.Equal(t, int64(0), b.Settle(d, "a", ""))
+	require.Empty(t, b.Receive(request).All, "a copy")
+	require.Equal(t, []int64{0}, b.Ints(script.TaskRemove, "a"))
+}
+
+// When the memory is used up tasks are still settled.
+func TestTaskSettleScriptOutOfMemory(t *testing.T) {
+	s := redistest.Start(t)
+	b := scripttest.NewTasks(t, s)
+	d := taken(b, "", 4, "a", "b", "c", "d")
+	b.Do("CONFIG", "SET", "maxmemory", 1)
+	for i, verb := range []string{"a", "n", "r", "d"} {
+		require.Equal(t, int64(1), b.Settle(d[i], verb, 0), verb)
+	}
+	require.Equal(t, []string{"b", "c"}, b.Members("d"))
+	require.Equal(t, []string{"d"}, b.Members("z"))
+}
+
+// A replica refuses a settle and a renewal, whether it finds the lease or not.
+func TestTaskScriptsOnReplica(t *testing.T) {
+	s := redistest.Start(t)
+	b := scripttest.NewTasks(t, s)
+	d := taken(b, "", 1, "a")[0]
+	b.Do("REPLICAOF", "127.0.0.1", "1")
+	b.Do("CONFIG", "SET", "replica-serve-stale-data", "yes")
+	for _, one := range []scripttest.Delivery{d, {ID: "a", Fence: 5}, {ID: "none", Fence: 5}} {
+		_, err := b.Try(script.TaskSettle, "", scripttest.SettleOf(0, one, "a", "")...)
+		require.ErrorContains(t, err, "READONLY")
+		_, err = b.Try(script.TaskRenew, "", one.ID, one.Fence, 1000)
+		require.ErrorContains(t, err, "READONLY")
+	}
+	for _, id := range []string{"a", "none"} {
+		_, err := b.Try(script.TaskRemove, "", id)
+		require.ErrorContains(t, err, "READONLY")
+	}
+}

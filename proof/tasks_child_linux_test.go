@@ -1,0 +1,46 @@
+package proof
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/queue"
+)
+
+const (
+	tasksQueue = "tasks"
+	tasksLease = 3 * time.Second
+)
+
+// workerRole processes tasks until the test wants it to end. Arguments: network, address.
+func workerRole(self *faults.Self) error {
+	client, err := newProcessClient(self.Args[0], self.Args[1])
+	if err != nil {
+		return err
+	}
+	q, err := queue.New(tasksQueue, client, queue.WithLease(tasksLease))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for range self.Commands { // there are none
+		}
+		cancel()
+	}()
+	err = q.Process(ctx, func(ctx context.Context, d *queue.Delivery) error {
+		self.Emit("began", d.ID, d.Fence(), d.Attempt)
+		time.Sleep(200 * time.Microsecond)
+		if d.Err() == nil {
+			self.Emit("did", d.ID, d.Fence())
+		}
+		err := d.Ack(ctx)
+		if err == nil {
+			self.Emit("acked", d.ID, d.Fence())
+		}
+		return err
+	}, queue.WithWorkers(16))
+	_ = client.Close()
+	return err
+}

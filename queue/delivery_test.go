@@ -1,0 +1,257 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/queue"
+)
+
+// A task arrives as it was enqueued.
+func TestTaskArrives(t *testing.T) {
+	s := redistest.Shared(t)
+	q, other := newQueue(t, s), newQueue(t, s)
+	task := queue.Task{ID: "a:b c", Key: "key {1}", Payload: []byte("\x00\xff"), Header: map[string]string{"trace": "1", "": ""}, Delay: 2 * time.Millisecond}
+	before := time.Now()
+	require.NoError(t, q.Enqueue(t.Context(), task))
+	d := receive(t, other, "a:b c")
+	require.Equal(t, task, d.Task)
+	require.Equal(t, 1, d.Attempt)
+	require.WithinDuration(t, before, d.EnqueuedAt, 5*time.Second)
+	require.NoError(t, d.Err())
+	require.NoError(t, d.Context().Err())
+	require.NoError(t, d.Ack(t.Context()))
+	require.ErrorIs(t, context.Cause(d.Context()), relock.ErrNotHeld)
+	require.ErrorIs(t, d.Err(), relock.ErrNotHeld)
+	require.ErrorIs(t, d.Ack(t.Context()), relock.ErrNotHeld)
+
+	require.NoError(t, q.Enqueue(t.Context(), queue.Task{}))
+	got, err := q.TryReceive(t.Context(), 5)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.NotEmpty(t, got[0].ID)
+	require.Empty(t, got[0].Payload)
+	require.Greater(t, got[0].Fence(), d.Fence())
+	require.NoError(t, got[0].Ack(t.Context()))
+	none(t, q)
+}
+
+// Each way to settle has its effect.
+func TestSettles(t *testing.T) {
+	q := newQueue(t, redistest.Shared(t))
+	enqueue(t, q, "", "a")
+	d := receive(t, q, "a")
+	require.NoError(t, d.Release(t.Context()))
+	d = receive(t, q, "a")
+	require.Equal(t, 1, d.Attempt, "uncounted")
+	require.NoError(t, d.Nack(t.Context(), time.Millisecond, errors.New("why")))
+	d = receive(t, q, "a")
+	require.Equal(t, 2, d.Attempt)
+	require.ErrorIs(t, d.Nack(t.Context(), -1, nil), relock.ErrInvalid)
+	require.NoError(t, d.DeadLetter(t.Context(), errors.New(strings.Repeat("x", 2000))))
+	none(t, q)
+	var letters []queue.DeadTask
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		letters = append(letters, letter)
+	}
+	require.Len(t, letters, 1)
+	require.Equal(t, "a", letters[0].ID)
+	require.Equal(t, 2, letters[0].Attempts)
+	require.Equal(t, strings.Repeat("x", 1024), letters[0].Reason)
+	require.WithinDuration(t, time.Now(), letters[0].DiedAt, 5*time.Second)
+
+	n, err := q.Requeue(t.Context(), "a", "none")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	d = receive(t, q, "a")
+	require.Equal(t, 1, d.Attempt)
+	require.NoError(t, d.Ack(t.Context()))
+}
+
+// One task of a key is in flight, and they come in order, retries included.
+func TestKeyInOrder(t *testing.T) {
+	q := newQueue(t, redistest.Shared(t))
+	enqueue(t, q, "k", "1", "2", "3")
+	enqueue(t, q, "other", "x")
+	got, err := q.Receive(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, "1", got[0].ID)
+	require.NoError(t, got[0].Nack(t.Context(), 20*time.Millisecond, nil))
+	none(t, q)
+	require.NoError(t, receive(t, q, "1").Ack(t.Context()))
+	require.NoError(t, receive(t, q, "2").Ack(t.Context()))
+	require.NoError(t, receive(t, q, "3").Ack(t.Context()))
+	require.NoError(t, got[1].Ack(t.Context()))
+	none(t, q)
+}
+
+// A delivery is renewed for as long as it is not settled.
+func TestLease(t *testing.T) {
+	s := redistest.Start(t)
+	q := newQueue(t, s, queue.WithLease(300*time.Millisecond))
+	enqueue(t, q, "", "a")
+	d := receive(t, q, "a")
+	time.Sleep(time.Second) // the behaviour that is claimed takes time
+	require.NoError(t, d.Err())
+	none(t, newQueue(t, s))
+	require.NoError(t, d.Ack(t.Context()))
+}
+
+// A delivery that could not be renewed is lost, before others get the task.
+// Settling it has no effect.
+func TestLostDelivery(t *testing.T) {
+	s := redistest.Start(t)
+	q := newQueue(t, s, queue.WithLease(300*time.Millisecond))
+	enqueue(t, q, "", "b")
+	d := receive(t, q, "b")
+	ctx := d.Context()
+	s.Pause(t)
+	err := testkit.EndedWithin(t, ctx, 5*time.Second)
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	require.ErrorIs(t, d.Err(), relock.ErrLockLost)
+	s.Resume(t)
+	err = d.Ack(t.Context())
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	require.ErrorIs(t, err, relock.ErrNotHeld)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	got, err := newQueue(t, s).Receive(ctx, 1)
+	require.NoError(t, err)
+	again := got[0]
+	require.Equal(t, 2, again.Attempt)
+	require.Greater(t, again.Fence(), d.Fence())
+	require.NoError(t, again.Ack(t.Context()))
+}
+
+// A receiver that waits is notified, and learns of what is delayed.
+func TestReceiveWaits(t *testing.T) {
+	s := redistest.Shared(t)
+	q, producer := newQueue(t, s), newQueue(t, s)
+	result := testkit.Async(t, func() error {
+		got, err := q.Receive(t.Context(), 1)
+		if err == nil {
+			err = got[0].Ack(t.Context())
+		}
+		return err
+	})
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		stats, err := producer.Stats(t.Context())
+		return err == nil && stats.Idle == 1
+	}, "it waits")
+	enqueue(t, producer, "", "a")
+	require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+
+	start := time.Now()
+	require.NoError(t, producer.Enqueue(t.Context(), queue.Task{ID: "late", Delay: 200 * time.Millisecond}))
+	d := receive(t, q, "late")
+	require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
+	require.NoError(t, d.Ack(t.Context()))
+}
+
+// A caller that leaves is no longer idle, and takes nothing.
+func TestReceiveLeaves(t *testing.T) {
+	s := redistest.Shared(t)
+	q, producer := newQueue(t, s), newQueue(t, s)
+	idle := func(n int64) { // Stats leaves out those that have not asked for long
+		t.Helper()
+		testkit.Eventually(t, 10*time.Second, func() bool { return s.Do(t, "ZCARD", "relock:queue:{"+t.Name()+"}:i") == n }, "idle receivers")
+	}
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		result := testkit.Async(t, func() error {
+			_, err := q.Receive(ctx, 1)
+			return err
+		})
+		idle(1)
+		cancel()
+		require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+		idle(0)
+	}
+	enqueue(t, producer, "", "a")
+	require.NoError(t, receive(t, producer, "a").Ack(t.Context()))
+}
+
+func TestRemove(t *testing.T) {
+	q := newQueue(t, redistest.Shared(t))
+	enqueue(t, q, "k", "1", "2")
+	d := receive(t, q, "1")
+	require.ErrorIs(t, q.Remove(t.Context(), "1"), queue.ErrInFlight)
+	require.NoError(t, q.Remove(t.Context(), "2"))
+	require.ErrorIs(t, q.Remove(t.Context(), "2"), queue.ErrNotFound)
+	require.ErrorIs(t, q.Remove(t.Context(), ""), relock.ErrInvalid)
+	require.NoError(t, d.Ack(t.Context()))
+}
+
+func TestStats(t *testing.T) {
+	q := newQueue(t, redistest.Shared(t))
+	enqueue(t, q, "", "a", "b", "c")
+	require.NoError(t, q.Enqueue(t.Context(), queue.Task{Delay: time.Hour}))
+	enqueue(t, q, "k", "1", "2", "3")
+	got, err := q.TryReceive(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, got[0].DeadLetter(t.Context(), nil))
+	stats, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, stats.Oldest)
+	stats.Oldest = 0
+	require.Equal(t, queue.Stats{Ready: 2, Delayed: 1, InFlight: 1, Behind: 2, Dead: 1}, stats)
+	require.NoError(t, got[1].Release(t.Context()))
+}
+
+// Callers of one queue share its receiver. One that takes all it wanted, or
+// does not wait, leaves no other asleep beside a task.
+func TestReceiversTogether(t *testing.T) {
+	s := redistest.Shared(t)
+	q, producer := newQueue(t, s), newQueue(t, s)
+	waiting := testkit.Async(t, func() error {
+		got, err := q.Receive(t.Context(), 5)
+		if err == nil {
+			err = got[0].Ack(t.Context())
+		}
+		return err
+	})
+	eventually(t, producer, "one waits", func(s queue.Stats) bool { return s.Idle == 1 })
+	for range 20 {
+		none(t, q)
+	}
+	eventually(t, producer, "it still waits", func(s queue.Stats) bool { return s.Idle == 1 })
+	enqueue(t, producer, "", "a")
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+
+	const callers, tasks = 8, 200
+	results := make(chan error, callers)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range callers {
+		go func() {
+			for {
+				got, err := q.Receive(ctx, 1)
+				if err != nil {
+					results <- err
+					return
+				}
+				if err = got[0].Ack(ctx); err != nil {
+					results <- err
+					return
+				}
+			}
+		}()
+	}
+	for range tasks {
+		require.NoError(t, producer.Enqueue(t.Context(), queue.Task{}))
+	}
+	eventually(t, producer, "all are done", isEmpty)
+	cancel()
+	for range callers {
+		require.ErrorIs(t, <-results, context.Canceled)
+	}
+}

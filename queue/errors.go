@@ -1,0 +1,69 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/relock-go/relock"
+)
+
+// The reasons for which an operation fails, besides those of package relock.
+// Test for them with [errors.Is].
+var (
+	// ErrDuplicate reports that the ID of a task is in use. It is queued, in
+	// flight, a dead letter, or was done within [WithUnique].
+	ErrDuplicate = errors.New("id is in use")
+
+	// ErrNotFound reports that there is no task with this ID.
+	ErrNotFound = errors.New("no such task")
+
+	// ErrInFlight reports that a task is being processed.
+	ErrInFlight = errors.New("task is in flight")
+)
+
+// DuplicateError has the IDs that Enqueue left out. It matches [ErrDuplicate].
+type DuplicateError struct{ IDs []string }
+
+// Error returns the reason and up to ten IDs.
+func (e *DuplicateError) Error() string { return fmt.Sprintf("%v: %s", ErrDuplicate, named(e.IDs)) }
+
+// Unwrap returns [ErrDuplicate].
+func (e *DuplicateError) Unwrap() error { return ErrDuplicate }
+
+// named quotes up to ten IDs.
+func named(ids []string) string {
+	const most = 10
+	if len(ids) <= most {
+		return fmt.Sprintf("%q", ids)
+	}
+	return fmt.Sprintf("%q and %d more", ids[:most], len(ids)-most)
+}
+
+// Permanent returns an error that a function given to [Queue.Process] returns
+// if another attempt is useless. The task becomes a dead letter. It wraps err,
+// and is nil if err is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// isPermanent reports whether another attempt is useless.
+func isPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
+// wrap adds the operation and the name of the queue to err.
+func (q *Queue) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &relock.Error{Op: op, Key: q.name, Err: err}
+}

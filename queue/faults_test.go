@@ -1,0 +1,263 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/queue"
+)
+
+// messageFaults is what may happen to a request or its answer.
+var messageFaults = map[string]faults.Action{
+	"request lost":            faults.DropRequest,
+	"request late":            faults.HoldOnly,
+	"request late, cut":       faults.HoldAndCut,
+	"request doubled":         faults.Double,
+	"request doubled, late":   faults.Hold,
+	"answer lost":             faults.DropAnswer,
+	"answer late":             faults.Delay(2 * faultTimeout),
+	"cut before the request":  faults.CutBefore,
+	"cut in the request":      faults.CutInRequest,
+	"cut in the answer":       faults.CutInAnswer,
+	"cut instead of answer":   faults.CutAfter,
+	"reset in the answer":     faults.ResetInAnswer,
+	"error line":              faults.ErrorLine("LOADING soon"),
+	"executed, an error line": faults.ExecuteThenError("LOADING soon"),
+}
+
+// faultTimeout is the command timeout of the client that meets a fault.
+const faultTimeout = 200 * time.Millisecond
+
+// faultCell is a queue whose client meets a fault, and one that does not.
+type faultCell struct {
+	testing.TB
+	proxy  *faults.Proxy
+	q      *queue.Queue // behind the proxy
+	other  *queue.Queue
+	action faults.Action
+	seen   <-chan struct{}
+}
+
+// meets makes the next call of the script meet the fault.
+func (c *faultCell) meets(s *script.TaskScript) {
+	c.seen = c.proxy.On(faults.Script(s.SHA), 1, c.action)
+}
+
+// late lets the server execute what the proxy has kept.
+func (c *faultCell) late() {
+	c.Helper()
+	_, ok := testkit.Await(c.seen, testkit.Patience)
+	require.True(c, ok, "the fault did not happen")
+	c.proxy.Release()
+}
+
+// temporary requires that an error is one of a fault.
+func (c *faultCell) temporary(err error) {
+	c.Helper()
+	require.True(c, err == nil || relock.IsRetryableErr(err) || errors.Is(err, relock.ErrUnconfirmed), "%v", err)
+}
+
+// each runs a test for each fault.
+func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
+	s := redistest.StartTCP(t)
+	for _, one := range []*script.TaskScript{
+		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
+	} {
+		s.Do(t, "SCRIPT", "LOAD", one.Source)
+	}
+	for name, action := range messageFaults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := faults.Start(t, s.Network, s.Address)
+			behind := &redistest.Server{Network: p.Network, Address: p.Address}
+			c := newClient(t, behind, relock.WithCommandTimeout(faultTimeout))
+			run(&faultCell{TB: t, proxy: p, q: queueOf(t, c, opts...), other: newQueue(t, s, opts...), action: action})
+		})
+	}
+}
+
+// A task is queued once, or its Enqueue says that it may not be.
+func TestFaultsOfEnqueue(t *testing.T) {
+	for key, script := range map[string]*script.TaskScript{"": script.TaskPut, "k": script.TaskEnqueue} {
+		t.Run("key "+key, func(t *testing.T) { testFaultsOfEnqueue(t, queue.Task{ID: "a", Key: key}, script) })
+	}
+}
+
+func testFaultsOfEnqueue(t *testing.T, task queue.Task, script *script.TaskScript) {
+	each(t, func(c *faultCell) {
+		c.meets(script)
+		err := c.q.Enqueue(c.Context(), task)
+		c.temporary(err)
+		if err != nil {
+			if err = c.other.Enqueue(c.Context(), task); err != nil {
+				require.ErrorIs(c, err, queue.ErrDuplicate)
+			}
+		}
+		d := receive(c, c.other, "a")
+		c.late()
+		none(c, c.other)
+		require.NoError(c, d.Ack(c.Context()))
+		none(c, c.other)
+	})
+}
+
+// A task whose receive met a fault is received soon, by its caller or by
+// others, as the first attempt. No copy takes it a second time.
+func TestFaultsOfReceive(t *testing.T) {
+	each(t, func(c *faultCell) {
+		enqueue(c, c.other, "k", "a", "behind")
+		c.meets(script.TaskReceive)
+		ctx, cancel := context.WithTimeout(c.Context(), testkit.Patience)
+		defer cancel()
+		got, err := c.q.Receive(ctx, 1)
+		c.temporary(err)
+		if err != nil {
+			got = []*queue.Delivery{receive(c, c.other, "a")}
+		}
+		require.Equal(c, "a", got[0].ID)
+		require.Equal(c, 1, got[0].Attempt)
+		enqueue(c, c.other, "", "free")
+		c.late()
+		free := receive(c, c.other, "free")
+		require.Equal(c, 1, free.Attempt)
+		require.NoError(c, free.Ack(c.Context()))
+		none(c, c.other)
+		require.NoError(c, got[0].Err())
+		require.NoError(c, got[0].Ack(c.Context()))
+		require.NoError(c, receive(c, c.other, "behind").Ack(c.Context()))
+	})
+}
+
+// The deliveries of a process go on while its receives meet faults.
+func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
+	each(t, func(c *faultCell) {
+		enqueue(c, c.other, "", "first")
+		goOn := make(chan struct{})
+		done := make(chan error, 10)
+		stop := processing(c, c.q, func(_ context.Context, d *queue.Delivery) error {
+			if d.ID == "first" {
+				<-goOn
+			}
+			if d.Attempt > 1 {
+				done <- fmt.Errorf("%s: attempt %d", d.ID, d.Attempt)
+			}
+			done <- d.Err()
+			return nil
+		}, queue.WithWorkers(3))
+		eventually(c, c.other, "the first is in work", func(s queue.Stats) bool { return s.InFlight == 1 && s.Idle == 1 })
+		c.meets(script.TaskReceive)
+		enqueue(c, c.other, "", "second")
+		c.late()
+		err, ok := testkit.Await(done, testkit.Patience)
+		require.True(c, ok)
+		require.NoError(c, err)
+		eventually(c, c.other, "the first goes on", func(s queue.Stats) bool { return s.InFlight == 1 && s.Ready == 0 })
+		close(goOn)
+		require.NoError(c, <-done)
+		eventually(c, c.other, "all are done", isEmpty)
+		require.NoError(c, stop())
+		require.Empty(c, done)
+	})
+}
+
+// A settle takes effect, and no late copy of it has one on the next delivery.
+func TestFaultsOfSettles(t *testing.T) {
+	for name, settle := range map[string]func(context.Context, *queue.Delivery) error{
+		"Ack":        func(ctx context.Context, d *queue.Delivery) error { return d.Ack(ctx) },
+		"Nack":       func(ctx context.Context, d *queue.Delivery) error { return d.Nack(ctx, 0, nil) },
+		"Release":    func(ctx context.Context, d *queue.Delivery) error { return d.Release(ctx) },
+		"DeadLetter": func(ctx context.Context, d *queue.Delivery) error { return d.DeadLetter(ctx, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(c *faultCell) {
+				enqueue(c, c.other, "k", "a", "behind")
+				d := receive(c, c.q, "a")
+				c.meets(script.TaskSettle)
+				err := settle(c.Context(), d)
+				c.temporary(err)
+				eventually(c, c.other, "it is settled", func(s queue.Stats) bool { return s.InFlight == 0 })
+				next := "behind"
+				if name == "Nack" || name == "Release" {
+					next = "a"
+				}
+				again := receive(c, c.other, next)
+				if name == "Nack" {
+					require.Equal(c, 2, again.Attempt)
+				} else {
+					require.Equal(c, 1, again.Attempt)
+				}
+				c.late()
+				none(c, c.other)
+				require.NoError(c, again.Err())
+				require.NoError(c, again.Ack(c.Context()))
+			})
+		})
+	}
+}
+
+// A lease is renewed whatever becomes of one renewal.
+func TestFaultsOfRenewals(t *testing.T) {
+	each(t, func(c *faultCell) {
+		enqueue(c, c.other, "", "a")
+		d := receive(c, c.q, "a")
+		c.meets(script.TaskRenew)
+		_, ok := testkit.Await(c.seen, testkit.Patience)
+		require.True(c, ok)
+		renewals := faults.Script(script.TaskRenew.SHA)
+		require.True(c, c.proxy.Await(renewals, 3, testkit.Patience))
+		require.NoError(c, d.Err())
+		c.late()
+		none(c, c.other)
+		require.NoError(c, d.Ack(c.Context()))
+		c.late()
+		none(c, c.other)
+	}, queue.WithLease(2*time.Second))
+}
+
+// A task is removed once, or the error says that it may not be.
+func TestFaultsOfRemove(t *testing.T) {
+	each(t, func(c *faultCell) {
+		enqueue(c, c.other, "k", "a", "behind")
+		c.meets(script.TaskRemove)
+		err := c.q.Remove(c.Context(), "a")
+		c.temporary(err)
+		if err != nil {
+			if err = c.other.Remove(c.Context(), "a"); err != nil {
+				require.ErrorIs(c, err, queue.ErrNotFound)
+			}
+		}
+		d := receive(c, c.other, "behind")
+		c.late()
+		require.NoError(c, d.Ack(c.Context()))
+		none(c, c.other)
+	})
+}
+
+// A dead letter is queued once.
+func TestFaultsOfRequeue(t *testing.T) {
+	each(t, func(c *faultCell) {
+		enqueue(c, c.other, "k", "a")
+		require.NoError(c, receive(c, c.other, "a").DeadLetter(c.Context(), nil))
+		c.meets(script.TaskRequeue)
+		_, err := c.q.Requeue(c.Context(), "a")
+		c.temporary(err)
+		if err != nil {
+			_, err = c.other.Requeue(c.Context(), "a")
+			require.NoError(c, err)
+		}
+		d := receive(c, c.other, "a")
+		c.late()
+		none(c, c.other)
+		require.NoError(c, d.Ack(c.Context()))
+	})
+}

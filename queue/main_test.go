@@ -1,0 +1,72 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/queue"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Overlap()
+	goleak.VerifyTestMain(m)
+}
+
+// newClient returns a client of the server.
+func newClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := relock.NewClient(s.Network, s.Address, "", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// newQueue returns a queue that is named after the test, of a client of its
+// own.
+func newQueue(t testing.TB, s *redistest.Server, opts ...queue.Option) *queue.Queue {
+	t.Helper()
+	return queueOf(t, newClient(t, s), opts...)
+}
+
+func queueOf(t testing.TB, c *relock.Client, opts ...queue.Option) *queue.Queue {
+	t.Helper()
+	q, err := queue.New(t.Name(), c, opts...)
+	require.NoError(t, err)
+	return q
+}
+
+// enqueue queues tasks with one key.
+func enqueue(t testing.TB, q *queue.Queue, key string, ids ...string) {
+	t.Helper()
+	var tasks []queue.Task
+	for _, id := range ids {
+		tasks = append(tasks, queue.Task{ID: id, Key: key, Payload: []byte("of " + id)})
+	}
+	require.NoError(t, q.Enqueue(t.Context(), tasks...))
+}
+
+// receive receives one task, which must have this id.
+func receive(t testing.TB, q *queue.Queue, id string) *queue.Delivery {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	got, err := q.Receive(ctx, 1)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, id, got[0].ID)
+	return got[0]
+}
+
+// none requires that no task is due.
+func none(t testing.TB, q *queue.Queue) {
+	t.Helper()
+	got, err := q.TryReceive(t.Context(), 10)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}

@@ -1,0 +1,55 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
+)
+
+// A ProcessOption configures one call of [Queue.Process].
+type ProcessOption func(*processSettings)
+
+type processSettings struct {
+	workers int
+	timeout time.Duration
+	grace   time.Duration
+	locker  relock.Locker
+	lockKey func(Task) string
+}
+
+// Defaults and limits of Process.
+const (
+	defaultWorkers = 10
+	maxWorkers     = 10_000
+	defaultGrace   = 30 * time.Second
+)
+
+// WithWorkers sets how many tasks are processed together. The default is 10.
+func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
+
+// WithTimeout cancels the function's context after d. The attempt has failed
+// then. If the function does not return before the lease ends, the task is
+// attempted again by others. By default there is no timeout.
+func WithTimeout(d time.Duration) ProcessOption { return func(s *processSettings) { s.timeout = d } }
+
+// WithGrace sets how long functions may go on after the context of Process was
+// cancelled. Then their contexts are cancelled. The default is 30 seconds.
+func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) { s.grace = d } }
+
+// WithLocker runs the function under a lock that other code uses too, such as an
+// HTTP handler of the same account. key returns the name of a task's lock, or ""
+// for none. If others hold the lock, the task is released for a moment, and
+// tried again without counting an attempt. The function's context is cancelled
+// with the hold, too. A task whose lock was lost is never acknowledged by
+// Process.
+func WithLocker(l relock.Locker, key func(Task) string) ProcessOption {
+	return func(s *processSettings) { s.locker, s.lockKey = l, key }
+}
+
+func (s *processSettings) check(m *lockspec.Problems) {
+	m.Check(s.workers >= 1 && s.workers <= maxWorkers, "WithWorkers: %d is not 1 to %d", s.workers, maxWorkers)
+	m.Check(s.timeout >= 0, "WithTimeout: %v is negative", s.timeout)
+	m.Check(s.grace >= 0, "WithGrace: %v is negative", s.grace)
+	m.Check((s.locker == nil) == (s.lockKey == nil), "WithLocker: needs a Locker and a function for its key")
+}

@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
+)
+
+// handle runs the function for a delivery, and settles it.
+func (p *process) handle(d *Delivery) {
+	ctx, cancel := context.WithCancelCause(p.work)
+	defer cancel(nil)
+	d.hold.CancelWith(cancel)
+	if p.set.timeout > 0 {
+		defer p.limit(d, cancel).Stop()
+	}
+	free, err := p.lock(ctx, d, cancel)
+	if errors.Is(err, errBusy) {
+		p.settled(d, d.settle("release", verbRelease, milliseconds(busyPause), Released, nil))
+		return
+	}
+	if err == nil {
+		err = free(p.call(ctx, d))
+	}
+	p.finish(d, err)
+}
+
+// limit cancels the function after its timeout, and ends the renewals.
+func (p *process) limit(d *Delivery, cancel context.CancelCauseFunc) *time.Timer {
+	return time.AfterFunc(p.set.timeout, func() {
+		cancel(fmt.Errorf("WithTimeout of %v: %w", p.set.timeout, context.DeadlineExceeded))
+		d.hold.StopRenewing()
+	})
+}
+
+// call runs the function. A panic is logged, and is an error.
+func (p *process) call(ctx context.Context, d *Delivery) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			stack := debug.Stack()
+			err = fmt.Errorf("panic: %v\n%s", value, stack)
+			p.queue.engine.Logger.Error("relock: a function of a task panicked", "queue", p.queue.name, "task", d.ID, "panic", value, "stack", string(stack))
+		}
+	}()
+	return p.fn(ctx, d)
+}
+
+// finish settles a delivery whose function has returned. One that was lost sends
+// nothing.
+func (p *process) finish(d *Delivery, err error) {
+	if d.protocol.isSettled() {
+		return
+	}
+	switch {
+	case err == nil:
+		err = d.settle("ack", verbAck, "", Acknowledged, nil)
+	case isPermanent(err):
+		err = d.DeadLetter(p.work, err)
+	case p.work.Err() != nil:
+		err = d.settle("release", verbRelease, 0, Released, err)
+	case d.Attempt >= p.queue.set.attempts:
+		err = d.DeadLetter(p.work, err)
+	default:
+		pause := p.queue.set.backoff(d.Attempt, err)
+		err = d.Nack(p.work, min(max(0, pause), lockspec.MaxLease), err)
+	}
+	p.settled(d, err)
+}
+
+// settled logs an error of a settle, which no caller learns of.
+func (p *process) settled(d *Delivery, err error) {
+	if err != nil && !errors.Is(err, relock.ErrClosed) && !errors.Is(err, relock.ErrNotHeld) {
+		p.queue.engine.Logger.Warn("relock: a task was not settled", "queue", p.queue.name, "task", d.ID, "reason", err.Error())
+	}
+}
