@@ -40,8 +40,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// newClient returns a client of the server, which it empties.
 func newClient(tb testing.TB) *relock.Client {
 	tb.Helper()
+	server.Do(tb, "FLUSHALL")
 	c, err := relock.NewClient(server.Network, server.Address, "")
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })

@@ -37,6 +37,7 @@ func TestPermissions(t *testing.T) {
 	require.Equal(t, least, zhLeast)
 	require.Equal(t, keys, zhKeys)
 	require.Equal(t, []string{"~stock", "~" + fence.GuardOf("stock")}, keys)
+	t.Cleanup(func() { server.Do(t, "DEL", "stock", fence.GuardOf("stock")) })
 
 	try := func(keys []string) error {
 		args := []any{"SETUSER", "fenced", "reset"}

@@ -47,7 +47,7 @@ func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
 		want error
 		text string
 	}{
-		{relock.NewRedisLock("b", b.other), l.TryLock, relock.ErrLockAcquiredByOthers, `relock: lock "a,b,c": lock is held by others: key "b" (one attempt; see WithBlock)`},
+		{relock.NewRedisLock("b", b.other), l.TryLock, relock.ErrLockAcquiredByOthers, `relock: lock "a,b,c": lock is held by others: key "b"`},
 		{relock.NewReentrantLock("b", b.other), l.Lock, relock.ErrKeyConflict, `key "b"`},
 		{relock.NewRedisLock("b", b.other, relock.WithFair()), l.Lock, relock.ErrKeyConflict, `key "b"`},
 	} {
