@@ -11,31 +11,33 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// stuckLog is a logger that does not return before the test says so.
-type stuckLog struct {
+// StuckLog is a logger that does not return before the test frees it.
+type StuckLog struct {
 	called, freed chan struct{}
 	first, last   sync.Once
 }
 
 // NewStuckLog returns a logger that is freed when the test ends.
-func NewStuckLog(t testing.TB) *stuckLog {
-	b := &stuckLog{called: make(chan struct{}), freed: make(chan struct{})}
+func NewStuckLog(t testing.TB) *StuckLog {
+	b := &StuckLog{called: make(chan struct{}), freed: make(chan struct{})}
 	t.Cleanup(b.Free)
 	return b
 }
 
-func (b *stuckLog) Write(p []byte) (int, error) {
+// Write waits until the log is freed.
+func (b *StuckLog) Write(p []byte) (int, error) {
 	b.first.Do(func() { close(b.called) })
 	<-b.freed
 	return len(p), nil
 }
 
-func (b *stuckLog) Option() relock.ClientOption {
+// Option returns the option that sets the logger.
+func (b *StuckLog) Option() relock.ClientOption {
 	return relock.WithLogger(slog.New(slog.NewTextHandler(b, nil)))
 }
 
 // Await waits for the first call.
-func (b *stuckLog) Await(t testing.TB) {
+func (b *StuckLog) Await(t testing.TB) {
 	t.Helper()
 	select {
 	case <-b.called:
@@ -44,4 +46,5 @@ func (b *stuckLog) Await(t testing.TB) {
 	}
 }
 
-func (b *stuckLog) Free() { b.last.Do(func() { close(b.freed) }) }
+// Free lets all calls return.
+func (b *StuckLog) Free() { b.last.Do(func() { close(b.freed) }) }

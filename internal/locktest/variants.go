@@ -9,7 +9,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Variant is an operation at some level and under some kind of lease, in whose request a fault can be.
+// Variant is an operation at some level and under some kind of lease. A fault
+// can be in its request.
 type Variant struct {
 	Name      string
 	reentrant bool
@@ -48,7 +49,7 @@ func reentrantVariants() []Variant {
 	return all
 }
 
-// Variants are all of them, under both kinds of lease.
+// Variants returns all of them, under both kinds of lease.
 func Variants() []Variant {
 	var all []Variant
 	for _, op := range append(plainVariants(), reentrantVariants()...) {
@@ -61,6 +62,7 @@ func Variants() []Variant {
 	return all
 }
 
+// VariantsThat returns those for which wanted returns true.
 func VariantsThat(wanted func(Variant) bool) []Variant {
 	var all []Variant
 	for _, op := range Variants() {
@@ -71,13 +73,16 @@ func VariantsThat(wanted func(Variant) bool) []Variant {
 	return all
 }
 
-// Acquirers are the requests that make a hold, and renewers the watchdog's.
+// Acquirers returns the requests that make a hold.
 func Acquirers() []Variant { return VariantsThat(func(op Variant) bool { return op.First }) }
-func Renewers() []Variant  { return VariantsThat(func(op Variant) bool { return op.Renews }) }
 
+// Renewers returns the requests of the watchdog.
+func Renewers() []Variant { return VariantsThat(func(op Variant) bool { return op.Renews }) }
+
+// FullName returns the name with the kind of lease.
 func (op Variant) FullName() string { return op.Name + "/" + op.Lease }
 
-// Lock is the operation's kind of lock with a lease of this length.
+// Lock returns the operation's kind of lock with a lease of this length.
 func (op Variant) Lock(c *relock.Client, lease time.Duration, opts ...relock.LockOption) AnyLock {
 	if op.Lease == "fixed" {
 		opts = append(opts, relock.WithExpiry(lease))
@@ -90,7 +95,7 @@ func (op Variant) Lock(c *relock.Client, lease time.Duration, opts ...relock.Loc
 	return relock.NewRedisLock(CellKey, c, opts...)
 }
 
-// GiveBack matches what gives the lock back.
+// GiveBack matches the release.
 func (op Variant) GiveBack() faults.Match {
 	if op.reentrant {
 		return faults.Script(script.ReentrantRelease.SHA)
