@@ -8,10 +8,15 @@ local function parts(record)
   return string.sub(record, 9, 24), string.sub(record, 28, 27 + string.sub(record, 25, 27))
 end
 
+-- next_of returns the first task behind a key, as follow takes it, or nil. It is
+-- a function of its own for scripts that must read before they write.
+local function next_of(behind, key)
+  return redis.call('ZRANGEBYLEX', behind, '[' .. key .. '\0', '(' .. key .. '\1', 'LIMIT', 0, 1)[1]
+end
+
 -- follow makes the next task of a key due, or frees the key. It returns how
 -- many tasks are due now: 1 or 0.
-local function follow(due, heads, behind, key)
-  local first = redis.call('ZRANGEBYLEX', behind, '[' .. key .. '\0', '(' .. key .. '\1', 'LIMIT', 0, 1)[1]
+local function follow(due, heads, behind, key, first)
   if not first then
     redis.call('HDEL', heads, key)
     return 0

@@ -103,7 +103,7 @@ local function ended()
       else
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
         if #key > 0 then
-          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key)
+          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, next_of(KEYS[7], key))
         end
       end
     end

@@ -29,6 +29,6 @@ end
 redis.call('ZREM', KEYS[6], key .. '\0' .. ticket .. '\0' .. id)
 if redis.call('HGET', KEYS[5], key) == id then
   local t = redis.call('TIME')
-  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key), t[1] * 1000000 + t[2])
+  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, next_of(KEYS[6], key)), t[1] * 1000000 + t[2])
 end
 return 1

@@ -35,13 +35,17 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
 local answers, held, ended, done, refused, soon = {}, {}, {}, {}, {}, 0
+local nexts = {} -- read before the first write: an error leaves nothing half done
 for i, id in ipairs(ids) do
-  local fence = string.match(tostring(stored[i]), '^%d+ (%d+) ')
+  local fence, key = string.match(tostring(stored[i]), '^%d+ (%d+) %d+ (.*)$')
   answers[i] = 0
   -- Of two copies in one script, one counts.
   if fence == ARGV[4 * i + 1] and ends[i] and tonumber(ends[i]) > now and not held[id] then
     answers[i] = 1
     held[id] = true
+    if #key > 0 then
+      nexts[i] = next_of(KEYS[7], key)
+    end
     ended[#ended + 1] = id
   end
 end
@@ -85,7 +89,7 @@ for i, id in ipairs(ids) do
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
       end
       if #key > 0 then
-        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key)
+        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key, nexts[i])
       end
     end
   end

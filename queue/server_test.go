@@ -1,9 +1,14 @@
 package queue_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,4 +247,77 @@ func TestObserver(t *testing.T) {
 	require.Error(t, d.Ack(t.Context()))
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
 	require.Equal(t, []string{"enqueued a", "received a 1 true", "failed a why", "received a 2 true", "acknowledged a <nil>"}, seen)
+}
+
+// The permissions in docs/queue.md are enough for everything, and each of them
+// is needed.
+func TestPermissions(t *testing.T) {
+	s := redistest.Start(t)
+	text, err := os.ReadFile("../docs/queue.md")
+	require.NoError(t, err)
+	commands := regexp.MustCompile(`\+\w+`).FindAllString(string(text), -1)
+	require.Greater(t, len(commands), 20)
+	allow := func(commands ...string) {
+		args := []any{"SETUSER", "worker", "reset", "on", ">secret", "~relock:queue:{" + t.Name() + "}:*", "&relock:*"}
+		for _, command := range commands {
+			args = append(args, command)
+		}
+		s.Do(t, "ACL", args...)
+	}
+	allow(commands...)
+	var log bytes.Buffer
+	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("worker"), relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	q := queueOf(t, c, queue.WithUnique(time.Millisecond), queue.WithLease(300*time.Millisecond), queue.WithMaxAttempts(2))
+	plain := queueOf(t, c)
+	all := func() error {
+		ctx := t.Context()
+		err := errors.Join(
+			q.Enqueue(ctx, queue.Task{ID: "a", Key: "k"}, queue.Task{ID: "b", Key: "k"}, queue.Task{ID: "c", Key: "k"}, queue.Task{ID: "late", Delay: time.Hour}),
+			plain.Enqueue(ctx, queue.Task{ID: "plain", Delay: time.Hour}))
+		err = errors.Join(err, plain.Enqueue(ctx, queue.Task{ID: "now"}), plain.Remove(ctx, "now"))
+		if err != nil {
+			return err
+		}
+		for range 3 {
+			got, err := q.TryReceive(ctx, 1)
+			if err != nil {
+				return err
+			}
+			if len(got) == 0 {
+				break
+			}
+			time.Sleep(150 * time.Millisecond) // a renewal
+			switch got[0].ID {
+			case "a":
+				err = got[0].DeadLetter(ctx, nil)
+			case "b":
+				err = errors.Join(got[0].Release(ctx), q.Remove(ctx, "b"))
+			default:
+				err = got[0].Ack(ctx)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err1 := q.Stats(ctx)
+		for _, err := range q.DeadLetters(ctx) {
+			err1 = errors.Join(err1, err)
+		}
+		_, err2 := q.Requeue(ctx, "a")
+		return errors.Join(err1, err2, q.Remove(ctx, "late"), plain.Remove(ctx, "plain"))
+	}
+	require.NoError(t, all())
+	require.NotContains(t, log.String(), "NOPERM")
+
+	for i, command := range commands {
+		switch command {
+		case "+eval", "+evalsha", "+publish", "+subscribe": // TestDenied, TestWithoutMessages
+			continue
+		}
+		s.Do(t, "FLUSHALL")
+		allow(slices.Delete(slices.Clone(commands), i, i+1)...)
+		require.ErrorIs(t, all(), relock.ErrDenied, command)
+	}
 }

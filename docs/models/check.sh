@@ -114,7 +114,7 @@ run tasks-lost ok -DWANT=2 -DLOST=1
 run tasks-enqueue ok -DELATE=1 -DNACK=1
 run tasks-leave ok -DLEAVE=1 -DLOST=1 -DNACK=1
 run tasks-delay ok -DDELAY -DNACK=1 -DLATE=1
-run tasks-ends ok -DTIMERS -DENDS=1 -DLOST=1
+run tasks-ends ok -DTIMERS -DENDS=1
 run tasks-crash ok -DTIMERS -DCRASH=1 -DMSGLOST=1
 run tasks-by-id error -DTIMERS -DENDS=1 -DSLATE=1 -DM_BY_ID
 run tasks-no-number error -DLATE=1 -DM_NO_NUMBER

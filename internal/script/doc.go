@@ -14,6 +14,9 @@
 // paths come before any function of the queue: release_alone,
 // reentrant_release_alone and claim_reserved.
 //
+// The scripts of the task queue (tasks.go) name their keys by suffixes of the
+// queue's name.
+//
 // # Calls
 //
 // A [Call] is one script with its lock and arguments. [Run] sends it for a

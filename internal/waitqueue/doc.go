@@ -61,6 +61,9 @@
 // under way then is polled right after its answer. So no enqueue waits for the
 // subscription. One that is silent for 3 s, while polls are answered, is reset.
 //
+// Receivers of task queues (receivers.go) share the subscription: a message for
+// one is passed on, and all are notified when it is confirmed or lost.
+//
 // # Local waiters
 //
 // The first waiter of a line acts for all; no line has waiters without a first.
