@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -14,30 +15,62 @@ import (
 )
 
 // The scripts answer with a number, which does not say what the key is. So a
-// call that met something else, or a minimum hold, reads the key once more.
-// This only changes the text of its error.
+// call that met something else, or a minimum hold, reads the key once more. It
+// does so when it has ended: the read adds to the text of its error, but never
+// changes which error that is.
 
 // explainLimit is how long a call may read the key for the text of its error.
 const explainLimit = 200 * time.Millisecond
 
-// explain adds to an error what the key is. If once is true, the call makes one
-// attempt.
-func (t *Target) explain(ctx context.Context, err error, once bool) error {
-	return t.explainAt(ctx, t.Manager, t.Key, err, once)
+// explain adds to the final error of a call what the key is, and that the call
+// made one attempt.
+func (w *wait) explain(err error) error {
+	switch {
+	case err == nil || lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum):
+		return err
+	case errors.Is(err, errs.ErrKeyConflict):
+		return explainConflict(w.Ctx, w.client, w.key, w.Settings, err)
+	case !w.block && errors.Is(err, errs.ErrLockAcquiredByOthers):
+		return refusedOnce(w.explainMinHold(err), w.Settings)
+	}
+	return err
 }
 
-// explainAt is explain for a key of this client.
-func (t *Target) explainAt(ctx context.Context, m *lease.Manager, key string, err error, once bool) error {
-	switch {
-	case errors.Is(err, errs.ErrKeyConflict):
-		if f, ok := readFound(ctx, m, key); ok {
-			return fmt.Errorf("%w: %s, requested as %s", err, f, t.Settings.Asked(f))
+// explain adds to the final error of a call what the key is on the nodes that
+// met something else. It asks them together.
+func (a *redAttempt) explain(err error) error {
+	if !errors.Is(err, errs.ErrQuorum) || lockspec.ContextEnd(err) != nil {
+		return err
+	}
+	l := a.lock
+	var reads sync.WaitGroup
+	for n := range a.failed {
+		v := &a.failed[n]
+		if v.err == errs.ErrKeyConflict { //nolint:errorlint // our own sentinel
+			reads.Go(func() { v.err = explainConflict(a.call.Ctx, l.nodes[v.node], l.Key, &l.Settings, v.err) })
 		}
-		return fmt.Errorf("%w: requested as %s", err, t.Settings.Asked(lockspec.Found{}))
-	case once && t.Settings.MinHold > 0 && errors.Is(err, errs.ErrLockAcquiredByOthers):
-		if f, ok := readFound(ctx, m, key); ok && f.State == lockspec.Kept {
-			return fmt.Errorf("%w: minimum hold until %s", err, errs.Clock(time.Now().Add(f.Left)))
-		}
+	}
+	reads.Wait()
+	return l.tooFew(a.failed)
+}
+
+// explainConflict adds to an error what the key is, and what was requested.
+func explainConflict(ctx context.Context, m *lease.Manager, key string, s *lockspec.Spec, err error) error {
+	if f, ok := readFound(ctx, m, key); ok {
+		return fmt.Errorf("%w: %s, requested as %s", err, f, s.Asked(f))
+	}
+	return fmt.Errorf("%w: requested as %s", err, s.Asked(lockspec.Found{}))
+}
+
+// explainMinHold adds to the error of a refused attempt until when the key is
+// kept, if it is. Only a lock with a minimum hold asks. A RedLock does not: no
+// single node knows.
+func (w *wait) explainMinHold(err error) error {
+	if w.Settings.MinHold == 0 || w.Settings.Kind == lockspec.Quorum {
+		return err
+	}
+	if f, ok := readFound(w.Ctx, w.client, w.key); ok && f.State == lockspec.Kept {
+		return fmt.Errorf("%w: minimum hold until %s", err, errs.Clock(time.Now().Add(f.Left)))
 	}
 	return err
 }

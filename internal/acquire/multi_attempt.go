@@ -51,13 +51,14 @@ func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 	for n := 0; n < maxMoves || a.way.n > 0; n++ {
 		a.endWay()
 		if err := a.takePlace(ctx); err != nil {
-			return nil, a.explain(ctx, a.at, a.of(a.at, err))
+			a.wait.key = a.lock.keys[a.at]
+			return nil, a.of(a.at, err)
 		}
 		if a.got != nil {
 			a.misses++ // in vain, unless this try gets all keys
 		}
 		h, busy, err := a.takeAll(ctx)
-		err = a.explain(ctx, busy, err)
+		a.wait.key = a.lock.keys[busy]
 		if !errors.Is(err, errs.ErrLockAcquiredByOthers) || !a.wait.block {
 			return h, err
 		}
@@ -181,11 +182,6 @@ func (a *multiAttempt) of(n int, err error) error {
 		return fmt.Errorf("%w: key %s", err, strconv.Quote(a.lock.keys[n]))
 	}
 	return err
-}
-
-// explain adds to an error what the n-th key is.
-func (a *multiAttempt) explain(ctx context.Context, n int, err error) error {
-	return a.lock.explainAt(ctx, a.lock.Manager, a.lock.keys[n], err, !a.wait.block)
 }
 
 // grant makes the hold from a lease for each key. The leases handle their own

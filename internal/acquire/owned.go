@@ -28,7 +28,7 @@ func (l owned) attempt(ctx context.Context, block bool, acquire func(*wait, *lea
 	if err != nil && block {
 		err = o.Explain(err)
 	}
-	return h, err
+	return h, w.explain(err)
 }
 
 // Release ends the newest level of the caller's owner. For a read/write lock,

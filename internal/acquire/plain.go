@@ -41,7 +41,7 @@ func (l *Plain) Take(ctx context.Context, block, lasting bool) (*lease.Hold, err
 }
 
 func (l *Plain) compete(w *wait) (*lease.Hold, error) {
-	a := &plainAttempt{Target: l.Target, redisKey: l.RedisKey(), caller: w.Caller, once: !w.block}
+	a := &plainAttempt{Target: l.Target, redisKey: l.RedisKey(), caller: w.Caller}
 	defer a.finish()
 	if !w.block && !l.Settings.Fair {
 		return w.acquire(a.try)
@@ -70,7 +70,6 @@ type plainAttempt struct {
 	*Target
 	redisKey string
 	caller   context.Context
-	once     bool // the call makes one attempt
 
 	// The call's queue entry. It is nil if the call does not wait and may
 	// overtake waiters.
@@ -83,11 +82,6 @@ type plainAttempt struct {
 }
 
 func (a *plainAttempt) try(ctx context.Context) (*lease.Hold, error) {
-	h, err := a.request(ctx)
-	return h, a.explain(ctx, err, a.once)
-}
-
-func (a *plainAttempt) request(ctx context.Context) (*lease.Hold, error) {
 	if a.queued != nil {
 		return a.queue(ctx)
 	}

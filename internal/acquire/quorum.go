@@ -47,8 +47,9 @@ func (l *Quorum) Take(ctx context.Context, block, lasting bool) (*lease.Hold, er
 
 func (l *Quorum) compete(w *wait) (*lease.Hold, error) {
 	a := &redAttempt{lock: l, call: w, asking: make([]atomic.Bool, len(l.nodes)), waits: newRedWaits(l, w)}
-	defer a.waits.end()
-	return w.acquire(a.try)
+	h, err := w.acquire(a.try)
+	a.waits.end()
+	return h, a.explain(err)
 }
 
 // inTheWay returns the hold of this key in ctx that the call would wait for, or

@@ -20,6 +20,7 @@ type redAttempt struct {
 	call   *wait
 	asking []atomic.Bool // by node; a request of the call is under way
 	waits  *redWaits
+	failed []vote // of the last round in which too few nodes answered
 }
 
 // round is one round of a call. A node's grant joins the group when it arrives.
@@ -64,6 +65,9 @@ func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	}
 	if err != nil {
 		r.hold.Abandon()
+		if errors.Is(err, errs.ErrQuorum) {
+			a.failed = r.failed
+		}
 		a.call.rest = r.rest(err)
 		return nil, err
 	}
@@ -173,7 +177,7 @@ func (r *round) raise(ctx context.Context) error {
 	case r.call.Caller.Err() != nil:
 		return driver.ErrAbandoned
 	}
-	return r.tooFew()
+	return r.lock.tooFew(r.failed)
 }
 
 // raiseOne raises the counter of a node to the token of the hold. It sends
@@ -220,26 +224,26 @@ func (r *round) verdict() (decided bool, err error) {
 	case r.ours+len(r.others)+r.left >= need:
 		return false, nil
 	}
-	return true, r.tooFew()
+	return true, r.lock.tooFew(r.failed)
 }
 
 // tooFew returns the error of a round in which too few nodes answered. It
 // matches the error of each failed node. It matches permanent errors only if
 // the nodes without one are no quorum.
-func (r *round) tooFew() error {
+func (l *Quorum) tooFew(failed []vote) error {
 	final := 0
-	for _, v := range r.failed {
+	for _, v := range failed {
 		if !v.passes() {
 			final++
 		}
 	}
 	var all []error
-	for _, v := range r.failed {
+	for _, v := range failed {
 		err := v.err
-		if !v.passes() && len(r.lock.nodes)-final >= r.lock.need {
+		if !v.passes() && len(l.nodes)-final >= l.need {
 			err = errors.New(err.Error())
 		}
-		all = append(all, r.lock.named(v.node, err))
+		all = append(all, l.named(v.node, err))
 	}
 	return errs.All(errs.ErrQuorum, all)
 }

@@ -59,7 +59,6 @@ func (r *round) ask(node int) vote {
 		v.err = r.hold.Add(r.call.Caller, node, c, &lease.Grant{Key: l.Key, Protocol: p, Sent: o.Sent, Settings: &l.part, Doubt: d})
 		return v
 	}
-	v.err = l.explainAt(context.Background(), c, l.Key, v.err, false)
 	if d.Exists() {
 		release := p.plainProtocol.Release(lease.Levels{}, 0, 0)
 		c.Retrier.Retry(background.NewRelease(l.Key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))

@@ -41,8 +41,7 @@ type rwAttempt struct {
 // try makes one attempt under the owner mutex: for the first level, or for one
 // more of the lease that the owner has.
 func (a *rwAttempt) try(ctx context.Context) (*lease.Hold, error) {
-	h, err := a.owner.Try(ctx, &a.wait.Call, a.first)
-	return h, a.explain(ctx, err, !a.wait.block)
+	return a.owner.Try(ctx, &a.wait.Call, a.first)
 }
 
 // body returns what the lock stores for a hold.

@@ -106,8 +106,7 @@ func (a *reentrantAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	if a.queued != nil {
 		request = a.queue
 	}
-	h, err := a.owner.Try(ctx, &a.wait.Call, request)
-	return h, a.explain(ctx, err, !a.wait.block)
+	return a.owner.Try(ctx, &a.wait.Call, request)
 }
 
 // deeper goes one level deeper if the owner has the lock. It returns neither a

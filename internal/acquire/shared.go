@@ -24,9 +24,11 @@ type shared struct {
 func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold, error)) (*lease.Hold, error) {
 	defer w.cancel()
 	if lasting {
-		return o.lockBy(w, compete)
+		h, err := o.lockBy(w, compete)
+		return h, w.explain(err)
 	}
-	return compete(w)
+	h, err := compete(w)
+	return h, w.explain(err)
 }
 
 // lockBy acquires the key with compete, and then takes the object for its user.

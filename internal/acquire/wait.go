@@ -20,6 +20,7 @@ import (
 type wait struct {
 	waitqueue.Call
 	client *lease.Manager
+	key    string          // that the last reason is about
 	life   context.Context // of the client, or of a RedLock's clients
 	block  bool            // the call may wait
 	cancel context.CancelFunc
@@ -39,7 +40,7 @@ type wait struct {
 
 func newWait(ctx, life context.Context, t *Target, block bool) *wait {
 	s := &t.Settings
-	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: t.Manager, life: life, block: block, cancel: func() {}}
+	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: t.Manager, key: t.Key, life: life, block: block, cancel: func() {}}
 	if block && s.BlockTimeout > 0 {
 		w.Ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
 	}
@@ -199,8 +200,6 @@ func (w *wait) reason() error {
 		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
-	case !w.block && errors.Is(w.last, errs.ErrLockAcquiredByOthers):
-		return refusedOnce(w.last, w.Settings)
 	}
 	return w.last
 }

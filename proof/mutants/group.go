@@ -246,7 +246,7 @@ var groupFaults = []mutant{
 	{
 		name: "quorum: one node that refuses is the end of the wait",
 		file: "internal/acquire/quorum_round.go",
-		old:  "if !v.passes() && len(r.lock.nodes)-final >= r.lock.need {",
+		old:  "if !v.passes() && len(l.nodes)-final >= l.need {",
 		new:  "if false {",
 		in:   "internal/acquire",
 		test: "TestRedLockNodesThatRefuse",

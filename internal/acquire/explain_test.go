@@ -1,0 +1,93 @@
+package acquire_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A call reads the key for the text of its error. Whatever happens meanwhile,
+// its result is what the lock has answered.
+func TestReadForTheTextChangesNoResult(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	isRead := faults.Script(script.Inspect.SHA)
+	for name, tt := range map[string]struct {
+		held, lock func(*relock.Client) relock.Mutex
+		want       error
+	}{
+		"plain": {reentrantK, func(c *relock.Client) relock.Mutex { return relock.NewRedisLock("k", c) }, relock.ErrKeyConflict},
+		"plain, waiting": {reentrantK, func(c *relock.Client) relock.Mutex {
+			return relock.NewRedisLock("k", c, relock.WithBlock())
+		}, relock.ErrKeyConflict},
+		"reentrant":  {plainK, func(c *relock.Client) relock.Mutex { return relock.NewReentrantLock("k", c) }, relock.ErrKeyConflict},
+		"read/write": {plainK, func(c *relock.Client) relock.Mutex { return relock.NewRWLock("k", c) }, relock.ErrKeyConflict},
+		"several": {reentrantK, func(c *relock.Client) relock.Mutex {
+			return relock.NewMultiLock([]string{"a", "k"}, c, relock.WithBlock())
+		}, relock.ErrKeyConflict},
+		"minimum hold": {plainK, func(c *relock.Client) relock.Mutex {
+			return relock.NewRedisLock("k", c, relock.WithMinHold(time.Minute))
+		}, relock.ErrLockAcquiredByOthers},
+	} {
+		for _, end := range []string{"cancelled", "closed"} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				t.Parallel()
+				p := faults.Start(t, s.Network, s.Address)
+				c, err := relock.NewClient(p.Network, p.Address, "", relock.WithKeyPrefix(uuid.NewString()+":"))
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, c.Close()) })
+				require.NoError(t, tt.held(c).Lock(relock.ContextWithOwner(t.Context(), "holder")))
+				ctx, cancel := context.WithCancel(t.Context())
+				reads := make(chan struct{}, 10)
+				p.On(func(args []string) bool {
+					if !isRead(args) {
+						return false
+					}
+					if end == "cancelled" {
+						cancel()
+					}
+					reads <- struct{}{}
+					return true
+				}, faults.Every, faults.DropAnswer)
+				done := testkit.Async(t, func() error { return tt.lock(c).Lock(ctx) })
+				testkit.Eventually(t, testkit.Patience, func() bool { return len(reads) > 0 }, "the read")
+				if end == "closed" {
+					require.NoError(t, c.Close())
+				}
+				err = testkit.ResultWithin(t, done, testkit.Patience)
+				require.ErrorIs(t, err, tt.want)
+				require.NotErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, relock.ErrClosed)
+				cancel()
+			})
+		}
+	}
+}
+
+func plainK(c *relock.Client) relock.Mutex     { return relock.NewRedisLock("k", c) }
+func reentrantK(c *relock.Client) relock.Mutex { return relock.NewReentrantLock("k", c) }
+
+// The nodes of a RedLock are read for the text once the call has ended, so slow
+// reads hide no conflict.
+func TestReadForTheTextHidesNoConflictOfNodes(t *testing.T) {
+	b := newRed(t, 3)
+	for n, c := range b.Clients {
+		require.NoError(t, reentrantK(c).Lock(t.Context()))
+		b.Proxies[n].On(faults.Script(script.Inspect.SHA), faults.Every, faults.DropAnswer)
+	}
+	const lease = 500 * time.Millisecond // a round waits for a fifth of it
+	l := relock.NewRedLock("k", b.Clients, relock.WithMaxLease(lease), relock.WithWatchdog(lease), relock.WithBlockTimeout(20*lease))
+	err := l.Lock(t.Context())
+	require.ErrorIs(t, err, relock.ErrKeyConflict)
+	require.False(t, relock.IsRetryableErr(err))
+	require.ErrorContains(t, err, "requested as an unfair plain lock")
+}
