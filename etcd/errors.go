@@ -25,9 +25,6 @@ var (
 	errNotMade    = fmt.Errorf("%w: locker: was not made by NewLocker", relock.ErrInvalid)
 	errNilContext = fmt.Errorf("%w: context: is nil", relock.ErrInvalid)
 
-	// errOnce is the error of a TryLock that found the lock held by others.
-	errOnce = fmt.Errorf("%w (one attempt)", relock.ErrLockAcquiredByOthers)
-
 	// What a key is that is not a lock of the requested mode.
 	errIsUnfair = fmt.Errorf("%w: held as an unfair lock, requested as fair", relock.ErrKeyConflict)
 	errIsFair   = fmt.Errorf("%w: held as a fair lock, requested as unfair", relock.ErrKeyConflict)

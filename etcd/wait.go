@@ -158,7 +158,7 @@ func (w *wait) reason() error {
 	case w.last == nil:
 		return errTimeout
 	case !w.block && w.last == relock.ErrLockAcquiredByOthers: //nolint:errorlint // our own reason
-		return errOnce
+		return errs.Refused
 	}
 	return w.last
 }

@@ -64,7 +64,7 @@ func (g *grant) expire() {
 // grant has ended.
 func (g *grant) checkedLocked() bool {
 	if g.over == nil && !time.Now().Before(g.untilLocked()) {
-		g.endLocked(errs.ErrLockLost)
+		g.endLocked(errs.LeaseOver)
 		g.lock.freeLocked(g.keepLocked())
 	}
 	return g.over != nil
@@ -88,6 +88,6 @@ func (g *grant) endLocked(why error) {
 // loseLocked ends the grant as if the server had forgotten the lock. A minimum
 // hold is forgotten too.
 func (g *grant) loseLocked() {
-	g.endLocked(errs.ErrLockLost)
+	g.endLocked(errs.Vanished)
 	g.lock.holder = nil
 }

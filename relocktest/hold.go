@@ -75,9 +75,10 @@ func (h *hold) checkLocked() error {
 // expireLocked ends a hold whose maximum hold has ended. Other levels go on.
 func (h *hold) expireLocked() {
 	g := h.grant
-	h.endLocked(errMaxHold)
+	why := errs.MaxHold(g.lock.locker.settings.MaxHold)
+	h.endLocked(why)
 	if g.levels.Live--; g.levels.Live == 0 {
-		g.endLocked(errMaxHold)
+		g.endLocked(why)
 		g.lock.freeLocked(g.keepLocked())
 	}
 }

@@ -16,6 +16,7 @@ type lock struct {
 	holder  *grant      // nil if no call of the Locker holds the lock
 	others  int         // calls of Busy that were not released
 	kept    *time.Timer // for the rest of a minimum hold; nil if there is none
+	keep    time.Time   // the end of that minimum hold
 	waiters []*waiter   // the oldest first
 }
 
@@ -28,6 +29,15 @@ type waiter struct {
 
 // isFree reports whether a call may take the lock.
 func (k *lock) isFree() bool { return k.holder == nil && k.others == 0 && k.kept == nil }
+
+// refusedLocked returns the error of a single attempt for a lock that is not
+// free.
+func (k *lock) refusedLocked() error {
+	if k.kept != nil && k.others == 0 {
+		return errs.OneAttempt(errs.Kept(errs.ErrLockAcquiredByOthers, k.keep))
+	}
+	return errs.Refused
+}
 
 // waitLocked waits for the lock. It returns with the mutex held. If the lock
 // was given to the call before ctx was cancelled, it returns the hold.
@@ -68,7 +78,7 @@ func (k *lock) serveLocked() {
 func (k *lock) freeLocked(keep time.Time) {
 	k.holder = nil
 	if rest := time.Until(keep); rest > 0 {
-		k.kept = time.AfterFunc(rest, k.endOfMinHold)
+		k.kept, k.keep = time.AfterFunc(rest, k.endOfMinHold), keep
 	}
 	k.serveLocked()
 }

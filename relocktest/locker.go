@@ -2,7 +2,6 @@ package relocktest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/relock-go/relock"
@@ -82,7 +81,7 @@ func (l *Locker) acquire(ctx context.Context, key string, block bool) (*hold, er
 	case k.isFree():
 		return k.grantLocked(ctx), nil
 	case !block:
-		return nil, errs.ErrLockAcquiredByOthers
+		return nil, k.refusedLocked()
 	case limit > 0 && len(k.waiters) >= limit:
 		return nil, errs.ErrQueueFull
 	}
@@ -145,5 +144,3 @@ func wrap(op, key string, err error) error {
 	}
 	return &relock.Error{Op: op, Key: key, Err: err}
 }
-
-var errMaxHold = fmt.Errorf("%w: %w", errs.ErrMaxHold, errs.ErrLockLost)

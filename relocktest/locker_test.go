@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // bench is a Locker whose calls wait in a bubble.
@@ -251,6 +252,47 @@ func TestMinHold(t *testing.T) {
 		b.requireHeld("k")
 		release()
 	}, relock.WithMinHold(time.Minute))
+}
+
+// Errors read as those of the Locker on Redis.
+func TestTexts(t *testing.T) {
+	const held = `relock: lock "k": lock is held by others`
+	const over = `relock: hold "k": lock lost `
+	for name, tt := range map[string]struct {
+		opt  relock.LockOption
+		do   func(b bench) error
+		want string
+	}{
+		"refused": {nil, func(b bench) error { b.lock("k"); return try(b) }, held + " (one attempt)"},
+		"kept": {relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); return try(b) },
+			held + ": minimum hold until " + errs.Clock(inBubbles.Add(time.Minute)) + " (one attempt)"},
+		"kept, busy": {relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); b.Busy("k"); return try(b) },
+			held + " (one attempt)"},
+		"fixed lease":  {relock.WithExpiry(time.Second), ended, over + "(lease over)"},
+		"maximum hold": {relock.WithMaxHold(time.Second), ended, over + "(maximum hold of 1s)"},
+		"Lose":         {nil, func(b bench) error { h := b.lock("k"); b.Lose("k"); return h.Err() }, over + "(the server no longer has it)"},
+		"Busy":         {nil, func(b bench) error { h := b.lock("k"); b.Busy("k"); return h.Err() }, over + "(the server no longer has it)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var opts []relock.LockOption
+			if tt.opt != nil {
+				opts = append(opts, tt.opt)
+			}
+			synctest.Test(t, func(t *testing.T) { require.EqualError(t, tt.do(bench{t, NewLocker(opts...)}), tt.want) })
+		})
+	}
+}
+
+// inBubbles is the time at which a bubble of synctest starts.
+var inBubbles = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Local()
+
+func try(b bench) error { _, err := b.TryLock(b.Context(), "k"); return err }
+
+// ended returns why a hold ends that nobody unlocks.
+func ended(b bench) error {
+	h := b.lock("k")
+	<-h.Context().Done()
+	return h.Err()
 }
 
 // A full queue refuses a call that would wait.

@@ -70,7 +70,7 @@ func (w *wait) explainMinHold(err error) error {
 		return err
 	}
 	if f, ok := readFound(w.Ctx, w.client, w.key); ok && f.State == lockspec.Kept {
-		return fmt.Errorf("%w: minimum hold until %s", err, errs.Clock(time.Now().Add(f.Left)))
+		return errs.Kept(err, time.Now().Add(f.Left))
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func inspect(ctx context.Context, m *lease.Manager, key string) (lockspec.Found,
 func refusedOnce(err error, s *lockspec.Spec) error {
 	switch {
 	case s.Block || s.Kind == lockspec.Locker:
-		return fmt.Errorf("%w (one attempt)", err)
+		return errs.OneAttempt(err)
 	case err == errs.ErrLockAcquiredByOthers: //nolint:errorlint // our own sentinel
 		return errOnce
 	}

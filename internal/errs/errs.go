@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // The reasons, each with one meaning.
@@ -24,6 +25,18 @@ var (
 	ErrDenied               = errors.New("permission denied by the server")
 	ErrUnconfirmed          = errors.New("release not confirmed")
 )
+
+// Refused is the error of a call that makes one attempt, and found the lock
+// held by others. OneAttempt adds the same to a longer reason.
+var Refused = OneAttempt(ErrLockAcquiredByOthers)
+
+// OneAttempt adds to a reason that the call makes one attempt.
+func OneAttempt(err error) error { return fmt.Errorf("%w (one attempt)", err) }
+
+// Kept adds to a reason the time until which a minimum hold keeps the lock.
+func Kept(err error, until time.Time) error {
+	return fmt.Errorf("%w: minimum hold until %s", err, Clock(until))
+}
 
 // Both returns an error that matches two reasons and reads "a: b".
 func Both(a, b error) error { return fmt.Errorf("%w: %w", a, b) }
