@@ -82,9 +82,32 @@ func TestWhichHoldsTakeALevel(t *testing.T) {
 			}
 			require.ErrorIs(t, try, tt.tries, name)
 			require.ErrorIs(t, block, relock.ErrInvalid, name)
+			require.ErrorContains(t, block, "carries the hold that Lock would wait for; it has other options, or is of another kind", name)
 			return nil
 		}))
 	}
+}
+
+// If the inner hold is unlocked during a nested call, the outer one takes the
+// level.
+func TestNestedCallWhileTheInnerHoldIsUnlocked(t *testing.T) {
+	t.Parallel()
+	l := lockerOf(t, clientOf(t, redistest.Shared(t)), relock.WithWatchdog(time.Minute))
+	outer, err := l.Lock(t.Context(), "k")
+	require.NoError(t, err)
+	for range 30_000 {
+		inner, err := l.Lock(outer.Context(), "k")
+		require.NoError(t, err)
+		ctx := inner.Context()
+		started := make(chan struct{})
+		unlocked := testkit.Async(t, func() error { close(started); return inner.Unlock(t.Context()) })
+		<-started
+		h, err := l.Lock(context.WithoutCancel(ctx), "k")
+		require.NoError(t, err)
+		require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	require.NoError(t, outer.Unlock(t.Context()))
 }
 
 // A maximum hold ends each level by itself. The server keeps the lock for the

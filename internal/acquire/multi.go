@@ -37,7 +37,7 @@ func (l *Multi) Take(ctx context.Context, block, lasting bool) (*lease.Hold, err
 	}
 	for _, key := range l.keys {
 		if block && l.waitsForItself(l.Manager.Held(ctx, key, lockspec.PlainFamily)) {
-			return nil, errSelfWait
+			return nil, l.errSelfWait()
 		}
 	}
 	return l.takeBy(newWait(ctx, l.Manager.Life, l.Target, block), lasting, l.compete)

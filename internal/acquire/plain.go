@@ -29,15 +29,30 @@ func (l *Plain) Take(ctx context.Context, block, lasting bool) (*lease.Hold, err
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	if l.Settings.Kind.Nests {
-		if h, err := l.Manager.Held(ctx, l.Key, lockspec.PlainFamily).Nest(ctx, &l.Settings); h != nil || err != nil {
-			return h, err
-		}
-	}
-	if block && l.waitsForItself(l.Manager.Held(ctx, l.Key, lockspec.PlainFamily)) {
-		return nil, errSelfWait
+	h, outer, err := l.nest(ctx)
+	switch {
+	case h != nil || err != nil:
+		return h, err
+	case block && l.waitsForItself(outer):
+		return nil, l.errSelfWait()
 	}
 	return l.takeBy(newWait(ctx, l.Manager.Life, l.Target, block), lasting, l.compete)
+}
+
+// nest adds a level to the hold in ctx, if its kind and options allow that.
+// Otherwise it returns that hold, or nil. Another goroutine may unlock the
+// innermost hold meanwhile; then the next one counts.
+func (l *Plain) nest(ctx context.Context) (h, outer *lease.Hold, err error) {
+	for {
+		outer = l.Manager.Held(ctx, l.Key, lockspec.PlainFamily)
+		if outer == nil || !l.Settings.Kind.Nests {
+			return nil, outer, nil
+		}
+		h, err = outer.Nest(ctx, &l.Settings)
+		if h != nil || err != nil || !outer.IsUnlocked() {
+			return h, outer, err
+		}
+	}
 }
 
 func (l *Plain) compete(w *wait) (*lease.Hold, error) {

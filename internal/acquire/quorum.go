@@ -38,7 +38,7 @@ func (l *Quorum) Take(ctx context.Context, block, lasting bool) (*lease.Hold, er
 		return nil, err
 	}
 	if block && l.waitsForItself(l.inTheWay(ctx)) {
-		return nil, errSelfWait
+		return nil, l.errSelfWait()
 	}
 	life, end := l.life()
 	defer end()

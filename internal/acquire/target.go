@@ -53,5 +53,11 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	return t.Manager.Identity.Goroutine(), nil
 }
 
-// errSelfWait is the error of a call that would wait for its own hold.
-var errSelfWait = fmt.Errorf("%w: context: carries the hold that Lock would wait for; use a ReentrantLock", errs.ErrInvalid)
+// errSelfWait returns the error of a call that would wait for its own hold.
+func (t *Target) errSelfWait() error {
+	remedy := "use a ReentrantLock"
+	if t.Settings.Kind.Nests {
+		remedy = "it has other options, or is of another kind"
+	}
+	return fmt.Errorf("%w: context: carries the hold that Lock would wait for; %s", errs.ErrInvalid, remedy)
+}
