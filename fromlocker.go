@@ -72,6 +72,9 @@ func (m *lockerMutex) acquire(ctx context.Context, acquire acquireFunc) (freed <
 	if freed = m.take(h); freed == nil {
 		return nil, nil
 	}
+	if own, ok := h.(hold); ok {
+		own.level.Unused()
+	}
 	_ = h.Unlock(ctx) // a failed release is retried by the backend
 	return freed, wrap("lock", m.key, ErrLockAcquiredByOthers)
 }

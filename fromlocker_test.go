@@ -97,6 +97,28 @@ func TestFromLockerAfterALoss(t *testing.T) {
 	})
 }
 
+// A grant that a taken Mutex has no use for is not kept for the minimum hold.
+// A level is no such grant: its outer hold is used.
+func TestFromLockerKeepsNoUnusedGrant(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	exists := func() any { return s.Do(t, "EXISTS", t.Name()+":{k}") }
+	ctx := t.Context()
+	m := relock.FromLocker(lockerOf(t, clientOf(t, s), relock.WithMinHold(time.Minute)), "k")
+	require.NoError(t, m.Lock(ctx))
+	s.Do(t, "DEL", t.Name()+":{k}")
+	require.ErrorIs(t, m.TryLock(ctx), relock.ErrLockAcquiredByOthers, "the Mutex is taken")
+	require.Equal(t, int64(0), exists())
+	_ = m.Unlock(ctx)
+
+	require.NoError(t, m.Do(ctx, func(ctx context.Context) error {
+		require.NoError(t, m.Lock(ctx))
+		require.ErrorIs(t, m.TryLock(ctx), relock.ErrLockAcquiredByOthers)
+		return m.Unlock(ctx)
+	}))
+	require.Equal(t, int64(1), exists())
+}
+
 // Do nests, as the Locker does. Lock inside of a Do takes the Mutex.
 func TestFromLockerNests(t *testing.T) {
 	t.Parallel()

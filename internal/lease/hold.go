@@ -48,7 +48,7 @@ func (h *Hold) Owner() string {
 func (h *Hold) Announce() { h.report.Announce() }
 
 // Unused notes that the caller had no use for the hold. The key is then not
-// kept for the minimum hold.
+// kept for the minimum hold, unless another level uses the lease.
 func (h *Hold) Unused() { h.lease.unused() }
 
 // Fence returns the fencing token, or 0 without fencing.

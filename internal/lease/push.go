@@ -59,10 +59,13 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 }
 
 // unused notes that the caller had no use for the hold. The key is then not
-// kept for the minimum hold.
+// kept for the minimum hold, unless another level uses the lease.
 func (l *Lease) unused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.levels.Live > 1 {
+		return
+	}
 	l.keep = 0
 	if l.group != nil {
 		l.group.returned.Store(false)
