@@ -46,8 +46,11 @@ func Says(err, loss error) bool {
 // Lost returns a loss for this reason.
 func Lost(why string) error { return &loss{why: why} }
 
-// NotRenewed returns the loss of a hold that was last renewed at since.
-func NotRenewed(since time.Time) error { return Lost("not renewed since " + Clock(since)) }
+// NotRenewed returns the loss of a hold that was last renewed at since. The
+// time counts back from now: the wall clock may have been set since then.
+func NotRenewed(since time.Time) error {
+	return Lost("not renewed since " + Clock(time.Now().Add(-time.Since(since))))
+}
 
 // Forced returns the loss of a hold that was ended by force.
 func Forced(reason string) error { return &loss{fmt.Sprintf("forced: %q", reason), ErrForced} }
