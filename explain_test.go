@@ -358,7 +358,7 @@ func TestWaitForTheOwnClient(t *testing.T) {
 				holder = relock.NewRWLock("k", c)
 			}
 			require.NoError(t, holder.Lock(outer))
-			const hint = ` (this client holds it as outer; see ContextWithOwner)`
+			const hint = ` (this client holds it as "outer"; see ContextWithOwner)`
 			lock := newLock(c, relock.WithBlock())
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
@@ -400,7 +400,7 @@ func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 		for n, name := range order {
 			writer := relock.NewRWLock("k", c, relock.WithBlockTimeout(5*time.Millisecond))
 			err := refusal(t, func() error { return writer.Lock(as("writer")) })
-			require.Regexp(t, `\(this client holds it as [`+order[n:]+`]; see ContextWithOwner\)$`, err.Error())
+			require.Regexp(t, `\(this client holds it as "[`+order[n:]+`]"; see ContextWithOwner\)$`, err.Error())
 			require.NoError(t, lock.RUnlock(as(string(name))))
 		}
 		require.NoError(t, lock.Lock(as("writer")))

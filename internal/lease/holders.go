@@ -78,7 +78,7 @@ func (o *Owner) Explain(err error) error {
 		return err
 	}
 	if other := o.otherHolder(); other != "" {
-		return fmt.Errorf("%w (this client holds it as %s; see ContextWithOwner)", err, other)
+		return fmt.Errorf("%w (this client holds it as %q; see ContextWithOwner)", err, other)
 	}
 	return err
 }
