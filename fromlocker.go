@@ -16,8 +16,9 @@ import (
 //
 // Goroutines may share the Mutex, as they may share a [RedisLock]. It stays
 // taken from Lock to the matching Unlock, also if the hold is lost in between.
-// Only after that Unlock the next Lock of this Mutex is granted. Do and TryDo
-// do not take the Mutex, so their calls can be nested.
+// Only after that Unlock the next Lock of this Mutex is granted. A Lock that
+// waits for it ends with ctx, or on Redis with [Client.Close]. Do and TryDo do
+// not take the Mutex, so their calls can be nested.
 //
 // FromLocker does no I/O. A nil Locker is [ErrInvalid] at the first call.
 func FromLocker(l Locker, key string) Mutex { return &lockerMutex{locker: l, key: key} }
@@ -48,8 +49,19 @@ func (m *lockerMutex) Lock(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 			return wrap("lock", m.key, errs.EndOf(ctx, ErrLockAcquiredByOthers))
+		case <-m.closed():
+			return wrap("lock", m.key, ErrClosed)
 		}
 	}
+}
+
+// closed returns a channel that is closed by Close of the client, or nil for
+// the Locker of another backend.
+func (m *lockerMutex) closed() <-chan struct{} {
+	if own, ok := m.locker.(*locker); ok {
+		return own.base.target.Manager.Life.Done()
+	}
+	return nil
 }
 
 // TryLock makes one attempt.

@@ -3,6 +3,7 @@ package relock_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,23 @@ func TestFromLockerAfterALoss(t *testing.T) {
 		require.ErrorIs(t, relock.FromLocker(l, "k").TryLock(ctx), relock.ErrLockAcquiredByOthers)
 		require.NoError(t, m.Unlock(ctx))
 	})
+}
+
+// A wait for the Unlock of a lost hold ends with the client.
+func TestFromLockerWaitEndsWithClose(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := clientOf(t, s)
+	m := relock.FromLocker(lockerOf(t, c, relock.WithFencing()), "k")
+	require.NoError(t, m.Lock(t.Context()))
+	s.Do(t, "DEL", t.Name()+":{k}")
+	first := s.Do(t, "GET", t.Name()+":{k}:f")
+	waits := testkit.Async(t, func() error { return m.Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return !reflect.DeepEqual(first, s.Do(t, "GET", t.Name()+":{k}:f")) && s.Do(t, "EXISTS", t.Name()+":{k}") == int64(0)
+	}, "the call gets the lock, and gives it back as the Mutex is taken")
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), relock.ErrClosed)
 }
 
 // A grant that a taken Mutex has no use for is not kept for the minimum hold.
