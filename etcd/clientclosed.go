@@ -36,7 +36,9 @@ func (l *Locker) closeWithClient() {
 	var last time.Time
 	for s := range l.leases {
 		for g := range s.grants {
-			keys = append(keys, g.name)
+			if g.session == s { // during a move it is in two
+				keys = append(keys, g.name)
+			}
 		}
 		if len(s.grants) > 0 && s.until.After(last) {
 			last = s.until
