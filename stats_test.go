@@ -244,3 +244,28 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 		})
 	}
 }
+
+// A level without a maximum hold is found on an old lease that had only levels
+// with one.
+func TestForgottenLevelIsLogged(t *testing.T) {
+	t.Parallel()
+	const length = 30 * time.Second
+	var log locktest.LogBuffer
+	c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
+	outer, err := relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire(t.Context())
+	require.NoError(t, err)
+	l := locktest.LeaseOf(outer)
+	renew := func() {
+		before := c.Stats().Renewals
+		l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-101 * length) })
+		l.RenewNow()
+		testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals > before }, "renewed")
+	}
+	renew()
+	inner, err := relock.NewReentrantLock("k", c).Acquire(outer.Context())
+	require.NoError(t, err)
+	renew()
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.NoError(t, outer.Unlock(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())
+}

@@ -16,12 +16,15 @@ func (r *renewal) reportOld(now time.Time) {
 	if r.old || age < oldAfter*l.lease || l.isDelivery() {
 		return
 	}
-	r.old = true
 	of, told := l, (*atomic.Bool)(nil)
 	if l.memberOf != nil {
 		of, told = l.memberOf.lease, &l.memberOf.old
 	}
-	if !of.isUnlimited() || told != nil && told.Swap(true) {
+	if !of.isUnlimited() {
+		return // a later level may be
+	}
+	r.old = true
+	if told != nil && told.Swap(true) {
 		return
 	}
 	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing",
