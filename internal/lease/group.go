@@ -160,16 +160,16 @@ func (b *Group) settle() (follow func()) {
 }
 
 // expired returns why too few members are valid: the reason of the member that
-// ended last. If only the clock shows it yet, it is that of a member whose time
-// is over. lease.mu must be held.
+// ended last. That is one whose end only the clock shows yet, if there is any.
+// lease.mu must be held.
 func (b *Group) expired() error {
-	if why := b.why.Load(); why != nil {
-		return *why
-	}
 	for now, i := time.Now(), 0; i < len(b.members); i++ {
 		if why := b.members[i].hold.lease.overdue(now); why != nil {
 			return why
 		}
+	}
+	if why := b.why.Load(); why != nil {
+		return *why
 	}
 	return errs.ErrLockLost
 }

@@ -42,11 +42,11 @@ func (l *Lease) expired() error {
 }
 
 // overdue returns why the lease is no longer valid by the clock, or nil if it
-// is valid.
+// is valid or has already been lost.
 func (l *Lease) overdue(now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now.Before(l.validUntil) {
+	if l.over != nil || now.Before(l.validUntil) {
 		return nil
 	}
 	return l.expired()
