@@ -1,6 +1,7 @@
 package relocktest
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -122,13 +123,14 @@ func (h *hold) extend(ctx context.Context, d time.Duration) error {
 	if err := m.Err(); err != nil {
 		return err
 	}
+	var end error
+	if ctx.Err() != nil { // without mu, as it calls the caller's context
+		end = errs.EndOf(ctx, nil)
+	}
 	h.grant.lock.locker.mu.Lock()
 	defer h.grant.lock.locker.mu.Unlock()
-	if err := h.checkLocked(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return errs.EndOf(ctx, nil)
+	if err := h.checkLocked(); err != nil || end != nil {
+		return cmp.Or(err, end)
 	}
 	if until := time.Now().Add(d - lease.Drift(d)); until.After(h.grant.extended) {
 		h.grant.extended = until

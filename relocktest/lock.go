@@ -45,9 +45,11 @@ func (k *lock) waitLocked(ctx context.Context) (*hold, error) {
 	w := &waiter{ctx: ctx, ready: make(chan struct{})}
 	k.waiters = append(k.waiters, w)
 	k.locker.mu.Unlock()
+	var end error
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
+		end = errs.EndOf(ctx, errs.ErrLockAcquiredByOthers) // without mu, as it calls the caller's context
 	}
 	k.locker.mu.Lock()
 	if w.given != nil {
@@ -55,7 +57,7 @@ func (k *lock) waitLocked(ctx context.Context) (*hold, error) {
 	}
 	k.waiters = slices.DeleteFunc(k.waiters, func(one *waiter) bool { return one == w })
 	k.serveLocked()
-	return nil, errs.EndOf(ctx, errs.ErrLockAcquiredByOthers)
+	return nil, end
 }
 
 // serveLocked gives a free lock to the oldest waiter. Without one, the key is
