@@ -90,7 +90,7 @@ func WithMaxHold(d time.Duration) LockOption {
 // because the clocks of the replicas differ.
 //
 // The error of a refused attempt says until when the lock is kept. That costs
-// one more request.
+// one more request. The error of a [RedLock] does not say it.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{lockspec.OptMinHold, func(c *lockspec.Options) { c.MinHold = d }}
 }
