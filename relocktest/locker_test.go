@@ -264,10 +264,14 @@ func TestTexts(t *testing.T) {
 		want string
 	}{
 		"refused": {nil, func(b bench) error { b.lock("k"); return try(b) }, held + " (one attempt)"},
-		"kept": {relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); return try(b) },
-			held + ": minimum hold until " + errs.Clock(inBubbles.Add(time.Minute)) + " (one attempt)"},
-		"kept, busy": {relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); b.Busy("k"); return try(b) },
-			held + " (one attempt)"},
+		"kept": {
+			relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); return try(b) },
+			held + ": minimum hold until " + errs.Clock(inBubbles.Add(time.Minute)) + " (one attempt)",
+		},
+		"kept, busy": {
+			relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); b.Busy("k"); return try(b) },
+			held + " (one attempt)",
+		},
 		"fixed lease":  {relock.WithExpiry(time.Second), ended, over + "(lease over)"},
 		"maximum hold": {relock.WithMaxHold(time.Second), ended, over + "(maximum hold of 1s)"},
 		"Lose":         {nil, func(b bench) error { h := b.lock("k"); b.Lose("k"); return h.Err() }, over + "(the server no longer has it)"},
