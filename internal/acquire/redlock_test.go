@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -223,6 +224,23 @@ func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
 		follow()
 	}
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+	b.RequireFree(time.Second)
+}
+
+// The loss is that of the member that ended last, even if only the clock shows
+// its end. An earlier loss, which the hold has survived, is not the reason.
+func TestRedLockLossIsThatOfTheLastMember(t *testing.T) {
+	b := newRed(t, 3)
+	h := take(t, b.Patient().Acquire)
+	awaitMembers(t, h, 3)
+	members := locktest.MembersOf(h)
+	follow := members[0].Lease().MarkLost(errs.Vanished)
+	follow()
+	require.NoError(t, h.Err(), "two of three are left")
+	members[1].Lease().StopTimer()
+	members[1].Lease().Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(-time.Millisecond) })
+	require.ErrorContains(t, h.Err(), "not renewed since")
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	b.RequireFree(time.Second)
 }
 
