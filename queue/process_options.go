@@ -40,9 +40,11 @@ func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) 
 // WithLocker runs the function under a lock that other code uses too, such as an
 // HTTP handler of the same account. key returns the name of a task's lock, or ""
 // for none. If others hold the lock, the task is released for a moment, and
-// tried again without counting an attempt. The function's context is cancelled
-// with the hold, too. A task whose lock was lost is never acknowledged by
-// Process.
+// tried again without counting an attempt.
+//
+// The function's context carries the hold, as that of [relock.Do] does: a nested
+// call for the same lock adds a level. It is cancelled with the hold, too. A task
+// whose lock was lost is never acknowledged by Process.
 func WithLocker(l relock.Locker, key func(Task) string) ProcessOption {
 	return func(s *processSettings) { s.locker, s.lockKey = l, key }
 }

@@ -19,15 +19,7 @@ func (p *process) handle(d *Delivery) {
 	if p.set.timeout > 0 {
 		defer p.limit(d, cancel).Stop()
 	}
-	free, err := p.lock(ctx, d, cancel)
-	if errors.Is(err, errBusy) {
-		p.settled(d, d.settle("release", verbRelease, milliseconds(busyPause), Released, nil))
-		return
-	}
-	if err == nil {
-		err = free(p.call(ctx, d))
-	}
-	p.finish(d, err)
+	p.finish(d, p.attempt(ctx, d))
 }
 
 // limit cancels the function after its timeout, and ends the renewals.
@@ -59,6 +51,8 @@ func (p *process) finish(d *Delivery, err error) {
 	switch {
 	case err == nil:
 		err = d.settle("ack", verbAck, "", Acknowledged, nil)
+	case errors.Is(err, errBusy):
+		err = d.settle("release", verbRelease, milliseconds(busyPause), Released, nil)
 	case isPermanent(err):
 		err = d.DeadLetter(p.work, err)
 	case p.work.Err() != nil:
