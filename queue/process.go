@@ -16,8 +16,8 @@ import (
 // context of fn has the values of ctx, and is cancelled when the delivery is
 // lost, and after [WithTimeout] and [WithGrace].
 //
-// If fn returns nil, the task is acknowledged. If it returns an error, or
-// panics, the task is due again after [WithBackoff]. After the last attempt, and
+// If fn returns nil, the task is acknowledged. If it returns an error, panics or
+// ends its goroutine, the task is due again after [WithBackoff]. After the last attempt, and
 // after [Permanent], it becomes a dead letter. What fn has settled itself stays.
 // If the delivery is lost meanwhile, nothing is sent.
 //
@@ -150,18 +150,23 @@ func (p *process) free(ctx context.Context) (want int, err error) {
 	return want, nil
 }
 
-// begin starts the goroutine of a delivery, which frees its worker.
+// begin starts the goroutine of a delivery.
 func (p *process) begin(d *Delivery) {
 	p.mu.Lock()
 	p.running[d] = struct{}{}
 	p.mu.Unlock()
 	p.group.Go(func() {
+		defer p.end(d)
 		p.handle(d)
-		p.mu.Lock()
-		delete(p.running, d)
-		p.mu.Unlock()
-		p.slots <- struct{}{}
 	})
+}
+
+// end frees the worker of a delivery.
+func (p *process) end(d *Delivery) {
+	p.mu.Lock()
+	delete(p.running, d)
+	p.mu.Unlock()
+	p.slots <- struct{}{}
 }
 
 // drain waits for the functions: for the grace, and for a second more after

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -282,6 +283,32 @@ func TestProcessLosesLock(t *testing.T) {
 	enqueue(t, q, "", "a")
 	eventually(t, q, "it has failed", func(s queue.Stats) bool { return s.Dead == 1 })
 	require.NoError(t, stop())
+}
+
+// A function that ends its goroutine has failed. Its worker goes on, and its
+// lock is free.
+func TestProcessGoexit(t *testing.T) {
+	c := newClient(t, redistest.Shared(t))
+	q := queueOf(t, c, queue.WithMaxAttempts(1))
+	locker, err := relock.NewLocker(c)
+	require.NoError(t, err)
+	name := t.Name() + "lock"
+	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+		if d.ID != "last" {
+			runtime.Goexit()
+		}
+		return nil
+	}, queue.WithWorkers(1), queue.WithLocker(locker, func(t queue.Task) string { return t.Header["lock"] }))
+	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "plain"}, queue.Task{ID: "locked", Header: map[string]string{"lock": name}}, queue.Task{ID: "last"}))
+	eventually(t, q, "both have failed", func(s queue.Stats) bool { return s.Dead == 2 && isEmpty(s) })
+	hold, err := locker.TryLock(t.Context(), name)
+	require.NoError(t, err)
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, stop())
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, "the function has ended its goroutine", letter.Reason)
+	}
 }
 
 // Mistakes are returned, and nothing is received.

@@ -19,8 +19,14 @@ func (p *process) handle(d *Delivery) {
 	if p.set.timeout > 0 {
 		defer p.limit(d, cancel).Stop()
 	}
-	p.finish(d, p.attempt(ctx, d))
+	err := errEnded
+	defer func() { p.finish(d, err) }()
+	err = p.attempt(ctx, d)
 }
+
+// errEnded is the error of a function that has ended its goroutine, by
+// [runtime.Goexit]: a test that fails does.
+var errEnded = errors.New("the function has ended its goroutine")
 
 // limit cancels the function after its timeout, and ends the renewals.
 func (p *process) limit(d *Delivery, cancel context.CancelCauseFunc) *time.Timer {
