@@ -170,6 +170,43 @@ func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
 	})
 }
 
+// A caller that leaves gives back what it was not told of, though another
+// caller of its queue is busy.
+func TestReceiveLeavesBesideOthers(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)
+	p := faults.Start(t, s.Network, s.Address)
+	lease := queue.WithLease(time.Hour) // it does not end in the test
+	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}), lease)
+	other := newQueue(t, s, lease)
+	enqueue(t, other, "", "first")
+	goOn, began := make(chan struct{}), make(chan struct{})
+	stop := processing(t, q, func(context.Context, *queue.Delivery) error {
+		close(began)
+		<-goOn
+		return nil
+	}, queue.WithWorkers(1))
+	_, ok := testkit.Await(began, testkit.Patience)
+	require.True(t, ok)
+	enqueue(t, other, "", "second")
+	seen := p.On(faults.Script(script.TaskReceive.SHA), 1, faults.DropAnswer)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := testkit.Async(t, func() error {
+		_, err := q.Receive(ctx, 1)
+		return err
+	})
+	_, ok = testkit.Await(seen, testkit.Patience)
+	require.True(t, ok)
+	eventually(t, other, "it was taken", func(s queue.Stats) bool { return s.InFlight == 2 })
+	cancel()
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+	d := receive(t, other, "second")
+	require.Equal(t, 1, d.Attempt)
+	require.NoError(t, d.Ack(t.Context()))
+	close(goOn)
+	require.NoError(t, stop())
+}
+
 // A settle takes effect, and no late copy of it has one on the next delivery.
 func TestFaultsOfSettles(t *testing.T) {
 	for name, settle := range map[string]func(context.Context, *queue.Delivery) error{

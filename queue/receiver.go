@@ -56,13 +56,16 @@ func (r *receiver) enter(waits bool) {
 	}
 }
 
-// leave undoes enter. The last caller says that the receiver is no longer idle,
-// if it may be. That also gives back what an unanswered receive took, and
-// notifies another receiver of what is due.
+// leave undoes enter. A caller that may have left something behind gives it
+// back.
 func (r *receiver) leave(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.callers--; r.callers > 0 {
+	r.callers--
+	if idle && (r.callers == 0 || r.last > r.answered) {
+		r.stopLocked()
+	}
+	if r.callers > 0 {
 		// A message may have been meant for the caller that leaves, and its
 		// receive may have ended that the receiver is idle.
 		r.notify()
@@ -70,13 +73,26 @@ func (r *receiver) leave(idle bool) {
 	}
 	r.listens = false
 	r.queue.engine.Queue.ListenForTasks(r.name, nil)
-	if !idle || r.queue.engine.Life.Err() != nil {
+}
+
+// stopLocked says that the receiver is no longer idle. That also gives back what
+// an unanswered receive took, and notifies another receiver of what is due.
+// Whoever has the turn does the same: its number is higher than that of the
+// caller that leaves.
+func (r *receiver) stopLocked() {
+	if r.queue.engine.Life.Err() != nil {
+		return
+	}
+	select {
+	case r.turn <- struct{}{}:
+	default:
 		return
 	}
 	stop, _ := r.requestLocked(0, leaves, 0)
 	job := background.NewRelease(r.queue.name, r.queue.set.lease, 0, script.Indeterminate{}, func(time.Time) script.Call { return stop })
 	job.BestEffort = true // its leases end by themselves
 	r.queue.engine.Retrier.Retry(job)
+	<-r.turn
 }
 
 // notify wakes a caller that waits.
