@@ -22,12 +22,12 @@ func (p *process) attempt(ctx context.Context, d *Delivery) error {
 		name = p.set.lockKey(d.Task)
 	}
 	if name == "" {
-		return p.call(ctx, d)
+		return p.fn(ctx, d)
 	}
 	ran := false
 	err := relock.TryDo(ctx, p.set.locker, name, func(ctx context.Context) error {
 		ran = true
-		return p.call(ctx, d)
+		return p.fn(ctx, d)
 	})
 	if !ran && relock.IsRetryableErr(err) { // held by others, too
 		return errBusy

@@ -311,6 +311,43 @@ func TestProcessGoexit(t *testing.T) {
 	}
 }
 
+// panicking panics where it can: as a Locker, and as an error.
+type panicking struct{ relock.Locker }
+
+func (panicking) TryLock(context.Context, string) (relock.Hold, error) { panic("in the locker") }
+func (panicking) Error() string                                        { panic("in the error") }
+
+// A panic beside the function fails the attempt, too.
+func TestProcessPanicsBeside(t *testing.T) {
+	s := redistest.Shared(t)
+	q := newQueue(t, s, queue.WithMaxAttempts(2), queue.WithBackoff(func(int, error) time.Duration { panic("in the back-off") }))
+	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+		if d.ID == "error" {
+			return queue.Permanent(panicking{})
+		}
+		return errors.New("fails")
+	}, queue.WithLocker(panicking{}, func(t queue.Task) string {
+		switch t.ID {
+		case "key":
+			panic("in the key")
+		case "locker":
+			return t.ID
+		}
+		return ""
+	}))
+	enqueue(t, q, "", "error", "key", "locker")
+	eventually(t, q, "they have failed", func(s queue.Stats) bool { return s.Dead == 3 })
+	require.NoError(t, stop())
+	reasons := map[string]string{}
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		reasons[letter.ID] = letter.Reason
+	}
+	require.Contains(t, reasons["key"], "panic: in the key\n")
+	require.Contains(t, reasons["locker"], "panic: in the locker\n")
+	require.Contains(t, reasons["error"], "panic: in the error\n")
+}
+
 // Mistakes are returned, and nothing is received.
 func TestProcessMistakes(t *testing.T) {
 	c := newClient(t, redistest.Shared(t))
