@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -205,6 +206,34 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 	require.NoError(t, d.Ack(t.Context()))
 	close(goOn)
 	require.NoError(t, stop())
+}
+
+// A receive that is sent again after a break is not taken for a missing
+// permission. Its answer does not say what is due, so another one follows.
+func TestReceiveSentAgain(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)
+	p := faults.Start(t, s.Network, s.Address)
+	var log locktest.LogBuffer
+	c := newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, log.Option())
+	q := queueOf(t, c)
+	receives := faults.Script(script.TaskReceive.SHA)
+	p.On(receives, 1, faults.CutAfter)
+	none(t, q)
+	require.Equal(t, 3, p.Count(receives), "two copies, and another one")
+
+	heartbeats := func(args []string) bool { return receives(args) && args[len(args)-2] == "1" }
+	ctx, cancel := context.WithCancel(t.Context())
+	result := testkit.Async(t, func() error {
+		_, err := q.Receive(ctx, 1)
+		return err
+	})
+	require.True(t, p.Await(heartbeats, 1, testkit.Patience))
+	p.On(heartbeats, 1, faults.CutAfter) // a second later, when the subscription is up
+	require.True(t, p.Await(heartbeats, 4, testkit.Patience))
+	cancel()
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+	require.NotContains(t, log.String(), "permission")
 }
 
 // A settle takes effect, and no late copy of it has one on the next delivery.

@@ -146,7 +146,7 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 		beat = 1
 	}
 	call, number := r.request(want, then, beat)
-	o, _ := script.Run(ctx, r.queue.engine.Driver, driver.ForLease(r.queue.set.lease), call, nil)
+	o, unknown := script.Run(ctx, r.queue.engine.Driver, driver.ForLease(r.queue.set.lease), call, nil)
 	if o.Err != nil {
 		return received{}, driver.Ended(ctx, o.Err)
 	}
@@ -155,11 +155,12 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 		return received{}, err // unheard: the next receive gives back what this one took
 	}
 	r.hear(number)
-	if beat == 1 {
+	if beat == 1 && !unknown.Exists() {
 		r.beat = o.Sent
 		r.queue.engine.Queue.Pulse(o.Sent, answer.heard)
 	}
-	got := received{again: answer.code == script.More, next: answer.next}
+	// The answer to a second copy has the deliveries only.
+	got := received{again: answer.code == script.More || unknown.Exists(), next: answer.next}
 	for _, t := range answer.taken {
 		if d := r.queue.deliver(ctx, o.Sent, &t); d != nil {
 			got.deliveries = append(got.deliveries, d)
