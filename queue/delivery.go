@@ -54,12 +54,14 @@ func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken) *Delivery
 	d := &Delivery{Attempt: int(t.attempt), queue: q, hold: h, protocol: p, start: time.Now(), values: ctx}
 	d.Task, d.EnqueuedAt, err = readRecord(t.id, t.record)
 	if err != nil {
-		d.ID = t.id
-		_ = d.settle("dead-letter", verbDead, err.Error(), Dead, err) // else its lease ends
-		return nil
+		d.ID, d.EnqueuedAt = t.id, d.start
 	}
 	if hook := q.set.observer.Received; hook != nil {
 		hook(ctx, Received{q.name, d.ID, d.Key, d.Attempt, max(0, d.start.Sub(d.EnqueuedAt.Add(d.Delay)))})
+	}
+	if err != nil {
+		_ = d.settle("dead-letter", verbDead, err.Error(), Dead, err) // else its lease ends
+		return nil
 	}
 	return d
 }

@@ -164,6 +164,8 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	for _, t := range answer.taken {
 		if d := r.queue.deliver(ctx, o.Sent, &t); d != nil {
 			got.deliveries = append(got.deliveries, d)
+		} else {
+			got.again = true // in its place
 		}
 	}
 	if len(answer.taken) == want && r.isShared() {
