@@ -208,6 +208,27 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 	require.NoError(t, stop())
 }
 
+// Process asks a server that is away ever more rarely, also without a
+// subscription.
+func TestProcessBacksOff(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)
+	p := faults.Start(t, s.Network, s.Address)
+	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}))
+	p.On(func(args []string) bool { return args[0] == "SUBSCRIBE" }, 1, faults.DropRequest)
+	const refused = 6
+	var last <-chan struct{}
+	for i := range refused {
+		last = p.On(faults.Script(script.TaskReceive.SHA), i+1, faults.ErrorLine("LOADING soon"))
+	}
+	start := time.Now()
+	stop := processing(t, q, func(context.Context, *queue.Delivery) error { return nil })
+	_, ok := testkit.Await(last, testkit.Patience)
+	require.True(t, ok)
+	require.GreaterOrEqual(t, time.Since(start), (20+40+80+160+320)*time.Millisecond)
+	require.NoError(t, stop())
+}
+
 // A receive that is sent again after a break is not taken for a missing
 // permission. Its answer does not say what is due, so another one follows.
 func TestReceiveSentAgain(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 // lost, and after [WithTimeout] and [WithGrace].
 //
 // If fn returns nil, the task is acknowledged. If it returns an error, panics or
-// ends its goroutine, the task is due again after [WithBackoff]. After the last attempt, and
-// after [Permanent], it becomes a dead letter. What fn has settled itself stays.
-// If the delivery is lost meanwhile, nothing is sent.
+// ends its goroutine, the task is due again after [WithBackoff]. After the last
+// attempt, and after [Permanent], it becomes a dead letter. What fn has settled
+// itself stays. If the delivery is lost meanwhile, nothing is sent.
 //
 // When ctx is cancelled, nothing more is received. Functions go on for
 // [WithGrace]; then their contexts are cancelled. A task whose function returns
@@ -114,7 +114,7 @@ func (p *process) fetch(ctx context.Context) error {
 		case err != nil && !relock.IsRetryableErr(err):
 			return err
 		case err != nil:
-			err = p.queue.receiver.sleep(ctx, pause)
+			err = p.queue.receiver.wait(ctx, pause, nil)
 			pause = min(2*pause, pollPeriod)
 		case !got.again && len(got.deliveries) < want:
 			err = p.queue.receiver.sleep(ctx, got.next)

@@ -226,10 +226,16 @@ func (r *receiver) pause(next time.Duration) time.Duration {
 // sleep waits until a task may be due. It returns an error if ctx or the client
 // has ended.
 func (r *receiver) sleep(ctx context.Context, next time.Duration) error {
-	timer := time.NewTimer(r.pause(next))
+	return r.wait(ctx, r.pause(next), r.wake)
+}
+
+// wait waits for the pause, or until wake has a value. It returns an error if ctx
+// or the client has ended.
+func (r *receiver) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
-	case <-r.wake:
+	case <-wake:
 	case <-timer.C:
 	case <-ctx.Done():
 		return errs.EndOf(ctx, nil)
