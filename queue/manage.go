@@ -140,7 +140,8 @@ func readDead(id, number, stored string, record []byte) (t DeadTask) {
 	return t
 }
 
-// Requeue queues dead letters once more, as new tasks with the same IDs. It
+// Requeue queues dead letters once more, as new tasks with the same IDs, due
+// immediately. Their EnqueuedAt is this time, less the Delay that they had. It
 // returns how many there were. If a request was sent twice, or not answered,
 // there may be more.
 func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err error) {

@@ -28,9 +28,10 @@ const (
 // WithWorkers sets how many tasks are processed together. The default is 10.
 func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
 
-// WithTimeout cancels the function's context after d. The attempt has failed
-// then. If the function does not return before the lease ends, the task is
-// attempted again by others. By default there is no timeout.
+// WithTimeout cancels the function's context after d, and ends the renewals.
+// A function that returns nil in time is acknowledged even so. If it does not
+// return before the lease ends, the task is attempted again by others. By
+// default there is no timeout.
 func WithTimeout(d time.Duration) ProcessOption { return func(s *processSettings) { s.timeout = d } }
 
 // WithGrace sets how long functions may go on after the context of Process was
@@ -44,7 +45,8 @@ func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) 
 //
 // The function's context carries the hold, as that of [relock.Do] does: a nested
 // call for the same lock adds a level. It is cancelled with the hold, too. A task
-// whose lock was lost is never acknowledged by Process.
+// whose lock was lost is never acknowledged by Process. The lock of a function
+// that hangs is renewed for as long, unless the Locker has [relock.WithMaxHold].
 func WithLocker(l relock.Locker, key func(Task) string) ProcessOption {
 	return func(s *processSettings) { s.locker, s.lockKey = l, key }
 }
