@@ -3,9 +3,14 @@ local function text(n)
   return string.format('%.0f', n)
 end
 
--- parts reads a record: its ticket and its key.
+-- parts reads a record: its ticket and its key. One that cannot be read is of no
+-- key, and is due. Its receiver makes it a dead letter.
 local function parts(record)
-  return string.sub(record, 9, 24), string.sub(record, 28, 27 + string.sub(record, 25, 27))
+  local ticket, size = string.sub(record, 9, 24), tonumber(string.sub(record, 25, 27))
+  if not size or not string.find(ticket, '^%d+$') then
+    return '0000000000000000', ''
+  end
+  return ticket, string.sub(record, 28, 27 + size)
 end
 
 -- next_of returns the first task behind a key, as follow takes it, or nil. It is

@@ -118,7 +118,7 @@ local function may_run(id, record)
     return true
   end
   local ticket, key = parts(record)
-  if redis.call('HSETNX', KEYS[6], key, id) == 1 or redis.call('HGET', KEYS[6], key) == id then
+  if #key == 0 or redis.call('HSETNX', KEYS[6], key, id) == 1 or redis.call('HGET', KEYS[6], key) == id then
     return true
   end
   redis.call('ZREM', KEYS[2], id)

@@ -299,3 +299,20 @@ func TestTaskReceiveScriptOutOfMemory(t *testing.T) {
 	require.Equal(t, []string{"a"}, b.Members("d"))
 	require.Empty(t, b.Members("l"))
 }
+
+// A record that cannot be read is of no key. It stops no other task.
+func TestTaskReceiveScriptDamaged(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Enqueue("", "short", "length", "ticket", "good")
+	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx001k")
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
+	require.Equal(t, []string{"short", "length", "ticket", "good"}, got.IDs())
+	require.Empty(t, b.Do("HKEYS", b.Key("k")))
+	for _, d := range got.All[:2] {
+		require.Equal(t, int64(1), b.Settle(d, "d", "why"))
+	}
+	require.Equal(t, int64(1), b.Ints(script.TaskRemove, "short")[0])
+	require.Equal(t, int64(1), b.Ints(script.TaskRequeue, "length")[0])
+	require.Equal(t, int64(1), b.Settle(got.All[2], "r", "0"))
+	require.Equal(t, []string{"ticket", "length"}, b.Members("d"))
+}

@@ -14,8 +14,9 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Delivery is one attempt at a task, and a lease of it. Its methods may be used
-// by any goroutine. The first of Ack, Nack, DeadLetter and Release settles it,
+// Delivery is one attempt at a task, and a lease of it. Only [Queue.Receive],
+// [Queue.TryReceive] and [Queue.Process] make one. Its methods may be used by any
+// goroutine. The first of Ack, Nack, DeadLetter and Release settles it,
 // whatever it returns. They return nil if the server has confirmed it, and
 // otherwise:
 //
@@ -28,7 +29,7 @@ import (
 type Delivery struct {
 	Task
 	Attempt    int       // 1 for the first
-	EnqueuedAt time.Time // by the server's clock
+	EnqueuedAt time.Time // by the server's clock; see Requeue
 
 	queue    *Queue
 	hold     *lease.Hold
@@ -54,12 +55,14 @@ func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken) *Delivery
 	d := &Delivery{Attempt: int(t.attempt), queue: q, hold: h, protocol: p, start: time.Now(), values: ctx}
 	d.Task, d.EnqueuedAt, err = readRecord(t.id, t.record)
 	if err != nil {
-		d.ID = t.id
-		_ = d.settle("dead-letter", verbDead, err.Error(), Dead, err) // else its lease ends
-		return nil
+		d.ID, d.EnqueuedAt = t.id, d.start
 	}
 	if hook := q.set.observer.Received; hook != nil {
 		hook(ctx, Received{q.name, d.ID, d.Key, d.Attempt, max(0, d.start.Sub(d.EnqueuedAt.Add(d.Delay)))})
+	}
+	if err != nil {
+		_ = d.settle("dead-letter", verbDead, err.Error(), Dead, err) // else its lease ends
+		return nil
 	}
 	return d
 }
@@ -87,8 +90,8 @@ func (d *Delivery) Err() error { return d.queue.wrap("delivery", d.hold.Err()) }
 // It names the delivery, and never changes.
 func (d *Delivery) Fence() int64 { return d.protocol.fence }
 
-// Ack says that the task is done. ctx only provides values, here and below:
-// they work even if it is cancelled.
+// Ack says that the task is done. ctx has no effect, here and below: they work
+// even if it is cancelled.
 func (d *Delivery) Ack(context.Context) error {
 	return d.settle("ack", verbAck, "", Acknowledged, nil)
 }

@@ -77,6 +77,48 @@ func TestSettles(t *testing.T) {
 	require.NoError(t, d.Ack(t.Context()))
 }
 
+// A record that others have damaged becomes a dead letter. It stops no other
+// task, and hides no other dead letter.
+func TestDamagedRecords(t *testing.T) {
+	s := redistest.Shared(t)
+	var received, finished []string
+	q := newQueue(t, s, queue.WithObserver(queue.Observer{
+		Received: func(_ context.Context, e queue.Received) { received = append(received, e.ID) },
+		Finished: func(_ context.Context, e queue.Finished) { finished = append(finished, e.ID) },
+	}))
+	damaged := map[string]string{
+		"body":   "noncenon" + "1700000000000000" + "000" + "\xff\xff\xff",
+		"length": "noncenon" + "1700000000000000" + "k",
+		"short":  "x",
+		"ticket": "noncenon" + "17000000000000xx" + "000" + "\x00\x00",
+	}
+	records := "relock:queue:{" + t.Name() + "}:p"
+	for id, record := range damaged {
+		enqueue(t, q, "", id)
+		s.Do(t, "HSET", records, id, record)
+	}
+	enqueue(t, q, "", "good", "fails")
+	require.NoError(t, receive(t, q, "good").Ack(t.Context()))
+	require.NoError(t, receive(t, q, "fails").DeadLetter(t.Context(), errors.New("why")))
+	letters := map[string]queue.DeadTask{}
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		letters[letter.ID] = letter
+	}
+	require.Len(t, letters, 5)
+	require.Equal(t, "why", letters["fails"].Reason)
+	for id, record := range damaged {
+		letter := letters[id]
+		require.Equal(t, queue.Task{ID: id, Payload: []byte(record)}, letter.Task)
+		require.Equal(t, "the record of a task cannot be read", letter.Reason)
+		require.Equal(t, 1, letter.Attempts)
+		require.WithinDuration(t, time.Now(), letter.DiedAt, 5*time.Second)
+		require.NoError(t, q.Remove(t.Context(), id))
+	}
+	require.ElementsMatch(t, received, finished)
+	require.Len(t, received, 6)
+}
+
 // One task of a key is in flight, and they come in order, retries included.
 func TestKeyInOrder(t *testing.T) {
 	q := newQueue(t, redistest.Shared(t))

@@ -65,5 +65,9 @@ func (q *Queue) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &relock.Error{Op: op, Key: q.name, Err: err}
+	name := ""
+	if q != nil {
+		name = q.name
+	}
+	return &relock.Error{Op: op, Key: name, Err: err}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -168,6 +169,92 @@ func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
 		require.NoError(c, stop())
 		require.Empty(c, done)
 	})
+}
+
+// A caller that leaves gives back what it was not told of, though another
+// caller of its queue is busy.
+func TestReceiveLeavesBesideOthers(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)
+	p := faults.Start(t, s.Network, s.Address)
+	lease := queue.WithLease(time.Hour) // it does not end in the test
+	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}), lease)
+	other := newQueue(t, s, lease)
+	enqueue(t, other, "", "first")
+	goOn, began := make(chan struct{}), make(chan struct{})
+	stop := processing(t, q, func(context.Context, *queue.Delivery) error {
+		close(began)
+		<-goOn
+		return nil
+	}, queue.WithWorkers(1))
+	_, ok := testkit.Await(began, testkit.Patience)
+	require.True(t, ok)
+	enqueue(t, other, "", "second")
+	seen := p.On(faults.Script(script.TaskReceive.SHA), 1, faults.DropAnswer)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := testkit.Async(t, func() error {
+		_, err := q.Receive(ctx, 1)
+		return err
+	})
+	_, ok = testkit.Await(seen, testkit.Patience)
+	require.True(t, ok)
+	eventually(t, other, "it was taken", func(s queue.Stats) bool { return s.InFlight == 2 })
+	cancel()
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+	d := receive(t, other, "second")
+	require.Equal(t, 1, d.Attempt)
+	require.NoError(t, d.Ack(t.Context()))
+	close(goOn)
+	require.NoError(t, stop())
+}
+
+// Process asks a server that is away ever more rarely, also without a
+// subscription.
+func TestProcessBacksOff(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)
+	p := faults.Start(t, s.Network, s.Address)
+	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}))
+	p.On(func(args []string) bool { return args[0] == "SUBSCRIBE" }, 1, faults.DropRequest)
+	const refused = 6
+	var last <-chan struct{}
+	for i := range refused {
+		last = p.On(faults.Script(script.TaskReceive.SHA), i+1, faults.ErrorLine("LOADING soon"))
+	}
+	start := time.Now()
+	stop := processing(t, q, func(context.Context, *queue.Delivery) error { return nil })
+	_, ok := testkit.Await(last, testkit.Patience)
+	require.True(t, ok)
+	require.GreaterOrEqual(t, time.Since(start), (20+40+80+160+320)*time.Millisecond)
+	require.NoError(t, stop())
+}
+
+// A receive that is sent again after a break is not taken for a missing
+// permission. Its answer does not say what is due, so another one follows.
+func TestReceiveSentAgain(t *testing.T) {
+	s := redistest.StartTCP(t)
+	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)
+	p := faults.Start(t, s.Network, s.Address)
+	var log locktest.LogBuffer
+	c := newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, log.Option())
+	q := queueOf(t, c)
+	receives := faults.Script(script.TaskReceive.SHA)
+	p.On(receives, 1, faults.CutAfter)
+	none(t, q)
+	require.Equal(t, 3, p.Count(receives), "two copies, and another one")
+
+	heartbeats := func(args []string) bool { return receives(args) && args[len(args)-2] == "1" }
+	ctx, cancel := context.WithCancel(t.Context())
+	result := testkit.Async(t, func() error {
+		_, err := q.Receive(ctx, 1)
+		return err
+	})
+	require.True(t, p.Await(heartbeats, 1, testkit.Patience))
+	p.On(heartbeats, 1, faults.CutAfter) // a second later, when the subscription is up
+	require.True(t, p.Await(heartbeats, 4, testkit.Patience))
+	cancel()
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+	require.NotContains(t, log.String(), "permission")
 }
 
 // A settle takes effect, and no late copy of it has one on the next delivery.

@@ -73,7 +73,8 @@ func (q *Queue) Stats(ctx context.Context) (s Stats, err error) {
 	return s, q.wrap("stats", err)
 }
 
-// DeadTask is a dead letter.
+// DeadTask is a dead letter. If its record cannot be read, Payload is the record,
+// and Key, Header, Delay and EnqueuedAt are zero.
 type DeadTask struct {
 	Task
 	EnqueuedAt time.Time // by the server's clock
@@ -119,33 +120,28 @@ func (q *Queue) deadPage(ctx context.Context, after string) (page []DeadTask, la
 		if values, err = driver.Scan(values, &id, &last, &stored, &record); err != nil {
 			return nil, "", err
 		}
-		t, err := readDead(id, last, stored, record)
-		if err != nil {
-			return nil, "", err
-		}
-		page = append(page, t)
+		page = append(page, readDead(id, last, stored, record))
 	}
 	return page, last, nil
 }
 
-func readDead(id, number, stored string, record []byte) (t DeadTask, err error) {
+// readDead returns a dead letter, with what can be read of it.
+func readDead(id, number, stored string, record []byte) (t DeadTask) {
+	var err error
 	if t.Task, t.EnqueuedAt, err = readRecord(id, record); err != nil {
-		return t, err
+		t.Task = Task{ID: id, Payload: record}
 	}
-	died, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return t, errRecord
+	if died, err := strconv.ParseInt(number, 10, 64); err == nil {
+		t.DiedAt = time.UnixMicro(died)
 	}
 	attempts, _, _ := strings.Cut(stored, " ")
-	if t.Attempts, err = strconv.Atoi(attempts); err != nil {
-		return t, errRecord
-	}
-	t.DiedAt = time.UnixMicro(died)
+	t.Attempts, _ = strconv.Atoi(attempts)
 	_, t.Reason, _ = strings.Cut(stored, "\x00")
-	return t, nil
+	return t
 }
 
-// Requeue queues dead letters once more, as new tasks with the same IDs. It
+// Requeue queues dead letters once more, as new tasks with the same IDs, due
+// immediately. Their EnqueuedAt is this time, less the Delay that they had. It
 // returns how many there were. If a request was sent twice, or not answered,
 // there may be more.
 func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err error) {

@@ -16,10 +16,10 @@ import (
 // context of fn has the values of ctx, and is cancelled when the delivery is
 // lost, and after [WithTimeout] and [WithGrace].
 //
-// If fn returns nil, the task is acknowledged. If it returns an error, or
-// panics, the task is due again after [WithBackoff]. After the last attempt, and
-// after [Permanent], it becomes a dead letter. What fn has settled itself stays.
-// If the delivery is lost meanwhile, nothing is sent.
+// If fn returns nil, the task is acknowledged. If it returns an error, panics or
+// ends its goroutine, the task is due again after [WithBackoff]. After the last
+// attempt, and after [Permanent], it becomes a dead letter. What fn has settled
+// itself stays. If the delivery is lost meanwhile, nothing is sent.
 //
 // When ctx is cancelled, nothing more is received. Functions go on for
 // [WithGrace]; then their contexts are cancelled. A task whose function returns
@@ -114,7 +114,7 @@ func (p *process) fetch(ctx context.Context) error {
 		case err != nil && !relock.IsRetryableErr(err):
 			return err
 		case err != nil:
-			err = p.queue.receiver.sleep(ctx, pause)
+			err = p.queue.receiver.wait(ctx, pause, nil)
 			pause = min(2*pause, pollPeriod)
 		case !got.again && len(got.deliveries) < want:
 			err = p.queue.receiver.sleep(ctx, got.next)
@@ -150,18 +150,23 @@ func (p *process) free(ctx context.Context) (want int, err error) {
 	return want, nil
 }
 
-// begin starts the goroutine of a delivery, which frees its worker.
+// begin starts the goroutine of a delivery.
 func (p *process) begin(d *Delivery) {
 	p.mu.Lock()
 	p.running[d] = struct{}{}
 	p.mu.Unlock()
 	p.group.Go(func() {
+		defer p.end(d)
 		p.handle(d)
-		p.mu.Lock()
-		delete(p.running, d)
-		p.mu.Unlock()
-		p.slots <- struct{}{}
 	})
+}
+
+// end frees the worker of a delivery.
+func (p *process) end(d *Delivery) {
+	p.mu.Lock()
+	delete(p.running, d)
+	p.mu.Unlock()
+	p.slots <- struct{}{}
 }
 
 // drain waits for the functions: for the grace, and for a second more after

@@ -28,9 +28,10 @@ const (
 // WithWorkers sets how many tasks are processed together. The default is 10.
 func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
 
-// WithTimeout cancels the function's context after d. The attempt has failed
-// then. If the function does not return before the lease ends, the task is
-// attempted again by others. By default there is no timeout.
+// WithTimeout cancels the function's context after d, and ends the renewals.
+// A function that returns nil in time is acknowledged even so. If it does not
+// return before the lease ends, the task is attempted again by others. By
+// default there is no timeout.
 func WithTimeout(d time.Duration) ProcessOption { return func(s *processSettings) { s.timeout = d } }
 
 // WithGrace sets how long functions may go on after the context of Process was
@@ -40,9 +41,12 @@ func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) 
 // WithLocker runs the function under a lock that other code uses too, such as an
 // HTTP handler of the same account. key returns the name of a task's lock, or ""
 // for none. If others hold the lock, the task is released for a moment, and
-// tried again without counting an attempt. The function's context is cancelled
-// with the hold, too. A task whose lock was lost is never acknowledged by
-// Process.
+// tried again without counting an attempt.
+//
+// The function's context carries the hold, as that of [relock.Do] does: a nested
+// call for the same lock adds a level. It is cancelled with the hold, too. A task
+// whose lock was lost is never acknowledged by Process. The lock of a function
+// that hangs is renewed for as long, unless the Locker has [relock.WithMaxHold].
 func WithLocker(l relock.Locker, key func(Task) string) ProcessOption {
 	return func(s *processSettings) { s.locker, s.lockKey = l, key }
 }

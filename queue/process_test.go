@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,15 +247,14 @@ func TestProcessWithLocker(t *testing.T) {
 	var attempts, inside atomic.Int64
 	stop := processing(t, q, func(ctx context.Context, d *queue.Delivery) error {
 		attempts.Store(int64(d.Attempt))
-		if _, held := relock.HoldFromContext(ctx, name); held {
-			return errors.New("carries a hold")
-		}
-		_, err := locker.TryLock(ctx, name)
+		_, err := locker.TryLock(t.Context(), name)
 		if !errors.Is(err, relock.ErrLockAcquiredByOthers) {
 			return fmt.Errorf("not locked: %w", err)
 		}
-		inside.Add(1)
-		return nil
+		return relock.TryDo(ctx, locker, name, func(context.Context) error { // adds a level
+			inside.Add(1)
+			return nil
+		})
 	}, queue.WithLocker(locker, func(t queue.Task) string { return t.Header["lock"] }))
 	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "a", Header: map[string]string{"lock": name}}))
 	eventually(t, q, "it waits for its lock", func(s queue.Stats) bool { return s.Delayed == 1 })
@@ -264,6 +264,88 @@ func TestProcessWithLocker(t *testing.T) {
 	require.NoError(t, stop())
 	require.Equal(t, int64(1), inside.Load())
 	require.Equal(t, int64(1), attempts.Load())
+}
+
+// A task whose lock was lost is not acknowledged, though its function returns
+// nil.
+func TestProcessLosesLock(t *testing.T) {
+	s := redistest.Shared(t)
+	c := newClient(t, s)
+	q := queueOf(t, c, queue.WithMaxAttempts(1))
+	locker, err := relock.NewLocker(c)
+	require.NoError(t, err)
+	name := t.Name() + "lock"
+	stop := processing(t, q, func(ctx context.Context, _ *queue.Delivery) error {
+		err := c.ForceUnlock(t.Context(), name, "")
+		<-ctx.Done()
+		return err
+	}, queue.WithLocker(locker, func(queue.Task) string { return name }))
+	enqueue(t, q, "", "a")
+	eventually(t, q, "it has failed", func(s queue.Stats) bool { return s.Dead == 1 })
+	require.NoError(t, stop())
+}
+
+// A function that ends its goroutine has failed. Its worker goes on, and its
+// lock is free.
+func TestProcessGoexit(t *testing.T) {
+	c := newClient(t, redistest.Shared(t))
+	q := queueOf(t, c, queue.WithMaxAttempts(1))
+	locker, err := relock.NewLocker(c)
+	require.NoError(t, err)
+	name := t.Name() + "lock"
+	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+		if d.ID != "last" {
+			runtime.Goexit()
+		}
+		return nil
+	}, queue.WithWorkers(1), queue.WithLocker(locker, func(t queue.Task) string { return t.Header["lock"] }))
+	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "plain"}, queue.Task{ID: "locked", Header: map[string]string{"lock": name}}, queue.Task{ID: "last"}))
+	eventually(t, q, "both have failed", func(s queue.Stats) bool { return s.Dead == 2 && isEmpty(s) })
+	hold, err := locker.TryLock(t.Context(), name)
+	require.NoError(t, err)
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, stop())
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, "the function has ended its goroutine", letter.Reason)
+	}
+}
+
+// panicking panics where it can: as a Locker, and as an error.
+type panicking struct{ relock.Locker }
+
+func (panicking) TryLock(context.Context, string) (relock.Hold, error) { panic("in the locker") }
+func (panicking) Error() string                                        { panic("in the error") }
+
+// A panic beside the function fails the attempt, too.
+func TestProcessPanicsBeside(t *testing.T) {
+	s := redistest.Shared(t)
+	q := newQueue(t, s, queue.WithMaxAttempts(2), queue.WithBackoff(func(int, error) time.Duration { panic("in the back-off") }))
+	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+		if d.ID == "error" {
+			return queue.Permanent(panicking{})
+		}
+		return errors.New("fails")
+	}, queue.WithLocker(panicking{}, func(t queue.Task) string {
+		switch t.ID {
+		case "key":
+			panic("in the key")
+		case "locker":
+			return t.ID
+		}
+		return ""
+	}))
+	enqueue(t, q, "", "error", "key", "locker")
+	eventually(t, q, "they have failed", func(s queue.Stats) bool { return s.Dead == 3 })
+	require.NoError(t, stop())
+	reasons := map[string]string{}
+	for letter, err := range q.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		reasons[letter.ID] = letter.Reason
+	}
+	require.Contains(t, reasons["key"], "panic: in the key\n")
+	require.Contains(t, reasons["locker"], "panic: in the locker\n")
+	require.Contains(t, reasons["error"], "panic: in the error\n")
 }
 
 // Mistakes are returned, and nothing is received.

@@ -56,13 +56,16 @@ func (r *receiver) enter(waits bool) {
 	}
 }
 
-// leave undoes enter. The last caller says that the receiver is no longer idle,
-// if it may be. That also gives back what an unanswered receive took, and
-// notifies another receiver of what is due.
+// leave undoes enter. A caller that may have left something behind gives it
+// back.
 func (r *receiver) leave(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.callers--; r.callers > 0 {
+	r.callers--
+	if idle && (r.callers == 0 || r.last > r.answered) {
+		r.stopLocked()
+	}
+	if r.callers > 0 {
 		// A message may have been meant for the caller that leaves, and its
 		// receive may have ended that the receiver is idle.
 		r.notify()
@@ -70,13 +73,26 @@ func (r *receiver) leave(idle bool) {
 	}
 	r.listens = false
 	r.queue.engine.Queue.ListenForTasks(r.name, nil)
-	if !idle || r.queue.engine.Life.Err() != nil {
+}
+
+// stopLocked says that the receiver is no longer idle. That also gives back what
+// an unanswered receive took, and notifies another receiver of what is due.
+// Whoever has the turn does the same: its number is higher than that of the
+// caller that leaves.
+func (r *receiver) stopLocked() {
+	if r.queue.engine.Life.Err() != nil {
+		return
+	}
+	select {
+	case r.turn <- struct{}{}:
+	default:
 		return
 	}
 	stop, _ := r.requestLocked(0, leaves, 0)
 	job := background.NewRelease(r.queue.name, r.queue.set.lease, 0, script.Indeterminate{}, func(time.Time) script.Call { return stop })
 	job.BestEffort = true // its leases end by themselves
 	r.queue.engine.Retrier.Retry(job)
+	<-r.turn
 }
 
 // notify wakes a caller that waits.
@@ -130,7 +146,7 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 		beat = 1
 	}
 	call, number := r.request(want, then, beat)
-	o, _ := script.Run(ctx, r.queue.engine.Driver, driver.ForLease(r.queue.set.lease), call, nil)
+	o, unknown := script.Run(ctx, r.queue.engine.Driver, driver.ForLease(r.queue.set.lease), call, nil)
 	if o.Err != nil {
 		return received{}, driver.Ended(ctx, o.Err)
 	}
@@ -139,14 +155,17 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 		return received{}, err // unheard: the next receive gives back what this one took
 	}
 	r.hear(number)
-	if beat == 1 {
+	if beat == 1 && !unknown.Exists() {
 		r.beat = o.Sent
 		r.queue.engine.Queue.Pulse(o.Sent, answer.heard)
 	}
-	got := received{again: answer.code == script.More, next: answer.next}
+	// The answer to a second copy has the deliveries only.
+	got := received{again: answer.code == script.More || unknown.Exists(), next: answer.next}
 	for _, t := range answer.taken {
 		if d := r.queue.deliver(ctx, o.Sent, &t); d != nil {
 			got.deliveries = append(got.deliveries, d)
+		} else {
+			got.again = true // in its place
 		}
 	}
 	if len(answer.taken) == want && r.isShared() {
@@ -207,10 +226,16 @@ func (r *receiver) pause(next time.Duration) time.Duration {
 // sleep waits until a task may be due. It returns an error if ctx or the client
 // has ended.
 func (r *receiver) sleep(ctx context.Context, next time.Duration) error {
-	timer := time.NewTimer(r.pause(next))
+	return r.wait(ctx, r.pause(next), r.wake)
+}
+
+// wait waits for the pause, or until wake has a value. It returns an error if ctx
+// or the client has ended.
+func (r *receiver) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
-	case <-r.wake:
+	case <-wake:
 	case <-timer.C:
 	case <-ctx.Done():
 		return errs.EndOf(ctx, nil)

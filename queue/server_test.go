@@ -36,8 +36,9 @@ func TestNewMistakes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a", q.Name())
 	require.Equal(t, `queue "a"`, q.String())
-	var none queue.Queue
-	require.ErrorIs(t, none.Enqueue(t.Context()), relock.ErrInvalid)
+	for _, none := range []*queue.Queue{nil, {}} {
+		require.ErrorIs(t, none.Enqueue(t.Context()), relock.ErrInvalid)
+	}
 	var e *relock.Error
 	require.ErrorAs(t, q.Remove(t.Context(), ""), &e)
 	require.Equal(t, "a", e.Key)

@@ -19,16 +19,14 @@ func (p *process) handle(d *Delivery) {
 	if p.set.timeout > 0 {
 		defer p.limit(d, cancel).Stop()
 	}
-	free, err := p.lock(ctx, d, cancel)
-	if errors.Is(err, errBusy) {
-		p.settled(d, d.settle("release", verbRelease, milliseconds(busyPause), Released, nil))
-		return
-	}
-	if err == nil {
-		err = free(p.call(ctx, d))
-	}
-	p.finish(d, err)
+	err := errEnded
+	defer func() { p.finish(d, err) }()
+	err = p.guarded(d, func() error { return p.attempt(ctx, d) })
 }
+
+// errEnded is the error of a function that has ended its goroutine, by
+// [runtime.Goexit]: a test that fails does.
+var errEnded = errors.New("the function has ended its goroutine")
 
 // limit cancels the function after its timeout, and ends the renewals.
 func (p *process) limit(d *Delivery, cancel context.CancelCauseFunc) *time.Timer {
@@ -38,8 +36,9 @@ func (p *process) limit(d *Delivery, cancel context.CancelCauseFunc) *time.Timer
 	})
 }
 
-// call runs the function. A panic is logged, and is an error.
-func (p *process) call(ctx context.Context, d *Delivery) (err error) {
+// guarded runs code of the user for a delivery. A panic is logged, and is an
+// error.
+func (p *process) guarded(d *Delivery, run func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			stack := debug.Stack()
@@ -47,18 +46,32 @@ func (p *process) call(ctx context.Context, d *Delivery) (err error) {
 			p.queue.engine.Logger.Error("relock: a function of a task panicked", "queue", p.queue.name, "task", d.ID, "panic", value, "stack", string(stack))
 		}
 	}()
-	return p.fn(ctx, d)
+	return run()
 }
 
-// finish settles a delivery whose function has returned. One that was lost sends
-// nothing.
+// finish settles a delivery whose function has returned. If its error or
+// WithBackoff panics, that is the error, and the default back-off counts.
 func (p *process) finish(d *Delivery, err error) {
+	panicked := p.guarded(d, func() error {
+		p.settle(d, err, p.queue.set.backoff)
+		return nil
+	})
+	if panicked != nil {
+		p.settle(d, panicked, Backoff)
+	}
+}
+
+// settle settles a delivery, unless that was done. One that was lost sends
+// nothing.
+func (p *process) settle(d *Delivery, err error, backoff func(int, error) time.Duration) {
 	if d.protocol.isSettled() {
 		return
 	}
 	switch {
 	case err == nil:
 		err = d.settle("ack", verbAck, "", Acknowledged, nil)
+	case errors.Is(err, errBusy):
+		err = d.settle("release", verbRelease, milliseconds(busyPause), Released, nil)
 	case isPermanent(err):
 		err = d.DeadLetter(p.work, err)
 	case p.work.Err() != nil:
@@ -66,7 +79,7 @@ func (p *process) finish(d *Delivery, err error) {
 	case d.Attempt >= p.queue.set.attempts:
 		err = d.DeadLetter(p.work, err)
 	default:
-		pause := p.queue.set.backoff(d.Attempt, err)
+		pause := backoff(d.Attempt, err)
 		err = d.Nack(p.work, min(max(0, pause), lockspec.MaxLease), err)
 	}
 	p.settled(d, err)

@@ -134,10 +134,18 @@ var taskFaults = []mutant{
 	{
 		name: "queue: a receiver leaves silently",
 		file: "queue/receiver.go",
-		old:  "	if !idle || r.queue.engine.Life.Err() != nil {",
-		new:  "	if !idle || r.queue.engine.Life.Err() == nil {",
+		old:  "	if r.queue.engine.Life.Err() != nil {",
+		new:  "	if r.queue.engine.Life.Err() == nil {",
 		in:   "queue",
 		test: "TestReceiveLeaves",
+	},
+	{
+		name: "queue: a caller that leaves beside others gives nothing back",
+		file: "queue/receiver.go",
+		old:  "	if idle && (r.callers == 0 || r.last > r.answered) {",
+		new:  "	if idle && r.callers == 0 {",
+		in:   "queue",
+		test: "TestReceiveLeavesBesideOthers",
 	},
 	{
 		name: "queue: what stops is counted as failed",
