@@ -155,7 +155,7 @@ func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 // RedisLock do.
 func TestLockerHandsOffInMemory(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewSeatBench(t)
+	q := locktest.NewLocalWaitBench(t)
 	l, err := relock.NewLocker(q.Clients[0])
 	require.NoError(t, err)
 	h, err := l.Lock(t.Context(), locktest.QueueKey)
@@ -165,8 +165,8 @@ func TestLockerHandsOffInMemory(t *testing.T) {
 		next, err = l.Lock(t.Context(), locktest.QueueKey)
 		return err
 	})
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "waits in Redis")
-	locktest.Fresh(h)
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "waits in Redis")
+	locktest.NeverStale(h)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))

@@ -11,9 +11,9 @@ import (
 
 const maxReason = 256
 
-// ForceUnlock ends the hold of the lock with this name, whoever has it, and
-// hands the lock to the next waiter. It is for an operator who knows that the
-// holder hangs. The reason has at most 256 bytes.
+// ForceUnlock ends the hold of the lock with this name, whichever client has
+// it, and hands the lock to the next waiter. It is for an operator who knows
+// that the holder hangs. The reason has at most 256 bytes.
 //
 // It returns [ErrNotHeld] if nobody holds the lock, and [ErrKeyConflict] if the
 // key is something else.

@@ -42,14 +42,14 @@ func TestForceUnlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
-				q := locktest.NewQueueBenchOn(t, locktest.Taught(t, redistest.Start(t)), m, 3)
+				q := locktest.NewQueueBenchOn(t, locktest.WithScripts(t, redistest.Start(t)), m, 3)
 				h := q.Take(locktest.Patient(q.Clients[0]))
 				if name == "by a message" {
 					subscribe(q)
 				}
 				const poll = 5 * time.Second
 				w := q.WaitNext(t.Context(), 0, q.Clients[2], relock.WithPollInterval(poll))
-				q.AwaitHeard(q.Clients[2]) // by the poll that follows its subscription
+				q.AwaitSubscribed(q.Clients[2]) // by the poll that follows its subscription
 				start := time.Now()
 				require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
 				requireForced(t, learn(q, h))
@@ -69,7 +69,7 @@ func TestForceUnlock(t *testing.T) {
 // subscription, until the test ends.
 func subscribe(q *locktest.QueueBench) {
 	q.Helper()
-	other := q.Take2(q)
+	other := q.TakeOther(q)
 	ctx, cancel := context.WithCancel(q.Context())
 	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
 	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.Engine(q.Clients[0]).Queue.State().Subscribed }, "subscribed")
@@ -144,7 +144,7 @@ func TestForceUnlockRefused(t *testing.T) {
 // of the next holder.
 func TestForceUnlockIsSentOnce(t *testing.T) {
 	t.Parallel()
-	s := locktest.Taught(t, redistest.Start(t))
+	s := locktest.WithScripts(t, redistest.Start(t))
 	for name, fault := range map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -114,8 +114,8 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 }
 
 // CurrentHold returns the newest hold that ctx carries, whatever its name, and
-// reports whether there is one. In Do's function it is the hold of that Do. Like
-// [HoldFromContext], it also returns a hold that has ended.
+// reports whether there is one. In Do's function it is the hold of that Do.
+// Like [HoldFromContext], it also returns a hold that has ended.
 func CurrentHold(ctx context.Context) (Hold, bool) {
 	if ctx == nil {
 		return nil, false

@@ -156,7 +156,7 @@ func TestInspectRWLock(t *testing.T) {
 			awaitWaiting(t, c, key, 1)
 			w := locktest.Inspect(t, c, key).Waiters[0]
 			require.Equal(t, relock.Waiter{locktest.Engine(other).Identity.ID, w.Age, "read/write", mode == "fair"}, w)
-			locktest.AwaitHeard(t, s, locktest.KeyOf(c, key), other) // by the poll after its subscription: a late one would enqueue again
+			locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other) // by the poll after its subscription: a late one would enqueue again
 			cancel()
 			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
 			awaitWaiting(t, c, key, 0)

@@ -22,7 +22,7 @@ func TestLockTakesAndUnlockFrees(t *testing.T) {
 	require.EqualError(t, l.Unlock(t.Context()), `relock: unlock "k": not held`)
 
 	require.NoError(t, l.Lock(t.Context()))
-	require.InDelta(t, 30*time.Second, locktest.Pttl(t, s, c, "k"), float64(time.Second), "the default lease is 30s")
+	require.InDelta(t, 30*time.Second, locktest.PTTL(t, s, c, "k"), float64(time.Second), "the default lease is 30s")
 	require.EqualError(t, relock.NewRedisLock("k", other).Lock(t.Context()), `relock: lock "k": lock is held by others (one attempt; see WithBlock)`)
 	require.NoError(t, relock.NewRedisLock("another", other).Lock(t.Context()), "another name is another lock")
 
@@ -57,7 +57,7 @@ func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 			err := l.Unlock(t.Context())
 			require.ErrorIs(t, err, relock.ErrLockLost)
 			require.ErrorIs(t, err, relock.ErrNotHeld)
-			require.Greater(t, locktest.Pttl(t, s, c, "k"), 20*time.Second, "the next holder's lease is whole")
+			require.Greater(t, locktest.PTTL(t, s, c, "k"), 20*time.Second, "the next holder's lease is whole")
 			require.NoError(t, next.Unlock(t.Context()))
 		})
 	}
@@ -140,7 +140,7 @@ func TestKeyConflict(t *testing.T) {
 			}
 			require.Equal(t, before, s.Content(t, locktest.KeyOf(c, name)))
 			if create != nil {
-				require.Equal(t, time.Duration(-1), locktest.Pttl(t, s, c, name), "it got an expiry")
+				require.Equal(t, time.Duration(-1), locktest.PTTL(t, s, c, name), "it got an expiry")
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestKeyReplacedUnderAHold(t *testing.T) {
 			s.Do(t, "DEL", locktest.KeyOf(c, name))
 			setKey(t, s, c, name, value)
 			require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost, "%s, %v", name, value)
-			require.Equal(t, time.Duration(-1), locktest.Pttl(t, s, c, name))
+			require.Equal(t, time.Duration(-1), locktest.PTTL(t, s, c, name))
 			s.Do(t, "DEL", locktest.KeyOf(c, name))
 		}
 	}

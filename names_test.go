@@ -188,7 +188,7 @@ func TestNamesStayOnOneLine(t *testing.T) {
 			require.NoError(t, err)
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
 			testkit.Eventually(t, 5*time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
-			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.Pttl(t, s, c, name) == -2 }, "the lost lock is still there")
+			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, name) == -2 }, "the lost lock is still there")
 
 			require.NoError(t, relock.NewReentrantLock(name, c, relock.WithExpiry(time.Minute)).Lock(t.Context()))
 			texts := []string{

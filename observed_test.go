@@ -40,7 +40,7 @@ func TestObserverOfEachKind(t *testing.T) {
 			require.Equal(t, []string{
 				fmt.Sprintf("start %s %q false mine", tt.kind, tt.key), fmt.Sprintf("done %s %q false mine <nil>", tt.kind, tt.key),
 				fmt.Sprintf("over %s %q mine <nil>", tt.kind, tt.key),
-			}, w.Heard(), "%s: %s", tt.kind, call)
+			}, w.Events(), "%s: %s", tt.kind, call)
 		}
 		use("Lock", errors.Join(tt.lock.Lock(ctx), tt.lock.Unlock(ctx)))
 		use("TryLock", errors.Join(tt.lock.TryLock(ctx), tt.lock.Unlock(ctx)))
@@ -51,13 +51,13 @@ func TestObserverOfEachKind(t *testing.T) {
 			require.NoError(t, err)
 			use("Acquire", h.Unlock(ctx))
 			require.ErrorIs(t, h.Unlock(ctx), relock.ErrNotHeld)
-			require.Empty(t, w.Heard())
+			require.Empty(t, w.Events())
 		}
 	}
 	l, err := relock.NewLocker(c)
 	require.NoError(t, err)
 	require.NoError(t, relock.Do(locktest.Marked(t), l, "named", locktest.Nothing))
-	require.Equal(t, []string{`start plain "named" true mine`, `done plain "named" true mine <nil>`, `over plain "named" mine <nil>`}, w.Heard())
+	require.Equal(t, []string{`start plain "named" true mine`, `done plain "named" true mine <nil>`, `over plain "named" mine <nil>`}, w.Events())
 }
 
 // quorumLock is a RedLock whose servers count soon.
@@ -98,7 +98,7 @@ func TestObserverOfRefusals(t *testing.T) {
 		{l.Lock(nil), true, nil}, //nolint:staticcheck // the mistake is meant
 		{relock.NewRedisLock("k", c, relock.WithExpiry(1)).Lock(locktest.Marked(t)), false, "mine"},
 	}
-	noted := w.Heard()
+	noted := w.Events()
 	require.Len(t, noted, 2*len(calls))
 	for n, one := range calls {
 		require.Error(t, one.err)
@@ -137,7 +137,7 @@ func TestObserverOfLevels(t *testing.T) {
 		require.True(t, levels(n))
 	}
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld) // the end of no hold
-	require.NoError(t, w.Ended().Err)
+	require.NoError(t, w.LastEnd().Err)
 }
 
 // Two observers as one are called in turn. One without a hook is not called.

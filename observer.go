@@ -65,8 +65,8 @@ type HoldDone struct {
 	Start time.Time // when it was granted
 	End   time.Time // when the hold ended here: at the beginning of Unlock, or when the loss was found
 	// Err is nil after an Unlock that was confirmed. Otherwise it is the error
-	// of the Unlock, or the reason why the hold was lost before. Then it matches
-	// [ErrLockLost] or [ErrClosed].
+	// of the Unlock, or the reason why the hold was lost before. Then it
+	// matches [ErrLockLost] or [ErrClosed].
 	Err error
 }
 

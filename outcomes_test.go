@@ -199,7 +199,7 @@ var outcomes = map[string]struct {
 			err = o.unanswered(func() error { return h.Unlock(o.Context()) })
 			require.ErrorIs(o, h.Err(), relock.ErrNotHeld, "ended, whatever Unlock returned")
 			require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrNotHeld)
-			testkit.Eventually(o, testkit.Patience, func() bool { return locktest.Pttl(o, o.s, o.c, "k") < 0 }, "released in the background")
+			testkit.Eventually(o, testkit.Patience, func() bool { return locktest.PTTL(o, o.s, o.c, "k") < 0 }, "released in the background")
 			return err
 		},
 		matches: []error{relock.ErrUnconfirmed}, not: []error{relock.ErrLockLost, relock.ErrNotHeld}, silent: true,
@@ -328,7 +328,8 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-// Of several reasons the first one of the table counts, however they are wrapped.
+// Of several reasons the first one of the table counts, however they are
+// wrapped.
 func TestOutcomeOfSeveralReasons(t *testing.T) {
 	t.Parallel()
 	order := []struct {

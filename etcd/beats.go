@@ -12,21 +12,21 @@ import (
 	"google.golang.org/grpc"
 )
 
-// beats renews one lease over one stream. Each renewal is answered before the
-// next one is sent. The methods of package clientv3 do not fit. KeepAlive hides
-// when a renewal was sent. KeepAliveOnce opens a stream for each renewal, for
-// which users with a password log in again. It also retries without a pause
+// keepAlive renews one lease over one stream. Each renewal is answered before
+// the next one is sent. The methods of package clientv3 do not fit. KeepAlive
+// hides when a renewal was sent. KeepAliveOnce opens a stream for each renewal,
+// for which users with a password log in again. It also retries without a pause
 // while no server can be reached.
-type beats struct {
+type keepAlive struct {
 	stream etcdserverpb.Lease_LeaseKeepAliveClient // nil if there is none
 	cancel context.CancelFunc
 }
 
-// beat renews the lease once, and returns its TTL. ctx limits the renewal, and
+// renew renews the lease once, and returns its TTL. ctx limits the renewal, and
 // life the stream. A renewal that is not answered also ends the stream. If the
 // token of the stream is no longer valid, beat retries on a new one. That is
 // not an error.
-func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
+func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
 	conn := client.ActiveConnection()
 	if conn == nil { // the server is in this process
 		resp, err := client.KeepAliveOnce(ctx, id)
@@ -42,7 +42,8 @@ func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clie
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		// ctx cut the stream, whose error looks as if the client had been closed.
+		// ctx cut the stream, whose error looks as if the client had been
+		// closed.
 		return 0, ctx.Err()
 	case err != nil:
 		return 0, rpctypes.Error(err)
@@ -52,7 +53,7 @@ func (b *beats) beat(ctx, life context.Context, client *clientv3.Client, id clie
 	return time.Duration(resp.TTL) * time.Second, nil
 }
 
-func (b *beats) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+func (b *keepAlive) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	if b.stream == nil {
 		life, b.cancel = context.WithCancel(life)
 	}
@@ -64,7 +65,7 @@ func (b *beats) once(ctx, life context.Context, conn *grpc.ClientConn, id client
 	return resp, err
 }
 
-func (b *beats) ask(ctx context.Context, client etcdserverpb.LeaseClient, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+func (b *keepAlive) ask(ctx context.Context, client etcdserverpb.LeaseClient, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	if b.stream == nil {
 		stream, err := client.LeaseKeepAlive(ctx)
 		if err != nil {
@@ -81,7 +82,7 @@ func (b *beats) ask(ctx context.Context, client etcdserverpb.LeaseClient, id cli
 
 // close ends the stream. The next renewal opens another one, perhaps to another
 // server.
-func (b *beats) close() {
+func (b *keepAlive) close() {
 	if b.cancel != nil {
 		b.cancel()
 	}

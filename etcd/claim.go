@@ -16,17 +16,17 @@ import (
 // again, and may arrive late. Once the claim is abandoned, it leaves nothing
 // behind.
 type claim struct {
-	wait    *wait
-	session *session
-	hold    string
-	key     string
-	slot    *slot  // names the key; nil if unfair
-	entry   *entry // of a waiting fair call; else nil
-	value   string
-	rev     int64 // create revision of the key; 0 until the key is known to exist
-	doubt   bool  // a request for the key was never answered, and may arrive late
-	perhaps bool  // a failed request may have made the key
-	left    bool  // the caller has left, and the request under way cleans up
+	wait          *wait
+	session       *session
+	hold          string
+	key           string
+	slot          *slot  // names the key; nil if unfair
+	entry         *entry // of a waiting fair call; else nil
+	value         string
+	rev           int64 // create revision of the key; 0 until the key is known to exist
+	indeterminate bool  // a request for the key was never answered, and may arrive late
+	perhaps       bool  // a failed request may have made the key
+	left          bool  // the caller has left, and the request under way cleans up
 }
 
 func newClaim(w *wait, s *session) (*claim, error) {
@@ -106,7 +106,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 		defer close(done)
 		resp, err = c.commit(r)
 		if !state.CompareAndSwap(underWay, answered) {
-			c.settle(resp, err)
+			c.resolve(resp, err)
 			c.remove()
 		}
 	})
@@ -122,7 +122,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 		}
 		<-done
 	}
-	c.settle(resp, err)
+	c.resolve(resp, err)
 	return resp, err
 }
 
@@ -133,11 +133,11 @@ func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
 	return l.client.Txn(ctx).If(r.unless...).Then(r.then...).Else(r.otherwise...).Commit()
 }
 
-// settle notes what an answer, or a missing one, says about the key. An answer
+// resolve notes what an answer, or a missing one, says about the key. An answer
 // that refuses begins with a read of the key. The read finds the key if an
 // earlier copy of the request has made it.
-func (c *claim) settle(resp *clientv3.TxnResponse, err error) {
-	c.doubt, c.perhaps = c.doubt || unanswered(err), c.perhaps || perhapsExecuted(err)
+func (c *claim) resolve(resp *clientv3.TxnResponse, err error) {
+	c.indeterminate, c.perhaps = c.indeterminate || unanswered(err), c.perhaps || perhapsExecuted(err)
 	switch {
 	case err != nil:
 	case resp.Succeeded:
@@ -166,7 +166,7 @@ func (c *claim) begin() (*level, error) {
 		return nil, errSession
 	}
 	g := &grant{
-		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, began: time.Now(), doubt: c.doubt,
+		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, began: time.Now(), indeterminate: c.indeterminate,
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
@@ -198,7 +198,7 @@ func (c *claim) remove() {
 	}
 	r := l.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)
 	r.entry, r.owned = c.entry, clientv3.Compare(clientv3.Value(c.key), "=", c.value)
-	if c.doubt {
+	if c.indeterminate {
 		r.cancel = l.cancelKey(c.hold)
 	}
 	l.clean(r)

@@ -1,5 +1,5 @@
-// Package etcdlock is relock on etcd: fair and unfair locks with fencing tokens,
-// behind the interface [relock.Locker].
+// Package etcdlock is relock on etcd: fair and unfair locks with fencing
+// tokens, behind the interface [relock.Locker].
 //
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:2379"}})
 //	...
@@ -18,12 +18,12 @@
 // first of them alone watches the key. A fair one ([WithFair]) is a folder in
 // which each call has a key of its own; the oldest is the hold, and each of the
 // others watches the one before it. Neither wakes more than one call of each
-// process when a lock is given back.
+// process when a lock is released.
 //
-// # Belief
+// # Validity
 //
 // All holds of a Locker stand under one lease, which it renews each third of
-// the TTL. A hold is believed in until the time before the last renewal that
+// the TTL. A hold is valid until the time before the last renewal that
 // was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away
 // before. A timer enforces that without asking anybody; [relock.Hold.Err] and
 // the hold's context tell. Leases that end at the server, and keys that

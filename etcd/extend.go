@@ -19,7 +19,7 @@ func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
 		return errLeft
 	}
 	defer g.moving.give()
-	if err := g.settle(ctx); err != nil {
+	if err := g.resolve(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -54,9 +54,9 @@ func (g *grant) move(ctx context.Context, from, to *session) error {
 	mod, err := g.rewrite(ctx, to, g.mod)
 	switch {
 	case err == nil:
-		g.settled(to, from, mod)
+		g.resolved(to, from, mod)
 	case !perhapsExecuted(err):
-		g.settled(from, to, g.mod)
+		g.resolved(from, to, g.mod)
 	}
 	return g.rewritten(err)
 }
@@ -99,9 +99,9 @@ func (g *grant) rewritten(err error) error {
 	return g.locker.explain(g.name, err)
 }
 
-// settled records which session has the key. The other one no longer has the
+// resolved records which session has the key. The other one no longer has the
 // grant.
-func (g *grant) settled(under, not *session, mod int64) {
+func (g *grant) resolved(under, not *session, mod int64) {
 	l := g.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,11 +114,11 @@ func (g *grant) settled(under, not *session, mod int64) {
 	not.retireLocked()
 }
 
-// settle finds out which lease has the key after an unanswered move. If the
+// resolve finds out which lease has the key after an unanswered move. If the
 // move was not executed, settle prevents it from being executed later. It
 // writes the key once more, so that a late copy does not find the mod revision
 // that it names.
-func (g *grant) settle(ctx context.Context) error {
+func (g *grant) resolve(ctx context.Context) error {
 	l := g.locker
 	l.mu.Lock()
 	s, also := g.session, g.also
@@ -137,7 +137,7 @@ func (g *grant) settle(ctx context.Context) error {
 	}
 	mod := resp.Kvs[0].ModRevision
 	if clientv3.LeaseID(resp.Kvs[0].Lease) == also.id {
-		g.settled(also, s, mod)
+		g.resolved(also, s, mod)
 		return nil
 	}
 	if mod, err = g.rewrite(ctx, s, mod); err != nil {
@@ -146,6 +146,6 @@ func (g *grant) settle(ctx context.Context) error {
 		}
 		return g.rewritten(err)
 	}
-	g.settled(s, also, mod)
+	g.resolved(s, also, mod)
 	return nil
 }

@@ -113,8 +113,8 @@ var errLateCopy = passing{errors.New("a late request has made a key")}
 func (c *claim) find() (older string, at int64, err error) {
 	ctx, leave := both(c.wait.ctx, c.session.ctx)
 	defer leave()
-	older, at, err = c.look(ctx, c.rev)
-	return older, at, c.placed(err)
+	older, at, err = c.poll(ctx, c.rev)
+	return older, at, c.afterQueueing(err)
 }
 
 // newest returns the options of a read of the n keys of a folder that were made
@@ -150,9 +150,9 @@ func (c *claim) queue(older string, at int64) error {
 		next := older
 		rev, err := c.wait.await(ctx, ws, at)
 		if err == nil {
-			next, at, err = c.look(ctx, max(rev, c.rev))
+			next, at, err = c.poll(ctx, max(rev, c.rev))
 		}
-		if err = c.placed(err); err != nil {
+		if err = c.afterQueueing(err); err != nil {
 			return err
 		}
 		if next != older {
@@ -163,8 +163,8 @@ func (c *claim) queue(older string, at int64) error {
 	return nil
 }
 
-// placed returns what an error means for a claim that is in the queue.
-func (c *claim) placed(err error) error {
+// afterQueueing returns what an error means for a claim that is in the queue.
+func (c *claim) afterQueueing(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -176,14 +176,14 @@ func (c *claim) placed(err error) error {
 	return err
 }
 
-// look reads which key is before the claim's, at the revision least or later.
+// poll reads which key is before the claim's, at the revision least or later.
 // It repeats the read until it is answered. Any member may answer, even one
 // that lags behind. Keys older than the claim's can only become fewer. So if
 // there is none at any revision that has the claim's key, there is none ever
 // after.
-func (c *claim) look(ctx context.Context, least int64) (older string, at int64, err error) {
+func (c *claim) poll(ctx context.Context, least int64) (older string, at int64, err error) {
 	for {
-		older, at, err = c.lookOnce(ctx, least)
+		older, at, err = c.pollOnce(ctx, least)
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrPlaceLost) || !relock.IsRetryableErr(err) {
 			return older, at, err
 		}
@@ -194,7 +194,7 @@ func (c *claim) look(ctx context.Context, least int64) (older string, at int64, 
 	}
 }
 
-func (c *claim) lookOnce(ctx context.Context, least int64) (older string, at int64, err error) {
+func (c *claim) pollOnce(ctx context.Context, least int64) (older string, at int64, err error) {
 	l := c.wait.locker
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()

@@ -14,18 +14,18 @@ import (
 // grant is one hold in etcd: its key, its session, and the levels that share
 // it. Its validity is that of its session.
 type grant struct {
-	locker *Locker
-	name   string // of the lock, as given by the caller
-	key    string // in etcd
-	slot   *slot  // names the key; nil if unfair
-	hold   string
-	value  string
-	began  time.Time
-	rev    int64    // create revision of the key
-	doubt  bool     // a request for the key was never answered
-	origin *session // the session of these requests
-	owner  *owner   // nil if the call named none
-	moving turn     // held by the Extend that moves the key to another lease
+	locker        *Locker
+	name          string // of the lock, as given by the caller
+	key           string // in etcd
+	slot          *slot  // names the key; nil if unfair
+	hold          string
+	value         string
+	began         time.Time
+	rev           int64    // create revision of the key
+	indeterminate bool     // a request for the key was never answered
+	origin        *session // the session of these requests
+	owner         *owner   // nil if the call named none
+	moving        turn     // held by the Extend that moves the key to another lease
 
 	// Guarded by Locker.mu.
 	session *session
@@ -62,7 +62,7 @@ func (g *grant) pushLocked(ctx context.Context) *level {
 // why the grant has ended, or nil.
 func (g *grant) checkLocked() error {
 	if g.over == nil {
-		g.locker.lookLocked()
+		g.locker.checkSuspendLocked()
 	}
 	if g.over == nil && time.Until(g.untilLocked()) <= 0 {
 		for _, s := range g.sessionsLocked() {
@@ -116,13 +116,13 @@ func (g *grant) lose(why error) {
 // endLocked ends the level. An Unlock reports its own end. A loss is reported
 // on a goroutine, because the mutex is held.
 func (h *level) endLocked(why error) {
-	if h.ends.Over() != nil {
+	if h.ends.Err() != nil {
 		return
 	}
 	h.report.Ended()
 	h.ends.End(why)
 	if why != relock.ErrNotHeld && h.report.Set("hold", why) { //nolint:errorlint // our own reason
-		h.grant.locker.tasks.Start(h.report.Tell) // Close waits for it
+		h.grant.locker.tasks.Start(h.report.Notify) // Close waits for it
 	}
 }
 
@@ -149,7 +149,7 @@ func (h *level) state() error {
 	h.grant.locker.mu.Lock()
 	defer h.grant.locker.mu.Unlock()
 	_ = h.grant.checkLocked() // ends the levels if the grant is no longer valid
-	return h.ends.Over()
+	return h.ends.Err()
 }
 
 func (h *level) ValidUntil() time.Time {
@@ -157,7 +157,7 @@ func (h *level) ValidUntil() time.Time {
 	g.locker.mu.Lock()
 	defer g.locker.mu.Unlock()
 	_ = g.checkLocked()
-	if h.ends.Over() != nil {
+	if h.ends.Err() != nil {
 		return time.Time{}
 	}
 	return g.untilLocked()
@@ -207,7 +207,7 @@ func (h *level) leaveLocked() (last *removal, err error) {
 	}
 	h.unlocked = true
 	h.grant.dropLocked(h)
-	if over := h.ends.Over(); over != nil {
+	if over := h.ends.Err(); over != nil {
 		return nil, errs.Gone(over)
 	}
 	h.endLocked(relock.ErrNotHeld)

@@ -11,8 +11,8 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// The keys of a Locker. A name is escaped, so that no slash is left in it. So no
-// two names share a key or a folder.
+// The keys of a Locker. A name is escaped, so that no slash is left in it. So
+// no two names share a key or a folder.
 //
 //	<prefix>lock/<name>/         the hold of an unfair lock
 //	<prefix>lock/<name>/<slot>   a hold of a fair lock, or a waiter

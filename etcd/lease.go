@@ -68,7 +68,7 @@ func (l *Locker) openFor(o *opening) {
 func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()
-	l.look()
+	l.checkSuspend()
 	sent := time.Now()
 	resp, err := l.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	switch {
@@ -117,7 +117,7 @@ func (s *session) keep() {
 func (s *session) hangUp() {
 	s.renewing <- struct{}{}
 	defer s.renewing.give()
-	s.beats.close()
+	s.keepAlive.close()
 }
 
 // renewLimit returns the time limit of a renewal. It allows three attempts
@@ -143,15 +143,15 @@ func (s *session) renew(ctx context.Context) error {
 	defer cancel()
 	sent := time.Now()
 	err := s.renewOnce(ctx, sent)
-	s.tellRenewal(ctx, sent, err)
+	s.reportRenewal(ctx, sent, err)
 	return err
 }
 
 func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
-	ttl, err := s.beats.beat(ctx, s.ctx, s.locker.client.Client, s.id)
+	ttl, err := s.keepAlive.renew(ctx, s.ctx, s.locker.client.Client, s.id)
 	switch {
 	case err == nil:
-		return s.believe(sent, ttl)
+		return s.extendValidity(sent, ttl)
 	case isNoLease(err):
 		s.lose(errs.Vanished)
 		return s.check()

@@ -34,17 +34,17 @@ type Locker struct {
 
 	// mu guards the fields below, and the guarded fields of the Locker's
 	// sessions, grants and levels. It is never held while a request is sent.
-	mu      sync.Mutex
-	slept   *suspend.Watch
-	vigil   *time.Timer           // checks for a suspend; nil while there are no leases
-	count   uint64                // of claims so far; each is named by it
-	session *session              // for new claims; nil if there is none
-	leases  map[*session]struct{} // those that were not revoked yet
-	opening *opening              // of the next session; nil if none is under way
-	owners  map[ownerKey]*owner
-	lines   map[string]*line
-	slots   map[string]*numbers // of fair claims, by the name of the lock
-	series  uint64              // of the keys of fair claims
+	mu           sync.Mutex
+	slept        *suspend.Watch
+	suspendTimer *time.Timer           // checks for a suspend; nil while there are no leases
+	count        uint64                // of claims so far; each is named by it
+	session      *session              // for new claims; nil if there is none
+	leases       map[*session]struct{} // those that were not revoked yet
+	opening      *opening              // of the next session; nil if none is under way
+	owners       map[ownerKey]*owner
+	lines        map[string]*line
+	slots        map[string]*numbers // of fair claims, by the name of the lock
+	series       uint64              // of the keys of fair claims
 
 	stream  *stream // nil if there is none
 	streams int     // number opened so far
@@ -64,7 +64,7 @@ var _ relock.Locker = (*Locker)(nil)
 func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	c := newConfig(opts)
 	if client == nil {
-		c.mistaken("client: is nil")
+		c.addMistake("client: is nil")
 	}
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
@@ -124,8 +124,8 @@ func (l *Locker) close() error {
 	l.mu.Lock()
 	leases := slices.Collect(maps.Keys(l.leases))
 	l.closeLocked(relock.ErrClosed)
-	if l.vigil != nil {
-		l.vigil.Stop()
+	if l.suspendTimer != nil {
+		l.suspendTimer.Stop()
 	}
 	l.mu.Unlock()
 	l.tasks.Wait()

@@ -49,9 +49,9 @@ func (l *Locker) holdDone() func(context.Context, holds.End) {
 	}
 }
 
-// tellRenewal notifies the observer of an attempt to renew the lease. If the
+// reportRenewal notifies the observer of an attempt to renew the lease. If the
 // end of the session has cut the attempt, the error is why the session ended.
-func (s *session) tellRenewal(ctx context.Context, sent time.Time, err error) {
+func (s *session) reportRenewal(ctx context.Context, sent time.Time, err error) {
 	o := s.locker.config.observer
 	if o == nil || o.RenewDone == nil {
 		return

@@ -33,27 +33,27 @@ func newConfig(opts []Option) config {
 	c := config{ttl: defaultTTL, prefix: defaultPrefix, logger: slog.New(slog.DiscardHandler)}
 	for i, opt := range opts {
 		if opt == nil {
-			c.mistaken("opts[%d]: Option is nil", i)
+			c.addMistake("opts[%d]: Option is nil", i)
 			continue
 		}
 		opt(&c)
 	}
 	switch {
 	case c.ttl < time.Second || c.ttl%time.Second != 0:
-		c.mistaken("WithTTL: %v is not a whole number of seconds, 1 or more", c.ttl)
+		c.addMistake("WithTTL: %v is not a whole number of seconds, 1 or more", c.ttl)
 	case c.ttl > maxTTL:
-		c.mistaken("WithTTL: %v is more than %v", c.ttl, maxTTL)
+		c.addMistake("WithTTL: %v is more than %v", c.ttl, maxTTL)
 	}
 	if len(c.prefix) > maxPrefix {
-		c.mistaken("WithPrefix: longer than %d bytes", maxPrefix)
+		c.addMistake("WithPrefix: longer than %d bytes", maxPrefix)
 	}
 	if c.logger == nil {
-		c.mistaken("WithLogger: is nil")
+		c.addMistake("WithLogger: is nil")
 	}
 	return c
 }
 
-func (c *config) mistaken(format string, args ...any) {
+func (c *config) addMistake(format string, args ...any) {
 	c.mistakes = append(c.mistakes, fmt.Errorf(format, args...))
 }
 
@@ -65,10 +65,10 @@ func (c *config) err() error {
 	return fmt.Errorf("%w: %w", relock.ErrInvalid, errors.Join(c.mistakes...))
 }
 
-// WithFair makes locks go to whoever asked first, over all processes, and
+// WithFair makes locks go to the first caller, over all processes, and
 // TryLock give up while somebody waits. Lockers that use the same prefix agree
 // on it: a name that is in use the other way is [relock.ErrKeyConflict]. The
-// default is unfair: whoever comes first after an unlock.
+// default is unfair: the first call after an unlock.
 //
 // Order is that of arrival at etcd. Calls of one Locker for one name go there
 // one after another, in their order: while one is on its way, calls of other

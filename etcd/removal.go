@@ -49,7 +49,7 @@ func (g *grant) removalLocked() *removal {
 	l := g.locker
 	r := l.newRemovalLocked(g.name, g.key, g.value, g.slot, g.origin, g.sessionsLocked()...)
 	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
-	if g.doubt {
+	if g.indeterminate {
 		r.cancel = l.cancelKey(g.hold)
 	}
 	return r

@@ -25,8 +25,8 @@ type session struct {
 	ctx    context.Context // cancelled when the session ends
 	end    context.CancelCauseFunc
 
-	renewing turn
-	beats    beats // of the call that has the turn
+	renewing  turn
+	keepAlive keepAlive // of the call that has the turn
 
 	// Guarded by Locker.mu.
 	until     time.Time
@@ -59,7 +59,7 @@ func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, p
 	s.ctx, s.end = context.WithCancelCause(l.life)
 	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
 	l.leases[s] = struct{}{}
-	l.startVigilLocked()
+	l.startMonitorLocked()
 	return s, nil
 }
 
@@ -85,7 +85,7 @@ func (s *session) check() error {
 
 func (s *session) checkLocked() error {
 	if s.over == nil {
-		s.locker.lookLocked()
+		s.locker.checkSuspendLocked()
 	}
 	if s.over == nil && time.Until(s.until) <= 0 {
 		s.loseLocked(errs.NotRenewed(s.renewed))
@@ -93,10 +93,10 @@ func (s *session) checkLocked() error {
 	return s.over
 }
 
-// believe extends the validity, and never shortens it. A request that was sent
-// at sent has set the end of the lease. An answer that comes after the end of
-// the validity revives nothing.
-func (s *session) believe(sent time.Time, ttl time.Duration) error {
+// extendValidity extends the validity, and never shortens it. A request that
+// was sent at sent has set the end of the lease. An answer that comes after the
+// end of the validity revives nothing.
+func (s *session) extendValidity(sent time.Time, ttl time.Duration) error {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
 	if err := s.checkLocked(); err != nil {
@@ -143,7 +143,7 @@ func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	for g := range s.grants {
 		g.endLocked(why)
 		g.slot.leaveLocked(false) // the key goes with the lease at the server, later than here
-		if g.also != nil || g.doubt && g.origin != s {
+		if g.also != nil || g.indeterminate && g.origin != s {
 			astray = append(astray, g.removalLocked())
 		}
 	}

@@ -138,8 +138,8 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 			b.sleep(suspend.Step + 1)
 			isLost(t, ask(asked))
 			b.mu.Lock() // no call has checked
-			isLost(t, other.ends.Over())
-			isLost(t, long.ends.Over())
+			isLost(t, other.ends.Err())
+			isLost(t, long.ends.Err())
 			b.mu.Unlock()
 			select {
 			case <-ends:
@@ -197,7 +197,7 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 		awaitTrue(t, "stops without a lease", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return b.vigil == nil
+			return b.suspendTimer == nil
 		})
 	}
 }

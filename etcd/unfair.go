@@ -34,8 +34,8 @@ func (w *wait) unfair(c *claim) (*level, error) {
 	}
 }
 
-// unfairRequest returns the request for the key. One read is enough, because the
-// key is the first of its folder.
+// unfairRequest returns the request for the key. One read is enough, because
+// the key is the first of its folder.
 func (c *claim) unfairRequest() request {
 	return request{
 		unless:    []clientv3.Cmp{absent(c.key).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))},

@@ -59,7 +59,8 @@ func get(t *testing.T, key string) string {
 	return value
 }
 
-// An error that is not the guard's is not taken for one of its, whatever the key is called.
+// An error that is not the guard's is not taken for one of its, whatever the
+// key is called.
 func TestOtherErrorsAreNotStale(t *testing.T) {
 	c := newClient(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +73,8 @@ func TestOtherErrorsAreNotStale(t *testing.T) {
 	require.NotErrorIs(t, err, fence.ErrStale)
 }
 
-// A write under a lower token is refused, one under the same or a higher one is not.
+// A write under a lower token is refused, one under the same or a higher one is
+// not.
 func TestSet(t *testing.T) {
 	c := newClient(t)
 	for _, key := range []string{"stock", "{shop}:stock"} {
@@ -110,7 +112,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// hashed is what Redis hashes of a key: what is between the first opening brace and the first closing one behind it.
+// hashed is what Redis hashes of a key: what is between the first opening brace
+// and the first closing one behind it.
 func hashed(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -120,7 +123,8 @@ func hashed(key string) string {
 	return key
 }
 
-// A script sees its own keys and arguments, and its answer and errors come through.
+// A script sees its own keys and arguments, and its answer and errors come
+// through.
 func TestEval(t *testing.T) {
 	c := newClient(t)
 	reply, err := fence.Eval(t.Context(), c, "{e}:guard", 5, "return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}", []string{"{e}a", "{e}b"}, "x")
@@ -146,7 +150,8 @@ func TestMistakes(t *testing.T) {
 	require.Error(t, fence.Set(t.Context(), nil, "k", "v", 1, 0))
 }
 
-// The data know the highest token under which they were written: a holder that lost its lock cannot write any more.
+// The data know the highest token under which they were written: a holder that
+// lost its lock cannot write any more.
 func ExampleSet() {
 	client, err := relock.NewClient(server.Network, server.Address, "")
 	if err != nil {

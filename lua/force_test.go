@@ -18,8 +18,8 @@ var (
 	rwForce   = script.Call{Script: script.RWForce, Args: []any{"why"}}
 )
 
-// A lock of any kind is inspected, and ended by force: it is handed off, and its
-// holder is notified.
+// A lock of any kind is inspected, and ended by force: it is handed off, and
+// its holder is notified.
 func TestForceAndInspectScripts(t *testing.T) {
 	s := redistest.Shared(t)
 	for letters, held := range map[string]string{"pu": "held", "pf": "held", "ru": "held", "rf": "held", "su": "read", "wf": "write"} {

@@ -13,7 +13,7 @@ import (
 )
 
 // One call after another, for each kind and mode: the answer, what the lock
-// becomes, and who waits then.
+// becomes, and which waiters are left.
 func TestQueueScriptAnswers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {

@@ -13,7 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// A newcomer overtakes one who waits only when the lock is unfair and the wait
+// A newcomer overtakes a waiter only if the lock is unfair and the wait
 // young.
 func TestRWScriptNewcomers(t *testing.T) {
 	s := redistest.Shared(t)
@@ -78,7 +78,7 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"claim, not the first", nil, []scripttest.Wait{x, y, w}, y.Claim(), "1", []string{x.Reserved(), y.Reads()}, []scripttest.Wait{w}},
 		{"claim, to write, not the first", nil, []scripttest.Wait{x, w}, w.Claim(), "0", []string{x.Reserved()}, []scripttest.Wait{w}},
 		{"claim, not queued", nil, []scripttest.Wait{x, w}, y.Claim(), "3", []string{x.Reserved()}, []scripttest.Wait{w}},
-		{"claim, beside one who reads", []scripttest.Wait{y}, []scripttest.Wait{x, w}, x.Claim(), "1", []string{x.Reads(), y.Reads()}, []scripttest.Wait{w}},
+		{"claim, beside a reader", []scripttest.Wait{y}, []scripttest.Wait{x, w}, x.Claim(), "1", []string{x.Reads(), y.Reads()}, []scripttest.Wait{w}},
 		{"try, others are gone", nil, scripttest.StaleWaits(3, "wf"), x.Try(), "1", []string{x.Reads()}, nil},
 		{"try, others read along", nil, []scripttest.Wait{x}, y.Try(), "1", []string{x.Reserved(), y.Reads()}, nil},
 		{"try, to write, others read", nil, []scripttest.Wait{x}, w.Try(), "0", []string{x.Reserved()}, nil},

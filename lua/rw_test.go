@@ -14,7 +14,7 @@ import (
 )
 
 // One call after another, for each mode: the answer, what the lock becomes, and
-// who waits then.
+// which waiters are left.
 func TestRWScriptAnswers(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
@@ -45,7 +45,7 @@ func TestRWScriptAnswers(t *testing.T) {
 				scripttest.Step("enqueue behind one who writes", x.Enqueue(), "0", []string{y.Reads()}, w, x),
 				scripttest.Step("enqueue, again to read", z.Enqueue(), "0", []string{y.Reads()}, w, x, z),
 				scripttest.Step("enqueue, again to write", v.Enqueue(), "0", []string{y.Reads()}, w, x, z, v),
-				scripttest.Step("the last who reads goes", y.Release(), "1", []string{w.Reserved()}, x, z, v),
+				scripttest.Step("the last reader goes", y.Release(), "1", []string{w.Reserved()}, x, z, v),
 				scripttest.Step("try, reserved", y.Try(), "0", []string{w.Reserved()}, x, z, v),
 				scripttest.Step("claim, reserved for others", x.Claim(), "0", []string{w.Reserved()}, x, z, v),
 				scripttest.Step("claim, reserved, not queued", y.Claim(), "3", []string{w.Reserved()}, x, z, v),

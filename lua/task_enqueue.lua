@@ -36,7 +36,7 @@ local function is_done(id, now)
   return false
 end
 
--- Only keys need numbers that never go back. Others are spared their cost.
+-- Only keys need numbers that never go back. Others do not pay for them.
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ticket = now

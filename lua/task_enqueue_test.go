@@ -100,8 +100,9 @@ func TestTaskEnqueueScriptKeys(t *testing.T) {
 	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "late"), 1e6)
 }
 
-// A task that is due soon wakes one idle receiver, the longest idle first. Those
-// that nobody hears for, or that have not asked for long, are passed over.
+// A task that is due soon wakes one idle receiver, the longest idle first.
+// Those that nobody hears for, or that have not asked for long, are passed
+// over.
 func TestTaskEnqueueScriptWakes(t *testing.T) {
 	s := redistest.Shared(t)
 	b := scripttest.NewTasks(t, s)

@@ -66,7 +66,7 @@ local function again(fence, ids)
   return answer
 end
 
--- undo gives back what an unanswered receive took, as if it was never received.
+-- undo returns what an unanswered receive took, as if it was never received.
 -- It returns how many tasks that are.
 local function undo(fence, ids)
   local back = 0

@@ -80,7 +80,7 @@ func TestTaskReceiveScriptCopies(t *testing.T) {
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 5}).All, 3, "numbers are those of a receiver")
 }
 
-// What an unanswered receive took is given back by the next one, as if it was
+// What an unanswered receive took is returned by the next one, as if it was
 // never received. What has ended since is left alone.
 func TestTaskReceiveScriptUndo(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))
@@ -146,7 +146,7 @@ func TestTaskReceiveScriptStops(t *testing.T) {
 	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 3})
 	idle()
 	b.Receive(scripttest.Receive{Receiver: worker, N: 2, Undo: true})
-	require.Equal(t, []string{message}, l.Heard(), "of what it gives back")
+	require.Equal(t, []string{message}, l.Heard(), "of what it returns")
 	idle()
 	b.Receive(scripttest.Receive{Receiver: worker, N: 3})
 	require.Equal(t, []string{message}, l.Heard(), "of what is due")

@@ -130,12 +130,12 @@ func TestServerClockRunsFast(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		percent int
-		ends    bool // before the belief does
+		ends    bool // before the validity does
 	}{"one percent": {1, false}, "three percent": {3, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, clock := redistest.StartWithClock(t)
-			const tries = 20 // for a machine that is too slow to look right before the end of the belief
+			const tries = 20 // for a machine that is too slow to look right before the end of the validity
 			for range tries {
 				ended, checked := endsUnderAFastClock(t, s, clock, test.percent)
 				if ended || checked {

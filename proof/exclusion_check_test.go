@@ -91,7 +91,7 @@ func (v *verdict) judgeOverlaps(sections []section) {
 		}
 		return 0
 	})
-	last := 0 // the one whose belief goes on for longest
+	last := 0 // the one that is valid for longest
 	for i := 1; i < len(byStart); i++ {
 		if byStart[i].until <= byStart[i].from {
 			continue // stopped while Lock returned, it was never valid

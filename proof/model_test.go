@@ -49,7 +49,7 @@ type modelGrant struct {
 	owner  modelOwner
 	levels []*modelLevel // not yet unlocked, oldest first
 	dead   error         // why its client knows that it is over: ErrLockLost or ErrClosed
-	until  span          // end of the belief
+	until  span          // end of the validity
 	skew   time.Duration // offset of the server's clock when the request was sent that until counts from
 
 	id, field string // at the server

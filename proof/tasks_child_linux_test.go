@@ -13,7 +13,8 @@ const (
 	tasksLease = 3 * time.Second
 )
 
-// workerRole processes tasks until the test wants it to end. Arguments: network, address.
+// workerRole processes tasks until the test wants it to end. Arguments:
+// network, address.
 func workerRole(self *faults.Self) error {
 	client, err := newProcessClient(self.Args[0], self.Args[1])
 	if err != nil {

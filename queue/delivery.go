@@ -15,8 +15,8 @@ import (
 )
 
 // Delivery is one attempt at a task, and a lease of it. Only [Queue.Receive],
-// [Queue.TryReceive] and [Queue.Process] make one. Its methods may be used by any
-// goroutine. The first of Ack, Nack, DeadLetter and Release settles it,
+// [Queue.TryReceive] and [Queue.Process] make one. Its methods may be used by
+// any goroutine. The first of Ack, Nack, DeadLetter and Release settles it,
 // whatever it returns. They return nil if the server has confirmed it, and
 // otherwise:
 //
@@ -82,12 +82,12 @@ func (d *Delivery) Context() context.Context {
 	return d.ctx
 }
 
-// Err returns nil while the delivery is valid by the clock. Otherwise it returns
-// why it has ended. Check it right before a write.
+// Err returns nil while the delivery is valid by the clock. Otherwise it
+// returns why it has ended. Check it right before a write.
 func (d *Delivery) Err() error { return d.queue.wrap("delivery", d.hold.Err()) }
 
-// Fence returns a number that rises with every attempt at any task of the queue.
-// It names the delivery, and never changes.
+// Fence returns a number that rises with every attempt at any task of the
+// queue. It names the delivery, and never changes.
 func (d *Delivery) Fence() int64 { return d.protocol.fence }
 
 // Ack says that the task is done. ctx has no effect, here and below: they work
@@ -106,8 +106,8 @@ func (d *Delivery) Nack(_ context.Context, after time.Duration, why error) error
 	return d.settle("nack", verbNack, milliseconds(after), Failed, why)
 }
 
-// DeadLetter ends all attempts. The task is kept as a dead letter, with the text
-// of why, up to 1,024 bytes.
+// DeadLetter ends all attempts. The task is kept as a dead letter, with the
+// text of why, up to 1,024 bytes.
 func (d *Delivery) DeadLetter(_ context.Context, why error) error {
 	text := ""
 	if why != nil {

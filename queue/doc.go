@@ -11,11 +11,11 @@
 //
 // # Deliveries
 //
-// A [Delivery] is one attempt at a task. Like a lock's hold it is a lease, which
-// the client's watchdog renews. It is valid until a moment that counts from
-// before the request was sent, and that comes before the lease can end. From
-// then on [Delivery.Err] reports the loss, and its context is cancelled, before
-// another attempt can begin. After the lease the task is due again.
+// A [Delivery] is one attempt at a task. Like a lock's hold it is a lease,
+// which the client's watchdog renews. It is valid until a moment that counts
+// from before the request was sent, and that comes before the lease can end.
+// From then on [Delivery.Err] reports the loss, and its context is cancelled,
+// before another attempt can begin. After the lease the task is due again.
 //
 // So a task is done at least once. It is done twice if a worker had done its
 // work and could not say so. Let the store that is written to compare

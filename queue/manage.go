@@ -73,8 +73,8 @@ func (q *Queue) Stats(ctx context.Context) (s Stats, err error) {
 	return s, q.wrap("stats", err)
 }
 
-// DeadTask is a dead letter. If its record cannot be read, Payload is the record,
-// and Key, Header, Delay and EnqueuedAt are zero.
+// DeadTask is a dead letter. If its record cannot be read, Payload is the
+// record, and Key, Header, Delay and EnqueuedAt are zero.
 type DeadTask struct {
 	Task
 	EnqueuedAt time.Time // by the server's clock

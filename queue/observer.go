@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Observer is a set of hooks that are called as a queue is used. Any hook may be
-// nil. A hook runs on the goroutine of a caller or of Process. Several may run
-// concurrently. A hook must return quickly, and must not panic.
+// Observer is a set of hooks that are called as a queue is used. Any hook may
+// be nil. A hook runs on the goroutine of a caller or of Process. Several may
+// run concurrently. A hook must return quickly, and must not panic.
 type Observer struct {
 	// Enqueued is called for each task that an Enqueue has queued.
 	Enqueued func(ctx context.Context, e Enqueued)

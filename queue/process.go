@@ -16,21 +16,21 @@ import (
 // context of fn has the values of ctx, and is cancelled when the delivery is
 // lost, and after [WithTimeout] and [WithGrace].
 //
-// If fn returns nil, the task is acknowledged. If it returns an error, panics or
-// ends its goroutine, the task is due again after [WithBackoff]. After the last
-// attempt, and after [Permanent], it becomes a dead letter. What fn has settled
-// itself stays. If the delivery is lost meanwhile, nothing is sent.
+// If fn returns nil, the task is acknowledged. If it returns an error, panics
+// or ends its goroutine, the task is due again after [WithBackoff]. After the
+// last attempt, and after [Permanent], it becomes a dead letter. What fn has
+// settled itself stays. If the delivery is lost meanwhile, nothing is sent.
 //
 // When ctx is cancelled, nothing more is received. Functions go on for
 // [WithGrace]; then their contexts are cancelled. A task whose function returns
 // an error after that is released, uncounted. Process returns nil when all have
 // returned. A function that does not return within a second is left behind: its
-// task is due again when its lease ends, and Process returns an error that names
-// it.
+// task is due again when its lease ends, and Process returns an error that
+// names it.
 //
-// Temporary failures, see [relock.IsRetryableErr], are ridden out. Any other one
-// ends Process as the end of ctx does, and is returned: [relock.ErrDenied] and
-// [relock.ErrClosed], for example.
+// Temporary failures, see [relock.IsRetryableErr], are ridden out. Any other
+// one ends Process as the end of ctx does, and is returned: [relock.ErrDenied]
+// and [relock.ErrClosed], for example.
 func (q *Queue) Process(ctx context.Context, fn func(context.Context, *Delivery) error, opts ...ProcessOption) error {
 	s := processSettings{workers: defaultWorkers, grace: defaultGrace}
 	var m lockspec.Problems

@@ -38,15 +38,16 @@ func WithTimeout(d time.Duration) ProcessOption { return func(s *processSettings
 // cancelled. Then their contexts are cancelled. The default is 30 seconds.
 func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) { s.grace = d } }
 
-// WithLocker runs the function under a lock that other code uses too, such as an
-// HTTP handler of the same account. key returns the name of a task's lock, or ""
-// for none. If others hold the lock, the task is released for a moment, and
-// tried again without counting an attempt.
+// WithLocker runs the function under a lock that other code uses too, such as
+// an HTTP handler of the same account. key returns the name of a task's lock,
+// or "" for none. If others hold the lock, the task is released for a moment,
+// and tried again without counting an attempt.
 //
-// The function's context carries the hold, as that of [relock.Do] does: a nested
-// call for the same lock adds a level. It is cancelled with the hold, too. A task
-// whose lock was lost is never acknowledged by Process. The lock of a function
-// that hangs is renewed for as long, unless the Locker has [relock.WithMaxHold].
+// The function's context carries the hold, as that of [relock.Do] does: a
+// nested call for the same lock adds a level. It is cancelled with the hold,
+// too. A task whose lock was lost is never acknowledged by Process. The lock of
+// a function that hangs is renewed for as long, unless the Locker has
+// [relock.WithMaxHold].
 func WithLocker(l relock.Locker, key func(Task) string) ProcessOption {
 	return func(s *processSettings) { s.locker, s.lockKey = l, key }
 }

@@ -15,8 +15,8 @@ const maxReceive = 64
 // renewed, so a delivery that is forgotten blocks its task until the client is
 // closed.
 //
-// It returns an error if ctx is cancelled or the client is closed, and any error
-// of the network or the server. [Queue.Process] rides such errors out.
+// It returns an error if ctx is cancelled or the client is closed, and any
+// error of the network or the server. [Queue.Process] rides such errors out.
 func (q *Queue) Receive(ctx context.Context, n int) ([]*Delivery, error) {
 	if err := q.readyFor(ctx, n); err != nil {
 		return nil, q.wrap("receive", err)

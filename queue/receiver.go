@@ -75,10 +75,10 @@ func (r *receiver) leave(idle bool) {
 	r.queue.engine.Queue.ListenForTasks(r.name, nil)
 }
 
-// stopLocked says that the receiver is no longer idle. That also gives back what
-// an unanswered receive took, and notifies another receiver of what is due.
-// Whoever has the turn does the same: its number is higher than that of the
-// caller that leaves.
+// stopLocked says that the receiver is no longer idle. That also gives back
+// what an unanswered receive took, and notifies another receiver of what is
+// due. Whoever has the turn does the same: its number is higher than that of
+// the caller that leaves.
 func (r *receiver) stopLocked() {
 	if r.queue.engine.Life.Err() != nil {
 		return
@@ -157,7 +157,7 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	r.hear(number)
 	if beat == 1 && !unknown.Exists() {
 		r.beat = o.Sent
-		r.queue.engine.Queue.Pulse(o.Sent, answer.heard)
+		r.queue.engine.Queue.Heartbeat(o.Sent, answer.heard)
 	}
 	// The answer to a second copy has the deliveries only.
 	got := received{again: answer.code == script.More || unknown.Exists(), next: answer.next}
@@ -229,8 +229,8 @@ func (r *receiver) sleep(ctx context.Context, next time.Duration) error {
 	return r.wait(ctx, r.pause(next), r.wake)
 }
 
-// wait waits for the pause, or until wake has a value. It returns an error if ctx
-// or the client has ended.
+// wait waits for the pause, or until wake has a value. It returns an error if
+// ctx or the client has ended.
 func (r *receiver) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

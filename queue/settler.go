@@ -10,8 +10,8 @@ import (
 )
 
 // settler sends the settles of a queue, those that come together in one script.
-// A caller sends for the others that wait by then. Those that come meanwhile are
-// sent by the first of them, after that.
+// A caller sends for the others that wait by then. Those that come meanwhile
+// are sent by the first of them, after that.
 type settler struct {
 	queue *Queue
 	keys  []string

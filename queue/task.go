@@ -20,14 +20,15 @@ const (
 
 // Task is a unit of work.
 type Task struct {
-	// ID names the task, in at most 256 bytes. "" draws one. Name a task that is
-	// to be enqueued again after [relock.ErrUnconfirmed]. While a task with this
-	// ID is queued, in flight, a dead letter, or was done within [WithUnique],
-	// another one is left out with [ErrDuplicate].
+	// ID names the task, in at most 256 bytes. "" draws one. Name a task that
+	// is to be enqueued again after [relock.ErrUnconfirmed]. While a task with
+	// this ID is queued, in flight, a dead letter, or was done within
+	// [WithUnique], another one is left out with [ErrDuplicate].
 	ID string
 
-	// Key orders tasks, in at most 512 bytes without a zero byte. Tasks with one
-	// key are processed one at a time, in the order of Enqueue. "" is no order.
+	// Key orders tasks, in at most 512 bytes without a zero byte. Tasks with
+	// one key are processed one at a time, in the order of Enqueue. "" is no
+	// order.
 	Key string
 
 	// Payload is the work, at most 1 MiB.
@@ -37,8 +38,8 @@ type Task struct {
 	Header map[string]string
 
 	// Delay is how long after Enqueue the task is due. It is rounded up to
-	// milliseconds. A delayed task takes its place in the order of its key when a
-	// receive finds it due.
+	// milliseconds. A delayed task takes its place in the order of its key when
+	// a receive finds it due.
 	Delay time.Duration
 }
 

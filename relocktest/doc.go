@@ -24,6 +24,6 @@
 // program under test.
 //
 // A Locker has no goroutines, and all its waits are on channels and timers. So
-// a test can run in a bubble of package testing/synctest. There leases, timeouts
-// and minimum holds take no real time.
+// a test can run in a bubble of package testing/synctest. There leases,
+// timeouts and minimum holds take no real time.
 package relocktest

@@ -67,10 +67,10 @@ func (h *hold) state() error {
 // whether a timer has fired. It returns why the hold has ended, or nil.
 func (h *hold) checkLocked() error {
 	h.grant.checkedLocked()
-	if h.ends.Over() == nil && !h.max.IsZero() && !time.Now().Before(h.max) {
+	if h.ends.Err() == nil && !h.max.IsZero() && !time.Now().Before(h.max) {
 		h.expireLocked()
 	}
-	return h.ends.Over()
+	return h.ends.Err()
 }
 
 // expireLocked ends a hold whose maximum hold has ended. Other levels go on.

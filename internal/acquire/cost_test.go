@@ -21,7 +21,7 @@ const costLimit = time.Millisecond
 
 // costServer returns a server that notes the duration of each command.
 func costServer(t testing.TB) *redistest.Server {
-	s := locktest.Taught(t, redistest.Start(t))
+	s := locktest.WithScripts(t, redistest.Start(t))
 	s.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", 0, "slowlog-max-len", 100_000)
 	return s
 }

@@ -40,9 +40,9 @@
 // that release would end the new hold. So a call whose grant was over when it
 // came goes on with a new value.
 //
-// For an unfair lock, sit.go waits in the client's line. The first waiter of
-// the line waits in Redis. The others wait for its place, for a hold that is
-// passed on, or for a transfer.
+// For an unfair lock, local_wait.go waits in the client's line. The first
+// waiter of the line waits in Redis. The others wait for its place, for a hold
+// that is passed on, or for a transfer.
 //
 // # The shared object
 //

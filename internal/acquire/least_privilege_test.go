@@ -217,7 +217,7 @@ func TestLeastPrivilegeToWait(t *testing.T) {
 // top. It returns what went wrong, at the first kind of lock with which
 // something did.
 func waitWith(t *testing.T, commands []string) (complaints []string) {
-	s := locktest.Taught(t, redistest.Start(t))
+	s := locktest.WithScripts(t, redistest.Start(t))
 	rules := []any{"SETUSER", "app", "reset", "on", ">pw", "~relock:*", "&relock:*", "-@all"}
 	for _, command := range append(slices.Clone(locktest.LeastPrivilege), commands...) {
 		rules = append(rules, "+"+command)

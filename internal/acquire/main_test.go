@@ -46,7 +46,7 @@ func redOn(t testing.TB, n int, opts ...relock.ClientOption) *locktest.RedBench 
 	require.GreaterOrEqual(t, len(nodes), n, "servers that have started")
 	taught.Do(func() {
 		for _, s := range nodes {
-			locktest.Taught(t, s)
+			locktest.WithScripts(t, s)
 		}
 	})
 	for _, s := range nodes[:n] {
@@ -150,7 +150,7 @@ func (b *bench) forget(keys ...string) {
 
 func (b *bench) ttl(key string) time.Duration {
 	b.Helper()
-	return locktest.Pttl(b, b.server, b.client, key)
+	return locktest.PTTL(b, b.server, b.client, key)
 }
 
 // queued reports whether one call waits for the lock in Redis.

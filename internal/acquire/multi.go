@@ -17,15 +17,15 @@ type Multi struct {
 
 	keys        []string      // sorted, without duplicates
 	whole, part lockspec.Spec // of the group, and of its members
-	place       lockspec.Spec // of the queue entry for one busy key
+	entrySpec   lockspec.Spec // of the queue entry for one busy key
 }
 
 // NewMulti returns a Multi for the keys, which are sorted.
 func NewMulti(t *Target, keys []string) *Multi {
 	l := &Multi{Target: t, keys: keys}
 	l.whole, l.part = t.Settings.Split()
-	l.place = l.part
-	l.place.MinHold, l.place.Fencing, l.place.Replicas = 0, false, 0 // no user holds only one key
+	l.entrySpec = l.part
+	l.entrySpec.MinHold, l.entrySpec.Fencing, l.entrySpec.Replicas = 0, false, 0 // no user holds only one key
 	return l
 }
 

@@ -139,7 +139,7 @@ func reasonOf(code int64) error {
 func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) {
 	l, s, length := a.lock, &a.lock.part, a.lock.part.Expiry()
 	if keep > 0 {
-		s, length = &l.place, keep
+		s, length = &l.entrySpec, keep
 	}
 	o, d := l.Manager.Ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
 	t.sent[n], t.doubt[n] = o.Sent, d

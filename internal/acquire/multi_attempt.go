@@ -50,7 +50,7 @@ func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 	var held error
 	for n := 0; n < maxMoves || a.way.n > 0; n++ {
 		a.endWay()
-		if err := a.takePlace(ctx); err != nil {
+		if err := a.enqueue(ctx); err != nil {
 			a.wait.key = a.lock.keys[a.at]
 			return nil, a.of(a.at, err)
 		}
@@ -69,8 +69,8 @@ func (a *multiAttempt) move(ctx context.Context) (*lease.Hold, error) {
 	return nil, held
 }
 
-// takePlace makes an attempt for the key that the call waits for.
-func (a *multiAttempt) takePlace(ctx context.Context) error {
+// enqueue makes an attempt for the key that the call waits for.
+func (a *multiAttempt) enqueue(ctx context.Context) error {
 	if a.queued == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (a *multiAttempt) takePlace(ctx context.Context) error {
 
 // body returns what a queue entry stores for a hold.
 func (a *multiAttempt) body(hold string) (value, info string) {
-	return a.lock.Manager.Identity.Value(hold, &a.lock.place), ""
+	return a.lock.Manager.Identity.Value(hold, &a.lock.entrySpec), ""
 }
 
 // queueAt makes the call wait for the n-th key.
@@ -94,7 +94,7 @@ func (a *multiAttempt) queueAt(n int) {
 	}
 	a.leave()
 	line := a.lock.Manager.Queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
-	a.queued, a.at = waitqueue.NewEntry(line, &a.lock.place, false, a.body), n
+	a.queued, a.at = waitqueue.NewEntry(line, &a.lock.entrySpec, false, a.body), n
 	a.wait.queued = a.queued
 }
 
@@ -120,7 +120,7 @@ func (a *multiAttempt) giveUp() {
 	if a.got == nil {
 		return
 	}
-	s := &a.lock.place
+	s := &a.lock.entrySpec
 	a.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
 	a.got = nil
 }
@@ -193,7 +193,7 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
-		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Doubt: t.doubt[n]}
+		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Indeterminate: t.doubt[n]}
 		if err := p.Add(a.wait.Caller, n, l.Manager, one); err != nil {
 			late = err
 		}

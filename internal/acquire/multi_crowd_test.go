@@ -123,7 +123,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 	b := benchOn(t, s)
 	testkit.Eventually(t, 10*time.Second, func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
 	keys := []string{"a", "b", "c"}
-	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.Leisure))
+	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.SlowPoll))
 	h := take(t, l.Acquire)
 	b.requireHeld(keys...)
 	require.NoError(t, h.Unlock(t.Context()))

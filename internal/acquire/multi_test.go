@@ -235,7 +235,7 @@ func TestMultiLockOutcomes(t *testing.T) {
 // An Unlock that finds one key lost returns when the others are free.
 func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	b := benchOn(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	l := relock.NewMultiLock([]string{"a", "b"}, b.client)

@@ -29,7 +29,7 @@ func TestMultiLockWaits(t *testing.T) {
 	b := newBench(t)
 	keys := []string{"a", "b", "c"}
 	first, last := b.hold("a"), b.hold("c")
-	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.Leisure))
+	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.SlowPoll))
 	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	b.awaitQueued("a")
 	require.False(t, b.queued("c"), "it waits for no other key")
@@ -87,7 +87,7 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 	first, second := b.hold("a"), b.hold("b")
 	l := relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock())
 	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	locktest.AwaitHeard(t, b.server, b.key("a"), b.client)
+	locktest.AwaitSubscribed(t, b.server, b.key("a"), b.client)
 	full := testkit.FillUp(t, b.server)
 	ask := func(command string, args ...any) any {
 		t.Helper()
@@ -112,7 +112,7 @@ func TestMultiLockOneByOneReturnsAKey(t *testing.T) {
 	last := b.hold("b")
 	l := relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock())
 	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	locktest.AwaitHeard(t, b.server, b.key("b"), b.client)
+	locktest.AwaitSubscribed(t, b.server, b.key("b"), b.client)
 	first := b.hold("a")
 	require.NoError(t, last.Unlock(t.Context()))
 	b.awaitQueued("a")
@@ -182,7 +182,7 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 			require.LessOrEqual(t, b.ttl("a"), keepLease/2)
 			require.LessOrEqual(t, b.ttl("b"), keepLease/2)
 			b.requireFree("d")
-			require.Empty(t, locktest.Believed(b.client), "what is kept is no part of a hold")
+			require.Empty(t, locktest.ValidLeases(b.client), "what is kept is no part of a hold")
 
 			h := k.release()
 			k.requireWhole(h)
@@ -270,14 +270,14 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 // gets its hold with whole leases, or leaves nothing.
 func TestOneFaultInATryThatKeeps(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
 	for name, action := range map[string]faults.Action{
 		"request dropped": faults.DropRequest, "answer dropped": faults.DropAnswer, "cut before": faults.CutBefore, "cut after": faults.CutAfter,
 		"doubled": faults.Double, "late": faults.DelayRequest(keepLease / 2), "error line": faults.ExecuteThenError("LOADING Redis is loading the dataset in memory"),
 	} {
 		for _, leaves := range []bool{false, true} {
-			cells = append(cells, locktest.CellRun{Name: name + map[bool]string{true: ", and the caller leaves"}[leaves], Run: func(t testing.TB) {
+			cells = append(cells, locktest.Subtest{Name: name + map[bool]string{true: ", and the caller leaves"}[leaves], Run: func(t testing.TB) {
 				proxy := faults.Start(t, s.Network, s.Address)
 				behind := &redistest.Server{Network: proxy.Network, Address: proxy.Address}
 				c := locktest.NewTestClient(t, behind, relock.WithCommandTimeout(keepLease/4))
@@ -300,5 +300,5 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 			}})
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }

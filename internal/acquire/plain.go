@@ -61,15 +61,15 @@ func (l *Plain) compete(w *wait) (*lease.Hold, error) {
 	if !w.block && !l.Settings.Fair {
 		return w.acquire(a.try)
 	}
-	if a.mayHurry() && !l.Manager.Queue.Uses(a.redisKey) {
-		if h, done, err := a.hurry(w); done {
+	if a.canFastPath() && !l.Manager.Queue.Uses(a.redisKey) {
+		if h, done, err := a.fastPath(w); done {
 			return h, err
 		}
 	}
 	line := l.Manager.Queue.Enter(l.Key, a.redisKey)
 	defer line.Exit()
 	if !l.Settings.Fair {
-		return w.sitForValid(line, a)
+		return w.waitForValid(line, a)
 	}
 	a.queued = waitqueue.NewEntry(line, &l.Settings, !w.block, a.body)
 	defer a.queued.Leave()
@@ -90,17 +90,17 @@ type plainAttempt struct {
 	// overtake waiters.
 	queued *waitqueue.Entry
 
-	first   string               // value of SET NX, "" before it is sent; the script may replace it
-	earlier string               // hold ID of that value
-	value   string               // value of the script, "" before it is sent
-	doubt   script.Indeterminate // of the script
+	first         string               // value of SET NX, "" before it is sent; the script may replace it
+	earlier       string               // hold ID of that value
+	value         string               // value of the script, "" before it is sent
+	indeterminate script.Indeterminate // of the script
 }
 
 func (a *plainAttempt) try(ctx context.Context) (*lease.Hold, error) {
 	if a.queued != nil {
 		return a.queue(ctx)
 	}
-	if a.first == "" && a.mayHurry() {
+	if a.first == "" && a.canFastPath() {
 		h, next, err := a.setNX(ctx)
 		if !next {
 			return h, err
@@ -125,14 +125,15 @@ func (a *plainAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	return a.Manager.Grant(a.caller, lease.Queued(&g, a.Key, p, sent, s))
 }
 
-// mayHurry reports whether SET NX may take the lock.
-func (a *plainAttempt) mayHurry() bool {
+// canFastPath reports whether SET NX may take the lock.
+func (a *plainAttempt) canFastPath() bool {
 	return !a.Settings.Fair && !a.Settings.Fencing && a.Settings.Replicas == 0
 }
 
-// hurry makes the first attempt of a call that may wait, before the call joins
-// a line: the lock is usually uncontended. It reports whether the call is done.
-func (a *plainAttempt) hurry(w *wait) (h *lease.Hold, done bool, err error) {
+// fastPath makes the first attempt of a call that may wait, before the call
+// joins a line: the lock is usually uncontended. It reports whether the call is
+// done.
+func (a *plainAttempt) fastPath(w *wait) (h *lease.Hold, done bool, err error) {
 	h, next, err := a.setNX(w.Ctx)
 	switch {
 	case next && err == nil:
@@ -197,22 +198,22 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 		a.value = a.Manager.Identity.Value(id, &a.Settings)
 	}
 	o, d := a.Manager.Ask(ctx, &a.Settings, script.Call{Script: a.Settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.Settings.Expiry().Milliseconds()}})
-	a.doubt = a.doubt.Merge(d)
+	a.indeterminate = a.indeterminate.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
 	}
 	switch code, t := script.ReadGrant(o.Reply); code {
 	case script.Ours:
-		return a.grant(a.value, o.Sent, t, a.doubt)
+		return a.grant(a.value, o.Sent, t, a.indeterminate)
 	case script.Other:
 		return nil, errs.ErrLockAcquiredByOthers
 	}
 	return nil, errs.ErrKeyConflict
 }
 
-// stand uses an inherited entry as it is: the value that the entry stores names
+// entry uses an inherited entry as it is: the value that the entry stores names
 // the client, not the call.
-func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
+func (a *plainAttempt) entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
 		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
 		a.queued.Earlier = a.earlier
@@ -225,15 +226,15 @@ func (a *plainAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 // goes on with a new one.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*lease.Hold, error) {
 	p := plainProtocol{a.redisKey, value, a.Settings.MinHold > 0}
-	a.first, a.value, a.doubt = value, "", script.Indeterminate{}
-	return a.Manager.Grant(a.caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Doubt: d})
+	a.first, a.value, a.indeterminate = value, "", script.Indeterminate{}
+	return a.Manager.Grant(a.caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Indeterminate: d})
 }
 
 // finish releases the script's value after a wait that ended without a grant,
 // if the script may still be executed.
 func (a *plainAttempt) finish() {
-	if a.doubt.Exists() {
-		a.Manager.Retrier.Retry(a.cleanup(a.value, a.doubt))
+	if a.indeterminate.Exists() {
+		a.Manager.Retrier.Retry(a.cleanup(a.value, a.indeterminate))
 	}
 }
 

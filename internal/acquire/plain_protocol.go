@@ -22,8 +22,8 @@ func (p plainProtocol) Renew(length time.Duration) script.Call {
 	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, length.Milliseconds()}}
 }
 
-// Release is release.lua. In front of it stands release_alone.lua, which frees a
-// lock that nobody waits for. Otherwise give_back of queue.lua hands it on.
+// Release is release.lua. In front of it stands release_alone.lua, which frees
+// a lock that nobody waits for. Otherwise give_back of queue.lua hands it on.
 func (p plainProtocol) Release(_ lease.Levels, _ int, keep time.Duration) script.Call {
 	kept := ""
 	if p.minHold {

@@ -17,7 +17,7 @@ func TestPrivilegesAreThoseOfTheReadme(t *testing.T) {
 	p := locktest.ReadmePrivileges(t)
 	require.Equal(t, append(strings.Fields("SETUSER app on >password resetkeys ~relock:* -@all"), locktest.Plus(locktest.LeastPrivilege)...), p.Least)
 	require.Equal(t, append(strings.Fields("SETUSER app resetchannels &relock:*"), locktest.Plus(waitPrivilege)...), p.Wait)
-	require.Equal(t, strings.Fields(locktest.RwCommands), p.Find(t, "NewRWLock").Commands)
+	require.Equal(t, strings.Fields(locktest.RWCommands), p.Find(t, "NewRWLock").Commands)
 	require.Equal(t, p, locktest.ReadPrivileges(t, "README.zh-CN.md", "等待所需的权限"))
 	uses := privilegeUses()
 	for _, one := range p.OnTop {

@@ -129,7 +129,7 @@ func multiOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer 
 }
 
 func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	l := relock.NewRedLock("q", c, append(opts, relock.WithMaxLease(locktest.CellLease), relock.WithWatchdog(locktest.CellLease))...)
+	l := relock.NewRedLock("q", c, append(opts, relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease))...)
 	locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
 	return []locktest.Acquirer{l}
 }

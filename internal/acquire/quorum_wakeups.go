@@ -30,12 +30,12 @@ type redWaits struct {
 	lock *Quorum
 
 	mu   sync.Mutex
-	all  []redPlace // by node
-	over bool       // the call has ended
+	all  []nodeEntry // by node
+	over bool        // the call has ended
 }
 
-// redPlace is what the call knows of its waiter on one node.
-type redPlace struct {
+// nodeEntry is what the call knows of its waiter on one node.
+type nodeEntry struct {
 	name    string
 	listed  bool // the node may have it in its list
 	refused bool // the client may name only the lock there
@@ -50,7 +50,7 @@ func newRedWaits(l *Quorum, w *wait) *redWaits {
 		w.Again = make(chan struct{}, 1)
 	}
 	for _, c := range l.nodes {
-		s.all = append(s.all, redPlace{name: c.Queue.Listen(w.Nudge)})
+		s.all = append(s.all, nodeEntry{name: c.Queue.Listen(w.Nudge)})
 	}
 	return s
 }

@@ -20,7 +20,7 @@ import (
 func TestRedLockWithAMinorityAway(t *testing.T) {
 	b := newRed(t, 5)
 	l := b.Lock(b.Clients)
-	b.Meet(l)
+	b.Connect(l)
 	b.Proxies[0].Refuse()
 	b.Proxies[3].Stall()
 	fastest := time.Hour
@@ -48,8 +48,8 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 func TestRedLockSharedNodesBesideASilentOne(t *testing.T) {
 	b := newRed(t, 3)
 	l := b.Patient()
-	b.Meet(l)
-	b.HoldRaw(time.Minute, "", "another", "")
+	b.Connect(l)
+	b.StoreHolds(time.Minute, "", "another", "")
 	b.Proxies[2].Stall()
 	limit := locktest.Target(l).Settings.Lease / 10
 	fastest := time.Hour
@@ -83,11 +83,11 @@ func acquireWithQuorum(t *testing.T, l *relock.RedLock) (h relock.Hold) {
 func TestRedLockLateGrants(t *testing.T) {
 	b := newRed(t, 3)
 	l := b.Patient()
-	b.Meet(l)
+	b.Connect(l)
 	h := b.WithoutTheThird(l)
 	b.Proxies[2].Resume()
 	awaitMembers(t, h, 3)
-	require.Equal(t, 3, b.Holding())
+	require.Equal(t, 3, b.HeldNodes())
 	require.NoError(t, h.Unlock(t.Context()))
 	b.RequireFree(time.Second)
 
@@ -126,7 +126,7 @@ func TestRedLockLosesNodes(t *testing.T) {
 	locktest.AwaitRenewal(t, h, testkit.Patience)
 	locktest.AwaitRenewal(t, h, testkit.Patience) // of all that are left
 	require.NoError(t, h.Err())
-	require.Equal(t, 3, b.Holding())
+	require.Equal(t, 3, b.HeldNodes())
 	b.Servers[0].Do(t, "DEL", b.Prefix+"{k}")
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*locktest.RedLease), relock.ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)

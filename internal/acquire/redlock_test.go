@@ -27,7 +27,7 @@ func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
 		b.RequireHeldBy(n) // the slower ones too
 		require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.ErrorIs(t, other.Lock(t.Context()), relock.ErrLockAcquiredByOthers)
-		require.Equal(t, n, b.Holding(), "a try that fails leaves nothing behind and takes nothing away")
+		require.Equal(t, n, b.HeldNodes(), "a try that fails leaves nothing behind and takes nothing away")
 		require.NoError(t, l.Unlock(t.Context()))
 		b.RequireFree(time.Second)
 		require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
@@ -217,7 +217,7 @@ func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
 	for _, one := range locktest.MembersOf(h)[:2] {
 		follows = append(follows, one.Lease().MarkLost(errs.Forced("maintenance")))
 	}
-	require.NoError(t, locktest.MembersOf(h)[2].Lease().Renewed(time.Now(), locktest.CellLease))
+	require.NoError(t, locktest.MembersOf(h)[2].Lease().Renewed(time.Now(), locktest.FaultLease))
 	require.ErrorContains(t, h.Err(), "maintenance")
 	require.ErrorIs(t, h.Err(), relock.ErrForced)
 	for _, follow := range follows {
@@ -249,7 +249,7 @@ func TestRedLockLossIsThatOfTheLastMember(t *testing.T) {
 func TestRedLockFencing(t *testing.T) {
 	b := newRed(t, 5)
 	l := b.Patient(relock.WithFencing())
-	b.Meet(l)
+	b.Connect(l)
 	b.Servers[0].Do(t, "SET", b.Prefix+"{k}"+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro())
 	var last int64
 	for n, away := range [][2]int{{3, 4}, {0, 1}, {1, 2}, {0, 4}, {0, 2}} {

@@ -55,7 +55,7 @@ func handOver(b *locktest.RedBench, wait func() *locktest.RedCall, opts ...reloc
 		b.RequireFree(time.Second)
 	}
 	b.Logf("from an Unlock to the grant: %v", took)
-	return locktest.Middle(took)
+	return locktest.Median(took)
 }
 
 // The nodes that are released notify a call that waits, and one of them is
@@ -76,13 +76,13 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			require.Less(t, handOver(b, func() *locktest.RedCall {
 				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
 				if tt.deaf > 0 {
-					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.List(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
+					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
 				} else {
 					b.AwaitListed(1, waiters)
 				}
 				return w
 			}, tt.opts...), notified)
-			b.RequireNobodyListed(waiters)
+			b.RequireNoListedWaits(waiters)
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 		"the nodes are shared": {time.Minute, []string{"one", "another", ""}, func(b *locktest.RedBench, _ time.Time) time.Time {
 			for node := range b.Servers[:2] {
 				testkit.Eventually(b, testkit.Patience, func() bool {
-					return len(b.List(node)) == 1 && locktest.Engine(b.Clients[node]).Queue.State().Subscribed
+					return len(b.ListedWaits(node)) == 1 && locktest.Engine(b.Clients[node]).Queue.State().Subscribed
 				}, "listed")
 			}
 			awaitAsked(b, 2)
@@ -130,7 +130,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 			b := newRed(t, 3)
 			var took []time.Duration
 			for range 5 {
-				b.HoldRaw(tt.lease, tt.holds...)
+				b.StoreHolds(tt.lease, tt.holds...)
 				ends := time.Now().Add(tt.lease)
 				w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
 				start := tt.free(b, ends)
@@ -139,7 +139,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 				require.NoError(t, w.Hold.Unlock(t.Context()))
 				b.RequireFree(time.Second)
 			}
-			require.Less(t, locktest.Middle(took), polled)
+			require.Less(t, locktest.Median(took), polled)
 		})
 	}
 }
@@ -172,7 +172,7 @@ func TestRedLockCrowd(t *testing.T) {
 		}
 	}
 	group.Wait()
-	b.RequireNobodyListed(all)
+	b.RequireNoListedWaits(all)
 	b.RequireFree(time.Second)
 }
 
@@ -196,7 +196,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 				defer cancel()
 				first := b.WaitPatiently(ctx, gone)
 				b.AwaitListed(1, gone)
-				before := [][]string{b.List(0), b.List(1), b.List(2)}
+				before := [][]string{b.ListedWaits(0), b.ListedWaits(1), b.ListedWaits(2)}
 				second := b.WaitPatiently(t.Context(), others)
 				b.AwaitListed(2, others)
 				if tt.closes {
@@ -210,13 +210,13 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 				require.ErrorIs(t, b.End(first), context.Canceled)
 				for node, listed := range before {
 					if tt.returns && len(listed) == 1 {
-						testkit.Eventually(t, testkit.Patience, func() bool { return !slices.Contains(b.List(node), listed[0]) }, "it leaves")
+						testkit.Eventually(t, testkit.Patience, func() bool { return !slices.Contains(b.ListedWaits(node), listed[0]) }, "it leaves")
 						b.Servers[node].Do(t, "ZADD", list, 1, listed[0])
 					}
 				}
 				return second
 			}), notified)
-			b.RequireNobodyListed(others)
+			b.RequireNoListedWaits(others)
 		})
 	}
 }
@@ -226,26 +226,26 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 // hold either.
 func TestRedLockRoundsThatFail(t *testing.T) {
 	b := newRed(t, 3)
-	b.HoldRaw(60*time.Second, "theirs", "theirs", "")
+	b.StoreHolds(60*time.Second, "theirs", "theirs", "")
 	waiters := b.Prefix + "{k}" + script.WaitersSuffix
 	b.Servers[2].Do(t, "ZADD", waiters, 1, "gone:1:q")
 	for n, opts := range [][]relock.LockOption{nil, {relock.WithMinHold(locktest.RedLease * 9 / 10)}} {
 		require.ErrorIs(t, b.Lock(b.Clients, opts...).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.True(t, b.Proxies[2].Await(faults.Script(script.Release.SHA), n+1, testkit.Patience))
-		testkit.Eventually(t, locktest.RedLease/2, func() bool { return b.Holding() == 2 }, "kept for nobody")
-		require.Equal(t, []string{"gone:1:q"}, b.List(2))
+		testkit.Eventually(t, locktest.RedLease/2, func() bool { return b.HeldNodes() == 2 }, "kept for nobody")
+		require.Equal(t, []string{"gone:1:q"}, b.ListedWaits(2))
 	}
 	b.Servers[2].Do(t, "DEL", waiters)
 	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
 	require.ErrorIs(t, b.End(w), relock.ErrLockAcquiredByOthers)
-	b.RequireNobodyListed(b.Clients)
+	b.RequireNoListedWaits(b.Clients)
 
 	for _, s := range b.Servers {
 		s.Do(t, "DEL", b.Prefix+"{k}")
 	}
 	h := take(t, b.Lock(b.Clients, relock.WithMinHold(locktest.RedLease/2)).Acquire)
 	require.NoError(t, h.Unlock(t.Context()))
-	require.GreaterOrEqual(t, b.Holding(), 2, "what was held is kept")
+	require.GreaterOrEqual(t, b.HeldNodes(), 2, "what was held is kept")
 }
 
 // A call that leaves in the middle of a round may have been notified in
@@ -261,7 +261,7 @@ func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, b.Patient().Lock(ctx), context.DeadlineExceeded)
-	b.RequireNobodyListed(b.Clients)
+	b.RequireNoListedWaits(b.Clients)
 	b.RequireFree(5 * time.Second)
 }
 
@@ -294,7 +294,7 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 				b.AwaitListed(1, b.Clients)
 				last, _ = b.Granted(w, next)
 			}
-			require.Less(t, locktest.Middle(took), polled)
+			require.Less(t, locktest.Median(took), polled)
 			require.NoError(t, last.Unlock(t.Context()))
 			b.RequireFree(time.Second)
 		})
@@ -311,7 +311,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 			permit(b, node, "-subscribe")
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub", "USER", userOf(b))
 			testkit.Eventually(t, testkit.Patience, func() bool {
-				return len(b.List(node)) == 1 && !locktest.Engine(waiters[node]).Queue.State().Subscribed
+				return len(b.ListedWaits(node)) == 1 && !locktest.Engine(waiters[node]).Queue.State().Subscribed
 			}, "no subscription")
 		}
 		awaitAsked(b, 2)

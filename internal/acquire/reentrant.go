@@ -28,7 +28,7 @@ func (l Reentrant) Take(ctx context.Context, block, _ bool) (*lease.Hold, error)
 		case l.Settings.Fair:
 			return a.queueUp(block)
 		case block:
-			return a.sit()
+			return a.waitLocally()
 		}
 		return w.acquire(a.try)
 	})
@@ -55,9 +55,9 @@ func (a *reentrantAttempt) queueUp(block bool) (*lease.Hold, error) {
 	return a.wait.acquire(a.try)
 }
 
-// sit goes one level deeper whenever the owner has the lock. Otherwise it waits
-// in the client's line.
-func (a *reentrantAttempt) sit() (*lease.Hold, error) {
+// waitLocally goes one level deeper whenever the owner has the lock. Otherwise
+// it waits in the client's line.
+func (a *reentrantAttempt) waitLocally() (*lease.Hold, error) {
 	w := a.wait
 	if h, err := w.acquire(a.deeper); h != nil || err != nil {
 		return h, err // the usual end, if levels are nested
@@ -70,14 +70,14 @@ func (a *reentrantAttempt) sit() (*lease.Hold, error) {
 		if h, err := w.acquire(a.deeper); h != nil || err != nil {
 			return h, err
 		}
-		if h, err := w.sit(line, a); h != nil || err != nil {
+		if h, err := w.waitLocally(line, a); h != nil || err != nil {
 			return h, err
 		}
 	}
 }
 
-// stand makes an inherited entry take the lock for this call's owner.
-func (a *reentrantAttempt) stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
+// entry makes an inherited entry take the lock for this call's owner.
+func (a *reentrantAttempt) entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
 		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
 	} else {
@@ -96,7 +96,7 @@ type reentrantAttempt struct {
 	// overtake waiters.
 	queued *waitqueue.Entry
 
-	doubt script.Indeterminate // of the requests that would make that hold
+	indeterminate script.Indeterminate // of the requests that would make that hold
 }
 
 // try makes one attempt under the owner mutex: for the first level, or for one
@@ -152,7 +152,7 @@ func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 		a.protocol.hold = id
 	}
 	o, d := a.Manager.Ask(ctx, s, a.protocol.acquire(s, a.Manager.Identity.Info(s.Label)))
-	a.doubt = a.doubt.Merge(d)
+	a.indeterminate = a.indeterminate.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
 	}
@@ -164,17 +164,17 @@ func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 	default:
 		return nil, errs.ErrKeyConflict
 	}
-	g := &lease.Grant{Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Doubt: a.doubt}
-	a.protocol.hold, a.doubt = "", script.Indeterminate{} // the lease handles its own release
+	g := &lease.Grant{Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Indeterminate: a.indeterminate}
+	a.protocol.hold, a.indeterminate = "", script.Indeterminate{} // the lease handles its own release
 	return a.owner.Grant(&a.wait.Call, g)
 }
 
 // finish releases the hold ID after a wait whose own requests got no grant, if
 // one of them may still be executed.
 func (a *reentrantAttempt) finish() {
-	if !a.doubt.Exists() {
+	if !a.indeterminate.Exists() {
 		return
 	}
 	s, release := &a.Settings, a.protocol.Release(lease.Levels{}, 2, 0)
-	a.Manager.Retrier.Retry(background.NewRelease(a.Key, s.Expiry(), s.Lease, a.doubt, func(time.Time) script.Call { return release }))
+	a.Manager.Retrier.Retry(background.NewRelease(a.Key, s.Expiry(), s.Lease, a.indeterminate, func(time.Time) script.Call { return release }))
 }

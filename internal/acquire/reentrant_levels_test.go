@@ -117,8 +117,8 @@ func firstSight() faults.Match {
 // later, levels are counted once, up and down.
 func TestLevelsCountOnce(t *testing.T) {
 	const depth, steps = 5, 150
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
 	for _, f := range []struct {
 		name   string
 		match  faults.Match
@@ -132,13 +132,13 @@ func TestLevelsCountOnce(t *testing.T) {
 		{"late copy of each", faults.Any, faults.Hold},
 		{"late copy of every third", nth(3), faults.Hold},
 	} {
-		cells = append(cells, locktest.CellRun{Name: f.name, Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
+		cells = append(cells, locktest.Subtest{Name: f.name, Run: func(t testing.TB) {
+			c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
 			c.Proxy.On(func(args []string) bool {
 				acquire := faults.Script(script.ReentrantAcquire.SHA)(args)
 				return faults.Command("EVALSHA")(args) && f.match(args) && (!acquire || f.action != faults.Hold)
 			}, faults.Every, f.action)
-			lock := relock.NewReentrantLock(locktest.CellKey, c.Client)
+			lock := relock.NewReentrantLock(locktest.FaultKey, c.Client)
 			random := rand.New(rand.NewPCG(1, 2))
 			level := 0
 			for step := 0; step < steps || level > 0; step++ {
@@ -159,5 +159,5 @@ func TestLevelsCountOnce(t *testing.T) {
 			c.RequireLevels(0)
 		}})
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }

@@ -31,5 +31,5 @@ func (p reentrantProtocol) Release(l lease.Levels, seq int, keep time.Duration) 
 }
 
 func (p reentrantProtocol) Transfer(t *lease.Transfer, length time.Duration, info string) script.Call {
-	return script.Call{Script: t.Seat.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.Hold, t.Owner, length.Milliseconds(), info}}
+	return script.Call{Script: t.Waiter.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.Hold, t.Owner, length.Milliseconds(), info}}
 }

@@ -79,7 +79,7 @@ func (q *rwBench) requireWaits(waits ...*locktest.Waiting) {
 	q.Helper()
 	time.Sleep(30 * time.Millisecond)
 	for _, w := range waits {
-		require.False(q, w.IsOver(), "it does not wait")
+		require.False(q, w.HasEnded(), "it does not wait")
 	}
 }
 
@@ -128,7 +128,7 @@ func TestRWLockWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	eachRWMode(t, 3, func(t *testing.T, q *rwBench) {
 		h := take(t, q.rw(q.Clients[0]).TryRAcquire)
 		ctx, cancel := context.WithCancel(t.Context())
-		seldom := relock.WithPollInterval(locktest.Leisure)
+		seldom := relock.WithPollInterval(locktest.SlowPoll)
 		w := q.WaitNext(ctx, 0, q.Clients[1], seldom)
 		time.Sleep(20 * time.Millisecond)
 		r1 := q.readNext(t.Context(), 1, q.Clients[2], seldom)
@@ -230,7 +230,7 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 		cancel()
 		group.Wait()
 		require.Positive(t, together.Load(), "readers share")
-		require.Less(t, locktest.Middle(slices.Concat(waits[:]...)), limit, "%d reads", reads.Load())
+		require.Less(t, locktest.Median(slices.Concat(waits[:]...)), limit, "%d reads", reads.Load())
 		q.RequireNothingLeft()
 	})
 }
@@ -246,7 +246,7 @@ func TestRWLockFairOrder(t *testing.T) {
 	results := make([]<-chan error, waits)
 	group := 0
 	for i := range waits {
-		l := q.rw(q.Clients[i%4], relock.WithPollInterval(locktest.Leisure))
+		l := q.rw(q.Clients[i%4], relock.WithPollInterval(locktest.SlowPoll))
 		do := l.Do
 		if order[i%len(order)] == 'w' || i > 0 && order[(i-1)%len(order)] == 'w' {
 			group++
@@ -280,13 +280,13 @@ func TestRWLockGrantIsPushed(t *testing.T) {
 	var delays []time.Duration
 	for range 9 {
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithPollInterval(locktest.Leisure))
-		q.AwaitHeard(q.Clients[1])
-		next, delay := q.HandOver(h, w)
+		w := q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithPollInterval(locktest.SlowPoll))
+		q.AwaitSubscribed(q.Clients[1])
+		next, delay := q.HandOff(h, w)
 		delays = append(delays, delay)
 		q.Unlock(next)
 	}
-	require.Less(t, locktest.Middle(delays), locktest.PushLimit)
+	require.Less(t, locktest.Median(delays), locktest.NotifyLimit)
 }
 
 // A reader whose process has crashed keeps a writer out until its lease ends,
@@ -346,7 +346,7 @@ func TestRWLockWaitersOfOneOwner(t *testing.T) {
 		q.Unlock(h)
 		first, second := r.Granted(), w.Granted()
 		q.requireWaits(other)
-		stored := locktest.RwStored(t, q.Server, q.Clients[0], locktest.QueueKey)
+		stored := locktest.RWStored(t, q.Server, q.Clients[0], locktest.QueueKey)
 		require.Equal(t, map[string]string{locktest.Engine(q.Clients[1]).Identity.Named("me"): "w 1:1"}, stored)
 		q.Unlock(first)
 		q.Unlock(second)
@@ -386,7 +386,7 @@ func TestRWLockThousandReaders(t *testing.T) {
 	for _, r := range waits {
 		_ = r.Granted()
 	}
-	require.False(t, w.IsOver())
+	require.False(t, w.HasEnded())
 	for _, r := range waits {
 		q.Unlock(r.Hold)
 	}
@@ -412,7 +412,7 @@ func TestRWLockLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rules := "SETUSER app on >secret resetkeys ~test:* resetchannels &test:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping " +
-		"+time +exists +hget +hrandfield +zadd +zcard +zrem +zrange +zscore +zmscore +zremrangebyrank +publish +subscribe " + locktest.RwCommands
+		"+time +exists +hget +hrandfield +zadd +zcard +zrem +zrange +zscore +zmscore +zremrangebyrank +publish +subscribe " + locktest.RWCommands
 	s.Do(t, "ACL", redis.Args{}.AddFlat(strings.Fields(rules))...)
 	s.Do(t, "ACL", "LOG", "RESET")
 	var log locktest.LogBuffer
@@ -431,7 +431,7 @@ func TestRWLockLeastPrivilege(t *testing.T) {
 	require.NoError(t, l.Lock(me))
 	r := q.readNext(t.Context(), 0, q.Clients[1])
 	w := q.WaitNext(t.Context(), 1, q.Clients[1])
-	q.AwaitHeard(q.Clients[1])
+	q.AwaitSubscribed(q.Clients[1])
 	locktest.AwaitRenewal(t, h, testkit.Patience)
 	require.NoError(t, l.Unlock(me))
 	q.Unlock(r.Granted())

@@ -14,8 +14,9 @@ import (
 type shared struct {
 	mu   sync.Mutex
 	held *lease.Hold // from Lock to the matching Unlock
-	// freed is closed by that Unlock, for calls that find a lost hold here; nil if
-	// there are none. Waiters for the key are woken by package lease or a message.
+	// freed is closed by that Unlock, for calls that find a lost hold here; nil
+	// if there are none. Waiters for the key are woken by package lease or a
+	// message.
 	freed chan struct{}
 }
 

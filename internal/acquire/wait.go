@@ -32,10 +32,10 @@ type wait struct {
 	queued *waitqueue.Entry
 	// The call's local waiter while it is the first of its line, for an unfair
 	// lock. It is nil once another call hands the lock to it.
-	seat  *waitqueue.Waiter
-	last  error         // the last reason seen
-	pause time.Duration // the last pause, which grows after errors of the server
-	rest  time.Duration // until the next attempt, if the last one has computed it; otherwise 0
+	waiter *waitqueue.Waiter
+	last   error         // the last reason seen
+	pause  time.Duration // the last pause, which grows after errors of the server
+	rest   time.Duration // until the next attempt, if the last one has computed it; otherwise 0
 }
 
 func newWait(ctx, life context.Context, t *Target, block bool) *wait {
@@ -52,15 +52,15 @@ func newWait(ctx, life context.Context, t *Target, block bool) *wait {
 func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lease.Hold, error) {
 	for {
 		h, err := attempt(w.Ctx)
-		if w.seat != nil {
-			w.seat.Line.Note(err)
+		if w.waiter != nil {
+			w.waiter.Line.Note(err)
 		}
 		if err == nil {
 			return h, nil
 		}
 		w.note(err)
 		if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {
-			w.note(w.queued.Line.LastTrouble()) // sleep does the same if the wait ends there
+			w.note(w.queued.Line.LastError()) // sleep does the same if the wait ends there
 		}
 		if !w.block || !lockspec.IsRetryable(err) || errors.Is(err, errs.ErrQueueFull) {
 			return nil, w.reason()
@@ -90,9 +90,9 @@ func (w *wait) note(err error) {
 func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	var turn <-chan waitqueue.Offer
 	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
-	if inQueue && w.seat != nil {
-		turn = w.seat.Turn
-		w.seat.Park(w.queued)
+	if inQueue && w.waiter != nil {
+		turn = w.waiter.Turn
+		w.waiter.Park(w.queued)
 	}
 	var due <-chan time.Time
 	if !inQueue || w.rest > 0 {
@@ -103,26 +103,26 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	w.begin()
 	s := w.await(turn, due)
 	w.end()
-	if _, passed := s.offer.Grant.(*lease.Hold); turn != nil && (passed || w.seat.Unpark()) {
+	if _, passed := s.offer.Grant.(*lease.Hold); turn != nil && (passed || w.waiter.Unpark()) {
 		return w.takeOffer(s), false
 	}
 	if s.woken {
 		w.queued.Woken = true
 	}
-	again = (s.due || s.woken || s.told) && w.life.Err() == nil
+	again = (s.due || s.woken || s.notified) && w.life.Err() == nil
 	if !again && w.queued != nil {
-		w.note(w.queued.Line.LastTrouble())
+		w.note(w.queued.Line.LastError())
 	}
 	return nil, again
 }
 
 // signal is what ended a pause. If all fields are false, the wait has ended.
 type signal struct {
-	offer   waitqueue.Offer
-	offered bool
-	woken   bool // a notification for the queue entry
-	told    bool // another call of the owner may have the lock, or a RedLock's node notified
-	due     bool
+	offer    waitqueue.Offer
+	offered  bool
+	woken    bool // a notification for the queue entry
+	notified bool // another call of the owner may have the lock, or a RedLock's node notified
+	due      bool
 }
 
 // await waits for the first signal.
@@ -137,7 +137,7 @@ func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 	case <-wake:
 		s.woken = true
 	case <-w.Again:
-		s.told = true
+		s.notified = true
 	case <-due:
 		s.due = true
 	case <-w.Ctx.Done():
@@ -150,12 +150,12 @@ func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 // returns nil for a transfer, which comes later. The queue entry belongs to
 // another call now.
 func (w *wait) takeOffer(s signal) *lease.Hold {
-	h, _ := w.seat.Given(s.offer, s.offered).(*lease.Hold)
-	w.seat = nil
+	h, _ := w.waiter.Given(s.offer, s.offered).(*lease.Hold)
+	w.waiter = nil
 	if s.woken {
 		w.queued.Nudge() // the notification was for the entry
 	}
-	if s.told {
+	if s.notified {
 		w.Nudge()
 	}
 	return h

@@ -96,7 +96,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	line := m.Queue.Enter("k", m.RedisKey("k"))
 	defer line.Exit()
 	w := newWait(t.Context(), m.Life, &Target{Manager: m, Settings: lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}}, true)
-	h, err := w.sitForValid(line, &prepared{[]*lease.Hold{over, valid}})
+	h, err := w.waitForValid(line, &prepared{[]*lease.Hold{over, valid}})
 	require.NoError(t, err)
 	require.Same(t, valid, h)
 	require.ErrorIs(t, over.Unlock(), errs.ErrNotHeld, "is released")
@@ -106,7 +106,7 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 // prepared brings holds that were made before, one after the other.
 type prepared struct{ holds []*lease.Hold }
 
-func (p *prepared) stand(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
+func (p *prepared) entry(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
 	return waitqueue.NewEntry(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
 }
 

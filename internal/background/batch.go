@@ -60,7 +60,7 @@ func (w *Worker) send(batch []*Job) {
 	shortest, _ := w.Bounds()
 	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.Ack)
 	for i, o := range outcomes {
-		sending[i].heard(o)
+		sending[i].countLate(o)
 		w.answered(sending[i], o)
 	}
 }

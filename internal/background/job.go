@@ -32,8 +32,9 @@ type Job struct {
 // NewJob returns a job for a worker.
 func NewJob(t Task) *Job { return &Job{task: t, index: -1} }
 
-// heard counts the answers, or connections, in a row that did not come in time.
-func (j *Job) heard(o driver.Result) {
+// countLate counts the answers, or connections, in a row that did not come in
+// time.
+func (j *Job) countLate(o driver.Result) {
 	if late := o.Unanswered() && !o.Broke() || o.Unconnected(); !late {
 		j.missed = 0
 		return

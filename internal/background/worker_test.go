@@ -55,7 +55,7 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 		"answered":      {driver.Result{Sent: now, Answered: true}, 0},
 	} {
 		j := &Job{missed: 1}
-		j.heard(tt.outcome)
+		j.countLate(tt.outcome)
 		require.Equal(t, tt.missed, j.missed, name)
 	}
 }

@@ -134,9 +134,9 @@ func (c *conn) rest() error {
 	return nil
 }
 
-// greeted returns an error if a new connection must not be used. What the
+// checkGreeting returns an error if a new connection must not be used. What the
 // server sends before any request is for the first call.
-func (c *conn) greeted() error {
+func (c *conn) checkGreeting() error {
 	if c.asked.Load() > 0 && c.rest() != nil {
 		return errUnasked
 	}

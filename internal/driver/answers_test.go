@@ -82,10 +82,10 @@ func TestGreetingIsLookedAt(t *testing.T) {
 	opened, err := d.dialer.dial(t.Context())
 	require.NoError(t, err)
 	defer opened.Close() //nolint:errcheck // the server is not asked anything
-	require.NoError(t, opened.(*conn).greeted())
+	require.NoError(t, opened.(*conn).checkGreeting())
 	proxy.Say("+OK\r\n")
-	testkit.Eventually(t, testkit.Patience, func() bool { return opened.(*conn).greeted() != nil }, "an answer that nobody asked for")
-	require.ErrorIs(t, opened.(*conn).greeted(), errUnasked)
+	testkit.Eventually(t, testkit.Patience, func() bool { return opened.(*conn).checkGreeting() != nil }, "an answer that nobody asked for")
+	require.ErrorIs(t, opened.(*conn).checkGreeting(), errUnasked)
 }
 
 // A dial that ends just as an answer comes reads no state that the reader

@@ -104,10 +104,10 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	s.Resume(t)
 	for i := 1; i <= 5; i++ {
 		key := strconv.Itoa(i)
-		testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, key) == -2 }, "a lock that no caller got stays: "+key)
+		testkit.Eventually(t, 2*time.Second, func() bool { return locktest.PTTL(t, s, c, key) == -2 }, "a lock that no caller got stays: "+key)
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
-	testkit.Eventually(t, 2*time.Second, func() bool { return locktest.Pttl(t, s, c, "outer") == -2 }, "levels that no caller got stay")
+	testkit.Eventually(t, 2*time.Second, func() bool { return locktest.PTTL(t, s, c, "outer") == -2 }, "levels that no caller got stay")
 	after := testkit.Connections(t, inspector)
 	for id := range before {
 		require.True(t, after[id], "connection %s was cut", id)
@@ -196,13 +196,13 @@ func TestDialTimeout(t *testing.T) {
 func TestContextsThatEndAtTheGrant(t *testing.T) {
 	const goroutines = 3
 	rounds := 600
-	if locktest.AllCells() {
+	if locktest.FullLength() {
 		rounds = 3400
 	}
 	before := goleak.IgnoreCurrent()
 	t.Run("rounds", func(t *testing.T) {
-		s := locktest.NewFaultServer(t)
-		c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
+		s := locktest.NewServerWithScripts(t)
+		c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
 		slow := func() bool { return rand.IntN(10) == 0 }
 		c.Proxy.On(func([]string) bool { return slow() }, faults.Every, faults.Delay(time.Millisecond))
 		c.Proxy.On(func([]string) bool { return slow() }, faults.Every, faults.DelayRequest(time.Millisecond))
@@ -238,10 +238,10 @@ func TestContextsThatEndAtTheGrant(t *testing.T) {
 // context, not a failure of the network.
 func TestDeadlineWhileDialling(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t), relock.WithMaxIdle(0)) // dials for each call
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t), relock.WithMaxIdle(0)) // dials for each call
 	for i := range 1000 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%500)*time.Microsecond)
-		err := relock.NewRedisLock(fmt.Sprint(i), c.Client, relock.WithExpiry(locktest.CellLease)).TryLock(ctx)
+		err := relock.NewRedisLock(fmt.Sprint(i), c.Client, relock.WithExpiry(locktest.FaultLease)).TryLock(ctx)
 		cancel()
 		if err != nil {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -256,11 +256,11 @@ func TestDeadlineWhileDialling(t *testing.T) {
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel()
 	const lease = 900 * time.Millisecond
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
 	for _, op := range locktest.Renewers() {
-		cells = append(cells, locktest.CellRun{Name: op.Name, Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
+		cells = append(cells, locktest.Subtest{Name: op.Name, Run: func(t testing.TB) {
+			c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
 			lock := op.Lock(c.Client, lease)
 			holds := make([]relock.Hold, op.Levels)
 			for i := range holds {
@@ -272,16 +272,16 @@ func TestSilentNetwork(t *testing.T) {
 			returned := c.CallsWithDeadlines(op)
 			c.RequireLossInTime(locktest.Level(holds[0]))
 			for name, err := range returned {
-				require.NoError(t, testkit.ResultWithin(t, err, locktest.CellPatience), name)
+				require.NoError(t, testkit.ResultWithin(t, err, locktest.FaultPatience), name)
 			}
 			c.Proxy.Resume()
 			for _, h := range holds {
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), locktest.CellPatience)
+			ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
 			defer cancel()
 			require.NoError(t, op.Lock(c.Other, lease, relock.WithBlock()).Lock(ctx))
 		}})
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }

@@ -157,7 +157,7 @@ func openShared(t testing.TB, c *relock.Client) {
 // over another one, was no loss.
 func TestReleaseThatWasSentTwice(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithMaxActive(1))
 	h := acquire(t, c, "k")

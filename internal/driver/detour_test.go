@@ -147,7 +147,7 @@ func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
 	d := newPool(&Config{})
 	defer d.end()
 	before := time.Now()
-	o := d.outcome(before, nil, io.EOF)
+	o := d.result(before, nil, io.EOF)
 	require.True(t, o.Broke())
 	require.ErrorIs(t, d.check(nil, before), errStale)
 	require.NoError(t, d.check(nil, time.Now()))

@@ -82,13 +82,13 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 // choose selects the database. redigo does not do it, because it would not
 // notice that the answer to AUTH came twice.
 func (d *dialer) choose(ctx context.Context, opened *conn) error {
-	if err := opened.greeted(); err != nil || d.database == 0 {
+	if err := opened.checkGreeting(); err != nil || d.database == 0 {
 		return err
 	}
 	if _, err := opened.DoContext(ctx, "SELECT", d.database); err != nil {
 		return err
 	}
-	return opened.greeted()
+	return opened.checkGreeting()
 }
 
 func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {

@@ -33,8 +33,8 @@ type Limits struct {
 	End time.Time
 }
 
-// over reports whether nothing more may be sent.
-func (l Limits) over() bool { return !l.End.IsZero() && time.Until(l.End) <= 0 }
+// hasPassed reports whether nothing more may be sent.
+func (l Limits) hasPassed() bool { return !l.End.IsZero() && time.Until(l.End) <= 0 }
 
 // now returns what remains of the limits.
 func (l Limits) now() Limits {

@@ -46,7 +46,7 @@ func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 		}
 		conn = o.conn
 	}
-	outcomes := l.over(conn, limit.Own, requests)
+	outcomes := l.exchange(conn, limit.Own, requests)
 	if !l.isRefused(outcomes[0]) {
 		return outcomes
 	}
@@ -54,8 +54,8 @@ func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 	return resent(outcomes, again)
 }
 
-// over sends the requests over the link's own connection.
-func (l *poolLink) over(conn redis.Conn, limit time.Duration, requests []Request) []Result {
+// exchange sends the requests over the link's own connection.
+func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit) + waitsOf(requests))
 	// A user's connection may not support deadlines.

@@ -88,14 +88,14 @@ func join(client net.Conn, s *redistest.Server) {
 // they asked for.
 func TestLateAnswersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
 	add := func(name string, client func(testing.TB, *redistest.Server) *relock.Client, shared, canEnd, ends bool) {
 		late := 3 * locktest.AnswerLimit
 		if ends {
 			late /= 5 // the context ends before the answer comes
 		}
-		cells = append(cells, locktest.CellRun{Name: fmt.Sprintf("%s, shared %t, context can end %t, ends %t", name, shared, canEnd, ends), Run: func(t testing.TB) {
+		cells = append(cells, locktest.Subtest{Name: fmt.Sprintf("%s, shared %t, context can end %t, ends %t", name, shared, canEnd, ends), Run: func(t testing.TB) {
 			m := newMixUp(t, s, client, shared)
 			if m.ctx = t.Context(); !canEnd {
 				m.ctx = locktest.Unbounded(t)
@@ -110,7 +110,7 @@ func TestLateAnswersAreNotMixedUp(t *testing.T) {
 			add(name, client, shared, true, true)
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // mixUp is a client with one connection, behind a proxy, and two locks of which
@@ -148,11 +148,11 @@ func (m *mixUp) leave(late time.Duration, ends bool) (came <-chan struct{}) {
 	}
 	came = m.proxy.On(faults.Command("SET"), 1, faults.Delay(late))
 	result := testkit.Async(m, func() error { return m.free.TryLock(ctx) })
-	require.True(m, m.proxy.Await(faults.Command("SET"), 1, locktest.CellPatience))
+	require.True(m, m.proxy.Await(faults.Command("SET"), 1, locktest.FaultPatience))
 	if ends {
 		cancel()
 	}
-	err := testkit.ResultWithin(m, result, locktest.CellPatience)
+	err := testkit.ResultWithin(m, result, locktest.FaultPatience)
 	require.Error(m, err)
 	require.NotErrorIs(m, err, relock.ErrLockAcquiredByOthers)
 	return came
@@ -188,7 +188,7 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 	for name, ctx := range map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, ctx := locktest.Taught(t, redistest.Start(t)), ctx(t)
+			s, ctx := locktest.WithScripts(t, redistest.Start(t)), ctx(t)
 			proxy := faults.Start(t, s.Network, s.Address)
 			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 			require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
@@ -219,7 +219,7 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 // callers and by the watchdog. So is its end.
 func TestIdleConnectionThatSpeaks(t *testing.T) {
 	t.Parallel()
-	s := locktest.Taught(t, redistest.Start(t))
+	s := locktest.WithScripts(t, redistest.Start(t))
 	proxy := faults.Start(t, s.Network, s.Address)
 	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	other := locktest.Sibling(t, s, c)

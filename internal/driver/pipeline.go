@@ -47,7 +47,7 @@ func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result)
 		switch {
 		case ctx.Err() != nil:
 			return Result{Err: ErrAbandoned}
-		case limit.over():
+		case limit.hasPassed():
 			return Result{Err: ErrTimeout}
 		}
 		s, err := p.connect(ctx, limit.now().Connect)

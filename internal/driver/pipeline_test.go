@@ -114,8 +114,8 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 }
 
 // A connection that has rested for longer than an answer may take owes none: it
-// is as good for the second of a burst, which comes before the first has written,
-// as for the first.
+// is as good for the second of a burst, which comes before the first has
+// written, as for the first.
 func TestBurstAfterARest(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)

@@ -139,7 +139,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 	group.Wait()
 	requireRenewed(t, held)
 	close(over)
-	require.NoError(t, testkit.ResultWithin(t, flushed, locktest.CellPatience))
+	require.NoError(t, testkit.ResultWithin(t, flushed, locktest.FaultPatience))
 	t.Logf("%d flushes", flushes)
 	require.Greater(t, flushes, rounds)
 	require.NoError(t, held.Unlock(t.Context()))

@@ -46,12 +46,12 @@ func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 
 // run takes a connection and runs the command on it.
 func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result {
-	if limit.over() {
+	if limit.hasPassed() {
 		return Result{Err: ErrTimeout}
 	}
 	conn, err := d.Connect(ctx, limit.now().Connect)
 	switch {
-	case err != nil && d.life.Err() == nil && isOver(ctx):
+	case err != nil && d.life.Err() == nil && hasEnded(ctx):
 		return Result{Err: ErrAbandoned}
 	case err != nil:
 		return Result{Err: d.orClosed(err)}
@@ -67,18 +67,18 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 		return d.leave(conn, sent, timeout+r.Ack.longest())
 	}
 	d.PutBack(conn)
-	o := d.outcome(sent, reply, err)
+	o := d.result(sent, reply, err)
 	if o.Unanswered() && ctx.Err() != nil {
 		o.Err = ErrAbandoned // the write was interrupted
 	}
 	return o
 }
 
-// outcome is called after the connection was returned to the pool. A break
+// result is called after the connection was returned to the pool. A break
 // makes all connections stale that are idle then, including this one. So does
 // READONLY: behind one address, another connection may lead to the new master.
 // A connection that was refused shows nothing about the others.
-func (d *Pool) outcome(sent time.Time, reply any, err error) Result {
+func (d *Pool) result(sent time.Time, reply any, err error) Result {
 	o := newResult(sent, reply, err)
 	if o.Broke() && !isUnaccepted(o.Err) || IsReadOnly(o.Err) {
 		d.noteBreak()
@@ -98,7 +98,7 @@ func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Res
 		defer close(c.done)
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
 		d.PutBack(conn)
-		c.outcome = d.outcome(sent, reply, err)
+		c.outcome = d.result(sent, reply, err)
 	})
 	if !started {
 		d.PutBack(conn)
@@ -107,9 +107,9 @@ func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Res
 	return Result{Err: ErrAbandoned, Sent: sent, Abandoned: c}
 }
 
-// isOver reports whether ctx has ended. Its deadline also ends a dial directly.
-// That can be visible a moment before the context ends.
-func isOver(ctx context.Context) bool {
+// hasEnded reports whether ctx has ended. Its deadline also ends a dial
+// directly. That can be visible a moment before the context ends.
+func hasEnded(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		select {
 		case <-ctx.Done():

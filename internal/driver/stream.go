@@ -193,7 +193,7 @@ func (s *stream) read() (calls []*Call, err error) {
 			return nil, errUnasked
 		}
 		o.Sent = calls[0].sent
-		s.heard(IsReadOnly(o.Err))
+		s.received(IsReadOnly(o.Err))
 		calls[0].end(o)
 		calls = calls[1:]
 	}
@@ -214,9 +214,9 @@ func (s *stream) takeWritten() []*Call {
 	return calls
 }
 
-// heard notes an answer. After READONLY, another connection may lead to the new
-// master, behind the same address.
-func (s *stream) heard(readOnly bool) {
+// received notes an answer. After READONLY, another connection may lead to the
+// new master, behind the same address.
+func (s *stream) received(readOnly bool) {
 	if readOnly {
 		s.driver.noteBreak()
 	}

@@ -268,7 +268,7 @@ func (c *stuckClose) Close() error {
 // told, nor its own Close.
 func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
 	called, freed, once := make(chan struct{}), make(chan struct{}), &sync.Once{}

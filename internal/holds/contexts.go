@@ -15,7 +15,7 @@ func Remaining(validUntil time.Time) time.Duration { return max(0, time.Until(va
 type Contexts struct {
 	made    context.Context // by Use; nil until it is requested
 	cancels []context.CancelCauseFunc
-	over    error
+	err     error
 }
 
 // New returns a context that carries the hold. It has the values of another
@@ -43,8 +43,8 @@ func (c *Contexts) Use(ctx context.Context, cancel context.CancelCauseFunc) cont
 // Add adds a function to call when the hold ends. If it has already ended, Add
 // calls it immediately.
 func (c *Contexts) Add(cancel context.CancelCauseFunc) {
-	if c.over != nil {
-		cancel(c.over)
+	if c.err != nil {
+		cancel(c.err)
 		return
 	}
 	c.cancels = append(c.cancels, cancel)
@@ -52,15 +52,15 @@ func (c *Contexts) Add(cancel context.CancelCauseFunc) {
 
 // End cancels all contexts for this reason. Only the first call has an effect.
 func (c *Contexts) End(why error) {
-	if c.over != nil {
+	if c.err != nil {
 		return
 	}
-	c.over = why
+	c.err = why
 	for _, cancel := range c.cancels {
 		cancel(why)
 	}
 	c.cancels = nil
 }
 
-// Over returns why the hold ended, or nil while it is held.
-func (c *Contexts) Over() error { return c.over }
+// Err returns why the hold ended, or nil while it is held.
+func (c *Contexts) Err() error { return c.err }

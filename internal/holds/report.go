@@ -17,8 +17,8 @@ type End struct {
 // Report reports the end of a hold to an observer, once and not before its
 // grant was announced. A nil Report reports nothing.
 type Report struct {
-	tell func(context.Context, End)
-	ctx  context.Context
+	notify func(context.Context, End)
+	ctx    context.Context
 
 	mu    sync.Mutex
 	end   End
@@ -32,7 +32,7 @@ func NewReport(ctx context.Context, tell func(context.Context, End), key, kind s
 	if tell == nil {
 		return nil
 	}
-	return &Report{tell: tell, ctx: context.WithoutCancel(ctx), end: End{Key: key, Kind: kind, Start: time.Now()}}
+	return &Report{notify: tell, ctx: context.WithoutCancel(ctx), end: End{Key: key, Kind: kind, Start: time.Now()}}
 }
 
 // Ended notes that the hold ends now. Only the first call has an effect.
@@ -51,7 +51,7 @@ func (r *Report) Ended() {
 // Only the first call has an effect.
 func (r *Report) Done(op string, err error) {
 	if r.Set(op, err) {
-		r.Tell()
+		r.Notify()
 	}
 }
 
@@ -70,8 +70,8 @@ func (r *Report) Set(op string, err error) (tell bool) {
 	return r.known
 }
 
-// Tell reports the end to the observer.
-func (r *Report) Tell() { r.tell(r.ctx, r.end) }
+// Notify reports the end to the observer.
+func (r *Report) Notify() { r.notify(r.ctx, r.end) }
 
 // Announce notes that the grant was announced. If the hold has already ended,
 // it reports the end.
@@ -84,6 +84,6 @@ func (r *Report) Announce() {
 	over := r.over
 	r.mu.Unlock()
 	if over {
-		r.tell(r.ctx, r.end)
+		r.notify(r.ctx, r.end)
 	}
 }

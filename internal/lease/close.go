@@ -52,7 +52,7 @@ func (l *Lease) expires() time.Time {
 // long as one command may. A key whose release is not answered by then stays
 // until its lease ends.
 func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
-	leases = append(leases, m.stranded()...)
+	leases = append(leases, m.unfinished()...)
 	half := time.Now().Add(m.CommandTimeout / 2)
 	end := half.Add(m.CommandTimeout / 2)
 	link := m.Driver.Link()
@@ -61,7 +61,8 @@ func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
 	defer time.AfterFunc(time.Until(end), link.Close).Stop()
 	defer link.Close()
 	background.SendUntil(half, link, waits) // first, or locks would go to calls that have ended
-	// After stranded, because a transfer may move from transit to the retrier.
+	// After unfinished, because a transfer may move from transit to the
+	// retrier.
 	m.Retrier.SendLast(half, link)
 	for i, o := range background.SendUntil(end, link, lastReleases(leases)) {
 		if o.Err != nil || !script.IsOurs(o.Reply) {

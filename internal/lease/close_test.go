@@ -266,9 +266,9 @@ func TestReleaseOnCloseBesideItsOwnWaits(t *testing.T) {
 		q.Take(closing)
 		const poll = 5 * time.Second // what is reserved for it would stay reserved for four times as long
 		own := q.WaitNext(context.Background(), 0, closing, relock.WithPollInterval(poll))
-		q.AwaitHeard(closing)
+		q.AwaitSubscribed(closing)
 		next := q.WaitNext(context.Background(), 1, q.Clients[0])
-		q.AwaitHeard(q.Clients[0])
+		q.AwaitSubscribed(q.Clients[0])
 		start := time.Now()
 		require.NoError(t, closing.Close())
 		require.ErrorIs(t, own.End(), relock.ErrClosed)
@@ -323,5 +323,5 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	require.ErrorIs(t, h.Err(), relock.ErrClosed)
 	goOn()
 	require.NoError(t, testkit.ResultWithin(t, closed, testkit.Patience))
-	require.Zero(t, b.Holding())
+	require.Zero(t, b.HeldNodes())
 }

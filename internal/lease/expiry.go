@@ -96,7 +96,7 @@ func endAll(leases []*Lease, end func(*Lease) (follow func())) []func() {
 		}
 		follows = append(follows, follow)
 		if l.memberOf != nil {
-			follows = append(follows, l.memberOf.settle())
+			follows = append(follows, l.memberOf.recompute())
 		}
 	}
 	return follows

@@ -18,10 +18,10 @@ func (h *Hold) lengthen(length time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.ends.Over() == nil {
+	if h.ends.Err() == nil {
 		l.length = max(l.length, length)
 	}
-	return h.ends.Over()
+	return h.ends.Err()
 }
 
 // Extend makes the lease last at least d from now. It never shortens the lease.
@@ -52,7 +52,7 @@ func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 	l := h.lease
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
-	defer l.tellRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
+	defer l.reportRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
 	switch {
 	case o.Err != nil:
 		return o.Err

@@ -123,9 +123,9 @@ func TestTokensOfReaders(t *testing.T) {
 // block is used up, Redis grants the lock.
 func TestTokensOfLocalHandOffs(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewSeatBench(t)
+	q := locktest.NewLocalWaitBench(t)
 	h := acquired(t, relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()))
-	w := q.Sits(t.Context(), 0, relock.WithFencing())
+	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
 	unlockFresh(q, h)
 	next := w.Granted()
 	l := locktest.LeaseOf(next)
@@ -133,12 +133,12 @@ func TestTokensOfLocalHandOffs(t *testing.T) {
 	require.Equal(t, h.Fence()+1, next.Fence())
 
 	l.Set(func(s *lease.State) { s.Aside = 0 })
-	w = q.Sits(t.Context(), 0, relock.WithFencing())
+	w = q.WaitLocally(t.Context(), 0, relock.WithFencing())
 	q.Unlock(next)
 	last := w.Granted()
 	require.NotSame(t, l, locktest.LeaseOf(last))
 	require.Greater(t, last.Fence(), h.Fence()+asideMost)
-	unfenced := q.Sits(t.Context(), 0)
+	unfenced := q.WaitLocally(t.Context(), 0)
 	unlockFresh(q, last)
 	other := unfenced.Granted()
 	require.NotSame(t, locktest.LeaseOf(last), locktest.LeaseOf(other))
@@ -152,7 +152,7 @@ func TestTransferDrawsAToken(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0], relock.WithFencing())
-	w := q.Sits(t.Context(), 0, relock.WithFencing())
+	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
 	unlockFresh(q, h)
 	next := w.Granted()
 	require.Equal(t, 1, passes(next))
@@ -178,7 +178,7 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 			t.Parallel()
 			b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3))
 			l := b.Patient(relock.WithFencing(), relock.WithMinHold(locktest.RedLease))
-			b.Meet(b.Lock(b.Clients))
+			b.Connect(b.Lock(b.Clients))
 			for _, p := range b.Proxies[:2] {
 				p.On(faults.Script(script.FenceRaise.SHA), faults.Every, faults.ErrorLine("ERR no"))
 			}
@@ -253,7 +253,7 @@ func TestLevelThatAsksForLessThanTheHold(t *testing.T) {
 		require.Equal(t, outer.Fence(), inner.Fence())
 		all[name] = levels{outer, inner}
 	}
-	r.Cut()
+	r.Disconnect()
 	for name, h := range all {
 		until := h.outer.ValidUntil()
 		_, err := kinds[name](relock.WithWatchdog(time.Minute)).Acquire(t.Context())

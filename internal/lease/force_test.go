@@ -61,10 +61,10 @@ func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	q := locktest.NewTransferBench(t, relock.WithReleaseOnClose())
 	c := q.Clients[0]
 	h := q.Take(c)
-	first := q.Sits(context.Background(), 0)
+	first := q.WaitLocally(context.Background(), 0)
 	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
 	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
-	locktest.Fresh(h)
+	locktest.NeverStale(h)
 	q.Unlock(h)
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))

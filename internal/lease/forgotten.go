@@ -36,7 +36,7 @@ func (l *Lease) isUnlimited() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.levels.All {
-		if h.maxHold == nil && h.ends.Over() == nil {
+		if h.maxHold == nil && h.ends.Err() == nil {
 			return true
 		}
 	}

@@ -15,19 +15,19 @@ import (
 
 // Grant describes what Redis granted to a call.
 type Grant struct {
-	Key      string // the name given by the user
-	Protocol Protocol
-	Sent     time.Time // when the request was sent
-	Settings *lockspec.Spec
-	Tokens   script.Tokens
-	Doubt    script.Indeterminate        // requests that may still take the lock
-	Undo     func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
+	Key           string // the name given by the user
+	Protocol      Protocol
+	Sent          time.Time // when the request was sent
+	Settings      *lockspec.Spec
+	Tokens        script.Tokens
+	Indeterminate script.Indeterminate        // requests that may still take the lock
+	Undo          func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
 }
 
 // Queued returns the grant of a queue entry, by a request that was sent at
 // sent.
 func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
-	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Doubt: g.Doubt, Undo: g.Undo}
+	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Doubt, Undo: g.Undo}
 }
 
 // newLease returns the lease of a grant. Its validity counts from the sending
@@ -35,7 +35,7 @@ func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *loc
 func newLease(m *Manager, g *Grant) *Lease {
 	s := g.Settings
 	l := &Lease{
-		client: m, key: g.Key, protocol: g.Protocol, doubt: g.Doubt, undo: g.Undo, tokens: g.Tokens, lease: s.Lease, due: -1, seq: 1,
+		client: m, key: g.Key, protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, tokens: g.Tokens, lease: s.Lease, due: -1, seq: 1,
 		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), settings: s, confirm: s.Ack(), fair: s.Fair,
 	}
 	l.renewed = l.since

@@ -106,7 +106,7 @@ func (b *Group) join(one member) bool {
 		b.members = append(b.members, one)
 	}
 	l.mu.Unlock()
-	b.reckon()
+	b.revalidate()
 	return joined
 }
 
@@ -138,12 +138,12 @@ func (b *Group) until() time.Time {
 	return ends[b.need-1]
 }
 
-// reckon updates the hold's validity from that of its members. If too few are
-// valid, the hold ends.
-func (b *Group) reckon() { b.settle()() }
+// revalidate updates the hold's validity from that of its members. If too few
+// are valid, the hold ends.
+func (b *Group) revalidate() { b.recompute()() }
 
-// settle is reckon, but returns the follow-up work of the hold's end.
-func (b *Group) settle() (follow func()) {
+// recompute is reckon, but returns the follow-up work of the hold's end.
+func (b *Group) recompute() (follow func()) {
 	l := b.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +176,7 @@ func (b *Group) expired() error {
 
 // lost handles the end of a member. It logs the loss if the hold goes on.
 func (b *Group) lost(l *Lease, why error) {
-	b.reckon()
+	b.revalidate()
 	b.lease.mu.Lock()
 	goesOn := b.open && b.lease.over == nil
 	b.lease.mu.Unlock()

@@ -97,7 +97,7 @@ func (h *Hold) Err() error {
 	h.tick(now)
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
-	return h.ends.Over()
+	return h.ends.Err()
 }
 
 // tick ends the hold, or its lease, if its time has come.
@@ -124,7 +124,7 @@ func (h *Hold) ValidUntil() time.Time {
 
 // end marks the hold as ended and cancels its contexts; Lease.mu must be held.
 func (h *Hold) end(why error) {
-	if h.ends.Over() != nil {
+	if h.ends.Err() != nil {
 		return
 	}
 	h.report.Ended()

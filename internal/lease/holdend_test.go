@@ -37,7 +37,7 @@ func TestValidityEndsBeforeTheLease(t *testing.T) {
 			require.ErrorIs(t, h.Err(), relock.ErrLockLost)
 			s.Resume(t)
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Pttl(t, s, c, "k") < 0 }, "the key is gone")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, "k") < 0 }, "the key is gone")
 		})
 	}
 }

@@ -111,15 +111,15 @@ func (h *Hold) StopMaxHold() time.Time {
 
 // State is the state of a lease at one moment.
 type State struct {
-	ValidUntil time.Time
-	Err        error
-	Key        string
-	Granted    time.Time     // when Redis granted it
-	Length     time.Duration // the longest lease that was requested
-	Keep       time.Time
-	Passes     int
-	Aside      int64 // tokens set aside
-	Doubt      script.Indeterminate
+	ValidUntil    time.Time
+	Err           error
+	Key           string
+	Granted       time.Time     // when Redis granted it
+	Length        time.Duration // the longest lease that was requested
+	Keep          time.Time
+	Passes        int
+	Aside         int64 // tokens set aside
+	Indeterminate script.Indeterminate
 }
 
 // State returns the state of the lease at the moment.
@@ -132,7 +132,7 @@ func (l *Lease) State() State {
 func (l *Lease) stateLocked() State {
 	return State{
 		ValidUntil: l.validUntil, Err: l.over, Key: l.key, Granted: l.granted(), Length: l.length, Keep: l.keptUntil(),
-		Passes: int(l.passes), Aside: l.tokens.Aside, Doubt: l.doubt,
+		Passes: int(l.passes), Aside: l.tokens.Aside, Indeterminate: l.indeterminate,
 	}
 }
 
@@ -144,10 +144,10 @@ func (l *Lease) Set(change func(*State)) {
 	change(&s)
 	start := l.client.expiry.start
 	l.validUntil, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(start), s.Length, s.Keep.Sub(start)
-	l.passes, l.tokens.Aside, l.doubt = int16(s.Passes), s.Aside, s.Doubt
+	l.passes, l.tokens.Aside, l.indeterminate = int16(s.Passes), s.Aside, s.Indeterminate
 	l.mu.Unlock()
 	if l.memberOf != nil {
-		l.memberOf.reckon()
+		l.memberOf.revalidate()
 	}
 }
 
@@ -205,7 +205,7 @@ func (l *Lease) Deeper(s *lockspec.Spec) error {
 func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.passTo(next)
+	return l.handTo(next)
 }
 
 // Protocol returns the protocol that renews and releases the lease.

@@ -19,12 +19,12 @@ import (
 // set the expiry, plus the lease, less the drift. The key cannot expire before
 // then. A timer enforces this without a request.
 type Lease struct {
-	client   *Manager
-	key      string // the name given by the user
-	protocol Protocol
-	doubt    script.Indeterminate        // acquire requests whose answers never came
-	undo     func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
-	owner    *Owner                      // of a reentrant lock; nil for a plain one
+	client        *Manager
+	key           string // the name given by the user
+	protocol      Protocol
+	indeterminate script.Indeterminate        // acquire requests whose answers never came
+	undo          func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
+	owner         *Owner                      // of a reentrant lock; nil for a plain one
 	// The owner mutex: it serialises the changes of the levels at the server.
 	// It is nil for a plain lock, whose levels the server does not know.
 	turn turn

@@ -33,7 +33,7 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 	}
 	var seen []*holds.Report
 	for _, h := range l.levels.All {
-		if h.ends.Over() == nil && h.report != nil {
+		if h.ends.Err() == nil && h.report != nil {
 			seen = append(seen, h.report)
 		}
 		h.end(why)
@@ -62,7 +62,7 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 			return
 		}
 		// First, because a log handler may take long.
-		l.client.Retrier.Retry(l.cleanup(l.doubt))
+		l.client.Retrier.Retry(l.cleanup(l.indeterminate))
 		if l.memberOf == nil {
 			l.client.Logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		}

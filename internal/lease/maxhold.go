@@ -18,7 +18,7 @@ type maxHold struct {
 func (h *Hold) expire() {
 	l := h.lease
 	l.mu.Lock()
-	if h.ends.Over() != nil {
+	if h.ends.Err() != nil {
 		l.mu.Unlock()
 		return
 	}

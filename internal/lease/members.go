@@ -52,11 +52,11 @@ func (b *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int)
 // finds all nodes free.
 const straggle = 10 * time.Millisecond
 
-// giveBack releases all members. For a RedLock, it returns once it is certain
+// release releases all members. For a RedLock, it returns once it is certain
 // whether enough members were still ours, or up to straggle later. The other
 // releases go on. For a MultiLock, it waits for all keys, even if one was lost,
 // so that the next call finds them free.
-func (b *Group) giveBack(start time.Time) error {
+func (b *Group) release(start time.Time) error {
 	results, left := b.each(maxAtOnce, func(h *Hold) error { return h.unlockInTurn(start) })
 	t := tally{need: b.need, open: left}
 	var enough <-chan time.Time

@@ -22,7 +22,7 @@ func (h *Hold) Nest(ctx context.Context, s *lockspec.Spec) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch over := h.ends.Over(); {
+	switch over := h.ends.Err(); {
 	case h.unlocked:
 		return nil, nil
 	case over != nil:

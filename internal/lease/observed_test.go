@@ -49,7 +49,7 @@ func TestObserverCountsInAStorm(t *testing.T) {
 		})
 	}
 	group.Wait()
-	w.Ended()
+	w.LastEnd()
 	require.Zero(t, w.Starts)
 	for _, kind := range []string{"plain", "reentrant", "read", "write", "multi"} {
 		require.Contains(t, w.Locked, kind, "no such hold in the storm")
@@ -104,16 +104,16 @@ func TestObserverOfLosses(t *testing.T) {
 						member.Lease().RenewNow()
 					}
 				}
-				e := w.Ended()
+				e := w.LastEnd()
 				if kind == "multi" && name == "forced" { // by the loss of a member
 					require.ErrorIs(t, e.Err, relock.ErrLockLost)
 				} else {
 					require.ErrorIs(t, e.Err, one.why)
 				}
 				require.Equal(t, kind, e.Kind)
-				require.Len(t, w.Heard(), 3)
+				require.Len(t, w.Events(), 3)
 				require.Error(t, h.Unlock(t.Context()))
-				require.Empty(t, w.Heard())
+				require.Empty(t, w.Events())
 			})
 		}
 	}
@@ -138,8 +138,8 @@ func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 	h, err := relock.NewRedisLock("k", c, relock.WithExpiry(length)).Acquire(t.Context())
 	require.NoError(t, err)
 	require.Error(t, h.Err())
-	require.ErrorIs(t, w.Ended().Err, relock.ErrLockLost)
-	require.Len(t, w.Heard(), 3)
+	require.ErrorIs(t, w.LastEnd().Err, relock.ErrLockLost)
+	require.Len(t, w.Events(), 3)
 }
 
 // The hold ends when Unlock begins, and is reported when the server has
@@ -155,10 +155,10 @@ func TestObserverOfSlowUnlock(t *testing.T) {
 	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 	<-h.Context().Done()
 	over := time.Now()
-	require.Len(t, w.Heard(), 2)
+	require.Len(t, w.Events(), 2)
 	s.Resume(t)
 	require.NoError(t, testkit.ResultWithin(t, unlocked, 5*time.Second))
-	require.False(t, w.Ended().End.After(over))
+	require.False(t, w.LastEnd().End.After(over))
 }
 
 // A level may be unlocked by another goroutine of its owner before its grant
@@ -179,9 +179,9 @@ func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 	l = locktest.Owned("shared", relock.NewReentrantLock("k", c))
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, l.Lock(locktest.Marked(t)))
-	require.Equal(t, `over reentrant "k" mine <nil>`, w.Heard()[4])
+	require.Equal(t, `over reentrant "k" mine <nil>`, w.Events()[4])
 	require.NoError(t, l.Unlock(t.Context()))
-	w.Ended()
+	w.LastEnd()
 }
 
 // Renewals are reported: with a reply, without one, and the one that finds the
@@ -216,7 +216,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	await("a renewal again", isNil)
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	await("a renewal that is refused", func(err error) bool { return errors.Is(err, relock.ErrLockLost) })
-	require.ErrorIs(t, w.Ended().Err, relock.ErrLockLost)
+	require.ErrorIs(t, w.LastEnd().Err, relock.ErrLockLost)
 	require.Error(t, h.Unlock(t.Context()))
 }
 
@@ -245,5 +245,5 @@ func TestObserverOfExtend(t *testing.T) {
 	all := w.Renewals()
 	require.Len(t, all, 3)
 	require.ErrorIs(t, all[2].Err, relock.ErrLockLost)
-	w.Ended()
+	w.LastEnd()
 }

@@ -18,7 +18,7 @@ func (l *Lease) granted() time.Time { return l.client.at(l.since) }
 // than the next holder requests.
 func (l *Lease) pass(from *Hold) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.doubt.Exists() || time.Until(l.validUntil) <= s.Lease/2 {
+	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || time.Until(l.validUntil) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {
@@ -28,12 +28,12 @@ func (l *Lease) pass(from *Hold) (left *waitqueue.Entry, ok bool) {
 	if next == nil {
 		return nil, false
 	}
-	l.passTo(next)
+	l.handTo(next)
 	return left, true
 }
 
-// passTo gives the lease to the waiter next; mu must be held.
-func (l *Lease) passTo(next *waitqueue.Waiter) *Hold {
+// handTo gives the lease to the waiter next; mu must be held.
+func (l *Lease) handTo(next *waitqueue.Waiter) *Hold {
 	l.passes++
 	l.tokens.Next()
 	h := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
@@ -55,7 +55,7 @@ func (l *Lease) takeRetained() *waitqueue.Entry {
 	}
 	end := ending{retained: place.Name}
 	if l.ending != nil {
-		end.heir = l.ending.heir
+		end.successor = l.ending.successor
 	}
 	l.ending = &end
 	return place

@@ -27,9 +27,9 @@ type enterer interface {
 }
 
 // Settler is the protocol of a delivery of a task. Its release says what
-// becomes of the task, so only Unlock sends it. A delivery that is lost, or that
-// Close ends, is left alone: its function may still be running. Its lease ends
-// by itself.
+// becomes of the task, so only Unlock sends it. A delivery that is lost, or
+// that Close ends, is left alone: its function may still be running. Its lease
+// ends by itself.
 type Settler interface {
 	Protocol
 	// Settle sends the release, together with those of other deliveries.

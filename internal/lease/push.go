@@ -40,14 +40,14 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.ends.Over() != nil {
+	if h.ends.Err() != nil {
 		if len(l.levels.All) > 1 {
 			l.drop(h)
 		}
-		if errors.Is(h.ends.Over(), errs.ErrMaxHold) {
+		if errors.Is(h.ends.Err(), errs.ErrMaxHold) {
 			return nil, ErrLate
 		}
-		return nil, h.ends.Over()
+		return nil, h.ends.Err()
 	}
 	if l.group != nil {
 		l.group.returned.Store(true)

@@ -9,13 +9,13 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// giveBack sends the number of remaining levels to the server. It takes at most
-// the command timeout, counted from start, and at most a third of the lease. It
-// spends three quarters of that on the pool, and the rest on the retrier's
-// connection. The retrier then goes on without it.
-func (l *Lease) giveBack(levels int, start time.Time) error {
+// sendLevels sends the number of remaining levels to the server. It takes at
+// most the command timeout, counted from start, and at most a third of the
+// lease. It spends three quarters of that on the pool, and the rest on the
+// retrier's connection. The retrier then goes on without it.
+func (l *Lease) sendLevels(levels int, start time.Time) error {
 	if l.group != nil {
-		return l.group.giveBack(start)
+		return l.group.release(start)
 	}
 	c := l.client
 	limit := min(c.CommandTimeout, l.lease/3)
@@ -28,7 +28,7 @@ func (l *Lease) giveBack(levels int, start time.Time) error {
 		if o.Reply == int64(script.More) {
 			c.Retrier.PassOn(release(start))
 		}
-		if levels == 0 && !l.doubt.Last.IsZero() {
+		if levels == 0 && !l.indeterminate.Last.IsZero() {
 			if l.undo != nil {
 				release = l.undo
 			}
@@ -59,7 +59,7 @@ func (l *Lease) releaseJob(levels int, release func(time.Time) script.Call) *bac
 	defer l.mu.Unlock()
 	var d script.Indeterminate
 	if levels == 0 {
-		d = l.doubt
+		d = l.indeterminate
 	}
 	job := l.newCleanup(d, release)
 	if levels > 0 {
@@ -91,8 +91,8 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 // ending is what the release of a lease ends besides its hold, for a lock that
 // was handed off in this process.
 type ending struct {
-	retained string // name of the retained queue entry; "" if there is none
-	heir     string // hold that an indeterminate transfer may have made of it; "" if there is none
+	retained  string // name of the retained queue entry; "" if there is none
+	successor string // hold that an indeterminate transfer may have made of it; "" if there is none
 }
 
 // releaseCall returns the release that leaves left levels. If none are left,
@@ -107,8 +107,8 @@ func (l *Lease) releaseCall(left, seq int) func(time.Time) script.Call {
 		s := p.Release(stay, seq, rest)
 		if ending != nil {
 			s.Args = append(s.Args, ending.retained)
-			if ending.heir != "" {
-				s.Args = append(s.Args, ending.heir)
+			if ending.successor != "" {
+				s.Args = append(s.Args, ending.successor)
 			}
 		}
 		return s

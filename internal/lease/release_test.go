@@ -26,13 +26,13 @@ import (
 // From the moment that a release is sent, no renewal is.
 func TestNoRenewalAfterTheRelease(t *testing.T) {
 	t.Parallel()
-	eachKind(t, map[string]kindTest{"": func(c *locktest.Cell, kind string, r requests) {
+	eachKind(t, map[string]kindTest{"": func(c *locktest.FaultBench, kind string, r requests) {
 		h := c.Take(kind, relock.WithWatchdog(30*time.Second))
 		c.Proxy.On(r.release, faults.Every, faults.ErrorLine(loading))
 		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
-		require.True(c, c.Proxy.Await(r.release, 1, locktest.CellPatience))
+		require.True(c, c.Proxy.Await(r.release, 1, locktest.FaultPatience))
 		locktest.LeaseOf(h).RenewNow()
-		require.ErrorIs(c, testkit.ResultWithin(c, result, 2*locktest.CellPatience), relock.ErrUnconfirmed)
+		require.ErrorIs(c, testkit.ResultWithin(c, result, 2*locktest.FaultPatience), relock.ErrUnconfirmed)
 		require.Zero(c, c.Proxy.Count(r.renew))
 	}}, relock.WithCommandTimeout(time.Second))
 }
@@ -40,8 +40,8 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 // A renewal that comes after the Unlock revives nothing.
 func TestRenewalAfterUnlock(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, locktest.Renewers(), locktest.CellPatience, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
-		lock := op.Lock(c.Client, locktest.CellLease)
+	eachVariant(t, locktest.Renewers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
+		lock := op.Lock(c.Client, locktest.FaultLease)
 		for range op.Levels {
 			require.NoError(c, lock.Lock(c.Context()))
 		}
@@ -51,9 +51,9 @@ func TestRenewalAfterUnlock(t *testing.T) {
 		for range op.Levels {
 			require.NoError(c, lock.Unlock(c.Context()))
 		}
-		locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 		require.Equal(c, []string{":0"}, c.Proxy.Release())
-		locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 	}})
 }
 
@@ -62,14 +62,14 @@ func TestRenewalAfterUnlock(t *testing.T) {
 func TestUnlockAfterValidUntilIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	const lease = 600 * time.Millisecond
-	eachKind(t, map[string]kindTest{"": func(c *locktest.Cell, kind string, r requests) {
+	eachKind(t, map[string]kindTest{"": func(c *locktest.FaultBench, kind string, r requests) {
 		h := c.Take(kind, relock.WithExpiry(lease))
 		c.Proxy.On(r.release, 1, faults.DropRequest)
 		<-time.After(time.Until(h.ValidUntil()) - lease/6) // the first copy has this time for its answer
 		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
-		c.Proxy.Await(r.release, 1, locktest.CellPatience) // none is sent if the lease expired before the Unlock
+		c.Proxy.Await(r.release, 1, locktest.FaultPatience) // none is sent if the lease expired before the Unlock
 		c.Server.Do(c, "DEL", c.Bench.Key)
-		err := testkit.ResultWithin(c, result, locktest.CellPatience)
+		err := testkit.ResultWithin(c, result, locktest.FaultPatience)
 		require.Error(c, err)
 		if !errors.Is(err, relock.ErrUnconfirmed) {
 			require.ErrorIs(c, err, relock.ErrLockLost)
@@ -87,20 +87,20 @@ const (
 // of it, as does a server that permits only the lock's.
 func TestReleaseWhileTheSlotMoves(t *testing.T) {
 	t.Parallel()
-	tests := map[string]kindTest{"in the background": func(c *locktest.Cell, kind string, r requests) {
+	tests := map[string]kindTest{"in the background": func(c *locktest.FaultBench, kind string, r requests) {
 		h := c.Take(kind)
 		c.Proxy.On(r.release, 1, faults.DropRequest)
 		c.Proxy.On(r.release, 2, faults.ErrorLine(tryAgain))
 		require.NoError(c, h.Unlock(c.Context()))
-		locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 		require.GreaterOrEqual(c, c.Proxy.Count(r.release), 3, "after the second, for the lock alone")
 	}}
 	for _, refusal := range []string{tryAgain, noKeys70, noKeys72} {
-		tests[refusal] = func(c *locktest.Cell, kind string, r requests) {
+		tests[refusal] = func(c *locktest.FaultBench, kind string, r requests) {
 			c.Proxy.On(r.release, 1, faults.ErrorLine(refusal))
 			h := c.Take(kind)
 			require.NoError(c, h.Unlock(c.Context()))
-			locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+			locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 			require.Equal(c, 2, c.Proxy.Count(r.release), "the second for the lock alone")
 		}
 	}
@@ -153,7 +153,7 @@ func TestNoPermissionForAnExpiry(t *testing.T) {
 		c := locktest.NewTestClient(t, s)
 		s.Do(t, "ACL", append([]any{"SETUSER", "default", "+@all"}, missing...)...)
 		require.ErrorIs(t, relock.NewReentrantLock("k", c, relock.WithExpiry(3*time.Second)).Lock(t.Context()), relock.ErrDenied)
-		require.NotEqual(t, time.Duration(-1), locktest.Pttl(t, s, c, "k"), "%v", missing)
+		require.NotEqual(t, time.Duration(-1), locktest.PTTL(t, s, c, "k"), "%v", missing)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestGivenUpReleaseIsLogged(t *testing.T) {
 // it.
 func TestMultiLockExtendNamesTheKey(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	var keys []string
 	for n := range 100 {
 		keys = append(keys, fmt.Sprint("key", n))

@@ -21,7 +21,7 @@ import (
 type Transfer struct {
 	client *Manager
 	key    string // the name given by the user
-	Seat   *waitqueue.Waiter
+	Waiter *waitqueue.Waiter
 	Hold   string        // the id of the next hold
 	Owner  string        // the id of its owner
 	sent   time.Time     // when the granted copy was sent
@@ -30,8 +30,8 @@ type Transfer struct {
 	tokens script.Tokens // of the next hold
 }
 
-// heir is a waiting call that a lock can be transferred to.
-type heir interface {
+// successor is a waiting call that a lock can be transferred to.
+type successor interface {
 	OwnerID() string
 	// HeldAs returns the protocol of its hold with this id.
 	HeldAs(hold string) Protocol
@@ -48,7 +48,7 @@ type transferrer interface {
 // a transfer begins a new lease. mu must be held.
 func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.Queue
-	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keptUntil()) > 0 || l.doubt.Exists() {
+	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keptUntil()) > 0 || l.indeterminate.Exists() {
 		return nil, nil
 	}
 	next, left := q.Next(l.protocol.LockKey(), l.granted(), l.passes, s)
@@ -56,8 +56,8 @@ func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
 		return nil, nil
 	}
 	l.passes++
-	owner := next.Call.Attempt.(heir).OwnerID()
-	return &Transfer{client: l.client, key: l.key, Seat: next, Hold: q.NewHold(), Owner: owner, since: l.since, passes: l.passes}, left
+	owner := next.Call.Attempt.(successor).OwnerID()
+	return &Transfer{client: l.client, key: l.key, Waiter: next, Hold: q.NewHold(), Owner: owner, since: l.since, passes: l.passes}, left
 }
 
 // transfer sends the request of t. It returns false if the lock must still be
@@ -68,7 +68,7 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil
 	}
-	c, s := l.client, t.Seat.Call.Settings
+	c, s := l.client, t.Waiter.Call.Settings
 	half := min(c.CommandTimeout, l.lease/3) / 2
 	o, d := c.Eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
 		l.protocol.(transferrer).Transfer(t, s.Lease, c.Identity.Info(s.Label)))
@@ -77,7 +77,7 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	if answered && code == script.Ours && t.deliver(o.Sent, drawn) {
 		return true, nil
 	}
-	t.Seat.Return()
+	t.Waiter.Return()
 	if answered && code != script.Ours {
 		// first is true: after an earlier copy, this one would have found the
 		// next hold.
@@ -87,7 +87,7 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ending, l.doubt, l.undo = &ending{heir: t.Hold}, d, nil
+	l.ending, l.indeterminate, l.undo = &ending{successor: t.Hold}, d, nil
 	return false, nil
 }
 
@@ -95,15 +95,15 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 // left, or the client is closing.
 func (t *Transfer) deliver(sent time.Time, drawn script.Tokens) bool {
 	t.sent, t.tokens = sent, drawn
-	return t.Seat.Deliver(t)
+	return t.Waiter.Deliver(t)
 }
 
 // arrived notes that the manager has the lock's lease, or that it was released.
-func (t *Transfer) arrived() { t.Seat.Line.Queue.Arrived(t) }
+func (t *Transfer) arrived() { t.Waiter.Line.Queue.Arrived(t) }
 
-// stranded returns the leases of locks whose waiters will no longer take them,
-// because the client is closed.
-func (m *Manager) stranded() (leases []*Lease) {
+// unfinished returns the leases of locks whose waiters will no longer take
+// them, because the client is closed.
+func (m *Manager) unfinished() (leases []*Lease) {
 	for _, grant := range m.Queue.InTransit() {
 		l := grant.(*Transfer).lease()
 		l.takeRetained().LeaveWith(errs.ErrClosed) // or the lock would be reserved for it
@@ -114,8 +114,8 @@ func (m *Manager) stranded() (leases []*Lease) {
 
 // lease returns the lease of a transfer. It has no indeterminate requests.
 func (t *Transfer) lease() *Lease {
-	call := t.Seat.Call
-	p := call.Attempt.(heir).HeldAs(t.Hold)
+	call := t.Waiter.Call
+	p := call.Attempt.(successor).HeldAs(t.Hold)
 	l := newLease(t.client, &Grant{Key: t.key, Protocol: p, Sent: t.sent, Settings: call.Settings, Tokens: t.tokens})
 	l.since, l.passes = t.since, t.passes
 	return l
@@ -134,7 +134,7 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 		l.giveUp(t)
 		return nil, nil
 	}
-	h, err := o.begin(t.Seat.Call, l, t.sent)
+	h, err := o.begin(t.Waiter.Call, l, t.sent)
 	if l.isAdopted() { // otherwise Close releases it
 		t.arrived()
 	}
@@ -148,7 +148,7 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 func (t *Transfer) Refuse() { t.lease().giveUp(t) }
 
 // Reason returns the last reason that the waiter's line has seen.
-func (t *Transfer) Reason() error { return t.Seat.Line.Reason() }
+func (t *Transfer) Reason() error { return t.Waiter.Line.Reason() }
 
 // giveUp releases the lease of a transfer that was never begun, in the
 // background.
@@ -157,6 +157,6 @@ func (l *Lease) giveUp(t *Transfer) {
 	l.end(errs.ErrNotHeld)
 	l.mu.Unlock()
 	l.takeRetained().LeaveWith(errs.ErrNotHeld)
-	l.client.Retrier.Retry(l.cleanup(l.doubt))
+	l.client.Retrier.Retry(l.cleanup(l.indeterminate))
 	t.arrived()
 }

@@ -34,14 +34,14 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			q, proxy := locktest.NewTransferBenchBehind(t)
 			h := q.Take(q.Clients[0])
 			ctx, cancel := context.WithCancel(t.Context())
-			w := q.Sits(ctx, 0)
+			w := q.WaitLocally(ctx, 0)
 			var others []*locktest.Waiting
 			for n := range more {
-				others = append(others, q.Sits(t.Context(), n+1))
+				others = append(others, q.WaitLocally(t.Context(), n+1))
 			}
 			const late = time.Second
 			proxy.On(locktest.TransferOnly, 1, faults.Delay(late))
-			locktest.Fresh(h)
+			locktest.NeverStale(h)
 			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
 			start := time.Now()
@@ -71,7 +71,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
 	ctx, cancel := context.WithCancel(t.Context())
-	w := q.Sits(relock.ContextWithOwner(ctx, "slow"), 0)
+	w := q.WaitLocally(relock.ContextWithOwner(ctx, "slow"), 0)
 	goOn := locktest.Engine(q.Clients[0]).Block(ownerKey(q, "slow")) // another attempt of the owner is under way
 	unlockFresh(q, h)
 	cancel()
@@ -86,7 +86,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
-	w := q.Sits(locktest.As(t, "late"), 0)
+	w := q.WaitLocally(locktest.As(t, "late"), 0)
 	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
 	unlockFresh(q, h)
@@ -103,14 +103,14 @@ func TestTransferToASilentServer(t *testing.T) {
 	const timeout = time.Second
 	q := locktest.NewTransferBench(t, relock.WithCommandTimeout(timeout))
 	h := q.Take(q.Clients[0])
-	first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
-	locktest.Fresh(h)
+	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
+	locktest.NeverStale(h)
 	q.Server.Pause(t)
 	start := time.Now()
 	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrUnconfirmed)
 	require.Less(t, time.Since(start), 4*timeout)
-	require.False(t, first.IsOver())
+	require.False(t, first.HasEnded())
 	q.Server.Resume(t)
 	q.UnlockEach(first, second)
 	requireForgotten(q)
@@ -132,7 +132,7 @@ func TestTransferRefused(t *testing.T) {
 			t.Parallel()
 			q := locktest.NewTransferBench(t)
 			h := q.Take(q.Clients[0])
-			w := q.Sits(t.Context(), 0)
+			w := q.WaitLocally(t.Context(), 0)
 			q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
 			unlockFresh(q, h)
 			q.Server.Do(t, tt.end[0].(string), tt.end[1:]...)
@@ -159,10 +159,10 @@ func TestTransferFindsTheLoss(t *testing.T) {
 			q, proxy := locktest.NewTransferBenchBehind(t)
 			poll := relock.WithPollInterval(1500 * time.Millisecond) // a poll would find the lock free, and wake the call
 			h := q.Take(q.Clients[0], poll)
-			first, second := q.Sits(t.Context(), 0, poll), q.Sits(t.Context(), 1, poll)
-			q.AwaitHeard(q.Clients[0]) // by the poll that follows the subscription
+			first, second := q.WaitLocally(t.Context(), 0, poll), q.WaitLocally(t.Context(), 1, poll)
+			q.AwaitSubscribed(q.Clients[0]) // by the poll that follows the subscription
 			q.Server.Do(t, "DEL", q.Key)
-			locktest.Fresh(h)
+			locktest.NeverStale(h)
 			if requests == 2 {
 				proxy.On(locktest.TransferOnly, 1, faults.CutBefore)
 			}
@@ -184,9 +184,9 @@ func TestCloseDuringATransfer(t *testing.T) {
 			c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.Clients[1])
 			h := q.Take(c)
 			q.Clients[0] = c
-			first, second := q.Sits(context.Background(), 0), q.Sits(context.Background(), 1)
+			first, second := q.WaitLocally(context.Background(), 0), q.WaitLocally(context.Background(), 1)
 			proxy.On(locktest.TransferOnly, 1, action)
-			locktest.Fresh(h)
+			locktest.NeverStale(h)
 			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
 			require.NoError(t, c.Close())

@@ -23,7 +23,7 @@ import (
 // off.
 func unlockFresh(q *locktest.QueueBench, h relock.Hold) {
 	q.Helper()
-	locktest.Fresh(h)
+	locktest.NeverStale(h)
 	q.Unlock(h)
 }
 
@@ -35,7 +35,7 @@ func passes(h relock.Hold) int { return locktest.LeaseOf(h).State().Passes }
 func requireForgotten(q *locktest.QueueBench, polls ...time.Duration) {
 	q.Helper()
 	q.RequireNothingLeft(polls...)
-	q.RequireNoLines()
+	q.RequireNoWaiters()
 	q.RequireForgotten()
 }
 
@@ -48,20 +48,20 @@ func TestTransferred(t *testing.T) {
 	q, proxy := locktest.NewTransferBenchBehind(t)
 	longest := relock.WithMaxHold(10 * time.Hour)
 	h := q.Take(q.Clients[0], longest)
-	first, second := q.Sits(t.Context(), 0, longest), q.Sits(t.Context(), 1, longest)
-	entry := q.SnapshotQueue()
+	first, second := q.WaitLocally(t.Context(), 0, longest), q.WaitLocally(t.Context(), 1, longest)
+	entry := q.Entries()
 	q.Server.Do(t, "PEXPIRE", q.Key, 5000)
 	asked := time.Now()
 	unlockFresh(q, h)
 	next := first.Granted()
-	require.False(t, second.IsOver())
+	require.False(t, second.HasEnded())
 	require.Equal(t, 1, passes(next))
 	require.False(t, locktest.Level(next).StopMaxHold().Before(asked.Add(10*time.Hour)))
 	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lease.Drift(lockspec.DefaultLease))), "the whole lease")
-	require.Greater(t, locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease-10*time.Second)
+	require.Greater(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease-10*time.Second)
 	q.RequireStored(next, 1)
 	require.NotEqual(t, locktest.HoldOf(h), locktest.HoldOf(next))
-	require.Equal(t, entry, q.SnapshotQueue(), "one entry for all of them")
+	require.Equal(t, entry, q.Entries(), "one entry for all of them")
 	for name, s := range map[string]*script.Script{"release": script.ReentrantRelease, "claim": script.Claim} {
 		require.Zero(t, proxy.Count(faults.Script(s.SHA)), name)
 	}
@@ -77,16 +77,16 @@ func TestTransferred(t *testing.T) {
 	inner, err := q.Lock(q.Clients[0]).Acquire(next.Context())
 	require.NoError(t, err)
 	q.RequireStored(next, 2)
-	locktest.Fresh(next)
+	locktest.NeverStale(next)
 	q.Unlock(inner)
-	require.False(t, second.IsOver(), "a level is left")
+	require.False(t, second.HasEnded(), "a level is left")
 	q.RequireStored(next, 1)
 	require.NoError(t, next.Extend(t.Context(), time.Hour))
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the next one has its entry")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the next one has its entry")
 	q.Unlock(next)
 	last := second.Granted()
 	require.Equal(t, 2, passes(last))
-	require.LessOrEqual(t, locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease, "what the one before asked for does not count")
+	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease, "what the one before asked for does not count")
 	q.RequireStored(last, 1)
 
 	until := last.ValidUntil()
@@ -118,17 +118,17 @@ func TestNotTransferred(t *testing.T) {
 		"another lease":               {waiter: opts(relock.WithWatchdog(20 * time.Second))},
 		"another label":               {waiter: opts(relock.WithLabel("other"))},
 		"another maximum hold":        {waiter: opts(relock.WithMaxHold(time.Hour))},
-		"an indeterminate request":    {set: state(func(s *lease.State) { s.Doubt.Error = true })},
+		"an indeterminate request":    {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
 		"a level that keeps the key":  {set: state(func(s *lease.State) { s.Keep = time.Now().Add(200 * time.Millisecond) })},
 		"a fixed lease":               {holder: opts(relock.WithExpiry(20 * time.Second)), waiter: opts(relock.WithExpiry(20 * time.Second)), transferred: true},
-		"less than half of the lease": {set: func(h relock.Hold) { locktest.BelieveLess(h, lockspec.DefaultLease/2) }, transferred: true},
+		"less than half of the lease": {set: func(h relock.Hold) { locktest.ShortenValidity(h, lockspec.DefaultLease/2) }, transferred: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := locktest.NewTransferBench(t)
 			h := q.Take(q.Clients[0], tt.holder...)
-			w := q.Sits(t.Context(), 0, tt.waiter...)
-			if locktest.Fresh(h); tt.set != nil {
+			w := q.WaitLocally(t.Context(), 0, tt.waiter...)
+			if locktest.NeverStale(h); tt.set != nil {
 				tt.set(h)
 			}
 			q.Unlock(h)
@@ -148,17 +148,17 @@ func TestWaitersOfOneOwner(t *testing.T) {
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
 	both := locktest.As(t, "both")
-	first, stranger, second := q.Sits(both, 0), q.Sits(t.Context(), 1), q.Sits(both, 2)
+	first, stranger, second := q.WaitLocally(both, 0), q.WaitLocally(t.Context(), 1), q.WaitLocally(both, 2)
 	unlockFresh(q, h)
 	outer, inner := first.Granted(), second.Granted()
 	require.Same(t, locktest.LeaseOf(outer), locktest.LeaseOf(inner))
 	q.RequireStored(outer, 2)
-	require.False(t, stranger.IsOver())
+	require.False(t, stranger.HasEnded())
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 1 }, "one waits")
 	unlockFresh(q, outer)
 	q.RequireStored(inner, 1)
-	require.False(t, stranger.IsOver())
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the next one has its entry")
+	require.False(t, stranger.HasEnded())
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the next one has its entry")
 	q.Unlock(inner)
 	next := stranger.Granted()
 	require.Equal(t, 2, passes(next))
@@ -172,7 +172,7 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewTransferBench(t)
 	h := q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0)
+	w := q.WaitLocally(t.Context(), 0)
 	e, key := locktest.Engine(q.Clients[0]), locktest.LeaseOf(h).OwnerKey()
 	o := e.Enter(key)
 	defer e.Exit(o)
@@ -194,7 +194,7 @@ func TestKindsDoNotWaitTogether(t *testing.T) {
 			t.Parallel()
 			q := locktest.NewQueueBench(t, locktest.QueueMode{Kind: kind, Fair: false}, 1)
 			h := q.Take(q.Clients[0])
-			w := q.Sits(t.Context(), 0)
+			w := q.WaitLocally(t.Context(), 0)
 			for _, other := range locktest.QueueModes() {
 				if other.Kind != kind {
 					require.ErrorIs(t, locktest.RequireAtOnce(t, other.Lock(q.Clients[0]).Lock), relock.ErrKeyConflict, other.Title())
@@ -221,17 +221,17 @@ func TestInheritedEntry(t *testing.T) {
 			}
 			h := q.Take(q.Clients[1])
 			ctx, cancel := context.WithCancel(t.Context())
-			first, second := q.Sits(ctx, 0), q.Sits(t.Context(), 1)
-			entry := q.SnapshotQueue()
+			first, second := q.WaitLocally(ctx, 0), q.WaitLocally(t.Context(), 1)
+			entry := q.Entries()
 			cancel()
 			require.ErrorIs(t, first.End(), context.Canceled)
 			if indeterminate {
 				testkit.Eventually(t, testkit.Patience, func() bool {
-					now := q.SnapshotQueue()
+					now := q.Entries()
 					return len(now) == 1 && now[0] != entry[0]
 				}, "an entry of its own")
 			} else {
-				require.Equal(t, entry, q.SnapshotQueue())
+				require.Equal(t, entry, q.Entries())
 			}
 			q.Unlock(h)
 			next := second.Granted()

@@ -35,35 +35,35 @@ var requestsOf = map[string]requests{
 const loading = "LOADING Redis is loading the dataset in memory"
 
 // kindTest is a test of a kind of lock.
-type kindTest func(c *locktest.Cell, kind string, r requests)
+type kindTest func(c *locktest.FaultBench, kind string, r requests)
 
 // eachKind runs tests with each kind of lock, all of them together. Tests that
 // require a release within a second have no other tests beside them.
 func eachKind(t *testing.T, tests map[string]kindTest, opts ...relock.ClientOption) {
 	t.Helper()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	opts = append([]relock.ClientOption{relock.WithCommandTimeout(locktest.DefaultCommandTimeout)}, opts...)
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for name, run := range tests {
 		for kind, r := range requestsOf {
-			cells = append(cells, locktest.CellRun{Name: path.Join(name, kind), Run: func(t testing.TB) { run(locktest.NewCell(t, s, opts...), kind, r) }})
+			cells = append(cells, locktest.Subtest{Name: path.Join(name, kind), Run: func(t testing.TB) { run(locktest.NewFaultBench(t, s, opts...), kind, r) }})
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // variantTest is a test of an operation.
-type variantTest func(c *locktest.Cell, op locktest.Variant)
+type variantTest func(c *locktest.FaultBench, op locktest.Variant)
 
 // eachVariant runs tests with each of the operations, all of them together.
 func eachVariant(t *testing.T, ops []locktest.Variant, timeout time.Duration, tests map[string]variantTest) {
 	t.Helper()
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
 	for name, run := range tests {
 		for _, op := range ops {
-			cells = append(cells, locktest.CellRun{Name: path.Join(op.FullName(), name), Run: func(t testing.TB) {
-				c := locktest.NewCell(t, s, relock.WithCommandTimeout(timeout))
+			cells = append(cells, locktest.Subtest{Name: path.Join(op.FullName(), name), Run: func(t testing.TB) {
+				c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(timeout))
 				if op.First {
 					op.LoseSET(c)
 				}
@@ -71,15 +71,15 @@ func eachVariant(t *testing.T, ops []locktest.Variant, timeout time.Duration, te
 			}})
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // takeNext acquires the lock for another client, for as long as a test waits.
-func takeNext(c *locktest.Cell, op locktest.Variant) {
+func takeNext(c *locktest.FaultBench, op locktest.Variant) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), locktest.CellPatience)
+	ctx, cancel := context.WithTimeout(c.Context(), locktest.FaultPatience)
 	defer cancel()
-	require.NoError(c, op.Lock(c.Other, locktest.CellLease, relock.WithBlock()).Lock(ctx))
+	require.NoError(c, op.Lock(c.Other, locktest.FaultLease, relock.WithBlock()).Lock(ctx))
 }
 
 // A caller that leaves while its request is under way leaves nothing behind:
@@ -98,13 +98,13 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 		"answer comes later":                    {faults.Delay(2 * locktest.AnswerLimit), faults.Delay(0), 1},
 		"answer comes later, release never got": {faults.Delay(2 * locktest.AnswerLimit), faults.CutBefore, 1},
 	} {
-		tests[name] = func(c *locktest.Cell, op locktest.Variant) {
+		tests[name] = func(c *locktest.FaultBench, op locktest.Variant) {
 			c.Proxy.On(op.Match, 1, f.action)
-			c.Proxy.On(op.GiveBack(), 1, f.release)
+			c.Proxy.On(op.MatchRelease(), 1, f.release)
 			ctx, cancel := context.WithCancelCause(c.Context())
 			defer cancel(nil)
 			result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
-			c.WaitFor(locktest.CellPatience, func() bool { return c.Levels() == 1 }, "not executed")
+			c.WaitFor(locktest.FaultPatience, func() bool { return c.Levels() == 1 }, "not executed")
 			why := errors.New("why")
 			cancel(why)
 			start := time.Now()
@@ -122,7 +122,7 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 // second, though no caller has left and the lease is a minute.
 func TestTimedOutAcquireIsFreedWithinASecond(t *testing.T) {
 	const timeout, late = 300 * time.Millisecond, 1500 * time.Millisecond
-	eachVariant(t, locktest.Acquirers(), timeout, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+	eachVariant(t, locktest.Acquirers(), timeout, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
 		c.Proxy.On(op.Match, 1, faults.Delay(late))
 		start := time.Now()
 		err := op.Lock(c.Client, time.Minute).Lock(c.Context())
@@ -138,15 +138,15 @@ func TestTimedOutAcquireIsFreedWithinASecond(t *testing.T) {
 // A release that overtakes the acquire which it is for, and is answered after
 // it, is not the last one.
 func TestReleaseOvertakesTheAcquire(t *testing.T) {
-	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
 		executed := c.Proxy.On(op.Match, 1, faults.DelayRequest(350*time.Millisecond))
 		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()
 		result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
-		require.True(c, c.Proxy.Await(op.Match, 1, locktest.CellPatience))
-		overtakes := c.Proxy.On(op.GiveBack(), 1, faults.Delay(600*time.Millisecond))
+		require.True(c, c.Proxy.Await(op.Match, 1, locktest.FaultPatience))
+		overtakes := c.Proxy.On(op.MatchRelease(), 1, faults.Delay(600*time.Millisecond))
 		cancel()
-		require.ErrorIs(c, testkit.ResultWithin(c, result, locktest.CellPatience), context.Canceled)
+		require.ErrorIs(c, testkit.ResultWithin(c, result, locktest.FaultPatience), context.Canceled)
 		c.Await(executed, "not executed")
 		c.RequireLevels(0)
 		c.Await(overtakes, "no release")
@@ -162,17 +162,17 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 	const lease = 2 * time.Second
 	tests := map[string]variantTest{}
 	for _, late := range []time.Duration{0, lease / 2, lease - lease/5, lease - lease/20} {
-		tests[fmt.Sprint(late)] = func(c *locktest.Cell, op locktest.Variant) {
+		tests[fmt.Sprint(late)] = func(c *locktest.FaultBench, op locktest.Variant) {
 			c.Proxy.On(op.Match, 1, faults.HoldOnly)
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
 			begun := time.Now() // no later than the sending, from which the releases count
 			result := testkit.Async(c, func() error { return op.Lock(c.Client, lease).Lock(ctx) })
-			require.True(c, c.Proxy.Await(op.Match, 1, locktest.CellPatience))
+			require.True(c, c.Proxy.Await(op.Match, 1, locktest.FaultPatience))
 			cancel()
-			require.Error(c, testkit.ResultWithin(c, result, locktest.CellPatience)) // on a busy machine it may have waited for too long before
-			require.True(c, c.Proxy.Await(op.GiveBack(), 1, locktest.CellPatience), "no release")
-			locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+			require.Error(c, testkit.ResultWithin(c, result, locktest.FaultPatience)) // on a busy machine it may have waited for too long before
+			require.True(c, c.Proxy.Await(op.MatchRelease(), 1, locktest.FaultPatience), "no release")
+			locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
 			time.Sleep(late - time.Since(begun)) // the lateness is what is tested
 			answers := c.Proxy.Release()
@@ -195,12 +195,12 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 // hold too, and no client has a hold.
 func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 	const lease = 900 * time.Millisecond
-	eachVariant(t, locktest.Acquirers(), locktest.CellPatience, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+	eachVariant(t, locktest.Acquirers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
 		c.Proxy.On(op.Match, 1, faults.Hold)
 		lock := op.Lock(c.Client, lease)
 		require.NoError(c, lock.Lock(c.Context()))
 		require.NoError(c, lock.Unlock(c.Context()))
-		locktest.RequireFree(c, c.Server, c.Client, locktest.CellKey)
+		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
 		delivered := time.Now()
 		answers := c.Proxy.Release()
@@ -215,7 +215,7 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 				require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
 			}
 		}
-		require.Empty(c, locktest.Believed(c.Client))
+		require.Empty(c, locktest.ValidLeases(c.Client))
 		require.ErrorIs(c, lock.Unlock(c.Context()), relock.ErrNotHeld)
 		if after := c.Read(); time.Since(delivered) < lease {
 			c.RequireUntouched(taken, after)
@@ -233,13 +233,13 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 // the key again.
 func TestUnansweredAcquireIsUndone(t *testing.T) {
 	eachKind(t, map[string]kindTest{
-		"error line": func(c *locktest.Cell, kind string, r requests) {
+		"error line": func(c *locktest.FaultBench, kind string, r requests) {
 			done := c.Proxy.On(r.acquire, 1, faults.ExecuteThenError(loading))
-			require.ErrorContains(c, locktest.Kinds[kind](locktest.CellKey, c.Client).Lock(c.Context()), "LOADING")
+			require.ErrorContains(c, locktest.Kinds[kind](locktest.FaultKey, c.Client).Lock(c.Context()), "LOADING")
 			c.Await(done, "not executed")
 			c.RequireLevels(0)
 		},
-		"late copy": func(c *locktest.Cell, kind string, r requests) {
+		"late copy": func(c *locktest.FaultBench, kind string, r requests) {
 			sent := r.acquire
 			if kind == "RedisLock" {
 				c.Proxy.On(r.acquire, 1, faults.CutBefore)
@@ -257,10 +257,10 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 // A re-entry that failed here but not at the server is undone.
 func TestFailedReentryIsUndone(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	h := c.Take("ReentrantLock")
 	done := c.Proxy.On(requestsOf["ReentrantLock"].again, 1, faults.ExecuteThenError(loading))
-	require.ErrorContains(t, relock.NewReentrantLock(locktest.CellKey, c.Client).Lock(t.Context()), "LOADING")
+	require.ErrorContains(t, relock.NewReentrantLock(locktest.FaultKey, c.Client).Lock(t.Context()), "LOADING")
 	c.Await(done, "not executed")
 	c.RequireLevels(1)
 	require.NoError(t, h.Unlock(t.Context()))
@@ -270,10 +270,10 @@ func TestFailedReentryIsUndone(t *testing.T) {
 // has another value.
 func TestUnansweredSETIsNoGrant(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	c.Proxy.On(faults.Command("SET"), 1, faults.CutAfter)
 	h := c.Take("RedisLock")
-	require.True(t, c.Proxy.Await(requestsOf["RedisLock"].release, 2, locktest.CellPatience), "the SET is released, also late")
+	require.True(t, c.Proxy.Await(requestsOf["RedisLock"].release, 2, locktest.FaultPatience), "the SET is released, also late")
 	require.Equal(t, 1, c.Levels())
 	require.NoError(t, h.Err())
 	require.NoError(t, h.Unlock(t.Context()))

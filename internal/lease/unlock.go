@@ -30,7 +30,7 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	h.unlocked = true
 	defer func() { h.report.Done("unlock", err) }()
 	l.drop(h)
-	if over := h.ends.Over(); over != nil {
+	if over := h.ends.Err(); over != nil {
 		defer l.mu.Unlock()
 		h.noteLoss(errs.Gone(over))
 		return errs.Gone(over)
@@ -55,7 +55,7 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	if rest == 0 {
 		l.leave()
 	}
-	err = l.giveOn(rest, next, start)
+	err = l.handOff(rest, next, start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.noteLoss(err)
@@ -70,10 +70,10 @@ func (h *Hold) noteLoss(err error) {
 	}
 }
 
-// giveOn transfers the lock to the local waiter of next. If there is none, or
+// handOff transfers the lock to the local waiter of next. If there is none, or
 // the transfer fails, it sends the number of remaining levels instead. The
 // server does not count those of a plain lock.
-func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
+func (l *Lease) handOff(levels int, next *Transfer, start time.Time) error {
 	if levels > 0 && l.owner == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (l *Lease) giveOn(levels int, next *Transfer, start time.Time) error {
 	if levels == 0 {
 		retained = l.takeRetained()
 	}
-	err := l.giveBack(levels, start)
+	err := l.sendLevels(levels, start)
 	retained.LeaveWith(err)
 	return err
 }

@@ -65,7 +65,7 @@ func (l *Lease) keptUntil() time.Time { return l.client.at(l.keep) }
 func (l *Lease) extendValidity(sent time.Time, length time.Duration) error {
 	err := l.move(sent, length)
 	if l.memberOf != nil {
-		l.memberOf.reckon()
+		l.memberOf.revalidate()
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func (l *Lease) endWithin(d time.Duration) {
 	}
 	l.mu.Unlock()
 	if l.memberOf != nil {
-		l.memberOf.reckon()
+		l.memberOf.revalidate()
 	}
 }
 

@@ -152,34 +152,34 @@ func TestClockDecidesWithoutTimers(t *testing.T) {
 // the server.
 func TestValidityCountsFromTheSending(t *testing.T) {
 	t.Parallel()
-	const length = locktest.CellLease
+	const length = locktest.FaultLease
 	eachKind(t, map[string]kindTest{
-		"acquire": func(c *locktest.Cell, kind string, r requests) {
-			c.Slow(r.acquire)
-			c.RequireBelief(c.Take(kind), r.acquire, length)
+		"acquire": func(c *locktest.FaultBench, kind string, r requests) {
+			c.DelayThenLose(r.acquire)
+			c.RequireValidity(c.Take(kind), r.acquire, length)
 		},
-		"script or re-entry": func(c *locktest.Cell, kind string, r requests) {
+		"script or re-entry": func(c *locktest.FaultBench, kind string, r requests) {
 			if kind == "RedisLock" {
 				c.Proxy.On(r.acquire, 1, faults.CutBefore)
 			} else {
 				c.Take(kind)
 			}
-			c.Slow(r.again)
-			c.RequireBelief(c.Take(kind), r.again, length)
+			c.DelayThenLose(r.again)
+			c.RequireValidity(c.Take(kind), r.again, length)
 		},
-		"renewal": func(c *locktest.Cell, kind string, r requests) {
-			c.Slow(r.renew)
+		"renewal": func(c *locktest.FaultBench, kind string, r requests) {
+			c.DelayThenLose(r.renew)
 			h := c.Take(kind, relock.WithWatchdog(length))
 			before := h.ValidUntil()
 			locktest.LeaseOf(h).RenewNow()
-			c.WaitFor(locktest.CellPatience, func() bool { return h.ValidUntil() != before }, "not renewed")
-			c.RequireBelief(h, r.renew, length)
+			c.WaitFor(locktest.FaultPatience, func() bool { return h.ValidUntil() != before }, "not renewed")
+			c.RequireValidity(h, r.renew, length)
 		},
-		"Extend": func(c *locktest.Cell, kind string, r requests) {
+		"Extend": func(c *locktest.FaultBench, kind string, r requests) {
 			h := c.Take(kind, relock.WithExpiry(length))
-			c.Slow(r.renew)
+			c.DelayThenLose(r.renew)
 			require.NoError(c, h.Extend(c.Context(), 2*length))
-			c.RequireBelief(h, r.renew, 2*length)
+			c.RequireValidity(h, r.renew, 2*length)
 		},
 	})
 }
@@ -188,13 +188,13 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 // released twice, and acquired with a third value. No value is used again.
 func TestGrantAfterItsLease(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	release := requestsOf["RedisLock"].release
 	c.LateAnswers(2)
 	c.Proxy.On(release, faults.Every, faults.HoldOnly)
 	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(1500*time.Millisecond)) // when the key has expired
 	require.NoError(t, h.Err())
-	require.True(t, c.Proxy.Await(release, 2, locktest.CellPatience), "released")
+	require.True(t, c.Proxy.Await(release, 2, locktest.FaultPatience), "released")
 	before := c.Bench.State().Content
 	c.Proxy.Release()
 	require.Equal(t, before, c.Bench.State().Content)
@@ -204,18 +204,18 @@ func TestGrantAfterItsLease(t *testing.T) {
 // A reentrant one is not acquired again under the hold ID that was released.
 func TestReentrantGrantAfterItsLease(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	c.LateAnswers(1)
 	c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
-	ctx, cancel := context.WithTimeout(t.Context(), locktest.CellPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
 	defer cancel()
-	lock := locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithBlock()))
+	lock := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, relock.WithBlock()))
 	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
-	require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), 2, locktest.CellPatience/2), "it has to wait for its own release")
+	require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), 2, locktest.FaultPatience/2), "it has to wait for its own release")
 	holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
 	late := holdID()
 	c.Proxy.Release()
-	require.NoError(t, testkit.ResultWithin(t, result, locktest.CellPatience))
+	require.NoError(t, testkit.ResultWithin(t, result, locktest.FaultPatience))
 	require.Equal(t, 1, c.Levels())
 	require.NotEqual(t, late, holdID())
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -225,10 +225,10 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 // to nobody. Its key is not kept for its minimum hold.
 func TestLateGrantIsNotKept(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	long, short := relock.WithMinHold(3*time.Hour), relock.WithMaxHold(50*time.Millisecond) // a late answer looks as if it had taken an hour
 	multi := func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-		return relock.NewMultiLock([]string{locktest.CellKey, "b"}, c, o...)
+		return relock.NewMultiLock([]string{locktest.FaultKey, "b"}, c, o...)
 	}
 	locks := map[string]func(*relock.Client, ...relock.LockOption) locktest.AnyLock{
 		"MultiLock": multi,
@@ -237,31 +237,33 @@ func TestLateGrantIsNotKept(t *testing.T) {
 			return multi(c, o...)
 		},
 		"RWLock": func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock(locktest.CellKey, c, o...)
+			return relock.NewRWLock(locktest.FaultKey, c, o...)
 		},
 	}
 	for _, m := range locktest.QueueModes() {
 		locks[m.Title()] = m.Lock
 	}
-	left := func(c *locktest.Cell) time.Duration { return locktest.Pttl(c, c.Server, c.Client, locktest.CellKey) }
-	late := func(c *locktest.Cell, lock locktest.AnyLock) {
+	left := func(c *locktest.FaultBench) time.Duration {
+		return locktest.PTTL(c, c.Server, c.Client, locktest.FaultKey)
+	}
+	late := func(c *locktest.FaultBench, lock locktest.AnyLock) {
 		err := lock.TryLock(c.Context())
 		require.ErrorIs(c, err, lease.ErrLate)
 		require.True(c, relock.IsRetryableErr(err))
 		c.WaitFor(locktest.CleanWithin, func() bool { return left(c) == scripttest.Absent }, "it is kept for nobody")
 	}
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for name, newLock := range locks {
-		cells = append(cells, locktest.CellRun{Name: name + "/maximum hold", Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s)
+		cells = append(cells, locktest.Subtest{Name: name + "/maximum hold", Run: func(t testing.TB) {
+			c := locktest.NewFaultBench(t, s)
 			c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
 			late(c, newLock(c.Client, short))
 		}})
 		if name == "RWLock" {
 			continue // has no minimum hold
 		}
-		cells = append(cells, locktest.CellRun{Name: name + "/lease", Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s)
+		cells = append(cells, locktest.Subtest{Name: name + "/lease", Run: func(t testing.TB) {
+			c := locktest.NewFaultBench(t, s)
 			lock := newLock(c.Client, long)
 			c.LateAnswers(1)
 			late(c, lock)
@@ -270,7 +272,7 @@ func TestLateGrantIsNotKept(t *testing.T) {
 			require.Greater(t, left(c), 2*time.Hour, "what was held is kept")
 		}})
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // What an object is granted while it has a lost hold that is not unlocked is
@@ -300,7 +302,7 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
 			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
-			testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.Pttl(t, s, c, "k") == scripttest.Absent }, "it is released")
+			testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
 			require.ErrorIs(t, lock.Unlock(t.Context()), relock.ErrLockLost)
 			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
 			require.NoError(t, lock.Unlock(t.Context()))
@@ -312,11 +314,11 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 // it as they are.
 func TestLevelAfterItsMaximumHold(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewCell(t, locktest.NewFaultServer(t))
-	outer := locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.Client))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
+	outer := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client))
 	require.NoError(t, outer.Lock(t.Context()))
 	c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-	err := locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.Client, relock.WithMaxHold(50*time.Millisecond))).Lock(t.Context())
+	err := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, relock.WithMaxHold(50*time.Millisecond))).Lock(t.Context())
 	require.ErrorIs(t, err, lease.ErrLate)
 	require.NotErrorIs(t, err, relock.ErrLockLost, "the outer level is not")
 	require.Equal(t, 1, outer.HoldCount(locktest.As(t, "me")))

@@ -56,7 +56,7 @@ func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	if !r.refused {
-		defer r.lease.tellRenewal(r.lease.observedIn, o) // deferred: the answer takes effect before the hook runs
+		defer r.lease.reportRenewal(r.lease.observedIn, o) // deferred: the answer takes effect before the hook runs
 	}
 	switch {
 	case r.refused:
@@ -90,8 +90,9 @@ func (r *renewal) lose(why error) {
 	r.lease.lose(why)
 }
 
-// tellRenewal counts an attempt, and notifies the observer of it, in a context.
-func (l *Lease) tellRenewal(in func() context.Context, o driver.Result) {
+// reportRenewal counts an attempt, and notifies the observer of it, in a
+// context.
+func (l *Lease) reportRenewal(in func() context.Context, o driver.Result) {
 	err := o.Err
 	if err == nil && o.Reply != int64(script.Ours) {
 		err = errs.Vanished
@@ -176,7 +177,7 @@ func (l *Lease) unwatch(length time.Duration) {
 	}
 	l.watched = 0
 	for _, h := range l.levels.All {
-		if h.watched && h.ends.Over() == nil {
+		if h.watched && h.ends.Err() == nil {
 			l.watch(h.settings.Lease)
 		}
 	}

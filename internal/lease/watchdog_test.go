@@ -126,13 +126,13 @@ func TestRenewalErrorsAreSurvived(t *testing.T) {
 	t.Parallel()
 	tests := map[string]kindTest{}
 	for name, action := range map[string]faults.Action{"error line": faults.ErrorLine(loading), "cut": faults.CutBefore} {
-		tests[name] = func(c *locktest.Cell, kind string, r requests) {
+		tests[name] = func(c *locktest.FaultBench, kind string, r requests) {
 			done := c.Proxy.On(r.renew, 1, action)
 			h := c.Take(kind)
 			until := h.ValidUntil()
 			locktest.LeaseOf(h).RenewNow()
 			c.Await(done, "not renewed")
-			c.WaitFor(locktest.CellPatience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "not renewed again")
+			c.WaitFor(locktest.FaultPatience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "not renewed again")
 			require.NoError(c, h.Err())
 			require.NoError(c, h.Unlock(c.Context()))
 		}
@@ -146,7 +146,7 @@ func TestRenewalErrorsAreSurvived(t *testing.T) {
 func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 	t.Parallel()
 	const length = 1800 * time.Millisecond
-	eachVariant(t, locktest.Renewers(), locktest.CellPatience, map[string]variantTest{"": func(c *locktest.Cell, op locktest.Variant) {
+	eachVariant(t, locktest.Renewers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
 		c.Proxy.On(op.Match, faults.Every, faults.DropAnswer)
 		start := time.Now()
 		lock := op.Lock(c.Client, length)
@@ -160,7 +160,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 			require.Equal(c, until, now, "an unanswered renewal extends the validity")
 			require.True(c, !again || at.Earliest.After(until.Add(length/5)), "the first one was not executed")
 		}
-		require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.CellPatience), relock.ErrLockLost)
+		require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.FaultPatience), relock.ErrLockLost)
 		require.GreaterOrEqual(c, time.Since(start), length-lease.Drift(length))
 		require.Positive(c, c.Proxy.Count(op.Match), "no renewal was sent")
 		require.ErrorIs(c, h.Err(), relock.ErrLockLost)
@@ -204,9 +204,9 @@ func renewTogether(all []relock.Hold) (done func() bool) {
 func TestFaultsInABatchOfRenewals(t *testing.T) {
 	t.Parallel()
 	const length, holds = 3 * time.Second, 20
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	renewals := faults.Script(script.Renew.SHA)
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for _, f := range []struct {
 		name   string
 		n      int
@@ -219,22 +219,22 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 		{"byte by byte", faults.Every, faults.SlowRequest(5 * time.Millisecond)},
 		{"answers byte by byte", faults.Every, faults.SlowAnswer(5 * time.Millisecond)},
 	} {
-		cells = append(cells, locktest.CellRun{Name: f.name, Run: func(t testing.TB) {
-			c := locktest.NewCell(t, s, relock.WithWatchdog(length))
+		cells = append(cells, locktest.Subtest{Name: f.name, Run: func(t testing.TB) {
+			c := locktest.NewFaultBench(t, s, relock.WithWatchdog(length))
 			done := c.Proxy.On(renewals, f.n, f.action)
 			all := takeMany(t, c.Client, holds)
 			renewed := renewTogether(all)
 			c.Await(done, "not renewed")
-			c.WaitFor(locktest.CellPatience, renewed, "not renewed again")
+			c.WaitFor(locktest.FaultPatience, renewed, "not renewed again")
 			for _, h := range all {
 				require.NoError(t, h.Err())
-				until, left := h.ValidUntil(), locktest.Pttl(t, s, c.Client, h.Key())
+				until, left := h.ValidUntil(), locktest.PTTL(t, s, c.Client, h.Key())
 				require.False(t, until.After(time.Now().Add(left+scripttest.ClockGrain)), "valid for longer than the server has it")
 				require.NoError(t, h.Unlock(t.Context()))
 			}
 		}})
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // An outage that ends before valid until is survived: the renewal that it cost

@@ -106,10 +106,10 @@ func (c *Options) checkLease(m *Problems, o Option, d time.Duration) {
 	}
 }
 
-// over returns c, with the defaults for the allowed options that c does not
+// merge returns c, with the defaults for the allowed options that c does not
 // give. A lease of either sort replaces a default of the other sort. WithBlock
 // without a block timeout replaces a default block timeout.
-func (c Options) over(defaults Options, allowed Option) Options {
+func (c Options) merge(defaults Options, allowed Option) Options {
 	usable := defaults.Given & allowed &^ c.Given
 	if c.has(OptExpiry | OptWatchdog) {
 		usable &^= OptExpiry | OptWatchdog

@@ -62,7 +62,7 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	for bit := OptBlock; bit <= optLast; bit <<= 1 {
 		m.Check(!own.has(bit&^allowed), "%s: this kind of lock cannot honour it", OptionNames[bit])
 	}
-	c := own.over(defaults, allowed)
+	c := own.merge(defaults, allowed)
 	s := Spec{
 		Kind: k, Block: c.has(OptBlock), BlockTimeout: c.BlockTimeout, Fair: c.has(OptFair),
 		MaxHold: c.MaxHold, MinHold: c.MinHold, Label: Escape(c.Label),

@@ -19,15 +19,15 @@ import (
 
 // Limits of a cell, its lease and its lock.
 const (
-	AnswerLimit  = 800 * time.Millisecond // WithCommandTimeout, if no answer comes
-	CleanWithin  = time.Second            // a lost or late message leaves nothing behind for longer
-	CellLease    = 10 * time.Second       // no lease ends or is renewed within a cell
-	CellPatience = 5 * time.Second        // for what must happen at some time
-	CellKey      = "lock"
+	AnswerLimit   = 800 * time.Millisecond // WithCommandTimeout, if no answer comes
+	CleanWithin   = time.Second            // a lost or late message leaves nothing behind for longer
+	FaultLease    = 10 * time.Second       // no lease ends or is renewed within a cell
+	FaultPatience = 5 * time.Second        // for what must happen at some time
+	FaultKey      = "lock"
 )
 
-// Cell is one client behind a proxy, and another one that is not.
-type Cell struct {
+// FaultBench is one client behind a proxy, and another one that is not.
+type FaultBench struct {
 	testing.TB
 	Server        *redistest.Server
 	Proxy         *faults.Proxy
@@ -35,28 +35,28 @@ type Cell struct {
 	Bench         *scripttest.Bench // of the lock
 }
 
-// NewCell returns a cell. Until it ends, it is observed: see observe.
-func NewCell(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *Cell {
-	c := &Cell{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
+// NewFaultBench returns a cell. Until it ends, it is observed: see observe.
+func NewFaultBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *FaultBench {
+	c := &FaultBench{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
 	behind := &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
-	c.Client = NewTestClient(t, behind, append([]relock.ClientOption{relock.WithCommandTimeout(CellPatience), relock.WithWatchdog(CellLease)}, opts...)...)
+	c.Client = NewTestClient(t, behind, append([]relock.ClientOption{relock.WithCommandTimeout(FaultPatience), relock.WithWatchdog(FaultLease)}, opts...)...)
 	if rand.N(2) == 0 {
 		t.Log("over the shared connection")
 		Sharing(c.Client)
 	}
 	c.Other = Sibling(t, s, c.Client)
 	c.Bench = scripttest.NewBench(t, s)
-	c.Bench.Key = KeyOf(c.Client, CellKey)
+	c.Bench.Key = KeyOf(c.Client, FaultKey)
 	c.observe()
 	return c
 }
 
-// NewFaultServer starts a server that knows the scripts, so that each request
-// is sent once.
-func NewFaultServer(t testing.TB) *redistest.Server { return Taught(t, redistest.Start(t)) }
+// NewServerWithScripts starts a server that knows the scripts, so that each
+// request is sent once.
+func NewServerWithScripts(t testing.TB) *redistest.Server { return WithScripts(t, redistest.Start(t)) }
 
-// Taught loads the scripts into the server.
-func Taught(t testing.TB, s *redistest.Server) *redistest.Server {
+// WithScripts loads the scripts into the server.
+func WithScripts(t testing.TB, s *redistest.Server) *redistest.Server {
 	for _, script := range []*script.Script{
 		script.Acquire, script.Renew, script.Release,
 		script.ReentrantAcquire, script.ReentrantEnter, script.ReentrantRenew, script.ReentrantRelease,
@@ -71,25 +71,25 @@ func Taught(t testing.TB, s *redistest.Server) *redistest.Server {
 }
 
 // Take acquires the cell's lock once more.
-func (c *Cell) Take(kind string, opts ...relock.LockOption) relock.Hold {
+func (c *FaultBench) Take(kind string, opts ...relock.LockOption) relock.Hold {
 	c.Helper()
-	h, err := Kinds[kind](CellKey, c.Client, opts...).Acquire(c.Context())
+	h, err := Kinds[kind](FaultKey, c.Client, opts...).Acquire(c.Context())
 	require.NoError(c, err)
 	return h
 }
 
 // Await waits until done is closed.
-func (c *Cell) Await(done <-chan struct{}, what string) {
+func (c *FaultBench) Await(done <-chan struct{}, what string) {
 	c.Helper()
 	select {
 	case <-done:
-	case <-time.After(CellPatience):
+	case <-time.After(FaultPatience):
 		require.FailNow(c, what)
 	}
 }
 
 // WaitFor is testkit.Eventually with fewer checks.
-func (c *Cell) WaitFor(limit time.Duration, ok func() bool, what string) {
+func (c *FaultBench) WaitFor(limit time.Duration, ok func() bool, what string) {
 	c.Helper()
 	for deadline := time.Now().Add(limit); !ok(); time.Sleep(4 * time.Millisecond) {
 		require.True(c, time.Now().Before(deadline), what)
@@ -104,7 +104,7 @@ type Reading struct {
 }
 
 // Read returns what the key holds now.
-func (c *Cell) Read() Reading {
+func (c *FaultBench) Read() Reading {
 	c.Helper()
 	before := time.Now()
 	state := c.Bench.State()
@@ -112,7 +112,7 @@ func (c *Cell) Read() Reading {
 }
 
 // RequireUntouched checks that neither the content nor the expiry has changed.
-func (c *Cell) RequireUntouched(before, after Reading) {
+func (c *FaultBench) RequireUntouched(before, after Reading) {
 	c.Helper()
 	require.Equal(c, before.Content, after.Content)
 	if content, ok := before.Content.(map[string]string); ok && scripttest.IsRW(content) {
@@ -126,7 +126,7 @@ func (c *Cell) RequireUntouched(before, after Reading) {
 
 // Levels returns how many levels the server has: the count of a reentrant lock,
 // and 1 of a plain one. A key that is kept after its release has none.
-func (c *Cell) Levels() int {
+func (c *FaultBench) Levels() int {
 	c.Helper()
 	switch content := c.Bench.State().Content.(type) {
 	case string:
@@ -166,7 +166,7 @@ func rwLevelsAt(t testing.TB, b *scripttest.Bench) (n int) {
 
 // RequireLevels waits until the server has as many levels as the client was
 // granted.
-func (c *Cell) RequireLevels(n int) {
+func (c *FaultBench) RequireLevels(n int) {
 	c.Helper()
 	c.WaitFor(CleanWithin, func() bool { return c.Levels() == n }, fmt.Sprintf("the server does not come to %d levels", n))
 }

@@ -18,9 +18,9 @@ import (
 // slowAnswer is the delay of an answer that comes in time nevertheless.
 const slowAnswer = 100 * time.Millisecond
 
-// Slow delays the answer to the first request that matches, and loses all later
-// ones.
-func (c *Cell) Slow(match faults.Match) {
+// DelayThenLose delays the answer to the first request that matches, and loses
+// all later ones.
+func (c *FaultBench) DelayThenLose(match faults.Match) {
 	c.Proxy.On(match, 1, faults.Delay(slowAnswer))
 	c.Proxy.On(match, faults.Every, faults.DropRequest)
 }
@@ -41,7 +41,7 @@ func (d *lateDriver) Send(ctx context.Context, limit driver.Limits, r driver.Req
 }
 
 // LateAnswers makes the next n answers to the client late.
-func (c *Cell) LateAnswers(n int32) {
+func (c *FaultBench) LateAnswers(n int32) {
 	d := &lateDriver{Driver: Engine(c.Client).Driver}
 	d.late.Store(n)
 	Engine(c.Client).Driver = d
@@ -50,14 +50,14 @@ func (c *Cell) LateAnswers(n int32) {
 // CallsWithDeadlines starts calls on the connection that is there, on new ones,
 // and on one whose dial waits for an answer. Each returns what is wrong with
 // its end.
-func (c *Cell) CallsWithDeadlines(op Variant) map[string]<-chan error {
+func (c *FaultBench) CallsWithDeadlines(op Variant) map[string]<-chan error {
 	behind := &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
 	dialling := NewTestClient(c, behind, relock.WithDatabase(1), relock.WithCommandTimeout(DefaultCommandTimeout))
 	returned := map[string]<-chan error{}
 	for name, call := range map[string]func(context.Context) error{
-		"one attempt":          Owned("another", op.Lock(c.Client, CellLease)).TryLock,
-		"waits":                Owned("another", op.Lock(c.Client, CellLease, relock.WithBlock())).Lock,
-		"waits, while dialled": Owned("another", op.Lock(dialling, CellLease, relock.WithBlock())).Lock,
+		"one attempt":          Owned("another", op.Lock(c.Client, FaultLease)).TryLock,
+		"waits":                Owned("another", op.Lock(c.Client, FaultLease, relock.WithBlock())).Lock,
+		"waits, while dialled": Owned("another", op.Lock(dialling, FaultLease, relock.WithBlock())).Lock,
 		"ping":                 c.Client.Ping,
 	} {
 		returned[name] = testkit.Async(c, func() error {
@@ -80,7 +80,7 @@ func (c *Cell) CallsWithDeadlines(op Variant) map[string]<-chan error {
 
 // RoundWithEndingContext takes a lock with a context that is cancelled at a
 // random moment, and releases it. It returns the result as text.
-func (c *Cell) RoundWithEndingContext(name int) string {
+func (c *FaultBench) RoundWithEndingContext(name int) string {
 	lock := AnyLock(relock.NewRedisLock(fmt.Sprint("plain", name), c.Client, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond)))
 	if rand.IntN(2) == 0 {
 		lock = relock.NewReentrantLock(fmt.Sprint("reentrant", name), c.Client)

@@ -17,7 +17,7 @@ import (
 // observe checks the cell again and again until its end. No client's hold is
 // valid for longer than the server has it, no two holds are valid together, and
 // the key has an expiry.
-func (c *Cell) observe() {
+func (c *FaultBench) observe() {
 	conn, over := c.Server.Dial(c), make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -40,10 +40,10 @@ func (c *Cell) observe() {
 }
 
 // Look checks now what is true all the time, see NewCell.
-func (c *Cell) Look() { c.lookOver(c.Bench.Conn) }
+func (c *FaultBench) Look() { c.lookOver(c.Bench.Conn) }
 
-func (c *Cell) lookOver(conn redis.Conn) {
-	mine, others := Believed(c.Client), Believed(c.Other)
+func (c *FaultBench) lookOver(conn redis.Conn) {
+	mine, others := ValidLeases(c.Client), ValidLeases(c.Other)
 	ms, err := redis.Int64(conn.Do("PTTL", c.Bench.Key))
 	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + scripttest.ClockGrain)
 	switch {
@@ -67,11 +67,11 @@ type Validity struct {
 	until time.Time
 }
 
-// Believed returns the leases of the cell's lock that are valid. Their mutexes
-// come before the client's.
-func Believed(c *relock.Client) (all []Validity) {
+// ValidLeases returns the leases of the cell's lock that are valid. Their
+// mutexes come before the client's.
+func ValidLeases(c *relock.Client) (all []Validity) {
 	for _, l := range Engine(c).Leases() {
-		if until := validUntil(l); l.State().Key == CellKey && !until.IsZero() {
+		if until := validUntil(l); l.State().Key == FaultKey && !until.IsZero() {
 			all = append(all, Validity{l, until})
 		}
 	}
@@ -91,9 +91,9 @@ func validUntil(l *lease.Lease) time.Time {
 	return s.ValidUntil
 }
 
-// RequireBelief checks that a hold is not valid for longer than a lease that
+// RequireValidity checks that a hold is not valid for longer than a lease that
 // begins when the proxy got the first request that matches.
-func (c *Cell) RequireBelief(h relock.Hold, match faults.Match, length time.Duration) {
+func (c *FaultBench) RequireValidity(h relock.Hold, match faults.Match, length time.Duration) {
 	c.Helper()
 	until := h.ValidUntil()
 	require.False(c, until.IsZero(), "lost")
@@ -109,10 +109,10 @@ func (c *Cell) RequireBelief(h relock.Hold, match faults.Match, length time.Dura
 
 // RequireLossInTime waits until a hold is lost, and checks that this is when
 // its validity ends.
-func (c *Cell) RequireLossInTime(h *lease.Hold) {
+func (c *FaultBench) RequireLossInTime(h *lease.Hold) {
 	c.Helper()
 	due := SetAlarm(c, h.ValidUntil())
-	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), CellPatience), relock.ErrLockLost)
+	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), FaultPatience), relock.ErrLockLost)
 	err := due.Prompt()
 	require.ErrorIs(c, h.Err(), relock.ErrLockLost)
 	if h.Lease().State().ValidUntil.Equal(due.At) { // else one more answer was on its way

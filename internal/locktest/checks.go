@@ -18,9 +18,9 @@ import (
 // KeyOf returns the Redis key of a lock of c.
 func KeyOf(c *relock.Client, key string) string { return Prefix(c) + "{" + key + "}" }
 
-// Pttl returns what is left of the lock's expiry: -2 if there is no key, -1 if
+// PTTL returns what is left of the lock's expiry: -2 if there is no key, -1 if
 // it would stay forever.
-func Pttl(t testing.TB, s *redistest.Server, c *relock.Client, key string) time.Duration {
+func PTTL(t testing.TB, s *redistest.Server, c *relock.Client, key string) time.Duration {
 	t.Helper()
 	ms, err := redis.Int64(s.Do(t, "PTTL", KeyOf(c, key)), nil)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func RequireFree(t testing.TB, s *redistest.Server, c *relock.Client, key string
 // RequireHeld checks that the lock has a key with an expiry.
 func RequireHeld(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
 	t.Helper()
-	require.Greater(t, Pttl(t, s, c, key), time.Duration(0), "key %q is not held", key)
+	require.Greater(t, PTTL(t, s, c, key), time.Duration(0), "key %q is not held", key)
 }
 
 // RequireCount checks how many levels the server has of a reentrant lock: the

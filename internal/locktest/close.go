@@ -16,7 +16,8 @@ type Timed struct {
 	at     time.Time
 }
 
-// End returns what came of it, and sees that it ended as long after an alarm as that was set to at most.
+// End returns what came of it, and sees that it ended as long after an alarm as
+// that was set to at most.
 func (c *Timed) End(half *Alarm) error {
 	c.Helper()
 	err := testkit.ResultWithin(c, c.result, 5*time.Second)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// promptness is how much later than it is due a thing may be, beside what a timer of the same time is late on a busy machine.
+// promptness is how much later than it is due a thing may be, beside what a
+// timer of the same time is late on a busy machine.
 const promptness = 100 * time.Millisecond
 
 // Alarm notes when a timer fires.
@@ -33,7 +34,8 @@ func (a *Alarm) Ring() time.Time {
 	return a.when
 }
 
-// Prompt says what is wrong with something that ended now and was due at the alarm.
+// Prompt says what is wrong with something that ended now and was due at the
+// alarm.
 func (a *Alarm) Prompt() error {
 	ended := time.Now()
 	if early := a.At.Sub(ended); early > 0 {

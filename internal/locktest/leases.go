@@ -22,15 +22,15 @@ func AwaitRenewal(t testing.TB, h relock.Hold, limit time.Duration) {
 	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
 }
 
-// Fresh makes a hold look as if it could be handed off for an hour.
-func Fresh(h relock.Hold) { GrantedAt(h, time.Now().Add(time.Hour)) }
+// NeverStale makes a hold look as if it could be handed off for an hour.
+func NeverStale(h relock.Hold) { GrantedAt(h, time.Now().Add(time.Hour)) }
 
 // GrantedAt makes the lease of a hold look as if Redis had granted it then.
 func GrantedAt(h relock.Hold, at time.Time) {
 	LeaseOf(h).Set(func(s *lease.State) { s.Granted = at })
 }
 
-// BelieveLess makes a hold valid for only d from now.
-func BelieveLess(h relock.Hold, d time.Duration) {
+// ShortenValidity makes a hold valid for only d from now.
+func ShortenValidity(h relock.Hold, d time.Duration) {
 	LeaseOf(h).Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(d) })
 }

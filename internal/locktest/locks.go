@@ -16,7 +16,8 @@ type AnyLock interface {
 	Validate() error
 }
 
-// Kinds returns the kinds of locks with one holder, for tests of what they share.
+// Kinds returns the kinds of locks with one holder, for tests of what they
+// share.
 var Kinds = map[string]func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock{
 	"RedisLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		return relock.NewRedisLock(key, c, opts...)

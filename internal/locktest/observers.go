@@ -78,8 +78,8 @@ func (w *Witness) Renewals() []relock.RenewDone {
 	return slices.Clone(w.Renews)
 }
 
-// Heard returns the events since the last call.
-func (w *Witness) Heard() []string {
+// Events returns the events since the last call.
+func (w *Witness) Events() []string {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	events := w.events
@@ -87,9 +87,9 @@ func (w *Witness) Heard() []string {
 	return events
 }
 
-// Ended waits until every hold that was acquired has ended, and returns the
+// LastEnd waits until every hold that was acquired has ended, and returns the
 // last end.
-func (w *Witness) Ended() relock.HoldDone {
+func (w *Witness) LastEnd() relock.HoldDone {
 	w.Helper()
 	testkit.Eventually(w, 5*time.Second, func() bool {
 		w.Mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// CellRun is a subtest that usually waits.
-type CellRun struct {
+// Subtest is a subtest that usually waits.
+type Subtest struct {
 	Name string
 	Run  func(t testing.TB)
 }
@@ -20,13 +20,13 @@ type CellRun struct {
 // slots limits the subtests of all tests that run together.
 var slots = make(chan struct{}, 96)
 
-// Together runs cells at the same time, many more than t.Parallel would on a
+// RunTogether runs cells at the same time, many more than t.Parallel would on a
 // small machine, and reports each as a subtest.
-func Together(t *testing.T, cells []CellRun) {
+func RunTogether(t *testing.T, cells []Subtest) {
 	t.Helper()
-	results := make([]*cellT, len(cells))
+	results := make([]*subtest, len(cells))
 	for i, cell := range cells {
-		results[i] = &cellT{TB: t, name: t.Name() + "/" + cell.Name, done: make(chan struct{})}
+		results[i] = &subtest{TB: t, name: t.Name() + "/" + cell.Name, done: make(chan struct{})}
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -67,15 +67,15 @@ func awaitCalm() {
 	}
 }
 
-// AllCells reports whether tests run at full length: each cell of a matrix, and
-// all rounds of a storm. It is the nightly setting. A run of one cell by its
-// name has it too.
-func AllCells() bool {
+// FullLength reports whether tests run at full length: each cell of a matrix,
+// and all rounds of a storm. It is the nightly setting. A run of one cell by
+// its name has it too.
+func FullLength() bool {
 	return os.Getenv("RELOCK_CELLS") == "all" || strings.Contains(flag.Lookup("test.run").Value.String(), "/")
 }
 
-// cellT is the testing.TB of a subtest, which runs on its own goroutine.
-type cellT struct {
+// subtest is the testing.TB of a subtest, which runs on its own goroutine.
+type subtest struct {
 	testing.TB
 	name string
 	done chan struct{}
@@ -86,13 +86,13 @@ type cellT struct {
 	cleanups []func()
 }
 
-func (t *cellT) run(f func(testing.TB)) {
+func (t *subtest) run(f func(testing.TB)) {
 	defer close(t.done)
 	defer t.cleanup()
 	f(t)
 }
 
-func (t *cellT) cleanup() {
+func (t *subtest) cleanup() {
 	t.mu.Lock()
 	cleanups := t.cleanups
 	t.mu.Unlock()
@@ -101,35 +101,35 @@ func (t *cellT) cleanup() {
 	}
 }
 
-func (t *cellT) Cleanup(f func()) {
+func (t *subtest) Cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cleanups = append(t.cleanups, f)
 }
 
-func (t *cellT) Errorf(format string, args ...any) {
+func (t *subtest) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failures = append(t.failures, fmt.Sprintf(format, args...))
 }
 
-func (t *cellT) Fatalf(format string, args ...any) {
+func (t *subtest) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	t.FailNow()
 }
 
-func (t *cellT) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
+func (t *subtest) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
 
-func (t *cellT) FailNow() { runtime.Goexit() }
+func (t *subtest) FailNow() { runtime.Goexit() }
 
-func (t *cellT) Log(args ...any) {
+func (t *subtest) Log(args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.notes = append(t.notes, fmt.Sprint(args...))
 }
 
-func (t *cellT) Logf(format string, args ...any) { t.Log(fmt.Sprintf(format, args...)) }
+func (t *subtest) Logf(format string, args ...any) { t.Log(fmt.Sprintf(format, args...)) }
 
-func (t *cellT) Name() string { return t.name }
+func (t *subtest) Name() string { return t.name }
 
-func (t *cellT) Helper() {}
+func (t *subtest) Helper() {}

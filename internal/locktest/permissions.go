@@ -138,6 +138,6 @@ func fromRoot(t testing.TB, file string) string {
 //	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping
 var LeastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
 
-// RwCommands are what a Redis user needs for read/write locks, besides what
+// RWCommands are what a Redis user needs for read/write locks, besides what
 // waiting for other locks needs.
-const RwCommands = "+zrangebyscore +zrevrangebyscore +zcount +zremrangebyscore"
+const RWCommands = "+zrangebyscore +zrevrangebyscore +zcount +zremrangebyscore"

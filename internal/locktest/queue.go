@@ -15,12 +15,13 @@ import (
 
 // The lock of a QueueBench, and its times.
 const (
-	QueueKey = CellKey // so that a cell can observe it
-	// PushLimit is for the median time until a message has its effect: far
+	QueueKey = FaultKey // so that a cell can observe it
+	// NotifyLimit is for the median time until a message has its effect: far
 	// below the second after which a poll would have it.
-	PushLimit = 250 * time.Millisecond
-	// Leisure is a poll interval so long that a poll is never taken for a push.
-	Leisure = 900 * time.Millisecond
+	NotifyLimit = 250 * time.Millisecond
+	// SlowPoll is a poll interval so long that a poll is never taken for a
+	// push.
+	SlowPoll = 900 * time.Millisecond
 )
 
 // QueueMode is a kind of lock in one of its two modes.
@@ -78,9 +79,9 @@ func NewQueueBenchOn(t testing.TB, s *redistest.Server, m QueueMode, clients int
 	return q
 }
 
-// NewSeatBench returns a bench with an unfair plain lock, a client with several
-// waiters, and another client.
-func NewSeatBench(t testing.TB, opts ...relock.ClientOption) *QueueBench {
+// NewLocalWaitBench returns a bench with an unfair plain lock, a client with
+// several waiters, and another client.
+func NewLocalWaitBench(t testing.TB, opts ...relock.ClientOption) *QueueBench {
 	return NewQueueBench(t, QueueMode{"RedisLock", false}, 2, opts...)
 }
 
@@ -97,11 +98,11 @@ var TransferOnly = faults.Script(script.ReentrantTransfer.SHA)
 func EachMode(t *testing.T, run func(t testing.TB, m QueueMode)) {
 	t.Helper()
 	t.Parallel()
-	var cells []CellRun
+	var cells []Subtest
 	for _, m := range QueueModes() {
-		cells = append(cells, CellRun{m.Title(), func(t testing.TB) { run(t, m) }})
+		cells = append(cells, Subtest{m.Title(), func(t testing.TB) { run(t, m) }})
 	}
-	Together(t, cells)
+	RunTogether(t, cells)
 }
 
 // Take acquires the lock, which must be free.
@@ -112,8 +113,9 @@ func (q *QueueBench) Take(c *relock.Client, opts ...relock.LockOption) relock.Ho
 	return h
 }
 
-// Take2 acquires another lock. A client that waits for it has a subscription.
-func (q *QueueBench) Take2(t testing.TB) relock.Hold {
+// TakeOther acquires another lock. A client that waits for it has a
+// subscription.
+func (q *QueueBench) TakeOther(t testing.TB) relock.Hold {
 	h, err := relock.NewRedisLock("other", q.Clients[1]).Acquire(t.Context())
 	require.NoError(t, err)
 	return h

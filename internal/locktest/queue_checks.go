@@ -15,44 +15,44 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// InQueue returns how many entries the queue has.
-func (q *QueueBench) InQueue() int {
+// QueueLength returns how many entries the queue has.
+func (q *QueueBench) QueueLength() int {
 	q.Helper()
 	n, err := redis.Int(q.Server.Do(q, "ZCARD", q.Key+":q"), nil)
 	require.NoError(q, err)
 	return n
 }
 
-// InRedis returns how many of so many waits have an entry in Redis: of an
+// EntriesOf returns how many of so many waits have an entry in Redis: of an
 // unfair lock, one for each client.
-func (q *QueueBench) InRedis(waits, clients int) int {
+func (q *QueueBench) EntriesOf(waits, clients int) int {
 	if !q.Fair {
 		return min(waits, clients)
 	}
 	return waits
 }
 
-// RestsInRedis reports whether the first local waiter has an entry in Redis and
+// IsQueued reports whether the first local waiter has an entry in Redis and
 // no request under way.
-func (q *QueueBench) RestsInRedis(c *relock.Client) bool {
+func (q *QueueBench) IsQueued(c *relock.Client) bool {
 	return Engine(c).Queue.State().Lines[q.Key].Resting
 }
 
 // AwaitQueued waits until the queue has n entries.
 func (q *QueueBench) AwaitQueued(n int) {
 	q.Helper()
-	testkit.Eventually(q, testkit.Patience, func() bool { return q.InQueue() == n }, "as many waits in the queue")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.QueueLength() == n }, "as many waits in the queue")
 }
 
-// AwaitHeard waits until the server has recorded, at a poll, that it sees the
-// client's subscription.
-func (q *QueueBench) AwaitHeard(c *relock.Client) {
+// AwaitSubscribed waits until the server has recorded, at a poll, that it sees
+// the client's subscription.
+func (q *QueueBench) AwaitSubscribed(c *relock.Client) {
 	q.Helper()
-	AwaitHeard(q, q.Server, q.Key, c)
+	AwaitSubscribed(q, q.Server, q.Key, c)
 }
 
-// AwaitHeard is [QueueBench.AwaitHeard] for any lock.
-func AwaitHeard(t testing.TB, s *redistest.Server, key string, c *relock.Client) {
+// AwaitSubscribed is [QueueBench.AwaitHeard] for any lock.
+func AwaitSubscribed(t testing.TB, s *redistest.Server, key string, c *relock.Client) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		beat, _ := redis.String(s.Do(t, "HGET", key+":b", Engine(c).Identity.ID), nil)
@@ -67,8 +67,8 @@ func (q *QueueBench) Value() string {
 	return string(value)
 }
 
-// SnapshotQueue returns the entries of the queue in order.
-func (q *QueueBench) SnapshotQueue() []string {
+// Entries returns the entries of the queue in order.
+func (q *QueueBench) Entries() []string {
 	q.Helper()
 	waits, err := redis.Strings(q.Server.Do(q, "ZRANGE", q.Key+":q", 0, -1), nil)
 	require.NoError(q, err)
@@ -120,8 +120,8 @@ func (q *QueueBench) RequireForgotten() {
 	}
 }
 
-// RequireNoLines waits until the clients have no waiter.
-func (q *QueueBench) RequireNoLines() {
+// RequireNoWaiters waits until the clients have no waiter.
+func (q *QueueBench) RequireNoWaiters() {
 	q.Helper()
 	for _, c := range q.Clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {

@@ -63,14 +63,14 @@ func (b *RedBench) Patient(opts ...relock.LockOption) *relock.RedLock {
 }
 
 func (b *RedBench) patientBy(clients []*relock.Client, opts ...relock.LockOption) *relock.RedLock {
-	l := relock.NewRedLock("k", clients, append([]relock.LockOption{relock.WithMaxLease(CellLease), relock.WithWatchdog(CellLease)}, opts...)...)
+	l := relock.NewRedLock("k", clients, append([]relock.LockOption{relock.WithMaxLease(FaultLease), relock.WithWatchdog(FaultLease)}, opts...)...)
 	Target(l).Settings.MaxLease = RedLease // the servers are new, and remember all
 	return l
 }
 
-// Meet makes the clients know their servers, and leaves no node with a request
-// under way.
-func (b *RedBench) Meet(l *relock.RedLock) {
+// Connect makes the clients know their servers, and leaves no node with a
+// request under way.
+func (b *RedBench) Connect(l *relock.RedLock) {
 	b.Helper()
 	require.NoError(b, l.Do(b.Context(), Nothing))
 	for _, p := range b.Proxies {
@@ -85,8 +85,8 @@ func RedReleases(args []string) bool {
 	return faults.Script(script.Release.SHA)(args) || faults.Script(script.RedLockRelease.SHA)(args)
 }
 
-// Holding returns how many nodes have the lock's key.
-func (b *RedBench) Holding() (n int) {
+// HeldNodes returns how many nodes have the lock's key.
+func (b *RedBench) HeldNodes() (n int) {
 	b.Helper()
 	for _, s := range b.Servers {
 		if s.Do(b, "EXISTS", b.Prefix+"{k}") == int64(1) {
@@ -99,12 +99,12 @@ func (b *RedBench) Holding() (n int) {
 // RequireFree waits until all nodes are free.
 func (b *RedBench) RequireFree(limit time.Duration) {
 	b.Helper()
-	testkit.Eventually(b, limit, func() bool { return b.Holding() == 0 }, "all nodes are free")
+	testkit.Eventually(b, limit, func() bool { return b.HeldNodes() == 0 }, "all nodes are free")
 }
 
-// HoldRaw makes nodes look held for a lease by holds with these names. ""
+// StoreHolds makes nodes look held for a lease by holds with these names. ""
 // leaves a node free.
-func (b *RedBench) HoldRaw(lease time.Duration, holds ...string) {
+func (b *RedBench) StoreHolds(lease time.Duration, holds ...string) {
 	b.Helper()
 	for node, hold := range holds {
 		if hold != "" {
@@ -116,7 +116,7 @@ func (b *RedBench) HoldRaw(lease time.Duration, holds ...string) {
 // RequireHeldBy waits until n nodes are held.
 func (b *RedBench) RequireHeldBy(n int) {
 	b.Helper()
-	testkit.Eventually(b, testkit.Patience, func() bool { return b.Holding() == n }, "held by others")
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.HeldNodes() == n }, "held by others")
 }
 
 // WithoutTheThird returns a hold of three nodes whose third one does not answer

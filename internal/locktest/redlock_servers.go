@@ -13,28 +13,28 @@ import (
 // RedLease is the largest lease of most tests, so that new servers count soon.
 const RedLease = 3 * time.Second
 
-// RedCellar keeps servers that were started for a later test. A RedLock counts
+// RedServers keeps servers that were started for a later test. A RedLock counts
 // no server before it has been up for a lease, and tests that wait for that
 // keep others from running.
-var RedCellar cellar
+var RedServers serverStock
 
-// cellar is a stock of servers.
-type cellar struct {
+// serverStock is a stock of servers.
+type serverStock struct {
 	mu      sync.Mutex
-	servers []cellared
+	servers []stocked
 }
 
-type cellared struct {
+type stocked struct {
 	*redistest.Server
 	stop func()
 }
 
-// cellarSize is more than one test takes.
-const cellarSize = 12
+// stockSize is more than one test takes.
+const stockSize = 12
 
 // Take returns n servers until the test ends, the oldest ones first. It starts
 // as many for the next tests.
-func (c *cellar) Take(t testing.TB, n int) (all []*redistest.Server) {
+func (c *serverStock) Take(t testing.TB, n int) (all []*redistest.Server) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,23 +46,23 @@ func (c *cellar) Take(t testing.TB, n int) (all []*redistest.Server) {
 		all = append(all, s.Server)
 	}
 	c.servers = c.servers[n:]
-	for i := 0; i < n && len(c.servers) < cellarSize; i++ {
+	for i := 0; i < n && len(c.servers) < stockSize; i++ {
 		c.lay(t)
 	}
 	return all
 }
 
 // lay starts one more server. mu must be locked.
-func (c *cellar) lay(t testing.TB) {
+func (c *serverStock) lay(t testing.TB) {
 	t.Helper()
 	redistest.Binary(t)
 	s, stop, err := redistest.Launch()
 	require.NoError(t, err)
-	c.servers = append(c.servers, cellared{Taught(t, s), stop})
+	c.servers = append(c.servers, stocked{WithScripts(t, s), stop})
 }
 
 // Close stops the servers that no test has taken.
-func (c *cellar) Close() {
+func (c *serverStock) Close() {
 	for _, s := range c.servers {
 		s.stop()
 	}
@@ -71,7 +71,7 @@ func (c *cellar) Close() {
 // NewRedServers returns n servers that have been up for longer than RedLease.
 func NewRedServers(t testing.TB, n int) []*redistest.Server {
 	t.Helper()
-	all := RedCellar.Take(t, n)
+	all := RedServers.Take(t, n)
 	for _, s := range all {
 		AwaitUp(t, s)
 	}

@@ -18,7 +18,7 @@ const RedPoll = RedLease / 4
 
 // PatientPoll is that of patient calls. Whether they were notified shows on a
 // busy machine too.
-const PatientPoll = CellLease / 4
+const PatientPoll = FaultLease / 4
 
 // RedCall is a call that waits.
 type RedCall struct {
@@ -70,8 +70,8 @@ func (b *RedBench) Granted(w *RedCall, before relock.Hold) (relock.Hold, time.Du
 	return w.Hold, w.At.Sub(start)
 }
 
-// List returns the waits that a node lists.
-func (b *RedBench) List(node int) []string {
+// ListedWaits returns the waits that a node lists.
+func (b *RedBench) ListedWaits(node int) []string {
 	b.Helper()
 	all, err := redis.Strings(b.Servers[node].Do(b, "ZRANGE", b.Prefix+"{k}"+script.WaitersSuffix, 0, -1), nil)
 	require.NoError(b, err)
@@ -85,7 +85,7 @@ func (b *RedBench) AwaitListed(n int, clients []*relock.Client) {
 	testkit.Eventually(b, testkit.Patience, func() bool {
 		nodes := 0
 		for node := range b.Servers {
-			if len(b.List(node)) == n && Engine(clients[node]).Queue.State().Subscribed {
+			if len(b.ListedWaits(node)) == n && Engine(clients[node]).Queue.State().Subscribed {
 				nodes++
 			}
 		}
@@ -93,12 +93,12 @@ func (b *RedBench) AwaitListed(n int, clients []*relock.Client) {
 	}, "listed")
 }
 
-// RequireNobodyListed waits until no node lists a wait, which would expire
+// RequireNoListedWaits waits until no node lists a wait, which would expire
 // after 12 s, and checks that the clients have none.
-func (b *RedBench) RequireNobodyListed(clients []*relock.Client) {
+func (b *RedBench) RequireNoListedWaits(clients []*relock.Client) {
 	b.Helper()
 	for node := range b.Servers {
-		testkit.Eventually(b, 5*time.Second, func() bool { return len(b.List(node)) == 0 }, "lists")
+		testkit.Eventually(b, 5*time.Second, func() bool { return len(b.ListedWaits(node)) == 0 }, "lists")
 	}
 	for _, c := range clients {
 		require.Zero(b, Engine(c).Queue.State().Quorum)

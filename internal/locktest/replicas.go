@@ -20,16 +20,16 @@ type Replicated struct {
 // NewReplicated starts a master and its replica.
 func NewReplicated(t testing.TB) *Replicated {
 	r := &Replicated{TB: t, Master: redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), Replica: redistest.StartTCP(t)}
-	r.Mend()
+	r.Connect()
 	return r
 }
 
-// Cut ends the replication. The replica keeps what it has.
-func (r *Replicated) Cut() { r.Replica.Do(r, "REPLICAOF", "NO", "ONE") }
+// Disconnect ends the replication. The replica keeps what it has.
+func (r *Replicated) Disconnect() { r.Replica.Do(r, "REPLICAOF", "NO", "ONE") }
 
-// Mend begins the replication, and waits until the replica confirms what the
+// Connect begins the replication, and waits until the replica confirms what the
 // master writes.
-func (r *Replicated) Mend() {
+func (r *Replicated) Connect() {
 	Replicate(r, r.Replica, r.Master)
 	conn := r.Master.Dial(r)
 	defer conn.Close() //nolint:errcheck // nothing is pending

@@ -16,7 +16,7 @@ import (
 func Run(m *testing.M, after ...func()) (code int) {
 	redistest.Overlap()
 	code = m.Run()
-	RedCellar.Close()
+	RedServers.Close()
 	for _, f := range after {
 		f()
 	}

@@ -90,13 +90,13 @@ func (op Variant) Lock(c *relock.Client, lease time.Duration, opts ...relock.Loc
 		opts = append(opts, relock.WithWatchdog(lease))
 	}
 	if op.reentrant {
-		return relock.NewReentrantLock(CellKey, c, opts...)
+		return relock.NewReentrantLock(FaultKey, c, opts...)
 	}
-	return relock.NewRedisLock(CellKey, c, opts...)
+	return relock.NewRedisLock(FaultKey, c, opts...)
 }
 
-// GiveBack matches the release.
-func (op Variant) GiveBack() faults.Match {
+// MatchRelease matches the release.
+func (op Variant) MatchRelease() faults.Match {
 	if op.reentrant {
 		return faults.Script(script.ReentrantRelease.SHA)
 	}
@@ -104,7 +104,7 @@ func (op Variant) GiveBack() faults.Match {
 }
 
 // LoseSET makes the acquire script the first request that comes to the server.
-func (op Variant) LoseSET(c *Cell) {
+func (op Variant) LoseSET(c *FaultBench) {
 	if op.cut {
 		c.Proxy.On(faults.Command("SET"), 1, faults.CutBefore)
 	}

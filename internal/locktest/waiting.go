@@ -47,8 +47,8 @@ func (q *QueueBench) WaitNext(ctx context.Context, n int, c *relock.Client, opts
 	q.Helper()
 	before := q.known(c)
 	w := q.Wait(ctx, c, opts...)
-	// Their number is not enough: a late poll may put back an earlier wait for a
-	// moment.
+	// Their number is not enough: a late poll may put back an earlier wait for
+	// a moment.
 	testkit.Eventually(q, testkit.Patience, func() bool { return q.known(c) > before }, "the client knows that it is queued")
 	q.AwaitQueued(n + 1)
 	return w
@@ -59,13 +59,13 @@ func (q *QueueBench) known(c *relock.Client) int {
 	return Engine(c).Queue.State().Lines[q.Key].Entries
 }
 
-// Sits begins to wait at the first client, behind n others. It returns when the
-// first of them waits in Redis too.
-func (q *QueueBench) Sits(ctx context.Context, n int, opts ...relock.LockOption) *Waiting {
+// WaitLocally begins to wait at the first client, behind n others. It returns
+// when the first of them waits in Redis too.
+func (q *QueueBench) WaitLocally(ctx context.Context, n int, opts ...relock.LockOption) *Waiting {
 	q.Helper()
 	w := q.Wait(ctx, q.Clients[0], opts...)
-	testkit.Eventually(q, testkit.Patience, func() bool { return WaitingIn(q.Clients[0], q.Key) == n+1 }, "sits")
-	testkit.Eventually(q, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the first waits in Redis")
+	testkit.Eventually(q, testkit.Patience, func() bool { return WaitingIn(q.Clients[0], q.Key) == n+1 }, "waits")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the first waits in Redis")
 	return w
 }
 
@@ -88,8 +88,8 @@ func (w *Waiting) Granted() relock.Hold {
 	return w.Hold
 }
 
-// IsOver reports whether the call has ended.
-func (w *Waiting) IsOver() bool {
+// HasEnded reports whether the call has ended.
+func (w *Waiting) HasEnded() bool {
 	select {
 	case <-w.Ended:
 		return true
@@ -98,17 +98,17 @@ func (w *Waiting) IsOver() bool {
 	}
 }
 
-// Name returns the newest entry of the queue.
-func (w *Waiting) Name() string {
+// Entry returns the newest entry of the queue.
+func (w *Waiting) Entry() string {
 	w.Bench.Helper()
-	all := w.Bench.SnapshotQueue()
+	all := w.Bench.Entries()
 	require.NotEmpty(w.Bench, all)
 	return all[len(all)-1]
 }
 
-// HandOver unlocks. It returns the hold of the waiter, and how long after the
+// HandOff unlocks. It returns the hold of the waiter, and how long after the
 // call began the waiter had it.
-func (q *QueueBench) HandOver(h relock.Hold, w *Waiting) (relock.Hold, time.Duration) {
+func (q *QueueBench) HandOff(h relock.Hold, w *Waiting) (relock.Hold, time.Duration) {
 	q.Helper()
 	start := time.Now()
 	q.Unlock(h)
@@ -135,8 +135,8 @@ func (q *QueueBench) UnlockEach(all ...*Waiting) {
 	}
 }
 
-// Middle returns the median, the upper one of two.
-func Middle(all []time.Duration) time.Duration {
+// Median returns the median, the upper one of two.
+func Median(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	return all[len(all)/2]
 }

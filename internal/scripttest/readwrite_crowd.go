@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// ReadWrite is a [Queue] for a test that names the waits of a read/write lock by
-// [RWWait].
+// ReadWrite is a [Queue] for a test that names the waits of a read/write lock
+// by [RWWait].
 type ReadWrite struct{ *Queue }
 
 // NewReadWrite returns a bench for the scripts of read/write locks.

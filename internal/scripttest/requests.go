@@ -103,9 +103,9 @@ func TransferOf(from, to string, lease time.Duration) script.Call {
 }
 
 // ReleaseOfEither returns the release of a hold that may have been transferred.
-func ReleaseOfEither(hold, heir string) script.Call {
+func ReleaseOfEither(hold, successor string) script.Call {
 	s := ReentrantReleaseOf(hold, 0, 9, 0)
-	s.Args = append(s.Args, "", heir)
+	s.Args = append(s.Args, "", successor)
 	return s
 }
 

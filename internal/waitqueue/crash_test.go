@@ -37,11 +37,11 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 		var lost []*waiting
 		for i := range waiters {
 			lost = append(lost, q.Wait(ctx, gone))
-			q.AwaitQueued(q.InRedis(i+1, 1))
+			q.AwaitQueued(q.EntriesOf(i+1, 1))
 		}
-		w := q.WaitNext(context.Background(), q.InRedis(waiters, 1), q.Clients[1])
-		q.AwaitHeard(gone)
-		q.AwaitHeard(q.Clients[1])
+		w := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])
+		q.AwaitSubscribed(gone)
+		q.AwaitSubscribed(q.Clients[1])
 		f.crash(proxy)
 		if f.cut {
 			testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, gone) == 0 }, "the server sees the end of the connections")
@@ -49,7 +49,7 @@ func TestClientIsGoneWhileItWaits(t *testing.T) {
 				f.limit = claim / 2 // immediately: its subscription is gone
 			}
 		}
-		next, d := q.HandOver(h, w)
+		next, d := q.HandOff(h, w)
 		q.Unlock(next)
 		require.Less(t, d, f.limit)
 		cancel()
@@ -77,18 +77,18 @@ func TestClientThatComesBackKeepsItsEntry(t *testing.T) {
 		first := q.WaitNext(context.Background(), 0, away, relock.WithPollInterval(time.Second)) // with 4 s to take it
 		second := q.WaitNext(context.Background(), 1, q.Clients[1])
 		third := q.WaitNext(context.Background(), 2, q.Clients[1])
-		q.AwaitHeard(away)
-		q.AwaitHeard(q.Clients[1])
+		q.AwaitSubscribed(away)
+		q.AwaitSubscribed(q.Clients[1])
 		proxy.Refuse()
 		time.Sleep(2700 * time.Millisecond)
-		next, _ := q.HandOver(h, second) // the first one seems crashed: its entry is removed
-		require.Equal(t, 1, q.InQueue())
+		next, _ := q.HandOff(h, second) // the first one seems crashed: its entry is removed
+		require.Equal(t, 1, q.QueueLength())
 		proxy.Accept()
 		q.AwaitQueued(2)
-		q.AwaitHeard(away)
+		q.AwaitSubscribed(away)
 		q.Unlock(next)
 		next = first.Granted()
-		require.False(t, third.IsOver(), "the old entry is the one before")
+		require.False(t, third.HasEnded(), "the old entry is the one before")
 		q.Unlock(next)
 		q.Unlock(third.Granted())
 		q.RequireNothingLeft()
@@ -118,7 +118,7 @@ func TestServerForgetsTheQueue(t *testing.T) {
 				served += inside
 				inside--
 			}))
-			q.AwaitQueued(q.InRedis(i+1, 3))
+			q.AwaitQueued(q.EntriesOf(i+1, 3))
 		}
 		start := time.Now()
 		forget(q)

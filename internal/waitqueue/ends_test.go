@@ -28,9 +28,9 @@ func TestCloseEndsWaits(t *testing.T) {
 		for range waiters {
 			all = append(all, q.Wait(context.Background(), closing))
 		}
-		q.AwaitQueued(q.InRedis(waiters, 1))
-		next := q.WaitNext(context.Background(), q.InRedis(waiters, 1), q.Clients[1])
-		q.AwaitHeard(closing)
+		q.AwaitQueued(q.EntriesOf(waiters, 1))
+		next := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])
+		q.AwaitSubscribed(closing)
 		start := time.Now()
 		require.NoError(t, closing.Close())
 		for _, w := range all {
@@ -119,7 +119,7 @@ func TestWaiterLosesItsPermission(t *testing.T) {
 		c := asUser(q, []any{"~*", "&*", "+@all"})
 		h := q.Take(q.Clients[0])
 		w := q.WaitNext(context.Background(), 0, c)
-		q.AwaitHeard(c)
+		q.AwaitSubscribed(c)
 		for _, command := range change {
 			q.Server.Do(t, command[0].(string), command[1:]...)
 		}
@@ -161,10 +161,10 @@ func TestQueueLimit(t *testing.T) {
 // holds for local waiters too.
 func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewSeatBench(t)
+	q := locktest.NewLocalWaitBench(t)
 	h := q.Take(q.Clients[0])
 	limit := relock.WithQueueLimit(2)
-	first, second := q.Sits(t.Context(), 0, limit), q.Sits(t.Context(), 1, limit)
+	first, second := q.WaitLocally(t.Context(), 0, limit), q.WaitLocally(t.Context(), 1, limit)
 	require.ErrorIs(t, q.Wait(t.Context(), q.Clients[0], limit).End(), relock.ErrQueueFull)
 	q.AwaitQueued(1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -176,7 +176,7 @@ func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	q.Unlock(first.Granted())
 	q.Unlock(second.Granted())
 	q.RequireNothingLeft()
-	q.RequireNoLines()
+	q.RequireNoWaiters()
 }
 
 // What ends all waits of a client together does not make it open a connection
@@ -192,8 +192,8 @@ func TestManyWaitersEndOverAFewConnections(t *testing.T) {
 		for range waiters {
 			all = append(all, q.Wait(context.Background(), c))
 		}
-		q.AwaitQueued(q.InRedis(waiters, 1))
-		q.AwaitHeard(c)
+		q.AwaitQueued(q.EntriesOf(waiters, 1))
+		q.AwaitSubscribed(c)
 		before := scripttest.InfoField(t, q.Server, "stats", "total_connections_received")
 		replaceKey(q, "RPUSH", "x")
 		for _, w := range all {

@@ -22,14 +22,14 @@ type Entry struct {
 	once     bool                                  // the call does not wait
 	Wake     chan struct{}                         // has a value if the lock may be available
 
-	Name, hold string        // Name is "" before it is drawn
-	args       []any         // of the lease and the hold, as the scripts take them
-	Earlier    string        // the hold of a SET NX of the same call
-	Known      bool          // the server's last answer said that it is in the queue
-	Sent       bool          // a request was sent under this name
-	Woken      bool          // notified, and no request was sent since
-	tokens     script.Tokens // of the grant
-	doubt      script.Indeterminate
+	Name, hold    string        // Name is "" before it is drawn
+	args          []any         // of the lease and the hold, as the scripts take them
+	Earlier       string        // the hold of a SET NX of the same call
+	Known         bool          // the server's last answer said that it is in the queue
+	Sent          bool          // a request was sent under this name
+	Woken         bool          // notified, and no request was sent since
+	tokens        script.Tokens // of the grant
+	indeterminate script.Indeterminate
 
 	// Guarded by queue.mu.
 	ticket  string // "" until it is known
@@ -65,7 +65,7 @@ func (w *Entry) WakeNext() {
 // reentrant lock, none of its requests may be indeterminate: a late one would
 // take the lock in the name of the previous owner.
 func (w *Entry) suits(s *lockspec.Spec) bool {
-	return w.Known && w.Settings.SameHold(s) && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())
+	return w.Known && w.Settings.SameHold(s) && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.indeterminate.Exists())
 }
 
 // Rebind makes the entry take the lock for another call. body returns what the
@@ -117,7 +117,7 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	}
 	w.draw()
 	q.mu.Lock()
-	w.sending, w.epoch = true, q.feed.epoch
+	w.sending, w.epoch = true, q.subscription.epoch
 	s := w.request()
 	q.mu.Unlock()
 	w.Woken = false
@@ -127,7 +127,7 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	}
 	// A script may be sent a second time. If that copy found no server, o.Sent
 	// is zero, and only d shows that the first copy was sent.
-	w.doubt, w.Sent = w.doubt.Merge(d), w.Sent || !o.Sent.IsZero() || d.Exists()
+	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || !o.Sent.IsZero() || d.Exists()
 	w.Known = w.Known && o.Err == nil
 	q.mu.Lock()
 	w.sending = false
@@ -209,11 +209,11 @@ func (w *Entry) read(reply any) int64 {
 func (w *Entry) Leave() {
 	if w != nil && w.Name != "" {
 		w.Line.Queue.remove(w)
-		if w.Sent && (!w.once || w.doubt.Exists()) {
+		if w.Sent && (!w.once || w.indeterminate.Exists()) {
 			s := w.Settings
-			job := background.NewRelease(w.Line.key, s.Expiry(), s.Lease, w.doubt, Cancel(w.Line.redisKey, w.Name, true))
+			job := background.NewRelease(w.Line.key, s.Expiry(), s.Lease, w.indeterminate, Cancel(w.Line.redisKey, w.Name, true))
 			// If no request is indeterminate, the entry cannot have the lock.
-			job.BestEffort = !w.doubt.Exists()
+			job.BestEffort = !w.indeterminate.Exists()
 			w.Line.Queue.host.Retrier.Retry(job)
 		}
 	}
@@ -230,8 +230,8 @@ type Granted struct {
 // Granted returns what the last attempt was granted. If the call continues, a
 // new name is drawn.
 func (w *Entry) Granted() Granted {
-	g := Granted{w.hold, w.args[1].(string), w.tokens, w.doubt, Cancel(w.Line.redisKey, w.Name, true)}
-	w.Name, w.Known, w.Sent, w.doubt = "", false, false, script.Indeterminate{}
+	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, Cancel(w.Line.redisKey, w.Name, true)}
+	w.Name, w.Known, w.Sent, w.indeterminate = "", false, false, script.Indeterminate{}
 	w.Line.Queue.mu.Lock()
 	defer w.Line.Queue.mu.Unlock()
 	w.ticket = ""

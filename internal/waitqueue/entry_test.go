@@ -20,7 +20,7 @@ import (
 func requireIdle(q *bench) {
 	q.Helper()
 	q.RequireNothingLeft()
-	q.RequireNoLines()
+	q.RequireNoWaiters()
 }
 
 // newRetained returns a lock that was handed off to its only local waiter,
@@ -29,9 +29,9 @@ func newRetained(t testing.TB, m mode) (q *bench, h relock.Hold, entries []strin
 	t.Helper()
 	q = locktest.NewQueueBench(t, m, 2)
 	h = q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0)
-	q.AwaitHeard(q.Clients[0]) // nobody polls for a retained entry
-	entries = q.SnapshotQueue()
+	w := q.WaitLocally(t.Context(), 0)
+	q.AwaitSubscribed(q.Clients[0]) // nobody polls for a retained entry
+	entries = q.Entries()
 	return q, handOff(q, h, w), entries
 }
 
@@ -42,18 +42,18 @@ func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
 		ctx, cancel := context.WithCancel(t.Context())
-		first, second, third := q.Sits(ctx, 0), q.Sits(t.Context(), 1), q.Sits(t.Context(), 2)
-		entries := q.SnapshotQueue()
+		first, second, third := q.WaitLocally(ctx, 0), q.WaitLocally(t.Context(), 1), q.WaitLocally(t.Context(), 2)
+		entries := q.Entries()
 		cancel()
 		require.ErrorIs(t, first.End(), context.Canceled)
-		require.Equal(t, entries, q.SnapshotQueue())
+		require.Equal(t, entries, q.Entries())
 		q.Unlock(h)
 		q.Unlock(handOff(q, second.Granted(), third))
 		requireIdle(q)
 
 		h = q.Take(q.Clients[1])
 		ctx, cancel = context.WithCancel(t.Context())
-		first = q.Sits(ctx, 0)
+		first = q.WaitLocally(ctx, 0)
 		cancel()
 		require.ErrorIs(t, first.End(), context.Canceled)
 		q.AwaitQueued(0)
@@ -68,12 +68,12 @@ func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 func TestRetainedEntry(t *testing.T) {
 	eachCase(t, unfair, map[string]func(*bench, relock.Hold){
 		"taken again": func(q *bench, h relock.Hold) {
-			entries := q.SnapshotQueue()
+			entries := q.Entries()
 			for range 5 {
-				w := q.Sits(q.Context(), 0)
-				require.Equal(q, entries, q.SnapshotQueue())
+				w := q.WaitLocally(q.Context(), 0)
+				require.Equal(q, entries, q.Entries())
 				h = handOff(q, h, w)
-				require.Equal(q, entries, q.SnapshotQueue())
+				require.Equal(q, entries, q.Entries())
 			}
 			q.Unlock(h)
 		},
@@ -96,7 +96,7 @@ func TestRetainedEntry(t *testing.T) {
 		},
 	}, func(t testing.TB, m mode, end func(*bench, relock.Hold)) {
 		q, h, entries := newRetained(t, m)
-		require.Equal(t, entries, q.SnapshotQueue())
+		require.Equal(t, entries, q.Entries())
 		end(q, h)
 		requireIdle(q)
 	})
@@ -110,14 +110,14 @@ func TestRetainedEntryForOtherOptions(t *testing.T) {
 		"label": relock.WithLabel("other"), "maximum hold": relock.WithMaxHold(time.Hour),
 	}, func(t testing.TB, m mode, opt relock.LockOption) {
 		q, h, entries := newRetained(t, m)
-		w := q.Sits(t.Context(), 0, opt)
+		w := q.WaitLocally(t.Context(), 0, opt)
 		testkit.Eventually(t, testkit.Patience, func() bool {
-			now := q.SnapshotQueue()
+			now := q.Entries()
 			return len(now) == 1 && now[0] != entries[0]
 		}, "an entry of its own")
 		q.Unlock(h)
 		next := w.Granted()
-		left := locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey)
+		left := locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey)
 		require.LessOrEqual(t, time.Until(next.ValidUntil()), left)
 		q.Unlock(next)
 		requireIdle(q)
@@ -131,9 +131,9 @@ func TestRetainedEntryThatIsGone(t *testing.T) {
 		q, h, _ := newRetained(t, m)
 		time.Sleep(lockspec.DefaultPollInterval)
 		q.Server.Do(t, "DEL", q.Key+":q", q.Key+":b")
-		w := q.Sits(t.Context(), 0)
-		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.InQueue() == 1 }, "back in the queue")
-		next, _ := q.HandOver(h, w)
+		w := q.WaitLocally(t.Context(), 0)
+		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.QueueLength() == 1 }, "back in the queue")
+		next, _ := q.HandOff(h, w)
 		require.EqualValues(t, 2, locktest.LeaseOf(next).State().Passes, "handed off by the entry that it took")
 		q.Unlock(next)
 		q.RequireNothingLeft()
@@ -154,7 +154,7 @@ func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 2 }, "both wait")
 	value := q.Value()
 	next := handOff(q, h, second)
-	require.False(t, first.IsOver())
+	require.False(t, first.HasEnded())
 	require.Equal(t, value, q.Value())
 	q.Unlock(next)
 	q.Unlock(first.Granted())
@@ -167,11 +167,11 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 	t.Parallel()
 	q, proxy := newBenchBehind(t)
 	h := q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0)
+	w := q.WaitLocally(t.Context(), 0)
 	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	value := q.Value()
-	locktest.Engine(q.Clients[0]).Queue.Notify(q.SnapshotQueue()[0], q.Key)
-	require.False(t, q.RestsInRedis(q.Clients[0]))
+	locktest.Engine(q.Clients[0]).Queue.Notify(q.Entries()[0], q.Key)
+	require.False(t, q.IsQueued(q.Clients[0]))
 	next := handOff(q, h, w)
 	require.NotEqual(t, value, q.Value())
 	q.Unlock(next)
@@ -182,9 +182,9 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 // entry, which is another waiter's then.
 func TestLocalHandOffDuringAWakeUp(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewSeatBench(t)
+	q := locktest.NewLocalWaitBench(t)
 	h := q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0)
+	w := q.WaitLocally(t.Context(), 0)
 	c, l := q.Clients[0], locktest.Level(h).Lease()
 	next, left := locktest.Engine(c).Queue.Next(q.Key, time.Now().Add(time.Hour), 0, locktest.Level(h).Settings())
 	require.Nil(t, left)

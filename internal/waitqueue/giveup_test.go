@@ -41,7 +41,7 @@ func TestWaiterGivesUp(t *testing.T) {
 			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
 			ctx, cancel := context.WithCancel(t.Context())
 			first := q.Wait(ctx, q.Clients[1], opts...)
-			testkit.Eventually(t, testkit.Patience, func() bool { return q.InQueue() == 1 || first.IsOver() }, "in the queue")
+			testkit.Eventually(t, testkit.Patience, func() bool { return q.QueueLength() == 1 || first.HasEnded() }, "in the queue")
 			second := q.Wait(t.Context(), q.Clients[2], patient)
 			if c.why == nil {
 				time.Sleep(rand.N(20 * time.Millisecond))
@@ -55,7 +55,7 @@ func TestWaiterGivesUp(t *testing.T) {
 			if c.why != nil {
 				require.ErrorIs(t, first.End(), c.why)
 				q.AwaitQueued(1)
-				q.AwaitHeard(q.Clients[2])
+				q.AwaitSubscribed(q.Clients[2])
 			}
 			start := time.Now()
 			q.Unlock(h)
@@ -70,8 +70,8 @@ func TestWaiterGivesUp(t *testing.T) {
 			cancel()
 		}
 		q.RequireNothingLeft()
-		requireMedian(t, took, locktest.PushLimit)
-		require.Less(t, took[c.rounds*9/10-1], 3*locktest.PushLimit, "now and then a poll had to help")
+		requireMedian(t, took, locktest.NotifyLimit)
+		require.Less(t, took[c.rounds*9/10-1], 3*locktest.NotifyLimit, "now and then a poll had to help")
 	})
 }
 
@@ -88,7 +88,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			first := q.WaitNext(ctx, 0, slow, relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second))
 			second := q.WaitNext(t.Context(), 1, q.Clients[1], patient)
-			q.AwaitHeard(q.Clients[1])
+			q.AwaitSubscribed(q.Clients[1])
 			time.Sleep(12 * time.Millisecond) // no longer young
 			n := proxy.Count(claim)
 			proxy.On(claim, 1, faults.DropRequest)
@@ -104,7 +104,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 			q.Unlock(next)
 		}
 		q.RequireNothingLeft()
-		requireMedian(t, took, locktest.PushLimit+locktest.Middle(claimed)) // as many messages as from the unlock to the claim
+		requireMedian(t, took, locktest.NotifyLimit+locktest.Median(claimed)) // as many messages as from the unlock to the claim
 	})
 }
 
@@ -127,9 +127,9 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		q.AwaitQueued(1)
 		<-polled
 		if time.Since(begun) < background.RetryLimit { // else the answer came too late, and nothing is promised
-			testkit.Eventually(t, time.Second, func() bool { return q.InQueue() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "cancelled again")
+			testkit.Eventually(t, time.Second, func() bool { return q.QueueLength() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "cancelled again")
 		}
-		next, _ := q.HandOver(h, stays)
+		next, _ := q.HandOff(h, stays)
 		q.Unlock(next)
 		q.RequireNothingLeft()
 	})
@@ -142,7 +142,7 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 		action faults.Action
 		free   bool
 	}
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	eachCase(t, allModes, map[string]late{
 		"held back, to a held lock": {faults.HoldOnly, false}, "held back and cut, to a held lock": {faults.HoldAndCut, false},
 		"held back, to a free lock": {faults.HoldOnly, true}, "held back and cut, to a free lock": {faults.HoldAndCut, true},
@@ -188,7 +188,7 @@ func TestServerGoesAwayBeforeItAnswers(t *testing.T) {
 	eachCase(t, modes, map[string]func(locktest.AnyLock, context.Context) (relock.Hold, error){
 		"one attempt": locktest.AnyLock.TryAcquire, "waiting": locktest.AnyLock.Acquire,
 	}, func(t testing.TB, m mode, take func(locktest.AnyLock, context.Context) (relock.Hold, error)) {
-		s := locktest.NewFaultServer(t)
+		s := locktest.NewServerWithScripts(t)
 		proxy := faults.Start(t, s.Network, s.Address)
 		c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithExpiry(20*time.Second))
 		var lock locktest.AnyLock = relock.NewMultiLock([]string{locktest.QueueKey, "another"}, c, relock.WithBlock())

@@ -74,7 +74,7 @@ func (w *Entry) LeaveWith(released error) {
 	if w == nil {
 		return
 	}
-	if released != nil || w.doubt.Exists() {
+	if released != nil || w.indeterminate.Exists() {
 		w.Leave()
 	}
 	w.Line.Exit()

@@ -26,12 +26,12 @@ import (
 // order of the calls. The hold before is over, and cannot touch the next one.
 func TestLocalHandOff(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewSeatBench(t)
+	q := locktest.NewLocalWaitBench(t)
 	h := q.Take(q.Clients[0])
-	first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
+	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	value, zadds, sets := q.Value(), locktest.Calls(t, q.Server, "zadd"), locktest.Calls(t, q.Server, "set")
 	next := handOff(q, h, first)
-	require.False(t, second.IsOver())
+	require.False(t, second.HasEnded())
 	require.Greater(t, time.Until(next.ValidUntil()), lockspec.DefaultLease/2)
 	require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
 	require.ErrorIs(t, context.Cause(h.Context()), relock.ErrNotHeld)
@@ -39,7 +39,7 @@ func TestLocalHandOff(t *testing.T) {
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrNotHeld)
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Context().Err())
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the second has the entry")
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the second has the entry")
 	last := handOff(q, next, second)
 	require.Equal(t, value, q.Value())
 	require.Equal(t, zadds, locktest.Calls(t, q.Server, "zadd"))
@@ -60,7 +60,7 @@ func TestHandedOffHold(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		lease := relock.WithWatchdog(3 * time.Second)
 		h := q.Take(q.Clients[0], lease)
-		next := handOff(q, h, q.Sits(t.Context(), 0, lease))
+		next := handOff(q, h, q.WaitLocally(t.Context(), 0, lease))
 		require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
 		locktest.AwaitRenewal(t, next, 10*time.Second)
 		require.NoError(t, next.Err())
@@ -84,7 +84,7 @@ func TestNoLocalHandOff(t *testing.T) {
 		"the time without remote waiters is over": state(func(s *lease.State) { s.Granted = time.Now().Add(-waitqueue.PassAlone) }),
 		"handed off a thousand times":             state(func(s *lease.State) { s.Passes = waitqueue.PassesAlone }),
 		"less than half of the lease":             state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }),
-		"an indeterminate request":                state(func(s *lease.State) { s.Doubt.Error = true }),
+		"an indeterminate request":                state(func(s *lease.State) { s.Indeterminate.Error = true }),
 		"refused by the server":                   {set: func(h relock.Hold) { locktest.Level(h).Lease().Refuse(lockspec.DefaultLease) }},
 		"a fixed lease":                           {holder: fixed, waiter: fixed},
 		"a minimum hold":                          {holder: keeps, waiter: keeps},
@@ -94,8 +94,8 @@ func TestNoLocalHandOff(t *testing.T) {
 	}, func(t testing.TB, m mode, c handed) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0], c.holder...)
-		w := q.Sits(t.Context(), 0, c.waiter...)
-		if locktest.Fresh(h); c.set != nil {
+		w := q.WaitLocally(t.Context(), 0, c.waiter...)
+		if locktest.NeverStale(h); c.set != nil {
 			c.set(h)
 		}
 		value := q.Value()
@@ -105,7 +105,7 @@ func TestNoLocalHandOff(t *testing.T) {
 		require.NotSame(t, locktest.Level(h).Lease(), locktest.Level(next).Lease())
 		q.Unlock(next)
 		testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
-		q.RequireNoLines()
+		q.RequireNoWaiters()
 	})
 }
 
@@ -118,19 +118,19 @@ func TestRemoteWaiterHasItsTurn(t *testing.T) {
 		h := q.Take(q.Clients[0])
 		other := q.Wait(t.Context(), q.Clients[1])
 		q.AwaitQueued(1)
-		q.AwaitHeard(q.Clients[1]) // its first poll is over, which would put the entry back
-		first, second := q.Sits(t.Context(), 0), q.Sits(t.Context(), 1)
+		q.AwaitSubscribed(q.Clients[1]) // its first poll is over, which would put the entry back
+		first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 		require.True(t, line(q, q.Clients[0]).Remote)
 		time.Sleep(20 * time.Millisecond) // so that the other one is certainly next
 		next := handOff(q, h, first)      // within the millisecond
-		testkit.Eventually(t, testkit.Patience, func() bool { return q.RestsInRedis(q.Clients[0]) }, "the second has the entry")
+		testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the second has the entry")
 		locktest.GrantedAt(next, time.Now().Add(-waitqueue.PassBeside))
 		q.Unlock(next)
 		remote := other.Granted()
-		require.False(t, second.IsOver())
+		require.False(t, second.HasEnded())
 		q.Unlock(remote)
 		h = second.Granted()
-		last := q.Sits(t.Context(), 0)
+		last := q.WaitLocally(t.Context(), 0)
 		require.False(t, line(q, q.Clients[0]).Remote)
 		q.Unlock(h)
 		q.Unlock(last.Granted())
@@ -144,9 +144,9 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 	eachMode(t, unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
-		first := q.Sits(t.Context(), 0)
+		first := q.WaitLocally(t.Context(), 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		second := q.Sits(ctx, 1)
+		second := q.WaitLocally(ctx, 1)
 		q.Server.Kill(t)
 		testkit.Eventually(t, testkit.Patience, func() bool { return line(q, q.Clients[0]).Trouble != nil }, "polls fail")
 		cancel()
@@ -177,7 +177,7 @@ func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 	eachCase(t, []mode{plain}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
 		q, proxy := newBenchBehind(t, relock.WithCommandTimeout(time.Second))
 		h := q.Take(q.Clients[0])
-		w := q.Sits(t.Context(), 0)
+		w := q.WaitLocally(t.Context(), 0)
 		proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
 		require.Error(t, h.Extend(t.Context(), lockspec.DefaultLease))
 		next := handOff(q, h, w)
@@ -201,7 +201,7 @@ func TestExtendDuringALocalHandOff(t *testing.T) {
 	t.Parallel()
 	q, proxy := newBenchBehind(t)
 	h := q.Take(q.Clients[0])
-	w := q.Sits(t.Context(), 0)
+	w := q.WaitLocally(t.Context(), 0)
 	renewal := faults.Script(script.Renew.SHA)
 	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
 	extended := testkit.Async(t, func() error { return h.Extend(t.Context(), time.Hour) })
@@ -217,15 +217,15 @@ func TestExtendDuringALocalHandOff(t *testing.T) {
 // than the next holder asks for, whatever the one before has asked for.
 func TestExtendAndLocalHandOff(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewSeatBench(t)
+	q := locktest.NewLocalWaitBench(t)
 	h := q.Take(q.Clients[0])
-	next := handOff(q, h, q.Sits(t.Context(), 0))
+	next := handOff(q, h, q.WaitLocally(t.Context(), 0))
 	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
 	require.Equal(t, relock.ErrNotHeld, locktest.Level(h).Lengthen(time.Hour), "it has looked before")
 	require.Equal(t, lockspec.DefaultLease, locktest.LeaseOf(next).State().Length)
 	require.NoError(t, next.Extend(t.Context(), time.Hour))
-	last := handOff(q, next, q.Sits(t.Context(), 0))
-	require.LessOrEqual(t, locktest.Pttl(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease)
+	last := handOff(q, next, q.WaitLocally(t.Context(), 0))
+	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease)
 	q.Unlock(last)
 	q.RequireNothingLeft()
 }

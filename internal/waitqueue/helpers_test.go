@@ -32,21 +32,21 @@ var (
 	fair     = []mode{plainFair, reentrantFair}
 	unfair   = []mode{plain, reentrant}
 
-	patient = relock.WithPollInterval(locktest.Leisure)
+	patient = relock.WithPollInterval(locktest.SlowPoll)
 )
 
 // eachCase runs a test for each case in each mode, all at the same time.
 func eachCase[T any](t *testing.T, modes []mode, cases map[string]T, run func(t testing.TB, m mode, c T)) {
 	t.Helper()
 	t.Parallel()
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for name, c := range cases {
 		for _, m := range modes {
 			title := strings.TrimPrefix(name+", "+m.Title(), ", ")
-			cells = append(cells, locktest.CellRun{Name: title, Run: func(t testing.TB) { run(t, m, c) }})
+			cells = append(cells, locktest.Subtest{Name: title, Run: func(t testing.TB) { run(t, m, c) }})
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 func eachMode(t *testing.T, modes []mode, run func(t testing.TB, m mode)) {
@@ -62,7 +62,7 @@ func letters(m mode) string {
 // behindProxy returns another client of the lock, which is behind a proxy.
 func behindProxy(q *bench, opts ...relock.ClientOption) (*relock.Client, *faults.Proxy) {
 	q.Helper()
-	locktest.Taught(q, q.Server)
+	locktest.WithScripts(q, q.Server)
 	p := faults.Start(q, q.Server.Network, q.Server.Address)
 	return locktest.Sibling(q, &redistest.Server{Network: p.Network, Address: p.Address}, q.Clients[0], opts...), p
 }
@@ -79,7 +79,7 @@ func newBenchBehind(t testing.TB, opts ...relock.ClientOption) (*bench, *faults.
 // requireMedian checks the median of what took as long.
 func requireMedian(t testing.TB, took []time.Duration, limit time.Duration) {
 	t.Helper()
-	middle := locktest.Middle(took)
+	middle := locktest.Median(took)
 	t.Logf("median %v, longest %v", middle, took[len(took)-1])
 	require.Less(t, middle, limit)
 }
@@ -107,7 +107,7 @@ func requireAll(t testing.TB, results []<-chan error) {
 // handOff unlocks a hold that a local waiter may have without a request.
 func handOff(q *bench, h relock.Hold, w *waiting) relock.Hold {
 	q.Helper()
-	locktest.Fresh(h)
+	locktest.NeverStale(h)
 	q.Unlock(h)
 	return w.Granted()
 }
@@ -120,7 +120,7 @@ func handOffs(q *bench, times int, holder, waiter *relock.Client, interval time.
 		h := q.Take(holder)
 		w := q.WaitNext(q.Context(), 0, waiter, relock.WithPollInterval(interval))
 		waits()
-		next, d := q.HandOver(h, w)
+		next, d := q.HandOff(h, w)
 		took = append(took, d)
 		q.Unlock(next)
 	}

@@ -29,7 +29,7 @@ type Line struct {
 	poll       *background.Job // nil until there is a queued entry
 	interval   time.Duration
 	period     time.Duration
-	trouble    error // of the last poll or request
+	err        error // of the last poll or request
 }
 
 // Enter returns the line of the lock, with one more call. Each Enter has its

@@ -45,7 +45,7 @@ func TestFairLockKeepsTheOrderOfArrival(t *testing.T) {
 		}
 		if c.pause > 0 {
 			for _, client := range q.Clients {
-				q.AwaitHeard(client)
+				q.AwaitSubscribed(client)
 			}
 			q.Server.Pause(t)
 			time.AfterFunc(c.pause, func() { q.Server.Resume(t) })
@@ -77,12 +77,12 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		}
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			most = max(most, connections())
-			return q.InQueue() == q.InRedis(waiters, 1) && (m.Fair || locktest.WaitingIn(c, q.Key) == waiters)
+			return q.QueueLength() == q.EntriesOf(waiters, 1) && (m.Fair || locktest.WaitingIn(c, q.Key) == waiters)
 		}, "all wait")
 		q.Unlock(h)
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			most = max(most, connections())
-			return q.InQueue() == 0 && locktest.WaitingIn(c, q.Key) == 0
+			return q.QueueLength() == 0 && locktest.WaitingIn(c, q.Key) == 0
 		}, "all are served")
 		requireAll(t, results)
 		require.Equal(t, waiters, served)
@@ -100,7 +100,7 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 		for n := range 40 {
 			h := q.Take(q.Clients[0])
 			w := q.WaitNext(t.Context(), 0, q.Clients[2], patient) // reserved for 3.6s
-			q.AwaitHeard(q.Clients[2])
+			q.AwaitSubscribed(q.Clients[2])
 			var tried, overtook, unlocked atomic.Int64
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -194,7 +194,7 @@ func TestGoroutinesOfOneOwnerWait(t *testing.T) {
 			for n := 1; n < goroutines; n++ {
 				all = append(all, waitToo(locktest.As(t, "all"), q, n+1, q.Clients[1], patient))
 			}
-			q.AwaitHeard(q.Clients[1])
+			q.AwaitSubscribed(q.Clients[1])
 			start := time.Now()
 			q.Unlock(h)
 			last := start
@@ -203,18 +203,18 @@ func TestGoroutinesOfOneOwnerWait(t *testing.T) {
 				last = testkit.Later(last, w.At)
 			}
 			took = append(took, last.Sub(start))
-			require.False(t, stranger.IsOver(), "granted while another one has it")
+			require.False(t, stranger.HasEnded(), "granted while another one has it")
 			locktest.RequireCount(t, q.Server, q.Clients[1], locktest.QueueKey, goroutines)
 			q.AwaitQueued(1) // the owner's other entries are cancelled
 			for n, w := range all {
 				require.NoError(t, w.Hold.Err())
-				require.False(t, stranger.IsOver(), "granted with %d levels left", goroutines-n)
+				require.False(t, stranger.HasEnded(), "granted with %d levels left", goroutines-n)
 				q.Unlock(w.Hold)
 			}
 			q.Unlock(stranger.Granted())
 		}
 		q.RequireNothingLeft()
-		requireMedian(t, took, locktest.PushLimit)
+		requireMedian(t, took, locktest.NotifyLimit)
 	})
 }
 
@@ -227,7 +227,7 @@ func waitToo(ctx context.Context, q *bench, n int, c *relock.Client, opts ...rel
 	}
 	before := locktest.WaitingIn(c, q.Key)
 	w := q.Wait(ctx, c, opts...)
-	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.WaitingIn(c, q.Key) == before+1 && q.RestsInRedis(c) }, "waits")
+	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.WaitingIn(c, q.Key) == before+1 && q.IsQueued(c) }, "waits")
 	return w
 }
 
@@ -242,7 +242,7 @@ func TestMinimumHoldIsNotHandedOff(t *testing.T) {
 		h := q.Take(q.Clients[0], relock.WithMinHold(keep))
 		granted := time.Now()
 		w := q.WaitNext(context.Background(), 0, q.Clients[1])
-		q.AwaitHeard(q.Clients[1])
+		q.AwaitSubscribed(q.Clients[1])
 		q.Unlock(h)
 		q.Unlock(w.Granted())
 		require.GreaterOrEqual(t, w.At.Sub(start), keep-2*time.Millisecond)

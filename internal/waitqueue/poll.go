@@ -70,7 +70,7 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	p.pause = 0
 	p.forget()
 	a := readPoll(o.Reply)
-	l.Queue.feed.pulse(o.Sent, a.heard)
+	l.Queue.subscription.heartbeat(o.Sent, a.receivers)
 	for _, name := range a.names {
 		l.Queue.Notify(name, l.redisKey)
 	}
@@ -99,7 +99,7 @@ func (p *poll) forget() {
 // lock expires, and negative if the lock is free or the time is unknown.
 // queue.mu is held.
 func (l *Line) nextPoll(left time.Duration) time.Duration {
-	if !l.Queue.feed.reaches() {
+	if !l.Queue.subscription.reaches() {
 		return l.interval + rand.N(l.interval/5+1)
 	}
 	pause := l.period + rand.N(l.period/20+1)
@@ -113,7 +113,7 @@ func (l *Line) nextPoll(left time.Duration) time.Duration {
 func (l *Line) notePoll(err error) time.Duration {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
-	l.trouble = err
+	l.err = err
 	return l.interval
 }
 
@@ -126,9 +126,9 @@ func (l *Line) Note(err error) {
 	}
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
-	l.trouble = err
+	l.err = err
 	if err == nil || errors.Is(err, errs.ErrLockAcquiredByOthers) {
-		l.trouble, l.held = nil, true
+		l.err, l.held = nil, true
 	}
 }
 
@@ -137,18 +137,18 @@ func (l *Line) Note(err error) {
 func (l *Line) Reason() error {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
-	if l.trouble == nil && l.held {
+	if l.err == nil && l.held {
 		return errs.ErrLockAcquiredByOthers
 	}
-	return l.trouble
+	return l.err
 }
 
-// LastTrouble returns the error of the client's last request for the lock, or
+// LastError returns the error of the client's last request for the lock, or
 // nil.
-func (l *Line) LastTrouble() error {
+func (l *Line) LastError() error {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
-	return l.trouble
+	return l.err
 }
 
 func (l *Line) wakeAll() {
@@ -170,10 +170,10 @@ func (l *Line) wakeFirst() {
 
 // polled is the answer to a poll.
 type polled struct {
-	code  int64
-	names []string      // entries that may take the lock, or holds
-	left  time.Duration // until the lock expires; negative if it is free
-	heard int64         // receivers of the heartbeat; -1 if it may not be published
+	code      int64
+	names     []string      // entries that may take the lock, or holds
+	left      time.Duration // until the lock expires; negative if it is free
+	receivers int64         // receivers of the heartbeat; -1 if it may not be published
 }
 
 func readPoll(reply any) polled {

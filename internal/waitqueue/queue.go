@@ -18,9 +18,9 @@ import (
 // Queue has the waiters of a client. It has a line for each lock, the worker
 // that polls for them, and the subscription that notifies them.
 type Queue struct {
-	host   *Host
-	poller *background.Worker
-	feed   *subscription
+	host         *Host
+	poller       *background.Worker
+	subscription *subscription
 
 	mu    sync.Mutex
 	last  uint64                   // number of the last hold that was drawn
@@ -53,14 +53,14 @@ type Host struct {
 func New(h Host) *Queue {
 	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]func(){}}
 	q.poller = background.NewWorker(h.Driver, h.Tasks, h.Life.Done())
-	q.feed = &subscription{queue: q, link: h.Driver.Link(), channel: h.Prefix + h.Identity.ID}
+	q.subscription = &subscription{queue: q, link: h.Driver.Link(), channel: h.Prefix + h.Identity.ID}
 	return q
 }
 
 // Close closes the connections of the poller and of the subscription.
 func (q *Queue) Close() {
 	q.poller.Close()
-	q.feed.link.Close()
+	q.subscription.link.Close()
 }
 
 // draw registers the entry under the id of a new hold, and returns that id.
@@ -96,7 +96,7 @@ func (q *Queue) Uses(redisKey string) bool {
 func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.feed.start()
+	q.subscription.start()
 	w.Line.remote, w.Line.held = others > 0, true
 	l, s := w.Line, w.Settings
 	if w.ticket == "" {
@@ -108,7 +108,7 @@ func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	}
 	l.interval, l.period = min(l.interval, s.Poll), min(l.period, s.Period())
 	at := time.Now()
-	if w.epoch == q.feed.epoch {
+	if w.epoch == q.subscription.epoch {
 		at = at.Add(l.nextPoll(left))
 	}
 	q.poller.AddEarlier(l.poll, at)
@@ -129,9 +129,9 @@ func (q *Queue) forget(w *Entry) {
 	}
 }
 
-// lookAll polls immediately for every lock with queued entries, and notifies
+// checkAll polls immediately for every lock with queued entries, and notifies
 // RedLock calls and receivers of tasks; mu is held.
-func (q *Queue) lookAll() {
+func (q *Queue) checkAll() {
 	now := time.Now()
 	for _, l := range q.lines {
 		if l.poll != nil {

@@ -60,7 +60,7 @@ func (q *Queue) Unwait(name, redisKey string) {
 func (q *Queue) Epoch() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.feed.epoch
+	return q.subscription.epoch
 }
 
 // Listens reports whether a message would reach the client. It notes that heard
@@ -71,9 +71,9 @@ func (q *Queue) Listens(sent time.Time, heard int64, epoch int) bool {
 	if heard < -1 {
 		return false
 	}
-	q.feed.pulse(sent, heard)
+	q.subscription.heartbeat(sent, heard)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.feed.start()
-	return q.feed.reaches() && heard > 0 && q.feed.epoch == epoch
+	q.subscription.start()
+	return q.subscription.reaches() && heard > 0 && q.subscription.epoch == epoch
 }

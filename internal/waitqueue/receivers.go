@@ -13,7 +13,7 @@ func (q *Queue) ListenForTasks(receiver string, wake func()) {
 		return
 	}
 	q.receivers[receiver] = wake
-	q.feed.start()
+	q.subscription.start()
 }
 
 // wakeReceiver notifies a receiver. One that no longer waits has told the
@@ -30,9 +30,9 @@ func (q *Queue) wakeReceiver(receiver string) {
 func (q *Queue) Reached() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.feed.reaches()
+	return q.subscription.reaches()
 }
 
-// Pulse notes how many receivers a heartbeat had, which was sent at sent, or -1
-// if it may not be published.
-func (q *Queue) Pulse(sent time.Time, receivers int64) { q.feed.pulse(sent, receivers) }
+// Heartbeat notes how many receivers a heartbeat had, which was sent at sent,
+// or -1 if it may not be published.
+func (q *Queue) Heartbeat(sent time.Time, receivers int64) { q.subscription.heartbeat(sent, receivers) }

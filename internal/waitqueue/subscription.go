@@ -20,15 +20,15 @@ type subscription struct {
 	channel string
 
 	// Guarded by queue.mu.
-	started  bool
-	up       bool      // confirmed
-	mute     bool      // the scripts may not publish
-	epoch    int       // changes whenever the subscription is confirmed or lost
-	since    time.Time // of the confirmation
-	heard    time.Time // of the last message, or of the confirmation
-	asked    time.Time // of the first poll after that
-	told     bool      // the loss was logged
-	toldMute bool      // the missing permission was logged
+	started     bool
+	up          bool      // confirmed
+	mute        bool      // the scripts may not publish
+	epoch       int       // changes whenever the subscription is confirmed or lost
+	since       time.Time // of the confirmation
+	lastMessage time.Time // of the last message, or of the confirmation
+	asked       time.Time // of the first poll after that
+	logged      bool      // the loss was logged
+	toldMute    bool      // the missing permission was logged
 }
 
 // forcedMark precedes the hold in a message that an operator has ended it.
@@ -88,9 +88,9 @@ func (f *subscription) confirmed() {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
 	f.since = time.Now()
-	f.up, f.told, f.heard = true, false, f.since
+	f.up, f.logged, f.lastMessage = true, false, f.since
 	f.epoch++
-	f.queue.lookAll()
+	f.queue.checkAll()
 }
 
 // lost notes that messages no longer reach the client. It returns how long they
@@ -109,13 +109,13 @@ func (f *subscription) lost(err error) time.Duration {
 func (f *subscription) down() (lasted time.Duration, news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
-	news, f.told = !f.told, true
+	news, f.logged = !f.logged, true
 	if !f.up {
 		return 0, news
 	}
 	f.up = false
 	f.epoch++
-	f.queue.lookAll()
+	f.queue.checkAll()
 	return time.Since(f.since), news
 }
 
@@ -124,7 +124,7 @@ func (f *subscription) reaches() bool { return f.up && !f.mute }
 
 func (f *subscription) message(text string) {
 	f.queue.mu.Lock()
-	f.heard = time.Now()
+	f.lastMessage = time.Now()
 	f.queue.mu.Unlock()
 	wait, redisKey, ok := strings.Cut(text, " ")
 	switch hold, forced := strings.CutPrefix(wait, forcedMark); {
@@ -140,24 +140,24 @@ func (f *subscription) message(text string) {
 	}
 }
 
-// pulse notes how many receivers a heartbeat had. The poll with it was sent at
-// sent. If the subscription should have received heartbeats, but was silent for
-// long, its connection is dead without an error. Then it is reset.
-func (f *subscription) pulse(sent time.Time, receivers int64) {
-	if f.beat(sent, receivers) {
+// heartbeat notes how many receivers a heartbeat had. The poll with it was sent
+// at sent. If the subscription should have received heartbeats, but was silent
+// for long, its connection is dead without an error. Then it is reset.
+func (f *subscription) heartbeat(sent time.Time, receivers int64) {
+	if f.noteHeartbeat(sent, receivers) {
 		f.queue.host.Logger.Warn("relock: no permission to publish, waiters poll")
 	}
 }
 
-// beat is pulse without the log. It reports whether it is news that the scripts
-// may not publish.
-func (f *subscription) beat(sent time.Time, receivers int64) (news bool) {
+// noteHeartbeat is pulse without the log. It reports whether it is news that
+// the scripts may not publish.
+func (f *subscription) noteHeartbeat(sent time.Time, receivers int64) (news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
 	f.mute = receivers < 0
 	news = f.mute && f.up && !f.toldMute
 	f.toldMute = f.toldMute || news
-	if f.asked.Before(f.heard) {
+	if f.asked.Before(f.lastMessage) {
 		f.asked = sent
 	}
 	if f.up && !f.mute && sent.Sub(f.asked) > maxSilence {

@@ -52,7 +52,7 @@ func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
 		for range 5 {
 			h := q.Take(q.Clients[0], relock.WithExpiry(time.Minute))
 			w := q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithPollInterval(far))
-			q.AwaitHeard(q.Clients[1])
+			q.AwaitSubscribed(q.Clients[1])
 			q.Server.Do(t, "DEL", q.Key) // without a message
 			start := time.Now()
 			q.Server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -83,7 +83,7 @@ func TestSubscriptionNotifiesQuorumCalls(t *testing.T) {
 	_, ok = testkit.Await(notified, testkit.Patience)
 	require.True(t, ok, "not notified of the loss")
 	proxy.Accept()
-	next, _ := q.HandOver(h, w)
+	next, _ := q.HandOff(h, w)
 	q.Unlock(next)
 }
 
@@ -96,8 +96,8 @@ func TestSilentSubscription(t *testing.T) {
 	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
 	h := q.Take(q.Clients[0])
 	w := q.WaitNext(t.Context(), 0, deaf)
-	q.AwaitHeard(deaf)
-	next, d := q.HandOver(h, w)
+	q.AwaitSubscribed(deaf)
+	next, d := q.HandOff(h, w)
 	require.Less(t, d, 3*time.Second, "by a poll, before the reservation has ended")
 	w = q.WaitNext(t.Context(), 0, q.Clients[0])
 	again := q.WaitNext(t.Context(), 1, deaf)
@@ -176,9 +176,9 @@ func TestWaitersAreIdle(t *testing.T) {
 				return nil
 			})
 		}
-		q.AwaitQueued(q.InRedis(waiters, clients))
+		q.AwaitQueued(q.EntriesOf(waiters, clients))
 		for _, c := range q.Clients[1:] {
-			q.AwaitHeard(c)
+			q.AwaitSubscribed(c)
 		}
 		time.Sleep(100 * time.Millisecond) // for the first polls
 		requireScripts := func(wait func(), least, more int) {

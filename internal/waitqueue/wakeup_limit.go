@@ -8,8 +8,8 @@ import "time"
 // 10 ms, an entry is only notified, and newcomers are often quicker. After
 // that, a real message brings the lock.
 const (
-	LookPause  = 5 * time.Millisecond
-	LooksAhead = 8
+	CheckPause  = 5 * time.Millisecond
+	ChecksAhead = 8
 )
 
 // PauseFor starts a pause of length d for the messages to all entries. It is
@@ -37,10 +37,10 @@ func (q *Queue) admit(u *wakeupLimit, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)
 	if pause <= 0 {
-		if first := now.Add(-LooksAhead * LookPause); first.After(u.next) {
+		if first := now.Add(-ChecksAhead * CheckPause); first.After(u.next) {
 			u.next = first
 		}
-		u.next = u.next.Add(LookPause)
+		u.next = u.next.Add(CheckPause)
 		return true
 	}
 	if !u.due {

@@ -26,10 +26,10 @@ func TestWaiterIsWokenByTheRelease(t *testing.T) {
 	eachCase(t, allModes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
 		q := locktest.NewQueueBench(t, m, clients)
 		waiter := q.Clients[clients-1]
-		requireMedian(t, handOffs(q, 15, q.Clients[0], waiter, locktest.Leisure, func() {
-			q.AwaitHeard(waiter)
+		requireMedian(t, handOffs(q, 15, q.Clients[0], waiter, locktest.SlowPoll, func() {
+			q.AwaitSubscribed(waiter)
 			time.Sleep(rand.N(30 * time.Millisecond)) // young waiters are only woken, for others it is reserved
-		}), locktest.PushLimit)
+		}), locktest.NotifyLimit)
 	})
 }
 
@@ -51,14 +51,14 @@ func TestHandOffBetweenTwoClients(t *testing.T) {
 					took = append(took, time.Since(unlocked))
 				}
 				left[i]--
-				testkit.Eventually(t, testkit.Patience, func() bool { return left[1-i] == 0 || q.InQueue() > 0 }, "the other one waits")
+				testkit.Eventually(t, testkit.Patience, func() bool { return left[1-i] == 0 || q.QueueLength() > 0 }, "the other one waits")
 				unlocked = time.Now()
 			}))
 		}
 		requireAll(t, results)
 		require.Len(t, order, 2*turns)
 		q.RequireNothingLeft()
-		requireMedian(t, took, locktest.PushLimit)
+		requireMedian(t, took, locktest.NotifyLimit)
 		for n := 1; m.Fair && n < len(order); n++ {
 			require.NotEqual(t, order[n-1], order[n], "turn %d", n)
 		}
@@ -73,7 +73,7 @@ func TestUnknownEntryGivesItsTurnUp(t *testing.T) {
 		waiter := q.Clients[1]
 		entry := fmt.Sprintf("%s:999:%s:1250", locktest.Engine(waiter).Identity.ID, letters(m))
 		requireMedian(t, handOffs(q, 5, q.Clients[0], waiter, lockspec.DefaultPollInterval, func() {
-			q.AwaitHeard(waiter)
+			q.AwaitSubscribed(waiter)
 			q.Server.Do(t, "ZADD", q.Key+":q", 1, entry)
 		}), time.Second/2) // a reservation lasts for 1.25s
 	})
@@ -110,8 +110,8 @@ func TestForgedMessages(t *testing.T) {
 		c, other := q.Clients[0], q.Clients[1]
 		h := q.Take(other)
 		first := q.WaitNext(context.Background(), 0, c)
-		q.AwaitHeard(c)
-		h, _ = q.HandOver(h, first)
+		q.AwaitSubscribed(c)
+		h, _ = q.HandOff(h, first)
 		second := q.WaitNext(context.Background(), 0, c)
 		third := q.WaitNext(context.Background(), 1, other)
 		before := q.Server.Content(t, q.Key)
@@ -126,19 +126,19 @@ func TestForgedMessages(t *testing.T) {
 		for _, name := range []string{
 			granted, granted, waits, waits, mine + ":1", mine + ":2", // holds
 			mine + ":999" + suffix, mine + ":999:xx:1", mine + "::::", mine + ":", // never drawn
-			locktest.Engine(other).Identity.ID + ":1" + suffix, third.Name(),
+			locktest.Engine(other).Identity.ID + ":1" + suffix, third.Entry(),
 		} {
 			q.Server.Do(t, "PUBLISH", channel(c), name+" "+q.Key)
 		}
 		time.Sleep(300 * time.Millisecond) // for what should not happen
 		require.NoError(t, h.Err())
-		require.False(t, second.IsOver(), "granted while another one has it: %v", second.Err)
-		require.False(t, third.IsOver())
+		require.False(t, second.HasEnded(), "granted while another one has it: %v", second.Err)
+		require.False(t, third.HasEnded())
 		require.Equal(t, before, q.Server.Content(t, q.Key), "the hold was touched")
-		require.Equal(t, 2, q.InQueue(), "%s", q.Snapshot())
+		require.Equal(t, 2, q.QueueLength(), "%s", q.Snapshot())
 		require.True(t, subscribed(c))
-		h, _ = q.HandOver(h, second)
-		h, _ = q.HandOver(h, third)
+		h, _ = q.HandOff(h, second)
+		h, _ = q.HandOff(h, third)
 		q.Unlock(h)
 		q.RequireNothingLeft()
 	})
@@ -157,7 +157,7 @@ func forge(t testing.TB, at, counted *redistest.Server, c *relock.Client, text s
 	}
 	took = time.Since(start)
 	scripts = locktest.Calls(t, counted, "evalsha") - before
-	allowed = int(took/waitqueue.LookPause) + 1 + waitqueue.LooksAhead
+	allowed = int(took/waitqueue.CheckPause) + 1 + waitqueue.ChecksAhead
 	return scripts, allowed, took
 }
 
@@ -168,12 +168,12 @@ func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
 		w := q.WaitNext(context.Background(), 0, q.Clients[0], patient)
-		q.AwaitHeard(q.Clients[0])
-		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], w.Name()+" "+q.Key)
+		q.AwaitSubscribed(q.Clients[0])
+		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], w.Entry()+" "+q.Key)
 		polls := 2 * (1 + int(took/time.Second))
 		require.LessOrEqual(t, scripts, allowed+polls)
 		require.Greater(t, scripts, 1, "no attempt at all")
-		h, _ = q.HandOver(h, w)
+		h, _ = q.HandOff(h, w)
 		q.Unlock(h)
 		q.RequireNothingLeft()
 	})
@@ -182,7 +182,7 @@ func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
 // So does a RedLock's call: one round for each pause, and each node that is
 // forged for.
 func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
-	servers := locktest.RedCellar.Take(t, 3) // they come of age while other tests run
+	servers := locktest.RedServers.Take(t, 3) // they come of age while other tests run
 	t.Parallel()
 	for _, s := range servers {
 		locktest.AwaitUp(t, s)
@@ -194,16 +194,16 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	w := b.WaitPatiently(t.Context(), others)
 	b.AwaitListed(1, others)
 	node := 0 // one that h has: the call is listed there only
-	for len(b.List(node)) != 1 || !subscribed(others[node]) {
+	for len(b.ListedWaits(node)) != 1 || !subscribed(others[node]) {
 		node++
 	}
-	text := b.List(node)[0] + " " + b.Prefix + "{k}"
+	text := b.ListedWaits(node)[0] + " " + b.Prefix + "{k}"
 	rounds, allowed, took := forge(t, servers[node], servers[(node+1)%3], others[node], text)
 	slack := 20 * (1 + int(took/time.Second)) // renewals, rounds that have begun, and polls
 	require.LessOrEqual(t, rounds, allowed+slack)
 	next, _ := b.Granted(w, h)
 	require.NoError(t, next.Unlock(t.Context()))
-	b.RequireNobodyListed(others)
+	b.RequireNoListedWaits(others)
 }
 
 // A wake-up that comes within the pause after an attempt causes one when that
@@ -217,8 +217,8 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 		for range 7 {
 			h := q.Take(q.Clients[1])
 			w := q.WaitNext(context.Background(), 0, waiter, patient)
-			q.AwaitHeard(waiter)
-			text := w.Name() + " " + q.Key
+			q.AwaitSubscribed(waiter)
+			text := w.Entry() + " " + q.Key
 			before := locktest.Calls(t, q.Server, "evalsha")
 			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.Server.Do(t, "PUBLISH", channel(waiter), text)
@@ -231,7 +231,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			_ = h.Unlock(context.Background()) // lost
 			q.Unlock(next)
 		}
-		requireMedian(t, took, locktest.PushLimit)
+		requireMedian(t, took, locktest.NotifyLimit)
 	})
 }
 
@@ -244,11 +244,11 @@ func TestWakeUpOfACancelledCall(t *testing.T) {
 	h, c := q.Take(q.Clients[1]), q.Clients[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	first, second := q.Sits(ctx, 0, relock.WithPollInterval(far)), q.Sits(t.Context(), 1, relock.WithPollInterval(far))
+	first, second := q.WaitLocally(ctx, 0, relock.WithPollInterval(far)), q.WaitLocally(t.Context(), 1, relock.WithPollInterval(far))
 	owner := line(q, c).Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
 	resume := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily}) // as another call of its owner does
 	q.Unlock(h)
-	testkit.Eventually(t, testkit.Patience, func() bool { return !q.RestsInRedis(c) }, "is woken")
+	testkit.Eventually(t, testkit.Patience, func() bool { return !q.IsQueued(c) }, "is woken")
 	cancel()
 	require.ErrorIs(t, first.End(), context.Canceled)
 	resume()

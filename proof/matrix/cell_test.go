@@ -16,7 +16,7 @@ import (
 
 // cell is one operation that meets one fault.
 type cell struct {
-	*locktest.Cell
+	*locktest.FaultBench
 	operation
 	fault   fault
 	servers []*redistest.Server // of a RedLock, that of the cell first
@@ -143,7 +143,7 @@ func (c *cell) requireSameValidity() {
 	c.Helper()
 	switch {
 	case len(c.holds) == 0:
-		require.Empty(c, locktest.Believed(c.Client))
+		require.Empty(c, locktest.ValidLeases(c.Client))
 	case !c.watched && !c.nodes:
 		require.Equal(c, c.until, c.holds[0].ValidUntil())
 	default:
@@ -160,8 +160,8 @@ func (c *cell) slack() time.Duration {
 	return 0
 }
 
-// giveBack unlocks the levels that are left, one by one.
-func (c *cell) giveBack() {
+// releaseAll unlocks the levels that are left, one by one.
+func (c *cell) releaseAll() {
 	for len(c.holds) > 0 {
 		c.requireLevels(c.slack())
 		c.unlock(c.Context())
@@ -171,8 +171,8 @@ func (c *cell) giveBack() {
 	}
 }
 
-// requireGone checks that the key is free now, or else that it is kept until its
-// minimum hold is over, and no longer.
+// requireGone checks that the key is free now, or else that it is kept until
+// its minimum hold is over, and no longer.
 func (c *cell) requireGone() {
 	c.requireKept()
 	c.requireRefused()
@@ -244,7 +244,7 @@ func (c *cell) takeAgain() {
 	c.unlock(c.Context())
 	c.requireLevels(c.slack())
 	if c.order != "" {
-		locktest.RequireRWGone(c, c.Server, c.Client, locktest.CellKey)
+		locktest.RequireRWGone(c, c.Server, c.Client, locktest.FaultKey)
 	}
 	if !c.nodes {
 		locktest.RequireNoQueues(c, c.Server, c.Client, multiKeys...)
@@ -253,11 +253,11 @@ func (c *cell) takeAgain() {
 }
 
 // takeWhole acquires the lock with a fixed lease, to write: beside a reader, a
-// late copy may read for a moment. It takes all nodes of a RedLock. The one with
-// the fault may have granted the hold before a moment late.
+// late copy may read for a moment. It takes all nodes of a RedLock. The one
+// with the fault may have granted the hold before a moment late.
 func (c *cell) takeWhole(client *relock.Client) relock.Hold {
-	lock := c.kind.lock(c, client, relock.WithExpiry(locktest.CellLease))
-	for deadline := time.Now().Add(locktest.CellPatience); ; {
+	lock := c.kind.lock(c, client, relock.WithExpiry(locktest.FaultLease))
+	for deadline := time.Now().Add(locktest.FaultPatience); ; {
 		h, err := lock.TryAcquire(c.Context())
 		require.NoError(c, err)
 		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {

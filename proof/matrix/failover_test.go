@@ -19,9 +19,9 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// pair is a master and its replica, and an address that forwards new connections
-// to whichever server is current, as a virtual IP or a DNS name does. Old
-// connections stay where they are.
+// pair is a master and its replica, and an address that forwards new
+// connections to whichever server is current, as a virtual IP or a DNS name
+// does. Old connections stay where they are.
 type pair struct {
 	testing.TB
 	master, replica *redistest.Server
@@ -136,7 +136,7 @@ func TestBlockingLockFollowsFailoverBehindOneAddress(t *testing.T) {
 // gone, makes no hold lost if the new master has it.
 func TestOldMasterHasForgottenTheHold(t *testing.T) {
 	t.Parallel()
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for kind, lock := range replicatedKinds() {
 		for call, do := range map[string]func(context.Context, relock.Hold) error{
 			"extend": func(ctx context.Context, h relock.Hold) error {
@@ -150,7 +150,7 @@ func TestOldMasterHasForgottenTheHold(t *testing.T) {
 			if kind != "RedisLock" && kind != "ReentrantLock" && kind != "RWLock" {
 				continue
 			}
-			cells = append(cells, locktest.CellRun{Name: kind + "/" + call, Run: func(t testing.TB) {
+			cells = append(cells, locktest.Subtest{Name: kind + "/" + call, Run: func(t testing.TB) {
 				p := newPair(t)
 				c := p.client()
 				h, err := lock(c, relock.WithWatchdog(time.Minute)).Acquire(t.Context())
@@ -160,7 +160,7 @@ func TestOldMasterHasForgottenTheHold(t *testing.T) {
 			}})
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // If the new master does not have the key either, the hold is lost, and Unlock
@@ -236,8 +236,8 @@ func TestScriptsOnAReplica(t *testing.T) {
 	}
 }
 
-// What a replica knows of a lock that others have, or that is to be forced open,
-// says nothing either.
+// What a replica knows of a lock that others have, or that is to be forced
+// open, says nothing either.
 func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)

@@ -79,13 +79,13 @@ func TestOneFaultInAMultiLock(t *testing.T) { meetFaults(t, nil, multi) }
 
 // The fault is at one node of three, which is not needed: the call succeeds.
 func TestOneFaultInARedLock(t *testing.T) {
-	servers := locktest.RedCellar.Take(t, 3) // they come of age while other tests run
+	servers := locktest.RedServers.Take(t, 3) // they come of age while other tests run
 	meetFaults(t, servers, red)
 }
 
 func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 	t.Helper()
-	unix, tcp := locktest.NewFaultServer(t), locktest.Taught(t, redistest.StartTCP(t))
+	unix, tcp := locktest.NewServerWithScripts(t), locktest.WithScripts(t, redistest.StartTCP(t))
 	t.Parallel()
 	if nodes != nil {
 		unix = nodes[0]
@@ -93,7 +93,7 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 			locktest.AwaitUp(t, s)
 		}
 	}
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for _, op := range operationsOf(kinds) {
 		for _, f := range faultKinds {
 			if op.levels == 0 && f.copy && f.released || op.nodes && f.leaves {
@@ -103,31 +103,31 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 			if f.tcp {
 				s = tcp
 			}
-			cells = append(cells, locktest.CellRun{Name: op.name() + "/" + f.name, Run: func(t testing.TB) {
-				c := &cell{Cell: locktest.NewCell(t, s, relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
+			cells = append(cells, locktest.Subtest{Name: op.name() + "/" + f.name, Run: func(t testing.TB) {
+				c := &cell{FaultBench: locktest.NewFaultBench(t, s, relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
 				c.setUp(nodes)
 				c.meetFault()
-				c.giveBack()
+				c.releaseAll()
 				c.requireGone()
 				c.takeAgain()
 			}})
 		}
 	}
-	locktest.Together(t, drawn(t, cells))
+	locktest.RunTogether(t, drawn(t, cells))
 }
 
-// drawn returns every third cell of a large matrix, from a random one on, unless
-// all are wanted. Neighbours differ in the fault only, so that each operation
-// meets a third of the faults.
-func drawn(t *testing.T, cells []locktest.CellRun) []locktest.CellRun {
+// drawn returns every third cell of a large matrix, from a random one on,
+// unless all are wanted. Neighbours differ in the fault only, so that each
+// operation meets a third of the faults.
+func drawn(t *testing.T, cells []locktest.Subtest) []locktest.Subtest {
 	t.Helper()
-	if locktest.AllCells() {
+	if locktest.FullLength() {
 		return cells
 	}
 	const nth = 3
 	first := rand.IntN(nth)
 	t.Logf("one cell in %d of %d, from number %d; RELOCK_CELLS=all runs all", nth, len(cells), first)
-	var some []locktest.CellRun
+	var some []locktest.Subtest
 	for i := first; i < len(cells); i += nth {
 		some = append(some, cells[i])
 	}

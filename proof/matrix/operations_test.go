@@ -42,7 +42,7 @@ var (
 		acquire: faults.Script(script.ReentrantAcquire.SHA), enter: faults.Script(script.ReentrantEnter.SHA),
 		renew: faults.Script(script.ReentrantRenew.SHA), release: faults.Script(script.ReentrantRelease.SHA),
 		lock: func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock(locktest.CellKey, client, opts...)
+			return relock.NewReentrantLock(locktest.FaultKey, client, opts...)
 		},
 	}
 	multi = kind{
@@ -55,16 +55,16 @@ var (
 		title: "red", levels: 1, group: true, nodes: true, acquire: faults.Script(script.RedLockAcquire.SHA), release: locktest.RedReleases,
 		lock: func(c *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
 			clients := append([]*relock.Client{client}, c.peers...)
-			l := relock.NewRedLock(locktest.CellKey, clients, append(opts, relock.WithMaxLease(locktest.CellLease))...)
+			l := relock.NewRedLock(locktest.FaultKey, clients, append(opts, relock.WithMaxLease(locktest.FaultLease))...)
 			locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
 			return l
 		},
 	}
-	multiKeys = []string{locktest.CellKey, "second", "third"}
+	multiKeys = []string{locktest.FaultKey, "second", "third"}
 )
 
 func newPlain(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-	return relock.NewRedisLock(locktest.CellKey, client, opts...)
+	return relock.NewRedisLock(locktest.FaultKey, client, opts...)
 }
 
 func readWrite(order string, levels int) kind {
@@ -73,7 +73,7 @@ func readWrite(order string, levels int) kind {
 		acquire: faults.Script(script.RWTry.SHA), enter: faults.Script(script.RWEnter.SHA),
 		renew: faults.Script(script.RWRenew.SHA), release: faults.Script(script.RWRelease.SHA),
 		lock: func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock(locktest.CellKey, client, opts...)
+			return relock.NewRWLock(locktest.FaultKey, client, opts...)
 		},
 	}
 }
@@ -137,7 +137,7 @@ const silence = 2 * time.Second
 func (op operation) patience(f fault) time.Duration {
 	switch {
 	case !f.silent:
-		return locktest.CellPatience
+		return locktest.FaultPatience
 	case op.releases():
 		return 3 * silence / 2
 	}
@@ -155,9 +155,9 @@ func (op operation) minHold(f fault) time.Duration {
 // options are those of the operation's lease.
 func (op operation) options() []relock.LockOption {
 	if op.watched {
-		return []relock.LockOption{relock.WithWatchdog(locktest.CellLease)}
+		return []relock.LockOption{relock.WithWatchdog(locktest.FaultLease)}
 	}
-	return []relock.LockOption{relock.WithExpiry(locktest.CellLease)}
+	return []relock.LockOption{relock.WithExpiry(locktest.FaultLease)}
 }
 
 func (c *cell) acquire(ctx context.Context) {
@@ -165,7 +165,7 @@ func (c *cell) acquire(ctx context.Context) {
 	h, err := c.take(ctx, c.lock)
 	if c.requireOutcome(ctx, err) {
 		c.holds = append(c.holds, h)
-		c.requireValid(start, locktest.CellLease)
+		c.requireValid(start, locktest.FaultLease)
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *cell) acquire(ctx context.Context) {
 func (c *cell) renewOnce(context.Context) {
 	h, until := locktest.Level(c.holds[0]), c.until
 	h.Lease().RenewNow() // it is due now
-	c.WaitFor(2*locktest.CellPatience, func() bool { return h.ValidUntil().After(until) }, "not valid for longer")
+	c.WaitFor(2*locktest.FaultPatience, func() bool { return h.ValidUntil().After(until) }, "not valid for longer")
 	if c.fault.silent {
 		require.GreaterOrEqual(c, c.Proxy.Count(c.match), 2, "a renewal counts that was not answered")
 	}

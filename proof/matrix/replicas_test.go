@@ -58,7 +58,7 @@ func take(t testing.TB, lock locktest.AnyLock) relock.Hold {
 }
 
 // A lock that a replica has survives the failover. One that no replica has is
-// lost, and two believe in it; with WithReplicas it is not granted.
+// lost, and two are valid; with WithReplicas it is not granted.
 func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
@@ -68,7 +68,7 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 		c := locktest.NewTestClient(t, r.Master)
 		kinds[c], kept[c] = lock, take(t, lock(c, locktest.OneReplica))
 	}
-	r.Cut()
+	r.Disconnect()
 	for name, lock := range replicatedKinds() {
 		c := locktest.NewTestClient(t, r.Master)
 		_, err := lock(c, relock.WithReplicas(1, 200*time.Millisecond)).Acquire(t.Context())
@@ -88,7 +88,7 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 	for c, h := range lost {
 		second := take(t, kinds[c](locktest.Sibling(t, r.Replica, c)))
 		require.NoError(t, h.Err())
-		require.NoError(t, second.Err(), "the control: two believe")
+		require.NoError(t, second.Err(), "the control: two are valid")
 		require.NoError(t, second.Unlock(t.Context()))
 	}
 }
@@ -104,15 +104,15 @@ func TestHandOffWaitsForReplicas(t *testing.T) {
 		holds = append(holds, q.Take(q.Clients[0]))
 		waits = append(waits, q.WaitNext(t.Context(), 0, q.Clients[1], locktest.OneReplica))
 	}
-	r.Cut()
+	r.Disconnect()
 	for i, h := range holds {
 		waits[i].Bench.Unlock(h)
 	}
 	time.Sleep(1500 * time.Millisecond) // for what should not happen
 	for _, w := range waits {
-		require.False(t, w.IsOver(), "%s is granted without a replica: %v", w.Bench.Title(), w.Err)
+		require.False(t, w.HasEnded(), "%s is granted without a replica: %v", w.Bench.Title(), w.Err)
 	}
-	r.Mend()
+	r.Connect()
 	for i, w := range waits {
 		holds[i] = w.Granted()
 	}
@@ -139,7 +139,7 @@ func TestRenewalNeedsReplicas(t *testing.T) {
 	for name, h := range holds {
 		require.NoError(t, h.Err(), "%s: renewals are confirmed", name)
 	}
-	r.Cut()
+	r.Disconnect()
 	for name, h := range holds {
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 6*time.Second), relock.ErrLockLost, name)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost, name)
@@ -215,7 +215,7 @@ func TestRenewalAlwaysWrites(t *testing.T) {
 		require.NoError(t, o.Err)
 		require.Equal(t, int64(script.Ours), o.Reply)
 		require.Greater(t, written(), before, name)
-		require.Greater(t, locktest.Pttl(t, s, c, "k"), 59*time.Minute)
+		require.Greater(t, locktest.PTTL(t, s, c, "k"), 59*time.Minute)
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 }
@@ -227,7 +227,7 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 	cell := func(client func(testing.TB, *redistest.Server, ...relock.ClientOption) *relock.Client) func(testing.TB) {
 		return func(t testing.TB) {
 			r := locktest.NewReplicated(t)
-			locktest.Taught(t, r.Master)
+			locktest.WithScripts(t, r.Master)
 			w := locktest.NewWitness(t)
 			c := client(t, r.Master, relock.WithCommandTimeout(600*time.Millisecond), relock.WithObserver(w.Observer()))
 			r.Replica.Pause(t)
@@ -240,7 +240,7 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 				locktest.LeaseOf(h).RenewNow()
 				time.Sleep(1200 * time.Millisecond)
 				r.Replica.Resume(t)
-				testkit.Eventually(t, locktest.CellPatience, func() bool { return len(w.Renewals()) > n }, "renewed")
+				testkit.Eventually(t, locktest.FaultPatience, func() bool { return len(w.Renewals()) > n }, "renewed")
 			}
 			for _, e := range w.Renewals() {
 				require.NoError(t, e.Err)
@@ -248,7 +248,7 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 		}
 	}
-	locktest.Together(t, []locktest.CellRun{
+	locktest.RunTogether(t, []locktest.Subtest{
 		{Name: "own pool", Run: cell(locktest.NewTestClient)},
 		{Name: "user's pool", Run: cell(func(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 			return locktest.AsUserPool(t, s, &redis.Pool{}, opts...)
@@ -256,9 +256,9 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 	})
 }
 
-// Extend, re-entry and an upgrade wait for replicas too. The keys of a MultiLock
-// are extended one after another then: a small pool is enough. A reader that may
-// not write for want of replicas lets others go on reading.
+// Extend, re-entry and an upgrade wait for replicas too. The keys of a
+// MultiLock are extended one after another then: a small pool is enough. A
+// reader that may not write for want of replicas lets others go on reading.
 func TestCallsOnAHoldWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -275,7 +275,7 @@ func TestCallsOnAHoldWaitForReplicas(t *testing.T) {
 	rw := locktest.Owned("me", relock.NewRWLock("rw", c, locktest.OneReplica))
 	require.NoError(t, rw.RLock(ctx))
 	require.NoError(t, rw.RLock(ctx))
-	r.Cut()
+	r.Disconnect()
 
 	start := time.Now()
 	require.ErrorIs(t, many.Extend(ctx, time.Hour), relock.ErrReplicas)

@@ -48,7 +48,7 @@ func TestDoubledRequestsAgainstAModel(t *testing.T) {
 	t.Parallel()
 	const runs = 4
 	requests := 1600
-	if locktest.AllCells() {
+	if locktest.FullLength() {
 		requests = 5000
 	}
 	for n := range runs {
@@ -58,7 +58,7 @@ func TestDoubledRequestsAgainstAModel(t *testing.T) {
 
 func doubledRequestsAgainstAModel(t *testing.T, requests int) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	proxy := faults.Start(t, s.Network, s.Address)
 	scripts := faults.Command("EVALSHA")
 	proxy.On(scripts, faults.Every, faults.Double)
@@ -171,23 +171,23 @@ func TestClockIsSetBackWithinAScript(t *testing.T) {
 	t.Parallel()
 	all := scriptsWithExpiry()
 	names, least := slices.Sorted(maps.Keys(all)), int64(500)
-	if !locktest.AllCells() {
+	if !locktest.FullLength() {
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		names, least = names[:len(names)/6], 50
 		t.Logf("a sixth of the scripts: %v", names)
 	}
 	var jumps atomic.Int64
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	for some := range slices.Chunk(names, len(names)/4+1) {
 		s, clock := redistest.StartWithClock(t)
-		cells = append(cells, locktest.CellRun{Name: "from " + some[0], Run: func(t testing.TB) {
+		cells = append(cells, locktest.Subtest{Name: "from " + some[0], Run: func(t testing.TB) {
 			b := scripttest.NewBench(t, s)
 			for _, name := range some {
 				jumps.Add(int64(b.SetBackWithin(clock, name, all[name])))
 			}
 		}})
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 	require.Greater(t, jumps.Load(), least)
 }
 

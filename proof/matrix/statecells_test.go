@@ -52,25 +52,25 @@ const (
 )
 
 var stateOperations = []stateOperation{
-	{name: "plain acquire", during: duringAcquire, after: (*stateCell).giveBack},
+	{name: "plain acquire", during: duringAcquire, after: (*stateCell).releaseAll},
 	{name: "plain wait", during: duringWait, after: afterWait},
 	{name: "plain renewal, short lease", levels: 1, lease: shortLease, during: duringShortLease, after: afterShortLease},
 	{name: "plain renewal, long lease", levels: 1, during: duringLongLease, after: afterLongLease},
-	{name: "plain extension", levels: 1, during: duringExtension, after: (*stateCell).giveBack},
-	{name: "plain release", levels: 1, during: duringRelease, after: (*stateCell).giveBack},
+	{name: "plain extension", levels: 1, during: duringExtension, after: (*stateCell).releaseAll},
+	{name: "plain release", levels: 1, during: duringRelease, after: (*stateCell).releaseAll},
 	{name: "plain release, minimum hold", levels: 1, keeps: true, during: duringRelease, after: afterKeptRelease},
 
-	{name: "reentrant acquire", reentrant: true, during: duringAcquire, after: (*stateCell).giveBack},
+	{name: "reentrant acquire", reentrant: true, during: duringAcquire, after: (*stateCell).releaseAll},
 	{name: "reentrant wait", reentrant: true, during: duringWait, after: afterWait},
-	{name: "re-entry at level 2", reentrant: true, levels: 1, during: duringAcquire, after: (*stateCell).giveBack},
-	{name: "re-entry at level 3", reentrant: true, levels: 2, during: duringAcquire, after: (*stateCell).giveBack},
+	{name: "re-entry at level 2", reentrant: true, levels: 1, during: duringAcquire, after: (*stateCell).releaseAll},
+	{name: "re-entry at level 3", reentrant: true, levels: 2, during: duringAcquire, after: (*stateCell).releaseAll},
 	{name: "renewal of level 1, short lease", reentrant: true, levels: 1, lease: shortLease, during: duringShortLease, after: afterShortLease},
 	{name: "renewal of level 3, short lease", reentrant: true, levels: 3, lease: shortLease, during: duringShortLease, after: afterShortLease},
 	{name: "renewal of level 3, long lease", reentrant: true, levels: 3, during: duringLongLease, after: afterLongLease},
-	{name: "extension of level 2", reentrant: true, levels: 2, during: duringExtension, after: (*stateCell).giveBack},
-	{name: "release of level 3", reentrant: true, levels: 3, during: duringRelease, after: (*stateCell).giveBack},
-	{name: "release of level 2", reentrant: true, levels: 2, during: duringRelease, after: (*stateCell).giveBack},
-	{name: "release of level 1", reentrant: true, levels: 1, during: duringRelease, after: (*stateCell).giveBack},
+	{name: "extension of level 2", reentrant: true, levels: 2, during: duringExtension, after: (*stateCell).releaseAll},
+	{name: "release of level 3", reentrant: true, levels: 3, during: duringRelease, after: (*stateCell).releaseAll},
+	{name: "release of level 2", reentrant: true, levels: 2, during: duringRelease, after: (*stateCell).releaseAll},
+	{name: "release of level 1", reentrant: true, levels: 1, during: duringRelease, after: (*stateCell).releaseAll},
 	{name: "release of level 1, minimum hold", reentrant: true, levels: 1, keeps: true, during: duringRelease, after: afterKeptRelease},
 }
 
@@ -81,25 +81,25 @@ var stateOperations = []stateOperation{
 func TestOperationsInEachStateOfTheServer(t *testing.T) {
 	t.Parallel()
 	var all []*stateCell
-	var starts, ends []locktest.CellRun
+	var starts, ends []locktest.Subtest
 	for _, state := range troubles(t) {
 		s := redistest.Start(t, state.args...)
 		for _, op := range stateOperations {
 			all = append(all, newStateCell(t, state, s, op))
 		}
-		starts = append(starts, locktest.CellRun{Name: state.code + " begins", Run: func(testing.TB) { state.start(t, s) }})
-		ends = append(ends, locktest.CellRun{Name: state.code + " ends", Run: func(testing.TB) { state.end(t, s) }})
+		starts = append(starts, locktest.Subtest{Name: state.code + " begins", Run: func(testing.TB) { state.start(t, s) }})
+		ends = append(ends, locktest.Subtest{Name: state.code + " ends", Run: func(testing.TB) { state.end(t, s) }})
 	}
-	locktest.Together(t, starts)
-	locktest.Together(t, runs(all, "", func(c *stateCell) { c.op.during(c) }))
-	locktest.Together(t, ends)
-	locktest.Together(t, runs(all, ", afterwards", func(c *stateCell) { c.op.after(c) }))
+	locktest.RunTogether(t, starts)
+	locktest.RunTogether(t, runs(all, "", func(c *stateCell) { c.op.during(c) }))
+	locktest.RunTogether(t, ends)
+	locktest.RunTogether(t, runs(all, ", afterwards", func(c *stateCell) { c.op.after(c) }))
 }
 
-func runs(all []*stateCell, suffix string, f func(*stateCell)) []locktest.CellRun {
-	cells := make([]locktest.CellRun, len(all))
+func runs(all []*stateCell, suffix string, f func(*stateCell)) []locktest.Subtest {
+	cells := make([]locktest.Subtest, len(all))
 	for i, c := range all {
-		cells[i] = locktest.CellRun{Name: c.state.code + "/" + c.op.name + suffix, Run: func(t testing.TB) {
+		cells[i] = locktest.Subtest{Name: c.state.code + "/" + c.op.name + suffix, Run: func(t testing.TB) {
 			c.TB = t
 			f(c)
 		}}
@@ -131,9 +131,9 @@ func (c *stateCell) newLock(opts ...relock.LockOption) locktest.AnyLock {
 		opts = append(opts, relock.WithMinHold(minimumHold))
 	}
 	if c.op.reentrant {
-		return locktest.Owned("me", relock.NewReentrantLock(locktest.CellKey, c.client, opts...)) // the phases have goroutines of their own
+		return locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.client, opts...)) // the phases have goroutines of their own
 	}
-	return relock.NewRedisLock(locktest.CellKey, c.client, opts...)
+	return relock.NewRedisLock(locktest.FaultKey, c.client, opts...)
 }
 
 // requireRefused checks that an error names the state, and that it may pass.
@@ -152,9 +152,9 @@ func (c *stateCell) requireLevels() {
 	c.Helper()
 	testkit.Eventually(c, recovery, func() bool {
 		if len(c.holds) == 0 || !c.op.reentrant {
-			return (locktest.Pttl(c, c.server, c.client, locktest.CellKey) == scripttest.Absent) == (len(c.holds) == 0)
+			return (locktest.PTTL(c, c.server, c.client, locktest.FaultKey) == scripttest.Absent) == (len(c.holds) == 0)
 		}
-		n, err := redis.Int(c.server.Do(c, "HGET", locktest.KeyOf(c.client, locktest.CellKey), locktest.Engine(c.client).Identity.Named("me")), nil)
+		n, err := redis.Int(c.server.Do(c, "HGET", locktest.KeyOf(c.client, locktest.FaultKey), locktest.Engine(c.client).Identity.Named("me")), nil)
 		return err == nil && n == len(c.holds)
 	}, "the levels are right again")
 }
@@ -166,8 +166,8 @@ func (c *stateCell) unlock() error {
 	return h.Unlock(c.Context())
 }
 
-// giveBack unlocks the levels that are left.
-func (c *stateCell) giveBack() {
+// releaseAll unlocks the levels that are left.
+func (c *stateCell) releaseAll() {
 	c.Helper()
 	c.requireLevels()
 	for len(c.holds) > 0 {
@@ -199,17 +199,17 @@ func duringShortLease(c *stateCell) {
 	h := c.holds[0]
 	until := h.ValidUntil()
 	if c.state.renews {
-		locktest.AwaitRenewal(c, h, locktest.CellPatience)
+		locktest.AwaitRenewal(c, h, locktest.FaultPatience)
 		return
 	}
-	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.CellPatience), relock.ErrLockLost)
+	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.FaultPatience), relock.ErrLockLost)
 	require.False(c, time.Now().Before(until), "lost while it was valid")
 	require.ErrorIs(c, h.Err(), relock.ErrLockLost)
 }
 
 func afterShortLease(c *stateCell) {
 	if c.state.renews {
-		c.giveBack()
+		c.releaseAll()
 		return
 	}
 	for len(c.holds) > 0 {
@@ -218,25 +218,25 @@ func afterShortLease(c *stateCell) {
 	c.requireLevels()
 }
 
-// duringLongLease has a hold renewed while the server refuses it, which does not
-// matter while the hold is valid.
+// duringLongLease has a hold renewed while the server refuses it, which does
+// not matter while the hold is valid.
 func duringLongLease(c *stateCell) {
 	h := locktest.Level(c.holds[0])
 	c.until = h.ValidUntil()
 	h.Lease().RenewNow()
 	if c.state.renews {
-		testkit.Eventually(c, locktest.CellPatience, func() bool { return h.ValidUntil().After(c.until) }, "it is renewed all the same")
+		testkit.Eventually(c, locktest.FaultPatience, func() bool { return h.ValidUntil().After(c.until) }, "it is renewed all the same")
 		c.until = time.Time{}
 		return
 	}
-	testkit.Eventually(c, locktest.CellPatience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
+	testkit.Eventually(c, locktest.FaultPatience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
 	require.Contains(c, c.log.String(), c.state.code)
 	require.Equal(c, c.until, h.ValidUntil(), "a renewal that was refused counts")
 }
 
 func afterLongLease(c *stateCell) {
 	testkit.Eventually(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) }, "it is renewed again")
-	c.giveBack()
+	c.releaseAll()
 }
 
 func duringExtension(c *stateCell) {
@@ -269,7 +269,7 @@ func duringRelease(c *stateCell) {
 // afterKeptRelease checks that a key is kept for its minimum hold, and no
 // longer.
 func afterKeptRelease(c *stateCell) {
-	testkit.Eventually(c, recovery, func() bool { return locktest.Pttl(c, c.server, c.client, locktest.CellKey) <= minimumHold }, "released")
-	locktest.RequireHeld(c, c.server, c.client, locktest.CellKey)
+	testkit.Eventually(c, recovery, func() bool { return locktest.PTTL(c, c.server, c.client, locktest.FaultKey) <= minimumHold }, "released")
+	locktest.RequireHeld(c, c.server, c.client, locktest.FaultKey)
 	require.ErrorIs(c, c.newLock().TryLock(c.Context()), relock.ErrLockAcquiredByOthers)
 }

@@ -60,7 +60,7 @@ func troubles(t testing.TB) []trouble {
 					_, err := conn.Do("EVAL", "while true do end", 0)
 					return errors.Join(conn.Close(), err)
 				})
-				t.Cleanup(func() { require.ErrorContains(t, testkit.ResultWithin(t, running, locktest.CellPatience), "killed") })
+				t.Cleanup(func() { require.ErrorContains(t, testkit.ResultWithin(t, running, locktest.FaultPatience), "killed") })
 				requireLine(t, s, "BUSY")
 			},
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },

@@ -23,9 +23,9 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// Storms: clients of all sorts do everything, at random, under faults at random.
-// No two holds of a lock are valid together. Within seconds of a pause nothing
-// is left: no key, no entry in a table, no connection in use.
+// Storms: clients of all sorts do everything, at random, under faults at
+// random. No two holds of a lock are valid together. Within seconds of a pause
+// nothing is left: no key, no entry in a table, no connection in use.
 
 // stormLength is short in normal runs; RELOCK_STORM=100s makes long ones.
 func stormLength(t testing.TB) time.Duration {
@@ -104,7 +104,7 @@ func stormOptions() []relock.LockOption {
 	return opts
 }
 
-// linger passes some time, mostly none.
+// linger passes some time, usually none.
 func linger() {
 	switch rand.IntN(10) {
 	case 0:

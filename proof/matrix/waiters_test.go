@@ -53,7 +53,7 @@ var transferFaults = append([]fault{
 // waiterCell has a client that waits for the lock behind a proxy, and meets one
 // fault.
 type waiterCell struct {
-	*locktest.Cell
+	*locktest.FaultBench
 	queue   *locktest.QueueBench
 	reads   bool // it waits to read
 	scripts *lockspec.Queue
@@ -63,14 +63,14 @@ type waiterCell struct {
 }
 
 func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fault, sent *script.Script) *waiterCell {
-	c := &waiterCell{Cell: locktest.NewCell(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f, match: faults.Script(sent.SHA), scripts: lockspec.MutexQueue}
+	c := &waiterCell{FaultBench: locktest.NewFaultBench(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f, match: faults.Script(sent.SHA), scripts: lockspec.MutexQueue}
 	c.queue = &locktest.QueueBench{TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{c.Client, c.Other}, Key: locktest.KeyOf(c.Client, locktest.QueueKey)}
 	return c
 }
 
 // After each fault in each request of a waiter, the waiter gets the lock, or
-// leaves nothing behind, and those behind it get the lock afterwards. What comes
-// late touches no hold. See locktest.Cell for what is true all the time.
+// leaves nothing behind, and those behind it get the lock afterwards. What
+// comes late touches no hold. See locktest.Cell for what is true all the time.
 func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
 	meetFaultsWaiting(t, lockspec.MutexQueue, []bool{false}, locktest.QueueModes()...)
 }
@@ -82,15 +82,15 @@ func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
 func meetFaultsWaiting(t *testing.T, scripts *lockspec.Queue, reads []bool, modes ...locktest.QueueMode) {
 	t.Helper()
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
+	s := locktest.NewServerWithScripts(t)
 	var met atomic.Int64
-	var cells []locktest.CellRun
+	var cells []locktest.Subtest
 	add := func(name string, sent *script.Script, run func(*waiterCell)) {
 		for _, f := range waiterFaults {
 			for _, m := range modes {
 				for _, r := range reads {
 					title := name + "/" + f.name + "/" + m.Title() + map[bool]string{true: ", reads"}[r]
-					cells = append(cells, locktest.CellRun{Name: title, Run: func(t testing.TB) {
+					cells = append(cells, locktest.Subtest{Name: title, Run: func(t testing.TB) {
 						c := newWaiterCell(t, s, m, f, sent)
 						c.scripts, c.reads = scripts, r
 						run(c)
@@ -111,18 +111,18 @@ func meetFaultsWaiting(t *testing.T, scripts *lockspec.Queue, reads []bool, mode
 	add("enqueue, and gives up", scripts.Enqueue, (*waiterCell).givesUp)
 	add("claim, and gives up", scripts.Claim, (*waiterCell).givesUp)
 	cells = drawn(t, cells)
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 	t.Logf("%d of %d faults", met.Load(), len(cells))
 	require.Greater(t, int(met.Load()), len(cells)*3/4, "faults that happened")
 }
 
-// begin has the other client hold the lock, and the client behind the proxy wait
-// for it.
+// begin has the other client hold the lock, and the client behind the proxy
+// wait for it.
 func (c *waiterCell) begin(ctx context.Context) (h relock.Hold, w *locktest.Waiting) {
 	c.Helper()
 	h = c.queue.Take(c.Other)
 	c.met = c.Proxy.On(c.match, 1, c.fault.action)
-	lock := c.queue.Lock(c.Client, relock.WithWatchdog(locktest.CellLease))
+	lock := c.queue.Lock(c.Client, relock.WithWatchdog(locktest.FaultLease))
 	acquire := lock.Acquire
 	if c.reads {
 		acquire = lock.(*relock.RWLock).RAcquire
@@ -155,11 +155,11 @@ func (c *waiterCell) isGranted() {
 		behind = nil
 	}
 	next := w.Granted()
-	require.Less(c, w.At.Sub(start), locktest.CellLease*4/5, "it had to wait for the end of a lease")
+	require.Less(c, w.At.Sub(start), locktest.FaultLease*4/5, "it had to wait for the end of a lease")
 	c.awaitFault()
 	c.Proxy.Release()
 	require.NoError(c, next.Err())
-	require.True(c, behind == nil || !behind.IsOver(), "granted while another one has it")
+	require.True(c, behind == nil || !behind.HasEnded(), "granted while another one has it")
 	c.unlock(next)
 	if behind != nil {
 		q.Unlock(behind.Granted())
@@ -240,41 +240,41 @@ type transferCell struct {
 	local, other *locktest.Waiting
 }
 
-// After each fault in the request that transfers a lock, Unlock returns in time.
-// The local waiter and the other client get the lock one after the other, and
-// nothing that comes late touches either. See locktest.Cell for what is true all
-// the time.
+// After each fault in the request that transfers a lock, Unlock returns in
+// time. The local waiter and the other client get the lock one after the other,
+// and nothing that comes late touches either. See locktest.Cell for what is
+// true all the time.
 func TestOneFaultInEachTransfer(t *testing.T) {
 	t.Parallel()
-	s := locktest.NewFaultServer(t)
-	var cells []locktest.CellRun
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
 	for name, run := range map[string]func(*transferCell, context.CancelFunc){
 		"waits": (*transferCell).waits, "gives up": (*transferCell).givesUp,
 	} {
 		for _, f := range transferFaults {
-			cells = append(cells, locktest.CellRun{Name: name + "/" + f.name, Run: func(t testing.TB) {
+			cells = append(cells, locktest.Subtest{Name: name + "/" + f.name, Run: func(t testing.TB) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				c := &transferCell{waiterCell: newWaiterCell(t, s, locktest.QueueMode{Kind: "ReentrantLock"}, f, script.ReentrantTransfer)}
-				c.hold, c.local = c.queue.Take(c.Client), c.queue.Sits(ctx, 0)
+				c.hold, c.local = c.queue.Take(c.Client), c.queue.WaitLocally(ctx, 0)
 				c.other = c.queue.WaitNext(context.Background(), 1, c.Other)
 				locktest.LeaseOf(c.hold).RenewNow() // on a busy machine, too little of the lease is left to transfer it
-				locktest.AwaitRenewal(c, c.hold, locktest.CellPatience)
-				locktest.Fresh(c.hold)
+				locktest.AwaitRenewal(c, c.hold, locktest.FaultPatience)
+				locktest.NeverStale(c.hold)
 				c.met = c.Proxy.On(c.match, 1, f.action)
 				run(c, cancel)
 				c.requireIdle()
 			}})
 		}
 	}
-	locktest.Together(t, cells)
+	locktest.RunTogether(t, cells)
 }
 
 // unlockInTime unlocks, and checks that it does not take longer than it may.
 func (c *transferCell) unlockInTime() {
 	start := time.Now()
 	c.unlock(c.hold)
-	require.Less(c, time.Since(start), waiterLimit+locktest.CellPatience/2)
+	require.Less(c, time.Since(start), waiterLimit+locktest.FaultPatience/2)
 	require.ErrorIs(c, c.hold.Err(), relock.ErrNotHeld)
 	c.Await(c.met, "the fault did not happen")
 }
@@ -286,7 +286,7 @@ func (c *transferCell) waits(context.CancelFunc) {
 	case <-c.local.Ended:
 	case <-c.other.Ended:
 		first, second = c.other, c.local
-	case <-time.After(locktest.CellLease * 4 / 5):
+	case <-time.After(locktest.FaultLease * 4 / 5):
 		require.FailNow(c, "nobody gets the lock", "%s", c.queue.Snapshot())
 	}
 	c.requireUnharmed(first, second)
@@ -311,7 +311,7 @@ func (c *transferCell) givesUp(cancel context.CancelFunc) {
 	}
 	require.NoError(c, testkit.ResultWithin(c, unlocked, testkit.Patience))
 	c.other.Granted()
-	require.Less(c, c.other.At.Sub(start), locktest.CellLease*4/5, "it had to wait for the end of a lease")
+	require.Less(c, c.other.At.Sub(start), locktest.FaultLease*4/5, "it had to wait for the end of a lease")
 	c.requireUnharmed(c.other, nil)
 }
 
@@ -330,7 +330,7 @@ func (c *transferCell) requireUnharmed(w, waits *locktest.Waiting) {
 	require.Equal(c, before.Content, after.Content)
 	require.False(c, after.Latest.Before(before.Earliest), "shortened") // a late copy of its own transfer may lengthen it
 	require.Equal(c, 1, c.Levels())
-	require.True(c, waits == nil || !waits.IsOver(), "granted while another one has it")
+	require.True(c, waits == nil || !waits.HasEnded(), "granted while another one has it")
 	c.unlock(h)
 	c.Proxy.Release()
 }

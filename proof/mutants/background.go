@@ -102,42 +102,8 @@ var watchdogFaults = []mutant{
 	{
 		name: "Unlock: sends the release before the renewal is stopped",
 		file: "internal/lease/unlock.go",
-		old: `	h.end(errs.ErrNotHeld)
-	l.levels.Live--
-	rest := l.levels.Live
-	var next *Transfer
-	var left *waitqueue.Entry // a queue entry that belongs to nobody now
-	passed := false
-	if rest == 0 {
-		if left, passed = l.pass(h); !passed {
-			next, left = l.choose(h)
-			l.end(errs.ErrNotHeld)
-		}
-	}
-	l.mu.Unlock()
-	left.Leave()
-	if passed {
-		return nil
-	}
-	if rest == 0 {
-		l.leave()
-	}
-	err = l.giveOn(rest, next, start)
-`,
-		new: `	rest := l.levels.Live - 1
-	l.mu.Unlock()
-	err = l.giveOn(rest, nil, start)
-	l.mu.Lock()
-	h.end(errs.ErrNotHeld)
-	l.levels.Live--
-	if l.levels.Live == 0 {
-		l.end(errs.ErrNotHeld)
-	}
-	l.mu.Unlock()
-	if rest == 0 {
-		l.leave()
-	}
-`,
+		old:  "\th.end(errs.ErrNotHeld)\n\tl.levels.Live--\n\trest := l.levels.Live\n\tvar next *Transfer\n\tvar left *waitqueue.Entry // a queue entry that belongs to nobody now\n\tpassed := false\n\tif rest == 0 {\n\t\tif left, passed = l.pass(h); !passed {\n\t\t\tnext, left = l.choose(h)\n\t\t\tl.end(errs.ErrNotHeld)\n\t\t}\n\t}\n\tl.mu.Unlock()\n\tleft.Leave()\n\tif passed {\n\t\treturn nil\n\t}\n\tif rest == 0 {\n\t\tl.leave()\n\t}\n\terr = l.handOff(rest, next, start)\n",
+		new:  "\trest := l.levels.Live - 1\n\tl.mu.Unlock()\n\terr = l.handOff(rest, nil, start)\n\tl.mu.Lock()\n\th.end(errs.ErrNotHeld)\n\tl.levels.Live--\n\tif l.levels.Live == 0 {\n\t\tl.end(errs.ErrNotHeld)\n\t}\n\tl.mu.Unlock()\n\tif rest == 0 {\n\t\tl.leave()\n\t}\n",
 		in:   "internal/lease",
 		test: "TestNoRenewalAfterTheRelease",
 	},
@@ -147,8 +113,8 @@ var cleanUpFaults = []mutant{
 	{
 		name: "loss: is logged before the release",
 		file: "internal/lease/loss.go",
-		old:  "\t\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
-		new:  "\t\tdefer l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
+		old:  "\t\tl.client.Retrier.Retry(l.cleanup(l.indeterminate))\n",
+		new:  "\t\tdefer l.client.Retrier.Retry(l.cleanup(l.indeterminate))\n",
 		in:   "internal/lease",
 		test: "TestLossIsLoggedLast",
 	},
@@ -163,16 +129,16 @@ var cleanUpFaults = []mutant{
 	{
 		name: "clean-up after an acquire: ends with the caller's context",
 		file: "internal/acquire/plain.go",
-		old:  "if a.doubt.Exists() {",
-		new:  "if a.doubt.Exists() && a.caller.Err() == nil {",
+		old:  "if a.indeterminate.Exists() {",
+		new:  "if a.indeterminate.Exists() && a.caller.Err() == nil {",
 		in:   "internal/lease",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
 		name: "clean-up after a reentrant acquire: ends with the caller's context",
 		file: "internal/acquire/reentrant.go",
-		old:  "if !a.doubt.Exists() {",
-		new:  "if !a.doubt.Exists() || a.wait.Caller.Err() != nil {",
+		old:  "if !a.indeterminate.Exists() {",
+		new:  "if !a.indeterminate.Exists() || a.wait.Caller.Err() != nil {",
 		in:   "internal/lease",
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
@@ -219,7 +185,7 @@ var cleanUpFaults = []mutant{
 	{
 		name: "release: not repeated against a late copy of the acquire",
 		file: "internal/lease/release.go",
-		old:  "if levels == 0 && !l.doubt.Last.IsZero() {",
+		old:  "if levels == 0 && !l.indeterminate.Last.IsZero() {",
 		new:  "if levels < 0 {",
 		in:   "internal/lease",
 		test: "TestUnansweredAcquireIsUndone",
@@ -227,7 +193,7 @@ var cleanUpFaults = []mutant{
 	{
 		name: "loss: the key is not released",
 		file: "internal/lease/loss.go",
-		old:  "l.client.Retrier.Retry(l.cleanup(l.doubt))\n",
+		old:  "l.client.Retrier.Retry(l.cleanup(l.indeterminate))\n",
 		new:  "",
 		test: "TestMaxHold",
 	},

@@ -23,7 +23,7 @@ var groupFaults = []mutant{
 		name: "keys: granted without the required replicas",
 		file: "internal/acquire/multi_ask.go",
 		old:  "l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
-		new:  "l.Manager.Ask(ctx, &l.place, script.Call{Script: script.MultiAcquire",
+		new:  "l.Manager.Ask(ctx, &l.entrySpec, script.Call{Script: script.MultiAcquire",
 		in:   "proof/matrix",
 		test: "TestFailoverLosesOnlyWhatNoReplicaHas",
 	},

@@ -6,14 +6,14 @@ var localHandOffFaults = []mutant{
 	{
 		name: "local hand-off: Extend extends a hold that was handed off",
 		file: "internal/lease/extend.go",
-		old:  "\tif h.ends.Over() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
+		old:  "\tif h.ends.Err() == nil {\n\t\tl.length = max(l.length, length)\n\t}\n",
 		new:  "\tl.length = max(l.length, length)\n",
 		in:   "internal/waitqueue",
 		test: "TestExtendAndLocalHandOff",
 	},
 	{
 		name: "local waiters: a wake-up ends with the call that received it",
-		file: "internal/acquire/sit.go",
+		file: "internal/acquire/local_wait.go",
 		old:  "\t\tw.queued.WakeNext()\n",
 		new:  "",
 		in:   "internal/waitqueue",
@@ -21,7 +21,7 @@ var localHandOffFaults = []mutant{
 	},
 	{
 		name: "local hand-off: of a hold that has ended when the call gets it",
-		file: "internal/acquire/sit.go",
+		file: "internal/acquire/local_wait.go",
 		old:  "h == nil || err != nil || h.Err() == nil",
 		new:  "h == nil || err != nil || h.Lease() != nil",
 		in:   "internal/acquire",
@@ -38,7 +38,7 @@ var localHandOffFaults = []mutant{
 	{
 		name: "local hand-off: with an indeterminate request, whose clean-up ends the next hold",
 		file: "internal/lease/pass.go",
-		old:  "l.doubt.Exists() || ",
+		old:  "l.indeterminate.Exists() || ",
 		new:  "",
 		in:   "internal/waitqueue",
 		test: "TestNoLocalHandOff",

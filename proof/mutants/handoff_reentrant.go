@@ -6,7 +6,7 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "Close: leaves a lock in a reentrant hand-off",
 		file: "internal/lease/close.go",
-		old:  "append(leases, m.stranded()...)",
+		old:  "append(leases, m.unfinished()...)",
 		new:  "append(leases[:0:0], leases...)",
 		in:   "internal/lease",
 		test: "TestReleaseOnCloseOfATransfer",
@@ -14,7 +14,7 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "reentrant hand-off: with an indeterminate request, whose clean-up ends the next hold",
 		file: "internal/lease/transfer.go",
-		old:  " || l.doubt.Exists() {",
+		old:  " || l.indeterminate.Exists() {",
 		new:  " {",
 		in:   "internal/lease",
 		test: "TestNotTransferred",
@@ -38,16 +38,16 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "reentrant hand-off: a refused or unanswered one is cleaned up after as if it were not sent",
 		file: "internal/lease/transfer.go",
-		old:  "l.ending, l.doubt, l.undo = &ending{heir: t.Hold}, d, nil",
-		new:  "l.doubt, l.undo = d, nil",
+		old:  "l.ending, l.indeterminate, l.undo = &ending{successor: t.Hold}, d, nil",
+		new:  "l.indeterminate, l.undo = d, nil",
 		in:   "proof/matrix",
 		test: "TestOneFaultInEachTransfer",
 	},
 	{
 		name: "reentrant hand-off: an indeterminate one is forgotten when the entry is released too",
 		file: "internal/lease/pass.go",
-		old:  "		end.heir = l.ending.heir\n",
-		new:  "		end.heir = \"\"\n",
+		old:  "\t\tend.successor = l.ending.successor\n",
+		new:  "\t\tend.successor = \"\"\n",
 		in:   "proof/matrix",
 		test: "TestOneFaultInEachTransfer",
 	},
@@ -62,7 +62,7 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "reentrant hand-off: the call that it failed for is forgotten",
 		file: "internal/lease/transfer.go",
-		old:  "\tt.Seat.Return()\n",
+		old:  "\tt.Waiter.Return()\n",
 		new:  "",
 		in:   "internal/lease",
 		test: "TestTransferFindsTheLoss",
@@ -78,7 +78,7 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "reentrant hand-off: a hold without a taker is not released",
 		file: "internal/lease/transfer.go",
-		old:  "\tl.client.Retrier.Retry(l.cleanup(l.doubt))\n",
+		old:  "\tl.client.Retrier.Retry(l.cleanup(l.indeterminate))\n",
 		new:  "",
 		in:   "internal/lease",
 		test: "TestTransferAtTheLastMoment",
@@ -102,7 +102,7 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "entry: serves another owner with an indeterminate request",
 		file: "internal/waitqueue/entry.go",
-		old:  " && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.doubt.Exists())",
+		old:  " && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.indeterminate.Exists())",
 		new:  "",
 		in:   "internal/lease",
 		test: "TestInheritedEntry",

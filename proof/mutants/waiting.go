@@ -6,8 +6,8 @@ var clientFaults = []mutant{
 	{
 		name: "subscription: relies on a missing one",
 		file: "internal/waitqueue/poll.go",
-		old:  "if !l.Queue.feed.reaches() {",
-		new:  "if !l.Queue.feed.started {",
+		old:  "if !l.Queue.subscription.reaches() {",
+		new:  "if !l.Queue.subscription.started {",
 		in:   "internal/acquire",
 		test: "TestPollIsNeverFaster",
 	},
@@ -78,8 +78,8 @@ var clientFaults = []mutant{
 	{
 		name: "waiter: gives up without a cancel",
 		file: "internal/waitqueue/entry.go",
-		old:  "if w.Sent && (!w.once || w.doubt.Exists()) {",
-		new:  "if w.Sent && w.once && w.doubt.Exists() {",
+		old:  "if w.Sent && (!w.once || w.indeterminate.Exists()) {",
+		new:  "if w.Sent && w.once && w.indeterminate.Exists() {",
 		in:   "internal/waitqueue",
 		test: "TestWaiterGivesUp",
 	},

@@ -25,8 +25,8 @@ type Backend struct {
 	Fair bool
 	// Fenced reports whether each hold has a fencing token.
 	Fenced bool
-	// Reentrant reports whether a second Lock by the holder's goroutine does not
-	// wait, whatever its context.
+	// Reentrant reports whether a second Lock by the holder's goroutine does
+	// not wait, whatever its context.
 	Reentrant bool
 	// Refuses reports whether a nested call, under the context of its own hold,
 	// is refused: Lock with ErrInvalid, TryLock with ErrLockAcquiredByOthers.

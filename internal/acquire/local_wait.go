@@ -10,24 +10,25 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// sitter is a call that can wait in its client's line.
-type sitter interface {
-	// stand returns the queue entry of a call that has become the first of its
+// localAttempt is a call that can wait in its client's line.
+type localAttempt interface {
+	// entry returns the queue entry of a call that has become the first of its
 	// line. It is left, the entry of the predecessor, or a new one if that is
 	// nil.
-	stand(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry
+	entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry
 	// try makes an attempt with that entry.
 	try(ctx context.Context) (*lease.Hold, error)
 }
 
-// sit waits in the client's line until the call becomes the first waiter, or
-// another call hands the lock to it. The first waiter waits in Redis. A call
-// for a reentrant lock begins again if sit returns neither a hold nor an error.
-func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
+// waitLocally waits in the client's line until the call becomes the first
+// waiter, or another call hands the lock to it. The first waiter waits in
+// Redis. A call for a reentrant lock begins again if waitLocally returns
+// neither a hold nor an error.
+func (w *wait) waitLocally(l *waitqueue.Line, a localAttempt) (*lease.Hold, error) {
 	s, err := l.Join(&w.Call)
 	switch {
 	case errors.Is(err, waitqueue.ErrOtherKind): // Redis decides which kind is wrong
-		w.queued = a.stand(l, nil)
+		w.queued = a.entry(l, nil)
 		defer w.queued.Leave()
 		return w.acquire(a.try)
 	case err != nil:
@@ -36,7 +37,7 @@ func (w *wait) sit(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
 	for {
 		o, ok := w.awaitOffer(s)
 		switch {
-		case !ok && w.isOver():
+		case !ok && w.hasEnded():
 			return w.stop(s)
 		case !ok:
 			if h, done, err := w.goDeeper(s); done {
@@ -62,25 +63,25 @@ func (w *wait) awaitOffer(s *waitqueue.Waiter) (waitqueue.Offer, bool) {
 	return s.Await()
 }
 
-// sitForValid repeats sit until it returns a hold that is still valid. If the
-// process is stopped while a hold is passed on to one of its goroutines, it may
-// continue after valid until.
-func (w *wait) sitForValid(l *waitqueue.Line, a sitter) (*lease.Hold, error) {
+// waitForValid repeats waitLocally until it returns a hold that is still valid.
+// If the process is stopped while a hold is passed on to one of its goroutines,
+// it may continue after valid until.
+func (w *wait) waitForValid(l *waitqueue.Line, a localAttempt) (*lease.Hold, error) {
 	for {
-		h, err := w.sit(l, a)
+		h, err := w.waitLocally(l, a)
 		if h == nil || err != nil || h.Err() == nil {
 			return h, err
 		}
 		_ = h.Unlock() // the loss was logged
 		w.note(lease.ErrLate)
-		if w.isOver() {
+		if w.hasEnded() {
 			return nil, w.reason()
 		}
 	}
 }
 
-// isOver reports whether the wait has ended.
-func (w *wait) isOver() bool { return w.Ctx.Err() != nil || w.life.Err() != nil }
+// hasEnded reports whether the wait has ended.
+func (w *wait) hasEnded() bool { return w.Ctx.Err() != nil || w.life.Err() != nil }
 
 // stop ends a local wait. It accepts a grant that was offered at the last
 // moment.
@@ -95,8 +96,8 @@ func (w *wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
 // lead waits in Redis on behalf of the line. left is the queue entry of the
 // predecessor, or nil. done is false if another call is about to transfer the
 // lock to this one. The queue entry then belongs to another call.
-func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *lease.Hold, done bool, err error) {
-	w.seat, w.queued = s, a.stand(s.Line, left)
+func (w *wait) lead(s *waitqueue.Waiter, a localAttempt, left *waitqueue.Entry) (h *lease.Hold, done bool, err error) {
+	w.waiter, w.queued = s, a.entry(s.Line, left)
 	again := true
 	if left != nil { // the server has said that the entry is in the queue
 		w.note(errs.ErrLockAcquiredByOthers)
@@ -107,12 +108,12 @@ func (w *wait) lead(s *waitqueue.Waiter, a sitter, left *waitqueue.Entry) (h *le
 	} else {
 		h, err = w.passed(h)
 	}
-	done = w.seat != nil || !w.Settings.Kind.Transfers
-	if w.seat != nil {
+	done = w.waiter != nil || !w.Settings.Kind.Transfers
+	if w.waiter != nil {
 		w.queued.WakeNext()
 		s.Leave(w.queued)
 	}
-	w.seat, w.queued = nil, nil
+	w.waiter, w.queued = nil, nil
 	return h, done, err
 }
 
@@ -157,7 +158,7 @@ func (w *wait) take(t *lease.Transfer) (*lease.Hold, error) {
 // call begins again.
 func (w *wait) failed(err error) error {
 	w.note(err)
-	if lockspec.IsRetryable(err) && !w.isOver() {
+	if lockspec.IsRetryable(err) && !w.hasEnded() {
 		return nil
 	}
 	return w.reason()
