@@ -199,3 +199,63 @@ func TestConsumer(t *testing.T) {
 		"example.com/consumer", "github.com/gomodule/redigo", "github.com/google/uuid", "github.com/petermattis/goid", "github.com/relock-go/relock",
 	}, slices.Compact(modules), "modules compiled in")
 }
+
+// Code and scripts use the terms of the field: scripts/words.txt has the words
+// to avoid. Comments are at most 80 columns wide.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	words := avoided(t)
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if path == "docs" || path == ".git" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if ext := filepath.Ext(path); ext != ".go" && ext != ".lua" && ext != ".sh" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		lower := strings.ToLower(string(text))
+		for word, pattern := range words {
+			if strings.Contains(lower, strings.ToLower(word)) && pattern.Match(text) {
+				t.Errorf("%s has %q: %s", path, word, pattern.Find(text))
+			}
+		}
+		requireNarrow(t, path, string(text))
+		return err
+	}))
+}
+
+// avoided returns a pattern for each word of scripts/words.txt: the word, or a
+// part of an identifier.
+func avoided(t *testing.T) map[string]*regexp.Regexp {
+	t.Helper()
+	text, err := os.ReadFile("scripts/words.txt")
+	require.NoError(t, err)
+	words := map[string]*regexp.Regexp{}
+	for line := range strings.Lines(string(text)) {
+		word, _, ok := strings.Cut(line, "\t")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		quoted, title := regexp.QuoteMeta(word), regexp.QuoteMeta(strings.ToUpper(word[:1])+word[1:])
+		words[word] = regexp.MustCompile(`\b(?i:` + quoted + `)\b|[a-z]` + title + `(?:[A-Z]|\b)|\b` + quoted + `[A-Z]|\b` + title + `[A-Z]`)
+	}
+	require.Greater(t, len(words), 20)
+	return words
+}
+
+// requireNarrow checks the lines that are comments only. A tab is four columns.
+// Examples quote what is printed, and some text cannot be broken.
+func requireNarrow(t *testing.T, path, text string) {
+	t.Helper()
+	comment := regexp.MustCompile(`^\s*(//|--) `)
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		wide := len([]rune(strings.ReplaceAll(line, "\t", "    "))) > 80
+		if wide && comment.MatchString(line) && strings.Contains(strings.TrimLeft(line, "\t /-"), " ") && !strings.Contains(line, "// relock: ") && !strings.Contains(line, "//\t") {
+			t.Errorf("%s: wider than 80 columns: %s", path, line)
+		}
+	}
+}

@@ -3,7 +3,7 @@ local function text(n)
   return string.format('%.0f', n)
 end
 
--- parts reads a record: its ticket and its key. One that cannot be read is of no
+-- parts returns the ticket and the key of a record. A damaged record has no
 -- key, and is due. Its receiver makes it a dead letter.
 local function parts(record)
   local ticket, size = string.sub(record, 9, 24), tonumber(string.sub(record, 25, 27))
@@ -13,8 +13,8 @@ local function parts(record)
   return ticket, string.sub(record, 28, 27 + size)
 end
 
--- next_of returns the first task behind a key, as follow takes it, or nil. It is
--- a function of its own for scripts that must read before they write.
+-- next_of returns the first task behind a key, as follow takes it, or nil.
+-- Scripts that must read before they write call it.
 local function next_of(behind, key)
   return redis.call('ZRANGEBYLEX', behind, '[' .. key .. '\0', '(' .. key .. '\1', 'LIMIT', 0, 1)[1]
 end

@@ -3,7 +3,8 @@
 -- KEYS    l leased, m attempts; see docs/queue-design.md
 -- ARGV[1] id   ARGV[2] fence   ARGV[3] lease in ms
 --
--- 1: the lease is the longer of what was left and the given one   0: it has none
+-- 1: the lease is the longer of what was left and the given one
+-- 0: it has none
 
 if #ARGV ~= 3 then
   return redis.error_reply('ERR relock: task_renew: bad arguments')

@@ -153,7 +153,7 @@ type forgotten struct {
 	over   chan time.Time
 	due    chan time.Time // when a timer that was set to forgottenFound has fired
 	took   time.Duration  // to be found
-	next   relock.Hold    // of whoever came then
+	next   relock.Hold    // of the next holder
 	value  string         // of next
 }
 

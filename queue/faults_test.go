@@ -171,7 +171,7 @@ func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
 	})
 }
 
-// A caller that leaves gives back what it was not told of, though another
+// A caller that leaves returns what it was not told of, though another
 // caller of its queue is busy.
 func TestReceiveLeavesBesideOthers(t *testing.T) {
 	s := redistest.StartTCP(t)

@@ -14,7 +14,7 @@ import (
 
 // receiver takes tasks for the callers of one Queue. It has one receive under
 // way at a time, and numbers them: a copy of an earlier one takes nothing, and
-// the next one gives back what an unanswered one took.
+// the next one returns what an unanswered one took.
 type receiver struct {
 	queue *Queue
 	name  string // "<client id>:<n>"
@@ -75,10 +75,10 @@ func (r *receiver) leave(idle bool) {
 	r.queue.engine.Queue.ListenForTasks(r.name, nil)
 }
 
-// stopLocked says that the receiver is no longer idle. That also gives back
-// what an unanswered receive took, and notifies another receiver of what is
-// due. Whoever has the turn does the same: its number is higher than that of
-// the caller that leaves.
+// stopLocked says that the receiver is no longer idle. That also returns what
+// an unanswered receive took, and notifies another receiver of what is due.
+// The caller that has the turn does the same: its number is higher than that
+// of the caller that leaves.
 func (r *receiver) stopLocked() {
 	if r.queue.engine.Life.Err() != nil {
 		return
@@ -152,7 +152,7 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	}
 	answer, err := readAnswer(o.Reply)
 	if err != nil {
-		return received{}, err // unheard: the next receive gives back what this one took
+		return received{}, err // unheard: the next receive returns what this one took
 	}
 	r.hear(number)
 	if beat == 1 && !unknown.Exists() {

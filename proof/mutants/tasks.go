@@ -108,7 +108,7 @@ var taskFaults = []mutant{
 		test: "TestTaskEnqueueScriptCopies",
 	},
 	{
-		name: "task_wake: believes that a dead client hears",
+		name: "task_wake: takes a dead client for a live one",
 		file: "lua/task_wake.lua",
 		old:  "      if heard > 0 then",
 		new:  "      if heard >= 0 then",

@@ -26,7 +26,7 @@ func (r *room) enter(hold relock.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.inside != nil && r.inside.Err() == nil && hold.Err() == nil && r.inside.Err() == nil {
-		r.Error("two believe that they have the lock")
+		r.Error("two valid holds at the same time")
 	}
 	if fence := hold.Fence(); r.Fenced && hold.Err() == nil {
 		if fence <= r.token {
@@ -119,16 +119,16 @@ func (s *suite) storm(r *room, locker func(*testing.T) relock.Locker, lockers, g
 }
 
 // visit locks and unlocks once, unless the context ends before.
-func (s *suite) visit(r *room, l relock.Locker, key string, hurry bool, limit time.Duration) {
+func (s *suite) visit(r *room, l relock.Locker, key string, limited bool, limit time.Duration) {
 	ctx := s.limited()
-	if hurry {
+	if limited {
 		short, cancel := context.WithTimeout(ctx, rand.N(limit))
 		defer cancel()
 		ctx = short
 	}
 	hold, err := l.Lock(ctx, key)
 	if err != nil {
-		if !hurry || !errors.Is(err, context.DeadlineExceeded) {
+		if !limited || !errors.Is(err, context.DeadlineExceeded) {
 			s.Errorf("Lock: %v", err)
 		}
 		return
