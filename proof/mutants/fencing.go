@@ -101,7 +101,7 @@ var fenceFaults = []mutant{
 		name: "fencing: a read/write hold has no token",
 		file: "internal/lease/owner.go",
 		old:  "newLease(o.client, g), g.Sent)",
-		new:  "newLease(o.client, &Grant{Key: g.Key, Protocol: g.Protocol, Sent: g.Sent, Settings: g.Settings, Doubt: g.Doubt, Undo: g.Undo}), g.Sent)",
+		new:  "newLease(o.client, &Grant{Key: g.Key, Protocol: g.Protocol, Sent: g.Sent, Settings: g.Settings, Indeterminate: g.Indeterminate, Undo: g.Undo}), g.Sent)",
 		in:   "internal/lease",
 		test: "TestTokensOfReaders",
 	},
