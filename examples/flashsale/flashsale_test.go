@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(variable); role != "" {
+		exit(work(context.Background(), os.Stdin, os.Stdout, role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// The sale of the documentation with fewer buyers. Redis's append-only file has
+// each order and each sale, in the order in which Redis executed them.
+func TestFlashSale(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	err := run(ctx, &out, "unix://"+server.Address, 2000)
+	t.Log(out.String())
+	require.NoError(t, err)
+
+	log := writes(t, server)
+	orders := ids(log, "HSETNX", ":p")
+	require.Len(t, unique(orders), 2000, "each buyer was in line")
+	require.Equal(t, unique(orders)[:phones], ids(log, "RPUSH", "sold"))
+	require.EqualValues(t, 0, server.Do(t, "DBSIZE"), "keys are left behind")
+
+	require.Equal(t, 3, strings.Count(out.String(), "is killed (kill -9)"))
+	requireInOrder(t, out.String(), "The doors open.", " pays for phone 1", "is killed", " freezes", " goes on, ", "since the fencing token is stale", "is killed",
+		"has phone 6 already", "is killed", " has phone 10", "Sold out", "Seen: 10 phones for 2000 buyers")
+}
+
+// writes returns what the server has written to its append-only file.
+func writes(t *testing.T, server *redistest.Server) []byte {
+	t.Helper()
+	dir, err := redis.Strings(server.Do(t, "CONFIG", "GET", "dir"), nil)
+	require.NoError(t, err)
+	var all []byte
+	require.NoError(t, filepath.WalkDir(dir[1], func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".aof" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all = append(all, text...)
+		return err
+	}))
+	return all
+}
+
+// ids returns the first argument of each such command for a key with this end.
+func ids(log []byte, command, end string) (all []string) {
+	pattern := regexp.MustCompile(command + `\r\n\$\d+\r\n[^\r]*` + end + `\r\n\$\d+\r\n(buyer-\d+)\r\n`)
+	for _, found := range pattern.FindAllSubmatch(log, -1) {
+		all = append(all, string(found[1]))
+	}
+	return all
+}
+
+func unique(all []string) (once []string) {
+	seen := map[string]bool{}
+	for _, id := range all {
+		if !seen[id] {
+			seen[id] = true
+			once = append(once, id)
+		}
+	}
+	return once
+}
+
+func requireInOrder(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, line := range wanted {
+		_, after, found := strings.Cut(text, line)
+		require.True(t, found, "%q is missing, or out of order", line)
+		text = after
+	}
+}
+
+// The program fails if the buyers are not the first in line, or too few.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	s, err := newShop(role{url: "unix://" + redistest.Start(t).Address, run: "flashsale:judge"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.close()) })
+	require.NoError(t, s.open(t.Context()))
+	first := strings.Fields("buyer-7 buyer-3 buyer-4 buyer-1 buyer-9 buyer-2 buyer-5 buyer-6 buyer-8 buyer-0")
+	d := newDirector(io.Discard, role{})
+	for i, buyer := range first {
+		require.ErrorContains(t, judge(t.Context(), d, s, first), "phones are sold")
+		require.NoError(t, relock.Do(t.Context(), s.locker, stock, func(ctx context.Context) error { return s.sell(ctx, buyer, phones-1-i) }))
+	}
+	require.NoError(t, judge(t.Context(), d, s, first))
+	first[0], first[1] = first[1], first[0]
+	require.ErrorContains(t, judge(t.Context(), d, s, first), "not the first in line")
+	require.Error(t, s.sell(t.Context(), "buyer-10", 0), "without the lock")
+}
+
+// A sale that is interrupted ends its processes.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	out := writerFunc(func(line []byte) {
+		if bytes.Contains(line, []byte("freezes")) {
+			cancel()
+		}
+	})
+	err := run(ctx, out, "unix://"+server.Address, 100)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}

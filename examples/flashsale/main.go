@@ -1,0 +1,128 @@
+// Flashsale sells ten phones to a hundred thousand buyers:
+//
+//	go run ./examples/flashsale [-buyers 100000]
+//
+// The buyers are in four processes. Each of them queues its order, and the
+// processes sell to the first in line: one order at a time, in the order of
+// arrival. Three processes are killed on the way (kill -9), and one freezes for
+// longer than its lease. The program fails unless exactly ten phones are sold,
+// to the ten whose orders Redis has accepted first.
+//
+// Read shop.go first, then stand.go and buyers.go: they are one process. The
+// other files start the processes, cause the accidents, and watch.
+//
+// It needs redis-server on the PATH. With REDIS_URL (redis://, rediss:// or
+// unix://) it uses the server named there, which must permit MONITOR.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+const (
+	phones    = 10
+	processes = 4
+	lease     = time.Second // of an order in work, and of the lock
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if role := os.Getenv(variable); role != "" {
+		exit(work(ctx, os.Stdin, os.Stdout, role))
+	}
+	buyers := flag.Int("buyers", 100_000, "how many want a phone")
+	flag.Parse()
+	exit(run(ctx, os.Stdout, os.Getenv("REDIS_URL"), *buyers))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "flashsale:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// run holds the sale on the server at url, or on its own one if url is empty.
+func run(ctx context.Context, out io.Writer, url string, buyers int) (err error) {
+	if url == "" {
+		server, stop, err := redistest.Launch()
+		if err != nil {
+			return err
+		}
+		defer stop()
+		url = "unix://" + server.Address
+	}
+	r := role{url: url, run: "flashsale:" + rand.Text(), buyers: buyers}
+	s, err := newShop(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return sell(ctx, out, r, s)
+}
+
+// sell opens the shop, watches who arrives, and compares that with who got a
+// phone.
+func sell(ctx context.Context, out io.Writer, r role, s *shop) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	door, err := watchDoor(r)
+	if err != nil {
+		return err
+	}
+	defer door.close()
+	d := newDirector(out, r)
+	d.say("The sale: %d phones, %d buyers in %d processes.", phones, r.buyers, processes)
+	if err := d.direct(ctx, s); err != nil {
+		return err
+	}
+	return judge(ctx, d, s, door.close())
+}
+
+// judge prints the buyers that have a phone. It returns an error if they are
+// not the first in line.
+func judge(ctx context.Context, d *director, s *shop, first []string) error {
+	left, sold, err := s.count(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, err := s.line.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	d.say("The first in line, as Redis has accepted their orders, and the buyers that have a phone:")
+	for i := range max(len(first), len(sold)) {
+		d.say("%4d. %-14s phone %2d: %s", i+1, at(first, i), i+1, at(sold, i))
+	}
+	switch {
+	case len(sold) != phones || left != 0:
+		return fmt.Errorf("%d phones are sold and %d are left, of %d", len(sold), left, phones)
+	case !slices.Equal(first, sold):
+		return errors.New("the buyers are not the first in line")
+	case waiting.Ready+waiting.Delayed+waiting.InFlight+waiting.Behind+waiting.Dead > 0:
+		return fmt.Errorf("orders are left in the queue: %+v", waiting)
+	}
+	d.say("Seen: %d phones for %d buyers, sold to the first %d by arrival, each once.", phones, d.role.buyers, phones)
+	return nil
+}
+
+func at(all []string, i int) string {
+	if i < len(all) {
+		return all[i]
+	}
+	return "-"
+}
