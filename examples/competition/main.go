@@ -45,13 +45,10 @@ func exit(err error) {
 // run lets the processes compete for both kinds of locks, and checks the
 // result.
 func run(ctx context.Context, out io.Writer, url string, hold time.Duration) error {
-	if url == "" {
-		server, err := embedded.Start()
-		if err != nil {
-			return err
-		}
-		defer server.Stop()
-		url = server.URL()
+	url, stop, err := embedded.Open(url)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	return competition.Run(out, "", func(mode string) ([]competition.Turn, error) { return compete(ctx, url, mode, hold) })
 }

@@ -54,14 +54,11 @@ func main() {
 func run(ctx context.Context, out io.Writer, url string, keep relock.LockOption) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooSlow)
 	defer cancel()
-	if url == "" {
-		server, err := embedded.Start()
-		if err != nil {
-			return err
-		}
-		defer server.Stop()
-		url = server.URL()
+	url, stop, err := embedded.Open(url)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	s, err := newStage(out, url, keep)
 	if err != nil {
 		return err

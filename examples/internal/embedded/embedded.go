@@ -36,6 +36,19 @@ func Start() (*Server, error) {
 	return e, nil
 }
 
+// Open returns url, or that of a new server if url is empty. stop ends that
+// server.
+func Open(url string) (opened string, stop func(), err error) {
+	if url != "" {
+		return url, func() {}, nil
+	}
+	server, err := Start()
+	if err != nil {
+		return "", nil, err
+	}
+	return server.URL(), server.Stop, nil
+}
+
 // URL is where it is, for relock.NewClientURL.
 func (e *Server) URL() string { return "redis://" + e.server.Addr() }
 
