@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // those of others meanwhile.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
-	real := redistest.Start(t)
-	for name, url := range map[string]string{"embedded": "", "real": "unix://" + real.Address} {
+	server := redistest.Start(t)
+	for name, url := range map[string]string{"embedded": "", "real": "unix://" + server.Address} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, stop, err := embedded.Open(url)
