@@ -193,7 +193,8 @@ func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 
 var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 
-// An attempt that meets a minimum hold says until when.
+// An attempt that meets a minimum hold says until when, and so does a wait that
+// its block timeout ends.
 func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
 	s := newExplained(t)
@@ -209,7 +210,10 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			l := newLock(relock.WithMinHold(time.Minute))
+			waits := newLock(relock.WithMinHold(time.Minute), relock.WithBlockTimeout(50*time.Millisecond))
+			wait := func() error { return waits.Lock(relock.ContextWithOwner(ctx, "other")) }
 			require.NoError(t, l.Lock(ctx))
+			require.NotContains(t, refusal(t, wait).Error(), "minimum hold", "it is held")
 			err := l.TryLock(relock.ContextWithOwner(ctx, "other"))
 			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 			require.NotContains(t, err.Error(), "minimum hold", "it is held")
@@ -223,6 +227,7 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 			until, err := time.Parse("2006-01-02T15:04:05.000Z07:00", found[1])
 			require.NoError(t, err)
 			require.WithinDuration(t, before.Add(time.Minute), until, 20*time.Second)
+			require.Regexp(t, `: minimum hold until `+clock+`$`, refusal(t, wait).Error())
 			require.NotContains(t, newLock().TryLock(ctx).Error(), "minimum hold", "only a lock with one asks")
 		})
 	}
