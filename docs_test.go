@@ -259,3 +259,71 @@ func requireNarrow(t *testing.T, path, text string) {
 		}
 	}
 }
+
+// The comment of a function whose only result is a bool says what it "reports
+// whether". If a bool is one of several results, its comment may leave it out,
+// but never says "returns true".
+func TestBooleansReportWhether(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	returns := regexp.MustCompile(`(?:returns?|reports) (?:true|false)\b`)
+	eachGoFile(t, func(path string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			name, doc, results := "", (*ast.CommentGroup)(nil), (*ast.FieldList)(nil)
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				name, doc, results = n.Name.Name, n.Doc, n.Type.Results
+			case *ast.Field: // a method of an interface
+				if f, ok := n.Type.(*ast.FuncType); ok && len(n.Names) > 0 {
+					name, doc, results = n.Names[0].Name, n.Doc, f.Results
+				}
+			}
+			bools, others := countBools(results)
+			if doc == nil || bools == 0 {
+				return true
+			}
+			checked++
+			text := strings.Join(strings.Fields(doc.Text()), " ")
+			if only := bools == 1 && others == 0; only && !strings.Contains(text, "reports whether") || returns.MatchString(text) {
+				t.Errorf("%s: the comment of %s does not say what it reports whether: %s", path, name, text)
+			}
+			return true
+		})
+	})
+	require.Greater(t, checked, 100)
+}
+
+func countBools(results *ast.FieldList) (bools, others int) {
+	if results == nil {
+		return 0, 0
+	}
+	for _, field := range results.List {
+		n := max(1, len(field.Names))
+		if is, ok := field.Type.(*ast.Ident); ok && is.Name == "bool" {
+			bools += n
+		} else {
+			others += n
+		}
+	}
+	return bools, others
+}
+
+// eachGoFile calls check with each Go file of all modules.
+func eachGoFile(t *testing.T, check func(path string, file *ast.File)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err == nil {
+			check(path, file)
+		}
+		return err
+	}))
+}

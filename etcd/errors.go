@@ -124,8 +124,8 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-// said returns the error of etcd itself. It returns false if err comes from the
-// connection or from an intermediary.
+// said returns the error of etcd itself, and reports whether err is one: it may
+// come from the connection or from an intermediary.
 func said(err error) (e rpctypes.EtcdError, ok bool) {
 	ok = errors.As(err, &e) || errors.As(rpctypes.Error(err), &e)
 	return e, ok

@@ -61,7 +61,7 @@ func modeOf(fair bool) string {
 }
 
 // ReadFound reads the reply of inspect.lua: state, content, ms left, and more.
-// It returns false if that is no such reply.
+// It reports whether the reply is one.
 func ReadFound(reply any) (f Found, ok bool) {
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) < 3 {
@@ -108,7 +108,7 @@ func (f *Found) readHash(content []any) {
 }
 
 // ReadFoundRW reads the reply of rw_inspect.lua: state, mode, and more. It
-// returns false if the key is no read/write lock.
+// reports whether the key is a read/write lock.
 func ReadFoundRW(reply any) (f Found, ok bool) {
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) < 2 {

@@ -99,7 +99,7 @@ func (s *suite) cleared(key string) {
 	}
 }
 
-// soon waits until ok returns true, and reports whether it did.
+// soon repeats ok until it is true, and reports whether it came true in time.
 func (s *suite) soon(ok func() bool) bool {
 	end := time.Now().Add(s.patience())
 	for !ok() {
