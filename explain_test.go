@@ -144,7 +144,7 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 	}
 }
 
-// A node of a RedLock says so too.
+// A node of a RedLock names them too.
 func TestConflictOfANode(t *testing.T) {
 	t.Parallel()
 	var clients []*relock.Client
@@ -336,8 +336,8 @@ func (d disguised) Lock(ctx context.Context, key string) (relock.Hold, error) {
 	return disguisedHold{h}, err
 }
 
-// A call that waits for a lock of its own client, under another owner, says so
-// when it ends, and once in the log after one lease.
+// A call may wait for a lock that the same client holds under another owner.
+// Its error names that owner, and so does the log once, after one lease.
 func TestWaitForTheOwnClient(t *testing.T) {
 	t.Parallel()
 	for name, newLock := range map[string]func(c *relock.Client, opts ...relock.LockOption) relock.Mutex{
@@ -368,7 +368,7 @@ func TestWaitForTheOwnClient(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
 			line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
-			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each says so")
+			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each is logged")
 			cancel()
 			for _, wait := range []<-chan error{first, second} {
 				err := testkit.ResultWithin(t, wait, testkit.Patience)

@@ -89,9 +89,9 @@ func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = pref
 // are not confirmed, servers that are too old. By default they go nowhere.
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
-// WithObserver tells o what the locks of the Locker do, as "etcd". Given more
-// than once, all are told. RenewDone has no key: one renewal is for all locks.
-// By default nobody is told, and nothing is counted.
+// WithObserver notifies o of what the locks of the Locker do, as "etcd". Given
+// more than once, all are notified. RenewDone has no key: one renewal is for
+// all locks. By default nobody is notified, and nothing is counted.
 func WithObserver(o relock.Observer) Option {
 	return func(c *config) {
 		all := o

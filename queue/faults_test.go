@@ -171,8 +171,8 @@ func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
 	})
 }
 
-// A caller that leaves returns what it was not told of, though another
-// caller of its queue is busy.
+// A caller that leaves returns what it did not learn of, though another caller
+// of its queue is busy.
 func TestReceiveLeavesBesideOthers(t *testing.T) {
 	s := redistest.StartTCP(t)
 	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)

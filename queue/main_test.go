@@ -27,8 +27,7 @@ func newClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *
 	return c
 }
 
-// newQueue returns a queue that is named after the test, of a client of its
-// own.
+// newQueue returns a queue that is named after the test, of a separate client.
 func newQueue(t testing.TB, s *redistest.Server, opts ...queue.Option) *queue.Queue {
 	t.Helper()
 	return queueOf(t, newClient(t, s), opts...)

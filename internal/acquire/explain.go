@@ -146,7 +146,7 @@ func inspect(ctx context.Context, m *lease.Manager, key string) (lockspec.Found,
 	redisKey := m.RedisKey(key)
 	o, _ := m.Eval(ctx, limit, script.Call{Script: script.Inspect, Key: redisKey})
 	f, ok := lockspec.ReadFound(o.Reply)
-	if ok && f.State == lockspec.Alien {
+	if ok && f.State == lockspec.Foreign {
 		o, _ = m.Eval(ctx, limit, script.Call{Script: script.RWInspect, Key: redisKey})
 		if rw, ok := lockspec.ReadFoundRW(o.Reply); ok {
 			return rw, true

@@ -36,7 +36,7 @@ func acquired(t testing.TB, l locktest.Acquirer) relock.Hold {
 }
 
 // engine is a manager on a driver without a server, for tests of what depends
-// on time only. The machine is suspended when the test says so.
+// on time only. The machine is suspended when the test asks for it.
 type engine struct {
 	*lease.Manager
 	*instant

@@ -10,7 +10,7 @@ import (
 // Found is what a key is, for people who read an error. Its String is the first
 // half of "held as a fair plain lock, requested as unfair".
 type Found struct {
-	State string // Free, Kept, Alien, "held" or "reserved"
+	State string // Free, Kept, Foreign, "held" or "reserved"
 	Kind  string // as [Family.String] has it; "" if it is not a lock
 	mode  string // "fair", "unfair", or "" if that is not stored
 	Left  time.Duration
@@ -18,9 +18,9 @@ type Found struct {
 
 // The states that need care.
 const (
-	Free  = "free"
-	Kept  = "kept"
-	Alien = "alien"
+	Free    = "free"
+	Kept    = "kept"
+	Foreign = "alien"
 )
 
 // String says what was found.
