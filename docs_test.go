@@ -200,34 +200,48 @@ func TestConsumer(t *testing.T) {
 	}, slices.Compact(modules), "modules compiled in")
 }
 
-// Code and scripts use the terms of the field: scripts/words.txt has the words
-// to avoid. Comments are at most 80 columns wide.
+// Code, scripts, models and documents use the terms of the field:
+// scripts/words.txt has the words to avoid. Comments are at most 80 columns
+// wide, and Markdown at most 100.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	words := avoided(t)
+	breaks := regexp.MustCompile(`\s+(?:(?://|--|#|\*)\s+)?`) // a phrase may go on in the next line
+	files := map[string]int{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			if path == "docs" || path == ".git" {
-				return fs.SkipDir
-			}
+		switch {
+		case err != nil:
 			return err
-		}
-		if ext := filepath.Ext(path); ext != ".go" && ext != ".lua" && ext != ".sh" {
+		case entry.IsDir() && path == ".git":
+			return fs.SkipDir
+		case entry.IsDir() || path == filepath.Join("docs", "proof.md"):
 			return nil
 		}
+		kind := filepath.Ext(path)
+		switch {
+		case kind == ".go" || kind == ".lua" || kind == ".sh" || kind == ".md" || kind == ".pml" || kind == ".yml":
+		case path == "Makefile" || path == filepath.Join(".ci", "run"):
+		default:
+			return nil
+		}
+		files[kind]++
 		text, err := os.ReadFile(path)
-		lower := strings.ToLower(string(text))
+		flat := breaks.ReplaceAllString(string(text), " ")
+		lower := strings.ToLower(flat)
 		for word, pattern := range words {
-			if strings.Contains(lower, strings.ToLower(word)) && pattern.Match(text) {
-				t.Errorf("%s has %q: %s", path, word, pattern.Find(text))
+			if strings.Contains(lower, strings.ToLower(word)) && pattern.MatchString(flat) {
+				t.Errorf("%s has %q: %s", path, word, pattern.FindString(flat))
 			}
 		}
 		requireNarrow(t, path, string(text))
 		return err
 	}))
+	for _, kind := range []string{".go", ".lua", ".sh", ".md", ".pml", ".yml", ""} {
+		require.NotZero(t, files[kind], kind)
+	}
 }
 
-// avoided returns a pattern for each word of scripts/words.txt: the word, or a
+// avoided returns a pattern for each entry of scripts/words.txt: the word, or a
 // part of an identifier.
 func avoided(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
@@ -246,16 +260,35 @@ func avoided(t *testing.T) map[string]*regexp.Regexp {
 	return words
 }
 
-// requireNarrow checks the lines that are comments only. A tab is four columns.
-// Examples quote what is printed, and some text cannot be broken.
+// requireNarrow checks the width of comments and of Markdown. A tab is four
+// columns. Examples quote what is printed, and some text cannot be broken.
 func requireNarrow(t *testing.T, path, text string) {
 	t.Helper()
-	comment := regexp.MustCompile(`^\s*(//|--) `)
+	if strings.HasSuffix(path, ".md") {
+		requireNarrowMarkdown(t, path, text)
+		return
+	}
+	comment := regexp.MustCompile(`^\s*(//|--|#) `)
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		wide := len([]rune(strings.ReplaceAll(line, "\t", "    "))) > 80
-		if wide && comment.MatchString(line) && strings.Contains(strings.TrimLeft(line, "\t /-"), " ") && !strings.Contains(line, "// relock: ") && !strings.Contains(line, "//\t") {
+		if wide && comment.MatchString(line) && strings.Contains(strings.TrimLeft(line, "\t /-#"), " ") && !strings.Contains(line, "// relock: ") && !strings.Contains(line, "//\t") {
 			t.Errorf("%s: wider than 80 columns: %s", path, line)
+		}
+	}
+}
+
+// requireNarrowMarkdown leaves out tables, code, images, what programs write,
+// and Chinese.
+func requireNarrowMarkdown(t *testing.T, path, text string) {
+	t.Helper()
+	if path == "README.zh-CN.md" || strings.HasPrefix(path, filepath.Join("bench", "results")) {
+		return
+	}
+	left := regexp.MustCompile("(?s)\n```.*?\n```\n|<!-- begin:.*?<!-- end:|\n!?\\[[^\n]*\\)").ReplaceAllString(text, "\n\n")
+	for line := range strings.Lines(left) {
+		if len([]rune(line)) > 101 && !strings.HasPrefix(line, "|") {
+			t.Errorf("%s: wider than 100 columns: %s", path, line)
 		}
 	}
 }

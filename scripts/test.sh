@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests every module. "cover" runs the tests of the engine only and leaves
-# its coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
+# Tests every module. "cover" runs the tests of the engine only and leaves its
+# coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
 # and at full length, with "." those of etcd too.
 set -eu
 cd "$(dirname "$0")/.."
