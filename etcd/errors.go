@@ -40,7 +40,7 @@ var (
 
 	// errLate is the error of an acquire that was granted after its lease had
 	// ended.
-	errLate = fmt.Errorf("the grant came after its lease had ended: %w", errTimeout)
+	errLate = fmt.Errorf("granted after the lease had expired: %w", errTimeout)
 )
 
 // wrap adds the operation and the key to err. It returns nil for nil.

@@ -242,7 +242,7 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	case ctx == nil:
 		return errNilContext
 	case d > maxTTL:
-		return fmt.Errorf("%w: Extend: %v is more than %v", relock.ErrInvalid, d, maxTTL)
+		return fmt.Errorf("%w: Extend: %v is above %v", relock.ErrInvalid, d, maxTTL)
 	case d < minExtend || d%time.Millisecond != 0:
 		return fmt.Errorf("%w: Extend: %v is not a whole number of milliseconds, 10 or more", relock.ErrInvalid, d)
 	}

@@ -145,7 +145,7 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	case key == "":
 		return fmt.Errorf("%w: key: is empty", relock.ErrInvalid)
 	case len(key) > maxKey:
-		return fmt.Errorf("%w: key: longer than %d bytes", relock.ErrInvalid, maxKey)
+		return fmt.Errorf("%w: key: %d bytes are above %d", relock.ErrInvalid, len(key), maxKey)
 	case ctx.Err() != nil:
 		return errs.EndOf(ctx, nil)
 	case l.life.Err() != nil:

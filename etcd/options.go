@@ -42,10 +42,10 @@ func newConfig(opts []Option) config {
 	case c.ttl < time.Second || c.ttl%time.Second != 0:
 		c.addMistake("WithTTL: %v is not a whole number of seconds, 1 or more", c.ttl)
 	case c.ttl > maxTTL:
-		c.addMistake("WithTTL: %v is more than %v", c.ttl, maxTTL)
+		c.addMistake("WithTTL: %v is above %v", c.ttl, maxTTL)
 	}
 	if len(c.prefix) > maxPrefix {
-		c.addMistake("WithPrefix: longer than %d bytes", maxPrefix)
+		c.addMistake("WithPrefix: %d bytes are above %d", len(c.prefix), maxPrefix)
 	}
 	if c.logger == nil {
 		c.addMistake("WithLogger: is nil")

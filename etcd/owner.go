@@ -54,7 +54,7 @@ func (l *Locker) ownerOf(ctx context.Context, name string) (*owner, error) {
 	case !ok:
 		return nil, nil
 	case id == "" || len(id) > maxOwner:
-		return nil, fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", relock.ErrInvalid, maxOwner)
+		return nil, fmt.Errorf("%w: ContextWithOwner: id of %d bytes is not 1 to %d", relock.ErrInvalid, len(id), maxOwner)
 	}
 	key := ownerKey{name, id}
 	l.mu.Lock()

@@ -110,7 +110,7 @@ func (t *tally) verdict() error {
 // them are extended.
 func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if b.limit > 0 && d > b.limit {
-		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
+		return fmt.Errorf("%w: Extend: %v is above the largest allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
 	}
 	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *Hold) error { return h.Extend(ctx, d) }))
 	done := 0
