@@ -92,7 +92,6 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	return l
 }
 
-// managersOf returns the engines of the clients.
 func managersOf(clients []*Client) []*lease.Manager {
 	all := make([]*lease.Manager, len(clients))
 	for i, c := range clients {

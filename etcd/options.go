@@ -57,7 +57,6 @@ func (c *config) addMistake(format string, args ...any) {
 	c.mistakes = append(c.mistakes, fmt.Errorf(format, args...))
 }
 
-// err returns all mistakes in one error, or nil.
 func (c *config) err() error {
 	if len(c.mistakes) == 0 {
 		return nil

@@ -101,7 +101,6 @@ func (l *losers) see(contexts []context.Context) {
 	}
 }
 
-// watch waits for all the ends.
 func (l *losers) watch(contexts []context.Context) {
 	var group sync.WaitGroup
 	for i := range l.holds {

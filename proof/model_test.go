@@ -27,7 +27,6 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// modelOwner is an owner of a lock, on one client.
 type modelOwner struct {
 	client     int
 	name, lock string
@@ -58,7 +57,6 @@ type modelGrant struct {
 	copies    []modelCopy
 }
 
-// modelLevel is one Lock.
 type modelLevel struct {
 	grant    *modelGrant
 	outer    *modelLevel // whose context it was acquired with, if any

@@ -179,7 +179,6 @@ func (f *forgotten) begin(t *testing.T) {
 	}
 }
 
-// take acquires the lock as another client.
 func (f *forgotten) take(t *testing.T) {
 	t.Helper()
 	var err error

@@ -18,7 +18,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newClient returns a client of the server.
 func newClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	c, err := relock.NewClient(s.Network, s.Address, "", opts...)
@@ -40,7 +39,6 @@ func queueOf(t testing.TB, c *relock.Client, opts ...queue.Option) *queue.Queue 
 	return q
 }
 
-// enqueue queues tasks with one key.
 func enqueue(t testing.TB, q *queue.Queue, key string, ids ...string) {
 	t.Helper()
 	var tasks []queue.Task

@@ -205,7 +205,6 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	return h, err
 }
 
-// failed adds the n-th key to err.
 func (l *Multi) failed(n int, err error) error {
 	return fmt.Errorf("key %s: %w", strconv.Quote(l.keys[n]), err)
 }

@@ -220,7 +220,6 @@ func (b *Group) Abandon() {
 	}
 }
 
-// joined returns the members that have joined.
 func (b *Group) joined() []member {
 	b.lease.mu.Lock()
 	defer b.lease.mu.Unlock()

@@ -170,7 +170,6 @@ func (d *instant) grant(r driver.Request) any {
 	return int64(script.Ours)
 }
 
-// isCall reports whether the request calls the script.
 func isCall(r driver.Request, s *script.Script) bool {
 	return r.Cmd == "EVALSHA" && r.Args[0] == s.SHA
 }

@@ -98,7 +98,6 @@ func (f *Found) readValue(value string) {
 	}
 }
 
-// readHash reads the hash of a reentrant lock.
 func (f *Found) readHash(content []any) {
 	fields, _ := driver.StringMap(content, nil)
 	f.Kind, f.mode = ReentrantFamily.String(), modeOf(fields["mode"] == "f")

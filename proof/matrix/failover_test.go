@@ -66,7 +66,6 @@ func newPair(t testing.TB) *pair {
 	return p
 }
 
-// client returns one of the address.
 func (p *pair) client() *relock.Client {
 	return locktest.NewTestClient(p, &redistest.Server{Network: "tcp", Address: p.address})
 }
