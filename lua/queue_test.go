@@ -65,8 +65,8 @@ func TestQueueScriptAnswers(t *testing.T) {
 	}
 }
 
-// A lock that is free: an unfair wait takes it, a fair one only when nobody who
-// lives was there before.
+// A lock that is free: an unfair wait takes it, a fair one only if no live
+// waiter was there before.
 func TestQueueScriptTakesAFreeLock(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {

@@ -88,7 +88,7 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"enqueue, with its ticket", nil, []scripttest.Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []scripttest.Wait{w, y}},
 		{"release", []scripttest.Wait{v}, []scripttest.Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
 		{"release, one reads on", []scripttest.Wait{x, y}, []scripttest.Wait{w}, x.Release(), "1", []string{y.Reads()}, []scripttest.Wait{w}},
-		{"cancel of one who kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
+		{"cancel of a waiter that kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
 		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

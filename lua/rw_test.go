@@ -52,7 +52,7 @@ func TestRWScriptAnswers(t *testing.T) {
 				scripttest.Step("claim, reserved for it", w.Claim(), "1", []string{w.Writes()}, x, z, v),
 				scripttest.Step("enqueue, writes", w.Enqueue(), "1", []string{w.Writes()}, x, z, v),
 				scripttest.Step("try, writes", w.Try(), "1", []string{w.Writes()}, x, z, v),
-				scripttest.Step("release, two who read are the next", w.Release(), "1", []string{x.Reserved(), z.Reserved()}, v),
+				scripttest.Step("release, two readers are the next", w.Release(), "1", []string{x.Reserved(), z.Reserved()}, v),
 				scripttest.Step("enqueue, reserved for it", x.EnqueueAgain("7", ""), "1", []string{x.Reads(), z.Reserved()}, v),
 				scripttest.Step("cancel, reserved for it", z.Cancel(0), "1", []string{x.Reads()}, v),
 				scripttest.Step("release", x.Release(), "1", []string{v.Reserved()}),
@@ -64,7 +64,7 @@ func TestRWScriptAnswers(t *testing.T) {
 }
 
 // A hold that a waiter has is its wait's: a late copy of a request to write is
-// no grant to one who only reads.
+// no grant to a reader.
 func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
 	b := scripttest.NewQueue(t, redistest.Shared(t))
 	w := scripttest.WaitNamed("c1", 1, "wf")

@@ -266,7 +266,7 @@ func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 }
 
 // A user with permissions for no key but the lock's can wait all the same, and
-// so can one who may not list, publish or subscribe.
+// so can a user without permission to list, publish or subscribe.
 func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 	t.Parallel()
 	least := redis.Args{"resetchannels", "-@all", "+info"}.AddFlat(locktest.Plus(locktest.LeastPrivilege))
