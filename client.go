@@ -99,7 +99,7 @@ func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	m.Check(pool != nil, "pool: is nil")
 	m.Check(pool == nil || pool.Dial != nil || pool.DialContext != nil, "pool: has neither Dial nor DialContext")
 	for _, name := range c.given {
-		m.Check(false, "%s: belongs to the pool, which is given", name)
+		m.Check(false, "%s: is a setting of the given pool", name)
 	}
 	c.check(&m)
 	if err := m.Err(); err != nil {

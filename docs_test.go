@@ -200,34 +200,48 @@ func TestConsumer(t *testing.T) {
 	}, slices.Compact(modules), "modules compiled in")
 }
 
-// Code and scripts use the terms of the field: scripts/words.txt has the words
-// to avoid. Comments are at most 80 columns wide.
+// Code, scripts, models and documents use the terms of the field:
+// scripts/words.txt has the words to avoid. Comments are at most 80 columns
+// wide, and Markdown at most 100.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	words := avoided(t)
+	breaks := regexp.MustCompile(`\s+(?:(?://|--|#|\*)\s+)?`) // a phrase may go on in the next line
+	files := map[string]int{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			if path == "docs" || path == ".git" {
-				return fs.SkipDir
-			}
+		switch {
+		case err != nil:
 			return err
-		}
-		if ext := filepath.Ext(path); ext != ".go" && ext != ".lua" && ext != ".sh" {
+		case entry.IsDir() && path == ".git":
+			return fs.SkipDir
+		case entry.IsDir() || path == filepath.Join("docs", "proof.md"):
 			return nil
 		}
+		kind := filepath.Ext(path)
+		switch {
+		case kind == ".go" || kind == ".lua" || kind == ".sh" || kind == ".md" || kind == ".pml" || kind == ".yml":
+		case path == "Makefile" || path == filepath.Join(".ci", "run"):
+		default:
+			return nil
+		}
+		files[kind]++
 		text, err := os.ReadFile(path)
-		lower := strings.ToLower(string(text))
+		flat := breaks.ReplaceAllString(string(text), " ")
+		lower := strings.ToLower(flat)
 		for word, pattern := range words {
-			if strings.Contains(lower, strings.ToLower(word)) && pattern.Match(text) {
-				t.Errorf("%s has %q: %s", path, word, pattern.Find(text))
+			if strings.Contains(lower, strings.ToLower(word)) && pattern.MatchString(flat) {
+				t.Errorf("%s has %q: %s", path, word, pattern.FindString(flat))
 			}
 		}
 		requireNarrow(t, path, string(text))
 		return err
 	}))
+	for _, kind := range []string{".go", ".lua", ".sh", ".md", ".pml", ".yml", ""} {
+		require.NotZero(t, files[kind], kind)
+	}
 }
 
-// avoided returns a pattern for each word of scripts/words.txt: the word, or a
+// avoided returns a pattern for each entry of scripts/words.txt: the word, or a
 // part of an identifier.
 func avoided(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
@@ -246,16 +260,103 @@ func avoided(t *testing.T) map[string]*regexp.Regexp {
 	return words
 }
 
-// requireNarrow checks the lines that are comments only. A tab is four columns.
-// Examples quote what is printed, and some text cannot be broken.
+// requireNarrow checks the width of comments and of Markdown. A tab is four
+// columns. Examples quote what is printed, and some text cannot be broken.
 func requireNarrow(t *testing.T, path, text string) {
 	t.Helper()
-	comment := regexp.MustCompile(`^\s*(//|--) `)
+	if strings.HasSuffix(path, ".md") {
+		requireNarrowMarkdown(t, path, text)
+		return
+	}
+	comment := regexp.MustCompile(`^\s*(//|--|#) `)
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		wide := len([]rune(strings.ReplaceAll(line, "\t", "    "))) > 80
-		if wide && comment.MatchString(line) && strings.Contains(strings.TrimLeft(line, "\t /-"), " ") && !strings.Contains(line, "// relock: ") && !strings.Contains(line, "//\t") {
+		if wide && comment.MatchString(line) && strings.Contains(strings.TrimLeft(line, "\t /-#"), " ") && !strings.Contains(line, "// relock: ") && !strings.Contains(line, "//\t") {
 			t.Errorf("%s: wider than 80 columns: %s", path, line)
 		}
 	}
+}
+
+// requireNarrowMarkdown leaves out tables, code, images, what programs write,
+// and Chinese.
+func requireNarrowMarkdown(t *testing.T, path, text string) {
+	t.Helper()
+	if path == "README.zh-CN.md" || strings.HasPrefix(path, filepath.Join("bench", "results")) {
+		return
+	}
+	left := regexp.MustCompile("(?s)\n```.*?\n```\n|<!-- begin:.*?<!-- end:|\n!?\\[[^\n]*\\)").ReplaceAllString(text, "\n\n")
+	for line := range strings.Lines(left) {
+		if len([]rune(line)) > 101 && !strings.HasPrefix(line, "|") {
+			t.Errorf("%s: wider than 100 columns: %s", path, line)
+		}
+	}
+}
+
+// The comment of a function whose only result is a bool says what it "reports
+// whether". If a bool is one of several results, its comment may leave it out,
+// but never says "returns true".
+func TestBooleansReportWhether(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	returns := regexp.MustCompile(`(?:returns?|reports) (?:true|false)\b`)
+	eachGoFile(t, func(path string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			name, doc, results := "", (*ast.CommentGroup)(nil), (*ast.FieldList)(nil)
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				name, doc, results = n.Name.Name, n.Doc, n.Type.Results
+			case *ast.Field: // a method of an interface
+				if f, ok := n.Type.(*ast.FuncType); ok && len(n.Names) > 0 {
+					name, doc, results = n.Names[0].Name, n.Doc, f.Results
+				}
+			}
+			bools, others := countBools(results)
+			if doc == nil || bools == 0 {
+				return true
+			}
+			checked++
+			text := strings.Join(strings.Fields(doc.Text()), " ")
+			if only := bools == 1 && others == 0; only && !strings.Contains(text, "reports whether") || returns.MatchString(text) {
+				t.Errorf("%s: the comment of %s does not say what it reports whether: %s", path, name, text)
+			}
+			return true
+		})
+	})
+	require.Greater(t, checked, 100)
+}
+
+func countBools(results *ast.FieldList) (bools, others int) {
+	if results == nil {
+		return 0, 0
+	}
+	for _, field := range results.List {
+		n := max(1, len(field.Names))
+		if is, ok := field.Type.(*ast.Ident); ok && is.Name == "bool" {
+			bools += n
+		} else {
+			others += n
+		}
+	}
+	return bools, others
+}
+
+// eachGoFile calls check with each Go file of all modules.
+func eachGoFile(t *testing.T, check func(path string, file *ast.File)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err == nil {
+			check(path, file)
+		}
+		return err
+	}))
 }

@@ -154,7 +154,7 @@ func ExampleRedisLock_Validate() {
 	lock := relock.NewRedisLock("", client, relock.WithExpiry(time.Millisecond), relock.WithMaxLease(time.Minute))
 	fmt.Println(lock.Validate())
 	// Output:
-	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithMaxLease: this kind of lock cannot honour it
+	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithMaxLease: is no option of this kind of lock
 }
 
 // A job that runs once per period. Each replica calls TryDo at its tick, and

@@ -144,7 +144,7 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 	}
 }
 
-// A node of a RedLock says so too.
+// A node of a RedLock names them too.
 func TestConflictOfANode(t *testing.T) {
 	t.Parallel()
 	var clients []*relock.Client
@@ -193,7 +193,8 @@ func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 
 var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 
-// An attempt that meets a minimum hold says until when.
+// An attempt that meets a minimum hold says until when, and so does a wait that
+// its block timeout ends.
 func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
 	s := newExplained(t)
@@ -209,7 +210,10 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			l := newLock(relock.WithMinHold(time.Minute))
+			waits := newLock(relock.WithMinHold(time.Minute), relock.WithBlockTimeout(50*time.Millisecond))
+			wait := func() error { return waits.Lock(relock.ContextWithOwner(ctx, "other")) }
 			require.NoError(t, l.Lock(ctx))
+			require.NotContains(t, refusal(t, wait).Error(), "minimum hold", "it is held")
 			err := l.TryLock(relock.ContextWithOwner(ctx, "other"))
 			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 			require.NotContains(t, err.Error(), "minimum hold", "it is held")
@@ -223,6 +227,7 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 			until, err := time.Parse("2006-01-02T15:04:05.000Z07:00", found[1])
 			require.NoError(t, err)
 			require.WithinDuration(t, before.Add(time.Minute), until, 20*time.Second)
+			require.Regexp(t, `: minimum hold until `+clock+`$`, refusal(t, wait).Error())
 			require.NotContains(t, newLock().TryLock(ctx).Error(), "minimum hold", "only a lock with one asks")
 		})
 	}
@@ -331,8 +336,8 @@ func (d disguised) Lock(ctx context.Context, key string) (relock.Hold, error) {
 	return disguisedHold{h}, err
 }
 
-// A call that waits for a lock of its own client, under another owner, says so
-// when it ends, and once in the log after one lease.
+// A call may wait for a lock that the same client holds under another owner.
+// Its error names that owner, and so does the log once, after one lease.
 func TestWaitForTheOwnClient(t *testing.T) {
 	t.Parallel()
 	for name, newLock := range map[string]func(c *relock.Client, opts ...relock.LockOption) relock.Mutex{
@@ -363,7 +368,7 @@ func TestWaitForTheOwnClient(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
 			line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
-			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each says so")
+			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each is logged")
 			cancel()
 			for _, wait := range []<-chan error{first, second} {
 				err := testkit.ResultWithin(t, wait, testkit.Patience)

@@ -32,7 +32,7 @@ const maxReason = 256
 func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
-	m.Check(len(reason) <= maxReason, "reason: longer than %d bytes", maxReason)
+	m.Check(len(reason) <= maxReason, "reason: %d bytes are above %d", len(reason), maxReason)
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return wrap("force unlock", key, err)
 	}

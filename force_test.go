@@ -113,7 +113,7 @@ func TestForceUnlockRWLock(t *testing.T) {
 	}
 }
 
-// A re-entry into a hold that was ended by force says so.
+// The error of a re-entry into a hold that was ended by force names the force.
 func TestForceUnlockAndReentry(t *testing.T) {
 	t.Parallel()
 	c := locktest.Patient(locktest.NewTestClient(t, redistest.Shared(t)))
@@ -132,8 +132,8 @@ func TestForceUnlockRefused(t *testing.T) {
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s)
 	require.ErrorIs(t, c.ForceUnlock(t.Context(), "free", ""), relock.ErrNotHeld)
-	s.Do(t, "SET", locktest.KeyOf(c, "alien"), "x", "PX", 60_000)
-	require.ErrorIs(t, c.ForceUnlock(t.Context(), "alien", ""), relock.ErrKeyConflict)
+	s.Do(t, "SET", locktest.KeyOf(c, "foreign"), "x", "PX", 60_000)
+	require.ErrorIs(t, c.ForceUnlock(t.Context(), "foreign", ""), relock.ErrKeyConflict)
 	require.ErrorIs(t, c.ForceUnlock(t.Context(), "", ""), relock.ErrInvalid)
 	err := c.ForceUnlock(t.Context(), "k", strings.Repeat("x", 256+1))
 	require.ErrorIs(t, err, relock.ErrInvalid)

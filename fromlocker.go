@@ -23,7 +23,6 @@ import (
 // FromLocker does no I/O. A nil Locker is [ErrInvalid] at the first call.
 func FromLocker(l Locker, key string) Mutex { return &lockerMutex{locker: l, key: key} }
 
-// lockerMutex is one lock of a Locker.
 type lockerMutex struct {
 	locker Locker
 	key    string

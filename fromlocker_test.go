@@ -110,7 +110,7 @@ func TestFromLockerWaitEndsWithClose(t *testing.T) {
 	waits := testkit.Async(t, func() error { return m.Lock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		return !reflect.DeepEqual(first, s.Do(t, "GET", t.Name()+":{k}:f")) && s.Do(t, "EXISTS", t.Name()+":{k}") == int64(0)
-	}, "the call gets the lock, and gives it back as the Mutex is taken")
+	}, "the call gets the lock, and releases it as the Mutex is taken")
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), relock.ErrClosed)
 }

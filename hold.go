@@ -152,9 +152,9 @@ func ContextWithHold(ctx context.Context, h Hold) context.Context {
 // id. id takes precedence over the goroutine.
 //
 // Use it for a goroutine that a holder starts, and that takes the lock again.
-// As another owner it would wait for its own process. The log says so after one
-// lease, as does the error of that wait. So id is no place for a secret: both
-// contain it.
+// As another owner it would wait for its own process. The log warns of that
+// after one lease, and the error of that wait names it. So id is no place for a
+// secret: both contain it.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }

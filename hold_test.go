@@ -212,7 +212,7 @@ func TestHoldCount(t *testing.T) {
 	goOn()
 }
 
-// The loss of a machine that was suspended says so, for all keys of a MultiLock
+// The loss of a hold names the suspended machine, for all keys of a MultiLock
 // too.
 func TestSuspendSaysSo(t *testing.T) {
 	t.Parallel()

@@ -105,8 +105,8 @@ func TestInspectWaiters(t *testing.T) {
 	}
 }
 
-// A lock that was handed off and not taken is reserved. One that is kept for
-// its minimum hold says so.
+// A lock that was handed off and not taken is reserved. One that is in its
+// minimum hold is kept.
 func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -181,8 +181,8 @@ func awaitWaiting(t testing.TB, c *relock.Client, key string, n int) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, key).Waiting == n }, fmt.Sprint(n, " waiting"))
 }
 
-// A key without an expiry says so, whatever it is. It does not look like one
-// that is about to end, nor like a free one.
+// Inspect shows that a key has no expiry, whatever it is. It does not look like
+// one that is about to end, nor like a free one.
 func TestInspectWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -252,7 +252,7 @@ func TestInspectUnreadableReply(t *testing.T) {
 	t.Parallel()
 	text := func(s string) any { return []byte(s) }
 	free := []any{text("free"), text(""), int64(-2), text("false"), text("1"), int64(0), []any{}}
-	alien := []any{text("alien"), text(""), int64(-2), text("false"), text("1"), int64(0), []any{}}
+	foreign := []any{text("alien"), text(""), int64(-2), text("false"), text("1"), int64(0), []any{}}
 	read := []any{text("read"), text("u"), text("1"), int64(100), int64(0), []any{}, []any{text("r:c:1")}, []any{nil}}
 	with := func(parts []any, i int, part any) []any {
 		parts = slices.Clone(parts)
@@ -272,7 +272,7 @@ func TestInspectUnreadableReply(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []relock.Waiter{{Client: "c", Kind: "plain"}}, info.Waiters)
 	for _, notes := range [][]any{{nil}, {text("1:0|x")}, {text("1:0|relock/1|s|c|h")}} {
-		info, err := inspect(alien, with(read, 7, notes))
+		info, err := inspect(foreign, with(read, 7, notes))
 		require.NoError(t, err, notes)
 		require.Equal(t, []relock.Holder{{Client: "c", Count: 1}}, info.Readers, notes)
 	}
@@ -286,7 +286,7 @@ func TestInspectUnreadableReply(t *testing.T) {
 	for _, reply := range []any{
 		nil, []any{}, with(read, 2, text("x")), with(read, 7, int64(1)), with(read, 7, []any{}), with(read, 0, text("alien")),
 	} {
-		require.ErrorIs(t, second(inspect(alien, reply)), relock.ErrKeyConflict, reply)
+		require.ErrorIs(t, second(inspect(foreign, reply)), relock.ErrKeyConflict, reply)
 	}
 }
 

@@ -89,8 +89,9 @@ func WithMaxHold(d time.Duration) LockOption {
 // still there at the next one. With a much shorter d, the job can run twice,
 // because the clocks of the replicas differ.
 //
-// The error of a refused attempt says until when the lock is kept. That costs
-// one more request. The error of a [RedLock] does not say it.
+// The error of a refused attempt says until when the lock is kept, and so does
+// that of a wait that reached its block timeout. That costs one more request,
+// and for a [RedLock] one to each node.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{lockspec.OptMinHold, func(c *lockspec.Options) { c.MinHold = d }}
 }

@@ -238,10 +238,10 @@ func TestLockMistakes(t *testing.T) {
 		})
 	}
 	opts, names := together(lockMistakes())
-	names = append(names, "a lease is either fixed or kept alive", "key: is empty")
+	names = append(names, "a lease is either fixed or renewed", "key: is empty")
 	plain := relock.NewRedisLock("", c, append(opts, relock.WithMaxLease(time.Minute))...)
 	reentrant := relock.NewReentrantLock("", c, append(opts, relock.WithMaxLease(time.Minute))...)
-	requireMistakes(t, plain.Validate(), "validate", append(names, "this kind of lock cannot honour it")...)
+	requireMistakes(t, plain.Validate(), "validate", append(names, "is no option of this kind of lock")...)
 	requireMistakes(t, reentrant.Validate(), "validate", names...)
 	for _, all := range []calls{firstCalls(plain), firstCalls(reentrant)} {
 		for call, f := range all {

@@ -110,7 +110,7 @@ func TestObserverOfRefusals(t *testing.T) {
 	require.Empty(t, w.Locked)
 }
 
-// Each level of a reentrant lock is a hold of its own. The end of the maximum
+// Each level of a reentrant lock is a separate hold. The end of the maximum
 // hold of one ends no other.
 func TestObserverOfLevels(t *testing.T) {
 	t.Parallel()

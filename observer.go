@@ -120,7 +120,6 @@ func (b *base) observer() *Observer {
 	return &b.client.config.observer
 }
 
-// orEmpty returns ctx, or an empty context if ctx is nil.
 func orEmpty(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()

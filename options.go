@@ -189,7 +189,7 @@ func (c *clientConfig) check(m *lockspec.Problems) {
 	m.Check(c.CommandTimeout > 0, "WithCommandTimeout: %v is not above 0", c.CommandTimeout)
 	m.Check(!strings.ContainsAny(c.prefix, "{}"), "WithKeyPrefix: %q has a brace", c.prefix)
 	m.Check(c.logger != nil, "WithLogger: is nil")
-	m.Check(len(c.prefix) <= lockspec.MaxKey, "WithKeyPrefix: longer than %d bytes", lockspec.MaxKey)
+	m.Check(len(c.prefix) <= lockspec.MaxKey, "WithKeyPrefix: %d bytes are above %d", len(c.prefix), lockspec.MaxKey)
 	c.locks.Check(m)
 }
 

@@ -30,7 +30,6 @@ func TestPoolOptionsBesideAPool(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// settingsOf are the settings of a lock.
 func settingsOf(t testing.TB, c *relock.Client, opts ...relock.LockOption) lockspec.Spec {
 	t.Helper()
 	l := relock.NewReentrantLock("k", c, opts...)

@@ -92,7 +92,6 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 	return l
 }
 
-// managersOf returns the engines of the clients.
 func managersOf(clients []*Client) []*lease.Manager {
 	all := make([]*lease.Manager, len(clients))
 	for i, c := range clients {
@@ -107,7 +106,7 @@ func managersOf(clients []*Client) []*lease.Manager {
 func nodeError(n int, err error) error { return &NodeError{Node: n, Err: err} }
 
 func checkNodes(m *lockspec.Problems, clients []*Client) {
-	m.Check(len(clients) >= minNodes, "clients: %d, fewer than %d", len(clients), minNodes)
+	m.Check(len(clients) >= minNodes, "clients: %d are below %d", len(clients), minNodes)
 	for i, c := range clients {
 		m.Check(i == 0 || c != nil && c.engine != nil, "client %d: was not made by NewClient", i)
 		first := slices.Index(clients, c)

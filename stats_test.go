@@ -51,7 +51,7 @@ func TestStats(t *testing.T) {
 		waits = append(waits, testkit.Async(t, func() error { return lock.Lock(ctx) }))
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Waiting == len(waits) }, "all wait")
-	require.Greater(t, c.Stats().Connections, 1, "waiters have connections of their own")
+	require.Greater(t, c.Stats().Connections, 1, "waiters have separate connections")
 	cancel()
 	for _, wait := range waits {
 		require.ErrorIs(t, testkit.ResultWithin(t, wait, testkit.Patience), context.Canceled)

@@ -18,7 +18,6 @@ type bar struct {
 	ours         bool
 }
 
-// panels returns a panel for each column that has one.
 func panels(all []table, r results) []panel {
 	var found []panel
 	for _, t := range all {

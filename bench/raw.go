@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// rawLibrary is what users write by hand over a redigo pool. It sends SET NX
+// rawLibrary is what users write themselves on a redigo pool. It sends SET NX
 // PX, again every rawPause, and a script that compares and deletes.
 type rawLibrary struct{ pool *redis.Pool }
 

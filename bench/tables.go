@@ -16,9 +16,9 @@ var tables = []table{
 	{
 		title: "One key for all:",
 		text: "(1) 256 goroutines of one process that hold it for no time: locks a second, and the slowest goroutine's share of the median one's. " +
-			"(2) 4 processes with 4 goroutines each that hold it for 1 ms, again and again: how long a lock takes, and grants of the goroutine that got " +
-			"the fewest by those of the one that got the most. (3) as 2, with 5 ms between two turns of a goroutine: share of the time in which somebody " +
-			"had the lock. (4) two processes: from the call of Unlock in one to the return of Lock in the other, median.",
+			"(2) 4 processes with 4 goroutines each that hold it for 1 ms, repeatedly: how long a lock takes, and fairness: fewest grants of any " +
+			"goroutine, divided by the most. (3) as 2, with 5 ms between two locks of a goroutine: share of the time in which the lock was held. " +
+			"(4) two processes: from the call of Unlock in one to the return of Lock in the other, median.",
 		libraries: withPeers(ours, oursFair),
 		columns: []column{
 			{heading: "(1) locks/s", scenario: oneKey.name, figure: perSecond, unit: count, main: true, plotted: "locks/s, one key, 256 goroutines"},
@@ -39,7 +39,7 @@ var tables = []table{
 	},
 	{
 		title:     "Nested:",
-		text:      "a pair of lock and unlock by the owner of a reentrant lock, and what it takes beside a pair by somebody who is not. No other has these.",
+		text:      "re-entering a lock you hold, compared with taking a free one. None of the other libraries here is reentrant.",
 		libraries: []string{oursReentrant},
 		columns: []column{
 			{heading: "outer pair", scenario: nested.name, figure: outerPair, unit: duration, less: true, main: true},

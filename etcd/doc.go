@@ -16,21 +16,21 @@
 // An unfair lock, the default, is one key that a transaction makes when it is
 // absent. Goroutines that wait with one Locker do so in a line in memory; the
 // first of them alone watches the key. A fair one ([WithFair]) is a folder in
-// which each call has a key of its own; the oldest is the hold, and each of the
+// which each call has its own key; the oldest is the hold, and each of the
 // others watches the one before it. Neither wakes more than one call of each
 // process when a lock is released.
 //
 // # Validity
 //
 // All holds of a Locker stand under one lease, which it renews each third of
-// the TTL. A hold is valid until the time before the last renewal that
-// was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away
+// the TTL. A hold is valid until the time before the last renewal that was
+// answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away
 // before. A timer enforces that without asking anybody; [relock.Hold.Err] and
-// the hold's context tell. Leases that end at the server, and keys that
-// somebody deletes, are found by the next renewal. A machine that was suspended
-// has lost its holds at once, on Linux; within 250 ms if the wall clock was set
-// back meanwhile. Servers older than 3.5.13 let a leader that was deposed
-// answer renewals; a warning is logged.
+// the hold's context report the end. Leases that end at the server, and keys
+// that somebody deletes, are found by the next renewal. A machine that was
+// suspended has lost its holds immediately, on Linux; within 250 ms if the wall
+// clock was set back meanwhile. Servers older than 3.5.13 let a leader that was
+// deposed answer renewals; a warning is logged.
 //
 // Fence is the create revision of the hold's key: it rises from hold to hold of
 // a lock, and with unfair locks over all of the cluster (the key of a fair one
@@ -49,6 +49,6 @@
 //
 // Requests that are lost, late or doubled leave nothing behind: each claim is
 // named once, and one that is given up without an answer is kept out by a key
-// under the same lease, see docs/etcd.md. A blocking Lock rides out what passes
-// by itself; [relock.IsRetryableErr] says what does.
+// under the same lease, see docs/etcd.md. A blocking Lock retries temporary
+// errors; [relock.IsRetryableErr] reports which they are.
 package etcdlock

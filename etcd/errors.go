@@ -40,7 +40,7 @@ var (
 
 	// errLate is the error of an acquire that was granted after its lease had
 	// ended.
-	errLate = fmt.Errorf("the grant came after its lease had ended: %w", errTimeout)
+	errLate = fmt.Errorf("granted after the lease had expired: %w", errTimeout)
 )
 
 // wrap adds the operation and the key to err. It returns nil for nil.
@@ -124,8 +124,8 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-// said returns the error of etcd itself. It returns false if err comes from the
-// connection or from an intermediary.
+// said returns the error of etcd itself, and reports whether err is one: it may
+// come from the connection or from an intermediary.
 func said(err error) (e rpctypes.EtcdError, ok bool) {
 	ok = errors.As(err, &e) || errors.As(rpctypes.Error(err), &e)
 	return e, ok

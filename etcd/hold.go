@@ -72,7 +72,6 @@ func (g *grant) checkLocked() error {
 	return g.over
 }
 
-// endLocked ends the grant and its levels.
 func (g *grant) endLocked(why error) {
 	if g.over != nil {
 		return
@@ -166,7 +165,6 @@ func (h *level) ValidUntil() time.Time {
 // Remaining returns how long the hold is still valid, or 0 if it has ended.
 func (h *level) Remaining() time.Duration { return holds.Remaining(h.ValidUntil()) }
 
-// untilLocked returns the time until which the grant is valid.
 func (g *grant) untilLocked() time.Time {
 	if g.also != nil && g.also.until.Before(g.session.until) {
 		return g.also.until
@@ -242,7 +240,7 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	case ctx == nil:
 		return errNilContext
 	case d > maxTTL:
-		return fmt.Errorf("%w: Extend: %v is more than %v", relock.ErrInvalid, d, maxTTL)
+		return fmt.Errorf("%w: Extend: %v is above %v", relock.ErrInvalid, d, maxTTL)
 	case d < minExtend || d%time.Millisecond != 0:
 		return fmt.Errorf("%w: Extend: %v is not a whole number of milliseconds, 10 or more", relock.ErrInvalid, d)
 	}

@@ -113,7 +113,7 @@ func (s *session) keep() {
 }
 
 // hangUp closes the stream of a session that has ended. An Extend may still be
-// using it, but gives its turn back when the session ends.
+// using it, but leaves its turn when the session ends.
 func (s *session) hangUp() {
 	s.renewing <- struct{}{}
 	defer s.renewing.give()

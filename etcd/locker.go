@@ -35,7 +35,7 @@ type Locker struct {
 	// mu guards the fields below, and the guarded fields of the Locker's
 	// sessions, grants and levels. It is never held while a request is sent.
 	mu           sync.Mutex
-	slept        *suspend.Watch
+	suspension   *suspend.Watch
 	suspendTimer *time.Timer           // checks for a suspend; nil while there are no leases
 	count        uint64                // of claims so far; each is named by it
 	session      *session              // for new claims; nil if there is none
@@ -59,8 +59,8 @@ type server struct{ *clientv3.Client }
 var _ relock.Locker = (*Locker)(nil)
 
 // NewLocker returns a Locker on the client, which stays the caller's: Close
-// leaves it open. It sends nothing. Mistakes are an error that matches
-// [relock.ErrInvalid], all at once.
+// leaves it open. It sends nothing. All mistakes are in one error that matches
+// [relock.ErrInvalid].
 func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	c := newConfig(opts)
 	if client == nil {
@@ -70,15 +70,15 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 		return nil, wrap("new locker", "", err)
 	}
 	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
-	l.slept = suspend.NewWatch(suspend.WithSleep, suspend.Split)
+	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
 	l.life, l.end = context.WithCancelCause(context.Background())
 	l.followClient()
 	return l, nil
 }
 
-// Lock waits until it gets the lock or ctx ends. It goes on waiting through
-// what passes by itself, such as servers that cannot be reached. A fair wait
-// whose place in the queue is gone ends with [ErrPlaceLost].
+// Lock waits until it gets the lock or ctx ends. It goes on waiting while
+// servers cannot be reached. A fair wait whose place in the queue is gone ends
+// with [ErrPlaceLost].
 //
 // With a ctx that carries a live hold of this Locker and name (see
 // [relock.HoldFromContext]), or that names an owner which has one
@@ -103,11 +103,11 @@ func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold,
 	return h, nil
 }
 
-// Close ends waits and holds with [relock.ErrClosed], and gives the lease back,
+// Close ends waits and holds with [relock.ErrClosed], and revokes the lease,
 // and with it all locks. It waits for the server at most a second; when that
 // does not answer, the error matches [relock.ErrUnconfirmed], and the locks are
 // free when the lease has ended. A second Close does nothing, but waits for the
-// first. A client that is closed closes its Lockers, but gives nothing back:
+// first. A client that is closed closes its Lockers, but releases nothing:
 // close them first. A hook of an observer, or a log handler, must not call it:
 // Close waits for those too.
 func (l *Locker) Close() error {
@@ -145,7 +145,7 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	case key == "":
 		return fmt.Errorf("%w: key: is empty", relock.ErrInvalid)
 	case len(key) > maxKey:
-		return fmt.Errorf("%w: key: longer than %d bytes", relock.ErrInvalid, maxKey)
+		return fmt.Errorf("%w: key: %d bytes are above %d", relock.ErrInvalid, len(key), maxKey)
 	case ctx.Err() != nil:
 		return errs.EndOf(ctx, nil)
 	case l.life.Err() != nil:

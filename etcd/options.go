@@ -42,10 +42,10 @@ func newConfig(opts []Option) config {
 	case c.ttl < time.Second || c.ttl%time.Second != 0:
 		c.addMistake("WithTTL: %v is not a whole number of seconds, 1 or more", c.ttl)
 	case c.ttl > maxTTL:
-		c.addMistake("WithTTL: %v is more than %v", c.ttl, maxTTL)
+		c.addMistake("WithTTL: %v is above %v", c.ttl, maxTTL)
 	}
 	if len(c.prefix) > maxPrefix {
-		c.addMistake("WithPrefix: longer than %d bytes", maxPrefix)
+		c.addMistake("WithPrefix: %d bytes are above %d", len(c.prefix), maxPrefix)
 	}
 	if c.logger == nil {
 		c.addMistake("WithLogger: is nil")
@@ -57,7 +57,6 @@ func (c *config) addMistake(format string, args ...any) {
 	c.mistakes = append(c.mistakes, fmt.Errorf(format, args...))
 }
 
-// err returns all mistakes in one error, or nil.
 func (c *config) err() error {
 	if len(c.mistakes) == 0 {
 		return nil
@@ -89,9 +88,9 @@ func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = pref
 // are not confirmed, servers that are too old. By default they go nowhere.
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
-// WithObserver tells o what the locks of the Locker do, as "etcd". Given more
-// than once, all are told. RenewDone has no key: one renewal is for all locks.
-// By default nobody is told, and nothing is counted.
+// WithObserver notifies o of what the locks of the Locker do, as "etcd". Given
+// more than once, all are notified. RenewDone has no key: one renewal is for
+// all locks. By default nobody is notified, and nothing is counted.
 func WithObserver(o relock.Observer) Option {
 	return func(c *config) {
 		all := o

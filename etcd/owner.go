@@ -22,8 +22,8 @@ type owner struct {
 
 type ownerKey struct{ lock, id string }
 
-// reenter adds a level to the hold that ctx carries. It returns false if ctx
-// carries no hold of the lock, or only unlocked ones.
+// reenter adds a level to the hold that ctx carries, and reports whether ctx
+// carries a hold of the lock that is not unlocked.
 func (l *Locker) reenter(ctx context.Context, name string) (h *level, ok bool, err error) {
 	carries := carried.By(ctx) // without mu: it calls the caller's context, which may take locks
 	l.mu.Lock()
@@ -54,7 +54,7 @@ func (l *Locker) ownerOf(ctx context.Context, name string) (*owner, error) {
 	case !ok:
 		return nil, nil
 	case id == "" || len(id) > maxOwner:
-		return nil, fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", relock.ErrInvalid, maxOwner)
+		return nil, fmt.Errorf("%w: ContextWithOwner: id of %d bytes is not 1 to %d", relock.ErrInvalid, len(id), maxOwner)
 	}
 	key := ownerKey{name, id}
 	l.mu.Lock()
@@ -81,8 +81,8 @@ func (l *Locker) exitLocked(o *owner) {
 	}
 }
 
-// deeper adds a level to the owner's grant. It returns false if the owner has
-// none.
+// deeper adds a level to the owner's grant, and reports whether the owner has
+// one.
 func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

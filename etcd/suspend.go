@@ -12,8 +12,8 @@ import (
 // marked before the mutex is unlocked, so that nobody finds one valid
 // afterwards.
 func (l *Locker) checkSuspendLocked() {
-	if !l.slept.Fresh(time.Now()) {
-		l.slept.Ask(l.suspendedLocked)
+	if !l.suspension.Fresh(time.Now()) {
+		l.suspension.Ask(l.suspendedLocked)
 	}
 }
 
@@ -40,7 +40,7 @@ func (l *Locker) checkSuspend() {
 // sleptSinceLocked reports whether a suspend was noticed after then.
 func (l *Locker) sleptSinceLocked(then time.Time) bool {
 	l.checkSuspendLocked()
-	return l.slept.Since(then)
+	return l.suspension.Since(then)
 }
 
 // startMonitorLocked checks for a suspend at intervals while there are leases.
@@ -58,6 +58,6 @@ func (l *Locker) monitorSuspend() {
 		l.suspendTimer = nil
 		return
 	}
-	l.slept.Ask(l.suspendedLocked)
+	l.suspension.Ask(l.suspendedLocked)
 	l.suspendTimer.Reset(suspend.Pause)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/suspend"
 )
 
-// bed is a Locker on a machine that is suspended when the test says so. Its
+// bed is a Locker on a machine that is suspended when the test asks for it. Its
 // server grants everything, since the Locker only depends on its clocks, which
 // a server cannot see.
 type bed struct {
@@ -40,7 +40,7 @@ func newBed(t *testing.T, ttl time.Duration, opts ...Option) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	l.slept = suspend.NewWatch(func() time.Duration { return time.Duration(b.slept.Load()) }, b.split)
+	l.suspension = suspend.NewWatch(func() time.Duration { return time.Duration(b.slept.Load()) }, b.split)
 	b.Locker = l
 	return b
 }
@@ -125,7 +125,7 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, time.Hour)
 			asked, other, long := b.get(t, "asked"), b.get(t, "other"), b.get(t, "long")
-			if err := long.Extend(context.Background(), 24*time.Hour); err != nil { // has a lease of its own
+			if err := long.Extend(context.Background(), 24*time.Hour); err != nil { // has a separate lease
 				t.Fatal(err)
 			}
 			ends := other.Context().Done()

@@ -19,7 +19,7 @@ func (l *Locker) warnOfOldServers() {
 	defer cancel()
 	resp, err := etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{})
 	if err != nil {
-		l.logger.Debug("relock: version of the server not known", "reason", err.Error())
+		l.logger.Debug("relock: version of the server unknown", "reason", err.Error())
 		return
 	}
 	if isOld(resp.Version) {

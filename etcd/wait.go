@@ -130,7 +130,7 @@ func (w *wait) claim() (*claim, error) {
 // says more.
 var errSession = fmt.Errorf("lease has ended: %w", errTimeout)
 
-// pause waits after an error. It returns false if the call has ended meanwhile.
+// pause waits after an error. It reports whether the call goes on.
 func (w *wait) pause() bool {
 	ctx, leave := both(w.ctx, w.locker.life)
 	defer leave()

@@ -29,7 +29,6 @@ type watches struct {
 	open   map[string]context.CancelFunc
 }
 
-// notice is what a watch has reported.
 type notice struct {
 	rev    int64   // what happened up to it must be checked
 	err    error   // why the watch has ended; nil while it is open

@@ -35,7 +35,7 @@ const keep = 30 * 24 * time.Hour
 // token above this one. In that case it returns [ErrStale]. The script sees
 // only its own keys and arguments, and may run more than once for one token.
 //
-// The guard is a key of its own, the same for all writers of the data. In a
+// The guard is a separate key, the same for all writers of the data. In a
 // Cluster it must be in the slot of the script's keys. It is kept for 30 days
 // after the last write, unless Redis evicts it. After that a late write passes.
 //

@@ -82,9 +82,9 @@ func TestSet(t *testing.T) {
 		require.NoError(t, fence.Set(t.Context(), c, key, "again", 10, 0))
 		err := fence.Set(t.Context(), c, key, "late", 9, 0)
 		require.ErrorIs(t, err, fence.ErrStale)
-		var told *relock.Error
-		require.ErrorAs(t, err, &told)
-		require.Equal(t, key, told.Key)
+		var found *relock.Error
+		require.ErrorAs(t, err, &found)
+		require.Equal(t, key, found.Key)
 		require.Equal(t, "again", get(t, key))
 		require.NoError(t, fence.Set(t.Context(), c, key, "second", 1795292944255000, time.Minute))
 		require.Equal(t, "second", get(t, key))

@@ -25,8 +25,8 @@ var (
 
 // A late copy changes nothing, except that it may extend the lease of the hold
 // that it belongs to. The results are one for each state: + extends, = finds
-// its hold and changes nothing, 0 finds no hold of its own, k finds it kept. In
-// a state with a dot the call would not be late.
+// its hold and changes nothing, 0 does not find its hold, k finds it kept. In a
+// state with a dot the call would not be late.
 func TestLateCopiesOfScripts(t *testing.T) {
 	s := redistest.Shared(t)
 	type late struct {
@@ -215,7 +215,7 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 					}
 					require.Equal(t, once, b.All())
 					require.InDelta(t, ttl, b.State().TTL, float64(scripttest.Slack), "expiry")
-					if name == "release" { // the second copy finds nothing of its own
+					if name == "release" { // the second copy finds nothing of the first
 						require.Contains(t, []string{first[0], "0", "-1"}, second[0])
 						return
 					}

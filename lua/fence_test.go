@@ -52,7 +52,7 @@ func TestScriptsDrawTokens(t *testing.T) {
 			b.Do("DEL", b.CounterKey())
 			draw := func() (token, aside int64) {
 				t.Helper()
-				b.Do("DEL", b.Key, b.QueueKey(), b.BeatsKey(), b.Key+script.HoldersSuffix)
+				b.Do("DEL", b.Key, b.QueueKey(), b.HeartbeatsKey(), b.Key+script.HoldersSuffix)
 				if tt.ready != nil {
 					tt.ready(b)
 				}

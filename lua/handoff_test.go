@@ -21,41 +21,41 @@ func TestQueueScriptHandOff(t *testing.T) {
 	reentrant1 := scripttest.WaitNamed("c1", 1, "rf")
 	all := func(members ...scripttest.Wait) []scripttest.Wait { return members }
 	s := redistest.Shared(t)
-	now := scripttest.Beat{Age: 0, Counted: 1}
+	now := scripttest.Heartbeat{Age: 0, Counted: 1}
 	for _, tt := range []struct {
-		name   string
-		line   []scripttest.Wait
-		beats  map[string]scripttest.Beat
-		chosen scripttest.Wait
-		left   []scripttest.Wait
+		name       string
+		line       []scripttest.Wait
+		heartbeats map[string]scripttest.Heartbeat
+		chosen     scripttest.Wait
+		left       []scripttest.Wait
 	}{
 		{"to nobody", nil, nil, scripttest.Nobody, nil},
-		{"to the first", all(fair1, fair3), map[string]scripttest.Beat{"c1": now}, fair1, all(fair3)},
-		{"to a reentrant one", all(reentrant1), map[string]scripttest.Beat{"c1": now}, reentrant1, nil},
-		{"to an unfair one", all(unfair1, fair3), map[string]scripttest.Beat{"c1": now}, unfair1, all(fair3)},
-		{"past waits of a client without a beat", all(fair2, fair1, fair3), map[string]scripttest.Beat{"c1": now}, fair1, all(fair3)},
-		{"past several stale waits", append(scripttest.StaleWaits(5, "pf"), fair1, fair3), map[string]scripttest.Beat{"c1": now, "gone": {Age: 3 * period, Counted: 1}}, fair1, all(fair3)},
-		{"to nobody that lives", scripttest.StaleWaits(5, "pf"), map[string]scripttest.Beat{"gone": {Age: 3 * period, Counted: 1}}, scripttest.Nobody, nil},
-		{"to a beat of two periods and a half", all(fair1), map[string]scripttest.Beat{"c1": {Age: 2500 * time.Millisecond, Counted: 1}}, fair1, nil},
-		{"not to an older one", all(fair1), map[string]scripttest.Beat{"c1": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, scripttest.Nobody, nil},
-		{"to a beat from the future", all(fair1), map[string]scripttest.Beat{"c1": {Age: -time.Hour, Counted: 1}}, fair1, nil},
-		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]scripttest.Beat{"c1": now, "c2": now}, unfair1, nil},
-		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": {Age: period, Counted: 1}}, fair2, all(fair1)},
-		{"not to a fair one that has no new beat either", all(fair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
-		{"not to an unfair one that has no new beat either", all(unfair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
-		{"to an old beat with a subscription", all(fair1, fair2), map[string]scripttest.Beat{"c1": {Age: 2 * period, Counted: 1}, "c2": now}, fair1, all(fair2)},
-		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, unfair2, all(fair1)},
-		{"to a fair one whose subscription the server cannot see", all(fair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, fair2, all(fair1)},
-		{"not to a stale one whose subscription the server cannot see", all(fair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": {Age: 3 * period, Counted: 0}}, fair1, nil},
-		{"past all waits of a client found gone", all(unfair2, fair2, fair1), map[string]scripttest.Beat{"c1": now, "c2": now}, fair1, nil},
-		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]scripttest.Beat{"c1": now}, fair1, nil},
-		{"past what is no wait, to nobody", all("", "text"), map[string]scripttest.Beat{"c1": now}, scripttest.Nobody, nil},
+		{"to the first", all(fair1, fair3), map[string]scripttest.Heartbeat{"c1": now}, fair1, all(fair3)},
+		{"to a reentrant one", all(reentrant1), map[string]scripttest.Heartbeat{"c1": now}, reentrant1, nil},
+		{"to an unfair one", all(unfair1, fair3), map[string]scripttest.Heartbeat{"c1": now}, unfair1, all(fair3)},
+		{"past waits of a client without a heartbeat", all(fair2, fair1, fair3), map[string]scripttest.Heartbeat{"c1": now}, fair1, all(fair3)},
+		{"past several stale waits", append(scripttest.StaleWaits(5, "pf"), fair1, fair3), map[string]scripttest.Heartbeat{"c1": now, "gone": {Age: 3 * period, Counted: 1}}, fair1, all(fair3)},
+		{"to nobody that lives", scripttest.StaleWaits(5, "pf"), map[string]scripttest.Heartbeat{"gone": {Age: 3 * period, Counted: 1}}, scripttest.Nobody, nil},
+		{"to a heartbeat of two periods and a half", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: 2500 * time.Millisecond, Counted: 1}}, fair1, nil},
+		{"not to an older one", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, scripttest.Nobody, nil},
+		{"to a heartbeat from the future", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: -time.Hour, Counted: 1}}, fair1, nil},
+		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]scripttest.Heartbeat{"c1": now, "c2": now}, unfair1, nil},
+		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period, Counted: 1}}, fair2, all(fair1)},
+		{"not to a fair one that has no new heartbeat either", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
+		{"not to an unfair one that has no new heartbeat either", all(unfair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
+		{"to an old heartbeat with a subscription", all(fair1, fair2), map[string]scripttest.Heartbeat{"c1": {Age: 2 * period, Counted: 1}, "c2": now}, fair1, all(fair2)},
+		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, unfair2, all(fair1)},
+		{"to a fair one whose subscription the server cannot see", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, fair2, all(fair1)},
+		{"not to a stale one whose subscription the server cannot see", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 3 * period, Counted: 0}}, fair1, nil},
+		{"past all waits of a client found gone", all(unfair2, fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": now}, fair1, nil},
+		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]scripttest.Heartbeat{"c1": now}, fair1, nil},
+		{"past what is no wait, to nobody", all("", "text"), map[string]scripttest.Heartbeat{"c1": now}, scripttest.Nobody, nil},
 	} {
 		for how, holder := range map[string]scripttest.Wait{"release": scripttest.WaitNamed("c9", 1, "pf"), "reentrant_release": scripttest.WaitNamed("c9", 1, "rf")} {
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
 				b := scripttest.NewHeld(t, s, holder)
 				l := b.Listen(s, "c1")
-				b.Show(tt.beats)
+				b.Show(tt.heartbeats)
 				b.Line(time.Minute, tt.line...)
 				b.RequireDone(holder.Release())
 				b.RequireHandedTo(tt.chosen, tt.left)
@@ -92,13 +92,13 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 		{"cancel, held", other.Cancel(1), other.Held(), "1", nil},
 		{"poll", scripttest.PollAs("c2"), "", "1", nil},
 		{"poll of waits", scripttest.PollAs("c2", string(other), "9999999999999999"), "", "1", []scripttest.Wait{other}},
-		{"poll of its own", scripttest.PollAs("c1"), "", "1", nil},
+		{"poll of the same client", scripttest.PollAs("c1"), "", "1", nil},
 		{"release", holder.Release(), holder.Held(), "1", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
 			l := b.Listen(s, "c1")
-			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
+			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, first, second)
 			b.Store(tt.held)
 			answer := b.Ask(tt.script)
@@ -109,7 +109,7 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 				require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
 			}
 			if tt.script.Script == script.Poll {
-				require.Equal(t, tt.name == "poll of its own", answer[1] == string(first), "only its own waits are named")
+				require.Equal(t, tt.name == "poll of the same client", answer[1] == string(first), "only its own waits are named")
 			}
 		})
 	}
@@ -199,7 +199,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 	release := func(b *scripttest.Queue, ago time.Duration, w scripttest.Wait) {
 		b.Clear()
 		b.RequireDone(holder.Try())
-		b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
+		b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
 		b.Line(time.Minute, scripttest.StaleWaits(2, "pf")...)
 		r := holder.Release()
 		r.Key = b.Key

@@ -173,7 +173,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 
 			l := b.Listen(s, "c1")
 			hand(handed)
-			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
+			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, next)
 			require.Equal(t, tt.want, acquire(handed.Held()))
 			require.Equal(t, next.Reserved(), b.Lock())

@@ -65,7 +65,7 @@ func TestQueueScriptHeartbeat(t *testing.T) {
 
 	enqueued := b.Listen(s, "c3")
 	b.Ask(scripttest.WaitNamed("c3", 1, "pf").Enqueue())
-	require.Equal(t, []string{""}, enqueued.Heard(), "the first beat is one too")
+	require.Equal(t, []string{""}, enqueued.Heard(), "the first heartbeat is one too")
 	require.Regexp(t, `^\d+:1000000:1$`, b.Field("c3"))
 	b.Deny(s, "-publish")
 	requireHeard("c1", "-1", "0")
@@ -137,31 +137,32 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 	require.Len(t, b.Waits(), 63)
 }
 
-// Polls take out the beats of clients that have left long ago, and no others.
+// Polls take out the heartbeats of clients that have left long ago, and no
+// others.
 func TestQueueScriptPollCleansBeats(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range kinds {
 		b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, letters[1]))
 		b.Line(0, scripttest.WaitNamed("c9", 2, letters[1]))
-		beats := map[string]scripttest.Beat{"stays": {Age: 11 * scripttest.ScriptPeriod, Counted: 1}, "fresh": {}}
+		heartbeats := map[string]scripttest.Heartbeat{"stays": {Age: 11 * scripttest.ScriptPeriod, Counted: 1}, "fresh": {}}
 		for i := range 10 {
-			beats[fmt.Sprint("left", i)] = scripttest.Beat{Age: 12*scripttest.ScriptPeriod + time.Microsecond, Counted: i % 2}
+			heartbeats[fmt.Sprint("left", i)] = scripttest.Heartbeat{Age: 12*scripttest.ScriptPeriod + time.Microsecond, Counted: i % 2}
 		}
-		b.Do("HSET", b.BeatsKey(), "t", 5)
-		b.Show(beats)
+		b.Do("HSET", b.HeartbeatsKey(), "t", 5)
+		b.Show(heartbeats)
 		b.Until(func() bool {
 			b.Ask(scripttest.WaitNamed("c1", 1, letters[0]).Poll())
 			b.Live() // queue time stands still
-			return b.Do("HLEN", b.BeatsKey()) == int64(5)
-		}, "the beats go")
-		fields, err := redis.Strings(b.Do("HKEYS", b.BeatsKey()), nil)
+			return b.Do("HLEN", b.HeartbeatsKey()) == int64(5)
+		}, "the heartbeats go")
+		fields, err := redis.Strings(b.Do("HKEYS", b.HeartbeatsKey()), nil)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"a", "t", "c1", "stays", "fresh"}, fields)
 	}
 }
 
-// A poll that crossed the end of the last wait leaves no beats. A reservation
-// keeps them, for the claim that is under way.
+// A poll that crossed the end of the last wait leaves no heartbeats. A
+// reservation keeps them, for the claim that is under way.
 func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -171,12 +172,12 @@ func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
 			b.Store(held)
 			b.Live("c2")
 			b.Ask(scripttest.PollAs("c1"))
-			require.Equal(t, stays, b.Do("EXISTS", b.BeatsKey()), held)
+			require.Equal(t, stays, b.Do("EXISTS", b.HeartbeatsKey()), held)
 		}
 		b := scripttest.NewHeld(t, s, other)
 		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
 		b.Ask(scripttest.PollAs("c1"))
-		require.Equal(t, int64(1), b.Do("EXISTS", b.BeatsKey()), "queued")
+		require.Equal(t, int64(1), b.Do("EXISTS", b.HeartbeatsKey()), "queued")
 	}
 }
 

@@ -134,8 +134,8 @@ local function liveness(stored, last, now)
 end
 
 -- offer reserves the lock for a waiter, or only wakes it, after removing the
--- `before` stale waiters ahead of it. It returns false if the waiter's client
--- is gone.
+-- `before` stale waiters ahead of it. It reports whether the waiter's client is
+-- there.
 local function offer(waiter, ticket, before, now, clients)
   local client, mode, claim = string.match(waiter, '^([^:]+):%d+:[pr]([fu]):([1-9]%d*)$')
   if not client or #claim > 15 then

@@ -58,15 +58,15 @@ func TestQueueScriptAnswers(t *testing.T) {
 			b.Steps(
 				scripttest.Step("enqueue after an earlier hold of others", y.EnqueueAgain("", "c9:1"), "0", third, x2, y),
 				scripttest.Step("cancel, not granted", y.Cancel(0), "1", third, x2),
-				scripttest.Step("enqueue after an earlier hold of its own", y.EnqueueAgain("", z.Hold()), "1", []string{y.Held()}, x2),
+				scripttest.Step("enqueue after an earlier hold of the waiter", y.EnqueueAgain("", z.Hold()), "1", []string{y.Held()}, x2),
 			)
 			b.RequireTTL(scripttest.Lease)
 		})
 	}
 }
 
-// A lock that is free: an unfair wait takes it, a fair one only when nobody who
-// lives was there before.
+// A lock that is free: an unfair wait takes it, a fair one only if no live
+// waiter was there before.
 func TestQueueScriptTakesAFreeLock(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, letters := range allLetters {
@@ -128,7 +128,7 @@ func TestQueueScriptRepeatedGrantKeepsTheLease(t *testing.T) {
 			b.RequireDone(call)
 			b.RequireTTL(scripttest.LongLease)
 			require.Equal(t, w.Held(), b.Lock())
-			require.Equal(t, int64(0), b.Do("EXISTS", b.QueueKey(), b.BeatsKey()))
+			require.Equal(t, int64(0), b.Do("EXISTS", b.QueueKey(), b.HeartbeatsKey()))
 		}
 	}
 }

@@ -65,7 +65,7 @@ local function leave_list()
 end
 
 -- join_list adds the waiter to the list, where it keeps its place. It returns
--- how many receive a message to its client. The message also tells the client
+-- how many receive a message to its client. The message also shows the client
 -- that its subscription works.
 local function join_list()
   local now = redis.pcall('TIME')

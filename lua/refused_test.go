@@ -102,7 +102,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 		})
 	}
 	b := scripttest.NewMulti(t, s, 101)
-	own := append([]string{b.Key, b.QueueKey(), b.BeatsKey()}, b.Keys[:2]...)
+	own := append([]string{b.Key, b.QueueKey(), b.HeartbeatsKey()}, b.Keys[:2]...)
 	for what, call := range map[string]script.Call{
 		"no value of the lock handed to it": b.CallOf(own, scripttest.Plain1, 60_000, 1, "", 2, "", 0),
 		"it is handed a lock behind":        b.CallOf(own, scripttest.Plain1, 60_000, 3, scripttest.Plain2, 2, "", 0),

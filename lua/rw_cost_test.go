@@ -45,7 +45,7 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 		var took []time.Duration
 		for range rounds {
 			b.Do("FLUSHALL")
-			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 0}, "c5": {Age: 0, Counted: 0}})
+			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 0}, "c5": {Age: 0, Counted: 0}})
 			b.Holders(step.holders)
 			for _, script := range step.before {
 				b.Ask(script)

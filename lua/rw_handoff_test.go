@@ -27,7 +27,7 @@ func TestRWScriptNewcomers(t *testing.T) {
 					b.RequireDone(x.Try())
 					b.Live("c5")
 					b.Line(ago, w)
-					b.Do("HSET", b.BeatsKey(), "t", b.Now()-ago.Microseconds())
+					b.Do("HSET", b.HeartbeatsKey(), "t", b.Now()-ago.Microseconds())
 					return b.Code(script(y)) == "1"
 				}
 				require.False(t, overtakes(time.Minute))
@@ -67,14 +67,14 @@ func TestRWScriptHandOff(t *testing.T) {
 		lock   []string
 		left   []scripttest.Wait
 	}{
-		{"to one who writes", nil, append(scripttest.StaleWaits(3, "sf"), w, x), scripttest.RWCancelNobody, "1", []string{w.Reserved()}, []scripttest.Wait{x}},
-		{"to those who read", nil, append(scripttest.StaleWaits(3, "wf"), x, y, w), scripttest.RWCancelNobody, "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
+		{"to a writer", nil, append(scripttest.StaleWaits(3, "sf"), w, x), scripttest.RWCancelNobody, "1", []string{w.Reserved()}, []scripttest.Wait{x}},
+		{"to readers", nil, append(scripttest.StaleWaits(3, "wf"), x, y, w), scripttest.RWCancelNobody, "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
 		{"others may read along", []scripttest.Wait{x}, append(scripttest.StaleWaits(3, "wf"), y, w), scripttest.RWCancelNobody, "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
 		{"held to write", []scripttest.Wait{v}, append(scripttest.StaleWaits(3, "wf"), y), scripttest.RWCancelNobody, "1", []string{v.Writes()}, append(scripttest.StaleWaits(3, "wf"), y)},
 		{"all gone", nil, scripttest.StaleWaits(3, "wf"), scripttest.RWCancelNobody, "1", nil, nil},
 		{"what is no wait of ours", nil, []scripttest.Wait{plain, long, w}, scripttest.RWCancelNobody, "1", []string{w.Reserved()}, nil},
 		{"claim, the first", nil, append(scripttest.StaleWaits(3, "sf"), w, x), w.Claim(), "1", []string{w.Writes()}, []scripttest.Wait{x}},
-		{"claim, the first, those who read come along", nil, []scripttest.Wait{x, y, w}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
+		{"claim, the first, the readers come along", nil, []scripttest.Wait{x, y, w}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
 		{"claim, not the first", nil, []scripttest.Wait{x, y, w}, y.Claim(), "1", []string{x.Reserved(), y.Reads()}, []scripttest.Wait{w}},
 		{"claim, to write, not the first", nil, []scripttest.Wait{x, w}, w.Claim(), "0", []string{x.Reserved()}, []scripttest.Wait{w}},
 		{"claim, not queued", nil, []scripttest.Wait{x, w}, y.Claim(), "3", []string{x.Reserved()}, []scripttest.Wait{w}},
@@ -88,7 +88,7 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"enqueue, with its ticket", nil, []scripttest.Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []scripttest.Wait{w, y}},
 		{"release", []scripttest.Wait{v}, []scripttest.Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
 		{"release, one reads on", []scripttest.Wait{x, y}, []scripttest.Wait{w}, x.Release(), "1", []string{y.Reads()}, []scripttest.Wait{w}},
-		{"cancel of one who kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
+		{"cancel of a waiter that kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
 		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,28 +100,28 @@ func TestRWScriptHandOff(t *testing.T) {
 	}
 }
 
-// A client whose subscription the server does not see any more is gone: at once
-// for an unfair wait, after a period for a fair one.
+// A client whose subscription the server does not see any more is gone:
+// immediately for an unfair wait, after a period for a fair one.
 func TestRWScriptHandOffToNobody(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, tt := range []struct {
 		mode        string
-		beat        scripttest.Beat
+		heartbeat   scripttest.Heartbeat
 		heard, gone bool
 	}{
-		{"u", scripttest.Beat{Age: 0, Counted: 1}, false, true},
-		{"u", scripttest.Beat{Age: 0, Counted: 1}, true, false},
-		{"u", scripttest.Beat{Age: 0, Counted: 0}, false, false},
-		{"f", scripttest.Beat{Age: 0, Counted: 1}, false, false},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, false, true},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, true, false},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 0}, false, false},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod, Counted: 1}, true, true},
+		{"u", scripttest.Heartbeat{Age: 0, Counted: 1}, false, true},
+		{"u", scripttest.Heartbeat{Age: 0, Counted: 1}, true, false},
+		{"u", scripttest.Heartbeat{Age: 0, Counted: 0}, false, false},
+		{"f", scripttest.Heartbeat{Age: 0, Counted: 1}, false, false},
+		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, false, true},
+		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, true, false},
+		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 0}, false, false},
+		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod, Counted: 1}, true, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
 			x, w := scripttest.WaitNamed("c1", 1, "s"+tt.mode), scripttest.WaitNamed("c5", 1, "w"+tt.mode)
-			b.Show(map[string]scripttest.Beat{"c1": tt.beat, "c5": {Age: 0, Counted: 0}})
+			b.Show(map[string]scripttest.Heartbeat{"c1": tt.heartbeat, "c5": {Age: 0, Counted: 0}})
 			if tt.heard {
 				b.Listen(s, "c1")
 			}

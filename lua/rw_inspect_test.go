@@ -36,7 +36,7 @@ func TestRWInspectionScripts(t *testing.T) {
 		b := scripttest.NewReadWrite(t, s)
 		require.Equal(t, "1", b.Code(x.Try()))
 		require.Equal(t, "read", b.Ask(inspection)[0])
-		b.Show(map[string]scripttest.Beat{"c2": {Age: 0, Counted: 0}})
+		b.Show(map[string]scripttest.Heartbeat{"c2": {Age: 0, Counted: 0}})
 		b.Stand(time.Minute, y)
 		require.Equal(t, "1", b.Code(force))
 		require.Equal(t, []string{y.Reserved()}, b.Lock())

@@ -41,8 +41,8 @@ func TestRWScriptAnswers(t *testing.T) {
 			)
 			b.Line(time.Minute, w) // it has waited for long
 			b.Steps(
-				scripttest.Step("try, one who writes waits", x.Try(), "0", []string{y.Reads()}, w),
-				scripttest.Step("enqueue behind one who writes", x.Enqueue(), "0", []string{y.Reads()}, w, x),
+				scripttest.Step("try, a writer waits", x.Try(), "0", []string{y.Reads()}, w),
+				scripttest.Step("enqueue behind a writer", x.Enqueue(), "0", []string{y.Reads()}, w, x),
 				scripttest.Step("enqueue, again to read", z.Enqueue(), "0", []string{y.Reads()}, w, x, z),
 				scripttest.Step("enqueue, again to write", v.Enqueue(), "0", []string{y.Reads()}, w, x, z, v),
 				scripttest.Step("the last reader goes", y.Release(), "1", []string{w.Reserved()}, x, z, v),
@@ -52,19 +52,19 @@ func TestRWScriptAnswers(t *testing.T) {
 				scripttest.Step("claim, reserved for it", w.Claim(), "1", []string{w.Writes()}, x, z, v),
 				scripttest.Step("enqueue, writes", w.Enqueue(), "1", []string{w.Writes()}, x, z, v),
 				scripttest.Step("try, writes", w.Try(), "1", []string{w.Writes()}, x, z, v),
-				scripttest.Step("release, two who read are the next", w.Release(), "1", []string{x.Reserved(), z.Reserved()}, v),
+				scripttest.Step("release, two readers are the next", w.Release(), "1", []string{x.Reserved(), z.Reserved()}, v),
 				scripttest.Step("enqueue, reserved for it", x.EnqueueAgain("7", ""), "1", []string{x.Reads(), z.Reserved()}, v),
 				scripttest.Step("cancel, reserved for it", z.Cancel(0), "1", []string{x.Reads()}, v),
 				scripttest.Step("release", x.Release(), "1", []string{v.Reserved()}),
 				scripttest.Step("cancel of the last", v.Cancel(1), "1", nil),
 			)
-			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.QueueKey(), b.BeatsKey(), b.Key+":h"))
+			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.QueueKey(), b.HeartbeatsKey(), b.Key+":h"))
 		})
 	}
 }
 
 // A hold that a waiter has is its wait's: a late copy of a request to write is
-// no grant to one who only reads.
+// no grant to a reader.
 func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
 	b := scripttest.NewQueue(t, redistest.Shared(t))
 	w := scripttest.WaitNamed("c1", 1, "wf")
@@ -79,8 +79,8 @@ func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
 	)
 }
 
-// Readers next to each other get the lock together, 64 at once; when one of
-// them takes it, more come along. One who writes is alone.
+// Readers next to each other get the lock together, 64 of them; when one of
+// them takes it, more come along. A writer is the only holder.
 func TestRWScriptReadersTogether(t *testing.T) {
 	s := redistest.Shared(t)
 	holder, writer, behind := scripttest.WaitNamed("c9", 1, "wf"), scripttest.WaitNamed("c3", 1, "wf"), scripttest.WaitNamed("c1", 999, "sf")
@@ -102,13 +102,13 @@ func TestRWScriptReadersTogether(t *testing.T) {
 	require.Equal(t, []string{names[0] + " " + b.Key, strings.Join(names[1:], ",") + " " + b.Key}, l.Heard(), "one message for all but the first")
 	b.RequireDone(readers[0].Claim())
 	require.Len(t, b.Entries(), len(readers), "more come along")
-	b.RequireWaits("one who writes has to wait", writer, behind)
+	b.RequireWaits("a writer has to wait", writer, behind)
 	for _, w := range readers[1:] {
 		b.RequireDone(w.Claim())
 	}
 	require.Equal(t, "0", b.Code(behind.Claim()))
 	for _, w := range readers {
-		b.RequireWaits("one who writes has to wait", writer, behind)
+		b.RequireWaits("a writer has to wait", writer, behind)
 		b.RequireDone(w.Release())
 	}
 	require.Equal(t, []string{writer.Reserved()}, b.Entries())

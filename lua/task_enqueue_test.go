@@ -141,7 +141,7 @@ func TestTaskEnqueueScriptWakes(t *testing.T) {
 	require.Len(t, b.Members("i"), 1, "16 are tried")
 }
 
-// Tasks without a key have a script of their own, which does the same.
+// Tasks without a key have a separate script, which does the same.
 func TestTaskPutScript(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))
 	l := b.Listen("c1")

@@ -270,12 +270,12 @@ func TestTaskReceiveScriptLargeTasks(t *testing.T) {
 func TestTaskReceiveScriptHeartbeat(t *testing.T) {
 	s := redistest.Start(t)
 	b := scripttest.NewTasks(t, s)
-	require.Equal(t, int64(0), b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, Beat: 1}).Heard)
+	require.Equal(t, int64(0), b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, Heartbeat: 1}).Heard)
 	l := b.Listen("c1")
-	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1, Beat: 1}).Heard)
+	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1, Heartbeat: 1}).Heard)
 	require.Equal(t, []string{""}, l.Heard())
 	b.Deny("-publish")
-	require.Equal(t, int64(-1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1, Beat: 1}).Heard)
+	require.Equal(t, int64(-1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1, Heartbeat: 1}).Heard)
 }
 
 // The record of a receive lasts ten leases, and a minute at least.

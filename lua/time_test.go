@@ -13,8 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// Queue time goes on with the server's clock, by a period between two beats at
-// most, and never back.
+// Queue time goes on with the server's clock, by a period between two
+// heartbeats at most, and never back.
 func TestQueueScriptTime(t *testing.T) {
 	s := redistest.Shared(t)
 	const second = int64(1_000_000)
@@ -33,15 +33,15 @@ func TestQueueScriptTime(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "pf"))
 			b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
-			b.Do("HSET", b.BeatsKey(), "other", "0:1000000:1")
-			b.Do("PEXPIRE", b.BeatsKey(), 20_000)
+			b.Do("HSET", b.HeartbeatsKey(), "other", "0:1000000:1")
+			b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
 			now := b.Now()
 			if tt.last != "" {
 				at, rest, _ := strings.Cut(tt.last, ":")
 				if shift, ok := strings.CutPrefix(at, "#"); ok {
 					at = fmt.Sprint(now + number(t, shift))
 				}
-				b.Do("HSET", b.BeatsKey(), "a", at+":"+rest)
+				b.Do("HSET", b.HeartbeatsKey(), "a", at+":"+rest)
 			}
 			b.RequireDone(scripttest.PollAs("c1"))
 			after := b.Now()
@@ -68,8 +68,8 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", age), func(t *testing.T) {
 				b := scripttest.NewHeld(t, s, holder)
 				b.Line(time.Minute, w)
-				b.Do("HSET", b.BeatsKey(), "a", fmt.Sprintf("%d:%d:1000000", b.Now()+last, 10_000_000), "c1", fmt.Sprintf("%d:1000000:0", 10_000_000-age))
-				b.Do("PEXPIRE", b.BeatsKey(), 20_000)
+				b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:1000000", b.Now()+last, 10_000_000), "c1", fmt.Sprintf("%d:1000000:0", 10_000_000-age))
+				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
 				b.RequireDone(holder.Release())
 				require.Equal(t, chosen, b.Lock() == w.Reserved())
 			})
@@ -77,14 +77,14 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 	}
 }
 
-// Without beats queue time goes on by one period at most, however long that
-// takes.
+// Without heartbeats queue time goes on by one period at most, however long
+// that takes.
 func TestQueueScriptEveryBeatAdvancesTime(t *testing.T) {
 	b := scripttest.NewHeld(t, redistest.Shared(t), scripttest.WaitNamed("c9", 1, "pf"))
 	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
 	b.Live("c1")
 	for i := range int64(5) {
-		b.Do("HSET", b.BeatsKey(), "a", fmt.Sprintf("%d:%s:1000000", b.Now()-3600_000_000, strings.SplitN(b.Field("a"), ":", 3)[1]))
+		b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%s:1000000", b.Now()-3600_000_000, strings.SplitN(b.Field("a"), ":", 3)[1]))
 		b.Code(scripttest.PollAs("c2"))
 		require.Equal(t, scripttest.Now.Microseconds()+(i+1)*1_000_000, number(t, strings.Split(b.Field("a"), ":")[1]))
 	}
@@ -115,8 +115,8 @@ func TestQueueScriptTickets(t *testing.T) {
 			t.Run(kind+", the last one is "+name, func(t *testing.T) {
 				b := scripttest.NewHeld(t, s, holder)
 				now := b.Now()
-				b.Do("HSET", b.BeatsKey(), "t", now+last)
-				b.Do("PEXPIRE", b.BeatsKey(), 20_000)
+				b.Do("HSET", b.HeartbeatsKey(), "t", now+last)
+				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
 				newest, all := now+last, []scripttest.Wait{}
 				for i := range 20 { // names that do not sort as they arrive
 					w := wait(fmt.Sprint("c", 9-i%10), i+1)
@@ -167,7 +167,7 @@ func TestQueueScriptTickets(t *testing.T) {
 }
 
 // A request shows that its client lives, unless it did a moment ago. Queue and
-// beats stay for twelve periods, and not less than 12 s.
+// heartbeats stay for twelve periods, and not less than 12 s.
 func TestQueueScriptStay(t *testing.T) {
 	s := redistest.Shared(t)
 	holder, w, other := scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
@@ -182,7 +182,7 @@ func TestQueueScriptStay(t *testing.T) {
 			b.Ask(call)
 		}
 		scripttest.RequireExpiry(t, stay, left(b, b.QueueKey()))
-		scripttest.RequireExpiry(t, stay, left(b, b.BeatsKey()))
+		scripttest.RequireExpiry(t, stay, left(b, b.HeartbeatsKey()))
 	}
 	for period, stay := range map[time.Duration]time.Duration{time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute} {
 		requireStay(stay, every(w.Enqueue(), period))
@@ -192,14 +192,14 @@ func TestQueueScriptStay(t *testing.T) {
 	requireStay(4*time.Minute, every(w.Enqueue(), 20*time.Second), other.Enqueue(), other.Poll(string(other), "77"))
 
 	b := scripttest.NewHeld(t, s, holder)
-	for shown, stays := range map[scripttest.Beat]bool{
+	for shown, stays := range map[scripttest.Heartbeat]bool{
 		{Age: scripttest.ScriptPeriod, Counted: 1}:                    true, // of the last period
 		{Age: scripttest.ScriptPeriod + time.Microsecond, Counted: 1}: false,
 		{Age: scripttest.ScriptPeriod, Counted: 0}:                    true,
 		{Age: 2 * scripttest.ScriptPeriod, Counted: 0}:                false,
 		{Age: 3 * scripttest.ScriptPeriod, Counted: 1}:                false,
 	} {
-		b.Show(map[string]scripttest.Beat{"c1": shown})
+		b.Show(map[string]scripttest.Heartbeat{"c1": shown})
 		want := fmt.Sprintf("%d:1000000:0", scripttest.Now.Microseconds())
 		if stays {
 			want = b.Field("c1")

@@ -173,12 +173,12 @@ func (v *verdict) countValues(sections []section, final int64) {
 	}
 	for n := int64(1); n <= final; n++ {
 		if reported[n] > 1 || reported[n] == 0 && unreported[n] == 0 {
-			v.violate("the value %d was written by %d that tell of it and %d that were killed", n, reported[n], unreported[n])
+			v.violate("the value %d was written by %d that report it and %d that were killed", n, reported[n], unreported[n])
 		}
 	}
 }
 
-// goodRun is what 6 sections of 3 processes tell that exclude each other.
+// goodRun is what 6 sections of 3 processes report that exclude each other.
 func goodRun() []section {
 	var run []section
 	for i := range 6 {

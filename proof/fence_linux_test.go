@@ -15,7 +15,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// fencedRole takes a lock, and then writes as told, without checking its hold:
+// fencedRole takes a lock, and then writes as asked, without checking its hold:
 // "guarded" or "plain". Arguments: network, address, lease in ms.
 func fencedRole(self *faults.Self) error {
 	client, err := newProcessClient(self.Args[0], self.Args[1])

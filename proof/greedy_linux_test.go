@@ -15,7 +15,7 @@ import (
 // A process with many goroutines that want a lock leaves other processes their
 // share. Each process that always has a waiter holds the lock for at least half
 // of its fair share. Without the budget for hand-offs within a process the
-// others would get next to nothing.
+// others would get almost nothing.
 func TestGreedyProcessLeavesOthersTheirShare(t *testing.T) {
 	for _, kind := range kindsOfLocks {
 		for _, work := range []time.Duration{0, time.Millisecond} {

@@ -59,7 +59,6 @@ func newLockOf(kind, key string, client *relock.Client, opts ...relock.LockOptio
 // keyInRedis is where a lock is.
 func keyInRedis(key string) string { return prefix + "{" + key + "}" }
 
-// newProcessClient is the client of a helper process.
 func newProcessClient(network, address string) (*relock.Client, error) {
 	return relock.NewClient(network, address, "", relock.WithKeyPrefix(prefix), relock.WithMaxIdle(16), relock.WithLogger(slog.New(slog.DiscardHandler)))
 }

@@ -101,7 +101,6 @@ func (l *losers) see(contexts []context.Context) {
 	}
 }
 
-// watch waits for all the ends.
 func (l *losers) watch(contexts []context.Context) {
 	var group sync.WaitGroup
 	for i := range l.holds {
@@ -122,7 +121,7 @@ func (l *losers) watch(contexts []context.Context) {
 	group.Wait()
 }
 
-// ask asks a hold for its Err once.
+// ask asks a hold for its Err once, and reports whether the hold is valid.
 func (l *losers) ask(i int) bool {
 	now := faults.Now()
 	if l.holds[i].Err() != nil {

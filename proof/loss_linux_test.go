@@ -25,7 +25,6 @@ var lossFaults = [8]int{0, 1, 2, 3, 2, 2, 2, 2}
 
 func lossFault(i int) int { return lossFaults[i%len(lossFaults)] }
 
-// lossKind is the kind of the i-th lock.
 func lossKind(i int) string { return kindsOfLocks[i/len(lossFaults)%2] }
 
 // asksErr reports whether Err is called for the i-th hold. It is called for

@@ -53,7 +53,7 @@ func (m *machine) stored(t *machineT, lock string) stored {
 	require.NoError(t, m.conn.Send("PTTL", key))
 	require.NoError(t, m.conn.Flush())
 	fields, err := redis.StringMap(m.conn.Receive())
-	if !m.keys[lock].alien {
+	if !m.keys[lock].foreign {
 		require.NoError(t, err)
 	}
 	s.fields = fields
@@ -89,7 +89,7 @@ func (m *machine) checkKey(t *machineT, lock string, k *modelKey) {
 		return
 	}
 	m.checkExpiry(t, lock, k, s)
-	if !k.alien {
+	if !k.foreign {
 		m.checkFields(t, lock, k, s.fields)
 		m.checkValidity(t, k.grant, s)
 	}

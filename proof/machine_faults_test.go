@@ -64,7 +64,7 @@ func (m *machine) overwriteCommand(t *machineT) {
 	lock := rapid.SampledFrom(machineLocks).Draw(t.T, "lock")
 	sent := time.Now()
 	m.do(t, "SET", machineKey(lock), "something else", "PX", ms(machineLeases[0]))
-	*m.keys[lock] = modelKey{alien: true}
+	*m.keys[lock] = modelKey{foreign: true}
 	m.lengthen(m.keys[lock], span{sent, time.Now()}, machineLeases[0])
 	m.refuseWaiters(t, lock)
 }
@@ -110,7 +110,7 @@ func (m *machine) lateCopyCommand(t *machineT) {
 	k := m.keys[g.owner.lock]
 	want := int64(0)
 	switch {
-	case k.alien:
+	case k.foreign:
 		want = -1
 	case k.grant == g:
 		want = 1

@@ -27,7 +27,6 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// modelOwner is an owner of a lock, on one client.
 type modelOwner struct {
 	client     int
 	name, lock string
@@ -35,13 +34,13 @@ type modelOwner struct {
 
 // modelKey is what the server has under the name of a lock.
 type modelKey struct {
-	grant *modelGrant // nil when it is free, or when it is not a lock
-	alien bool        // some other program's
-	count int
-	ends  span // by the server's clock
+	grant   *modelGrant // nil when it is free, or when it is not a lock
+	foreign bool        // some other program's
+	count   int
+	ends    span // by the server's clock
 }
 
-func (k *modelKey) free() bool { return k.grant == nil && !k.alien }
+func (k *modelKey) free() bool { return k.grant == nil && !k.foreign }
 
 // modelGrant is a hold with all its nested holds, and the state of it that the
 // server must store.
@@ -58,7 +57,6 @@ type modelGrant struct {
 	copies    []modelCopy
 }
 
-// modelLevel is one Lock.
 type modelLevel struct {
 	grant    *modelGrant
 	outer    *modelLevel // whose context it was acquired with, if any
@@ -106,7 +104,7 @@ func lockOutcome(k *modelKey, g *modelGrant) error {
 		return relock.ErrLockLost
 	case g != nil:
 		return nil
-	case k.alien:
+	case k.foreign:
 		return relock.ErrKeyConflict
 	case k.grant != nil:
 		return relock.ErrLockAcquiredByOthers

@@ -51,7 +51,6 @@ func newNodes(t testing.TB, contenders, up int) (all []*node) {
 	return all
 }
 
-// newContender returns the clients of the n-th contender.
 func newContender(t testing.TB, nodes []*node, n int) (all []*relock.Client) {
 	t.Helper()
 	for _, one := range nodes {

@@ -73,7 +73,7 @@ func (b *rwProcesses) firstEnd() time.Duration {
 	return time.Duration(us-now[0]*1_000_000-now[1]) * time.Microsecond
 }
 
-// A process that writes is killed in front of many who read.
+// A process that writes is killed in front of many readers.
 func TestWriterIsKilledWhileOthersWaitToRead(t *testing.T) {
 	eachRWMode(t, func(b *rwProcesses) {
 		const lease = 2 * time.Second

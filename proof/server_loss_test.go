@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// forgottenLease is long enough to tell two cases apart on a busy machine:
-	// a loss found at the next renewal, within 3 s of the grant, and one found
-	// at the renewal after it, after 6 s.
+	// forgottenLease is long enough to separate two cases on a busy machine: a
+	// loss found at the next renewal, within 3 s of the grant, and one found at
+	// the renewal after it, after 6 s.
 	forgottenLease = 9 * time.Second
 	// forgottenFound is the limit for finding the loss. forgottenSlack may be
 	// added to that, and to the delay of a timer of the same length: a renewal
@@ -179,7 +179,6 @@ func (f *forgotten) begin(t *testing.T) {
 	}
 }
 
-// take acquires the lock as another client.
 func (f *forgotten) take(t *testing.T) {
 	t.Helper()
 	var err error

@@ -15,7 +15,7 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-// run is one attempt at a task, as its process told of it.
+// run is one attempt at a task, as its process reported it.
 type run struct {
 	process     int
 	fence       int64

@@ -161,7 +161,7 @@ func (w *live) granted(b *waitBench, start time.Time) time.Duration {
 	return w.at.Sub(start)
 }
 
-// finish gives the lock back, and sees that nothing is left of the queue.
+// finish releases the lock, and checks that nothing is left of the queue.
 func (b *waitBench) finish(h relock.Hold) {
 	b.Helper()
 	require.NoError(b, h.Unlock(context.Background()))
@@ -170,7 +170,7 @@ func (b *waitBench) finish(h relock.Hold) {
 	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "heartbeats without an expiry")
 }
 
-// afterCrash is the longest wait behind a crashed process: next to nothing for
+// afterCrash is the longest wait behind a crashed process: almost nothing for
 // an unfair lock, else the length of a reservation.
 func (b *waitBench) afterCrash() time.Duration {
 	if b.mode == unfairMode {

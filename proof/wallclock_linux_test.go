@@ -17,7 +17,7 @@ import (
 
 func init() { roles["clock"] = clockRole }
 
-// clockRole tells the time of day.
+// clockRole reports the time of day.
 func clockRole(self *faults.Self) error {
 	self.Emit("clock", time.Now().Unix())
 	return nil

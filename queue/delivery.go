@@ -116,7 +116,7 @@ func (d *Delivery) DeadLetter(_ context.Context, why error) error {
 	return d.settle("dead-letter", verbDead, text[:min(len(text), maxReason)], Dead, why)
 }
 
-// Release gives the task back, as if it was never received: it is at its old
+// Release returns the task, as if it was never received: it is at its old
 // place, and the attempt does not count.
 func (d *Delivery) Release(context.Context) error {
 	return d.settle("release", verbRelease, 0, Released, nil)

@@ -62,13 +62,11 @@ func (c *faultCell) late() {
 	c.proxy.Release()
 }
 
-// temporary requires that an error is one of a fault.
 func (c *faultCell) temporary(err error) {
 	c.Helper()
 	require.True(c, err == nil || relock.IsRetryableErr(err) || errors.Is(err, relock.ErrUnconfirmed), "%v", err)
 }
 
-// each runs a test for each fault.
 func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 	s := redistest.StartTCP(t)
 	for _, one := range []*script.TaskScript{
@@ -171,8 +169,8 @@ func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
 	})
 }
 
-// A caller that leaves returns what it was not told of, though another
-// caller of its queue is busy.
+// A caller that leaves returns what it did not learn of, though another caller
+// of its queue is busy.
 func TestReceiveLeavesBesideOthers(t *testing.T) {
 	s := redistest.StartTCP(t)
 	s.Do(t, "SCRIPT", "LOAD", script.TaskReceive.Source)

@@ -8,7 +8,6 @@ import (
 	"github.com/relock-go/relock"
 )
 
-// errBusy reports that others hold the lock of a task.
 var errBusy = errors.New("the lock of the task is held by others")
 
 // busyPause is when a task is tried again whose lock others hold.

@@ -18,7 +18,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newClient returns a client of the server.
 func newClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	c, err := relock.NewClient(s.Network, s.Address, "", opts...)
@@ -27,8 +26,7 @@ func newClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *
 	return c
 }
 
-// newQueue returns a queue that is named after the test, of a client of its
-// own.
+// newQueue returns a queue that is named after the test, of a separate client.
 func newQueue(t testing.TB, s *redistest.Server, opts ...queue.Option) *queue.Queue {
 	t.Helper()
 	return queueOf(t, newClient(t, s), opts...)
@@ -41,7 +39,6 @@ func queueOf(t testing.TB, c *relock.Client, opts ...queue.Option) *queue.Queue 
 	return q
 }
 
-// enqueue queues tasks with one key.
 func enqueue(t testing.TB, q *queue.Queue, key string, ids ...string) {
 	t.Helper()
 	var tasks []queue.Task

@@ -126,7 +126,6 @@ func (p *process) fetch(ctx context.Context) error {
 	}
 }
 
-// firstPause is the first pause after an error.
 const firstPause = 20 * time.Millisecond
 
 // free waits for a free worker. It takes all that are free by then, and returns

@@ -28,8 +28,8 @@ type protocol struct {
 	argument any
 }
 
-// choose sets what becomes of the task. It reports false if that is set
-// already.
+// choose sets what becomes of the task, and reports whether it was not set
+// before.
 func (p *protocol) choose(verb string, argument any) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

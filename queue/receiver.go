@@ -16,12 +16,12 @@ import (
 // way at a time, and numbers them: a copy of an earlier one takes nothing, and
 // the next one returns what an unanswered one took.
 type receiver struct {
-	queue *Queue
-	name  string // "<client id>:<n>"
-	keys  []string
-	wake  chan struct{} // has a value if a task may be due
-	turn  chan struct{} // held while a receive is under way
-	beat  time.Time     // of the last heartbeat; guarded by turn
+	queue     *Queue
+	name      string // "<client id>:<n>"
+	keys      []string
+	wake      chan struct{} // has a value if a task may be due
+	turn      chan struct{} // held while a receive is under way
+	heartbeat time.Time     // of the last heartbeat; guarded by turn
 
 	mu       sync.Mutex
 	callers  int    // that wait, or receive
@@ -56,8 +56,7 @@ func (r *receiver) enter(waits bool) {
 	}
 }
 
-// leave undoes enter. A caller that may have left something behind gives it
-// back.
+// leave undoes enter. A caller that may have left something behind returns it.
 func (r *receiver) leave(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,17 +103,17 @@ func (r *receiver) notify() {
 }
 
 // request returns the next receive, and its number.
-func (r *receiver) request(want, then, beat int) (script.Call, uint64) {
+func (r *receiver) request(want, then, heartbeat int) (script.Call, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.requestLocked(want, then, beat)
+	return r.requestLocked(want, then, heartbeat)
 }
 
-func (r *receiver) requestLocked(want, then, beat int) (script.Call, uint64) {
+func (r *receiver) requestLocked(want, then, heartbeat int) (script.Call, uint64) {
 	s := &r.queue.set
 	r.last++
 	return script.Call{Script: script.TaskReceive.Script, Together: r.keys, Args: []any{
-		r.name, r.last, r.answered, want, s.lease.Milliseconds(), s.attempts, s.letters, milliseconds(s.age), beat, then,
+		r.name, r.last, r.answered, want, s.lease.Milliseconds(), s.attempts, s.letters, milliseconds(s.age), heartbeat, then,
 	}}, r.last
 }
 
@@ -141,11 +140,11 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	}
 	defer func() { <-r.turn }()
 	r.queue.engine.CheckSuspended(time.Now())
-	beat := 0
-	if then != leaves && time.Since(r.beat) >= pollPeriod*9/10 {
-		beat = 1
+	heartbeat := 0
+	if then != leaves && time.Since(r.heartbeat) >= pollPeriod*9/10 {
+		heartbeat = 1
 	}
-	call, number := r.request(want, then, beat)
+	call, number := r.request(want, then, heartbeat)
 	o, unknown := script.Run(ctx, r.queue.engine.Driver, driver.ForLease(r.queue.set.lease), call, nil)
 	if o.Err != nil {
 		return received{}, driver.Ended(ctx, o.Err)
@@ -155,8 +154,8 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 		return received{}, err // unheard: the next receive returns what this one took
 	}
 	r.hear(number)
-	if beat == 1 && !unknown.Exists() {
-		r.beat = o.Sent
+	if heartbeat == 1 && !unknown.Exists() {
+		r.heartbeat = o.Sent
 		r.queue.engine.Queue.Heartbeat(o.Sent, answer.heard)
 	}
 	// The answer to a second copy has the deliveries only.

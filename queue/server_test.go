@@ -53,7 +53,7 @@ func TestEnqueueMistakes(t *testing.T) {
 		queue.Task{ID: "4", Delay: -1}, queue.Task{ID: "5", Delay: 11 * 365 * 24 * time.Hour}, queue.Task{ID: "6", Header: map[string]string{"a": long[:4<<10]}},
 		queue.Task{ID: "good"}, queue.Task{ID: "good"}, queue.Task{ID: "largest", Key: long[:512], Payload: []byte(long[1:])})
 	require.ErrorIs(t, err, relock.ErrInvalid)
-	for _, what := range []string{"tasks[0]", "ID: longer", `tasks[1] "1": invalid: Key: longer`, "Key: has a zero byte", "Payload: larger", "Delay: -1ns is negative", "Delay: 96360h", "Header: larger"} {
+	for _, what := range []string{"tasks[0]", "ID: 257 bytes are above 256", `tasks[1] "1": invalid: Key: 513 bytes are above 512`, "Key: has a zero byte", "Payload: 1048577 bytes are above 1048576", "Delay: -1ns is negative", "Delay: 96360h", "Header: 4097 bytes are above 4096"} {
 		require.ErrorContains(t, err, what)
 	}
 	var d *queue.DuplicateError

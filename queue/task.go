@@ -45,17 +45,17 @@ type Task struct {
 
 // check adds what is wrong with the task.
 func (t *Task) check(m *lockspec.Problems) {
-	m.Check(len(t.ID) <= maxID, "ID: longer than %d bytes", maxID)
-	m.Check(len(t.Key) <= maxKey, "Key: longer than %d bytes", maxKey)
+	m.Check(len(t.ID) <= maxID, "ID: %d bytes are above %d", len(t.ID), maxID)
+	m.Check(len(t.Key) <= maxKey, "Key: %d bytes are above %d", len(t.Key), maxKey)
 	m.Check(!strings.Contains(t.Key, "\x00"), "Key: has a zero byte")
-	m.Check(len(t.Payload) <= maxPayload, "Payload: larger than %d bytes", maxPayload)
+	m.Check(len(t.Payload) <= maxPayload, "Payload: %d bytes are above %d", len(t.Payload), maxPayload)
 	m.Check(t.Delay >= 0, "Delay: %v is negative", t.Delay)
 	m.Check(t.Delay <= lockspec.MaxLease, "Delay: %v is above %v", t.Delay, lockspec.MaxLease)
 	size := 0
 	for name, value := range t.Header {
 		size += len(name) + len(value)
 	}
-	m.Check(size <= maxHeader, "Header: larger than %d bytes", maxHeader)
+	m.Check(size <= maxHeader, "Header: %d bytes are above %d", size, maxHeader)
 }
 
 // delay returns the delay in whole milliseconds, rounded up.

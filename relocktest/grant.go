@@ -70,7 +70,6 @@ func (g *grant) checkedLocked() bool {
 	return g.over != nil
 }
 
-// keepLocked returns the end of the minimum hold.
 func (g *grant) keepLocked() time.Time { return g.since.Add(g.lock.locker.settings.MinHold) }
 
 // endLocked ends the grant and its levels. The caller frees the lock.

@@ -27,7 +27,6 @@ type hold struct {
 
 var _ relock.Hold = (*hold)(nil)
 
-// pushLocked adds a level.
 func (g *grant) pushLocked(ctx context.Context) *hold {
 	h := &hold{grant: g, values: ctx}
 	g.levels.Push(h)

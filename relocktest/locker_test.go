@@ -24,7 +24,6 @@ type bench struct {
 	*Locker
 }
 
-// inBubble runs a test in a bubble of synctest.
 func inBubble(t *testing.T, f func(b bench), opts ...relock.LockOption) {
 	t.Helper()
 	t.Parallel()
@@ -72,7 +71,6 @@ func (b bench) requireHeld(key string) {
 	require.ErrorIs(b, err, relock.ErrLockAcquiredByOthers)
 }
 
-// lost returns the cause of the hold's end.
 func lost(h relock.Hold) error { <-h.Context().Done(); return context.Cause(h.Context()) }
 
 // A count that only the lock guards is right in the end, and nobody is inside

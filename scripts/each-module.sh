@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs a command in the folder of every module. A module where it fails does not stop the others, but fails the whole.
+# Runs a command in the folder of every module. A module where it fails does not
+# stop the others, but fails the whole.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Looks for mistakes in every module. The version of golangci-lint is pinned, as a newer one finds other things.
+# Looks for mistakes in every module. The version of golangci-lint is pinned, as
+# a newer one finds other things.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD

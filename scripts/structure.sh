@@ -1,6 +1,7 @@
 #!/bin/sh
-# Prints the figures of the structure: files in the root, who knows redigo, lines
-# of code without blanks, comments and imports, and how long functions are.
+# Prints the figures of the structure: files in the root, who knows redigo,
+# lines of code without blanks, comments and imports, and how long functions
+# are.
 set -eu
 cd "$(dirname "$0")/.."
 

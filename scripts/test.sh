@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests every module. "cover" runs the tests of the engine only and leaves
-# its coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
+# Tests every module. "cover" runs the tests of the engine only and leaves its
+# coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
 # and at full length, with "." those of etcd too.
 set -eu
 cd "$(dirname "$0")/.."
@@ -40,8 +40,8 @@ fi
 
 # Without coverage, which takes a quarter more time with the race detector, and
 # with a third of the cells of each large matrix. Beside others, tests of time
-# fail where the machine is busy: the packages with many such tests run a few at
-# once, and those that usually wait side by side.
+# fail where the machine is busy: the packages with many such tests run a few
+# together, and those that usually wait side by side.
 root=$(go list .)
 timed="$root $root/internal/driver $root/internal/waitqueue $root/internal/lease $root/internal/acquire $root/proof/matrix"
 modules=$(go list -m -f '{{.Dir}}/...')

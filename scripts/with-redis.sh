@@ -1,13 +1,15 @@
 #!/bin/sh
-# Runs a command where the tests find a Redis: the server that RELOCK_TEST_REDIS names, a redis-server on PATH, one that is
-# installed now (Debian and Ubuntu, as root), or a container that ends with the command.
+# Runs a command where the tests find a Redis: the server that RELOCK_TEST_REDIS
+# names, a redis-server on PATH, one that is installed now (Debian and Ubuntu,
+# as root), or a container that ends with the command.
 set -eu
 image=${RELOCK_REDIS_IMAGE:-redis:7}
 
 has_redis() { [ -n "${RELOCK_TEST_REDIS:-}" ] || command -v redis-server >/dev/null; }
 
-# may_install says whether packages can be installed, and sets as_root. sudo is for machines of CI only: on others it is not ours
-# to install something unasked.
+# may_install says whether packages can be installed, and sets as_root. sudo is
+# for machines of CI only: on others it is not ours to install something
+# unasked.
 as_root=
 may_install() {
 	command -v apt-get >/dev/null || return 1
@@ -15,8 +17,9 @@ may_install() {
 	[ -n "${CI:-}" ] && sudo -n true 2>/dev/null && as_root=sudo
 }
 
-# install_redis says why it failed only if there is no redis-server afterwards: the package also starts a server on the usual port,
-# which may be taken, and which no test uses.
+# install_redis says why it failed only if there is no redis-server afterwards:
+# the package also starts a server on the usual port, which may be taken, and
+# which no test uses.
 install_redis() {
 	echo "installing redis-server"
 	log=$(mktemp)

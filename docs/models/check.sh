@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the models of the wait queue, of MultiLocks and of the task queue through
-# spin: what is right must show no error, and each mutant must show one. As many runs side by
-# side as there are processors. Needs spin and gcc; without them it does
-# nothing, except under CI. Usage: check.sh [name...], to run only these.
+# spin: what is right must show no error, and each mutant must show one. As many
+# runs side by side as there are processors. Needs spin and gcc; without them it
+# does nothing, except under CI. Usage: check.sh [name...], to run only these.
 set -eu
 
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
@@ -11,7 +11,7 @@ if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
 	exit
 fi
 
-# one NAME WANT MODEL SEARCH FLAG...: a run in a folder of its own, as xargs
+# one NAME WANT MODEL SEARCH FLAG...: a run in a separate folder, as xargs
 # starts it. It fails unless the model shows what is wanted.
 one() {
 	name=$1 want=$2 model=$3 search=$4
@@ -80,7 +80,7 @@ run FAIR-one-script ok -DFAIR -DNW=2 -DTIMERS -DLATE=1 -DGIVEUP=1 -DMSGLOST=1 -D
 run UNFAIR-one-script ok -DNW=2 -DTIMERS -DLATE=1 -DGIVEUP=1 -DMSGLOST=1 -DONE_SCRIPT
 
 run no-poll error -DFAIR -DNW=2 -DTIMERS -DMSGLOST=1 -DM_NO_POLL
-run poll-only-beats error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_POLL_ONLY_BEATS
+run poll-only-heartbeats error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_POLL_ONLY_HEARTBEATS
 run poll-takes error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DPOLLS=1 -DM_POLL_TAKES
 run poll-hides-hold error -DFAIR -DNW=2 -DTIMERS -DLATE=1 -DMSGLOST=1 -DTRY=1 -DM_POLL_HIDES_HOLD
 run not-put-back error -DFAIR -DNW=2 -DTIMERS -DHANG=1 -DM_NOT_PUT_BACK
@@ -118,12 +118,12 @@ run tasks-ends ok -DTIMERS -DENDS=1
 run tasks-crash ok -DTIMERS -DCRASH=1 -DMSGLOST=1
 run tasks-by-id error -DTIMERS -DENDS=1 -DSLATE=1 -DM_BY_ID
 run tasks-no-number error -DLATE=1 -DM_NO_NUMBER
-run tasks-not-given-back error -DLOST=1 -DM_NOT_GIVEN_BACK
-run tasks-gives-back-any error -DTIMERS -DLOST=1 -DENDS=1 -DM_GIVES_BACK_ANY
+run tasks-not-returned error -DLOST=1 -DM_NOT_RETURNED
+run tasks-returns-any error -DTIMERS -DLOST=1 -DENDS=1 -DM_RETURNS_ANY
 run tasks-undoes-answered error -DWANT=2 -DLATE=1 -DM_UNDOES_ANSWERED
 run tasks-key-freed error -DNACK=1 -DM_KEY_FREED
 run tasks-next-sleeps error -DLEAVE=1 -DM_NEXT_SLEEPS
-run tasks-late-belief error -DTIMERS -DENDS=1 -DM_LATE_BELIEF
+run tasks-late-validity error -DTIMERS -DENDS=1 -DM_LATE_VALIDITY
 run tasks-enqueue-again error -DELATE=1 -DM_ENQUEUE_AGAIN
 run tasks-busy-idle error -DLEAVE=1 -DM_BUSY_IDLE
 run tasks-leaves-silently error -DLEAVE=1 -DM_LEAVES_SILENTLY

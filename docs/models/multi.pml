@@ -1,9 +1,9 @@
 /* Calls for MultiLocks, and callers that hold one key and wait for another.
  *
  * One atomic step is one script. The queue of a key is abstract: a key that is
- * given back goes to any waiter; queue.pml is about messages and crashes. What is
- * left of time is its end: the time of a right of way ends when nothing else can
- * happen, or at any moment while ENDS of them are left.
+ * released goes to any waiter; queue.pml is about messages and crashes. Of time
+ * only the end is modelled. A right of way ends when nothing else can happen, or
+ * at any moment while ENDS of them are left.
  *
  * -DNM=2    calls for all keys           -DNK=3    keys
  * -DNP=1    callers that lock the last key, then the first, and hold both
@@ -12,7 +12,7 @@
  *
  * Mutants: M_NEVER_ENDS  a right of way has no end
  *          M_ANY_ORDER   the keys behind the busy one are kept too
- *          M_KEPT_IS_HELD  a call believes in what it keeps, for a whole lease
+ *          M_KEPT_IS_HELD  a call uses what it keeps as a hold, for a whole lease
  */
 #ifndef NM
 #define NM 2
@@ -33,13 +33,13 @@
 #define N (NM + NP)
 #define FREE 255
 
-byte owner[NK] = FREE;  /* what Redis has: a process, by a hold, a place or a right of way */
+byte owner[NK] = FREE;  /* in Redis: a process with a hold, an entry or a right of way */
 bool waits[NK * N];     /* the queues */
-byte believer[NK] = FREE;
+byte holder[NK] = FREE;
 byte early = ENDS;
 
-/* give_back(k) hands the key over to a waiter, if there is one. */
-inline give_back(k) {
+/* release(k) hands the key off to a waiter, if there is one. */
+inline release(k) {
 	owner[k] = FREE;
 	if
 	:: waits[(k) * N] -> waits[(k) * N] = false; owner[k] = 0
@@ -59,9 +59,9 @@ inline queue_at(k) {
 	fi
 }
 
-inline believe(k) {
-	assert((believer[k] == FREE || believer[k] == _pid) && owner[k] == _pid);
-	believer[k] = _pid
+inline grant(k) {
+	assert((holder[k] == FREE || holder[k] == _pid) && owner[k] == _pid);
+	holder[k] = _pid
 }
 
 /* busy becomes the first key that the call cannot have, NK if there is none. */
@@ -73,7 +73,7 @@ inline find_busy() {
 	od
 }
 
-/* refuse keeps the keys before the busy one, and gives back the others. */
+/* refuse keeps the keys before the busy one, and releases the others. */
 inline refuse() {
 	kept = 0;
 	i = 0;
@@ -82,16 +82,16 @@ inline refuse() {
 	:: i < busy && misses >= MISSES ->
 		owner[i] = _pid; kept++;
 #ifdef M_KEPT_IS_HELD
-		believe(i);
+		grant(i);
 #endif
 		i++
 	:: !(i < busy && misses >= MISSES) && i < NK ->
 		if
 #ifdef M_ANY_ORDER
 		:: owner[i] == _pid && misses >= MISSES -> kept++
-		:: owner[i] == _pid && misses < MISSES -> give_back(i)
+		:: owner[i] == _pid && misses < MISSES -> release(i)
 #else
-		:: owner[i] == _pid -> give_back(i)
+		:: owner[i] == _pid -> release(i)
 #endif
 		:: else
 		fi;
@@ -99,14 +99,14 @@ inline refuse() {
 	od
 }
 
-/* yield ends a right of way: all is given back but the place in the queue. */
+/* yield ends a right of way: all keys are released, and the entry stays. */
 inline yield() {
 	i = 0;
 	do
 	:: i == NK -> break
 	:: i < NK ->
 		if
-		:: owner[i] == _pid && i != busy -> give_back(i)
+		:: owner[i] == _pid && i != busy -> release(i)
 		:: else
 		fi;
 		i++
@@ -129,7 +129,7 @@ again:
 				i = 0;
 				do
 				:: i == NK -> break
-				:: i < NK -> owner[i] = _pid; believe(i); i++
+				:: i < NK -> owner[i] = _pid; grant(i); i++
 				od;
 				goto held
 			:: else -> refuse()
@@ -148,7 +148,7 @@ held:
 		i = 0;
 		do
 		:: i == NK -> break
-		:: atomic { i < NK -> believer[i] = FREE; give_back(i); i++ }
+		:: atomic { i < NK -> holder[i] = FREE; release(i); i++ }
 		od;
 		kept = 0;
 		round++
@@ -166,13 +166,13 @@ active [NP] proctype other() {
 		k = NK - 1;
 #endif
 		atomic { queue_at(k) };
-		atomic { owner[k] == _pid -> believe(k) };
+		atomic { owner[k] == _pid -> grant(k) };
 #ifndef SINGLE
 		atomic { queue_at(0) };
-		atomic { owner[0] == _pid -> believe(0) };
-		atomic { believer[0] = FREE; give_back(0) };
+		atomic { owner[0] == _pid -> grant(0) };
+		atomic { holder[0] = FREE; release(0) };
 #endif
-		atomic { believer[k] = FREE; give_back(k) };
+		atomic { holder[k] = FREE; release(k) };
 		round++
 	od
 }

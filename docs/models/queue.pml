@@ -1,12 +1,18 @@
 /*
- * The wait queue of one lock, for spin. docs/models/README.md says how to run it and what was seen.
+ * The wait queue of one lock, for spin. docs/models/README.md says how to run
+ * it and what was seen.
  *
- * One atomic step is one script at the server, or one step of a client. Requests, answers and wake-ups are under way for as long as they like;
- * those that a client no longer waits for may still be executed, or never. One process chooses among all steps, so "else" is: nothing can happen
- * any more. The graph has no cycle (checked by "pan -l"): each run ends there, and there everybody must have been served.
+ * One atomic step is one script at the server, or one step of a client.
+ * Requests, answers and wake-ups are under way for any time. Those that a client
+ * no longer waits for may still be executed, or never. One process chooses among
+ * all steps, so "else" is: nothing can happen any more. The graph has no cycle
+ * (checked by "pan -l"): each run ends there, and there every waiter must have
+ * been served.
  *
- * Not in the model: time (ages, leases and the 10 ms of a short wait are choices), the limit of 128 entries a script and "again", the limit of
- * 64 waits a poll, failover and lost data of the lock itself, several keys, reentrant owners, the local queue of a process.
+ * Not in the model: time (ages, leases and the 10 ms of a short wait are
+ * choices), the limit of 128 entries a script and "again", the limit of 64 waits
+ * a poll, failover and lost data of the lock itself, several keys, reentrant
+ * owners, the local queue of a process.
  */
 
 /* Size: waits and clients; wait w is of client w % NC. */
@@ -41,7 +47,7 @@
 #define HANG 0
 #endif
 #ifndef PAUSE
-#define PAUSE 0		/* beats of a live client that grow too old */
+#define PAUSE 0		/* heartbeats of a live client that grow too old */
 #endif
 #ifndef SUBLOST
 #define SUBLOST 0	/* lost subscriptions */
@@ -50,7 +56,7 @@
 #define POLLS 0		/* polls that are sent though nothing calls for one */
 #endif
 #ifndef SLOW
-#define SLOW 0		/* reservations that end though their client lives: its claim took too long */
+#define SLOW 0		/* reservations that end under a live client: its claim took too long */
 #endif
 #ifndef FLUSH
 #define FLUSH 0		/* FLUSHALL while nobody holds the lock */
@@ -59,7 +65,8 @@
 #define TRY 0		/* calls of TryLock by somebody else */
 #endif
 
-/* With TIMERS, what is stuck is mended by polls and by the end of a reservation. Without, nobody may need them: no fault is mended by waiting. */
+/* With TIMERS, polls and the end of a reservation mend what is stuck. Without,
+ * no wait may need them: no fault is mended by waiting. */
 
 #define NONE	255
 #define FREE	0
@@ -72,11 +79,11 @@ byte L = FREE;
 bool inQ[NW];
 byte ticket[NW];		/* the score, and what the client knows of it once known[w] */
 byte t;
-bool stale[NC];			/* the beat is too old; also: there is none */
+bool stale[NC];			/* the heartbeat is too old, or there is none */
 #ifndef FAIR
 bool waitedLong[NW];			/* has waited long enough for a reservation */
 #endif
-bool counted[NC];		/* the client's last pulse found its subscription */
+bool counted[NC];		/* the client's last heartbeat found its subscription */
 
 /* ---- on the way ---- */
 bool msg[NW];			/* a wake-up for w */
@@ -85,7 +92,7 @@ mtype rq[NW] = idle;		/* the request of a wait, or its answer */
 mtype late[NW] = idle;		/* one that its client no longer waits for */
 byte poll[NC];			/* 0 none, 1 asked, 2 answered */
 byte list[NC];			/* the waits that it names */
-byte told[NC];			/* the wait that its answer names, + 1 */
+byte claimer[NC];			/* the wait that its answer names, + 1 */
 byte latelist[NC];
 
 /* ---- the clients ---- */
@@ -95,7 +102,7 @@ bool knows[NW];			/* its ticket */
 bool wake[NW];
 bool cancelling[NW];		/* with the name of the hold */
 bool releasing[NW];
-bool unknown[NW];		/* told of a wait that it does not know: cancel, without the name of the hold */
+bool unknown[NW];		/* a wake-up for an unknown wait: cancel, without the name of the hold */
 bool down[NC];
 bool hung[NC];
 bool nosub[NC];
@@ -128,17 +135,18 @@ inline front(me) {		/* x = the first of the queue */
 	i = 0
 }
 
-#define deaf(c)		(nosub[c] || down[c])
+#define unreachable(c)		(nosub[c] || down[c])
 
 inline publish(w) {
 	if
-	:: deaf(CL(w))
+	:: unreachable(CL(w))
 	:: else -> msg[w] = true
 	fi
 }
 
-/* hand-over gives a lock that is free, or that the caller gives back, to the first fresh wait. me: the wait that runs it, which lives and takes. */
-inline handover(me) {
+/* hand_off passes a lock that is free, or that the caller releases, to the first
+ * fresh wait. me: the wait that runs it, which lives and takes. */
+inline hand_off(me) {
 	L = FREE;
 	chosen = NONE;
 	do
@@ -147,13 +155,13 @@ inline handover(me) {
 		:: x == NONE -> break
 		:: x != NONE && x == me -> chosen = x; break
 		:: x != NONE && x != me && stale[CL(x)] -> inQ[x] = false
-		:: x != NONE && x != me && !stale[CL(x)] && deaf(CL(x)) && counted[CL(x)] ->	/* PUBLISH reaches nobody, and is believed */
+		:: x != NONE && x != me && !stale[CL(x)] && unreachable(CL(x)) && counted[CL(x)] ->	/* PUBLISH reaches no client, which counts */
 			inQ[x] = false;
 			entitled[x] = false
 #ifdef FAIR
-		:: x != NONE && x != me && !stale[CL(x)] ->			/* also when nobody heard it: the beat is young */
+		:: x != NONE && x != me && !stale[CL(x)] ->			/* also if no client received it: the heartbeat is young */
 #else
-		:: x != NONE && x != me && !stale[CL(x)] && !(deaf(CL(x)) && counted[CL(x)]) ->
+		:: x != NONE && x != me && !stale[CL(x)] && !(unreachable(CL(x)) && counted[CL(x)]) ->
 #endif
 			chosen = x;
 			L = RES(x);
@@ -161,7 +169,7 @@ inline handover(me) {
 			publish(x);
 			break
 #ifndef FAIR
-		:: x != NONE && x != me && !stale[CL(x)] && !waitedLong[x] && !(deaf(CL(x)) && counted[CL(x)]) ->		/* a short wait: woken only */
+		:: x != NONE && x != me && !stale[CL(x)] && !waitedLong[x] && !(unreachable(CL(x)) && counted[CL(x)]) ->		/* a short wait: woken only */
 			chosen = x;
 			waitedLong[x] = true;		/* next time it has waited long enough */
 			publish(x);
@@ -179,7 +187,7 @@ inline take(w) {
 	entitled[w] = false
 }
 
-inline ordered(mine) {		/* nobody who has been fresh all the time has an older ticket */
+inline ordered(mine) {		/* no wait that stayed fresh has an older ticket */
 #ifdef FAIR
 	i = 0;
 	do
@@ -209,7 +217,7 @@ inline zadd(w) {
 
 inline enqueue(w, answer) {
 	if
-	:: stale[CL(w)] -> stale[CL(w)] = false; counted[CL(w)] = !deaf(CL(w))
+	:: stale[CL(w)] -> stale[CL(w)] = false; counted[CL(w)] = !unreachable(CL(w))
 	:: else
 	fi;
 	if
@@ -218,7 +226,7 @@ inline enqueue(w, answer) {
 #ifdef FAIR
 	:: L == FREE ->
 		zadd(w);
-		handover(w);
+		hand_off(w);
 		if
 		:: chosen == w -> take(w); answer = granted
 		:: else -> answer = queued
@@ -241,7 +249,7 @@ inline claim(w, answer) {
 #else
 #ifdef FAIR
 	:: L == FREE && inQ[w] ->
-		handover(w);
+		hand_off(w);
 		if
 		:: chosen == w -> take(w); answer = granted
 		:: else -> answer = queued
@@ -252,7 +260,7 @@ inline claim(w, answer) {
 #endif
 	:: L == FREE && !inQ[w] ->
 #ifndef M_CLAIM_KEEPS
-		handover(NONE);
+		hand_off(NONE);
 #endif
 		chosen = 0;
 		answer = notqueued
@@ -264,22 +272,23 @@ inline claim(w, answer) {
 
 inline release(w) {
 	if
-	:: L == HELD(w) -> handover(NONE); chosen = 0
+	:: L == HELD(w) -> hand_off(NONE); chosen = 0
 	:: else
 	fi
 }
 
-/* cancel: named says whether it carries the name of the hold that the wait's requests take. */
+/* cancel: named reports whether it carries the name of the hold that the wait's
+ * requests take. */
 inline cancel(w, named) {
 	inQ[w] = false;
 	if
 #ifndef M_CANCEL_REMOVES
-	:: L == RES(w) || (named && L == HELD(w)) -> handover(NONE)
+	:: L == RES(w) || (named && L == HELD(w)) -> hand_off(NONE)
 #ifndef M_CANCEL_KEEPS_WAKEUP
-	:: L == FREE -> handover(NONE)
+	:: L == FREE -> hand_off(NONE)
 #endif
 #else
-	:: named && L == HELD(w) -> handover(NONE)
+	:: named && L == HELD(w) -> hand_off(NONE)
 #endif
 	:: else
 	fi;
@@ -304,9 +313,9 @@ inline putone(w, waits) {
 inline pollscript(c, waits, answer) {
 	stale[c] = false;
 #ifdef M_COUNTED_ONCE
-	counted[c] = counted[c] || !deaf(c);
+	counted[c] = counted[c] || !unreachable(c);
 #else
-	counted[c] = !deaf(c);
+	counted[c] = !unreachable(c);
 #endif
 	putone(0, waits);
 #if NW > 1
@@ -318,14 +327,14 @@ inline pollscript(c, waits, answer) {
 	if
 	:: L == FREE ->
 #ifdef M_POLL_TAKES
-		if				/* reserves for the first of its own waits */
+		if				/* reserves for the client's first wait */
 		:: c == CL(0) && inQ[0] -> inQ[0] = false; L = RES(0)
 		:: c == CL(1) && inQ[1] && !(c == CL(0) && inQ[0]) -> inQ[1] = false; L = RES(1)
 		:: else
 		fi;
 #else
-#ifndef M_POLL_ONLY_BEATS
-		handover(NONE);
+#ifndef M_POLL_ONLY_HEARTBEATS
+		hand_off(NONE);
 #endif
 #endif
 		chosen = 0
@@ -344,7 +353,7 @@ inline pollscript(c, waits, answer) {
 
 #define up(c)	(!down[c] && !hung[c])
 
-inline hear(w) {		/* a wake-up, or what a poll told */
+inline deliver(w) {		/* a wake-up, or the answer of a poll */
 	if
 	:: ph[w] == waiting -> wake[w] = true
 #ifdef M_UNKNOWN_IGNORED
@@ -366,15 +375,15 @@ inline leave(w) {		/* nobody waits for the answer any more */
 	entitled[w] = false
 }
 
-#define believes(w)	(ph[w] == holds)
+#define holding(w)	(ph[w] == holds)
 
-inline alone() {
-	assert((trier + believes(0)
+inline exclusive() {
+	assert((trier + holding(0)
 #if NW > 1
-		+ believes(1)
+		+ holding(1)
 #endif
 #if NW > 2
-		+ believes(2)
+		+ holding(2)
 #endif
 		) <= 1)
 }
@@ -445,8 +454,9 @@ inline disentitle(c) {
 #define mayStart(c)	(!nosub[c])
 #endif
 
-/* A cancel is repeated while a request may still be executed; so is one for a hold that leaves such a request behind. (Only those that find something
- * are steps, and the last one.) */
+/* A cancel is repeated while a request may still be executed; so is one for a
+ * hold that leaves such a request behind. (Only those that find something are
+ * steps, and the last one.) */
 #ifdef M_CANCEL_ONCE
 #define again(w)	true
 #define done(w)		true
@@ -455,9 +465,9 @@ inline disentitle(c) {
 #define done(w)		(late[w] == idle)
 #endif
 #ifdef M_RELEASE_ONLY
-#define doubted(w)	false
+#define indeterminate(w)	false
 #else
-#define doubted(w)	(late[w] != idle)
+#define indeterminate(w)	(late[w] != idle)
 #endif
 
 #ifdef ONE_SCRIPT		/* a woken waiter sends enqueue again, there is no claim */
@@ -471,19 +481,19 @@ inline disentitle(c) {
 	:: atomic { ph[w] == new && up(CL(w)) && mayStart(CL(w)) -> ph[w] = waiting; rq[w] = enq } \
 	:: atomic { rq[w] == enq -> enqueue(w, rq[w]) } \
 	:: atomic { rq[w] == clm -> CLAIM(w, rq[w]) } \
-	:: atomic { rq[w] == granted && up(CL(w)) -> rq[w] = idle; wake[w] = false; knows[w] = false; ph[w] = holds; alone() } \
+	:: atomic { rq[w] == granted && up(CL(w)) -> rq[w] = idle; wake[w] = false; knows[w] = false; ph[w] = holds; exclusive() } \
 	:: atomic { rq[w] == queued && up(CL(w)) -> rq[w] = idle; knows[w] = true } \
 	:: atomic { rq[w] == notqueued && up(CL(w)) -> rq[w] = enq } \
 	:: atomic { ph[w] == waiting && rq[w] == idle && wake[w] && up(CL(w)) -> wake[w] = false; rq[w] = clm } \
 	/* its end */ \
-	:: atomic { ph[w] == holds && up(CL(w)) -> ph[w] = over; releasing[w] = true; cancelling[w] = doubted(w) } \
+	:: atomic { ph[w] == holds && up(CL(w)) -> ph[w] = over; releasing[w] = true; cancelling[w] = indeterminate(w) } \
 	:: atomic { ph[w] == waiting && nGiveup > 0 && up(CL(w)) -> nGiveup--; leave(w); knows[w] = false; ph[w] = over; cancelling[w] = true } \
 	:: atomic { releasing[w] && up(CL(w)) -> releasing[w] = false; release(w) } \
 	:: atomic { cancelling[w] && up(CL(w)) && again(w) -> cancelling[w] = !done(w); cancel(w, true) } \
 	:: atomic { unknown[w] && up(CL(w)) -> unknown[w] = false; UNKNOWN_CANCEL(w) } \
 	/* wake-ups */ \
-	:: atomic { msg[w] && up(CL(w)) -> msg[w] = false; hear(w) } \
-	:: atomic { msg[w] && up(CL(w)) && nMsgTwice > 0 -> nMsgTwice--; hear(w) } \
+	:: atomic { msg[w] && up(CL(w)) -> msg[w] = false; deliver(w) } \
+	:: atomic { msg[w] && up(CL(w)) && nMsgTwice > 0 -> nMsgTwice--; deliver(w) } \
 	:: atomic { msg[w] && nMsgLost > 0 -> nMsgLost--; msg[w] = false } \
 	/* requests and answers that take too long; the next request says all that the client knows */ \
 	:: atomic { (rq[w] == enq || rq[w] == clm) && nLate > 0 && late[w] == idle && up(CL(w)) -> nLate--; late[w] = rq[w]; rq[w] = enq } \
@@ -524,30 +534,30 @@ inline disentitle(c) {
 #define CLIENT_STEPS(c) \
 	:: atomic { poll[c] == 0 && up(c) && LISTED(c) != 0 && (mayPoll(c) || nPolls > 0) -> \
 		if :: mayPoll(c) :: else -> nPolls-- fi; pollnow[c] = false; list[c] = LISTED(c); poll[c] = 1 } \
-	:: atomic { poll[c] == 1 -> pollscript(c, list[c], told[c]); list[c] = 0; poll[c] = 2 } \
+	:: atomic { poll[c] == 1 -> pollscript(c, list[c], claimer[c]); list[c] = 0; poll[c] = 2 } \
 	:: atomic { poll[c] == 2 && up(c) -> \
-		poll[c] = 0; x = told[c]; told[c] = 0; if :: x > 0 -> x--; hear(x) :: else fi; x = 0 } \
-	:: atomic { poll[c] == 2 && nLost > 0 && up(c) -> nLost--; poll[c] = 0; told[c] = 0 } \
+		poll[c] = 0; x = claimer[c]; claimer[c] = 0; if :: x > 0 -> x--; deliver(x) :: else fi; x = 0 } \
+	:: atomic { poll[c] == 2 && nLost > 0 && up(c) -> nLost--; poll[c] = 0; claimer[c] = 0 } \
 	:: atomic { poll[c] == 1 && nLate > 0 && latelist[c] == 0 && up(c) -> nLate--; latelist[c] = list[c]; list[c] = 0; poll[c] = 0 } \
 	:: atomic { latelist[c] != 0 -> pollscript(c, latelist[c], latelist[c]); latelist[c] = 0 } \
 	:: atomic { latelist[c] != 0 -> latelist[c] = 0 } \
 	:: atomic { nCrash > 0 && !down[c] -> nCrash--; down[c] = true; hung[c] = false; nosub[c] = true; pollnow[c] = false; DIE(c); \
-		if :: poll[c] == 1 && latelist[c] == 0 -> latelist[c] = list[c] :: else fi; poll[c] = 0; list[c] = 0; told[c] = 0 } \
+		if :: poll[c] == 1 && latelist[c] == 0 -> latelist[c] = list[c] :: else fi; poll[c] = 0; list[c] = 0; claimer[c] = 0 } \
 	:: atomic { nHang > 0 && up(c) -> nHang--; hung[c] = true } \
 	:: atomic { hung[c] -> hung[c] = false } \
 	:: atomic { !stale[c] && (!up(c) || nPause > 0) -> if :: up(c) -> nPause-- :: else fi; stale[c] = true; disentitle(c) } \
-	:: atomic { nSub > 0 && !nosub[c] && !down[c] -> nSub--; nosub[c] = true; UNHEARD(c) } \
+	:: atomic { nSub > 0 && !nosub[c] && !down[c] -> nSub--; nosub[c] = true; DROP_MESSAGES(c) } \
 	:: atomic { nosub[c] && up(c) -> nosub[c] = false; pollnow[c] = resubscribed }
 
 #if NW == 1
 #define DIE(c)		if :: CL(0) == c -> die(0) :: else fi
-#define UNHEARD(c)	if :: CL(0) == c -> msg[0] = false :: else fi
+#define DROP_MESSAGES(c)	if :: CL(0) == c -> msg[0] = false :: else fi
 #elif NW == 2
 #define DIE(c)		if :: CL(0) == c -> die(0) :: else fi; if :: CL(1) == c -> die(1) :: else fi
-#define UNHEARD(c)	if :: CL(0) == c -> msg[0] = false :: else fi; if :: CL(1) == c -> msg[1] = false :: else fi
+#define DROP_MESSAGES(c)	if :: CL(0) == c -> msg[0] = false :: else fi; if :: CL(1) == c -> msg[1] = false :: else fi
 #else
 #define DIE(c)		if :: CL(0) == c -> die(0) :: else fi; if :: CL(1) == c -> die(1) :: else fi; if :: CL(2) == c -> die(2) :: else fi
-#define UNHEARD(c)	if :: CL(0) == c -> msg[0] = false :: else fi; if :: CL(1) == c -> msg[1] = false :: else fi; \
+#define DROP_MESSAGES(c)	if :: CL(0) == c -> msg[0] = false :: else fi; if :: CL(1) == c -> msg[1] = false :: else fi; \
 			if :: CL(2) == c -> msg[2] = false :: else fi
 #endif
 
@@ -587,17 +597,17 @@ active proctype system() {
 #if NC > 2
 	CLIENT_STEPS(2)
 #endif
-	:: atomic { nTry > 0 && trier == 0 ->			/* TryLock: acquire, with its answer at once */
+	:: atomic { nTry > 0 && trier == 0 ->			/* TryLock: acquire, with an immediate answer */
 		nTry--;
 		if
 		:: L == FREE ->
 #if defined(FAIR) && !defined(M_TRY_BARGES)
-			handover(NONE);
+			hand_off(NONE);
 #else
 			chosen = NONE;
 #endif
 			if
-			:: chosen == NONE -> chosen = 0; ordered(NONE); L = HELD(TRIER); trier = 1; alone()
+			:: chosen == NONE -> chosen = 0; ordered(NONE); L = HELD(TRIER); trier = 1; exclusive()
 			:: else
 			fi;
 			chosen = 0

@@ -8,7 +8,7 @@
  * more. The graph has no cycle (pan -l), so each run ends there, and there
  * every task must be done.
  *
- * A worker believes in a delivery until it settles it or loses it. Its lease
+ * A worker has a delivery until it settles it or loses it. Its lease
  * ends at the server only after that: validity is shorter than the lease.
  *
  * Not in the model: time, renewals (a lease may end at any moment anyway),
@@ -18,13 +18,13 @@
  *
  * Mutants: M_BY_ID  a settle names the task, not the delivery
  *          M_NO_NUMBER  a copy of a receive takes again
- *          M_NOT_GIVEN_BACK  nobody undoes an unanswered receive
- *          M_GIVES_BACK_ANY  that undoes the deliveries of others
+ *          M_NOT_RETURNED  nobody undoes an unanswered receive
+ *          M_RETURNS_ANY  that undoes the deliveries of others
  *          M_UNDOES_ANSWERED  the next receive says only whether the one before
  *          it was answered
  *          M_KEY_FREED  a retry frees its key
  *          M_NEXT_SLEEPS  the next of a key wakes nobody
- *          M_LATE_BELIEF  validity counts from the answer
+ *          M_LATE_VALIDITY  validity counts from the answer
  *          M_ENQUEUE_AGAIN  a copy of Enqueue puts the task again
  *          M_BUSY_IDLE  a worker that got all it wanted stays idle
  *          M_LEAVES_SILENTLY  a worker that stops stays idle
@@ -67,7 +67,8 @@
 #define LEAVE 0		/* workers that stop */
 #endif
 
-/* With TIMERS, polls and ends of leases mend what is stuck. Without, nobody may need them. */
+/* With TIMERS, polls and ends of leases mend what is stuck. Without, no worker
+ * may need them. */
 #ifdef TIMERS
 #define timers true
 #else
@@ -110,7 +111,7 @@ bool msg[2];
 byte n[2];
 byte ack[2];		/* the last receive that was answered */
 bool ask[2] = true;	/* should ask */
-byte has[6];		/* fence of a delivery that it believes in */
+byte has[6];		/* fence of a delivery that it has */
 byte verb_of[6];		/* verb that it settles with, until that is answered */
 byte fence_of[6];
 #define ACK	1
@@ -127,9 +128,9 @@ byte c, x;		/* of one step */
 #define up(w)	(!down[w] && !gone[w])
 #define used(w)	((has[AT(w, 0)] + verb_of[AT(w, 0)] > 0) + (has[AT(w, 1)] + verb_of[AT(w, 1)] > 0) + (has[AT(w, 2)] + verb_of[AT(w, 2)] > 0))
 #define free(w)	(used(w) < WANT)
-#define believed(t) (has[AT(0, t)] + has[AT(1, t)] > 0)
+#define held(t) (has[AT(0, t)] + has[AT(1, t)] > 0)
 
-/* wake notifies an idle worker. PUBLISH tells that nobody hears. */
+/* wake notifies an idle worker. PUBLISH reports that no client receives it. */
 inline wake() {
 	if
 	:: idle[0] -> idle[0] = false; if :: down[0] -> if :: idle[1] -> idle[1] = false; msg[1] = !down[1] :: else fi :: else -> msg[0] = true fi
@@ -179,16 +180,16 @@ inline enqueue(t) {
 	fi
 }
 
-#ifdef M_GIVES_BACK_ANY
-#define ITS_OWN(w, t)	true
+#ifdef M_RETURNS_ANY
+#define OF_RECEIVE(w, t)	true
 #else
-#define ITS_OWN(w, t)	(fence[t] == got[AT(w, t)])
+#define OF_RECEIVE(w, t)	(fence[t] == got[AT(w, t)])
 #endif
 
-/* undo gives back what an unanswered receive took. */
+/* undo returns what an unanswered receive took. */
 inline undo(w, t) {
 	if
-	:: got[AT(w, t)] > 0 && st[t] == LEASED && ITS_OWN(w, t) -> put_back(t)
+	:: got[AT(w, t)] > 0 && st[t] == LEASED && OF_RECEIVE(w, t) -> put_back(t)
 	:: else
 	fi
 }
@@ -205,7 +206,7 @@ inline draw() {
 	od
 }
 
-/* take gives a task out, or has it join its key. */
+/* take delivers a task, or has it join its key. */
 inline take(w, t, want) {
 	if
 	:: st[t] == DUE && c < want && (head[KEY(t)] == t || head[KEY(t)] == NONE) ->
@@ -228,12 +229,12 @@ inline again(w, t) {
 inline give_up(t) { if :: over[t] -> put_back(t) :: else fi }
 /* A receive that was never executed must not undo the one before it. */
 #ifdef M_UNDOES_ANSWERED
-#define NOT_HEARD(w, number, heard)	(heard < number - 1)
+#define UNANSWERED(w, number, answered_last)	(answered_last < number - 1)
 #else
-#define NOT_HEARD(w, number, heard)	(heard < seen[w])
+#define UNANSWERED(w, number, answered_last)	(answered_last < seen[w])
 #endif
 
-inline receive(w, number, heard, want) {
+inline receive(w, number, answered_last, want) {
 	if
 #ifdef M_NO_NUMBER
 	:: false
@@ -242,8 +243,8 @@ inline receive(w, number, heard, want) {
 	:: number == seen[w] -> again(w, 0); again(w, 1); again(w, 2)
 #endif
 	:: else ->
-#ifndef M_NOT_GIVEN_BACK
-		if :: NOT_HEARD(w, number, heard) -> undo(w, 0); undo(w, 1); undo(w, 2) :: else fi;
+#ifndef M_NOT_RETURNED
+		if :: UNANSWERED(w, number, answered_last) -> undo(w, 0); undo(w, 1); undo(w, 2) :: else fi;
 #endif
 		seen[w] = number;
 		got[AT(w, 0)] = 0; got[AT(w, 1)] = 0; got[AT(w, 2)] = 0;
@@ -286,13 +287,13 @@ inline settle(t, f, verb) {
 	fi
 }
 
-/* hear takes a delivery. Its validity counts from the sending of the receive. */
-#ifdef M_LATE_BELIEF
+/* deliver takes a delivery. Its validity counts from the sending of the receive. */
+#ifdef M_LATE_VALIDITY
 #define IN_TIME(w, t)	true
 #else
 #define IN_TIME(w, t)	(st[t] == LEASED && fence[t] == ans[AT(w, t)] && !over[t])
 #endif
-inline hear(w, t) {
+inline deliver(w, t) {
 	if
 	:: ans[AT(w, t)] > 0 && IN_TIME(w, t) ->
 		has[AT(w, t)] = ans[AT(w, t)];
@@ -326,7 +327,7 @@ inline hear(w, t) {
 	:: atomic { ask[w] && rq[w] == 0 && up(w) && !leaving[w] && free(w) -> ask[w] = false; n[w]++; rqack[w] = ack[w]; rq[w] = asked } \
 	:: atomic { rq[w] == asked && up(w) -> receive(w, n[w], rqack[w], WANT - used(w)); \
 		ans[AT(w, 0)] = got[AT(w, 0)]; ans[AT(w, 1)] = got[AT(w, 1)]; ans[AT(w, 2)] = got[AT(w, 2)]; rq[w] = answered } \
-	:: atomic { rq[w] == answered && up(w) -> hear(w, 0); hear(w, 1); hear(w, 2); rq[w] = 0; rqack[w] = 0; ack[w] = n[w]; RECOUNT(w) } \
+	:: atomic { rq[w] == answered && up(w) -> deliver(w, 0); deliver(w, 1); deliver(w, 2); rq[w] = 0; rqack[w] = 0; ack[w] = n[w]; RECOUNT(w) } \
 	:: atomic { rq[w] == answered && nLost > 0 && up(w) -> nLost--; \
 		if :: rq[w] = asked :: ABANDON(w) fi } \
 	:: atomic { rq[w] == asked && nLate > 0 && lateN[w] == 0 && up(w) -> nLate--; lateN[w] = n[w]; lateack[w] = rqack[w]; \
@@ -356,7 +357,7 @@ inline hear(w, t) {
 	:: atomic { verb_of[AT(w, t)] > 0 && up(w) && nSlost > 0 -> nSlost--; settle(t, fence_of[AT(w, t)], verb_of[AT(w, t)]) } \
 	:: atomic { verb_of[AT(w, t)] > 0 && up(w) && nSlate > 0 && lateV[t] == 0 -> nSlate--; lateV[t] = verb_of[AT(w, t)]; lateF[t] = fence_of[AT(w, t)] }
 
-#define stranded(t)	(verb_of[AT(0, t)] == 0 && verb_of[AT(1, t)] == 0 && (rq[0] == 0 || !up(0)) && (rq[1] == 0 || !up(1)))
+#define unsettled(t)	(verb_of[AT(0, t)] == 0 && verb_of[AT(1, t)] == 0 && (rq[0] == 0 || !up(0)) && (rq[1] == 0 || !up(1)))
 
 #define TASK_STEPS(t) \
 	:: atomic { lateV[t] > 0 -> settle(t, lateF[t], lateV[t]); lateV[t] = 0; lateF[t] = 0 } \
@@ -364,9 +365,9 @@ inline hear(w, t) {
 	:: atomic { next_task == t -> enqueue(t); next_task++ } \
 	:: atomic { next_task == t && nElate > 0 -> nElate--; lateE[t] = true } \
 	:: atomic { lateE[t] -> lateE[t] = false; if :: st[t] != ABSENT || next_task >= t -> enqueue(t) :: else fi } \
-	/* nobody believes in it: the lease may end */ \
-	:: atomic { timers && st[t] == LEASED && !over[t] && !believed(t) && (nEnds > 0 || stranded(t)) -> \
-		if :: stranded(t) :: else -> nEnds-- fi; over[t] = true }
+	/* no worker has it: the lease may end */ \
+	:: atomic { timers && st[t] == LEASED && !over[t] && !held(t) && (nEnds > 0 || unsettled(t)) -> \
+		if :: unsettled(t) :: else -> nEnds-- fi; over[t] = true }
 
 active proctype system() {
 	do

@@ -116,7 +116,7 @@ func TestPlaceLost(t *testing.T) {
 	})
 	t.Run("lease ended", func(t *testing.T) {
 		// The lease is only the waiter's, and is revoked externally: the watch
-		// of its own key reports it.
+		// of the waiter's key reports it.
 		hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute)), "key")
 		done := waiter(limited(t), newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute)), "key")
 		soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })

@@ -26,7 +26,7 @@ func TestSessionEndsDuringAnExtend(t *testing.T) {
 			endDuringExtends(t, lock(t, l, "key"), ttl, func() error { return l.Close() })
 		}
 	})
-	t.Run("by Unlock, of a lease of its own", func(t *testing.T) {
+	t.Run("by Unlock, of a separate lease", func(t *testing.T) {
 		l := newLocker(t, client, etcdlock.WithTTL(ttl))
 		for range 100 {
 			hold := lock(t, l, "key")

@@ -38,8 +38,8 @@ func p90(all []time.Duration) time.Duration {
 	return all[len(all)*9/10]
 }
 
-// pauses has goroutines of some Lockers take a lock and give it back. It
-// returns the times from the call of Unlock to the return of the next Lock.
+// pauses has goroutines of some Lockers take a lock and release it. It returns
+// the times from the call of Unlock to the return of the next Lock.
 func pauses(t *testing.T, c *cluster, lockers, goroutines int, calls int64, opts ...etcdlock.Option) (all []time.Duration) {
 	t.Helper()
 	var left atomic.Int64

@@ -58,6 +58,6 @@ func (w *worker) turn(ctx context.Context) error {
 		return errors.New("the other one is at work")
 	}
 	w.say("worker %s has it and works", w.name)
-	defer w.say("worker %s is done and gives it back", w.name)
+	defer w.say("worker %s is done and releases it", w.name)
 	return work(ctx, 60*time.Millisecond)
 }

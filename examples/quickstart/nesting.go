@@ -45,6 +45,6 @@ func book(ctx context.Context, s *stage) error {
 	if err := lock.Lock(ctx); err != nil {
 		return fmt.Errorf("inner lock: %w", err)
 	}
-	s.say("book has the lock too, through a lock object of its own")
+	s.say("book has the lock too, through another lock object")
 	return lock.Unlock(ctx)
 }

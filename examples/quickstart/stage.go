@@ -52,7 +52,7 @@ func (s *stage) showAll(ctx context.Context) error {
 // key is the name of a lock of this run.
 func (s *stage) key(name string) string { return "quickstart:" + name + ":" + s.run }
 
-// say tells what happens, and when. Goroutines may share it.
+// say prints what happens, and when. Goroutines may share it.
 func (s *stage) say(format string, args ...any) {
 	s.log.Printf("%6.2fs  %s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -98,7 +98,7 @@
 // # Goroutines and locks
 //
 // A call runs on its caller's goroutine. Only the requests of a [Quorum] to its
-// nodes have goroutines of their own, in the groups of their managers. They may
+// nodes have separate goroutines, in the groups of their managers. They may
 // outlive the call; Close of the manager ends them.
 //
 // A goroutine that holds the mutex of a shared object, or that of a RedLock's

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,18 +32,31 @@ func (w *wait) explain(err error) error {
 		return err
 	case errors.Is(err, errs.ErrKeyConflict):
 		return explainConflict(w.Ctx, w.client, w.key, w.Settings, err)
-	case !w.block && errors.Is(err, errs.ErrLockAcquiredByOthers):
-		return refusedOnce(w.explainMinHold(err), w.Settings)
+	case errors.Is(err, errs.ErrLockAcquiredByOthers):
+		if err = w.explainMinHold(err); !w.block {
+			return refusedOnce(err, w.Settings)
+		}
 	}
 	return err
 }
 
 // explain adds to the final error of a call what the key is on the nodes that
-// met something else. It asks them together.
+// met something else, or until when a minimum hold keeps the lock.
 func (a *redAttempt) explain(err error) error {
-	if !errors.Is(err, errs.ErrQuorum) || lockspec.ContextEnd(err) != nil {
+	switch {
+	case err == nil || lockspec.ContextEnd(err) != nil:
 		return err
+	case errors.Is(err, errs.ErrQuorum):
+		return a.explainConflicts()
+	case errors.Is(err, errs.ErrLockAcquiredByOthers) && a.lock.Settings.MinHold > 0:
+		return a.explainMinHold(err)
 	}
+	return err
+}
+
+// explainConflicts returns the error of the last round, in which too few nodes
+// answered. It asks the nodes that met something else together.
+func (a *redAttempt) explainConflicts() error {
 	l := a.lock
 	var reads sync.WaitGroup
 	for n := range a.failed {
@@ -62,14 +77,39 @@ func explainConflict(ctx context.Context, m *lease.Manager, key string, s *locks
 	return fmt.Errorf("%w: requested as %s", err, s.Asked(lockspec.Found{}))
 }
 
-// explainMinHold adds to the error of a refused attempt until when the key is
-// kept, if it is. Only a lock with a minimum hold asks. A RedLock does not: no
-// single node knows.
+// explainMinHold adds to the error of a RedLock until when minimum holds keep
+// the nodes that it needs. It asks all nodes together. It adds nothing if a
+// holder is in the way.
+func (a *redAttempt) explainMinHold(err error) error {
+	l := a.lock
+	left := make([]time.Duration, len(l.nodes))
+	var reads sync.WaitGroup
+	for n, m := range l.nodes {
+		reads.Go(func() {
+			left[n] = math.MaxInt64
+			if f, ok := readFound(a.call.Caller, m, l.Key); ok && f.State == lockspec.Kept {
+				left[n] = f.Left
+			} else if ok && f.State == lockspec.Free {
+				left[n] = 0
+			}
+		})
+	}
+	reads.Wait()
+	slices.Sort(left)
+	if quorum := left[l.need-1]; quorum > 0 && quorum < math.MaxInt64 {
+		return errs.Kept(err, time.Now().Add(quorum))
+	}
+	return err
+}
+
+// explainMinHold adds to the error of a refused call until when the key is
+// kept, if it is. Only a lock with a minimum hold asks, once for each call. A
+// RedLock asks its nodes.
 func (w *wait) explainMinHold(err error) error {
 	if w.Settings.MinHold == 0 || w.Settings.Kind == lockspec.Quorum {
 		return err
 	}
-	if f, ok := readFound(w.Ctx, w.client, w.key); ok && f.State == lockspec.Kept {
+	if f, ok := readFound(w.Caller, w.client, w.key); ok && f.State == lockspec.Kept {
 		return errs.Kept(err, time.Now().Add(f.Left))
 	}
 	return err
@@ -82,8 +122,8 @@ type reading struct {
 	ok    bool
 }
 
-// readFound reads what a key is. It returns false if that is not known. Calls
-// that want it together share one request: thousands may meet one conflict.
+// readFound reads what a key is, and reports whether that is known. Calls that
+// want it together share one request: thousands may meet one conflict.
 func readFound(ctx context.Context, m *lease.Manager, key string) (lockspec.Found, bool) {
 	own := &reading{done: make(chan struct{})}
 	if other, taken := m.Reading.LoadOrStore(key, own); taken {
@@ -106,7 +146,7 @@ func inspect(ctx context.Context, m *lease.Manager, key string) (lockspec.Found,
 	redisKey := m.RedisKey(key)
 	o, _ := m.Eval(ctx, limit, script.Call{Script: script.Inspect, Key: redisKey})
 	f, ok := lockspec.ReadFound(o.Reply)
-	if ok && f.State == lockspec.Alien {
+	if ok && f.State == lockspec.Foreign {
 		o, _ = m.Eval(ctx, limit, script.Call{Script: script.RWInspect, Key: redisKey})
 		if rw, ok := lockspec.ReadFoundRW(o.Reply); ok {
 			return rw, true

@@ -2,6 +2,8 @@ package acquire_test
 
 import (
 	"context"
+	"errors"
+	"regexp"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
@@ -90,4 +93,43 @@ func TestReadForTheTextHidesNoConflictOfNodes(t *testing.T) {
 	require.ErrorIs(t, err, relock.ErrKeyConflict)
 	require.False(t, relock.IsRetryableErr(err))
 	require.ErrorContains(t, err, "requested as an unfair plain lock")
+}
+
+// A RedLock says until when minimum holds keep it, unless a holder of the nodes
+// that it needs is in the way.
+func TestRedLockRefusedByAMinimumHold(t *testing.T) {
+	b := newRed(t, 3)
+	const minimum = locktest.FaultLease * 9 / 10
+	l := b.Patient(relock.WithMinHold(minimum))
+	waits := b.Patient(relock.WithMinHold(minimum), relock.WithBlockTimeout(locktest.FaultLease/20))
+	calls := map[string]func(context.Context) error{" (one attempt; see WithBlock)": l.TryLock, "": waits.Lock}
+	refused := func(call func(context.Context) error) (err error) {
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			err = call(t.Context())
+			return errors.Is(err, relock.ErrLockAcquiredByOthers)
+		}, "an answer within the wait")
+		return err
+	}
+	requireUnnamed := func() {
+		t.Helper()
+		for _, call := range calls {
+			require.NotContains(t, refused(call).Error(), "minimum hold")
+		}
+	}
+	b.Connect(b.Patient())
+	h := take(t, l.Acquire)
+	requireUnnamed()
+	before := time.Now()
+	require.NoError(t, h.Unlock(t.Context()))
+	b.StoreHolds(time.Minute, "", "other")
+	for end, call := range calls {
+		err := refused(call)
+		found := regexp.MustCompile(`lock is held by others: minimum hold until (\S+)` + regexp.QuoteMeta(end) + `$`).FindStringSubmatch(err.Error())
+		require.NotNil(t, found, "%v", err)
+		until, err := time.Parse("2006-01-02T15:04:05.000Z07:00", found[1])
+		require.NoError(t, err)
+		require.WithinRange(t, until, before, before.Add(minimum))
+	}
+	b.StoreHolds(time.Minute, "other", "other")
+	requireUnnamed()
 }

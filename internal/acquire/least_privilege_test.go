@@ -147,8 +147,8 @@ func privileged(t *testing.T, c *relock.Client, check func()) map[string]error {
 	return results
 }
 
-// As a user with the least privileges everything works. With one less, there is
-// an error that says so, and no key without an expiry.
+// As a user with the least privileges everything works. With one less, an error
+// names it, and no key is without an expiry.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

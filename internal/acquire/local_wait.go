@@ -80,7 +80,6 @@ func (w *wait) waitForValid(l *waitqueue.Line, a localAttempt) (*lease.Hold, err
 	}
 }
 
-// hasEnded reports whether the wait has ended.
 func (w *wait) hasEnded() bool { return w.Ctx.Err() != nil || w.life.Err() != nil }
 
 // stop ends a local wait. It accepts a grant that was offered at the last
@@ -141,7 +140,6 @@ func (w *wait) takeGrant(grant any) (*lease.Hold, error) {
 	return w.passed(grant.(*lease.Hold))
 }
 
-// reentrant returns the attempt of a call for a reentrant lock.
 func (w *wait) reentrant() *reentrantAttempt { return w.Attempt.(*reentrantAttempt) }
 
 // take makes a hold of the lock that another call transferred.

@@ -49,7 +49,6 @@ func (l *Multi) compete(w *wait) (*lease.Hold, error) {
 	return w.acquire(a.try)
 }
 
-// redisKeyOf returns the key of the n-th lock in Redis.
 func (l *Multi) redisKeyOf(n int) string { return l.Manager.RedisKey(l.keys[n]) }
 
 // redisKeys returns the keys of all locks in Redis. With fencing, the keys of

@@ -13,16 +13,16 @@ import (
 
 // tried is the result of one try for all keys. Its slices are indexed by key.
 type tried struct {
-	sent  []time.Time
-	doubt []script.Indeterminate
-	fence []int64 // tokens; with fencing, the highest one is that of the hold
-	taken int     // how many of the first keys were taken; only if they are requested one by one
-	busy  int     // the key that the error is about
+	sent          []time.Time
+	indeterminate []script.Indeterminate
+	fence         []int64 // tokens; with fencing, the highest one is that of the hold
+	taken         int     // how many of the first keys were taken; only if they are requested one by one
+	busy          int     // the key that the error is about
 	// The try has certainly taken over or handed off the key that the call was
 	// handed.
-	settled bool
-	kept    int   // how many of the first keys are kept under the value of the try
-	err     error // nil if the call has all keys
+	resolved bool
+	kept     int   // how many of the first keys are kept under the value of the try
+	err      error // nil if the call has all keys
 }
 
 // ask sends the requests of one try. If a key is held, the keys before that one
@@ -30,7 +30,7 @@ type tried struct {
 // the keys are requested one by one, they are only kept, even if none is held.
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
-	t := &tried{sent: make([]time.Time, n), doubt: make([]script.Indeterminate, n), fence: make([]int64, n)}
+	t := &tried{sent: make([]time.Time, n), indeterminate: make([]script.Indeterminate, n), fence: make([]int64, n)}
 	if !a.lock.Manager.OneByOne.Load() {
 		refused := a.askTogether(ctx, value, keep, t)
 		if !refused {
@@ -51,7 +51,7 @@ func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Dura
 		}
 		t.taken++
 	}
-	t.settled = t.err == nil
+	t.resolved = t.err == nil
 	if keep > 0 && (t.err == nil || errors.Is(t.err, errs.ErrLockAcquiredByOthers)) {
 		t.kept, t.taken = t.taken, 0
 		return
@@ -89,13 +89,13 @@ func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.
 		return true // nothing was executed
 	}
 	for n := range l.keys {
-		t.sent[n], t.doubt[n] = o.Sent, d
+		t.sent[n], t.indeterminate[n] = o.Sent, d
 	}
 	if t.err = o.Err; o.Err != nil {
 		return false
 	}
 	code, detail, gave := readMulti(o.Reply)
-	t.settled = !d.Exists()
+	t.resolved = !d.Exists()
 	if gave == script.More {
 		l.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
 	}
@@ -142,7 +142,7 @@ func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep tim
 		s, length = &l.entrySpec, keep
 	}
 	o, d := l.Manager.Ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
-	t.sent[n], t.doubt[n] = o.Sent, d
+	t.sent[n], t.indeterminate[n] = o.Sent, d
 	if t.err = o.Err; o.Err != nil {
 		return
 	}

@@ -121,7 +121,7 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.entrySpec
-	a.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))
+	a.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Indeterminate, a.got.Undo))
 	a.got = nil
 }
 
@@ -160,7 +160,7 @@ func (a *multiAttempt) newValue() (string, error) {
 // follow keeps or releases what the call has after a try. It also releases what
 // is indeterminate.
 func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
-	if a.got != nil && t.settled && !a.got.Doubt.Exists() {
+	if a.got != nil && t.resolved && !a.got.Indeterminate.Exists() {
 		a.got = nil // nothing of it is left
 	}
 	a.giveUp()
@@ -170,8 +170,8 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	}
 	l := a.lock
 	for n := range l.keys {
-		if n < t.taken || t.doubt[n].Exists() {
-			l.Manager.Retrier.Retry(l.cleanup(n, value, t.doubt[n]))
+		if n < t.taken || t.indeterminate[n].Exists() {
+			l.Manager.Retrier.Retry(l.cleanup(n, value, t.indeterminate[n]))
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	var late error
 	for n, key := range l.keys {
 		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
-		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Indeterminate: t.doubt[n]}
+		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Indeterminate: t.indeterminate[n]}
 		if err := p.Add(a.wait.Caller, n, l.Manager, one); err != nil {
 			late = err
 		}
@@ -205,7 +205,6 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	return h, err
 }
 
-// failed adds the n-th key to err.
 func (l *Multi) failed(n int, err error) error {
 	return fmt.Errorf("key %s: %w", strconv.Quote(l.keys[n]), err)
 }

@@ -73,7 +73,7 @@ func TestMultiLockMistakes(t *testing.T) {
 		want []string
 	}{
 		"no keys":        {relock.NewMultiLock(nil, c), []string{"there are none"}},
-		"too many":       {relock.NewMultiLock(many, c), []string{"more than 100"}},
+		"too many":       {relock.NewMultiLock(many, c), []string{"keys: 101 are above 100"}},
 		"a bad key":      {relock.NewMultiLock([]string{"a", "}", ""}, c), []string{"closing brace", "is empty"}},
 		"no client":      {relock.NewMultiLock([]string{"a"}, nil), []string{"NewClient"}},
 		"bad options":    {relock.NewMultiLock([]string{"a"}, c, other...), []string{"WithFair", "WithMaxLease"}},

@@ -14,7 +14,6 @@ func (w *wait) begin() {
 // end undoes begin, except for the timer.
 func (w *wait) end() { w.client.Counts.Waiting.Add(-1) }
 
-// stopHint stops the timer of the hint.
 func (w *wait) stopHint() {
 	if w.hint != nil {
 		w.hint.Stop()

@@ -64,7 +64,7 @@ func TestSharedObjectExcludes(t *testing.T) {
 				group.Go(func() {
 					for range 20 {
 						err := l.Do(t.Context(), func(context.Context) error {
-							seen := counter // unprotected: the race detector and the sum would tell
+							seen := counter // unprotected: the race detector and the sum would show it
 							runtime.Gosched()
 							counter = seen + 1
 							return nil

@@ -28,7 +28,7 @@ func TestPrivilegesAreThoseOfTheReadme(t *testing.T) {
 }
 
 // What a feature needs on top is enough: nothing is denied. Without any one of
-// it there is an error that says so.
+// it, an error names what is missing.
 func TestPrivilegesOnTop(t *testing.T) {
 	t.Parallel()
 	p := locktest.ReadmePrivileges(t)

@@ -22,9 +22,9 @@ type vote struct {
 	young  bool   // the server was started too recently to count
 
 	// Set if others hold the lock and the call waits.
-	left   time.Duration // what is left of their lease
-	holder string        // hold ID, the same on all nodes; "" if it is not a RedLock's
-	tells  bool          // a notification will come when the node is released
+	left     time.Duration // what is left of their lease
+	holder   string        // hold ID, the same on all nodes; "" if it is not a RedLock's
+	notifies bool          // a notification will come when the node is released
 }
 
 // start sends the request to a node in the background, so that Lock does not
@@ -114,10 +114,10 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 	}
 	if code == script.Other && len(values) == 5 {
 		left, _ := driver.Int64(values[2], nil)
-		heard, _ := driver.Int64(values[3], nil)
+		receivers, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		v.tells = r.lock.nodes[node].Queue.Listens(o.Sent, heard, epoch)
+		v.notifies = r.lock.nodes[node].Queue.Listens(o.Sent, receivers, epoch)
 	}
 	return v
 }

@@ -120,13 +120,13 @@ func (r *round) rest(err error) time.Duration {
 	if holder == "" {
 		return s.Poll/2 + rand.N(s.Poll)
 	}
-	left, tells := s.Period(), false
+	left, notifies := s.Period(), false
 	for _, v := range r.others {
 		if v.holder == holder {
-			left, tells = min(left, v.left), tells || v.tells
+			left, notifies = min(left, v.left), notifies || v.notifies
 		}
 	}
-	if !tells {
+	if !notifies {
 		return 0
 	}
 	return max(left, s.Poll) + rand.N(s.Poll/5+1)

@@ -120,7 +120,7 @@ func TestRedLockLosesNodes(t *testing.T) {
 	awaitMembers(t, h, 5)
 	for i, lost := range []int{1, 2} {
 		b.Servers[lost].Do(t, "DEL", b.Prefix+"{k}")
-		testkit.Eventually(t, 2*locktest.RedLease, func() bool { return log.Count("a part of a hold was lost") == i+1 }, "logged")
+		testkit.Eventually(t, 2*locktest.RedLease, func() bool { return log.Count("a member of a hold was lost") == i+1 }, "logged")
 		require.NoError(t, h.Err())
 	}
 	locktest.AwaitRenewal(t, h, testkit.Patience)

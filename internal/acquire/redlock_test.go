@@ -53,16 +53,16 @@ func TestRedLockMistakes(t *testing.T) {
 		lock *relock.RedLock
 		want []string
 	}{
-		"no clients":          {relock.NewRedLock("k", nil), []string{"clients: 0, fewer than 3", "NewClient"}},
-		"two clients":         {relock.NewRedLock("k", c[:2]), []string{"clients: 2, fewer than 3"}},
+		"no clients":          {relock.NewRedLock("k", nil), []string{"clients: 0 are below 3", "NewClient"}},
+		"two clients":         {relock.NewRedLock("k", c[:2]), []string{"clients: 2 are below 3"}},
 		"one twice":           {relock.NewRedLock("k", []*relock.Client{c[0], c[1], c[0]}), []string{"clients 0 and 2: are the same"}},
 		"one is nil":          {relock.NewRedLock("k", []*relock.Client{c[0], nil, c[1], {}}), []string{"client 1: was not made", "client 3: was not made"}},
 		"the first is nil":    {relock.NewRedLock("k", []*relock.Client{nil, c[0], c[1]}), []string{"client: was not made"}},
 		"a bad key":           {relock.NewRedLock("}", c), []string{"closing brace"}},
 		"other options":       {relock.NewRedLock("k", c, relock.WithFair(), relock.WithQueueLimit(1)), []string{"WithFair", "WithQueueLimit"}},
-		"too long a lease":    {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{"lease of 1m0s: above the largest one allowed, 30s; see WithMaxLease"}},
-		"too long a minimum":  {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease of 1m0s"}},
-		"a default too long":  {relock.NewRedLock("k", []*relock.Client{long, c[0], c[1]}), []string{"lease of 1m0s"}},
+		"too long a lease":    {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{"lease: 1m0s is above the largest allowed, 30s; see WithMaxLease"}},
+		"too long a minimum":  {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease: 1m0s is above"}},
+		"a default too long":  {relock.NewRedLock("k", []*relock.Client{long, c[0], c[1]}), []string{"lease: 1m0s is above"}},
 		"a bad largest lease": {relock.NewRedLock("k", c, relock.WithMaxLease(time.Millisecond)), []string{"WithMaxLease: 1ms is below 10ms"}},
 		"the zero value":      {&relock.RedLock{}, []string{"constructor"}},
 	} {

@@ -41,9 +41,9 @@ func awaitAsked(b *locktest.RedBench, times int) {
 	testkit.Eventually(b, testkit.Patience, func() bool { return asked() >= before+times*len(b.Proxies) }, "asks")
 }
 
-// handOver returns the median of the time from an Unlock to the grant of a call
+// handOff returns the median of the time from an Unlock to the grant of a call
 // that waits, which begins anew each time.
-func handOver(b *locktest.RedBench, wait func() *locktest.RedCall, opts ...relock.LockOption) time.Duration {
+func handOff(b *locktest.RedBench, wait func() *locktest.RedCall, opts ...relock.LockOption) time.Duration {
 	b.Helper()
 	var took []time.Duration
 	for range 5 {
@@ -73,7 +73,7 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			for node := range tt.deaf {
 				permit(b, node, "-subscribe")
 			}
-			require.Less(t, handOver(b, func() *locktest.RedCall {
+			require.Less(t, handOff(b, func() *locktest.RedCall {
 				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
 				if tt.deaf > 0 {
 					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
@@ -187,7 +187,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			b := newRed(t, 3)
 			list := b.Prefix + "{k}" + script.WaitersSuffix
 			others := b.Others()
-			require.Less(t, handOver(b, func() *locktest.RedCall {
+			require.Less(t, handOff(b, func() *locktest.RedCall {
 				for _, s := range b.Servers {
 					s.Do(t, "DEL", list) // what a late request has left
 				}
@@ -266,7 +266,7 @@ func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 }
 
 // A user with permissions for no key but the lock's can wait all the same, and
-// so can one who may not list, publish or subscribe.
+// so can a user without permission to list, publish or subscribe.
 func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 	t.Parallel()
 	least := redis.Args{"resetchannels", "-@all", "+info"}.AddFlat(locktest.Plus(locktest.LeastPrivilege))
@@ -305,7 +305,7 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 	b := newRed(t, 3)
 	waiters := asUser(b)
-	require.Less(t, handOver(b, func() *locktest.RedCall {
+	require.Less(t, handOff(b, func() *locktest.RedCall {
 		w := b.Wait(t.Context(), waiters, often)
 		for node, s := range b.Servers {
 			permit(b, node, "-subscribe")

@@ -29,7 +29,6 @@ func (b *bench) requireGone(key string) {
 	locktest.RequireRWGone(b, b.server, b.client, key)
 }
 
-// levelCall is a call of a lock for one level.
 type levelCall = map[byte]func(*relock.RWLock, context.Context) error
 
 var (

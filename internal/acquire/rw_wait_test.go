@@ -31,7 +31,6 @@ func newRW(t *testing.T, fair bool, clients int) *rwBench {
 	return &rwBench{locktest.NewQueueBench(t, rwMode(fair), clients)}
 }
 
-// eachRWMode runs a test with both modes.
 func eachRWMode(t *testing.T, clients int, run func(t *testing.T, q *rwBench)) {
 	t.Helper()
 	t.Parallel()

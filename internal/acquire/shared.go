@@ -68,8 +68,8 @@ func (o *shared) take(h *lease.Hold) bool {
 	return o.held == h
 }
 
-// awaitFree waits for the Unlock of the object's hold. It returns false if the
-// wait ends first.
+// awaitFree waits for the Unlock of the object's hold, and reports whether that
+// came before the end of the wait.
 func (o *shared) awaitFree(w *wait) bool {
 	o.mu.Lock()
 	if o.held == nil {

@@ -46,7 +46,7 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	}
 	if id, ok := carried.Owner(ctx); ok {
 		if id == "" || len(id) > lockspec.MaxOwner {
-			return "", fmt.Errorf("%w: ContextWithOwner: an id has 1 to %d bytes", errs.ErrInvalid, lockspec.MaxOwner)
+			return "", fmt.Errorf("%w: ContextWithOwner: id of %d bytes is not 1 to %d", errs.ErrInvalid, len(id), lockspec.MaxOwner)
 		}
 		return t.Manager.Identity.Named(id), nil
 	}

@@ -37,10 +37,10 @@ type Release struct {
 	gap    time.Duration // the next pause, from sending to sending
 
 	// Only for the retrier's goroutine.
-	settled bool          // the requests were resolved before the sending under way
-	sending script.Call   // the sending under way
-	tries   int           // sendings that may have been executed
-	connect time.Duration // limit for connecting, after a dial that was too slow; otherwise 0
+	resolved bool          // the requests were resolved before the sending under way
+	sending  script.Call   // the sending under way
+	tries    int           // sendings that may have been executed
+	connect  time.Duration // limit for connecting, after a dial that was too slow; otherwise 0
 
 	Answer   driver.Result // the first answer
 	First    bool          // Answer is that of the first sending
@@ -81,7 +81,7 @@ func (c *Release) Next(now time.Time) (script.Call, bool) {
 		c.report()
 		return script.Call{}, false
 	}
-	c.settled = c.indeterminate.Resolved()
+	c.resolved = c.indeterminate.Resolved()
 	c.sending = c.Call(now)
 	return c.sending, true
 }
@@ -102,7 +102,7 @@ func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 		if o.Reply == int64(script.More) {
 			c.retrier.PassOn(c.sending)
 		}
-		if o.Err == nil && (c.settled || !o.Sent.Before(c.until)) {
+		if o.Err == nil && (c.resolved || !o.Sent.Before(c.until)) {
 			return time.Time{}, false
 		}
 	}

@@ -30,7 +30,7 @@ type answers struct {
 
 // errUnasked is the error of an answer if there are more answers than requests.
 // Any of them may be the surplus one, so none counts. It breaks the connection.
-var errUnasked = fmt.Errorf("%w: an answer that nobody asked for", io.ErrUnexpectedEOF)
+var errUnasked = fmt.Errorf("%w: an answer without a request", io.ErrUnexpectedEOF)
 
 func (a *answers) Read(p []byte) (int, error) {
 	n, err := a.Conn.Read(p)
@@ -152,4 +152,4 @@ func atRest(idle redis.Conn) error {
 	return nil
 }
 
-var errNotAtRest = errors.New("idle connection has something to say")
+var errNotAtRest = errors.New("unexpected data on idle connection")

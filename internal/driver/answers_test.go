@@ -90,7 +90,7 @@ func TestGreetingIsLookedAt(t *testing.T) {
 
 // A dial that ends just as an answer comes reads no state that the reader
 // writes: redigo leaves a goroutine behind, which reads until it sees the end.
-// Only the race detector can tell.
+// Only the race detector finds that.
 func TestDialEndsAsItsAnswerComes(t *testing.T) {
 	t.Parallel()
 	const delay = 2 * time.Millisecond
@@ -136,9 +136,9 @@ func TestBatchWithALaterAnswerTooMany(t *testing.T) {
 func TestErrorLinesOfEachServer(t *testing.T) {
 	t.Parallel()
 	const (
-		call  = "ERR Error running script (call to f_1028a5dba704e1d8a01fd96efeba25bb78f62df2): "
-		sha   = " script: 1028a5dba704e1d8a01fd96efeba25bb78f62df2, on @user_script:4."
-		alien = "-WRONGTYPE Operation against a key holding the wrong kind of value"
+		call    = "ERR Error running script (call to f_1028a5dba704e1d8a01fd96efeba25bb78f62df2): "
+		sha     = " script: 1028a5dba704e1d8a01fd96efeba25bb78f62df2, on @user_script:4."
+		foreign = "-WRONGTYPE Operation against a key holding the wrong kind of value"
 	)
 	for _, tt := range []struct {
 		line              string
@@ -158,7 +158,7 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 		{line: call + "@user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write.", code: "NOREPLICAS", retryable: true},
 		{line: call + "@user_script:4: TRYAGAIN Multiple keys request during rehashing of slot", code: "TRYAGAIN", retryable: true, keys: true},
 		{line: call + "@user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value", code: "WRONGTYPE"},
-		{line: call + "@user_script:1: " + alien, code: "WRONGTYPE"},
+		{line: call + "@user_script:1: " + foreign, code: "WRONGTYPE"},
 		{line: call + "@user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand", code: "The", denied: true},
 		{line: call + "@user_script:7: @user_script: 7: -NOPERM this user has no permissions", code: "NOPERM", denied: true},
 		{line: call + "@user_script:3: user_script:3: attempt to index a nil value", code: "user_script:3:"},

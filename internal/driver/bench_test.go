@@ -132,7 +132,7 @@ func (b *sharedBench) async(ctx context.Context, text string) <-chan error {
 	return testkit.Async(b, func() error { return b.send(ctx, Limits{}, text).Err })
 }
 
-// leave is send on a goroutine, for a call whose result tells how it was left.
+// leave is send on a goroutine, for a call whose result says how it was left.
 func (b *sharedBench) leave(ctx context.Context, text string) <-chan Result {
 	result := make(chan Result, 1)
 	testkit.Async(b, func() error {
@@ -189,7 +189,7 @@ func (b *sharedBench) taken() int {
 }
 
 // silences is how many connections may have been silent for minLimit, as far as
-// their callers can tell: if nothing runs for a moment, they seem to be.
+// their callers know: if nothing runs for a moment, they seem to be.
 func silences(answers []time.Time) (n int) {
 	slices.SortFunc(answers, time.Time.Compare)
 	for i := range answers[1:] {

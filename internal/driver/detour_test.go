@@ -14,7 +14,6 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// openSharedOf opens the connection that calls share.
 func openSharedOf(t testing.TB, d *Pool) {
 	t.Helper()
 	require.NoError(t, d.shared.call(t.Context(), Limits{}, echo("x")).Err)

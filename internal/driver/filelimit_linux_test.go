@@ -14,7 +14,7 @@ import (
 )
 
 // A process that may open no further file renews its first watched hold over an
-// idle connection. The limit is of a process of its own.
+// idle connection. The limit is that of a separate process.
 func TestFirstWatchedHoldAtTheLimitOfFiles(t *testing.T) {
 	t.Parallel()
 	const inside = "RELOCK_TEST_FILE_LIMIT"

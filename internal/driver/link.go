@@ -121,7 +121,6 @@ func fill(outcomes []Result, o Result) {
 	}
 }
 
-// same returns one result for all requests.
 func same(requests []Request, o Result) []Result {
 	outcomes := make([]Result, len(requests))
 	fill(outcomes, o)

@@ -14,7 +14,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
 
-// acquire acquires a watched lock of this key.
 func acquire(t testing.TB, c *relock.Client, key string, opts ...relock.LockOption) relock.Hold {
 	t.Helper()
 	h, err := relock.NewRedisLock(key, c, opts...).Acquire(t.Context())

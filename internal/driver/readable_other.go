@@ -14,7 +14,7 @@ const canWait = false
 // possible, so calls use a goroutine.
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
-// canRead returns false, since a socket cannot be checked here.
+// canRead reports whether a socket can be checked, which is impossible here.
 func (*socket) canRead() bool { return false }
 
 func waitReadable(syscall.RawConn) error { return errors.ErrUnsupported }

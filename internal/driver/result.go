@@ -123,7 +123,6 @@ func (c *Call) leave(err error) Result {
 	return Result{Err: err, Sent: c.sent, Abandoned: c}
 }
 
-// end sets the result of the call.
 func (c *Call) end(o Result) {
 	c.outcome = o
 	close(c.done)

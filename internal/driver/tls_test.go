@@ -82,7 +82,6 @@ func (a *authority) startTLS(t testing.TB, clients string) (*redistest.Server, s
 	return s, "127.0.0.1:" + port
 }
 
-// tlsClient returns a client of the encrypted address.
 func tlsClient(t testing.TB, address string, config *tls.Config, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	c, err := relock.NewClient("tcp", address, "", append(opts, relock.WithTLS(config))...)

@@ -264,8 +264,8 @@ func (c *stuckClose) Close() error {
 }
 
 // A subscription that is silent is cut. A Close of the user's that blocks then
-// keeps up neither the client's calls, which learn by polls what they are not
-// told, nor its own Close.
+// keeps up neither the client's calls, which learn by polls what no message
+// says, nor its own Close.
 func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 	t.Parallel()
 	s := locktest.NewServerWithScripts(t)

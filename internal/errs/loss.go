@@ -28,7 +28,7 @@ var (
 	LeaseOver = Lost("lease over")
 	// Vanished is the loss of a hold that the server no longer has.
 	Vanished = Lost("the server no longer has it")
-	// Suspended is the loss of a hold whose machine slept.
+	// Suspended is the loss of a hold whose machine was suspended.
 	Suspended = Lost("machine was suspended")
 )
 

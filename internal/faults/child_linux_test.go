@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const childLimit = 20 * time.Second // for what a helper process does at once
+const childLimit = 20 * time.Second // for what a helper process does immediately
 
 var childRoles = map[string]Role{
 	"echo":  echoRole,
@@ -27,7 +27,7 @@ func echoRole(self *Self) error {
 	return nil
 }
 
-// tickRole tells the test every millisecond that it runs.
+// tickRole reports every millisecond that it runs.
 func tickRole(self *Self) error {
 	for {
 		self.Emit("tick")

@@ -11,7 +11,7 @@ import (
 // call the proxy.
 type Match func(args []string) bool
 
-// Any matches every request.
+// Any reports whether a request matches, as all do.
 func Any([]string) bool { return true }
 
 // Command matches a command by its name.

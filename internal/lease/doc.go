@@ -104,11 +104,11 @@
 // The clock of validity, CLOCK_MONOTONIC, stands still while a machine is
 // suspended. On Linux suspend.go checks for that with package suspend. It does
 // so when a hold is asked, before a request for a lock, at each grant and
-// level, and every 250 ms. If it slept for more than 250 ms, all holds of the
-// client end; each client of a RedLock ends its own. So does a grant that was
-// requested before that was noticed. A grant enters the books first and loads
-// the last check second. So the marking finds it there, or it waits for the
-// mutex, or it sees the new check. No clock matters for that.
+// level, and every 250 ms. If it was suspended for more than 250 ms, all holds
+// of the client end; each client of a RedLock ends its own. So does a grant
+// that was requested before that was noticed. A grant enters the books first
+// and loads the last check second. So the marking finds it there, or it waits
+// for the mutex, or it sees the new check. No clock matters for that.
 //
 // # Close
 //

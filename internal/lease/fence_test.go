@@ -90,7 +90,7 @@ func TestInspectReturnsTheHighestToken(t *testing.T) {
 	}
 }
 
-// Each of the readers has a token of its own, which it keeps when it goes on to
+// Each of the readers has its own token, which it keeps when it goes on to
 // write.
 func TestTokensOfReaders(t *testing.T) {
 	t.Parallel()

@@ -16,15 +16,15 @@ func (r *renewal) reportOld(now time.Time) {
 	if r.old || age < oldAfter*l.lease || l.isDelivery() {
 		return
 	}
-	of, told := l, (*atomic.Bool)(nil)
+	of, warned := l, (*atomic.Bool)(nil)
 	if l.memberOf != nil {
-		of, told = l.memberOf.lease, &l.memberOf.old
+		of, warned = l.memberOf.lease, &l.memberOf.old
 	}
 	if !of.isUnlimited() {
 		return // a later level may be
 	}
 	r.old = true
-	if told != nil && told.Swap(true) {
+	if warned != nil && warned.Swap(true) {
 		return
 	}
 	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing",

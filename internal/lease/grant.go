@@ -27,7 +27,7 @@ type Grant struct {
 // Queued returns the grant of a queue entry, by a request that was sent at
 // sent.
 func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
-	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Doubt, Undo: g.Undo}
+	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Indeterminate, Undo: g.Undo}
 }
 
 // newLease returns the lease of a grant. Its validity counts from the sending
@@ -82,7 +82,7 @@ func (l *Lease) isAdopted() bool {
 
 // ErrLate is the error of an acquire that was granted after its lease or its
 // maximum hold had ended.
-var ErrLate = errs.Both(errors.New("the grant came when its lease or its maximum hold had ended"), driver.ErrTimeout)
+var ErrLate = errs.Both(errors.New("granted after the lease or maximum hold had expired"), driver.ErrTimeout)
 
 // tooLate returns the error for a first hold that ended with over before a
 // caller got it. It returns ErrLate, except that nil and ErrClosed stay as they

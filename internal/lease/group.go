@@ -181,7 +181,7 @@ func (b *Group) lost(l *Lease, why error) {
 	goesOn := b.open && b.lease.over == nil
 	b.lease.mu.Unlock()
 	if goesOn {
-		l.client.Logger.Warn("relock: a part of a hold was lost", "key", l.key, "reason", why.Error())
+		l.client.Logger.Warn("relock: a member of a hold was lost", "key", l.key, "reason", why.Error())
 	}
 }
 
@@ -220,7 +220,6 @@ func (b *Group) Abandon() {
 	}
 }
 
-// joined returns the members that have joined.
 func (b *Group) joined() []member {
 	b.lease.mu.Lock()
 	defer b.lease.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// A goroutine that waits for a lock of its own client, under another owner,
+// A goroutine that waits for a lock of the same client, under another owner,
 // often waits for itself: for work that another goroutine of its process
-// started, or for its own outer call. Nothing but the error and the log can
-// say so. This file finds the holder for them, in memory.
+// started, or for its own outer call. Nothing but the error and the log can say
+// so. This file finds the holder for them, in memory.
 
 // addHolder notes that the owner has a lease. The owner stays until dropHolder.
 func (m *Manager) addHolder(o *Owner, l *Lease) {

@@ -36,7 +36,7 @@ func acquired(t testing.TB, l locktest.Acquirer) relock.Hold {
 }
 
 // engine is a manager on a driver without a server, for tests of what depends
-// on time only. The machine is suspended when the test says so.
+// on time only. The machine is suspended when the test asks for it.
 type engine struct {
 	*lease.Manager
 	*instant
@@ -170,7 +170,6 @@ func (d *instant) grant(r driver.Request) any {
 	return int64(script.Ours)
 }
 
-// isCall reports whether the request calls the script.
 func isCall(r driver.Request, s *script.Script) bool {
 	return r.Cmd == "EVALSHA" && r.Args[0] == s.SHA
 }

@@ -17,9 +17,9 @@ type result struct {
 	err error
 }
 
-// notItsOwn hides the loss of a node, so that callers do not take it for the
-// loss of the hold. The hold may outlive it.
-func (b *Group) notItsOwn(r result) result {
+// opaque hides the loss of a node, so that callers do not take it for the loss
+// of the hold. The hold may outlive it.
+func (b *Group) opaque(r result) result {
 	if b.keys == nil && (errs.IsLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
 		r.err = errors.New(r.err.Error())
 	}
@@ -110,7 +110,7 @@ func (t *tally) verdict() error {
 // them are extended.
 func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if b.limit > 0 && d > b.limit {
-		return fmt.Errorf("%w: Extend: %v is above the largest lease allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
+		return fmt.Errorf("%w: Extend: %v is above the largest allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
 	}
 	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *Hold) error { return h.Extend(ctx, d) }))
 	done := 0
@@ -120,7 +120,7 @@ func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 		case r.err == nil:
 			done++
 		case r.err != errNotBegun: //nolint:errorlint // our own sentinel, as it is
-			failed = append(failed, b.name(b.notItsOwn(r)))
+			failed = append(failed, b.name(b.opaque(r)))
 		}
 	}
 	switch over := h.Err(); {

@@ -36,7 +36,6 @@ type Settler interface {
 	Settle(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate)
 }
 
-// sendRelease sends the release for a caller.
 func (l *Lease) sendRelease(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
 	if p, ok := l.protocol.(Settler); ok {
 		return p.Settle(limit, release)

@@ -73,9 +73,9 @@ func (l *Lease) allows(s *lockspec.Spec) error {
 	case s.Fair != l.fair:
 		return errs.ErrKeyConflict
 	case s.Fencing && l.tokens.Fence == 0:
-		return fmt.Errorf("%w: WithFencing: the owner's hold was taken without a token", errs.ErrInvalid)
+		return fmt.Errorf("%w: WithFencing: held without a token, requested with one", errs.ErrInvalid)
 	case s.Replicas > had:
-		return fmt.Errorf("%w: WithReplicas: %d, and the owner's hold waits for %d", errs.ErrInvalid, s.Replicas, had)
+		return fmt.Errorf("%w: WithReplicas: held with %d, requested with %d", errs.ErrInvalid, had, s.Replicas)
 	}
 	return nil
 }

@@ -60,10 +60,11 @@ func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
 	return &Transfer{client: l.client, key: l.key, Waiter: next, Hold: q.NewHold(), Owner: owner, since: l.since, passes: l.passes}, left
 }
 
-// transfer sends the request of t. It returns false if the lock must still be
-// released: the request failed or was not answered, or the waiter has left.
-// That release names both holds, because either may have the lock. If the
-// server answers that the hold is gone, transfer returns true and the loss.
+// transfer sends the request of t, and reports whether the lock is done with.
+// Otherwise the lock must still be released: the request failed or was not
+// answered, or the waiter has left. That release names both holds, because
+// either may have the lock. If the server answers that the hold is gone, the
+// lock is done with, and the error is the loss.
 func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil
@@ -91,8 +92,8 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	return false, nil
 }
 
-// deliver gives the lock to the waiter. It returns false if the waiter has
-// left, or the client is closing.
+// deliver gives the lock to the waiter. It reports whether the waiter takes it:
+// the waiter may have left, or the client may be closing.
 func (t *Transfer) deliver(sent time.Time, drawn script.Tokens) bool {
 	t.sent, t.tokens = sent, drawn
 	return t.Waiter.Deliver(t)

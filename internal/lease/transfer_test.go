@@ -229,7 +229,7 @@ func TestInheritedEntry(t *testing.T) {
 				testkit.Eventually(t, testkit.Patience, func() bool {
 					now := q.Entries()
 					return len(now) == 1 && now[0] != entry[0]
-				}, "an entry of its own")
+				}, "a separate entry")
 			} else {
 				require.Equal(t, entry, q.Entries())
 			}

@@ -34,7 +34,6 @@ var requestsOf = map[string]requests{
 
 const loading = "LOADING Redis is loading the dataset in memory"
 
-// kindTest is a test of a kind of lock.
 type kindTest func(c *locktest.FaultBench, kind string, r requests)
 
 // eachKind runs tests with each kind of lock, all of them together. Tests that
@@ -52,7 +51,6 @@ func eachKind(t *testing.T, tests map[string]kindTest, opts ...relock.ClientOpti
 	locktest.RunTogether(t, cells)
 }
 
-// variantTest is a test of an operation.
 type variantTest func(c *locktest.FaultBench, op locktest.Variant)
 
 // eachVariant runs tests with each of the operations, all of them together.

@@ -122,7 +122,7 @@ func (l *Lease) observedIn() context.Context {
 func (r *renewal) report(err error) {
 	if !r.failing && r.lease.client.Life.Err() == nil {
 		r.failing = true
-		r.lease.client.Logger.Warn("relock: renewal failed, trying again", "key", r.lease.key, "reason", err.Error())
+		r.lease.client.Logger.Warn("relock: renewal failed, retrying", "key", r.lease.key, "reason", err.Error())
 	}
 }
 

@@ -172,7 +172,6 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 	}})
 }
 
-// takeMany acquires n locks.
 func takeMany(t testing.TB, c *relock.Client, n int) (all []relock.Hold) {
 	for i := range n {
 		h := acquired(t, relock.NewRedisLock(fmt.Sprint("k", i), c))

@@ -10,7 +10,7 @@ import (
 // Found is what a key is, for people who read an error. Its String is the first
 // half of "held as a fair plain lock, requested as unfair".
 type Found struct {
-	State string // Free, Kept, Alien, "held" or "reserved"
+	State string // Free, Kept, Foreign, "held" or "reserved"
 	Kind  string // as [Family.String] has it; "" if it is not a lock
 	mode  string // "fair", "unfair", or "" if that is not stored
 	Left  time.Duration
@@ -18,9 +18,9 @@ type Found struct {
 
 // The states that need care.
 const (
-	Free  = "free"
-	Kept  = "kept"
-	Alien = "alien"
+	Free    = "free"
+	Kept    = "kept"
+	Foreign = "alien"
 )
 
 // String says what was found.
@@ -61,7 +61,7 @@ func modeOf(fair bool) string {
 }
 
 // ReadFound reads the reply of inspect.lua: state, content, ms left, and more.
-// It returns false if that is no such reply.
+// It reports whether the reply is one.
 func ReadFound(reply any) (f Found, ok bool) {
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) < 3 {
@@ -98,7 +98,6 @@ func (f *Found) readValue(value string) {
 	}
 }
 
-// readHash reads the hash of a reentrant lock.
 func (f *Found) readHash(content []any) {
 	fields, _ := driver.StringMap(content, nil)
 	f.Kind, f.mode = ReentrantFamily.String(), modeOf(fields["mode"] == "f")
@@ -108,7 +107,7 @@ func (f *Found) readHash(content []any) {
 }
 
 // ReadFoundRW reads the reply of rw_inspect.lua: state, mode, and more. It
-// returns false if the key is no read/write lock.
+// reports whether the key is a read/write lock.
 func ReadFoundRW(reply any) (f Found, ok bool) {
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) < 2 {

@@ -23,7 +23,7 @@ const MaxHost = 100
 func NewIdentity() (Identity, error) {
 	id, err := utils.NewID()
 	if err != nil {
-		return Identity{}, fmt.Errorf("no randomness: %w", err)
+		return Identity{}, fmt.Errorf("reading random bytes: %w", err)
 	}
 	host, pid := utils.Process()
 	host = Escape(host)

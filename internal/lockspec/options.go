@@ -86,7 +86,7 @@ func (c *Options) Check(m *Problems) {
 	m.Check(!c.has(OptBlockTimeout) || c.BlockTimeout > 0, "WithBlockTimeout: %v is not above 0", c.BlockTimeout)
 	m.Check(!c.has(OptPollInterval) || c.PollInterval >= minPoll, "WithPollInterval: %v is below %v", c.PollInterval, minPoll)
 	m.Check(!c.has(OptMaxHold) || c.MaxHold > 0, "WithMaxHold: %v is not above 0", c.MaxHold)
-	m.Check(!c.has(OptExpiry) || !c.has(OptWatchdog), "WithExpiry and WithWatchdog: a lease is either fixed or kept alive")
+	m.Check(!c.has(OptExpiry) || !c.has(OptWatchdog), "WithExpiry and WithWatchdog: a lease is either fixed or renewed")
 	c.checkLease(m, OptExpiry, c.Expiry)
 	c.checkLease(m, OptWatchdog, c.Watchdog)
 	c.checkLease(m, OptMinHold, c.MinHold)
@@ -95,7 +95,8 @@ func (c *Options) Check(m *Problems) {
 	m.Check(!c.has(OptQueueLimit) || (c.QueueLimit >= 1 && c.QueueLimit <= maxQueueLimit), "WithQueueLimit: %d is not 1 to %d", c.QueueLimit, maxQueueLimit)
 	m.Check(!c.has(OptReplicas) || c.Replicas >= 1, "WithReplicas: %d replicas are below 1", c.Replicas)
 	c.checkLease(m, OptReplicas, c.ReplicaTimeout)
-	m.Check(len(Escape(c.Label)) <= MaxLabel, "WithLabel: longer than %d bytes when escaped", MaxLabel)
+	label := len(Escape(c.Label))
+	m.Check(label <= MaxLabel, "WithLabel: %d bytes when escaped are above %d", label, MaxLabel)
 }
 
 // checkLease adds an error for a duration that Redis would not keep, since it

@@ -43,6 +43,6 @@ const MaxKey = 1024
 // brace, would put the lock and its queue into different slots.
 func CheckKey(m *Problems, name string) {
 	m.Check(name != "", "key: is empty")
-	m.Check(len(name) <= MaxKey, "key: longer than %d bytes", MaxKey)
+	m.Check(len(name) <= MaxKey, "key: %d bytes are above %d", len(name), MaxKey)
 	m.Check(name == "" || name[0] != '}', "key: %.40q starts with a closing brace", name)
 }

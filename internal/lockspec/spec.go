@@ -60,7 +60,7 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	allowed := k.options
 	own.Check(m)
 	for bit := OptBlock; bit <= optLast; bit <<= 1 {
-		m.Check(!own.has(bit&^allowed), "%s: this kind of lock cannot honour it", OptionNames[bit])
+		m.Check(!own.has(bit&^allowed), "%s: is no option of this kind of lock", OptionNames[bit])
 	}
 	c := own.merge(defaults, allowed)
 	s := Spec{
@@ -83,7 +83,7 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 		if c.has(OptMaxLease) {
 			s.MaxLease = c.MaxLease
 		}
-		m.Check(s.Expiry() <= s.MaxLease, "lease of %v: above the largest one allowed, %v; see WithMaxLease", s.Expiry(), s.MaxLease)
+		m.Check(s.Expiry() <= s.MaxLease, "lease: %v is above the largest allowed, %v; see WithMaxLease", s.Expiry(), s.MaxLease)
 	}
 	return s
 }

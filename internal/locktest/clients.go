@@ -15,7 +15,7 @@ import (
 // DefaultCommandTimeout is the command timeout of a client without options.
 const DefaultCommandTimeout = 3 * time.Second
 
-// NewTestClient returns a client of the server with a prefix of its own. It is
+// NewTestClient returns a client of the server with a separate prefix. It is
 // closed when the test ends.
 func NewTestClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()

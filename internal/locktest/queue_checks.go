@@ -55,8 +55,8 @@ func (q *QueueBench) AwaitSubscribed(c *relock.Client) {
 func AwaitSubscribed(t testing.TB, s *redistest.Server, key string, c *relock.Client) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		beat, _ := redis.String(s.Do(t, "HGET", key+":b", Engine(c).Identity.ID), nil)
-		return strings.HasSuffix(beat, ":1")
+		heartbeat, _ := redis.String(s.Do(t, "HGET", key+":b", Engine(c).Identity.ID), nil)
+		return strings.HasSuffix(heartbeat, ":1")
 	}, "a subscription that the server has noted")
 }
 
@@ -140,6 +140,6 @@ func (q *QueueBench) RequireNothingLeft(intervals ...time.Duration) {
 	testkit.Eventually(q, testkit.Patience, func() bool { return q.Server.Do(q, "EXISTS", q.Key, q.Key+":q") == int64(0) }, "nothing left of lock and queue")
 	ms, err := redis.Int64(q.Server.Do(q, "PTTL", q.Key+":b"), nil)
 	require.NoError(q, err)
-	require.NotEqual(q, int64(-1), ms, "beats without an expiry")
+	require.NotEqual(q, int64(-1), ms, "heartbeats without an expiry")
 	require.LessOrEqual(q, ms, (12 * period).Milliseconds())
 }

@@ -79,8 +79,8 @@ func (b *RedBench) Connect(l *relock.RedLock) {
 	b.RequireFree(testkit.Patience)
 }
 
-// RedReleases matches the releases of nodes: of a hold, and of a round that
-// failed.
+// RedReleases reports whether a request is the release of a node: of a hold, or
+// of a round that failed.
 func RedReleases(args []string) bool {
 	return faults.Script(script.Release.SHA)(args) || faults.Script(script.RedLockRelease.SHA)(args)
 }

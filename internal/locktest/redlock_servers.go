@@ -18,7 +18,6 @@ const RedLease = 3 * time.Second
 // keep others from running.
 var RedServers serverStock
 
-// serverStock is a stock of servers.
 type serverStock struct {
 	mu      sync.Mutex
 	servers []stocked

@@ -10,8 +10,8 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Run runs the tests of a package, more at once than there are processors. Then
-// it stops the servers that were kept for later tests, runs the given
+// Run runs the tests of a package, more together than there are processors.
+// Then it stops the servers that were kept for later tests, runs the given
 // functions, and checks that no goroutine is left. It returns the exit code.
 func Run(m *testing.M, after ...func()) (code int) {
 	redistest.Overlap()

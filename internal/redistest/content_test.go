@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Content tells what DUMP tells, but the same of what is equal.
+// Content says what DUMP says, but the same of what is equal.
 func TestContent(t *testing.T) {
 	s := Shared(t)
 	long := strings.Repeat("x", 100) // for which a hash and a set keep no order

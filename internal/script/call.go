@@ -33,7 +33,7 @@ func (s Call) BySource() driver.Request { return s.Script.BySource(s.Keys(), s.A
 // the server does not know is sent in full. A release that may not name its
 // keys together is sent with the lock's key only. Waiters then learn of the
 // release by polling. A renewal of a read/write lock is sent the same way. Next
-// returns false if there is nothing to send.
+// reports whether there is something to send.
 func (s Call) Next(err error) (driver.Request, bool) {
 	switch {
 	case driver.IsNoScript(err):

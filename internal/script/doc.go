@@ -5,10 +5,10 @@
 // # Scripts
 //
 // A [Script] is joined from several files (scripts.go). What several scripts
-// share is in files of its own: absent, number, fence, grant, queue, take,
-// line, polled, rw, rw_queue, rw_take and redlock_wake. A script knows the
-// suffixes of the keys beside its lock. Its fenced variant has the counter of
-// fencing tokens among its keys.
+// share is in separate files: absent, number, fence, grant, queue, take, line,
+// polled, rw, rw_queue, rw_take and redlock_wake. A script knows the suffixes
+// of the keys beside its lock. Its fenced variant has the counter of fencing
+// tokens among its keys.
 //
 // Redis creates every function of a script anew at each call. So three fast
 // paths come before any function of the queue: release_alone,

@@ -11,9 +11,9 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Beat is a client's heartbeat: its age in queue time, and whether the server
-// saw the client's subscription then.
-type Beat struct {
+// Heartbeat is a client's heartbeat: its age in queue time, and whether the
+// server saw the client's subscription then.
+type Heartbeat struct {
 	Age     time.Duration
 	Counted int
 }
@@ -23,24 +23,24 @@ type Beat struct {
 const Now = 1000 * time.Second
 
 // Show sets the heartbeats of clients.
-func (b *Queue) Show(beats map[string]Beat) {
+func (b *Queue) Show(heartbeats map[string]Heartbeat) {
 	b.Helper()
-	b.Do("HSET", b.BeatsKey(), "a", fmt.Sprintf("%d:%d:%d", b.Now()+3600_000_000, Now.Microseconds(), ScriptPeriod.Microseconds()))
-	for client, shown := range beats {
-		b.Do("HSET", b.BeatsKey(), client, fmt.Sprintf("%d:%d:%d", (Now-shown.Age).Microseconds(), ScriptPeriod.Microseconds(), shown.Counted))
+	b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:%d", b.Now()+3600_000_000, Now.Microseconds(), ScriptPeriod.Microseconds()))
+	for client, shown := range heartbeats {
+		b.Do("HSET", b.HeartbeatsKey(), client, fmt.Sprintf("%d:%d:%d", (Now-shown.Age).Microseconds(), ScriptPeriod.Microseconds(), shown.Counted))
 	}
-	b.Do("PEXPIRE", b.BeatsKey(), 60_000)
+	b.Do("PEXPIRE", b.HeartbeatsKey(), 60_000)
 }
 
 // Live sets heartbeats of now for clients whose subscription the server does
 // not see.
 func (b *Queue) Live(clients ...string) {
 	b.Helper()
-	beats := map[string]Beat{}
+	heartbeats := map[string]Heartbeat{}
 	for _, client := range clients {
-		beats[client] = Beat{}
+		heartbeats[client] = Heartbeat{}
 	}
-	b.Show(beats)
+	b.Show(heartbeats)
 }
 
 // Line puts members into the queue in this order. The first has waited for the
@@ -61,7 +61,7 @@ func (b *Queue) Line(ago time.Duration, members ...Wait) {
 // Field returns one field of the heartbeats, or "".
 func (b *Queue) Field(name string) string {
 	b.Helper()
-	value, _ := b.Do("HGET", b.BeatsKey(), name).([]byte)
+	value, _ := b.Do("HGET", b.HeartbeatsKey(), name).([]byte)
 	return string(value)
 }
 

@@ -47,14 +47,14 @@ func (b *Queue) Clear() {
 }
 
 func (b *Queue) keys() []string {
-	return []string{b.Key, b.QueueKey(), b.BeatsKey(), b.Key + script.HoldersSuffix}
+	return []string{b.Key, b.QueueKey(), b.HeartbeatsKey(), b.Key + script.HoldersSuffix}
 }
 
 // QueueKey returns the key of the queue.
 func (b *Queue) QueueKey() string { return b.Key + script.QueueSuffix }
 
-// BeatsKey returns the key of the heartbeats.
-func (b *Queue) BeatsKey() string { return b.Key + script.HeartbeatSuffix }
+// HeartbeatsKey returns the key of the heartbeats.
+func (b *Queue) HeartbeatsKey() string { return b.Key + script.HeartbeatSuffix }
 
 // Store sets the lock's key, for a lease, without a script: to an entry of a
 // read/write lock, or to what [Queue.Lock] returns for another one.
@@ -212,7 +212,7 @@ func (b *Queue) All() QueueState {
 	b.Helper()
 	waits, err := redis.Strings(b.Do("ZRANGE", b.QueueKey(), 0, -1, "WITHSCORES"), nil)
 	require.NoError(b, err)
-	fields, err := redis.Strings(b.Do("HKEYS", b.BeatsKey()), nil)
+	fields, err := redis.Strings(b.Do("HKEYS", b.HeartbeatsKey()), nil)
 	require.NoError(b, err)
 	return QueueState{b.State().Content, waits, fields, b.Field("t")}
 }
@@ -258,7 +258,7 @@ func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
 	if chosen == Nobody {
 		b.Require("free", nil, left...)
 		if len(left) == 0 {
-			require.Equal(b, int64(0), b.Do("EXISTS", b.BeatsKey()), "nobody waits, and the beats are still there")
+			require.Equal(b, int64(0), b.Do("EXISTS", b.HeartbeatsKey()), "nobody waits, and the heartbeats are still there")
 		}
 		return
 	}

@@ -172,17 +172,17 @@ func EnqueueOf(delay time.Duration, key string, ids ...string) []any {
 
 // Receive is a receive of a receiver.
 type Receive struct {
-	Receiver string
-	N        int
-	Heard    int  // the last one that was answered; the default is the one before
-	Undo     bool // the one before was not answered
-	Want     int
-	Lease    time.Duration // the default is a minute
-	Most     int           // attempts; the default is 3
-	Letters  int           // dead letters that are kept; the default is 10
-	Age      time.Duration // for so long; the default is an hour
-	Beat     int
-	Once     int // 2: does not wait; 1: waits only if it gets nothing
+	Receiver  string
+	N         int
+	Heard     int  // the last one that was answered; the default is the one before
+	Undo      bool // the one before was not answered
+	Want      int
+	Lease     time.Duration // the default is a minute
+	Most      int           // attempts; the default is 3
+	Letters   int           // dead letters that are kept; the default is 10
+	Age       time.Duration // for so long; the default is an hour
+	Heartbeat int
+	Once      int // 2: does not wait; 1: waits only if it gets nothing
 }
 
 // Args returns the arguments of the script.
@@ -193,7 +193,7 @@ func (r Receive) Args() []any {
 	}
 	return []any{
 		r.Receiver, r.N, heard, r.Want, orDefault(r.Lease, time.Minute).Milliseconds(), orDefault(r.Most, 3), orDefault(r.Letters, 10),
-		orDefault(r.Age, time.Hour).Milliseconds(), r.Beat, 2 - r.Once,
+		orDefault(r.Age, time.Hour).Milliseconds(), r.Heartbeat, 2 - r.Once,
 	}
 }
 

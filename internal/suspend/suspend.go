@@ -93,7 +93,7 @@ func (w *Watch) Ask(lost func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found := w.read(time.Now()) // first, or a suspend after the kernel's clock is read would not move it
-	if w.slept() {
+	if w.suspended() {
 		w.last.Store(nil)
 		lost()
 		w.woke = time.Now()
@@ -114,9 +114,9 @@ func (w *Watch) read(now time.Time) check {
 	return check{offset: wall - awake, awake: awake}
 }
 
-// slept reports whether the machine was suspended for more than [Most] since it
-// last reported so; mu must be held.
-func (w *Watch) slept() bool {
+// suspended reports whether the machine was suspended for more than [Most]
+// since it last reported so; mu must be held.
+func (w *Watch) suspended() bool {
 	if w.least()-w.before <= Most {
 		w.before = min(w.before, w.most()) // it is too high if the process was stopped between the readings
 		return false

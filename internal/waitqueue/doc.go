@@ -46,11 +46,11 @@
 // interval. While the subscription is not confirmed, the poll interval is used.
 // Interval and period are the smallest of the calls in the line.
 //
-// A poll lists the 64 oldest entries, except those with a request of their own
-// under way. So a client that can poll but not claim loses each turn once only.
-// After an error the pauses grow to 1 s. If there was no connection, or no
-// answer in 700 ms, the oldest call of the line asks as well. It has the pool
-// and the whole command timeout.
+// A poll lists the 64 oldest entries, except those whose request is under way.
+// So a client that can poll but not claim loses each turn once only. After an
+// error the pauses grow to 1 s. If there was no connection, or no answer in 700
+// ms, the oldest call of the line asks as well. It has the pool and the whole
+// command timeout.
 //
 // # The subscription
 //

@@ -221,10 +221,10 @@ func (w *Entry) Leave() {
 
 // Granted is what a lease needs to know about the entry that it came from.
 type Granted struct {
-	Hold, Body string
-	Tokens     script.Tokens
-	Doubt      script.Indeterminate
-	Undo       func(time.Time) script.Call // cancels the entry and releases its hold
+	Hold, Body    string
+	Tokens        script.Tokens
+	Indeterminate script.Indeterminate
+	Undo          func(time.Time) script.Call // cancels the entry and releases its hold
 }
 
 // Granted returns what the last attempt was granted. If the call continues, a

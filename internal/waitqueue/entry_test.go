@@ -114,7 +114,7 @@ func TestRetainedEntryForOtherOptions(t *testing.T) {
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			now := q.Entries()
 			return len(now) == 1 && now[0] != entries[0]
-		}, "an entry of its own")
+		}, "a separate entry")
 		q.Unlock(h)
 		next := w.Granted()
 		left := locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey)

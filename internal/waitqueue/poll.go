@@ -27,8 +27,8 @@ type listed struct{ hold, name string }
 // maxListed limits how many entries a poll lists. It lists the oldest ones.
 const maxListed = 64
 
-// Next lists the entries without a request of their own under way. So a client
-// that can poll but not claim loses each turn once only.
+// Next lists the entries whose request is not under way. So a client that can
+// poll but not claim loses each turn once only.
 func (p *poll) Next(time.Time) (script.Call, bool) {
 	l, q := p.line, p.line.Queue
 	q.mu.Lock()
@@ -184,12 +184,12 @@ func readPoll(reply any) polled {
 	code, err1 := driver.Int64(values[0], nil)
 	names, err2 := driver.Strings(append(values[1:2:2], values[4:]...), nil)
 	left, err3 := driver.Int64(values[2], nil)
-	heard, err4 := driver.Int64(values[3], nil)
+	receivers, err4 := driver.Int64(values[3], nil)
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return polled{left: -1}
 	}
 	if names[0] == "" {
 		names = names[1:]
 	}
-	return polled{code, names, time.Duration(left) * time.Millisecond, heard}
+	return polled{code, names, time.Duration(left) * time.Millisecond, receivers}
 }

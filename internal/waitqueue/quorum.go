@@ -63,17 +63,17 @@ func (q *Queue) Epoch() int {
 	return q.subscription.epoch
 }
 
-// Listens reports whether a message would reach the client. It notes that heard
-// subscribers received the heartbeat of a request. That was sent at sent, in
-// this epoch of the subscription. If heard is below -1, there is no list for
-// the waiter. Listens subscribes if the client has not done so yet.
-func (q *Queue) Listens(sent time.Time, heard int64, epoch int) bool {
-	if heard < -1 {
+// Listens reports whether a message would reach the client. It notes how many
+// receivers the heartbeat of a request had. That was sent at sent, in this
+// epoch of the subscription. If receivers is below -1, there is no list for the
+// waiter. Listens subscribes if the client has not done so yet.
+func (q *Queue) Listens(sent time.Time, receivers int64, epoch int) bool {
+	if receivers < -1 {
 		return false
 	}
-	q.subscription.heartbeat(sent, heard)
+	q.subscription.heartbeat(sent, receivers)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.subscription.start()
-	return q.subscription.reaches() && heard > 0 && q.subscription.epoch == epoch
+	return q.subscription.reaches() && receivers > 0 && q.subscription.epoch == epoch
 }

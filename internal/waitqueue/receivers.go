@@ -16,8 +16,8 @@ func (q *Queue) ListenForTasks(receiver string, wake func()) {
 	q.subscription.start()
 }
 
-// wakeReceiver notifies a receiver. One that no longer waits has told the
-// server, which has notified another one.
+// wakeReceiver notifies a receiver. One that no longer waits has left the
+// server's list, and the server has notified another one.
 func (q *Queue) wakeReceiver(receiver string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -109,7 +109,7 @@ func TestSilentSubscription(t *testing.T) {
 }
 
 // Without permission to subscribe or to publish, waiters poll at their poll
-// interval, and the log says so once.
+// interval, and the log has one line about it.
 func TestWaitersWithoutMessages(t *testing.T) {
 	eachCase(t, allModes, map[string][]any{
 		"no channel":             {"~*", "+@all", "resetchannels"},

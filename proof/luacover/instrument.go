@@ -88,7 +88,6 @@ func blank(line string) string {
 	return string(out)
 }
 
-// expression is the condition of one if.
 type expression struct {
 	at       string
 	operands int
@@ -105,7 +104,6 @@ func (e *expression) whole(text string) (string, error) {
 	return seen(e.at, marked), err
 }
 
-// mark marks each operand of text.
 func (e *expression) mark(text string) (string, error) {
 	var out strings.Builder
 	for text != "" {

@@ -60,7 +60,7 @@ func (c *cell) take(ctx context.Context, lock locktest.AnyLock) (relock.Hold, er
 }
 
 // meetFault runs the operation, and checks that the server comes to the levels
-// that the client was told.
+// that the client knows.
 func (c *cell) meetFault() {
 	if c.cut {
 		c.Proxy.On(faults.Command("SET"), 1, faults.CutBefore) // the script is the first request that comes to the server
@@ -131,10 +131,10 @@ func (c *cell) held() int {
 	return -1
 }
 
-// requireLevels waits until the server has the levels that the client was told.
+// requireLevels waits until the server has the levels that the client knows.
 func (c *cell) requireLevels(limit time.Duration) {
 	c.Helper()
-	c.WaitFor(limit, func() bool { return c.held() == len(c.holds) }, "the server does not come to what the client was told")
+	c.WaitFor(limit, func() bool { return c.held() == len(c.holds) }, "the server does not come to what the client knows")
 }
 
 // requireSameValidity checks that neither the fault nor what came after it has
@@ -229,13 +229,13 @@ func (c *cell) takeAgain() {
 	require.Equal(c, c.fault.next, len(answers) == 1, answers)
 	for _, answer := range answers {
 		if !c.group && (c.order == "" || answer != "*1") { // of an acquire, see what it has touched
-			require.Contains(c, []string{":0", "$-1"}, answer, "the late copy found something of its own")
+			require.Contains(c, []string{":0", "$-1"}, answer, "the late copy found what it had stored")
 		}
 	}
 	c.RequireUntouched(before, c.Read())
 	if c.levels == 0 || c.group {
-		// The retrier may be at work still: a release of its own more does not
-		// matter either.
+		// The retrier may be at work still: one more release does not matter
+		// either.
 		c.Proxy.Await(c.release, c.Proxy.Count(c.release)+1, locktest.AnswerLimit)
 		c.RequireUntouched(before, c.Read())
 	}

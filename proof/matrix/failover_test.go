@@ -66,7 +66,6 @@ func newPair(t testing.TB) *pair {
 	return p
 }
 
-// client returns one of the address.
 func (p *pair) client() *relock.Client {
 	return locktest.NewTestClient(p, &redistest.Server{Network: "tcp", Address: p.address})
 }
@@ -164,7 +163,7 @@ func TestOldMasterHasForgottenTheHold(t *testing.T) {
 }
 
 // If the new master does not have the key either, the hold is lost, and Unlock
-// says so.
+// reports the loss.
 func TestNeitherMasterHasTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -192,8 +191,8 @@ func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-// That a replica does not have a hold says nothing: no script says so, nor to a
-// user who may do no more than the least.
+// That a replica does not have a hold proves nothing. No script reports it as a
+// loss, nor to a user with the minimum permissions.
 func TestScriptsOnAReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)

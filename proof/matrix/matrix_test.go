@@ -63,8 +63,8 @@ var faultKinds = []fault{
 	{name: "late copy, to another's hold", action: faults.Hold, granted: true, copy: true, next: true},
 }
 
-// After each fault in each operation the server has what the client was told,
-// the lock is released within a second, and the next hold is not touched. See
+// After each fault in each operation the server has what the client knows, the
+// lock is released within a second, and the next hold is not touched. See
 // locktest.Cell for what is true all the time.
 func TestOneFaultInEachOperation(t *testing.T) {
 	meetFaults(t, nil, plainBySET, plainByScript, reentrant)

@@ -176,8 +176,8 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 }
 
 // A renewal whose WAIT is refused says why, not that replicas are missing. A
-// server that has become a replica before it is asked for its own says so in
-// other words: what it took is released.
+// server that has become a replica before it is asked for its own has another
+// error: what it took is released.
 func TestWaitIsRefused(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)

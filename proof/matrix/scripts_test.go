@@ -42,8 +42,8 @@ const modelDepth = 4
 
 // Every script is executed twice, in a long random run of several owners of
 // several keys: each call says, and the server has, what a model without any
-// fault says. In several runs at once, each of which waits for one answer after
-// the other.
+// fault says. In several runs together, each of which waits for one answer
+// after the other.
 func TestDoubledRequestsAgainstAModel(t *testing.T) {
 	t.Parallel()
 	const runs = 4

@@ -43,7 +43,7 @@ type stateOperation struct {
 
 const (
 	// The short one ends while the server is in trouble. The long one does not,
-	// and is renewed when a test says so.
+	// and is renewed when a test asks for it.
 	shortLease  = 1500 * time.Millisecond
 	longLease   = 2 * time.Minute
 	minimumHold = longLease / 2
@@ -74,8 +74,8 @@ var stateOperations = []stateOperation{
 	{name: "release of level 1, minimum hold", reentrant: true, levels: 1, keeps: true, during: duringRelease, after: afterKeptRelease},
 }
 
-// In each state in which a server refuses commands, each operation says so and
-// leaves nothing behind. Holds live on until they are no longer valid. What
+// In each state in which a server refuses commands, each operation reports it
+// and leaves nothing behind. Holds live on until they are no longer valid. What
 // could not be released is released when the state is over, and blocking calls
 // ride it out.
 func TestOperationsInEachStateOfTheServer(t *testing.T) {
@@ -131,7 +131,7 @@ func (c *stateCell) newLock(opts ...relock.LockOption) locktest.AnyLock {
 		opts = append(opts, relock.WithMinHold(minimumHold))
 	}
 	if c.op.reentrant {
-		return locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.client, opts...)) // the phases have goroutines of their own
+		return locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.client, opts...)) // each phase has its own goroutines
 	}
 	return relock.NewRedisLock(locktest.FaultKey, c.client, opts...)
 }

@@ -66,7 +66,7 @@ func troubles(t testing.TB) []trouble {
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
 		},
 		{
-			// It loads for a minute, unless it is told to make haste.
+			// It loads for a minute, unless it is asked to make haste.
 			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
 			start: func(t testing.TB, s *redistest.Server) {
 				s.Do(t, "EVAL", "for i = 1, 6000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 180000) end", 0)
@@ -133,7 +133,8 @@ func TestBlockingLockRidesOutTooManyClients(t *testing.T) {
 		require.NoError(t, err)
 	}
 	c := locktest.NewTestClient(t, s)
-	// The server says so and cuts the connection, which may be seen first.
+	// The server answers with the state and cuts the connection, which may be
+	// seen first.
 	require.True(t, relock.IsRetryableErr(relock.NewRedisLock("lock", c).TryLock(t.Context())))
 	result := testkit.Async(t, func() error { return relock.NewRedisLock("lock", c, relock.WithBlock()).Lock(t.Context()) })
 	for _, conn := range open {

@@ -16,8 +16,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// newStorm has a client with a pool of its own, one with a full one, and one
-// with a pool of the user's.
+// newStorm has a client with its own pool, one with a full one, and one with a
+// pool of the user's.
 func newStorm(t testing.TB, s *redistest.Server, network, address string) *storm {
 	const timeout = 300 * time.Millisecond
 	pool := &redis.Pool{MaxIdle: 5, MaxActive: 20, Wait: true, Dial: func() (redis.Conn, error) {
@@ -78,8 +78,8 @@ func TestStormOfMessages(t *testing.T) {
 	storm := newStorm(t, s, proxy.Network, proxy.Address)
 	var calm atomic.Bool
 	anything := func([]string) bool { return !calm.Load() }
-	// A copy of an acquire that was answered makes a hold of its own, which
-	// nothing can tell from a wanted one.
+	// A copy of an acquire that was answered makes another hold, which looks
+	// like a wanted one.
 	acquires := []*script.Script{script.Acquire, script.ReentrantAcquire, script.Try, script.Enqueue}
 	notAcquire := func(args []string) bool {
 		isAcquire := func(s *script.Script) bool { return faults.Script(s.SHA)(args) }

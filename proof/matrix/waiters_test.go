@@ -328,7 +328,7 @@ func (c *transferCell) requireUnharmed(w, waits *locktest.Waiting) {
 		c.RequireUntouched(before, after)
 	}
 	require.Equal(c, before.Content, after.Content)
-	require.False(c, after.Latest.Before(before.Earliest), "shortened") // a late copy of its own transfer may lengthen it
+	require.False(c, after.Latest.Before(before.Earliest), "shortened") // a late copy of the same transfer may lengthen it
 	require.Equal(c, 1, c.Levels())
 	require.True(c, waits == nil || !waits.HasEnded(), "granted while another one has it")
 	c.unlock(h)

@@ -1,6 +1,6 @@
 package main
 
-// Faults in what the client tells, and in when it stops waiting.
+// Faults in what the client reports, and in when it stops waiting.
 
 var answerFaults = []mutant{
 	{

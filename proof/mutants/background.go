@@ -153,15 +153,15 @@ var cleanUpFaults = []mutant{
 	{
 		name: "clean-up: stops after its first answer",
 		file: "internal/background/release.go",
-		old:  "c.settled || !o.Sent.Before(c.until)",
-		new:  "c.settled || o.Answered",
+		old:  "c.resolved || !o.Sent.Before(c.until)",
+		new:  "c.resolved || o.Answered",
 		in:   "internal/lease",
 		test: "TestReleaseOvertakesTheAcquire",
 	},
 	{
 		name: "clean-up: stops if its request was answered after it was sent",
 		file: "internal/background/release.go",
-		old:  "c.settled || !o.Sent.Before(c.until)",
+		old:  "c.resolved || !o.Sent.Before(c.until)",
 		new:  "c.indeterminate.Resolved() || !o.Sent.Before(c.until)",
 		in:   "internal/lease",
 		test: "TestReleaseOvertakesTheAcquire",

@@ -107,7 +107,7 @@ var etcdFaults = []mutant{
 	},
 	{
 		name: "etcd: a renewal over a stream whose token has expired is denied",
-		file: "etcd/beats.go",
+		file: "etcd/keepalive.go",
 		old:  "if old && isStaleToken(err) {",
 		new:  "if old && false {",
 		in:   onRealEtcd,
@@ -276,7 +276,7 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: a suspension is not monitored between calls",
 		file: "etcd/suspend.go",
-		old:  "l.slept.Ask(l.suspendedLocked)\n\tl.suspendTimer.Reset",
+		old:  "l.suspension.Ask(l.suspendedLocked)\n\tl.suspendTimer.Reset",
 		new:  "l.suspendTimer.Reset",
 		in:   inEtcd,
 		test: "TestSuspendIsNoticedByItself",
@@ -284,7 +284,7 @@ var etcdFaults = []mutant{
 	{
 		name: "etcd: the kernel's clock is read only if the wall clock shows something",
 		file: "etcd/suspend.go",
-		old:  "l.slept.Ask(l.suspendedLocked)\n\tl.suspendTimer.Reset",
+		old:  "l.suspension.Ask(l.suspendedLocked)\n\tl.suspendTimer.Reset",
 		new:  "l.checkSuspendLocked()\n\tl.suspendTimer.Reset",
 		in:   inEtcd,
 		test: "TestSuspendIsNoticedByItself",

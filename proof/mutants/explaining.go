@@ -95,6 +95,21 @@ var explainFaults = []mutant{
 		test: "TestConflictSaysWhatWasFound",
 	},
 	{
+		name: "block timeout: does not say until when a minimum hold keeps the lock",
+		file: "internal/acquire/explain.go",
+		old:  "if err = w.explainMinHold(err); !w.block {",
+		new:  "if w.block {\n\t\t\treturn err\n\t\t}\n\t\tif err = w.explainMinHold(err); !w.block {",
+		test: "TestRefusedByAMinimumHold",
+	},
+	{
+		name: "RedLock: one node's minimum hold is that of the lock",
+		file: "internal/acquire/explain.go",
+		old:  "left[l.need-1]; quorum",
+		new:  "left[0]; quorum",
+		in:   "internal/acquire",
+		test: "TestRedLockRefusedByAMinimumHold",
+	},
+	{
 		name: "old hold: is logged at each renewal",
 		file: "internal/lease/forgotten.go",
 		old:  "	r.old = true\n",

@@ -78,7 +78,7 @@ var groupFaults = []mutant{
 	{
 		name: "keys: keeps what it waited for if it takes one after another",
 		file: "internal/acquire/multi_attempt.go",
-		old:  "\ta.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Doubt, a.got.Undo))\n",
+		old:  "\ta.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Indeterminate, a.got.Undo))\n",
 		new:  "\t_ = s\n",
 		in:   "internal/acquire",
 		test: "TestMultiLockOneByOneReturnsAKey",
@@ -158,7 +158,7 @@ var groupFaults = []mutant{
 	{
 		name: "keys: a try without an answer is not cleaned up",
 		file: "internal/acquire/multi_attempt.go",
-		old:  "if n < t.taken || t.doubt[n].Exists() {",
+		old:  "if n < t.taken || t.indeterminate[n].Exists() {",
 		new:  "if n < t.taken {",
 		in:   "proof/matrix",
 		test: "TestOneFaultInAMultiLock",
@@ -166,8 +166,8 @@ var groupFaults = []mutant{
 	{
 		name: "keys: those that were taken one by one are not released",
 		file: "internal/acquire/multi_attempt.go",
-		old:  "if n < t.taken || t.doubt[n].Exists() {",
-		new:  "if t.doubt[n].Exists() {",
+		old:  "if n < t.taken || t.indeterminate[n].Exists() {",
+		new:  "if t.indeterminate[n].Exists() {",
 		in:   "internal/acquire",
 		test: "TestMultiLockOnACluster",
 	},
@@ -278,7 +278,7 @@ var groupFaults = []mutant{
 	{
 		name: "quorum: a failed Extend reports the loss of a member as its own",
 		file: "internal/lease/members.go",
-		old:  "b.name(b.notItsOwn(r))",
+		old:  "b.name(b.opaque(r))",
 		new:  "b.name(r)",
 		in:   "internal/acquire",
 		test: "TestRedLockExtendBesideALostMember",

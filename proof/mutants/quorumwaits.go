@@ -1,6 +1,6 @@
 package main
 
-// Faults in how the nodes of a RedLock tell those who wait.
+// Faults in how the nodes of a RedLock notify waiters.
 
 var quorumWaitFaults = []mutant{
 	{
@@ -38,8 +38,8 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: waits for a message that is not sent",
 		file: "internal/acquire/quorum_wakeups.go",
-		old:  "left, tells = min(left, v.left), tells || v.tells",
-		new:  "tells = tells || v.tells",
+		old:  "left, notifies = min(left, v.left), notifies || v.notifies",
+		new:  "notifies = notifies || v.notifies",
 		in:   "internal/acquire",
 		test: "TestRedLockWaiterThatNobodyNotifies",
 	},
@@ -214,7 +214,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: waits for a message that cannot reach it",
 		file: "internal/waitqueue/quorum.go",
-		old:  "\treturn q.subscription.reaches() && heard > 0 && q.subscription.epoch == epoch\n",
+		old:  "\treturn q.subscription.reaches() && receivers > 0 && q.subscription.epoch == epoch\n",
 		new:  "	return true\n",
 		in:   "internal/acquire",
 		test: "TestRedLockWaiterWithoutSubscription",
@@ -222,8 +222,8 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: a user without permission for the list waits for a message",
 		file: "internal/waitqueue/quorum.go",
-		old:  "	if heard < -1 {\n		return false\n	}\n",
-		new:  "	if heard < -1 {\n		return true\n	}\n",
+		old:  "	if receivers < -1 {\n		return false\n	}\n",
+		new:  "	if receivers < -1 {\n		return true\n	}\n",
 		in:   "internal/acquire",
 		test: "TestRedLockWaitsWithFewPermissions/no_lists",
 	},

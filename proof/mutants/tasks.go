@@ -140,7 +140,7 @@ var taskFaults = []mutant{
 		test: "TestReceiveLeaves",
 	},
 	{
-		name: "queue: a caller that leaves beside others gives nothing back",
+		name: "queue: a caller that leaves beside others returns nothing",
 		file: "queue/receiver.go",
 		old:  "	if idle && (r.callers == 0 || r.last > r.answered) {",
 		new:  "	if idle && r.callers == 0 {",

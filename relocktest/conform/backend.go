@@ -28,10 +28,10 @@ type Backend struct {
 	// Reentrant reports whether a second Lock by the holder's goroutine does
 	// not wait, whatever its context.
 	Reentrant bool
-	// Refuses reports whether a nested call, under the context of its own hold,
-	// is refused: Lock with ErrInvalid, TryLock with ErrLockAcquiredByOthers.
-	// Otherwise a nested call must add a level. Locks that are no Locker may
-	// refuse.
+	// Refuses reports whether a nested call, under the context of the same
+	// hold, is refused: Lock with ErrInvalid, TryLock with
+	// ErrLockAcquiredByOthers. Otherwise a nested call must add a level. Locks
+	// that are no Locker may refuse.
 	Refuses bool
 
 	// Faulty returns a Locker whose messages are now and then lost, late or
@@ -99,7 +99,7 @@ func (s *suite) cleared(key string) {
 	}
 }
 
-// soon waits until ok returns true, and reports whether it did.
+// soon repeats ok until it is true, and reports whether it came true in time.
 func (s *suite) soon(ok func() bool) bool {
 	end := time.Now().Add(s.patience())
 	for !ok() {

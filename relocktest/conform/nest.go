@@ -84,7 +84,6 @@ func nestedAfterUnlock(s *suite) {
 	s.unlock(again)
 }
 
-// unlocked returns a hold that was unlocked.
 func (s *suite) unlocked(l relock.Locker, key string) relock.Hold {
 	s.Helper()
 	hold := s.lock(l, key)

@@ -24,7 +24,7 @@ type keepAlive struct {
 
 // renew renews the lease once, and returns its TTL. ctx limits the renewal, and
 // life the stream. A renewal that is not answered also ends the stream. If the
-// token of the stream is no longer valid, beat retries on a new one. That is
+// token of the stream is no longer valid, renew retries on a new one. That is
 // not an error.
 func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
 	conn := client.ActiveConnection()
