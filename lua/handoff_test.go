@@ -2,6 +2,7 @@ package lua_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // A lock is handed off to the first wait whose client lives. Client "c1"
-// listens, "c2" and "gone" do not.
+// listens, "c2" and "gone" do not. A read/write lock is handed off to writers by
+// the same rules.
 func TestQueueScriptHandOff(t *testing.T) {
 	const period = scripttest.ScriptPeriod
 	fair1, fair2, fair3 := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
@@ -51,22 +53,38 @@ func TestQueueScriptHandOff(t *testing.T) {
 		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]scripttest.Beat{"c1": now}, fair1, nil},
 		{"past what is no wait, to nobody", all("", "text"), map[string]scripttest.Beat{"c1": now}, scripttest.Nobody, nil},
 	} {
-		for how, holder := range map[string]scripttest.Wait{"release": scripttest.WaitNamed("c9", 1, "pf"), "reentrant_release": scripttest.WaitNamed("c9", 1, "rf")} {
+		for how, letters := range map[string]string{"release": "pf", "reentrant_release": "rf", "rw_release": "wf"} {
+			if how == "rw_release" && tt.line == nil {
+				continue // without a queue it leaves the beats to their expiry
+			}
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
+				holder, line, chosen, left := scripttest.WaitNamed("c9", 1, letters), tt.line, tt.chosen, tt.left
+				if how == "rw_release" {
+					chosen, line, left = toWrite(chosen)[0], toWrite(line...), toWrite(left...)
+				}
 				b := scripttest.NewHeld(t, s, holder)
 				l := b.Listen(s, "c1")
 				b.Show(tt.beats)
-				b.Line(time.Minute, tt.line...)
+				b.Line(time.Minute, line...)
 				b.RequireDone(holder.Release())
-				b.RequireHandedTo(tt.chosen, tt.left)
-				if tt.chosen != scripttest.Nobody && tt.chosen.Client() == "c1" {
-					require.Equal(t, []string{string(tt.chosen) + " " + b.Key}, l.Heard())
+				b.RequireHandedTo(chosen, left)
+				if chosen != scripttest.Nobody && chosen.Client() == "c1" {
+					require.Equal(t, []string{string(chosen) + " " + b.Key}, l.Heard())
 				} else {
 					require.Empty(t, l.Heard())
 				}
 			})
 		}
 	}
+}
+
+// toWrite returns the same waits for a read/write lock.
+func toWrite(waits ...scripttest.Wait) (all []scripttest.Wait) {
+	replacer := strings.NewReplacer(":pf:", ":wf:", ":pu:", ":wu:", ":rf:", ":wf:")
+	for _, w := range waits {
+		all = append(all, scripttest.Wait(replacer.Replace(string(w))))
+	}
+	return all
 }
 
 // Each script that finds a lock free, or frees it, hands it off.

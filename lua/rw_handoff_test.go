@@ -1,7 +1,6 @@
 package lua_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -96,38 +95,6 @@ func TestRWScriptHandOff(t *testing.T) {
 			b.Live("c1", "c2", "c4", "c5")
 			b.Line(time.Minute, tt.line...)
 			b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
-		})
-	}
-}
-
-// A client whose subscription the server does not see any more is gone: at once
-// for an unfair wait, after a period for a fair one.
-func TestRWScriptHandOffToNobody(t *testing.T) {
-	s := redistest.Shared(t)
-	for _, tt := range []struct {
-		mode        string
-		beat        scripttest.Beat
-		heard, gone bool
-	}{
-		{"u", scripttest.Beat{Age: 0, Counted: 1}, false, true},
-		{"u", scripttest.Beat{Age: 0, Counted: 1}, true, false},
-		{"u", scripttest.Beat{Age: 0, Counted: 0}, false, false},
-		{"f", scripttest.Beat{Age: 0, Counted: 1}, false, false},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, false, true},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, true, false},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 0}, false, false},
-		{"f", scripttest.Beat{Age: 3 * scripttest.ScriptPeriod, Counted: 1}, true, true},
-	} {
-		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			x, w := scripttest.WaitNamed("c1", 1, "s"+tt.mode), scripttest.WaitNamed("c5", 1, "w"+tt.mode)
-			b.Show(map[string]scripttest.Beat{"c1": tt.beat, "c5": {Age: 0, Counted: 0}})
-			if tt.heard {
-				b.Listen(s, "c1")
-			}
-			b.Line(time.Minute, x, w)
-			b.RequireDone(scripttest.RWCancelNobody)
-			require.Equal(t, []string{map[bool]scripttest.Wait{true: w, false: x}[tt.gone].Reserved()}, b.Entries())
 		})
 	}
 }

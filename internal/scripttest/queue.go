@@ -263,8 +263,11 @@ func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
 		return
 	}
 	b.Require("reserved", []string{chosen.Reserved()}, left...)
-	require.LessOrEqual(b, b.State().TTL, Claim, "longer than the claim lease")
-	require.Greater(b, b.State().TTL, Claim-Slack)
+	if chosen.isReadWrite() {
+		b.RequireTTL(Claim + ClockGrain)
+	} else {
+		b.RequireTTL(Claim)
+	}
 }
 
 // Step is one script, its reply, and the lock's entries and waits after it.
