@@ -98,12 +98,13 @@ func TestLateCopiesOfScripts(t *testing.T) {
 	}
 }
 
-// A late copy that finds its work done, and a longer lease than it asks for,
-// writes all the same. A WAIT that follows it asks the replicas for what was
-// written over its connection.
+// A late copy, or a renewal, that finds its work done, and a longer lease than
+// it asks for, writes all the same. A WAIT that follows it asks the replicas
+// for what was written over its connection.
 func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
+	reads := scripttest.WaitNamed("c1", 1, "sf")
 	written := func() int64 { return scripttest.InfoField(t, s, "persistence", "rdb_changes_since_last_save") }
 	for name, tt := range map[string]struct {
 		state []script.Call
@@ -113,6 +114,9 @@ func TestLateCopiesWrite(t *testing.T) {
 		"reentrant acquire": {scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second)},
 		"enter":             {scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second)},
 		"transfer":          {heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second)},
+		"renew":             {scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, time.Second)},
+		"reentrant renew":   {scripttest.HeldOnce, scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second)},
+		"read/write renew":  {[]script.Call{reads.Try()}, reads.Renew(time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewBench(t, s)
@@ -299,7 +303,7 @@ func TestTransferScriptRefused(t *testing.T) {
 				fillMemory(t, s)
 				b.RequireError(transfer, "OOM")
 			} else {
-				b.Deny(s, denied)
+				b.Deny(denied)
 				b.RequireDenied(transfer)
 			}
 			if b.Less = nil; same {

@@ -25,7 +25,7 @@ func TestScriptsErrors(t *testing.T) {
 				b.SetUp(state)
 				b.Line(time.Minute, line...)
 				before := b.Everything()
-				b.Deny(s, denied...)
+				b.Deny(denied...)
 				b.RequireDenied(call)
 				require.Equal(t, before, b.Everything())
 			})
@@ -57,7 +57,7 @@ func TestScriptsErrors(t *testing.T) {
 	t.Run("read/write, for an expiry", func(t *testing.T) {
 		b := scripttest.NewHeld(t, s, y)
 		before := b.Entry(y)
-		b.Deny(s, "-pexpire")
+		b.Deny("-pexpire")
 		b.RequireDenied(x.Try())
 		b.RequireDenied(w.Enqueue())
 		b.Require("", []string{y.Reads()})
@@ -91,7 +91,7 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 						return // to take it, a reentrant wait deletes the reservation first
 					}
 				}
-				b.Deny(s, denied...)
+				b.Deny(denied...)
 				b.RequireDenied(call)
 				if denied[len(denied)-1] == "-del" {
 					require.Equal(t, "relock/1|denied", b.Lock())
@@ -115,7 +115,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 					b := scripttest.NewHeld(t, s, holder)
 					b.Live("c1")
 					b.Line(time.Minute, gone, w)
-					b.Deny(s, denied)
+					b.Deny(denied)
 					require.Equal(t, "1", b.Code(call))
 					if reserved {
 						b.RequireHandedTo(w, nil)
@@ -136,7 +136,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 		b := scripttest.NewHeld(t, s, writes)
 		b.Live("c1")
 		b.Line(time.Minute, x)
-		b.Deny(s, denied)
+		b.Deny(denied)
 		require.Equal(t, "1", b.Code(writes.Release()))
 		require.NotContains(t, b.Entries(), writes.Writes())
 		b.Less = nil

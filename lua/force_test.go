@@ -19,7 +19,8 @@ var (
 )
 
 // A lock of any kind is inspected, and ended by force: it is handed off, and
-// its holder is notified. A writer waits for readers, and a reader for a writer.
+// its holder is notified. A writer waits for readers, and a reader for one who
+// writes.
 func TestForceAndInspectScripts(t *testing.T) {
 	s := redistest.Shared(t)
 	for letters, tt := range map[string]struct{ held, waits, reserved string }{
@@ -53,7 +54,7 @@ func TestForceAndInspectScripts(t *testing.T) {
 			require.Equal(t, "-1", b.Code(force))
 			b.Clear()
 
-			l := b.Listen(s, "c9")
+			l := b.Listen("c9")
 			b.RequireDone(holder.Try())
 			require.Equal(t, tt.held, b.Ask(inspect)[0])
 			requireForced()

@@ -14,8 +14,8 @@ import (
 )
 
 // A lock is handed off to the first wait whose client lives. Client "c1"
-// listens, "c2" and "gone" do not. A read/write lock is handed off to writers by
-// the same rules.
+// listens, "c2" and "gone" do not. A read/write lock is handed off to those who
+// write by the same rules.
 func TestQueueScriptHandOff(t *testing.T) {
 	const period = scripttest.ScriptPeriod
 	fair1, fair2, fair3 := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
@@ -63,7 +63,7 @@ func TestQueueScriptHandOff(t *testing.T) {
 					chosen, line, left = toWrite(chosen)[0], toWrite(line...), toWrite(left...)
 				}
 				b := scripttest.NewHeld(t, s, holder)
-				l := b.Listen(s, "c1")
+				l := b.Listen("c1")
 				b.Show(tt.beats)
 				b.Line(time.Minute, line...)
 				b.RequireDone(holder.Release())
@@ -115,7 +115,7 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
-			l := b.Listen(s, "c1")
+			l := b.Listen("c1")
 			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, first, second)
 			b.Store(tt.held)
@@ -203,7 +203,7 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 		require.Equal(t, int64(1), b.Do("EVAL", append([]any{release.Script.Source, 1, b.Key}, release.Args...)...))
 		b.Require("the lock's key only", nil, idle)
 		b = held(holder, idle)
-		b.Deny(s, "-zrem")
+		b.Deny("-zrem")
 		b.RequireDone(release)
 		require.NotEqual(t, holder.Held(), b.Lock())
 	}
@@ -230,7 +230,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 	}
 	for _, letters := range allLetters {
 		b, w := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, letters)
-		l := b.Listen(s, "c1")
+		l := b.Listen("c1")
 		if letters[1] == 'f' {
 			release(b, 0, w)
 			b.RequireHandedTo(w, nil)

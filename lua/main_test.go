@@ -3,7 +3,6 @@ package lua_test
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -39,10 +38,4 @@ func number(t testing.TB, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	require.NoError(t, err)
 	return n
-}
-
-// left returns how long a key lasts.
-func left(b *scripttest.Queue, key string) time.Duration {
-	b.Helper()
-	return time.Duration(b.Do("PTTL", key).(int64)) * time.Millisecond
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -54,7 +55,7 @@ func TestMultiScript(t *testing.T) {
 			}
 			require.Equal(t, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}, b.Holds())
 			for n := range b.Keys {
-				scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(n))
+				scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[n]))
 			}
 			require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, tt.earlier), "sent twice")
 		})
@@ -66,12 +67,12 @@ func TestMultiScriptLateCopies(t *testing.T) {
 	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
 	require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.LongLease, 0, ""))
 	require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.Lease, 0, ""))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(1))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[1]))
 	b.Put("", scripttest.Plain3)
 	require.Equal(t, []int64{0, 2}, b.Acquire(scripttest.Plain1, scripttest.LongLease, 0, ""), "another one is there")
 	require.Equal(t, []string{"", scripttest.Plain3}, b.Holds())
-	scripttest.RequireExpiry(t, scripttest.Lease, b.Left(1))
+	scripttest.RequireExpiry(t, scripttest.Lease, b.TTL(b.Keys[1]))
 }
 
 // wayKeep is how long keys are kept in these tests.
@@ -106,7 +107,7 @@ func TestMultiScriptKeeps(t *testing.T) {
 			lasts := map[bool]time.Duration{true: scripttest.LongLease, false: wayKeep}[tt.want[0] == 1]
 			for n, value := range tt.after {
 				if value == scripttest.Plain1 {
-					scripttest.RequireExpiry(t, lasts, b.Left(n))
+					scripttest.RequireExpiry(t, lasts, b.TTL(b.Keys[n]))
 				}
 			}
 		})
@@ -120,8 +121,8 @@ func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
 	b.Do("SET", b.Keys[2], scripttest.Plain3, "PX", scripttest.Lease.Milliseconds())
 	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(1))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[1]))
 
 	b.Put("", "", scripttest.Plain3)
 	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
@@ -129,7 +130,7 @@ func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain2, scripttest.LongLease, 0, "", scripttest.Plain1, wayKeep))
 	require.Equal(t, []int64{0, 1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep), "late")
 	require.Equal(t, []string{scripttest.Plain2, scripttest.Plain2, scripttest.Plain2}, b.Holds())
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
 }
 
 // An empty string of another program is not taken for a key that is kept.
@@ -171,7 +172,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 			require.Equal(t, tt.want, acquire(handed.Held()))
 			require.Empty(t, b.Lock(), "nobody waits")
 
-			l := b.Listen(s, "c1")
+			l := b.Listen("c1")
 			hand(handed)
 			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, next)
@@ -194,4 +195,47 @@ func TestMultiScriptHandsOff(t *testing.T) {
 			require.Len(t, b.Waits(), 1)
 		})
 	}
+}
+
+// All keys get one token, which is above the last of each counter. A call that
+// is refused draws none.
+func TestMultiScriptDrawsOneToken(t *testing.T) {
+	b := scripttest.NewMulti(t, redistest.Shared(t), 6)
+	locks, counters := b.Keys[:3], b.Keys[3:]
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	b.Do("MSET", counters[1], ahead, counters[2], 7)
+	acquire := func(value string) []int64 {
+		answer, err := redis.Int64s(b.Try(b.Keys, value, 60_000, 0, "", 3, "", 0))
+		require.NoError(t, err)
+		return answer
+	}
+	draw := func() int64 {
+		t.Helper()
+		answer := acquire(scripttest.Plain1)
+		require.Len(t, answer, 2)
+		require.Equal(t, int64(1), answer[0])
+		for _, counter := range counters {
+			requireCounter(b.Bench, counter, answer[1])
+		}
+		return answer[1]
+	}
+	require.Equal(t, ahead+1, draw())
+	require.Equal(t, ahead+2, draw(), "sent twice")
+	b.Do("DEL", counters[0], counters[1], counters[2])
+	last := draw()
+	require.InDelta(t, time.Now().UnixMicro(), last, float64(time.Minute.Microseconds()))
+
+	b.Do("SET", locks[2], scripttest.Plain3, "PX", 20_000)
+	require.Equal(t, int64(0), acquire(scripttest.Plain2)[0])
+	requireCounter(b.Bench, counters[0], last)
+}
+
+// A counter that holds something else makes no hold, and is left as it is.
+func TestMultiScriptNoHoldWithoutItsToken(t *testing.T) {
+	b := scripttest.NewMulti(t, redistest.Shared(t), 6)
+	b.Do("LPUSH", b.Keys[4], "something else")
+	_, err := b.Try(b.Keys, scripttest.Plain1, 60_000, 0, "", 3, "", 0)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, int64(1), b.Do("EXISTS", redis.Args{}.AddFlat(b.Keys)...))
+	require.Equal(t, int64(1), b.Do("LLEN", b.Keys[4]))
 }

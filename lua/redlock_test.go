@@ -129,15 +129,15 @@ func TestRedLockScriptLists(t *testing.T) {
 			b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
 			first := wants(acquire, scripttest.Plain1, "c1:1:q")
 			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
-			l := b.Listen(s, "c2")
+			l := b.Listen("c2")
 			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(acquire, scripttest.Plain2, "c2:1:q")))
 			require.Equal(t, []string{""}, l.Heard(), "a heartbeat")
 			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
 			b.requireListed(nil, nil, "c1:1:q", "c2:1:q")
-			scripttest.RequireExpiry(t, 12*time.Second, left(b.Queue, b.list()))
+			scripttest.RequireExpiry(t, 12*time.Second, b.TTL(b.list()))
 			b.Do("PEXPIRE", b.list(), 50_000)
 			b.answer(first)
-			require.Greater(t, left(b.Queue, b.list()), 40*time.Second, "others want it for longer")
+			require.Greater(t, b.TTL(b.list()), 40*time.Second, "others want it for longer")
 			b.hold("")
 			require.Equal(t, "1", b.answer(first)[0])
 			b.requireListed(nil, nil, "c2:1:q")
@@ -149,7 +149,7 @@ func TestRedLockScriptLists(t *testing.T) {
 		rarely := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
 		rarely.Args[4] = 5000
 		require.Equal(t, []string{"0", "0", holder}, b.answer(rarely), value)
-		scripttest.RequireExpiry(t, time.Minute, left(b.Queue, b.list()))
+		scripttest.RequireExpiry(t, time.Minute, b.TTL(b.list()))
 	}
 }
 
@@ -159,7 +159,7 @@ func TestRedLockScriptListsWithoutPermission(t *testing.T) {
 	call := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
 	for denied, heard := range map[string]string{"-time": "-2", "-zadd": "-2", "-publish": "-1", "-pexpire": "-2"} {
 		b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
-		b.Deny(s, denied)
+		b.Deny(denied)
 		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(call), denied)
 		require.Equal(t, heard == "-1", b.Do("EXISTS", b.list()) == int64(1), denied)
 	}
@@ -177,7 +177,7 @@ func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
 	holder := scripttest.RedValue("h1", 1)
 	for _, keep := range []int{0, 5000} {
 		b := newRedNode(t, s, holder, "gone:1:q", "text", "c1:7:q", "c1:8:q")
-		l := b.Listen(s, "c1")
+		l := b.Listen("c1")
 		require.Equal(t, "0", b.Code(redRelease(scripttest.RedValue("h2", 1), 0)), "not ours")
 		require.Empty(t, l.Heard())
 		b.RequireDone(redRelease(holder, keep))
@@ -207,8 +207,8 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 	holder, both := scripttest.RedValue("h1", 1), []string{"c1:1:q", "c1:2:q"}
 	for denied, left := range map[string][]string{"-zrange": both, "-publish": both, "-zremrangebyrank": both, "-time": both[1:]} {
 		b := newRedNode(t, s, holder, both...)
-		b.Listen(s, "c1")
-		b.Deny(s, denied)
+		b.Listen("c1")
+		b.Deny(denied)
 		b.RequireDone(redRelease(holder, 0))
 		require.Empty(t, b.Lock(), denied)
 		b.requireListed(nil, nil, left...)
@@ -228,7 +228,7 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 func TestRedLockScriptUnwait(t *testing.T) {
 	s := redistest.Shared(t)
 	b := newRedNode(t, s, scripttest.Plain3, "c1:1:q", "c1:2:q", "c1:3:q")
-	l := b.Listen(s, "c1")
+	l := b.Listen("c1")
 	b.RequireDone(unwait("c1:2:q"), unwait("c1:2:q"))
 	b.requireListed(l, nil, "c1:1:q", "c1:3:q")
 	b.hold("")

@@ -252,14 +252,3 @@ func TestQueueScriptConflicts(t *testing.T) {
 		require.Equal(t, before, b.Everything())
 	}
 }
-
-// A replica refuses also a script that would change nothing: what it knows may
-// be old.
-func TestScriptsOnAReplica(t *testing.T) {
-	s := redistest.StartTCP(t)
-	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
-	b := scripttest.NewBench(t, s)
-	for _, call := range []script.Call{scripttest.RenewOf(scripttest.Plain1, scripttest.Lease), scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.Lease), scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.Lease)} {
-		b.RequireError(call, "READONLY")
-	}
-}

@@ -91,7 +91,7 @@ func TestRWScriptReadersTogether(t *testing.T) {
 		readers = append(readers, scripttest.WaitNamed("c1", i+1, "sf"))
 	}
 	b.Line(time.Minute, append(append(scripttest.StaleWaits(3, "wf"), readers...), writer, behind)...)
-	l := b.Listen(s, "c1")
+	l := b.Listen("c1")
 	b.RequireDone(holder.Release())
 	require.Len(t, b.Entries(), batchOfReaders)
 	var names []string

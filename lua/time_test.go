@@ -181,8 +181,8 @@ func TestQueueScriptStay(t *testing.T) {
 		for _, call := range calls {
 			b.Ask(call)
 		}
-		scripttest.RequireExpiry(t, stay, left(b, b.QueueKey()))
-		scripttest.RequireExpiry(t, stay, left(b, b.BeatsKey()))
+		scripttest.RequireExpiry(t, stay, b.TTL(b.QueueKey()))
+		scripttest.RequireExpiry(t, stay, b.TTL(b.BeatsKey()))
 	}
 	for period, stay := range map[time.Duration]time.Duration{time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute} {
 		requireStay(stay, every(w.Enqueue(), period))

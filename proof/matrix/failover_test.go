@@ -14,7 +14,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -190,72 +189,4 @@ func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 	require.Equal(t, int64(1), p.replica.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
 	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-// That a replica does not have a hold says nothing: no script says so, nor to a
-// user who may do no more than the least.
-func TestScriptsOnAReplica(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartTCP(t)
-	b := scripttest.NewBench(t, s)
-	locktest.ReadmePrivileges(t).Allow(t, s, "allkeys")
-	requests := map[string]script.Call{
-		"release":            {Script: script.Release, Args: []any{"a", 0, ""}},
-		"renew":              {Script: script.Renew, Args: []any{"a", 1000}},
-		"reentrant release":  {Script: script.ReentrantRelease, Args: []any{"a", "h", 0, 2, 0}},
-		"reentrant renew":    {Script: script.ReentrantRenew, Args: []any{"h", 1000}},
-		"reentrant enter":    {Script: script.ReentrantEnter, Args: []any{"a", "h", 2, 2, 1000}},
-		"reentrant transfer": {Script: script.ReentrantTransfer, Args: []any{"h", "a", "i", "b", 1000, "info"}},
-		"rw release":         {Script: script.RWRelease, Args: []any{"h", 0, 0, 2}},
-		"rw renew":           {Script: script.RWRenew, Args: []any{"h", 1000}},
-		"rw enter":           {Script: script.RWEnter, Args: []any{"h", 2, 0, 2, 1000}},
-		"acquire":            scripttest.AcquireOf("a", "", time.Second),
-		"reentrant acquire":  scripttest.ReentrantAcquireOf("a", "h", time.Second),
-		"force":              {Script: script.Force, Args: []any{"reason"}},
-		"rw force":           {Script: script.RWForce, Args: []any{"reason"}},
-	}
-	for content, put := range map[string]func(){
-		"nothing":       func() {},
-		"a reservation": func() { b.Do("SET", b.Key, scripttest.WaitNamed("c1", 1, "rf").Reserved(), "PX", 60_000) },
-		"another type":  func() { b.Do("LPUSH", b.Key, "x"); b.Do("PEXPIRE", b.Key, 60_000) },
-	} {
-		s.Do(t, "REPLICAOF", "NO", "ONE")
-		b.Do("DEL", b.Key)
-		put()
-		demote(t, s)
-		for name, r := range requests {
-			_, err := b.Try(r)
-			require.ErrorContains(t, err, "READONLY", "%s, %s", name, content)
-		}
-	}
-	_, err := b.Conn.Do("AUTH", "app", "password")
-	require.NoError(t, err)
-	for _, name := range []string{"release", "renew", "reentrant release", "reentrant renew"} {
-		_, err := b.Try(requests[name])
-		require.ErrorContains(t, err, "READONLY", name)
-	}
-}
-
-// What a replica knows of a lock that others have, or that is to be forced
-// open, says nothing either.
-func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartTCP(t)
-	b := scripttest.NewReadWrite(t, s)
-	plain, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.RWWaitNamed("c1", 1, "wf")
-	for name, tt := range map[string]struct {
-		ready  func()
-		script script.Call
-	}{
-		"claim":    {func() { b.Do("SET", b.Key, "relock/1|f|other|", "PX", 60_000); b.Line(time.Minute, plain) }, plain.Claim()},
-		"rw claim": {func() { b.Code(scripttest.RWWaitNamed("c2", 1, "wf").Try()); b.Line(time.Minute, writes.Wait) }, writes.Claim()},
-		"rw force": {func() { b.Code(writes.Try()) }, script.Call{Script: script.RWForce, Args: []any{"reason"}}},
-	} {
-		s.Do(t, "REPLICAOF", "NO", "ONE")
-		s.Do(t, "FLUSHALL")
-		tt.ready()
-		demote(t, s)
-		_, err := b.Send(tt.script)
-		require.ErrorContains(t, err, "READONLY", name)
-	}
 }
