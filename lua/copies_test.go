@@ -28,7 +28,6 @@ var (
 // its hold and changes nothing, 0 finds no hold of its own, k finds it kept. In
 // a state with a dot the call would not be late.
 func TestLateCopiesOfScripts(t *testing.T) {
-	s := redistest.Shared(t)
 	type late struct {
 		name    string
 		call    script.Call
@@ -82,7 +81,7 @@ func TestLateCopiesOfScripts(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprint(row.name, " ", i), func(t *testing.T) {
-					b := scripttest.NewBench(t, s)
+					b := scripttest.NewBench(t, server)
 					b.SetUp(state)
 					want := b.State()
 					if result == '+' {
@@ -137,7 +136,6 @@ func TestLateCopiesWrite(t *testing.T) {
 
 // A script that is sent twice does what it does once.
 func TestScriptsSentTwice(t *testing.T) {
-	s := redistest.Shared(t)
 	hash := func(hold string, count, seq string) map[string]string {
 		fields := map[string]string{"hold": hold, "seq": "#" + seq, "info": "info"}
 		if count != "" {
@@ -170,7 +168,7 @@ func TestScriptsSentTwice(t *testing.T) {
 		{"last release, kept until now", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{2, 0}, nil, scripttest.Absent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
+			b := scripttest.NewBench(t, server)
 			b.SetUp(tt.state)
 			for _, answer := range tt.answers {
 				require.Equal(t, answer, b.Run(tt.script))
@@ -182,7 +180,6 @@ func TestScriptsSentTwice(t *testing.T) {
 
 // A script of a lock with a queue that is sent twice does what it does once.
 func TestQueueScriptsSentTwice(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		w, other, holder := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c9", 1, letters)
 		states := map[string]struct {
@@ -206,7 +203,7 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 		for state, tt := range states {
 			for name, call := range calls {
 				t.Run(fmt.Sprint(letters, "/", state, "/", name), func(t *testing.T) {
-					b := scripttest.NewQueue(t, s)
+					b := scripttest.NewQueue(t, server)
 					b.Live("c1", "c2", "c3")
 					b.Store(tt.held)
 					b.Line(time.Minute, tt.line...)
@@ -234,7 +231,7 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 
 // Numbers beyond 9 are not compared as text.
 func TestChangesAreNumbered(t *testing.T) {
-	b := scripttest.NewBench(t, redistest.Shared(t))
+	b := scripttest.NewBench(t, server)
 	b.SetUp(scripttest.HeldTwice)
 	for seq := 3; seq <= 200; seq++ {
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.EnterOf(scripttest.Hold1, seq, seq, scripttest.Lease)))
@@ -247,7 +244,6 @@ func TestChangesAreNumbered(t *testing.T) {
 // A transfer replaces all that is of the hold, whatever its levels and its
 // expiry were.
 func TestTransferScript(t *testing.T) {
-	s := redistest.Shared(t)
 	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
 	toItself.Args[3] = scripttest.OwnerUs
 	for name, tt := range map[string]struct {
@@ -262,7 +258,7 @@ func TestTransferScript(t *testing.T) {
 		"to the same owner":  {scripttest.HeldTwice, toItself, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
+			b := scripttest.NewBench(t, server)
 			b.SetUp(tt.state)
 			require.Equal(t, int64(script.Ours), b.Run(tt.script))
 			require.Equal(t, tt.want, b.State().Content)
@@ -276,10 +272,9 @@ func TestTransferScript(t *testing.T) {
 // A release that names both holds of a transfer ends either, once. After it a
 // late copy of the transfer finds nothing.
 func TestTransferScriptAndReleaseOfEither(t *testing.T) {
-	s := redistest.Shared(t)
 	for name, state := range map[string][]script.Call{"before it": scripttest.HeldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
+			b := scripttest.NewBench(t, server)
 			b.SetUp(state)
 			for i, call := range []script.Call{scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)} {
 				require.Equal(t, i == 0, b.Run(call) == script.Ours)

@@ -17,11 +17,10 @@ import (
 // A script that may not do what it needs is refused with the error of the
 // server, not as a conflict. It changes nothing.
 func TestScriptsErrors(t *testing.T) {
-	s := redistest.Shared(t)
 	refused := func(name string, state []script.Call, line []scripttest.Wait, denied []any, calls ...script.Call) {
 		for i, call := range calls {
 			t.Run(fmt.Sprint(name, " ", i), func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				b.SetUp(state)
 				b.Line(time.Minute, line...)
 				before := b.Everything()
@@ -55,7 +54,7 @@ func TestScriptsErrors(t *testing.T) {
 		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), scripttest.RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, scripttest.LongLease), x.Renew(scripttest.LongLease), x.Release(),
 		rwInspect, rwForce)
 	t.Run("read/write, for an expiry", func(t *testing.T) {
-		b := scripttest.NewHeld(t, s, y)
+		b := scripttest.NewHeld(t, server, y)
 		before := b.Entry(y)
 		b.Deny("-pexpire")
 		b.RequireDenied(x.Try())
@@ -74,7 +73,6 @@ func TestScriptsErrors(t *testing.T) {
 
 // A lock that may have no expiry goes, or becomes something that has one.
 func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
-	s := redistest.Shared(t)
 	calls := map[string]script.Call{"reentrant_acquire": scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease)}
 	for _, letters := range []string{"ru", "rf", "sf"} {
 		w := scripttest.WaitNamed("c1", 1, letters)
@@ -84,7 +82,7 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 	for name, call := range calls {
 		for _, denied := range [][]any{{"-pexpire"}, {"-pexpire", "-del"}, {"-zrem", "-pexpire"}} {
 			t.Run(fmt.Sprint(name, denied), func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				if call.Script == script.Claim {
 					b.Store(scripttest.Wait(call.Args[0].(string)).Reserved())
 					if denied[len(denied)-1] == "-del" {
@@ -105,14 +103,13 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 
 // A release frees the lock whatever happens to the queue.
 func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
-	s := redistest.Shared(t)
 	w, gone := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("gone", 1, "pf")
 	for _, letters := range allLetters {
 		holder := scripttest.WaitNamed("c9", 1, letters)
 		for denied, reserved := range map[string]bool{"-zrange": false, "-time": false, "-publish": true, "-zremrangebyrank": false, "-exists": true, "-set": false} {
 			for how, call := range map[string]script.Call{"release": holder.Release(), "cancel": holder.Cancel(1)} {
 				t.Run(letters+"/"+denied+"/"+how, func(t *testing.T) {
-					b := scripttest.NewHeld(t, s, holder)
+					b := scripttest.NewHeld(t, server, holder)
 					b.Live("c1")
 					b.Line(time.Minute, gone, w)
 					b.Deny(denied)
@@ -126,14 +123,14 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 				})
 			}
 		}
-		b := scripttest.NewHeld(t, s, holder)
+		b := scripttest.NewHeld(t, server, holder)
 		b.Do("SET", b.QueueKey(), "text", "PX", 20_000)
 		require.Equal(t, "1", b.Code(holder.Release()), "the queue is something else")
 		require.Empty(t, b.Lock())
 	}
 	x, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	for _, denied := range []string{"-zremrangebyrank", "-pexpire", "-publish", "-del"} {
-		b := scripttest.NewHeld(t, s, writes)
+		b := scripttest.NewHeld(t, server, writes)
 		b.Live("c1")
 		b.Line(time.Minute, x)
 		b.Deny(denied)
@@ -149,7 +146,6 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 // is released, and waiters learn of that by polling. A read/write hold is also
 // renewed.
 func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
-	s := redistest.Shared(t)
 	alone := func(b *scripttest.Queue, call script.Call) {
 		b.Helper()
 		r := call.Script.BySource([]string{b.Key}, call.Args)
@@ -158,14 +154,14 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	w := scripttest.WaitNamed("c1", 1, "pf")
 	for _, letters := range allLetters {
 		holder := scripttest.WaitNamed("c9", 1, letters)
-		b := scripttest.NewHeld(t, s, holder)
+		b := scripttest.NewHeld(t, server, holder)
 		b.Live("c1")
 		b.Line(time.Minute, w)
 		alone(b, holder.Release())
 		b.Require("", nil, w)
 	}
 	x, y, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
-	b := scripttest.NewHeld(t, s, x, y)
+	b := scripttest.NewHeld(t, server, x, y)
 	b.Live("c5")
 	b.Line(time.Minute, writes)
 	alone(b, x.Renew(scripttest.LongLease))

@@ -22,7 +22,6 @@ const asideMost = 63
 // an unfair plain lock set tokens aside, if the counter is not ahead of the
 // clock.
 func TestScriptsDrawTokens(t *testing.T) {
-	s := redistest.Shared(t)
 	plain, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf")
 	unfair := scripttest.WaitNamed("c1", 1, "pu")
 	reads, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
@@ -49,7 +48,7 @@ func TestScriptsDrawTokens(t *testing.T) {
 		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			b.Do("DEL", b.CounterKey())
 			draw := func() (token, aside int64) {
 				t.Helper()
@@ -200,7 +199,7 @@ func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 
 // A counter is raised, never lowered.
 func TestScriptRaisesACounter(t *testing.T) {
-	b := scripttest.NewBench(t, redistest.Shared(t))
+	b := scripttest.NewBench(t, server)
 	raise := func(token ...any) error {
 		_, err := b.Try(script.Call{Script: script.FenceRaise, Args: token})
 		return err

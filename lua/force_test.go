@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -22,7 +21,6 @@ var (
 // its holder is notified. A writer waits for readers, and a reader for one who
 // writes.
 func TestForceAndInspectScripts(t *testing.T) {
-	s := redistest.Shared(t)
 	for letters, tt := range map[string]struct{ held, waits, reserved string }{
 		"pu": {"held", "pf", "reserved"},
 		"pf": {"held", "pf", "reserved"},
@@ -33,7 +31,7 @@ func TestForceAndInspectScripts(t *testing.T) {
 	} {
 		t.Run(letters, func(t *testing.T) {
 			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, tt.waits)
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			inspect, force, foreign, counts := inspect, force, "LPUSH", 5
 			if tt.held != "held" {
 				inspect, force, foreign, counts = rwInspect, rwForce, "SADD", 4
@@ -76,7 +74,7 @@ func TestForceAndInspectScripts(t *testing.T) {
 		})
 	}
 	for _, held := range []string{"relock/1|k|h|c|h|1|l|2", "hash c9:g:1=1 c9:1 #1 info"} {
-		b := scripttest.NewQueue(t, s)
+		b := scripttest.NewQueue(t, server)
 		b.Store(held)
 		b.RequireDone(force)
 		b.Require(held, nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -22,7 +21,6 @@ func TestQueueScriptHandOff(t *testing.T) {
 	unfair1, unfair2 := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c2", 1, "pu")
 	reentrant1 := scripttest.WaitNamed("c1", 1, "rf")
 	all := func(members ...scripttest.Wait) []scripttest.Wait { return members }
-	s := redistest.Shared(t)
 	now := scripttest.Beat{Age: 0, Counted: 1}
 	for _, tt := range []struct {
 		name   string
@@ -62,7 +60,7 @@ func TestQueueScriptHandOff(t *testing.T) {
 				if how == "rw_release" {
 					chosen, line, left = toWrite(chosen)[0], toWrite(line...), toWrite(left...)
 				}
-				b := scripttest.NewHeld(t, s, holder)
+				b := scripttest.NewHeld(t, server, holder)
 				l := b.Listen("c1")
 				b.Show(tt.beats)
 				b.Line(time.Minute, line...)
@@ -91,7 +89,6 @@ func toWrite(waits ...scripttest.Wait) (all []scripttest.Wait) {
 func TestQueueScriptHandOffByAll(t *testing.T) {
 	first, second := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
 	other, holder := scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
-	s := redistest.Shared(t)
 	for _, tt := range []struct {
 		name   string
 		script script.Call
@@ -114,7 +111,7 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 		{"release", holder.Release(), holder.Held(), "1", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			l := b.Listen("c1")
 			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, first, second)
@@ -136,11 +133,10 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 // A hold that is kept is handed off when its keep is over, and an inner
 // release hands off nothing.
 func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		t.Run(letters, func(t *testing.T) {
 			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters)
-			b := scripttest.NewHeld(t, s, holder)
+			b := scripttest.NewHeld(t, server, holder)
 			over := script.Call{Script: script.Release, Args: []any{holder.Body(), 0, "relock/1|k"}}
 			keep := script.Call{Script: script.Release, Args: []any{holder.Body(), 5000, "relock/1|k"}}
 			if letters[0] == 'r' {
@@ -169,13 +165,12 @@ func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 // more, and then hands off to the next one. With the lock's key only it leaves
 // the queue as it is.
 func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range []string{"pu", "ru"} {
 		holder, idle, next := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters), scripttest.WaitNamed("c2", 1, letters)
 		release := holder.Release()
 		release.Args = append(release.Args, string(idle))
 		held := func(w scripttest.Wait, line ...scripttest.Wait) *scripttest.Queue {
-			b := scripttest.NewHeld(t, s, w)
+			b := scripttest.NewHeld(t, server, w)
 			b.Live("c1", "c2")
 			b.Line(time.Minute, line...)
 			return b
@@ -212,7 +207,6 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 // An unfair wait that is young is only woken, and the lock stays free. It is
 // reserved for a wait that is older, or fair, or from the future.
 func TestQueueScriptShortWaits(t *testing.T) {
-	s := redistest.Shared(t)
 	holder := scripttest.WaitNamed("c9", 1, "pu")
 	release := func(b *scripttest.Queue, ago time.Duration, w scripttest.Wait) {
 		b.Clear()
@@ -229,7 +223,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 		require.Equal(b, []any{int64(1), int64(1)}, b.Do("EXEC"))
 	}
 	for _, letters := range allLetters {
-		b, w := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, letters)
+		b, w := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, letters)
 		l := b.Listen("c1")
 		if letters[1] == 'f' {
 			release(b, 0, w)
@@ -248,7 +242,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 			b.RequireHandedTo(w, nil)
 		}
 	}
-	b, w := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, "pu")
+	b, w := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, "pu")
 	b.Until(func() bool {
 		b.Clear()
 		b.Live("c1")

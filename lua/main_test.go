@@ -1,20 +1,25 @@
 package lua_test
 
 import (
+	"os"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
+// server is for tests that neither stop nor configure it.
+var server *redistest.Server
+
 func TestMain(m *testing.M) {
-	redistest.Overlap()
-	goleak.VerifyTestMain(m)
+	var stop func()
+	server, stop = redistest.LaunchShared()
+	os.Exit(locktest.Run(m, stop))
 }
 
 // allLetters are the kinds and modes of the locks that are not read/write.

@@ -8,14 +8,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // All keys are taken or none, whatever they hold.
 func TestMultiScript(t *testing.T) {
-	s := redistest.Shared(t)
 	const fair, kept, reserved = "relock/1|f|h4|c4|host|4|label|4", "relock/1|k|h5|c5|host|5|label|5", "relock/1|w|c6:1:pu:1250"
 	const fairWait, reenter = "relock/1|w|c6:2:pf:1250", "relock/1|w|c6:3:ru:1250"
 	for _, tt := range []struct {
@@ -46,7 +44,7 @@ func TestMultiScript(t *testing.T) {
 		{"it is on another key", []string{"", scripttest.Plain2, ""}, 3, scripttest.Plain2, []int64{0, 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, s, 3)
+			b := scripttest.NewMulti(t, server, 3)
 			b.Put(tt.before...)
 			require.Equal(t, tt.want, b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, tt.earlier))
 			if tt.want[0] != 1 {
@@ -64,7 +62,7 @@ func TestMultiScript(t *testing.T) {
 
 // A copy that comes late shortens nothing and takes nothing away.
 func TestMultiScriptLateCopies(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
+	b := scripttest.NewMulti(t, server, 2)
 	require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.LongLease, 0, ""))
 	require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.Lease, 0, ""))
 	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
@@ -81,7 +79,6 @@ const wayKeep = 5 * time.Second
 // A try that keeps keys keeps those before the first one that is held, under
 // its own value. Nothing behind that one is taken.
 func TestMultiScriptKeeps(t *testing.T) {
-	s := redistest.Shared(t)
 	const kept, handed = "relock/1|p|kept|c9|host|9|label|9", "relock/1|p|c9:1|c9|host|9|label|9"
 	for _, tt := range []struct {
 		name   string
@@ -100,7 +97,7 @@ func TestMultiScriptKeeps(t *testing.T) {
 		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, s, 4)
+			b := scripttest.NewMulti(t, server, 4)
 			b.Put(tt.before...)
 			require.Equal(t, tt.want, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, tt.own, handed, kept, wayKeep))
 			require.Equal(t, tt.after, b.Holds())
@@ -117,7 +114,7 @@ func TestMultiScriptKeeps(t *testing.T) {
 // A late copy of a try that keeps keys shortens no lease of the hold that came
 // of the same value, and takes nothing from the call's later tries.
 func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 3)
+	b := scripttest.NewMulti(t, server, 3)
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
 	b.Do("SET", b.Keys[2], scripttest.Plain3, "PX", scripttest.Lease.Milliseconds())
 	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
@@ -135,7 +132,7 @@ func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
 
 // An empty string of another program is not taken for a key that is kept.
 func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
+	b := scripttest.NewMulti(t, server, 2)
 	b.Do("SET", b.Keys[1], "")
 	require.Equal(t, []int64{-1, 2}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
 	require.Equal(t, int64(1), b.Do("EXISTS", b.Keys[0], b.Keys[1]))
@@ -144,7 +141,6 @@ func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
 // A call that finds another key held hands off the key that it was handed: to
 // the next waiter, or to nobody. It leaves what it has lost to the next holder.
 func TestMultiScriptHandsOff(t *testing.T) {
-	s := redistest.Shared(t)
 	handed, next := scripttest.WaitNamed("c9", 1, "pu"), scripttest.WaitNamed("c1", 1, "pu")
 	for name, tt := range map[string]struct {
 		own  int
@@ -156,7 +152,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 		"the first, the second is another kind": {1, "text", []int64{-1, 2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, s, 2)
+			b := scripttest.NewMulti(t, server, 2)
 			if tt.own == 2 {
 				slices.Reverse(b.Keys)
 			}
@@ -200,7 +196,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 // All keys get one token, which is above the last of each counter. A call that
 // is refused draws none.
 func TestMultiScriptDrawsOneToken(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 6)
+	b := scripttest.NewMulti(t, server, 6)
 	locks, counters := b.Keys[:3], b.Keys[3:]
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	b.Do("MSET", counters[1], ahead, counters[2], 7)
@@ -232,7 +228,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 
 // A counter that holds something else makes no hold, and is left as it is.
 func TestMultiScriptNoHoldWithoutItsToken(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 6)
+	b := scripttest.NewMulti(t, server, 6)
 	b.Do("LPUSH", b.Keys[4], "something else")
 	_, err := b.Try(b.Keys, scripttest.Plain1, 60_000, 0, "", 3, "", 0)
 	require.ErrorContains(t, err, "WRONGTYPE")

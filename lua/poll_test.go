@@ -10,21 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // A poll names the wait of its client that the lock is reserved for or held by,
 // and how long the lock lasts.
 func TestQueueScriptPollAnswers(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		mine, other := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c11", 3, letters)
 		for held, want := range map[string]string{
 			"": "", mine.Held(): mine.Hold(), other.Held(): "", mine.Reserved(): string(mine), other.Reserved(): "", lockspec.KeptValue(scripttest.Plain1): "",
 		} {
 			t.Run(letters+"/"+held, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				b.Store(held)
 				before := b.State()
 				answer := b.Ask(scripttest.PollAs("c1"))
@@ -46,8 +44,7 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 // anybody received it. A client that may not publish is answered -1, and its
 // subscription counts as one that the server cannot see.
 func TestQueueScriptHeartbeat(t *testing.T) {
-	s := redistest.Shared(t)
-	b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "pf"))
+	b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pf"))
 	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
 	requireHeard := func(client, heard, counted string) {
 		t.Helper()
@@ -77,7 +74,6 @@ func TestQueueScriptHeartbeat(t *testing.T) {
 // A poll puts back the waits that are neither in the queue, nor reserved for,
 // nor hold the lock, each with its ticket.
 func TestQueueScriptPollPutsBack(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		reserved, holding := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
 		queued, gone1, gone2 := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c1", 4, letters), scripttest.WaitNamed("c1", 5, letters)
@@ -93,7 +89,7 @@ func TestQueueScriptPollPutsBack(t *testing.T) {
 			"foreign":        {"text", []scripttest.Wait{reserved, gone1, holding, queued, gone2}},
 		} {
 			t.Run(letters+"/"+name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				b.Store(tt.held)
 				b.Do("ZADD", b.QueueKey(), 250, string(queued))
 				b.Do("PEXPIRE", b.QueueKey(), 20_000)
@@ -115,9 +111,8 @@ func TestQueueScriptPollPutsBack(t *testing.T) {
 // A poll hands off, and never takes: what it puts back itself is also only
 // reserved.
 func TestQueueScriptPollNeverTakes(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
-		b := scripttest.NewQueue(t, s)
+		b := scripttest.NewQueue(t, server)
 		w, later := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
 		ticket := b.Now() - 60_000_000
 		for range 2 {
@@ -128,7 +123,7 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 		}
 		b.RequireDone(w.Claim())
 	}
-	b := scripttest.NewQueue(t, s)
+	b := scripttest.NewQueue(t, server)
 	var listed []any
 	for i := range 64 {
 		listed = append(listed, string(scripttest.WaitNamed("c1", i+1, "pf")), i+1)
@@ -139,9 +134,8 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 
 // Polls take out the beats of clients that have left long ago, and no others.
 func TestQueueScriptPollCleansBeats(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range kinds {
-		b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, letters[1]))
+		b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, letters[1]))
 		b.Line(0, scripttest.WaitNamed("c9", 2, letters[1]))
 		beats := map[string]scripttest.Beat{"stays": {Age: 11 * scripttest.ScriptPeriod, Counted: 1}, "fresh": {}}
 		for i := range 10 {
@@ -163,17 +157,16 @@ func TestQueueScriptPollCleansBeats(t *testing.T) {
 // A poll that crossed the end of the last wait leaves no beats. A reservation
 // keeps them, for the claim that is under way.
 func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		w, other := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters)
 		for held, stays := range map[string]int64{"": 0, other.Held(): 0, w.Held(): 0, "text": 0, other.Reserved(): 1} {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			b.Store(held)
 			b.Live("c2")
 			b.Ask(scripttest.PollAs("c1"))
 			require.Equal(t, stays, b.Do("EXISTS", b.BeatsKey()), held)
 		}
-		b := scripttest.NewHeld(t, s, other)
+		b := scripttest.NewHeld(t, server, other)
 		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
 		b.Ask(scripttest.PollAs("c1"))
 		require.Equal(t, int64(1), b.Do("EXISTS", b.BeatsKey()), "queued")
@@ -184,7 +177,6 @@ func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
 // what was taken out. It also names the first wait if that was not listed: its
 // client may have forgotten it.
 func TestRWScriptPoll(t *testing.T) {
-	s := redistest.Shared(t)
 	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 2, "sf"), scripttest.WaitNamed("c1", 3, "wf")
 	other, writer := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c8", 1, "wf")
 	all := func(waits ...scripttest.Wait) []scripttest.Wait { return waits }
@@ -208,7 +200,7 @@ func TestRWScriptPoll(t *testing.T) {
 		"the first is another's":      {[]string{writer.Writes()}, all(other, x), nil, nil, []string{writer.Writes()}, all(other, x)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			if strings.HasSuffix(name, "ended") {
 				b.Put("f", -time.Second, x.Reserved())
 			}
@@ -232,7 +224,7 @@ func TestRWScriptPoll(t *testing.T) {
 			b.Require("", tt.lock, tt.queue...)
 		})
 	}
-	b := scripttest.NewQueue(t, s)
+	b := scripttest.NewQueue(t, server)
 	b.Live("c1")
 	for i := range 20 {
 		b.Line(time.Minute-time.Duration(i)*time.Millisecond, scripttest.WaitNamed("c1", 1+i, "sf"))

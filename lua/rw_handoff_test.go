@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -15,12 +14,11 @@ import (
 // A newcomer overtakes a waiter only if the lock is unfair and the wait
 // young.
 func TestRWScriptNewcomers(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
 		for name, script := range map[string]func(scripttest.Wait) script.Call{"try": scripttest.Wait.Try, "enqueue": scripttest.Wait.Enqueue} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				x, y, w := scripttest.WaitNamed("c1", 1, "s"+mode), scripttest.WaitNamed("c2", 1, "s"+mode), scripttest.WaitNamed("c5", 1, "w"+mode)
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				overtakes := func(ago time.Duration) bool {
 					b.Clear()
 					b.RequireDone(x.Try())
@@ -41,7 +39,7 @@ func TestRWScriptNewcomers(t *testing.T) {
 			})
 		}
 	}
-	b, x := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, "su")
+	b, x := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, "su")
 	b.Until(func() bool {
 		b.Clear()
 		b.Live("c9")
@@ -53,7 +51,6 @@ func TestRWScriptNewcomers(t *testing.T) {
 
 // hand_on: whose turn it is, behind waits of clients that are gone.
 func TestRWScriptHandOff(t *testing.T) {
-	s := redistest.Shared(t)
 	x, y, v, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c4", 1, "wf"), scripttest.WaitNamed("c5", 1, "wf")
 	plain := scripttest.WaitNamed("c1", 9, "pf")
 	long := scripttest.Wait("c1:8:sf:" + strings.Repeat("9", 16))
@@ -91,7 +88,7 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, tt.before...)
+			b := scripttest.NewHeld(t, server, tt.before...)
 			b.Live("c1", "c2", "c4", "c5")
 			b.Line(time.Minute, tt.line...)
 			b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))

@@ -22,7 +22,7 @@ const (
 // Tasks are due in the order of their Enqueue, also within one script. Those of
 // a key are in order after the clock went back, too.
 func TestTaskEnqueueScriptOrder(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "z", "a")
 	b.Enqueue("", "m")
 	b.Enqueue("", "b", "y")
@@ -48,7 +48,7 @@ func TestTaskEnqueueScriptOrder(t *testing.T) {
 
 // An id that is in use is refused. A copy of the same call is not.
 func TestTaskEnqueueScriptCopies(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	first := scripttest.EnqueueOf(0, "k", "a", "b")
 	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...))
 	score := b.Score("d", "a")
@@ -68,7 +68,7 @@ func TestTaskEnqueueScriptCopies(t *testing.T) {
 
 // An id that is done is refused as long as the one that has done it said.
 func TestTaskEnqueueScriptUnique(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	again := scripttest.EnqueueOf(0, "", "a")
 	again[1] = 1
 	b.Enqueue("", "a")
@@ -86,7 +86,7 @@ func TestTaskEnqueueScriptUnique(t *testing.T) {
 // The first task of a key is due, the others are behind it, in their order. A
 // delayed task does not join before it is due.
 func TestTaskEnqueueScriptKeys(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("k", "1", "2")
 	b.EnqueueIn(time.Minute, "k", "late")
 	b.Enqueue("k", "3")
@@ -104,8 +104,7 @@ func TestTaskEnqueueScriptKeys(t *testing.T) {
 // Those that nobody hears for, or that have not asked for long, are passed
 // over.
 func TestTaskEnqueueScriptWakes(t *testing.T) {
-	s := redistest.Shared(t)
-	b := scripttest.NewTasks(t, s)
+	b := scripttest.NewTasks(t, server)
 	l1, l2 := b.Listen("c1"), b.Listen("c2")
 	idle := func(ago time.Duration, receiver string) {
 		b.Do("ZADD", b.Key("i"), b.Now()-ago.Microseconds(), receiver)
@@ -143,7 +142,7 @@ func TestTaskEnqueueScriptWakes(t *testing.T) {
 
 // Tasks without a key have a script of their own, which does the same.
 func TestTaskPutScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c1")
 	idle := func() { b.Do("ZADD", b.Key("i"), b.Now(), worker) }
 	idle()
@@ -204,7 +203,7 @@ func TestTaskEnqueueScriptOutOfMemory(t *testing.T) {
 
 // A bad argument is refused before anything is written.
 func TestTaskScriptsRefuseBadArguments(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	fence := int64(1764000000000000)
 	receive := scripttest.Receive{Receiver: worker, N: 1, Want: 1}.Args()
 	settle := scripttest.SettleOf(0, scripttest.Delivery{ID: "a", Fence: fence}, "a", "")

@@ -9,14 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // A renewal lengthens a lease, and never shortens it.
 func TestTaskRenewScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "", 1, "a")[0]
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRenew, "a", d.Fence, 120_000))
 	require.InDelta(t, b.Now()+120_000_000, b.Score("l", "a"), 1e6)
@@ -31,7 +30,7 @@ func TestTaskRenewScript(t *testing.T) {
 // A task is removed wherever it is, except in flight. The next of its key is
 // due.
 func TestTaskRemoveScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	remove := func(id string) int64 { return b.Ints(script.TaskRemove, id)[0] }
 	b.Enqueue("k", "1", "2", "3")
@@ -54,7 +53,7 @@ func TestTaskRemoveScript(t *testing.T) {
 }
 
 func TestTaskStatsScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	require.Equal(t, []int64{0, 0, 0, 0, 0, 0, 0}, b.Ints(script.TaskStats))
 	d := taken(b, "", 2, "a", "b")
 	require.Equal(t, int64(1), b.Settle(d[0], "d", "why"))
@@ -70,7 +69,7 @@ func TestTaskStatsScript(t *testing.T) {
 
 // Dead letters are listed page by page.
 func TestTaskDeadScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	for _, d := range taken(b, "", 3, "a", "b", "c") {
 		require.Equal(t, int64(1), b.Settle(d, "d", "why "+d.ID))
 	}
@@ -105,7 +104,7 @@ func TestTaskDeadScript(t *testing.T) {
 
 // A dead letter that is queued once more is like a new task.
 func TestTaskRequeueScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
 	require.Equal(t, int64(1), b.Settle(d, "d", "why"))

@@ -28,7 +28,7 @@ func taken(b *scripttest.Tasks, key string, n int, ids ...string) []scripttest.D
 
 // A task that is done is forgotten, and the next of its key is due.
 func TestTaskSettleScriptAck(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")
 	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
 	require.Equal(t, []string{"b"}, b.Members("d"))
@@ -44,7 +44,7 @@ func TestTaskSettleScriptAck(t *testing.T) {
 
 // Deliveries of one script end independently. Of two copies in it, one counts.
 func TestTaskSettleScriptBatch(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "", 3, "a", "b", "c")
 	k := taken(b, "k", 1, "k1", "k2", "k3")
 	args := []any{0, 10, 3600_000}
@@ -58,7 +58,7 @@ func TestTaskSettleScriptBatch(t *testing.T) {
 
 // The fence names a delivery, and its lease must not have ended.
 func TestTaskSettleScriptFence(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	first := taken(b, "", 1, "a")[0]
 	b.EndLease("a")
 	require.Equal(t, int64(0), b.Settle(first, "a", ""), "too late")
@@ -74,7 +74,7 @@ func TestTaskSettleScriptFence(t *testing.T) {
 // A task that failed is due later, and blocks its key. A released one is at its
 // old place, and was not counted.
 func TestTaskSettleScriptAgain(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
 	place := b.Now()
@@ -112,7 +112,7 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 // A dead letter keeps its record, and frees its key. The oldest ones go, if
 // there are too many, or if they are too old.
 func TestTaskSettleScriptDeadLetter(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")[0]
 	require.Equal(t, int64(1), b.Settle(d, "d", "why\x00not"))
 	require.Equal(t, []string{"b"}, b.Members("d"))
@@ -142,7 +142,7 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 
 // Ids that are done are forgotten when their time is over.
 func TestTaskSettleScriptForgetsDoneIDs(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	for _, id := range []string{"a", "b"} {
 		d := taken(b, "", 1, id)[0]
 		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
@@ -158,7 +158,7 @@ func TestTaskSettleScriptForgetsDoneIDs(t *testing.T) {
 // A part of the queue was deleted by others: nothing is found, and nothing
 // fails.
 func TestTaskScriptsAfterADeletion(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a")
 	request := scripttest.Receive{Receiver: worker, N: 1, Want: 1}
 	d := b.Receive(request).All[0]
