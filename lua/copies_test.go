@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
@@ -134,8 +133,13 @@ func TestLateCopiesWrite(t *testing.T) {
 	})
 }
 
-// A script that is sent twice does what it does once.
+// A script that is sent twice does what it does once. A transfer replaces all
+// that is of the hold, whatever its levels and its expiry were.
 func TestScriptsSentTwice(t *testing.T) {
+	transfer, either := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2)
+	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
+	toItself.Args[3] = scripttest.OwnerUs
+	next := func(hold string) map[string]string { return scripttest.Given(scripttest.OwnerNext, hold, "next") }
 	hash := func(hold string, count, seq string) map[string]string {
 		fields := map[string]string{"hold": hold, "seq": "#" + seq, "info": "info"}
 		if count != "" {
@@ -165,6 +169,14 @@ func TestScriptsSentTwice(t *testing.T) {
 		{"last release", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{1, 0}, nil, scripttest.Absent},
 		{"last release overtakes the inner one", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 4, 0), [2]int64{1, 0}, nil, scripttest.Absent},
 		{"last release and keep", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.Keep), [2]int64{1, 2}, hash("kept:"+scripttest.Hold1, "", "1"), scripttest.Keep},
+		{"transfer, one level", scripttest.HeldOnce, transfer, [2]int64{1, 1}, next(scripttest.Hold2), scripttest.LongLease},
+		{"transfer, three levels", scripttest.HeldThree, transfer, [2]int64{1, 1}, next(scripttest.Hold2), scripttest.LongLease},
+		{"transfer, a shorter lease", scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.Keep), [2]int64{1, 1}, next(scripttest.Hold2), scripttest.Keep},
+		{"transfer, transferred before", heldGivenOn, scripttest.TransferOf(scripttest.Hold3, "h9", scripttest.LongLease), [2]int64{1, 1}, next("h9"), scripttest.LongLease},
+		{"transfer to the same owner", scripttest.HeldTwice, toItself, [2]int64{1, 1}, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next"), scripttest.LongLease},
+		{"release of either, before the transfer", scripttest.HeldOnce, either, [2]int64{1, 0}, nil, scripttest.Absent},
+		{"release of either, after it", heldGiven, either, [2]int64{1, 0}, nil, scripttest.Absent},
+		{"release of either, after it, two levels", heldGiven2, either, [2]int64{1, 0}, nil, scripttest.Absent},
 		{"last release, kept until now", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{2, 0}, nil, scripttest.Absent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,49 +250,6 @@ func TestChangesAreNumbered(t *testing.T) {
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.EnterOf(scripttest.Hold1, 2, seq-1, scripttest.Lease)), "the change before")
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, seq-1, 0)), "the change before")
 		require.Equal(t, fmt.Sprint(seq), b.State().Content.(map[string]string)[scripttest.OwnerUs])
-	}
-}
-
-// A transfer replaces all that is of the hold, whatever its levels and its
-// expiry were.
-func TestTransferScript(t *testing.T) {
-	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
-	toItself.Args[3] = scripttest.OwnerUs
-	for name, tt := range map[string]struct {
-		state  []script.Call
-		script script.Call
-		want   map[string]string
-	}{
-		"one level":          {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
-		"three levels":       {scripttest.HeldThree, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
-		"a shorter lease":    {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
-		"transferred before": {heldGivenOn, scripttest.TransferOf(scripttest.Hold3, "h9", scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, "h9", "next")},
-		"to the same owner":  {scripttest.HeldTwice, toItself, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, server)
-			b.SetUp(tt.state)
-			require.Equal(t, int64(script.Ours), b.Run(tt.script))
-			require.Equal(t, tt.want, b.State().Content)
-			lease, err := redis.Int64(tt.script.Args[4], nil)
-			require.NoError(t, err)
-			scripttest.RequireExpiry(t, time.Duration(lease)*time.Millisecond, b.State().TTL)
-		})
-	}
-}
-
-// A release that names both holds of a transfer ends either, once. After it a
-// late copy of the transfer finds nothing.
-func TestTransferScriptAndReleaseOfEither(t *testing.T) {
-	for name, state := range map[string][]script.Call{"before it": scripttest.HeldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
-		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, server)
-			b.SetUp(state)
-			for i, call := range []script.Call{scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)} {
-				require.Equal(t, i == 0, b.Run(call) == script.Ours)
-				require.Equal(t, scripttest.Absent, b.State().TTL)
-			}
-		})
 	}
 }
 

@@ -174,57 +174,15 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	require.Equal(t, string(writes), b.Ask(scripttest.RWPollAs("c5", string(writes), 5))[4])
 }
 
-// Without memory a lock is released, renewed and handed off. A script that
-// takes it or waits for it is refused, and changes nothing.
+// Without memory a script that takes a lock, or waits for it, is refused, and
+// changes nothing. What goes through is in TestQueueScriptHandOffByAll and
+// TestRWScriptHandOff.
 func TestQueueScriptsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w, other := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
-	holder, reentrant := scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
-	unfair, unfairReentrant, again := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru"), scripttest.WaitNamed("c1", 2, "pf")
-	x, y, writes, writer := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf"), scripttest.WaitNamed("c9", 1, "wf")
-	for name, tt := range map[string]struct {
-		call script.Call
-		held []scripttest.Wait
-		lock []string
-		left []scripttest.Wait
-	}{
-		"release":                 {holder.Release(), []scripttest.Wait{holder}, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"reentrant_release":       {reentrant.Release(), []scripttest.Wait{reentrant}, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"cancel":                  {holder.Cancel(1), []scripttest.Wait{holder}, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"cancel for nobody":       {scripttest.CancelNobody, nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"poll":                    {scripttest.PollAs("c2"), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"poll, puts back another": {scripttest.PollAs("c1", string(again), "9999999999999999"), nil, []string{w.Reserved()}, []scripttest.Wait{other, again}},
-		"try":                     {other.Try(), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"claim, not queued":       {scripttest.WaitNamed("c2", 2, "pf").Claim(), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"claim, not the first":    {other.Claim(), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"rw_release":              {writer.Release(), []scripttest.Wait{writer}, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_cancel":               {writer.Cancel(1), []scripttest.Wait{writer}, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_cancel for nobody":    {scripttest.RWCancelNobody, nil, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_poll":                 {scripttest.RWPollAs("c5"), nil, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_try":                  {writes.Try(), nil, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"downgrade":               {writer.Leave(1, 0, 2), []scripttest.Wait{writer}, []string{writer.Reads(), x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_renew":                {writer.Renew(scripttest.LongLease), []scripttest.Wait{writer}, []string{writer.Writes()}, []scripttest.Wait{x, writes}},
-	} {
-		t.Run("goes through/"+name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, tt.held...)
-			b.Live("c1", "c2", "c5")
-			if tt.left[0] == other {
-				b.Line(time.Minute, append(scripttest.StaleWaits(3, "pf"), w, other)...)
-			} else {
-				b.Line(time.Minute, x, writes)
-			}
-			fillMemory(t, s)
-			b.Ask(tt.call)
-			b.Require("", tt.lock, tt.left...)
-			switch {
-			case name == "rw_renew":
-				scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(writer))
-			case name != "downgrade":
-				b.RequireTTL(scripttest.Claim + scripttest.ClockGrain)
-			}
-		})
-	}
+	w, other, holder := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
+	unfair, unfairReentrant := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru")
+	x, y, writer := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c9", 1, "wf")
 	redLockWait := script.Call{Script: script.RedLockWait, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}}
 	for name, tt := range map[string]struct {
 		call script.Call
@@ -255,7 +213,7 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		"redlock_acquire, waits":             {redLockWait, "", nil},
 		"redlock_acquire, waits for a token": {scripttest.Fenced(redLockWait), "", nil},
 	} {
-		t.Run("refused/"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
 			b.Store(tt.held)
 			b.Live("c1", "c2")
@@ -266,6 +224,12 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 			require.Equal(t, before, b.Everything())
 		})
 	}
+	t.Run("a read/write hold is renewed", func(t *testing.T) {
+		b := scripttest.NewHeld(t, s, writer)
+		fillMemory(t, s)
+		b.RequireDone(writer.Renew(scripttest.LongLease))
+		scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(writer))
+	})
 	t.Run("a poll shows that its client lives, and puts back", func(t *testing.T) {
 		b := scripttest.NewHeld(t, s, holder)
 		fillMemory(t, s)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -85,10 +86,12 @@ func toWrite(waits ...scripttest.Wait) (all []scripttest.Wait) {
 	return all
 }
 
-// Each script that finds a lock free, or frees it, hands it off.
+// Each script that finds a lock free, or frees it, hands it off, with and
+// without memory.
 func TestQueueScriptHandOffByAll(t *testing.T) {
+	s := redistest.Start(t)
 	first, second := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
-	other, holder := scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
+	other, holder, reentrant := scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
 	for _, tt := range []struct {
 		name   string
 		script script.Call
@@ -109,24 +112,33 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 		{"poll of waits", scripttest.PollAs("c2", string(other), "9999999999999999"), "", "1", []scripttest.Wait{other}},
 		{"poll of its own", scripttest.PollAs("c1"), "", "1", nil},
 		{"release", holder.Release(), holder.Held(), "1", nil},
+		{"reentrant_release", reentrant.Release(), reentrant.Held(), "1", nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, server)
-			l := b.Listen("c1")
-			b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
-			b.Line(time.Minute, first, second)
-			b.Store(tt.held)
-			answer := b.Ask(tt.script)
-			require.Equal(t, tt.answer, answer[0])
-			b.RequireHandedTo(first, append([]scripttest.Wait{second}, tt.left...))
-			require.Contains(t, l.Heard(), string(first)+" "+b.Key)
-			if tt.script.Script == script.Claim && tt.answer == "0" {
-				require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
+		for _, memory := range []string{"enough", "none"} {
+			if memory == "none" && tt.name == "enqueue" {
+				continue // is refused
 			}
-			if tt.script.Script == script.Poll {
-				require.Equal(t, tt.name == "poll of its own", answer[1] == string(first), "only its own waits are named")
-			}
-		})
+			t.Run(tt.name+"/"+memory, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				l := b.Listen("c1")
+				b.Show(map[string]scripttest.Beat{"c1": {Age: 0, Counted: 1}})
+				b.Line(time.Minute, append(scripttest.StaleWaits(3, "pf"), first, second)...)
+				b.Store(tt.held)
+				if memory == "none" {
+					fillMemory(t, s)
+				}
+				answer := b.Ask(tt.script)
+				require.Equal(t, tt.answer, answer[0])
+				b.RequireHandedTo(first, append([]scripttest.Wait{second}, tt.left...))
+				require.Contains(t, l.Heard(), string(first)+" "+b.Key)
+				if tt.script.Script == script.Claim && tt.answer == "0" {
+					require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
+				}
+				if tt.script.Script == script.Poll {
+					require.Equal(t, tt.name == "poll of its own", answer[1] == string(first), "only its own waits are named")
+				}
+			})
+		}
 	}
 }
 

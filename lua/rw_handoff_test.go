@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -49,8 +50,10 @@ func TestRWScriptNewcomers(t *testing.T) {
 	require.Equal(t, []string{x.Reads()}, b.Entries())
 }
 
-// hand_on: whose turn it is, behind waits of clients that are gone.
+// hand_on: whose turn it is, behind waits of clients that are gone. Without
+// memory it is the same, but no enqueue changes anything.
 func TestRWScriptHandOff(t *testing.T) {
+	s := redistest.Start(t)
 	x, y, v, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c4", 1, "wf"), scripttest.WaitNamed("c5", 1, "wf")
 	plain := scripttest.WaitNamed("c1", 9, "pf")
 	long := scripttest.Wait("c1:8:sf:" + strings.Repeat("9", 16))
@@ -83,15 +86,27 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"enqueue, others read along", nil, []scripttest.Wait{x}, y.Enqueue(), "1", []string{x.Reserved(), y.Reads()}, nil},
 		{"enqueue, with its ticket", nil, []scripttest.Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []scripttest.Wait{w, y}},
 		{"release", []scripttest.Wait{v}, []scripttest.Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
+		{"downgrade", []scripttest.Wait{v}, []scripttest.Wait{x, w}, v.Leave(1, 0, 2), "1", []string{v.Reads(), x.Reserved()}, []scripttest.Wait{w}},
 		{"release, one reads on", []scripttest.Wait{x, y}, []scripttest.Wait{w}, x.Release(), "1", []string{y.Reads()}, []scripttest.Wait{w}},
 		{"cancel of one who kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
 		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, tt.before...)
-			b.Live("c1", "c2", "c4", "c5")
-			b.Line(time.Minute, tt.line...)
-			b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
-		})
+		for _, memory := range []string{"enough", "none"} {
+			t.Run(tt.name+"/"+memory, func(t *testing.T) {
+				b := scripttest.NewHeld(t, s, tt.before...)
+				b.Live("c1", "c2", "c4", "c5")
+				b.Line(time.Minute, tt.line...)
+				before := b.Everything()
+				if memory == "none" {
+					fillMemory(t, s)
+				}
+				if memory == "none" && tt.script.Script == script.RWEnqueue {
+					b.RequireError(tt.script, "OOM")
+					require.Equal(t, before, b.Everything())
+					return
+				}
+				b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
+			})
+		}
 	}
 }
