@@ -168,19 +168,6 @@ func TestTaskScriptsAfterADeletion(t *testing.T) {
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRemove, "a"))
 }
 
-// When the memory is used up tasks are still settled.
-func TestTaskSettleScriptOutOfMemory(t *testing.T) {
-	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
-	d := taken(b, "", 4, "a", "b", "c", "d")
-	b.Do("CONFIG", "SET", "maxmemory", 1)
-	for i, verb := range []string{"a", "n", "r", "d"} {
-		require.Equal(t, int64(1), b.Settle(d[i], verb, 0), verb)
-	}
-	require.Equal(t, []string{"b", "c"}, b.Members("d"))
-	require.Equal(t, []string{"d"}, b.Members("z"))
-}
-
 // A replica refuses a settle and a renewal, whether it finds the lease or not.
 func TestTaskScriptsOnReplica(t *testing.T) {
 	s := redistest.Start(t)
@@ -198,4 +185,27 @@ func TestTaskScriptsOnReplica(t *testing.T) {
 		_, err := b.Try(script.TaskRemove, "", id)
 		require.ErrorContains(t, err, "READONLY")
 	}
+}
+
+// When the memory is used up nothing is queued or received. Tasks are still
+// settled.
+func TestTaskScriptsOutOfMemory(t *testing.T) {
+	s := redistest.Start(t)
+	b := scripttest.NewTasks(t, s)
+	d := taken(b, "", 4, "a", "b", "c", "d")
+	b.Enqueue("k", "due")
+	before := b.Do("KEYS", b.Q+"*")
+	fillMemory(t, s)
+	_, err := b.Try(script.TaskEnqueue, "", scripttest.EnqueueOf(0, "k", "e", "f")...)
+	require.ErrorContains(t, err, "OOM")
+	_, err = b.Try(script.TaskReceive, other, scripttest.Receive{Receiver: other, N: 1, Want: 1}.Args()...)
+	require.ErrorContains(t, err, "OOM")
+	require.ElementsMatch(t, before, b.Do("KEYS", b.Q+"*"))
+	require.Equal(t, []string{"due"}, b.Members("d"))
+	require.Len(t, b.Members("l"), 4)
+	for i, verb := range []string{"a", "n", "r", "d"} {
+		require.Equal(t, int64(1), b.Settle(d[i], verb, 0), verb)
+	}
+	require.ElementsMatch(t, []string{"due", "b", "c"}, b.Members("d"))
+	require.Equal(t, []string{"d"}, b.Members("z"))
 }
