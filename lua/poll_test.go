@@ -14,20 +14,31 @@ import (
 )
 
 // A poll names the wait of its client that the lock is reserved for or held by,
-// and how long the lock lasts.
+// and how long the lock lasts. A poll that crossed the end of the last wait
+// leaves no beats. A reservation keeps them, for the claim that is under way.
 func TestQueueScriptPollAnswers(t *testing.T) {
 	for _, letters := range allLetters {
 		mine, other := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c11", 3, letters)
-		for held, want := range map[string]string{
-			"": "", mine.Held(): mine.Hold(), other.Held(): "", mine.Reserved(): string(mine), other.Reserved(): "", lockspec.KeptValue(scripttest.Plain1): "",
+		for held, tt := range map[string]struct {
+			code, named string
+			beats       int64
+		}{
+			"":                                    {"1", "", 0},
+			mine.Held():                           {"1", mine.Hold(), 0},
+			other.Held():                          {"1", "", 0},
+			mine.Reserved():                       {"1", string(mine), 1},
+			other.Reserved():                      {"1", "", 1},
+			lockspec.KeptValue(scripttest.Plain1): {"1", "", 0},
+			"something foreign":                   {"-1", "", 0},
 		} {
 			t.Run(letters+"/"+held, func(t *testing.T) {
 				b := scripttest.NewQueue(t, server)
 				b.Store(held)
+				b.Live("c11")
 				before := b.State()
 				answer := b.Ask(scripttest.PollAs("c1"))
 				require.Len(t, answer, 4)
-				require.Equal(t, []string{"1", want}, answer[:2])
+				require.Equal(t, []string{tt.code, tt.named}, answer[:2])
 				if ms := number(t, answer[2]); held == "" {
 					require.Equal(t, int64(-2), ms)
 				} else {
@@ -35,8 +46,13 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 				}
 				scripttest.RequireSame(t, before, b.State())
 				require.Equal(t, "0", answer[3])
+				require.Equal(t, tt.beats, b.Do("EXISTS", b.BeatsKey()))
 			})
 		}
+		b := scripttest.NewHeld(t, server, other)
+		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
+		b.Ask(scripttest.PollAs("c1"))
+		require.Equal(t, int64(1), b.Do("EXISTS", b.BeatsKey()), "queued")
 	}
 }
 
@@ -151,25 +167,6 @@ func TestQueueScriptPollCleansBeats(t *testing.T) {
 		fields, err := redis.Strings(b.Do("HKEYS", b.BeatsKey()), nil)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"a", "t", "c1", "stays", "fresh"}, fields)
-	}
-}
-
-// A poll that crossed the end of the last wait leaves no beats. A reservation
-// keeps them, for the claim that is under way.
-func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
-	for _, letters := range allLetters {
-		w, other := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters)
-		for held, stays := range map[string]int64{"": 0, other.Held(): 0, w.Held(): 0, "text": 0, other.Reserved(): 1} {
-			b := scripttest.NewQueue(t, server)
-			b.Store(held)
-			b.Live("c2")
-			b.Ask(scripttest.PollAs("c1"))
-			require.Equal(t, stays, b.Do("EXISTS", b.BeatsKey()), held)
-		}
-		b := scripttest.NewHeld(t, server, other)
-		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
-		b.Ask(scripttest.PollAs("c1"))
-		require.Equal(t, int64(1), b.Do("EXISTS", b.BeatsKey()), "queued")
 	}
 }
 

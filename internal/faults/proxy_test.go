@@ -177,6 +177,17 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+func TestRedirect(t *testing.T) {
+	b, second := newBench(t), redistest.Start(t)
+	b.requireIncr(1)
+	b.proxy.Redirect(second.Address)
+	b.requireIncr(2)
+	b.client = b.dial()
+	b.requireIncr(1)
+	b.requireN(2)
+	require.Equal(t, []byte("1"), second.Do(t, "GET", "n"))
+}
+
 func TestEndOfTheServerEndsTheConnection(t *testing.T) {
 	b := newBench(t)
 	_, err := b.client.Do("PING")
