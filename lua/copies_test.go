@@ -216,9 +216,8 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 			for name, call := range calls {
 				t.Run(fmt.Sprint(letters, "/", state, "/", name), func(t *testing.T) {
 					b := scripttest.NewQueue(t, server)
-					b.Live("c1", "c2", "c3")
 					b.Store(tt.held)
-					b.Line(time.Minute, tt.line...)
+					b.Queued(tt.line...)
 					first := b.Ask(call)
 					once := b.All()
 					ttl := b.State().TTL

@@ -110,8 +110,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 			for how, call := range map[string]script.Call{"release": holder.Release(), "cancel": holder.Cancel(1)} {
 				t.Run(letters+"/"+denied+"/"+how, func(t *testing.T) {
 					b := scripttest.NewHeld(t, server, holder)
-					b.Live("c1")
-					b.Line(time.Minute, gone, w)
+					b.Queued(gone, w)
 					b.Deny(denied)
 					require.Equal(t, "1", b.Code(call))
 					if reserved {
@@ -131,8 +130,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 	x, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	for _, denied := range []string{"-zremrangebyrank", "-pexpire", "-publish", "-del"} {
 		b := scripttest.NewHeld(t, server, writes)
-		b.Live("c1")
-		b.Line(time.Minute, x)
+		b.Queued(x)
 		b.Deny(denied)
 		require.Equal(t, "1", b.Code(writes.Release()))
 		require.NotContains(t, b.Entries(), writes.Writes())
@@ -155,15 +153,13 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	for _, letters := range allLetters {
 		holder := scripttest.WaitNamed("c9", 1, letters)
 		b := scripttest.NewHeld(t, server, holder)
-		b.Live("c1")
-		b.Line(time.Minute, w)
+		b.Queued(w)
 		alone(b, holder.Release())
 		b.Require("", nil, w)
 	}
 	x, y, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	b := scripttest.NewHeld(t, server, x, y)
-	b.Live("c5")
-	b.Line(time.Minute, writes)
+	b.Queued(writes)
 	alone(b, x.Renew(scripttest.LongLease))
 	scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(x))
 	alone(b, y.Release())
@@ -216,8 +212,7 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
 			b.Store(tt.held)
-			b.Live("c1", "c2")
-			b.Line(time.Minute, tt.line...)
+			b.Queued(tt.line...)
 			before := b.Everything()
 			fillMemory(t, s)
 			b.RequireError(tt.call, "OOM")

@@ -2,7 +2,6 @@ package lua_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,8 +63,7 @@ func TestForceAndInspectScripts(t *testing.T) {
 
 			b.Do("DEL", b.Key+script.NoticeSuffix)
 			b.RequireDone(holder.Try())
-			b.Live("c1")
-			b.Line(time.Minute, w)
+			b.Queued(w)
 			require.Equal(t, "1", b.Ask(inspect)[counts], "how many wait")
 			requireForced(w)
 			require.Equal(t, tt.reserved, b.Ask(inspect)[0])

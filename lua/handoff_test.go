@@ -154,8 +154,7 @@ func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 			if letters[0] == 'r' {
 				over, keep = holder.Release(), script.Call{Script: script.ReentrantRelease, Args: []any{holder.Body(), holder.Hold(), 0, 2, 5000}}
 			}
-			b.Live("c1")
-			b.Line(time.Minute, w)
+			b.Queued(w)
 			if letters[0] == 'r' {
 				b.RequireDone(script.Call{Script: script.ReentrantRelease, Args: []any{holder.Body(), holder.Hold(), 1, 3, 0}})
 				require.Equal(t, []string{string(w)}, b.Waits())
@@ -183,8 +182,7 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 		release.Args = append(release.Args, string(idle))
 		held := func(w scripttest.Wait, line ...scripttest.Wait) *scripttest.Queue {
 			b := scripttest.NewHeld(t, server, w)
-			b.Live("c1", "c2")
-			b.Line(time.Minute, line...)
+			b.Queued(line...)
 			return b
 		}
 		for _, tt := range []struct {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,8 +56,7 @@ func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				b := scripttest.NewQueue(t, server)
-				b.Live("c1", "c2")
-				b.Line(time.Minute, tt.line...)
+				b.Queued(tt.line...)
 				b.Steps(scripttest.Step(name, tt.asks.EnqueueLimited("", tt.limit), tt.want, tt.lock, tt.left...))
 			})
 		}
@@ -96,8 +94,7 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewHeld(t, server, tt.held...)
-			b.Live("c1")
-			b.Line(time.Minute, append(slices.Clone(gone), tt.live)...)
+			b.Queued(append(slices.Clone(gone), tt.live)...)
 			answer := b.Ask(tt.call)
 			require.Equal(t, "4", answer[0])
 			require.Empty(t, b.Entries())
@@ -119,15 +116,13 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 	}
 	for n, reached := range map[int]bool{127: true, 128: false, 129: false} {
 		b := scripttest.NewHeld(t, server, holder)
-		b.Live("c1")
-		b.Line(time.Minute, append(slices.Clone(gone[:n]), live)...)
+		b.Queued(append(slices.Clone(gone[:n]), live)...)
 		require.Equal(t, reached, b.Code(holder.Release()) == "1", n)
 		require.Equal(t, reached, b.Lock() == live.Reserved(), n)
 		require.Equal(t, !reached, slices.Contains(b.Waits(), string(live)), n)
 	}
 	b := scripttest.NewHeld(t, server, holder)
-	b.Live()
-	b.Line(time.Minute, gone[:128]...)
+	b.Queued(gone[:128]...)
 	b.RequireDone(holder.Release())
 	b.RequireHandedTo(scripttest.Nobody, nil)
 }

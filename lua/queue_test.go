@@ -3,7 +3,6 @@ package lua_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,8 +92,7 @@ func TestQueueScriptTakesAFreeLock(t *testing.T) {
 			t.Run(letters+"/"+tt.name, func(t *testing.T) {
 				b := scripttest.NewQueue(t, server)
 				if tt.line != nil {
-					b.Live("c1")
-					b.Line(time.Minute, tt.line...)
+					b.Queued(tt.line...)
 				}
 				code := b.Code(tt.script)
 				require.Equal(t, tt.takes, code == "1", code)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,8 +79,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 			} {
 				b.Clear()
 				set()
-				b.Live("c1", "c2")
-				b.Line(time.Minute, other)
+				b.Queued(other)
 				before, lock := b.Everything(), b.State()
 				refused := func(args []any) { b.RequireError(script.Call{Script: tt.call.Script, Args: args}, "") }
 				for i := range tt.call.Args {

@@ -94,8 +94,7 @@ func TestRWScriptHandOff(t *testing.T) {
 		for _, memory := range []string{"enough", "none"} {
 			t.Run(tt.name+"/"+memory, func(t *testing.T) {
 				b := scripttest.NewHeld(t, s, tt.before...)
-				b.Live("c1", "c2", "c4", "c5")
-				b.Line(time.Minute, tt.line...)
+				b.Queued(tt.line...)
 				before := b.Everything()
 				if memory == "none" {
 					fillMemory(t, s)

@@ -142,8 +142,7 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 		b := scripttest.NewQueue(t, server)
 		b.Put("u", over, ended(200)...)
 		if call.Script == script.RWCancel {
-			b.Live("c5")
-			b.Line(time.Minute, w)
+			b.Queued(w)
 			b.Steps(scripttest.Step("handed off", call, "1", []string{w.Reserved()}))
 			continue
 		}

@@ -74,19 +74,6 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 	}
 }
 
-// Without beats queue time goes on by one period at most, however long that
-// takes.
-func TestQueueScriptEveryBeatAdvancesTime(t *testing.T) {
-	b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pf"))
-	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
-	b.Live("c1")
-	for i := range int64(5) {
-		b.Do("HSET", b.BeatsKey(), "a", fmt.Sprintf("%d:%s:1000000", b.Now()-3600_000_000, strings.SplitN(b.Field("a"), ":", 3)[1]))
-		b.Code(scripttest.PollAs("c2"))
-		require.Equal(t, scripttest.Now.Microseconds()+(i+1)*1_000_000, number(t, strings.Split(b.Field("a"), ":")[1]))
-	}
-}
-
 // requireWaiting checks that a call waits in the queue, and the ticket, lease
 // and number of others that its reply has. It returns the ticket.
 func requireWaiting(b *scripttest.Queue, w scripttest.Wait, call script.Call) int64 {

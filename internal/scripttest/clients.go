@@ -56,6 +56,20 @@ func (b *Queue) Line(ago time.Duration, members ...Wait) {
 	b.Do("PEXPIRE", b.QueueKey(), 60_000)
 }
 
+// Queued puts waits into the queue, the first of which has waited for a minute.
+// Their clients live, except the one of [StaleWaits].
+func (b *Queue) Queued(waits ...Wait) {
+	b.Helper()
+	var clients []string
+	for _, w := range waits {
+		if w.Client() != gone {
+			clients = append(clients, w.Client())
+		}
+	}
+	b.Live(clients...)
+	b.Line(time.Minute, waits...)
+}
+
 // Field returns one field of the heartbeats, or "".
 func (b *Queue) Field(name string) string {
 	b.Helper()

@@ -168,10 +168,13 @@ var (
 	RWCancelNobody = script.Call{Script: script.RWCancel, Args: []any{"", 0}}
 )
 
+// gone is a client that no longer runs.
+const gone = "gone"
+
 // StaleWaits returns n waits of a client that no longer runs.
 func StaleWaits(n int, letters string) (all []Wait) {
 	for i := range n {
-		all = append(all, WaitNamed("gone", i+1, letters))
+		all = append(all, WaitNamed(gone, i+1, letters))
 	}
 	return all
 }
