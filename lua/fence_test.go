@@ -130,33 +130,6 @@ func TestNoHoldWithoutItsToken(t *testing.T) {
 	}
 }
 
-// What a script answers is taken for a grant with a token only when it is one.
-func TestReadGrant(t *testing.T) {
-	for name, tt := range map[string]struct {
-		reply  any
-		code   int64
-		tokens script.Tokens
-	}{
-		"a number":         {int64(1), script.Ours, script.Tokens{}},
-		"held":             {int64(0), script.Other, script.Tokens{}},
-		"a list":           {[]any{int64(1)}, script.Ours, script.Tokens{}},
-		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, script.Ours, script.Tokens{Fence: 1795292944255000, Aside: 5}},
-		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, script.Other, script.Tokens{}},
-		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, script.Foreign, script.Tokens{}},
-		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, script.Foreign, script.Tokens{}},
-		"nothing":          {nil, script.Foreign, script.Tokens{}},
-		"an empty list":    {[]any{}, script.Foreign, script.Tokens{}},
-		"a list of others": {[]any{[]byte("x")}, script.Foreign, script.Tokens{}},
-		"text":             {[]byte("OK"), script.Foreign, script.Tokens{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, drawn := script.ReadGrant(tt.reply)
-			require.Equal(t, tt.code, code)
-			require.Equal(t, tt.tokens, drawn)
-		})
-	}
-}
-
 // The keys of a script are those of the lock's slot.
 func TestCounterIsInTheSlot(t *testing.T) {
 	for _, key := range (script.Call{Script: script.Claim.Fenced, Key: "p{k}"}).Keys() {
