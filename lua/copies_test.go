@@ -103,7 +103,7 @@ func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	reads := scripttest.WaitNamed("c1", 1, "sf")
-	written := func() int64 { return scripttest.InfoField(t, s, "persistence", "rdb_changes_since_last_save") }
+	written := func() int64 { return s.Info(t, "persistence", "rdb_changes_since_last_save") }
 	for name, tt := range map[string]struct {
 		state []script.Call
 		late  script.Call

@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -145,7 +144,7 @@ func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	c := p.client()
 	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithReplicas(1, 2*time.Second))
 	waits := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return scripttest.InfoField(t, p.Master, "clients", "blocked_clients") == 1 }, "no WAIT")
+	testkit.Eventually(t, testkit.Patience, func() bool { return p.Master.Info(t, "clients", "blocked_clients") == 1 }, "no WAIT")
 	p.failOver()
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 	require.Equal(t, int64(1), p.Replica.Do(t, "EXISTS", locktest.KeyOf(c, "k")))

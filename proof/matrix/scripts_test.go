@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,30 +91,32 @@ func scriptsWithExpiry() map[string][]script.Call {
 		"reentrant renew":   {taken, {Script: script.ReentrantRenew, Args: []any{"h", 3_600_000}}},
 		"redlock, taken":    {{Script: script.Acquire, Args: []any{scripttest.Plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}}},
 	}
-	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
-		first, w, next := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
-		kept := script.Call{Script: script.Release, Args: []any{first.Body(), 1000, "relock/1|k|kept"}}
-		if letters[0] == 'r' {
-			kept = script.Call{Script: script.ReentrantRelease, Args: []any{first.Body(), first.Hold(), 0, 2, 1000}}
+	for _, letters := range []string{"pu", "pf", "ru", "rf", "su", "sf", "wu", "wf"} {
+		holds := strings.NewReplacer("s", "w").Replace(letters)
+		first, w, next := scripttest.WaitNamed("c9", 1, holds), scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
+		for name, calls := range map[string][]script.Call{
+			"try":             {first.Try()},
+			"enqueue":         {first.Try(), w.Enqueue()},
+			"enqueue another": {first.Try(), w.Enqueue(), next.Enqueue()},
+			"poll":            {first.Try(), w.Enqueue(), w.Poll()},
+			"poll, put back":  {first.Try(), w.Poll(string(w), "1000")},
+			"release":         {first.Try(), w.Enqueue(), w.Poll(), first.Release()},
+		} {
+			all[letters+" "+name] = calls
 		}
-		all[letters+" try"] = []script.Call{first.Try()}
-		all[letters+" kept"] = []script.Call{first.Try(), kept}
-		all[letters+" enqueue"] = []script.Call{first.Try(), w.Enqueue()}
-		all[letters+" enqueue another"] = []script.Call{first.Try(), w.Enqueue(), next.Enqueue()}
-		all[letters+" poll"] = []script.Call{first.Try(), w.Enqueue(), scripttest.PollAs("c1")}
-		all[letters+" poll, put back"] = []script.Call{first.Try(), scripttest.PollAs("c1", string(w), "1000")}
-		all[letters+" release"] = []script.Call{first.Try(), w.Enqueue(), scripttest.PollAs("c1"), first.Release()}
-	}
-	for _, letters := range []string{"su", "sf", "wu", "wf"} {
-		first, w := scripttest.WaitNamed("c9", 1, "w"+letters[1:]), scripttest.WaitNamed("c1", 1, letters)
-		all[letters+" try"] = []script.Call{first.Try()}
-		all[letters+" enter"] = []script.Call{first.Try(), first.Enter(1, 1, 2, time.Hour)}
-		all[letters+" renew"] = []script.Call{first.Try(), first.Renew(time.Hour)}
-		all[letters+" downgrade"] = []script.Call{first.Try(), first.Enter(1, 1, 2, time.Hour), w.Enqueue(), first.Leave(1, 0, 3)}
-		all[letters+" enqueue"] = []script.Call{first.Try(), w.Enqueue()}
-		all[letters+" poll"] = []script.Call{first.Try(), w.Enqueue(), scripttest.RWPollAs("c1")}
-		all[letters+" poll, put back"] = []script.Call{first.Try(), scripttest.RWPollAs("c1", string(w), "1000")}
-		all[letters+" release"] = []script.Call{first.Try(), w.Enqueue(), scripttest.RWPollAs("c1"), first.Release()}
+		switch letters[0] {
+		case 'p':
+			kept := script.Call{Script: script.Release, Args: []any{first.Body(), 1000, "relock/1|k|kept"}}
+			all[letters+" kept"] = []script.Call{first.Try(), kept}
+		case 'r':
+			kept := script.Call{Script: script.ReentrantRelease, Args: []any{first.Body(), first.Hold(), 0, 2, 1000}}
+			all[letters+" kept"] = []script.Call{first.Try(), kept}
+		default:
+			enter := first.Enter(1, 1, 2, time.Hour)
+			all[letters+" enter"] = []script.Call{first.Try(), enter}
+			all[letters+" renew"] = []script.Call{first.Try(), first.Renew(time.Hour)}
+			all[letters+" downgrade"] = []script.Call{first.Try(), enter, w.Enqueue(), first.Leave(1, 0, 3)}
+		}
 	}
 	return all
 }

@@ -85,16 +85,12 @@ func (s *storm) operation(c *relock.Client, shared []*relock.RedisLock) {
 
 func stormKey(k int) string { return fmt.Sprint("k", k) }
 
-func stormLease() relock.LockOption {
-	lease := []time.Duration{200, 500, 1000, 20_000}[rand.IntN(4)] * time.Millisecond
-	if rand.IntN(3) == 0 {
-		return relock.WithExpiry(lease)
-	}
-	return relock.WithWatchdog(lease)
-}
-
 func stormOptions() []relock.LockOption {
-	opts := []relock.LockOption{stormLease()}
+	lease := []time.Duration{200, 500, 1000, 20_000}[rand.IntN(4)] * time.Millisecond
+	opts := []relock.LockOption{relock.WithWatchdog(lease)}
+	if rand.IntN(3) == 0 {
+		opts[0] = relock.WithExpiry(lease)
+	}
 	if rand.IntN(2) == 0 {
 		opts = append(opts, relock.WithBlockTimeout(1+rand.N(500*time.Millisecond)))
 	}
@@ -178,7 +174,13 @@ func (s *storm) rage(length time.Duration, trouble func(), settle func()) {
 			shared = append(shared, relock.NewRedisLock(stormKey(k), c, relock.WithWatchdog(20*time.Second), relock.WithBlockTimeout(400*time.Millisecond)))
 		}
 		for range stormWorkers {
-			group.Go(func() { s.loop(&stop, c, shared) })
+			group.Go(func() {
+				for !stop.Load() {
+					s.gate.RLock()
+					s.operation(c, shared)
+					s.gate.RUnlock()
+				}
+			})
 		}
 	}
 	quiet := time.Now().Add(length / 4)
@@ -193,14 +195,6 @@ func (s *storm) rage(length time.Duration, trouble func(), settle func()) {
 	group.Wait()
 	s.quiet(settle)
 	require.Positive(s, s.granted.Load())
-}
-
-func (s *storm) loop(stop *atomic.Bool, c *relock.Client, shared []*relock.RedisLock) {
-	for !stop.Load() {
-		s.gate.RLock()
-		s.operation(c, shared)
-		s.gate.RUnlock()
-	}
 }
 
 // quiet waits for all operations, and then checks that nothing is left of them.

@@ -85,19 +85,6 @@ func TestStormOfMessages(t *testing.T) {
 		isAcquire := func(s *script.Script) bool { return faults.Script(s.SHA)(args) }
 		return !calm.Load() && args[0] != "SET" && !slices.ContainsFunc(acquires, isAcquire)
 	}
-	actions := []func() faults.Action{
-		func() faults.Action { return faults.DropRequest },
-		func() faults.Action { return faults.DropAnswer },
-		func() faults.Action { return faults.CutBefore },
-		func() faults.Action { return faults.CutAfter },
-		func() faults.Action { return faults.Double },
-		func() faults.Action { return faults.HoldOnly },
-		func() faults.Action { return faults.HoldAndCut },
-		func() faults.Action { return faults.Delay(rand.N(400 * time.Millisecond)) },
-		func() faults.Action { return faults.DelayRequest(rand.N(400 * time.Millisecond)) },
-		func() faults.Action { return faults.ErrorLine(loading) },
-		func() faults.Action { return faults.ExecuteThenError(loading) },
-	}
 	storm.rage(stormLength(t), func() {
 		calm.Store(false)
 		time.Sleep(rand.N(20 * time.Millisecond))
@@ -107,7 +94,12 @@ func TestStormOfMessages(t *testing.T) {
 		case 1:
 			proxy.On(notAcquire, n, faults.Hold)
 		default:
-			proxy.On(anything, n, actions[rand.IntN(len(actions))]())
+			late := rand.N(400 * time.Millisecond)
+			actions := []faults.Action{
+				faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double, faults.HoldOnly, faults.HoldAndCut,
+				faults.Delay(late), faults.DelayRequest(late), faults.ErrorLine(loading), faults.ExecuteThenError(loading),
+			}
+			proxy.On(anything, n, actions[rand.IntN(len(actions))])
 		}
 	}, func() {
 		calm.Store(true)
