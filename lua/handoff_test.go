@@ -149,11 +149,7 @@ func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 		t.Run(letters, func(t *testing.T) {
 			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters)
 			b := scripttest.NewHeld(t, server, holder)
-			over := script.Call{Script: script.Release, Args: []any{holder.Body(), 0, "relock/1|k"}}
-			keep := script.Call{Script: script.Release, Args: []any{holder.Body(), 5000, "relock/1|k"}}
-			if letters[0] == 'r' {
-				over, keep = holder.Release(), script.Call{Script: script.ReentrantRelease, Args: []any{holder.Body(), holder.Hold(), 0, 2, 5000}}
-			}
+			over, keep := holder.Release(), holder.ReleaseAndKeep(5*time.Second)
 			b.Queued(w)
 			if letters[0] == 'r' {
 				b.RequireDone(script.Call{Script: script.ReentrantRelease, Args: []any{holder.Body(), holder.Hold(), 1, 3, 0}})

@@ -63,9 +63,9 @@ func TestTaskReceiveScriptCopies(t *testing.T) {
 	got := b.Receive(request)
 	require.Equal(t, []string{"a", "10:b", "c", "d", "e"}, got.IDs())
 	require.Equal(t, got.All, b.Receive(request).All)
-	require.Equal(t, int64(1), b.Settle(got.All[0], "a", ""))
+	b.RequireSettled("a", "", got.All[0])
 	b.EndLease("c")
-	require.Equal(t, int64(1), b.Settle(got.All[3], "n", 0))
+	b.RequireSettled("n", 0, got.All[3])
 	b.Do("ZADD", b.Key("l"), b.Now()+1_000_000, "10:b", b.Now()+120_000_000, "e")
 	again := b.Receive(request)
 	require.Equal(t, []string{"10:b", "e"}, again.IDs())
@@ -92,7 +92,7 @@ func TestTaskReceiveScriptUndo(t *testing.T) {
 	theirs := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1})
 	require.Equal(t, []string{"b"}, theirs.IDs())
 	require.Equal(t, int64(2), theirs.All[0].Attempt, "the end of a lease counts")
-	require.Equal(t, int64(1), b.Settle(lost.All[2], "a", ""))
+	b.RequireSettled("a", "", lost.All[2])
 
 	next := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5, Undo: true})
 	require.Equal(t, []string{"a", "k1"}, next.IDs())
@@ -113,7 +113,7 @@ func TestTaskReceiveScriptUndoesNothingAnswered(t *testing.T) {
 	b.Enqueue("", "a", "b")
 	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Heard: 1, Want: 1}).All, 1, "2 was never executed")
-	require.Equal(t, int64(1), b.Settle(d, "a", ""))
+	b.RequireSettled("a", "", d)
 	b.Receive(scripttest.Receive{Receiver: worker, N: 4, Heard: 1})
 	require.Equal(t, []string{"b"}, b.Members("d"), "3 was not answered")
 }
@@ -230,8 +230,7 @@ func TestTaskReceiveScriptJoinsKey(t *testing.T) {
 	got2 := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
 	require.Empty(t, got2.All)
 	require.Equal(t, int64(1), got2.Code)
-	require.Equal(t, int64(1), b.Settle(got.All[0], "a", ""))
-	require.Equal(t, int64(1), b.Settle(got.All[1], "a", ""))
+	b.RequireSettled("a", "", got.All[0], got.All[1])
 	require.ElementsMatch(t, []string{"2", "x"}, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 5}).IDs())
 }
 
@@ -298,11 +297,9 @@ func TestTaskReceiveScriptDamaged(t *testing.T) {
 	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
 	require.Equal(t, []string{"short", "length", "ticket", "good"}, got.IDs())
 	require.Empty(t, b.Do("HKEYS", b.Key("k")))
-	for _, d := range got.All[:2] {
-		require.Equal(t, int64(1), b.Settle(d, "d", "why"))
-	}
+	b.RequireSettled("d", "why", got.All[:2]...)
 	require.Equal(t, int64(1), b.Ints(script.TaskRemove, "short")[0])
 	require.Equal(t, int64(1), b.Ints(script.TaskRequeue, "length")[0])
-	require.Equal(t, int64(1), b.Settle(got.All[2], "r", "0"))
+	b.RequireSettled("r", "0", got.All[2])
 	require.Equal(t, []string{"ticket", "length"}, b.Members("d"))
 }

@@ -30,14 +30,13 @@ func taken(b *scripttest.Tasks, key string, n int, ids ...string) []scripttest.D
 func TestTaskSettleScriptAck(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")
-	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
+	b.RequireSettled("a", "", d[0])
 	require.Equal(t, []string{"b"}, b.Members("d"))
 	require.Equal(t, int64(0), b.Settle(d[0], "a", ""), "a copy")
 	require.Equal(t, int64(0), b.Settle(d[0], "n", 0), "a copy")
 	require.Equal(t, int64(0), b.Do("EXISTS", b.Key("u")))
 	d = taken(b, "", 2, "c")
-	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
-	require.Equal(t, int64(1), b.Settle(d[1], "a", ""))
+	b.RequireSettled("a", "", d[0], d[1])
 	left, _ := b.Do("KEYS", b.Q+"*").([]any)
 	require.Len(t, left, 2, "the number and the record of the receiver: %s", left)
 }
@@ -68,7 +67,7 @@ func TestTaskSettleScriptFence(t *testing.T) {
 		require.Equal(t, int64(0), b.Settle(first, verb, ""))
 	}
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", first.Fence, 1000))
-	require.Equal(t, int64(1), b.Settle(second, "a", ""))
+	b.RequireSettled("a", "", second)
 }
 
 // A task that failed is due later, and blocks its key. A released one is at its
@@ -79,7 +78,7 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 	d := taken(b, "k", 1, "a", "b")[0]
 	place := b.Now()
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
-	require.Equal(t, int64(1), b.Settle(d, "n", 60_000))
+	b.RequireSettled("n", 60_000, d)
 	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "a"), 1e6)
 	require.Equal(t, []string{"a"}, b.Members("d"), "the key is blocked")
 	require.Empty(t, l.Heard(), "nothing is due soon")
@@ -92,20 +91,20 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 	}
 	d = receive(1)
 	require.Equal(t, int64(2), d.Attempt)
-	require.Equal(t, int64(1), b.Settle(d, "n", 500))
+	b.RequireSettled("n", 500, d)
 	require.Len(t, l.Heard(), 1, "due soon")
 	d = receive(2)
 	require.Equal(t, int64(3), d.Attempt)
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
-	require.Equal(t, int64(1), b.Settle(d, "r", 0))
+	b.RequireSettled("r", 0, d)
 	require.Len(t, l.Heard(), 1)
 	require.Less(t, b.Score("d", "a"), place)
 	d = receive(3)
 	require.Equal(t, int64(3), d.Attempt, "uncounted")
-	require.Equal(t, int64(1), b.Settle(d, "r", 5_000))
+	b.RequireSettled("r", 5_000, d)
 	require.InDelta(t, b.Now()+5_000_000, b.Score("d", "a"), 1e6)
 	d = receive(4)
-	require.Equal(t, int64(1), b.Settle(d, "n", 0))
+	b.RequireSettled("n", 0, d)
 	require.Less(t, b.Score("d", "a"), place)
 }
 
@@ -114,7 +113,7 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 func TestTaskSettleScriptDeadLetter(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")[0]
-	require.Equal(t, int64(1), b.Settle(d, "d", "why\x00not"))
+	b.RequireSettled("d", "why\x00not", d)
 	require.Equal(t, []string{"b"}, b.Members("d"))
 	require.Equal(t, []string{"a"}, b.Members("z"))
 	stored, _ := b.Do("HGET", b.Key("m"), "a").([]byte)
@@ -128,7 +127,7 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 	}
 	next := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1}).All[0]
 	require.Equal(t, "b", next.ID)
-	require.Equal(t, int64(1), b.Settle(next, "a", ""))
+	b.RequireSettled("a", "", next)
 	bury(2, time.Hour, "c", "d", "e")
 	require.Equal(t, []string{"d", "e"}, b.Members("z"))
 	b.Do("ZADD", b.Key("z"), b.Now()-3601*1_000_000, "d")

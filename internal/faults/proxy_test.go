@@ -28,6 +28,10 @@ func TestForwardsRequestsAndAnswersOfAllKinds(t *testing.T) {
 	require.Equal(t, int64(1), do("EXISTS", "key"))
 	require.Equal(t, []any{int64(1), []any{[]byte("x"), []any{}, nil}, "fine"},
 		do("EVAL", "return {1, {'x', {}, false}, redis.status_reply('fine')}", 0))
+	require.Equal(t, "", do("EVAL", "return redis.status_reply('')", 0))
+	require.Equal(t, []any{}, do("KEYS", "none"))
+	require.Nil(t, do("BLPOP", "none", "0.01"), "a list that is not there")
+	require.Equal(t, int64(-1), do("PTTL", "key"))
 	_, err := b.client.Do("EVAL", "return redis.error_reply('NO way')", 0)
 	require.EqualError(t, err, "NO way")
 	_, err = b.client.Do("LPUSH", "key", "x")

@@ -227,6 +227,14 @@ func (b *Tasks) Settle(d Delivery, verb string, argument any) int64 {
 	return b.Ints(script.TaskSettle, SettleOf(0, d, verb, argument)...)[0]
 }
 
+// RequireSettled settles deliveries, and requires that each is still leased.
+func (b *Tasks) RequireSettled(verb string, argument any, deliveries ...Delivery) {
+	b.Helper()
+	for _, d := range deliveries {
+		require.Equal(b, int64(1), b.Settle(d, verb, argument), "%s %s", verb, d.ID)
+	}
+}
+
 // SettleOf returns the arguments that settle one delivery. A done id is refused
 // for the duration keep.
 func SettleOf(keep time.Duration, d Delivery, verb string, argument any) []any {

@@ -120,13 +120,19 @@ func (w Wait) Cancel(alsoHold int) script.Call {
 
 // Release returns the request that releases the wait's hold.
 func (w Wait) Release() script.Call {
-	switch w.letters()[0] {
-	case 'p':
-		return script.Call{Script: script.Release, Args: []any{w.Body(), 0, ""}}
-	case 'r':
-		return script.Call{Script: script.ReentrantRelease, Args: []any{w.Body(), w.Hold(), 0, 2, 0}}
+	if w.isReadWrite() {
+		return w.Leave(0, 0, 2)
 	}
-	return w.Leave(0, 0, 2)
+	return w.ReleaseAndKeep(0)
+}
+
+// ReleaseAndKeep is Release of a plain or reentrant hold, whose key stays for a
+// while.
+func (w Wait) ReleaseAndKeep(keep time.Duration) script.Call {
+	if w.letters()[0] == 'p' {
+		return script.Call{Script: script.Release, Args: []any{w.Body(), keep.Milliseconds(), "relock/1|k"}}
+	}
+	return script.Call{Script: script.ReentrantRelease, Args: []any{w.Body(), w.Hold(), 0, 2, keep.Milliseconds()}}
 }
 
 // Enter returns the request for another number of levels of a read/write lock.

@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -19,21 +20,14 @@ type newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock
 
 // replicatedKinds are the ways to take a lock.
 func replicatedKinds() map[string]newLock {
-	all := map[string]newLock{}
-	for name, lock := range map[string]newLock{
-		"RedisLock": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRedisLock("k", c, opts...)
-		},
-		"ReentrantLock": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock("k", c, opts...)
-		},
-		"RWLock": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock("k", c, opts...)
-		},
-	} {
-		all[name] = lock
+	kinds, all := maps.Clone(locktest.Kinds), map[string]newLock{}
+	kinds["RWLock"] = func(key string, c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return relock.NewRWLock(key, c, opts...)
+	}
+	for name, lock := range kinds {
+		all[name] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock { return lock("k", c, opts...) }
 		all[name+", fair"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return lock(c, append(opts, relock.WithFair())...)
+			return lock("k", c, append(opts, relock.WithFair())...)
 		}
 	}
 	all["MultiLock"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {

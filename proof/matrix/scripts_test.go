@@ -105,12 +105,8 @@ func scriptsWithExpiry() map[string][]script.Call {
 			all[letters+" "+name] = calls
 		}
 		switch letters[0] {
-		case 'p':
-			kept := script.Call{Script: script.Release, Args: []any{first.Body(), 1000, "relock/1|k|kept"}}
-			all[letters+" kept"] = []script.Call{first.Try(), kept}
-		case 'r':
-			kept := script.Call{Script: script.ReentrantRelease, Args: []any{first.Body(), first.Hold(), 0, 2, 1000}}
-			all[letters+" kept"] = []script.Call{first.Try(), kept}
+		case 'p', 'r':
+			all[letters+" kept"] = []script.Call{first.Try(), first.ReleaseAndKeep(time.Second)}
 		default:
 			enter := first.Enter(1, 1, 2, time.Hour)
 			all[letters+" enter"] = []script.Call{first.Try(), enter}

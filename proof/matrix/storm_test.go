@@ -52,6 +52,29 @@ type storm struct {
 	granted atomic.Int64
 }
 
+// newStorm has a client with a pool of its own, one with a full one, and one
+// with a pool of the user's.
+func newStorm(t testing.TB, s *redistest.Server) *storm {
+	const timeout = 300 * time.Millisecond
+	pool := &redis.Pool{MaxIdle: 5, MaxActive: 20, Wait: true, Dial: func() (redis.Conn, error) {
+		return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(time.Second))
+	}}
+	t.Cleanup(func() { _ = pool.Close() }) // only to end its connections
+	own, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(timeout))
+	require.NoError(t, err)
+	full, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(timeout), relock.WithMaxActive(stormWorkers), relock.WithWaitMode())
+	require.NoError(t, err)
+	user, err := relock.NewClientPool(pool, relock.WithCommandTimeout(timeout))
+	require.NoError(t, err)
+	storm := &storm{TB: t, server: s, clients: []*relock.Client{own, full, user}}
+	t.Cleanup(func() {
+		for _, c := range storm.clients {
+			require.NoError(t, c.Close())
+		}
+	})
+	return storm
+}
+
 // work does one thing under the hold of key k, and checks that no other hold is
 // valid.
 func (s *storm) work(k int, h relock.Hold, f func()) {
@@ -165,7 +188,7 @@ func (s *storm) levels(ctx context.Context, k int, c *relock.Client) {
 }
 
 // rage lets all clients work until the end, while trouble makes some at random.
-func (s *storm) rage(length time.Duration, trouble func(), settle func()) {
+func (s *storm) rage(length time.Duration, trouble func()) {
 	var stop atomic.Bool
 	var group sync.WaitGroup
 	for _, c := range s.clients {
@@ -187,21 +210,20 @@ func (s *storm) rage(length time.Duration, trouble func(), settle func()) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		trouble()
 		if time.Now().After(quiet) {
-			s.quiet(settle)
+			s.quiet()
 			quiet = time.Now().Add(min(length/4, 5*time.Second))
 		}
 	}
 	stop.Store(true)
 	group.Wait()
-	s.quiet(settle)
+	s.quiet()
 	require.Positive(s, s.granted.Load())
 }
 
 // quiet waits for all operations, and then checks that nothing is left of them.
-func (s *storm) quiet(settle func()) {
+func (s *storm) quiet() {
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	settle()
 	for end := time.Now().Add(stormSettles); ; time.Sleep(time.Millisecond) {
 		locks := s.locks()
 		if len(locks) == 0 {
@@ -246,4 +268,35 @@ func (s *storm) locks() (locks []string) {
 		require.LessOrEqual(s, left, int64(12000), key)
 	}
 	return locks
+}
+
+// A server that is killed and comes back, stands still, forgets its scripts, is
+// out of memory, cuts connections.
+func TestStormAtTheServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	storm := newStorm(t, s)
+	troubles := []func(){
+		func() { s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") },
+		func() { s.Do(t, "SCRIPT", "FLUSH") },
+		func() {
+			s.Pause(t)
+			time.Sleep(rand.N(1200 * time.Millisecond))
+			s.Resume(t)
+		},
+		func() {
+			s.Kill(t)
+			time.Sleep(rand.N(300 * time.Millisecond))
+			s.BootAndLoad(t)
+		},
+		func() {
+			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+			time.Sleep(rand.N(200 * time.Millisecond))
+			s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		},
+	}
+	storm.rage(stormLength(t), func() {
+		time.Sleep(rand.N(400 * time.Millisecond))
+		troubles[rand.IntN(len(troubles))]()
+	})
 }
