@@ -61,22 +61,6 @@ func TestRWScriptAnswers(t *testing.T) {
 	}
 }
 
-// A hold that a waiter has is its wait's: a late copy of a request to write is
-// no grant to one who only reads.
-func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
-	b := scripttest.NewQueue(t, server)
-	w := scripttest.WaitNamed("c1", 1, "wf")
-	b.Steps(
-		scripttest.Step("try", w.Try(), "1", []string{w.Writes()}),
-		scripttest.Step("reads too", w.Enter(1, 1, 2, scripttest.Lease), "1", []string{w.Writes()}),
-		scripttest.Step("reads only", w.Leave(1, 0, 3), "1", []string{w.Reads()}),
-		scripttest.Step("late copy of try", w.Try(), "0", []string{w.Reads()}),
-		scripttest.Step("late copy of claim", w.Claim(), "3", []string{w.Reads()}),
-		scripttest.Step("late copy of enqueue", w.Enqueue(), "0", []string{w.Reads()}, w),
-		scripttest.Step("its cancel", w.Cancel(0), "1", []string{w.Reads()}),
-	)
-}
-
 // Readers next to each other get the lock together, 64 at once; when one of
 // them takes it, more come along. One who writes is alone.
 func TestRWScriptReadersTogether(t *testing.T) {
@@ -195,7 +179,8 @@ func TestRWScriptLeases(t *testing.T) {
 }
 
 // The levels of a hold change by requests that are numbered: what comes late or
-// twice changes nothing.
+// twice changes nothing. A late copy of a request to write is no grant to one
+// who only reads.
 func TestRWScriptCopiesOfChanges(t *testing.T) {
 	x, y := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf")
 	both := []string{x.Reads(), y.Reads()}
@@ -229,6 +214,17 @@ func TestRWScriptCopiesOfChanges(t *testing.T) {
 		scripttest.Step("late, to enter", x.Enter(1, 1, 8, scripttest.Lease), "0", nil),
 		scripttest.Step("late, to leave", x.Leave(1, 0, 8), "0", nil),
 		scripttest.Step("late, to renew", x.Renew(scripttest.LongLease), "0", nil),
+	)
+	w := scripttest.WaitNamed("c1", 2, "wf")
+	b.Steps(
+		scripttest.Step("writes", w.Try(), "1", []string{w.Writes()}),
+		scripttest.Step("reads too", w.Enter(1, 1, 2, scripttest.Lease), "1", []string{w.Writes()}),
+		scripttest.Step("reads only", w.Leave(1, 0, 3), "1", []string{w.Reads()}),
+		scripttest.Step("late copy of try is no grant", w.Try(), "0", []string{w.Reads()}),
+		scripttest.Step("late copy of claim is none", w.Claim(), "3", []string{w.Reads()}),
+		scripttest.Step("late copy of enqueue is none", w.Enqueue(), "0", []string{w.Reads()}, w),
+		scripttest.Step("its cancel", w.Cancel(0), "1", []string{w.Reads()}),
+		scripttest.Step("gives all back", w.Leave(0, 0, 4), "1", nil),
 	)
 	b.RequireDone(y.Try())
 	for _, late := range []script.Call{x.Release(), x.Enter(1, 1, 8, scripttest.LongLease), x.Leave(1, 0, 8), x.Renew(scripttest.LongLease), x.Cancel(1)} {
