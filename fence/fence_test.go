@@ -12,10 +12,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/fence"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -23,21 +23,8 @@ var server *redistest.Server
 
 func TestMain(m *testing.M) {
 	var stop func()
-	var err error
-	if server, stop, err = redistest.Launch(); err != nil {
-		fmt.Fprintln(os.Stderr, "no server:", err)
-		if os.Getenv("CI") != "" {
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	code := m.Run()
-	stop()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
-		code = 1
-	}
-	os.Exit(code)
+	server, stop = redistest.LaunchOrExit()
+	os.Exit(locktest.Run(m, stop))
 }
 
 // newClient returns a client of the server, which it empties.

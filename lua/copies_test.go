@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
@@ -28,7 +27,6 @@ var (
 // its hold and changes nothing, 0 does not find its hold, k finds it kept. In a
 // state with a dot the call would not be late.
 func TestLateCopiesOfScripts(t *testing.T) {
-	s := redistest.Shared(t)
 	type late struct {
 		name    string
 		call    script.Call
@@ -82,7 +80,7 @@ func TestLateCopiesOfScripts(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprint(row.name, " ", i), func(t *testing.T) {
-					b := scripttest.NewBench(t, s)
+					b := scripttest.NewBench(t, server)
 					b.SetUp(state)
 					want := b.State()
 					if result == '+' {
@@ -98,13 +96,14 @@ func TestLateCopiesOfScripts(t *testing.T) {
 	}
 }
 
-// A late copy that finds its work done, and a longer lease than it asks for,
-// writes all the same. A WAIT that follows it asks the replicas for what was
-// written over its connection.
+// A late copy, or a renewal, that finds its work done, and a longer lease than
+// it asks for, writes all the same. A WAIT that follows it asks the replicas
+// for what was written over its connection.
 func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	written := func() int64 { return scripttest.InfoField(t, s, "persistence", "rdb_changes_since_last_save") }
+	reads := scripttest.WaitNamed("c1", 1, "sf")
+	written := func() int64 { return s.Info(t, "persistence", "rdb_changes_since_last_save") }
 	for name, tt := range map[string]struct {
 		state []script.Call
 		late  script.Call
@@ -113,6 +112,9 @@ func TestLateCopiesWrite(t *testing.T) {
 		"reentrant acquire": {scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second)},
 		"enter":             {scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second)},
 		"transfer":          {heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second)},
+		"renew":             {scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, time.Second)},
+		"reentrant renew":   {scripttest.HeldOnce, scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second)},
+		"read/write renew":  {[]script.Call{reads.Try()}, reads.Renew(time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewBench(t, s)
@@ -131,9 +133,13 @@ func TestLateCopiesWrite(t *testing.T) {
 	})
 }
 
-// A script that is sent twice does what it does once.
+// A script that is sent twice does what it does once. A transfer replaces all
+// that is of the hold, whatever its levels and its expiry were.
 func TestScriptsSentTwice(t *testing.T) {
-	s := redistest.Shared(t)
+	transfer, either := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2)
+	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
+	toItself.Args[3] = scripttest.OwnerUs
+	next := func(hold string) map[string]string { return scripttest.Given(scripttest.OwnerNext, hold, "next") }
 	hash := func(hold string, count, seq string) map[string]string {
 		fields := map[string]string{"hold": hold, "seq": "#" + seq, "info": "info"}
 		if count != "" {
@@ -163,10 +169,18 @@ func TestScriptsSentTwice(t *testing.T) {
 		{"last release", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{1, 0}, nil, scripttest.Absent},
 		{"last release overtakes the inner one", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 4, 0), [2]int64{1, 0}, nil, scripttest.Absent},
 		{"last release and keep", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.Keep), [2]int64{1, 2}, hash("kept:"+scripttest.Hold1, "", "1"), scripttest.Keep},
+		{"transfer, one level", scripttest.HeldOnce, transfer, [2]int64{1, 1}, next(scripttest.Hold2), scripttest.LongLease},
+		{"transfer, three levels", scripttest.HeldThree, transfer, [2]int64{1, 1}, next(scripttest.Hold2), scripttest.LongLease},
+		{"transfer, a shorter lease", scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.Keep), [2]int64{1, 1}, next(scripttest.Hold2), scripttest.Keep},
+		{"transfer, transferred before", heldGivenOn, scripttest.TransferOf(scripttest.Hold3, "h9", scripttest.LongLease), [2]int64{1, 1}, next("h9"), scripttest.LongLease},
+		{"transfer to the same owner", scripttest.HeldTwice, toItself, [2]int64{1, 1}, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next"), scripttest.LongLease},
+		{"release of either, before the transfer", scripttest.HeldOnce, either, [2]int64{1, 0}, nil, scripttest.Absent},
+		{"release of either, after it", heldGiven, either, [2]int64{1, 0}, nil, scripttest.Absent},
+		{"release of either, after it, two levels", heldGiven2, either, [2]int64{1, 0}, nil, scripttest.Absent},
 		{"last release, kept until now", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{2, 0}, nil, scripttest.Absent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
+			b := scripttest.NewBench(t, server)
 			b.SetUp(tt.state)
 			for _, answer := range tt.answers {
 				require.Equal(t, answer, b.Run(tt.script))
@@ -178,7 +192,6 @@ func TestScriptsSentTwice(t *testing.T) {
 
 // A script of a lock with a queue that is sent twice does what it does once.
 func TestQueueScriptsSentTwice(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		w, other, holder := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c9", 1, letters)
 		states := map[string]struct {
@@ -202,10 +215,9 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 		for state, tt := range states {
 			for name, call := range calls {
 				t.Run(fmt.Sprint(letters, "/", state, "/", name), func(t *testing.T) {
-					b := scripttest.NewQueue(t, s)
-					b.Live("c1", "c2", "c3")
+					b := scripttest.NewQueue(t, server)
 					b.Store(tt.held)
-					b.Line(time.Minute, tt.line...)
+					b.Queued(tt.line...)
 					first := b.Ask(call)
 					once := b.All()
 					ttl := b.State().TTL
@@ -230,58 +242,13 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 
 // Numbers beyond 9 are not compared as text.
 func TestChangesAreNumbered(t *testing.T) {
-	b := scripttest.NewBench(t, redistest.Shared(t))
+	b := scripttest.NewBench(t, server)
 	b.SetUp(scripttest.HeldTwice)
 	for seq := 3; seq <= 200; seq++ {
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.EnterOf(scripttest.Hold1, seq, seq, scripttest.Lease)))
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.EnterOf(scripttest.Hold1, 2, seq-1, scripttest.Lease)), "the change before")
 		require.Equal(t, int64(script.Ours), b.Run(scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, seq-1, 0)), "the change before")
 		require.Equal(t, fmt.Sprint(seq), b.State().Content.(map[string]string)[scripttest.OwnerUs])
-	}
-}
-
-// A transfer replaces all that is of the hold, whatever its levels and its
-// expiry were.
-func TestTransferScript(t *testing.T) {
-	s := redistest.Shared(t)
-	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
-	toItself.Args[3] = scripttest.OwnerUs
-	for name, tt := range map[string]struct {
-		state  []script.Call
-		script script.Call
-		want   map[string]string
-	}{
-		"one level":          {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
-		"three levels":       {scripttest.HeldThree, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
-		"a shorter lease":    {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second), scripttest.Given(scripttest.OwnerNext, scripttest.Hold2, "next")},
-		"transferred before": {heldGivenOn, scripttest.TransferOf(scripttest.Hold3, "h9", scripttest.LongLease), scripttest.Given(scripttest.OwnerNext, "h9", "next")},
-		"to the same owner":  {scripttest.HeldTwice, toItself, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
-			b.SetUp(tt.state)
-			require.Equal(t, int64(script.Ours), b.Run(tt.script))
-			require.Equal(t, tt.want, b.State().Content)
-			lease, err := redis.Int64(tt.script.Args[4], nil)
-			require.NoError(t, err)
-			scripttest.RequireExpiry(t, time.Duration(lease)*time.Millisecond, b.State().TTL)
-		})
-	}
-}
-
-// A release that names both holds of a transfer ends either, once. After it a
-// late copy of the transfer finds nothing.
-func TestTransferScriptAndReleaseOfEither(t *testing.T) {
-	s := redistest.Shared(t)
-	for name, state := range map[string][]script.Call{"before it": scripttest.HeldOnce, "after it": heldGiven, "after it, two levels": heldGiven2} {
-		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
-			b.SetUp(state)
-			for i, call := range []script.Call{scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)} {
-				require.Equal(t, i == 0, b.Run(call) == script.Ours)
-				require.Equal(t, scripttest.Absent, b.State().TTL)
-			}
-		})
 	}
 }
 
@@ -299,7 +266,7 @@ func TestTransferScriptRefused(t *testing.T) {
 				fillMemory(t, s)
 				b.RequireError(transfer, "OOM")
 			} else {
-				b.Deny(s, denied)
+				b.Deny(denied)
 				b.RequireDenied(transfer)
 			}
 			if b.Less = nil; same {

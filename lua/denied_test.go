@@ -17,15 +17,14 @@ import (
 // A script that may not do what it needs is refused with the error of the
 // server, not as a conflict. It changes nothing.
 func TestScriptsErrors(t *testing.T) {
-	s := redistest.Shared(t)
 	refused := func(name string, state []script.Call, line []scripttest.Wait, denied []any, calls ...script.Call) {
 		for i, call := range calls {
 			t.Run(fmt.Sprint(name, " ", i), func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				b.SetUp(state)
 				b.Line(time.Minute, line...)
 				before := b.Everything()
-				b.Deny(s, denied...)
+				b.Deny(denied...)
 				b.RequireDenied(call)
 				require.Equal(t, before, b.Everything())
 			})
@@ -54,27 +53,20 @@ func TestScriptsErrors(t *testing.T) {
 	refused("read/write", []script.Call{x.Try()}, nil, []any{"-zrange"},
 		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), scripttest.RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, scripttest.LongLease), x.Renew(scripttest.LongLease), x.Release(),
 		rwInspect, rwForce)
-	t.Run("read/write, for an expiry", func(t *testing.T) {
-		b := scripttest.NewHeld(t, s, y)
-		before := b.Entry(y)
-		b.Deny(s, "-pexpire")
-		b.RequireDenied(x.Try())
-		b.RequireDenied(w.Enqueue())
-		b.Require("", []string{y.Reads()})
-		require.Equal(t, before, b.Entry(y))
-		renew := y.Renew(scripttest.LongLease)
-		renew.Key = b.Key
-		r := renew.BySource()
-		_, err := b.Less.Do(r.Cmd, r.Args...) // the lock ends before the hold does
-		var line redis.Error
-		require.ErrorAs(t, err, &line)
-		require.True(t, driver.IsDenied(line), line)
-	})
+	refused("read/write, for an expiry", []script.Call{y.Try()}, nil, []any{"-pexpire"}, x.Try(), w.Enqueue())
+	b := scripttest.NewHeld(t, server, y)
+	b.Deny("-pexpire")
+	renew := y.Renew(scripttest.LongLease)
+	renew.Key = b.Key
+	r := renew.BySource()
+	_, err := b.Less.Do(r.Cmd, r.Args...) // the lock ends before the hold does
+	var line redis.Error
+	require.ErrorAs(t, err, &line)
+	require.True(t, driver.IsDenied(line), line)
 }
 
 // A lock that may have no expiry goes, or becomes something that has one.
 func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
-	s := redistest.Shared(t)
 	calls := map[string]script.Call{"reentrant_acquire": scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease)}
 	for _, letters := range []string{"ru", "rf", "sf"} {
 		w := scripttest.WaitNamed("c1", 1, letters)
@@ -84,14 +76,14 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 	for name, call := range calls {
 		for _, denied := range [][]any{{"-pexpire"}, {"-pexpire", "-del"}, {"-zrem", "-pexpire"}} {
 			t.Run(fmt.Sprint(name, denied), func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				if call.Script == script.Claim {
 					b.Store(scripttest.Wait(call.Args[0].(string)).Reserved())
 					if denied[len(denied)-1] == "-del" {
 						return // to take it, a reentrant wait deletes the reservation first
 					}
 				}
-				b.Deny(s, denied...)
+				b.Deny(denied...)
 				b.RequireDenied(call)
 				if denied[len(denied)-1] == "-del" {
 					require.Equal(t, "relock/1|denied", b.Lock())
@@ -105,17 +97,15 @@ func TestQueueScriptsNoPermissionForAnExpiry(t *testing.T) {
 
 // A release frees the lock whatever happens to the queue.
 func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
-	s := redistest.Shared(t)
 	w, gone := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("gone", 1, "pf")
 	for _, letters := range allLetters {
 		holder := scripttest.WaitNamed("c9", 1, letters)
 		for denied, reserved := range map[string]bool{"-zrange": false, "-time": false, "-publish": true, "-zremrangebyrank": false, "-exists": true, "-set": false} {
 			for how, call := range map[string]script.Call{"release": holder.Release(), "cancel": holder.Cancel(1)} {
 				t.Run(letters+"/"+denied+"/"+how, func(t *testing.T) {
-					b := scripttest.NewHeld(t, s, holder)
-					b.Live("c1")
-					b.Line(time.Minute, gone, w)
-					b.Deny(s, denied)
+					b := scripttest.NewHeld(t, server, holder)
+					b.Queued(gone, w)
+					b.Deny(denied)
 					require.Equal(t, "1", b.Code(call))
 					if reserved {
 						b.RequireHandedTo(w, nil)
@@ -126,17 +116,16 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 				})
 			}
 		}
-		b := scripttest.NewHeld(t, s, holder)
+		b := scripttest.NewHeld(t, server, holder)
 		b.Do("SET", b.QueueKey(), "text", "PX", 20_000)
 		require.Equal(t, "1", b.Code(holder.Release()), "the queue is something else")
 		require.Empty(t, b.Lock())
 	}
 	x, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	for _, denied := range []string{"-zremrangebyrank", "-pexpire", "-publish", "-del"} {
-		b := scripttest.NewHeld(t, s, writes)
-		b.Live("c1")
-		b.Line(time.Minute, x)
-		b.Deny(s, denied)
+		b := scripttest.NewHeld(t, server, writes)
+		b.Queued(x)
+		b.Deny(denied)
 		require.Equal(t, "1", b.Code(writes.Release()))
 		require.NotContains(t, b.Entries(), writes.Writes())
 		b.Less = nil
@@ -149,7 +138,6 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 // is released, and waiters learn of that by polling. A read/write hold is also
 // renewed.
 func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
-	s := redistest.Shared(t)
 	alone := func(b *scripttest.Queue, call script.Call) {
 		b.Helper()
 		r := call.Script.BySource([]string{b.Key}, call.Args)
@@ -158,16 +146,14 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	w := scripttest.WaitNamed("c1", 1, "pf")
 	for _, letters := range allLetters {
 		holder := scripttest.WaitNamed("c9", 1, letters)
-		b := scripttest.NewHeld(t, s, holder)
-		b.Live("c1")
-		b.Line(time.Minute, w)
+		b := scripttest.NewHeld(t, server, holder)
+		b.Queued(w)
 		alone(b, holder.Release())
 		b.Require("", nil, w)
 	}
 	x, y, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
-	b := scripttest.NewHeld(t, s, x, y)
-	b.Live("c5")
-	b.Line(time.Minute, writes)
+	b := scripttest.NewHeld(t, server, x, y)
+	b.Queued(writes)
 	alone(b, x.Renew(scripttest.LongLease))
 	scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(x))
 	alone(b, y.Release())
@@ -178,57 +164,15 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	require.Equal(t, string(writes), b.Ask(scripttest.RWPollAs("c5", string(writes), 5))[4])
 }
 
-// Without memory a lock is released, renewed and handed off. A script that
-// takes it or waits for it is refused, and changes nothing.
+// Without memory a script that takes a lock, or waits for it, is refused, and
+// changes nothing. What goes through is in TestQueueScriptHandOffByAll and
+// TestRWScriptHandOff.
 func TestQueueScriptsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w, other := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
-	holder, reentrant := scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
-	unfair, unfairReentrant, again := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru"), scripttest.WaitNamed("c1", 2, "pf")
-	x, y, writes, writer := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf"), scripttest.WaitNamed("c9", 1, "wf")
-	for name, tt := range map[string]struct {
-		call script.Call
-		held []scripttest.Wait
-		lock []string
-		left []scripttest.Wait
-	}{
-		"release":                 {holder.Release(), []scripttest.Wait{holder}, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"reentrant_release":       {reentrant.Release(), []scripttest.Wait{reentrant}, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"cancel":                  {holder.Cancel(1), []scripttest.Wait{holder}, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"cancel for nobody":       {scripttest.CancelNobody, nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"poll":                    {scripttest.PollAs("c2"), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"poll, puts back another": {scripttest.PollAs("c1", string(again), "9999999999999999"), nil, []string{w.Reserved()}, []scripttest.Wait{other, again}},
-		"try":                     {other.Try(), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"claim, not queued":       {scripttest.WaitNamed("c2", 2, "pf").Claim(), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"claim, not the first":    {other.Claim(), nil, []string{w.Reserved()}, []scripttest.Wait{other}},
-		"rw_release":              {writer.Release(), []scripttest.Wait{writer}, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_cancel":               {writer.Cancel(1), []scripttest.Wait{writer}, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_cancel for nobody":    {scripttest.RWCancelNobody, nil, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_poll":                 {scripttest.RWPollAs("c5"), nil, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_try":                  {writes.Try(), nil, []string{x.Reserved()}, []scripttest.Wait{writes}},
-		"downgrade":               {writer.Leave(1, 0, 2), []scripttest.Wait{writer}, []string{writer.Reads(), x.Reserved()}, []scripttest.Wait{writes}},
-		"rw_renew":                {writer.Renew(scripttest.LongLease), []scripttest.Wait{writer}, []string{writer.Writes()}, []scripttest.Wait{x, writes}},
-	} {
-		t.Run("goes through/"+name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, tt.held...)
-			b.Live("c1", "c2", "c5")
-			if tt.left[0] == other {
-				b.Line(time.Minute, append(scripttest.StaleWaits(3, "pf"), w, other)...)
-			} else {
-				b.Line(time.Minute, x, writes)
-			}
-			fillMemory(t, s)
-			b.Ask(tt.call)
-			b.Require("", tt.lock, tt.left...)
-			switch {
-			case name == "rw_renew":
-				scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(writer))
-			case name != "downgrade":
-				b.RequireTTL(scripttest.Claim + scripttest.ClockGrain)
-			}
-		})
-	}
+	w, other, holder := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
+	unfair, unfairReentrant := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru")
+	x, y, writer := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c9", 1, "wf")
 	redLockWait := script.Call{Script: script.RedLockWait, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}}
 	for name, tt := range map[string]struct {
 		call script.Call
@@ -259,17 +203,22 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		"redlock_acquire, waits":             {redLockWait, "", nil},
 		"redlock_acquire, waits for a token": {scripttest.Fenced(redLockWait), "", nil},
 	} {
-		t.Run("refused/"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
 			b.Store(tt.held)
-			b.Live("c1", "c2")
-			b.Line(time.Minute, tt.line...)
+			b.Queued(tt.line...)
 			before := b.Everything()
 			fillMemory(t, s)
 			b.RequireError(tt.call, "OOM")
 			require.Equal(t, before, b.Everything())
 		})
 	}
+	t.Run("a read/write hold is renewed", func(t *testing.T) {
+		b := scripttest.NewHeld(t, s, writer)
+		fillMemory(t, s)
+		b.RequireDone(writer.Renew(scripttest.LongLease))
+		scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(writer))
+	})
 	t.Run("a poll shows that its client lives, and puts back", func(t *testing.T) {
 		b := scripttest.NewHeld(t, s, holder)
 		fillMemory(t, s)

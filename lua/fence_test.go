@@ -22,10 +22,9 @@ const asideMost = 63
 // an unfair plain lock set tokens aside, if the counter is not ahead of the
 // clock.
 func TestScriptsDrawTokens(t *testing.T) {
-	s := redistest.Shared(t)
 	plain, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf")
 	unfair := scripttest.WaitNamed("c1", 1, "pu")
-	reads, writes := scripttest.RWWaitNamed("c1", 1, "sf"), scripttest.RWWaitNamed("c1", 1, "wf")
+	reads, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
 	for name, tt := range map[string]struct {
 		script script.Call
 		ready  func(b *scripttest.Queue) // before each call
@@ -42,13 +41,14 @@ func TestScriptsDrawTokens(t *testing.T) {
 		"enqueue, reentrant": {script: reentrant.Enqueue()},
 		"claim":              {script: plain.Claim(), ready: func(b *scripttest.Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
 		"claim, unfair":      {unfair.Claim(), func(b *scripttest.Queue) { b.Line(time.Minute, unfair) }, asideMost},
+		"redlock_acquire":    {script: redLock},
 		"rw_try":             {script: writes.Try()},
 		"rw_try, reads":      {script: reads.Try()},
 		"rw_enqueue":         {script: writes.Enqueue()},
-		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads.Wait) }},
+		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			b.Do("DEL", b.CounterKey())
 			draw := func() (token, aside int64) {
 				t.Helper()
@@ -57,19 +57,14 @@ func TestScriptsDrawTokens(t *testing.T) {
 					tt.ready(b)
 				}
 				before := b.Now()
-				token, aside = b.RequireTokens(b.Ask(scripttest.Fenced(tt.script)))
+				token, aside = requireTokens(b, tt.script)
 				require.GreaterOrEqual(t, token, before)
-				stored, err := redis.Int64(b.Do("GET", b.CounterKey()), nil)
-				require.NoError(t, err)
-				require.Equal(t, token+aside, stored)
-				left, err := redis.Int64(b.Do("PTTL", b.CounterKey()), nil)
-				require.NoError(t, err)
-				require.InDelta(t, (30 * 24 * time.Hour).Milliseconds(), left, 60_000)
+				requireCounter(b.Bench, b.CounterKey(), token+aside)
 				return token, aside
 			}
 			first, aside := draw()
 			require.Equal(t, tt.aside, aside)
-			again, _ := b.RequireTokens(b.Ask(scripttest.Fenced(tt.script))) // finds its own earlier copy
+			again, _ := requireTokens(b, tt.script) // finds its own earlier copy
 			require.Greater(t, again, first+aside)
 			b.Do("DEL", b.CounterKey())
 			lost, aside := draw()
@@ -86,60 +81,51 @@ func TestScriptsDrawTokens(t *testing.T) {
 	}
 }
 
+// requireTokens checks that the fenced script grants the lock. It returns the
+// token, and how many after it are set aside.
+func requireTokens(b *scripttest.Queue, call script.Call) (token, aside int64) {
+	b.Helper()
+	answer := b.Ask(scripttest.Fenced(call))
+	require.Len(b, answer, 3)
+	require.Equal(b, "1", answer[0])
+	if call.Script == script.RedLockAcquire { // answer[1] is the server's id
+		return number(b, answer[2]), 0
+	}
+	return number(b, answer[1]), number(b, answer[2])
+}
+
+// requireCounter checks the token in a counter, and that the counter stays for
+// 30 days.
+func requireCounter(b *scripttest.Bench, key string, want int64) {
+	b.Helper()
+	require.Equal(b, fmt.Sprint(want), string(b.Do("GET", key).([]byte)))
+	require.InDelta(b, 30*24*time.Hour, b.TTL(key), float64(time.Minute))
+}
+
 // A token that cannot be drawn makes no hold.
 func TestNoHoldWithoutItsToken(t *testing.T) {
 	s := redistest.Start(t)
-	for name, w := range map[string]interface {
-		Try() script.Call
-		Enqueue() script.Call
-	}{"plain": scripttest.WaitNamed("c1", 1, "pf"), "reentrant": scripttest.WaitNamed("c1", 1, "rf"), "read/write": scripttest.RWWaitNamed("c1", 1, "wf")} {
-		for call, script := range map[string]script.Call{"try": w.Try(), "enqueue": w.Enqueue()} {
-			t.Run(name+"/"+call, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
-				b.Do("LPUSH", b.CounterKey(), "something else")
-				b.Do("PEXPIRE", b.CounterKey(), 60_000)
-				_, err := b.Send(scripttest.Fenced(script))
-				require.ErrorContains(t, err, "WRONGTYPE")
-				require.Empty(t, b.Lock())
-			})
-		}
-	}
-	for name, script := range map[string]script.Call{"plain": scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), "reentrant": scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)} {
-		t.Run(name+"/acquire", func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-			defer s.Do(t, "CONFIG", "SET", "maxmemory", "0")
-			_, err := b.Send(scripttest.Fenced(script))
-			require.ErrorContains(t, err, "OOM")
-			require.Empty(t, b.Lock())
-			require.Equal(t, int64(0), b.Do("EXISTS", b.CounterKey()))
-		})
-	}
-}
-
-// What a script answers is taken for a grant with a token only when it is one.
-func TestReadGrant(t *testing.T) {
-	for name, tt := range map[string]struct {
-		reply  any
-		code   int64
-		tokens script.Tokens
-	}{
-		"a number":         {int64(1), script.Ours, script.Tokens{}},
-		"held":             {int64(0), script.Other, script.Tokens{}},
-		"a list":           {[]any{int64(1)}, script.Ours, script.Tokens{}},
-		"a token":          {[]any{int64(1), []byte("1795292944255000"), int64(5)}, script.Ours, script.Tokens{Fence: 1795292944255000, Aside: 5}},
-		"waits":            {[]any{int64(0), []byte("5"), int64(3), int64(2)}, script.Other, script.Tokens{}},
-		"not a token":      {[]any{int64(1), []byte("x"), int64(5)}, script.Foreign, script.Tokens{}},
-		"not a number":     {[]any{int64(1), []byte("1795292944255000"), []byte("x")}, script.Foreign, script.Tokens{}},
-		"nothing":          {nil, script.Foreign, script.Tokens{}},
-		"an empty list":    {[]any{}, script.Foreign, script.Tokens{}},
-		"a list of others": {[]any{[]byte("x")}, script.Foreign, script.Tokens{}},
-		"text":             {[]byte("OK"), script.Foreign, script.Tokens{}},
+	plain, reentrant, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf"), scripttest.WaitNamed("c1", 1, "wf")
+	for name, call := range map[string]script.Call{
+		"acquire":            scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease),
+		"try":                plain.Try(),
+		"enqueue":            plain.Enqueue(),
+		"reentrant_acquire":  scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease),
+		"try, reentrant":     reentrant.Try(),
+		"enqueue, reentrant": reentrant.Enqueue(),
+		"rw_try":             writes.Try(),
+		"rw_enqueue":         writes.Enqueue(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, drawn := script.ReadGrant(tt.reply)
-			require.Equal(t, tt.code, code)
-			require.Equal(t, tt.tokens, drawn)
+			b := scripttest.NewQueue(t, s)
+			b.Do("LPUSH", b.CounterKey(), "something else")
+			b.Do("PEXPIRE", b.CounterKey(), 60_000)
+			b.RequireError(scripttest.Fenced(call), "WRONGTYPE")
+			require.Empty(t, b.Lock())
+			b.Clear()
+			fillMemory(t, s)
+			b.RequireError(scripttest.Fenced(call), "OOM")
+			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.CounterKey()))
 		})
 	}
 }
@@ -161,7 +147,7 @@ func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 	const readers = 2000
 	tries := make([]script.Call, readers+1)
 	for i := range tries {
-		tries[i] = scripttest.RWWaitNamed(fmt.Sprint("c", i), 1, "su").Try()
+		tries[i] = scripttest.WaitNamed(fmt.Sprint("c", i), 1, "su").Try()
 		tries[i].Key = b.Key
 	}
 	for i, try := range tries {
@@ -182,4 +168,23 @@ func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 	for _, reply := range replies[:readers] {
 		require.Greater(t, next, drawn(reply))
 	}
+}
+
+// A counter is raised, never lowered.
+func TestScriptRaisesACounter(t *testing.T) {
+	b := scripttest.NewBench(t, server)
+	raise := func(token ...any) error {
+		_, err := b.Try(script.Call{Script: script.FenceRaise, Args: token})
+		return err
+	}
+	const token = 1_763_760_000_000_000
+	b.Do("DEL", b.Key)
+	for _, tt := range []struct{ token, want int64 }{{token, token}, {token - 1, token}, {token, token}, {token + 1, token + 1}} {
+		require.NoError(t, raise(tt.token))
+		requireCounter(b, b.Key, tt.want)
+	}
+	for _, bad := range []any{"", "x", "0", "-1", "1.5", "12345678901234567"} {
+		require.Error(t, raise(bad), "%v", bad)
+	}
+	require.Error(t, raise(), "no token")
 }

@@ -2,11 +2,9 @@ package lua_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -19,16 +17,23 @@ var (
 )
 
 // A lock of any kind is inspected, and ended by force: it is handed off, and
-// its holder is notified.
+// its holder is notified. A writer waits for readers, and a reader for a
+// writer.
 func TestForceAndInspectScripts(t *testing.T) {
-	s := redistest.Shared(t)
-	for letters, held := range map[string]string{"pu": "held", "pf": "held", "ru": "held", "rf": "held", "su": "read", "wf": "write"} {
+	for letters, tt := range map[string]struct{ held, waits, reserved string }{
+		"pu": {"held", "pf", "reserved"},
+		"pf": {"held", "pf", "reserved"},
+		"ru": {"held", "rf", "reserved"},
+		"rf": {"held", "rf", "reserved"},
+		"su": {"read", "wf", "write"},
+		"wf": {"write", "sf", "read"},
+	} {
 		t.Run(letters, func(t *testing.T) {
-			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters[:1]+"f")
-			b := scripttest.NewQueue(t, s)
-			inspect, force, foreign, reserved := inspect, force, "LPUSH", "reserved"
-			if held != "held" {
-				inspect, force, foreign, reserved = rwInspect, rwForce, "SADD", held
+			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, tt.waits)
+			b := scripttest.NewQueue(t, server)
+			inspect, force, foreign, counts := inspect, force, "LPUSH", 5
+			if tt.held != "held" {
+				inspect, force, foreign, counts = rwInspect, rwForce, "SADD", 4
 			}
 			requireForced := func(next ...scripttest.Wait) {
 				b.RequireDone(force)
@@ -46,9 +51,9 @@ func TestForceAndInspectScripts(t *testing.T) {
 			require.Equal(t, "-1", b.Code(force))
 			b.Clear()
 
-			l := b.Listen(s, "c9")
+			l := b.Listen("c9")
 			b.RequireDone(holder.Try())
-			require.Equal(t, held, b.Ask(inspect)[0])
+			require.Equal(t, tt.held, b.Ask(inspect)[0])
 			requireForced()
 			require.Equal(t, []byte(holder.Hold()+" why"), b.Do("GET", b.Key+script.NoticeSuffix))
 			notice := script.Call{Script: script.Notice}
@@ -58,17 +63,16 @@ func TestForceAndInspectScripts(t *testing.T) {
 
 			b.Do("DEL", b.Key+script.NoticeSuffix)
 			b.RequireDone(holder.Try())
-			b.Live("c1")
-			b.Line(time.Minute, w)
-			require.Equal(t, "1", b.Ask(inspect)[map[bool]int{true: 5, false: 4}[held == "held"]], "how many wait")
+			b.Queued(w)
+			require.Equal(t, "1", b.Ask(inspect)[counts], "how many wait")
 			requireForced(w)
-			require.Equal(t, reserved, b.Ask(inspect)[0])
+			require.Equal(t, tt.reserved, b.Ask(inspect)[0])
 			requireForced()
 			require.Equal(t, []byte(holder.Hold()+" why"), b.Do("GET", b.Key+script.NoticeSuffix), "a reservation has no notice")
 		})
 	}
 	for _, held := range []string{"relock/1|k|h|c|h|1|l|2", "hash c9:g:1=1 c9:1 #1 info"} {
-		b := scripttest.NewQueue(t, s)
+		b := scripttest.NewQueue(t, server)
 		b.Store(held)
 		b.RequireDone(force)
 		b.Require(held, nil)

@@ -2,6 +2,7 @@ package lua_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,14 +14,14 @@ import (
 )
 
 // A lock is handed off to the first wait whose client lives. Client "c1"
-// listens, "c2" and "gone" do not.
+// listens, "c2" and "gone" do not. A read/write lock is handed off to waiters
+// that write by the same rules.
 func TestQueueScriptHandOff(t *testing.T) {
 	const period = scripttest.ScriptPeriod
 	fair1, fair2, fair3 := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
 	unfair1, unfair2 := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c2", 1, "pu")
 	reentrant1 := scripttest.WaitNamed("c1", 1, "rf")
 	all := func(members ...scripttest.Wait) []scripttest.Wait { return members }
-	s := redistest.Shared(t)
 	now := scripttest.Heartbeat{Age: 0, Counted: 1}
 	for _, tt := range []struct {
 		name       string
@@ -51,16 +52,23 @@ func TestQueueScriptHandOff(t *testing.T) {
 		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]scripttest.Heartbeat{"c1": now}, fair1, nil},
 		{"past what is no wait, to nobody", all("", "text"), map[string]scripttest.Heartbeat{"c1": now}, scripttest.Nobody, nil},
 	} {
-		for how, holder := range map[string]scripttest.Wait{"release": scripttest.WaitNamed("c9", 1, "pf"), "reentrant_release": scripttest.WaitNamed("c9", 1, "rf")} {
+		for how, letters := range map[string]string{"release": "pf", "reentrant_release": "rf", "rw_release": "wf"} {
+			if how == "rw_release" && tt.line == nil {
+				continue // without a queue it leaves the beats to their expiry
+			}
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
-				b := scripttest.NewHeld(t, s, holder)
-				l := b.Listen(s, "c1")
+				holder, line, chosen, left := scripttest.WaitNamed("c9", 1, letters), tt.line, tt.chosen, tt.left
+				if how == "rw_release" {
+					chosen, line, left = toWrite(chosen)[0], toWrite(line...), toWrite(left...)
+				}
+				b := scripttest.NewHeld(t, server, holder)
+				l := b.Listen("c1")
 				b.Show(tt.heartbeats)
-				b.Line(time.Minute, tt.line...)
+				b.Line(time.Minute, line...)
 				b.RequireDone(holder.Release())
-				b.RequireHandedTo(tt.chosen, tt.left)
-				if tt.chosen != scripttest.Nobody && tt.chosen.Client() == "c1" {
-					require.Equal(t, []string{string(tt.chosen) + " " + b.Key}, l.Heard())
+				b.RequireHandedTo(chosen, left)
+				if chosen != scripttest.Nobody && chosen.Client() == "c1" {
+					require.Equal(t, []string{string(chosen) + " " + b.Key}, l.Heard())
 				} else {
 					require.Empty(t, l.Heard())
 				}
@@ -69,11 +77,21 @@ func TestQueueScriptHandOff(t *testing.T) {
 	}
 }
 
-// Each script that finds a lock free, or frees it, hands it off.
+// toWrite returns the same waits for a read/write lock.
+func toWrite(waits ...scripttest.Wait) (all []scripttest.Wait) {
+	replacer := strings.NewReplacer(":pf:", ":wf:", ":pu:", ":wu:", ":rf:", ":wf:")
+	for _, w := range waits {
+		all = append(all, scripttest.Wait(replacer.Replace(string(w))))
+	}
+	return all
+}
+
+// Each script that finds a lock free, or frees it, hands it off, with and
+// without memory.
 func TestQueueScriptHandOffByAll(t *testing.T) {
+	s := redistest.Start(t)
 	first, second := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
-	other, holder := scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
-	s := redistest.Shared(t)
+	other, holder, reentrant := scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
 	for _, tt := range []struct {
 		name   string
 		script script.Call
@@ -94,42 +112,45 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 		{"poll of waits", scripttest.PollAs("c2", string(other), "9999999999999999"), "", "1", []scripttest.Wait{other}},
 		{"poll of the same client", scripttest.PollAs("c1"), "", "1", nil},
 		{"release", holder.Release(), holder.Held(), "1", nil},
+		{"reentrant_release", reentrant.Release(), reentrant.Held(), "1", nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			l := b.Listen(s, "c1")
-			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
-			b.Line(time.Minute, first, second)
-			b.Store(tt.held)
-			answer := b.Ask(tt.script)
-			require.Equal(t, tt.answer, answer[0])
-			b.RequireHandedTo(first, append([]scripttest.Wait{second}, tt.left...))
-			require.Contains(t, l.Heard(), string(first)+" "+b.Key)
-			if tt.script.Script == script.Claim && tt.answer == "0" {
-				require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
+		for _, memory := range []string{"enough", "none"} {
+			if memory == "none" && tt.name == "enqueue" {
+				continue // is refused
 			}
-			if tt.script.Script == script.Poll {
-				require.Equal(t, tt.name == "poll of the same client", answer[1] == string(first), "only its own waits are named")
-			}
-		})
+			t.Run(tt.name+"/"+memory, func(t *testing.T) {
+				b := scripttest.NewQueue(t, s)
+				l := b.Listen("c1")
+				b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
+				b.Line(time.Minute, append(scripttest.StaleWaits(3, "pf"), first, second)...)
+				b.Store(tt.held)
+				if memory == "none" {
+					fillMemory(t, s)
+				}
+				answer := b.Ask(tt.script)
+				require.Equal(t, tt.answer, answer[0])
+				b.RequireHandedTo(first, append([]scripttest.Wait{second}, tt.left...))
+				require.Contains(t, l.Heard(), string(first)+" "+b.Key)
+				if tt.script.Script == script.Claim && tt.answer == "0" {
+					require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
+				}
+				if tt.script.Script == script.Poll {
+					require.Equal(t, tt.name == "own poll", answer[1] == string(first), "only its own waits are named")
+				}
+			})
+		}
 	}
 }
 
 // A hold that is kept is handed off when its keep is over, and an inner
 // release hands off nothing.
 func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		t.Run(letters, func(t *testing.T) {
 			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters)
-			b := scripttest.NewHeld(t, s, holder)
-			over := script.Call{Script: script.Release, Args: []any{holder.Body(), 0, "relock/1|k"}}
-			keep := script.Call{Script: script.Release, Args: []any{holder.Body(), 5000, "relock/1|k"}}
-			if letters[0] == 'r' {
-				over, keep = holder.Release(), script.Call{Script: script.ReentrantRelease, Args: []any{holder.Body(), holder.Hold(), 0, 2, 5000}}
-			}
-			b.Live("c1")
-			b.Line(time.Minute, w)
+			b := scripttest.NewHeld(t, server, holder)
+			over, keep := holder.Release(), holder.ReleaseAndKeep(5*time.Second)
+			b.Queued(w)
 			if letters[0] == 'r' {
 				b.RequireDone(script.Call{Script: script.ReentrantRelease, Args: []any{holder.Body(), holder.Hold(), 1, 3, 0}})
 				require.Equal(t, []string{string(w)}, b.Waits())
@@ -151,15 +172,13 @@ func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 // more, and then hands off to the next one. With the lock's key only it leaves
 // the queue as it is.
 func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range []string{"pu", "ru"} {
 		holder, idle, next := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters), scripttest.WaitNamed("c2", 1, letters)
 		release := holder.Release()
 		release.Args = append(release.Args, string(idle))
 		held := func(w scripttest.Wait, line ...scripttest.Wait) *scripttest.Queue {
-			b := scripttest.NewHeld(t, s, w)
-			b.Live("c1", "c2")
-			b.Line(time.Minute, line...)
+			b := scripttest.NewHeld(t, server, w)
+			b.Queued(line...)
 			return b
 		}
 		for _, tt := range []struct {
@@ -185,7 +204,7 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 		require.Equal(t, int64(1), b.Do("EVAL", append([]any{release.Script.Source, 1, b.Key}, release.Args...)...))
 		b.Require("the lock's key only", nil, idle)
 		b = held(holder, idle)
-		b.Deny(s, "-zrem")
+		b.Deny("-zrem")
 		b.RequireDone(release)
 		require.NotEqual(t, holder.Held(), b.Lock())
 	}
@@ -194,7 +213,6 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 // An unfair wait that is young is only woken, and the lock stays free. It is
 // reserved for a wait that is older, or fair, or from the future.
 func TestQueueScriptShortWaits(t *testing.T) {
-	s := redistest.Shared(t)
 	holder := scripttest.WaitNamed("c9", 1, "pu")
 	release := func(b *scripttest.Queue, ago time.Duration, w scripttest.Wait) {
 		b.Clear()
@@ -211,8 +229,8 @@ func TestQueueScriptShortWaits(t *testing.T) {
 		require.Equal(b, []any{int64(1), int64(1)}, b.Do("EXEC"))
 	}
 	for _, letters := range allLetters {
-		b, w := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, letters)
-		l := b.Listen(s, "c1")
+		b, w := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, letters)
+		l := b.Listen("c1")
 		if letters[1] == 'f' {
 			release(b, 0, w)
 			b.RequireHandedTo(w, nil)
@@ -230,7 +248,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 			b.RequireHandedTo(w, nil)
 		}
 	}
-	b, w := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, "pu")
+	b, w := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, "pu")
 	b.Until(func() bool {
 		b.Clear()
 		b.Live("c1")

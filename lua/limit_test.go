@@ -4,11 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -20,13 +18,12 @@ var kinds = map[string][2]string{"plain": {"pf", "pf"}, "reentrant": {"rf", "rf"
 // A newcomer is refused if the queue is full. A wait that is in the queue, or
 // has a ticket, is no newcomer.
 func TestEnqueueIsLimited(t *testing.T) {
-	s := redistest.Shared(t)
 	for kind, letters := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			holder, first, second := scripttest.WaitNamed("c9", 1, letters[1]), scripttest.WaitNamed("c1", 1, letters[0]), scripttest.WaitNamed("c2", 1, letters[1])
 			third, fourth := scripttest.WaitNamed("c3", 1, letters[0]), scripttest.WaitNamed("c4", 1, letters[0])
 			held := []string{holder.Held()}
-			scripttest.NewHeld(t, s, holder).Steps(
+			scripttest.NewHeld(t, server, holder).Steps(
 				scripttest.Step("the first", first.EnqueueLimited("", 2), "0", held, first),
 				scripttest.Step("the second", second.EnqueueLimited("", 2), "0", held, first, second),
 				scripttest.Step("full", third.EnqueueLimited("", 2), "5", held, first, second),
@@ -41,7 +38,6 @@ func TestEnqueueIsLimited(t *testing.T) {
 // A free lock with a full queue is handed off. The newcomer takes it if no
 // client of the waits is alive.
 func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
-	s := redistest.Shared(t)
 	for kind, letters := range kinds {
 		w, other := scripttest.WaitNamed("c1", 1, letters[0]), scripttest.WaitNamed("c2", 1, letters[1])
 		gone := func(n int) []scripttest.Wait { return scripttest.StaleWaits(n, letters[1]) }
@@ -59,9 +55,8 @@ func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 			"handed off behind others":               {append(gone(3), w), other, 3, "5", []string{w.Reserved()}, nil},
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
-				b.Live("c1", "c2")
-				b.Line(time.Minute, tt.line...)
+				b := scripttest.NewQueue(t, server)
+				b.Queued(tt.line...)
 				b.Steps(scripttest.Step(name, tt.asks.EnqueueLimited("", tt.limit), tt.want, tt.lock, tt.left...))
 			})
 		}
@@ -71,7 +66,6 @@ func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 // No script examines more than 128 waits. One that finds more reports it, and a
 // cancel for nobody continues.
 func TestQueueScriptHandOffLimit(t *testing.T) {
-	s := redistest.Shared(t)
 	live, other, holder, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
 	x, y, writes := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
 	gone := scripttest.StaleWaits(300, "pf")
@@ -99,9 +93,8 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 		"rw_force":             {rwForce, writes, []scripttest.Wait{x}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, tt.held...)
-			b.Live("c1")
-			b.Line(time.Minute, append(slices.Clone(gone), tt.live)...)
+			b := scripttest.NewHeld(t, server, tt.held...)
+			b.Queued(append(slices.Clone(gone), tt.live)...)
 			answer := b.Ask(tt.call)
 			require.Equal(t, "4", answer[0])
 			require.Empty(t, b.Entries())
@@ -122,16 +115,14 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 		})
 	}
 	for n, reached := range map[int]bool{127: true, 128: false, 129: false} {
-		b := scripttest.NewHeld(t, s, holder)
-		b.Live("c1")
-		b.Line(time.Minute, append(slices.Clone(gone[:n]), live)...)
+		b := scripttest.NewHeld(t, server, holder)
+		b.Queued(append(slices.Clone(gone[:n]), live)...)
 		require.Equal(t, reached, b.Code(holder.Release()) == "1", n)
 		require.Equal(t, reached, b.Lock() == live.Reserved(), n)
 		require.Equal(t, !reached, slices.Contains(b.Waits(), string(live)), n)
 	}
-	b := scripttest.NewHeld(t, s, holder)
-	b.Live()
-	b.Line(time.Minute, gone[:128]...)
+	b := scripttest.NewHeld(t, server, holder)
+	b.Queued(gone[:128]...)
 	b.RequireDone(holder.Release())
 	b.RequireHandedTo(scripttest.Nobody, nil)
 }

@@ -1,21 +1,25 @@
 package lua_test
 
 import (
+	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
+// server is for tests that neither stop nor configure it.
+var server *redistest.Server
+
 func TestMain(m *testing.M) {
-	redistest.Overlap()
-	goleak.VerifyTestMain(m)
+	var stop func()
+	server, stop = redistest.LaunchShared()
+	os.Exit(locktest.Run(m, stop))
 }
 
 // allLetters are the kinds and modes of the locks that are not read/write.
@@ -39,10 +43,4 @@ func number(t testing.TB, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	require.NoError(t, err)
 	return n
-}
-
-// left returns how long a key lasts.
-func left(b *scripttest.Queue, key string) time.Duration {
-	b.Helper()
-	return time.Duration(b.Do("PTTL", key).(int64)) * time.Millisecond
 }

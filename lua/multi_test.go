@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
-// All keys are taken or none, whatever they hold.
+// All keys are taken or none, whatever they hold. A copy that comes late
+// shortens nothing and takes nothing away.
 func TestMultiScript(t *testing.T) {
-	s := redistest.Shared(t)
 	const fair, kept, reserved = "relock/1|f|h4|c4|host|4|label|4", "relock/1|k|h5|c5|host|5|label|5", "relock/1|w|c6:1:pu:1250"
 	const fairWait, reenter = "relock/1|w|c6:2:pf:1250", "relock/1|w|c6:3:ru:1250"
 	for _, tt := range []struct {
@@ -45,33 +45,25 @@ func TestMultiScript(t *testing.T) {
 		{"it is on another key", []string{"", scripttest.Plain2, ""}, 3, scripttest.Plain2, []int64{0, 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, s, 3)
+			b := scripttest.NewMulti(t, server, 3)
 			b.Put(tt.before...)
 			require.Equal(t, tt.want, b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, tt.earlier))
 			if tt.want[0] != 1 {
 				require.Equal(t, tt.before, b.Holds())
+				for n, value := range tt.before {
+					if value != "" && value != "hash" {
+						scripttest.RequireExpiry(t, scripttest.Lease, b.TTL(b.Keys[n]))
+					}
+				}
 				return
 			}
 			require.Equal(t, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}, b.Holds())
-			for n := range b.Keys {
-				scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(n))
+			require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.Lease, tt.own, tt.earlier), "a late copy")
+			for _, key := range b.Keys {
+				scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(key))
 			}
-			require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, tt.earlier), "sent twice")
 		})
 	}
-}
-
-// A copy that comes late shortens nothing and takes nothing away.
-func TestMultiScriptLateCopies(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
-	require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.LongLease, 0, ""))
-	require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.Lease, 0, ""))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(1))
-	b.Put("", scripttest.Plain3)
-	require.Equal(t, []int64{0, 2}, b.Acquire(scripttest.Plain1, scripttest.LongLease, 0, ""), "another one is there")
-	require.Equal(t, []string{"", scripttest.Plain3}, b.Holds())
-	scripttest.RequireExpiry(t, scripttest.Lease, b.Left(1))
 }
 
 // wayKeep is how long keys are kept in these tests.
@@ -80,7 +72,6 @@ const wayKeep = 5 * time.Second
 // A try that keeps keys keeps those before the first one that is held, under
 // its own value. Nothing behind that one is taken.
 func TestMultiScriptKeeps(t *testing.T) {
-	s := redistest.Shared(t)
 	const kept, handed = "relock/1|p|kept|c9|host|9|label|9", "relock/1|p|c9:1|c9|host|9|label|9"
 	for _, tt := range []struct {
 		name   string
@@ -99,14 +90,14 @@ func TestMultiScriptKeeps(t *testing.T) {
 		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, s, 4)
+			b := scripttest.NewMulti(t, server, 4)
 			b.Put(tt.before...)
 			require.Equal(t, tt.want, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, tt.own, handed, kept, wayKeep))
 			require.Equal(t, tt.after, b.Holds())
 			lasts := map[bool]time.Duration{true: scripttest.LongLease, false: wayKeep}[tt.want[0] == 1]
 			for n, value := range tt.after {
 				if value == scripttest.Plain1 {
-					scripttest.RequireExpiry(t, lasts, b.Left(n))
+					scripttest.RequireExpiry(t, lasts, b.TTL(b.Keys[n]))
 				}
 			}
 		})
@@ -116,12 +107,12 @@ func TestMultiScriptKeeps(t *testing.T) {
 // A late copy of a try that keeps keys shortens no lease of the hold that came
 // of the same value, and takes nothing from the call's later tries.
 func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 3)
+	b := scripttest.NewMulti(t, server, 3)
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
 	b.Do("SET", b.Keys[2], scripttest.Plain3, "PX", scripttest.Lease.Milliseconds())
 	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(1))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[1]))
 
 	b.Put("", "", scripttest.Plain3)
 	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
@@ -129,12 +120,12 @@ func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain2, scripttest.LongLease, 0, "", scripttest.Plain1, wayKeep))
 	require.Equal(t, []int64{0, 1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep), "late")
 	require.Equal(t, []string{scripttest.Plain2, scripttest.Plain2, scripttest.Plain2}, b.Holds())
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.Left(0))
+	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
 }
 
 // An empty string of another program is not taken for a key that is kept.
 func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
-	b := scripttest.NewMulti(t, redistest.Shared(t), 2)
+	b := scripttest.NewMulti(t, server, 2)
 	b.Do("SET", b.Keys[1], "")
 	require.Equal(t, []int64{-1, 2}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
 	require.Equal(t, int64(1), b.Do("EXISTS", b.Keys[0], b.Keys[1]))
@@ -143,7 +134,6 @@ func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
 // A call that finds another key held hands off the key that it was handed: to
 // the next waiter, or to nobody. It leaves what it has lost to the next holder.
 func TestMultiScriptHandsOff(t *testing.T) {
-	s := redistest.Shared(t)
 	handed, next := scripttest.WaitNamed("c9", 1, "pu"), scripttest.WaitNamed("c1", 1, "pu")
 	for name, tt := range map[string]struct {
 		own  int
@@ -155,7 +145,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 		"the first, the second is another kind": {1, "text", []int64{-1, 2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, s, 2)
+			b := scripttest.NewMulti(t, server, 2)
 			if tt.own == 2 {
 				slices.Reverse(b.Keys)
 			}
@@ -171,7 +161,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 			require.Equal(t, tt.want, acquire(handed.Held()))
 			require.Empty(t, b.Lock(), "nobody waits")
 
-			l := b.Listen(s, "c1")
+			l := b.Listen("c1")
 			hand(handed)
 			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, next)
@@ -187,11 +177,53 @@ func TestMultiScriptHandsOff(t *testing.T) {
 			require.Equal(t, tt.busy, b.Holds()[2-tt.own])
 
 			hand(handed)
-			b.Live()
-			b.Line(time.Minute, scripttest.StaleWaits(129, "pf")...)
+			b.Queued(scripttest.StaleWaits(129, "pf")...)
 			require.Equal(t, append(tt.want[:2:2], script.More), acquire(handed.Held()))
 			require.Empty(t, b.Lock())
 			require.Len(t, b.Waits(), 1)
 		})
 	}
+}
+
+// All keys get one token, which is above the last of each counter. A call that
+// is refused draws none.
+func TestMultiScriptDrawsOneToken(t *testing.T) {
+	b := scripttest.NewMulti(t, server, 6)
+	locks, counters := b.Keys[:3], b.Keys[3:]
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	b.Do("MSET", counters[1], ahead, counters[2], 7)
+	acquire := func(value string) []int64 {
+		answer, err := redis.Int64s(b.Try(b.Keys, value, 60_000, 0, "", 3, "", 0))
+		require.NoError(t, err)
+		return answer
+	}
+	draw := func() int64 {
+		t.Helper()
+		answer := acquire(scripttest.Plain1)
+		require.Len(t, answer, 2)
+		require.Equal(t, int64(1), answer[0])
+		for _, counter := range counters {
+			requireCounter(b.Bench, counter, answer[1])
+		}
+		return answer[1]
+	}
+	require.Equal(t, ahead+1, draw())
+	require.Equal(t, ahead+2, draw(), "sent twice")
+	b.Do("DEL", counters[0], counters[1], counters[2])
+	last := draw()
+	require.InDelta(t, time.Now().UnixMicro(), last, float64(time.Minute.Microseconds()))
+
+	b.Do("SET", locks[2], scripttest.Plain3, "PX", 20_000)
+	require.Equal(t, int64(0), acquire(scripttest.Plain2)[0])
+	requireCounter(b.Bench, counters[0], last)
+}
+
+// A counter that holds something else makes no hold, and is left as it is.
+func TestMultiScriptNoHoldWithoutItsToken(t *testing.T) {
+	b := scripttest.NewMulti(t, server, 6)
+	b.Do("LPUSH", b.Keys[4], "something else")
+	_, err := b.Try(b.Keys, scripttest.Plain1, 60_000, 0, "", 3, "", 0)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, int64(1), b.Do("EXISTS", redis.Args{}.AddFlat(b.Keys)...))
+	require.Equal(t, int64(1), b.Do("LLEN", b.Keys[4]))
 }

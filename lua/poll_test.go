@@ -10,26 +10,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // A poll names the wait of its client that the lock is reserved for or held by,
-// and how long the lock lasts.
+// and how long the lock lasts. A poll that crossed the end of the last wait
+// leaves no beats. A reservation keeps them, for the claim that is under way.
 func TestQueueScriptPollAnswers(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		mine, other := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c11", 3, letters)
-		for held, want := range map[string]string{
-			"": "", mine.Held(): mine.Hold(), other.Held(): "", mine.Reserved(): string(mine), other.Reserved(): "", lockspec.KeptValue(scripttest.Plain1): "",
+		for held, tt := range map[string]struct {
+			code, named string
+			beats       int64
+		}{
+			"":                                    {"1", "", 0},
+			mine.Held():                           {"1", mine.Hold(), 0},
+			other.Held():                          {"1", "", 0},
+			mine.Reserved():                       {"1", string(mine), 1},
+			other.Reserved():                      {"1", "", 1},
+			lockspec.KeptValue(scripttest.Plain1): {"1", "", 0},
+			"something foreign":                   {"-1", "", 0},
 		} {
 			t.Run(letters+"/"+held, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				b.Store(held)
+				b.Live("c11")
 				before := b.State()
 				answer := b.Ask(scripttest.PollAs("c1"))
 				require.Len(t, answer, 4)
-				require.Equal(t, []string{"1", want}, answer[:2])
+				require.Equal(t, []string{tt.code, tt.named}, answer[:2])
 				if ms := number(t, answer[2]); held == "" {
 					require.Equal(t, int64(-2), ms)
 				} else {
@@ -37,8 +46,13 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 				}
 				scripttest.RequireSame(t, before, b.State())
 				require.Equal(t, "0", answer[3])
+				require.Equal(t, tt.beats, b.Do("EXISTS", b.HeartbeatsKey()))
 			})
 		}
+		b := scripttest.NewHeld(t, server, other)
+		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
+		b.Ask(scripttest.PollAs("c1"))
+		require.Equal(t, int64(1), b.Do("EXISTS", b.HeartbeatsKey()), "queued")
 	}
 }
 
@@ -46,8 +60,7 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 // anybody received it. A client that may not publish is answered -1, and its
 // subscription counts as one that the server cannot see.
 func TestQueueScriptHeartbeat(t *testing.T) {
-	s := redistest.Shared(t)
-	b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "pf"))
+	b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pf"))
 	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
 	requireHeard := func(client, heard, counted string) {
 		t.Helper()
@@ -55,21 +68,21 @@ func TestQueueScriptHeartbeat(t *testing.T) {
 		require.Regexp(t, `^\d+:1000000:`+counted+`$`, b.Field(client))
 	}
 	requireHeard("c1", "0", "0")
-	l := b.Listen(s, "c1")
+	l := b.Listen("c1")
 	requireHeard("c1", "1", "1")
 	require.Equal(t, []string{""}, l.Heard())
-	b.Listen(s, "c1")
+	b.Listen("c1")
 	requireHeard("c1", "2", "1")
 	requireHeard("c2", "0", "0")
 	require.Equal(t, []string{""}, l.Heard(), "each client has its own channel")
 
-	enqueued := b.Listen(s, "c3")
+	enqueued := b.Listen("c3")
 	b.Ask(scripttest.WaitNamed("c3", 1, "pf").Enqueue())
 	require.Equal(t, []string{""}, enqueued.Heard(), "the first heartbeat is one too")
 	require.Regexp(t, `^\d+:1000000:1$`, b.Field("c3"))
-	b.Deny(s, "-publish")
+	b.Deny("-publish")
 	requireHeard("c1", "-1", "0")
-	b.Listen(s, "c4")
+	b.Listen("c4")
 	b.Ask(scripttest.WaitNamed("c4", 1, "pf").Enqueue())
 	require.Regexp(t, `^\d+:1000000:0$`, b.Field("c4"))
 }
@@ -77,7 +90,6 @@ func TestQueueScriptHeartbeat(t *testing.T) {
 // A poll puts back the waits that are neither in the queue, nor reserved for,
 // nor hold the lock, each with its ticket.
 func TestQueueScriptPollPutsBack(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		reserved, holding := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
 		queued, gone1, gone2 := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c1", 4, letters), scripttest.WaitNamed("c1", 5, letters)
@@ -93,7 +105,7 @@ func TestQueueScriptPollPutsBack(t *testing.T) {
 			"foreign":        {"text", []scripttest.Wait{reserved, gone1, holding, queued, gone2}},
 		} {
 			t.Run(letters+"/"+name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				b.Store(tt.held)
 				b.Do("ZADD", b.QueueKey(), 250, string(queued))
 				b.Do("PEXPIRE", b.QueueKey(), 20_000)
@@ -115,9 +127,8 @@ func TestQueueScriptPollPutsBack(t *testing.T) {
 // A poll hands off, and never takes: what it puts back itself is also only
 // reserved.
 func TestQueueScriptPollNeverTakes(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
-		b := scripttest.NewQueue(t, s)
+		b := scripttest.NewQueue(t, server)
 		w, later := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
 		ticket := b.Now() - 60_000_000
 		for range 2 {
@@ -128,7 +139,7 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 		}
 		b.RequireDone(w.Claim())
 	}
-	b := scripttest.NewQueue(t, s)
+	b := scripttest.NewQueue(t, server)
 	var listed []any
 	for i := range 64 {
 		listed = append(listed, string(scripttest.WaitNamed("c1", i+1, "pf")), i+1)
@@ -140,9 +151,8 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 // Polls take out the heartbeats of clients that have left long ago, and no
 // others.
 func TestQueueScriptPollCleansBeats(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range kinds {
-		b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, letters[1]))
+		b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, letters[1]))
 		b.Line(0, scripttest.WaitNamed("c9", 2, letters[1]))
 		heartbeats := map[string]scripttest.Heartbeat{"stays": {Age: 11 * scripttest.ScriptPeriod, Counted: 1}, "fresh": {}}
 		for i := range 10 {
@@ -161,31 +171,10 @@ func TestQueueScriptPollCleansBeats(t *testing.T) {
 	}
 }
 
-// A poll that crossed the end of the last wait leaves no heartbeats. A
-// reservation keeps them, for the claim that is under way.
-func TestQueueScriptPollOfAnEmptyQueue(t *testing.T) {
-	s := redistest.Shared(t)
-	for _, letters := range allLetters {
-		w, other := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters)
-		for held, stays := range map[string]int64{"": 0, other.Held(): 0, w.Held(): 0, "text": 0, other.Reserved(): 1} {
-			b := scripttest.NewQueue(t, s)
-			b.Store(held)
-			b.Live("c2")
-			b.Ask(scripttest.PollAs("c1"))
-			require.Equal(t, stays, b.Do("EXISTS", b.HeartbeatsKey()), held)
-		}
-		b := scripttest.NewHeld(t, s, other)
-		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
-		b.Ask(scripttest.PollAs("c1"))
-		require.Equal(t, int64(1), b.Do("EXISTS", b.HeartbeatsKey()), "queued")
-	}
-}
-
 // A poll names those waits of its client that may have the lock, and puts back
 // what was taken out. It also names the first wait if that was not listed: its
 // client may have forgotten it.
 func TestRWScriptPoll(t *testing.T) {
-	s := redistest.Shared(t)
 	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 2, "sf"), scripttest.WaitNamed("c1", 3, "wf")
 	other, writer := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c8", 1, "wf")
 	all := func(waits ...scripttest.Wait) []scripttest.Wait { return waits }
@@ -209,7 +198,7 @@ func TestRWScriptPoll(t *testing.T) {
 		"the first is another's":      {[]string{writer.Writes()}, all(other, x), nil, nil, []string{writer.Writes()}, all(other, x)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			if strings.HasSuffix(name, "ended") {
 				b.Put("f", -time.Second, x.Reserved())
 			}
@@ -233,7 +222,7 @@ func TestRWScriptPoll(t *testing.T) {
 			b.Require("", tt.lock, tt.queue...)
 		})
 	}
-	b := scripttest.NewQueue(t, s)
+	b := scripttest.NewQueue(t, server)
 	b.Live("c1")
 	for i := range 20 {
 		b.Line(time.Minute-time.Duration(i)*time.Millisecond, scripttest.WaitNamed("c1", 1+i, "sf"))

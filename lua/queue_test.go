@@ -3,11 +3,9 @@ package lua_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -15,12 +13,11 @@ import (
 // One call after another, for each kind and mode: the answer, what the lock
 // becomes, and which waiters are left.
 func TestQueueScriptAnswers(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		t.Run(letters, func(t *testing.T) {
 			x, y, z := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c3", 1, letters)
 			x2 := scripttest.WaitNamed("c1", 2, letters)
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			one, other, third := []string{x.Held()}, []string{y.Reserved()}, []string{z.Held()}
 			b.Steps(
 				scripttest.Step("try, free", x.Try(), "1", one),
@@ -68,7 +65,6 @@ func TestQueueScriptAnswers(t *testing.T) {
 // A lock that is free: an unfair wait takes it, a fair one only if no live
 // waiter was there before.
 func TestQueueScriptTakesAFreeLock(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		fair := letters[1] == 'f'
 		x, y := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters)
@@ -94,10 +90,9 @@ func TestQueueScriptTakesAFreeLock(t *testing.T) {
 			{"try, others wait", y.Try(), []scripttest.Wait{x}, false, []scripttest.Wait{x}},
 		} {
 			t.Run(letters+"/"+tt.name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				if tt.line != nil {
-					b.Live("c1")
-					b.Line(time.Minute, tt.line...)
+					b.Queued(tt.line...)
 				}
 				code := b.Code(tt.script)
 				require.Equal(t, tt.takes, code == "1", code)
@@ -116,10 +111,9 @@ func TestQueueScriptTakesAFreeLock(t *testing.T) {
 // The lease of a hold that a script finds to be its own starts anew, and is
 // never shortened.
 func TestQueueScriptRepeatedGrantKeepsTheLease(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, letters := range allLetters {
 		w := scripttest.WaitNamed("c1", 1, letters)
-		b := scripttest.NewHeld(t, s, w)
+		b := scripttest.NewHeld(t, server, w)
 		for _, call := range []script.Call{w.Try(), w.Enqueue(), w.Claim()} {
 			b.Do("PEXPIRE", b.Key, 500)
 			b.RequireDone(call)

@@ -85,7 +85,6 @@ func unwait(wait string) script.Call {
 // The lock of one node is taken if it is free, and if the server has been up
 // for long enough.
 func TestRedLockScript(t *testing.T) {
-	s := redistest.Shared(t)
 	for name, tt := range map[string]struct{ before, want string }{
 		"free":                    {"", "1"},
 		"ours":                    {scripttest.Plain1, "1"},
@@ -98,7 +97,7 @@ func TestRedLockScript(t *testing.T) {
 		"another type":            {"hash c1:g:1=1 h1 #1 info", "-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newRedNode(t, s, tt.before)
+			b := newRedNode(t, server, tt.before)
 			acquire := func(lease time.Duration, least int64) []string {
 				return b.answer(script.Call{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, lease.Milliseconds(), least, "", 0}})
 			}
@@ -123,21 +122,20 @@ func TestRedLockScript(t *testing.T) {
 // A call that waits is listed while others hold the lock, in the order of its
 // first request. It leaves the list when it has the lock.
 func TestRedLockScriptLists(t *testing.T) {
-	s := redistest.Shared(t)
 	for name, acquire := range map[string]*script.Script{"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced} {
 		t.Run(name, func(t *testing.T) {
-			b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
+			b := newRedNode(t, server, scripttest.RedValue("theirs", 3))
 			first := wants(acquire, scripttest.Plain1, "c1:1:q")
 			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
-			l := b.Listen(s, "c2")
+			l := b.Listen("c2")
 			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(acquire, scripttest.Plain2, "c2:1:q")))
 			require.Equal(t, []string{""}, l.Heard(), "a heartbeat")
 			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
 			b.requireListed(nil, nil, "c1:1:q", "c2:1:q")
-			scripttest.RequireExpiry(t, 12*time.Second, left(b.Queue, b.list()))
+			scripttest.RequireExpiry(t, 12*time.Second, b.TTL(b.list()))
 			b.Do("PEXPIRE", b.list(), 50_000)
 			b.answer(first)
-			require.Greater(t, left(b.Queue, b.list()), 40*time.Second, "others want it for longer")
+			require.Greater(t, b.TTL(b.list()), 40*time.Second, "others want it for longer")
 			b.hold("")
 			require.Equal(t, "1", b.answer(first)[0])
 			b.requireListed(nil, nil, "c2:1:q")
@@ -145,25 +143,24 @@ func TestRedLockScriptLists(t *testing.T) {
 		})
 	}
 	for value, holder := range map[string]string{"relock/1|k|theirs.2|c1|host|1|label|1": "theirs", scripttest.Plain3: "", "relock/1|w|c6:1:pu:1250": ""} {
-		b := newRedNode(t, s, value)
+		b := newRedNode(t, server, value)
 		rarely := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
 		rarely.Args[4] = 5000
 		require.Equal(t, []string{"0", "0", holder}, b.answer(rarely), value)
-		scripttest.RequireExpiry(t, time.Minute, left(b.Queue, b.list()))
+		scripttest.RequireExpiry(t, time.Minute, b.TTL(b.list()))
 	}
 }
 
 // Without a permission a wait is not listed, or not notified: the call polls.
 func TestRedLockScriptListsWithoutPermission(t *testing.T) {
-	s := redistest.Shared(t)
 	call := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
 	for denied, heard := range map[string]string{"-time": "-2", "-zadd": "-2", "-publish": "-1", "-pexpire": "-2"} {
-		b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
-		b.Deny(s, denied)
+		b := newRedNode(t, server, scripttest.RedValue("theirs", 3))
+		b.Deny(denied)
 		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(call), denied)
 		require.Equal(t, heard == "-1", b.Do("EXISTS", b.list()) == int64(1), denied)
 	}
-	b := newRedNode(t, s, scripttest.RedValue("theirs", 3))
+	b := newRedNode(t, server, scripttest.RedValue("theirs", 3))
 	b.Do("SET", b.list(), "text", "PX", 20_000)
 	require.Equal(t, []string{"0", "-2", "theirs"}, b.answer(call))
 	b.hold("")
@@ -173,11 +170,10 @@ func TestRedLockScriptListsWithoutPermission(t *testing.T) {
 // A release notifies the first wait whose client listens, once. Waits before it
 // whose clients are gone leave the list. No script examines more than 128.
 func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
-	s := redistest.Shared(t)
 	holder := scripttest.RedValue("h1", 1)
 	for _, keep := range []int{0, 5000} {
-		b := newRedNode(t, s, holder, "gone:1:q", "text", "c1:7:q", "c1:8:q")
-		l := b.Listen(s, "c1")
+		b := newRedNode(t, server, holder, "gone:1:q", "text", "c1:7:q", "c1:8:q")
+		l := b.Listen("c1")
 		require.Equal(t, "0", b.Code(redRelease(scripttest.RedValue("h2", 1), 0)), "not ours")
 		require.Empty(t, l.Heard())
 		b.RequireDone(redRelease(holder, keep))
@@ -192,7 +188,7 @@ func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
 	for n := range 130 {
 		gone = append(gone, fmt.Sprintf("gone:%d:q", n))
 	}
-	b := newRedNode(t, s, "", gone...)
+	b := newRedNode(t, server, "", gone...)
 	for _, left := range [][]string{gone[128:], nil, nil} {
 		b.hold(holder)
 		b.RequireDone(redRelease(holder, 0))
@@ -203,17 +199,16 @@ func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
 
 // A release frees the lock whatever is denied to notify waiters.
 func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
-	s := redistest.Shared(t)
 	holder, both := scripttest.RedValue("h1", 1), []string{"c1:1:q", "c1:2:q"}
 	for denied, left := range map[string][]string{"-zrange": both, "-publish": both, "-zremrangebyrank": both, "-time": both[1:]} {
-		b := newRedNode(t, s, holder, both...)
-		b.Listen(s, "c1")
-		b.Deny(s, denied)
+		b := newRedNode(t, server, holder, both...)
+		b.Listen("c1")
+		b.Deny(denied)
 		b.RequireDone(redRelease(holder, 0))
 		require.Empty(t, b.Lock(), denied)
 		b.requireListed(nil, nil, left...)
 	}
-	b := newRedNode(t, s, holder)
+	b := newRedNode(t, server, holder)
 	b.Do("SET", b.list(), "text", "PX", 20_000)
 	b.RequireDone(redRelease(holder, 0))
 	require.Empty(t, b.Lock())
@@ -226,9 +221,8 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 // A wait that is over leaves the list. If the lock is free, it passes its
 // notification on.
 func TestRedLockScriptUnwait(t *testing.T) {
-	s := redistest.Shared(t)
-	b := newRedNode(t, s, scripttest.Plain3, "c1:1:q", "c1:2:q", "c1:3:q")
-	l := b.Listen(s, "c1")
+	b := newRedNode(t, server, scripttest.Plain3, "c1:1:q", "c1:2:q", "c1:3:q")
+	l := b.Listen("c1")
 	b.RequireDone(unwait("c1:2:q"), unwait("c1:2:q"))
 	b.requireListed(l, nil, "c1:1:q", "c1:3:q")
 	b.hold("")

@@ -5,12 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -18,7 +16,6 @@ import (
 // A bad argument is refused before anything is written, on a lock that is free,
 // held, and reserved.
 func TestScriptsRefuseBadArguments(t *testing.T) {
-	s := redistest.Shared(t)
 	w, other, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 1, "wf")
 	var (
 		numbers = []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 16), strings.Repeat("9", 20), "text"}
@@ -73,7 +70,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 		"fence_raise":          {script.Call{Script: script.FenceRaise, Args: []any{"5"}}, nil, argument{0: {"", "0", "x", "-1", "1.5", strings.Repeat("9", 17)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			for state, set := range map[string]func(){
 				"free":                func() {},
 				"held":                func() { b.SetUp(tt.state) },
@@ -82,8 +79,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 			} {
 				b.Clear()
 				set()
-				b.Live("c1", "c2")
-				b.Line(time.Minute, other)
+				b.Queued(other)
 				before, lock := b.Everything(), b.State()
 				refused := func(args []any) { b.RequireError(script.Call{Script: tt.call.Script, Args: args}, "") }
 				for i := range tt.call.Args {
@@ -101,7 +97,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 			}
 		})
 	}
-	b := scripttest.NewMulti(t, s, 101)
+	b := scripttest.NewMulti(t, server, 101)
 	own := append([]string{b.Key, b.QueueKey(), b.HeartbeatsKey()}, b.Keys[:2]...)
 	for what, call := range map[string]script.Call{
 		"no value of the lock handed to it": b.CallOf(own, scripttest.Plain1, 60_000, 1, "", 2, "", 0),
@@ -122,7 +118,6 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 // A key that is something else is left alone. A lock that is kept, or is
 // nobody's, is waited for; what another program stored is a conflict.
 func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
-	s := redistest.Shared(t)
 	plain, reentrant, reads, writes := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
 	const foreign = "-1 -1 -1 -1 -1 -1"
 	single := []script.Call{
@@ -158,7 +153,7 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 		"read/write of a later relock": {[]any{"ZADD", "inf", "relock/2|f"}, foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			leaves := func(call script.Call) string {
 				t.Helper()
 				b.Clear()
@@ -211,7 +206,6 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 // Kinds and modes of a lock do not mix. A request for another one than there is
 // is refused as a conflict, and changes nothing.
 func TestQueueScriptConflicts(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, there := range allLetters {
 		holder := scripttest.WaitNamed("c9", 1, there)
 		for _, held := range []string{holder.Held(), holder.Reserved()} {
@@ -226,7 +220,7 @@ func TestQueueScriptConflicts(t *testing.T) {
 						calls["0, acquire"] = scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease)
 					}
 					for want, call := range calls {
-						b := scripttest.NewQueue(t, s)
+						b := scripttest.NewQueue(t, server)
 						b.Store(held)
 						before := b.All()
 						answer, _, queued := strings.Cut(want, ", queued")
@@ -246,20 +240,9 @@ func TestQueueScriptConflicts(t *testing.T) {
 	}
 	reads := scripttest.WaitNamed("c2", 1, "sf")
 	for _, call := range []script.Call{reads.Try(), reads.Enqueue(), reads.Claim()} {
-		b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "su"))
+		b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "su"))
 		before := b.Everything()
 		require.Equal(t, "-1", b.Code(call))
 		require.Equal(t, before, b.Everything())
-	}
-}
-
-// A replica refuses also a script that would change nothing: what it knows may
-// be old.
-func TestScriptsOnAReplica(t *testing.T) {
-	s := redistest.StartTCP(t)
-	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
-	b := scripttest.NewBench(t, s)
-	for _, call := range []script.Call{scripttest.RenewOf(scripttest.Plain1, scripttest.Lease), scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.Lease), scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.Lease)} {
-		b.RequireError(call, "READONLY")
 	}
 }

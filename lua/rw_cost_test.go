@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redistest"
@@ -16,57 +17,90 @@ import (
 // The fastest of several runs counts, since a busy machine holds others up.
 func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 	const holders, rounds, limit = 1000, 15, time.Millisecond
-	b := scripttest.NewReadWrite(t, redistest.Start(t))
+	b := scripttest.NewQueue(t, redistest.Start(t))
 	b.Do("CONFIG", "SET", "slowlog-log-slower-than", 0)
-	reader := func(n int) scripttest.RWWait { return scripttest.RWWaitNamed("c1", n, "sf") }
-	w := scripttest.RWWaitNamed("c5", 1, "wf")
+	w := scripttest.WaitNamed("c5", 1, "wf")
+	first, newcomer := readers(1, 1)[0], readers(5000, 1)[0]
+	many, behind := readers(1, holders), readers(6000, holders)
+	taken, freed := []script.Call{w.Try()}, []script.Call{w.Try(), w.Release()}
+	var listed []any
+	for _, reader := range readers(5000, 64) {
+		listed = append(listed, string(reader), 5)
+	}
 	for name, step := range map[string]struct {
-		holders int
-		queue   []scripttest.RWWait
-		before  []script.Call
-		script  script.Call
+		held   []scripttest.Wait
+		queue  []scripttest.Wait // before those behind
+		before []script.Call     // each makes readers wait
+		script script.Call
 	}{
-		"try":                        {holders, nil, nil, reader(5000).Try()},
-		"try, refused":               {holders, nil, nil, w.Try()},
-		"enqueue, a writer":          {holders, nil, nil, w.Enqueue()},
-		"enqueue behind one":         {holders, []scripttest.RWWait{w}, nil, reader(5000).Enqueue()},
-		"enter":                      {holders, nil, nil, reader(1).Enter(2, 0, 2, scripttest.LongLease)},
-		"upgrade, refused":           {holders, nil, nil, reader(1).Enter(1, 1, 2, scripttest.LongLease)},
-		"renew":                      {holders, nil, nil, reader(1).Renew(scripttest.LongLease)},
-		"release, a writer is next":  {holders, []scripttest.RWWait{w}, nil, reader(1).Release()},
-		"release to readers":         {0, nil, []script.Call{w.Try()}, w.Release()},
-		"claim, and more are behind": {0, nil, []script.Call{w.Try(), w.Release()}, reader(5000).Claim()},
-		"poll":                       {holders, []scripttest.RWWait{w}, nil, scripttest.RWPollAs("c1")},
-		"poll, entries were removed": {holders, []scripttest.RWWait{w}, nil, scripttest.RWPollAs("c1", scripttest.ListedReaders(64)...)},
-		"poll, some are reserved":    {0, nil, []script.Call{w.Try(), w.Release()}, scripttest.RWPollAs("c1", scripttest.ListedReaders(64)...)},
-		"cancel":                     {holders, []scripttest.RWWait{w}, nil, w.Cancel(1)},
-		"many have ended":            {-holders, nil, nil, reader(5000).Try()},
+		"try":                        {many, nil, nil, newcomer.Try()},
+		"try, refused":               {many, nil, nil, w.Try()},
+		"enqueue, a writer":          {many, nil, nil, w.Enqueue()},
+		"enqueue behind one":         {many, []scripttest.Wait{w}, nil, newcomer.Enqueue()},
+		"enter":                      {many, nil, nil, first.Enter(2, 0, 2, scripttest.LongLease)},
+		"upgrade, refused":           {many, nil, nil, first.Enter(1, 1, 2, scripttest.LongLease)},
+		"renew":                      {many, nil, nil, first.Renew(scripttest.LongLease)},
+		"release, a writer is next":  {many, []scripttest.Wait{w}, nil, first.Release()},
+		"release to readers":         {nil, nil, taken, w.Release()},
+		"claim, and more are behind": {nil, nil, freed, newcomer.Claim()},
+		"poll":                       {many, []scripttest.Wait{w}, nil, scripttest.RWPollAs("c1")},
+		"poll, entries were removed": {many, []scripttest.Wait{w}, nil, scripttest.RWPollAs("c1", listed...)},
+		"poll, some are reserved":    {nil, nil, freed, scripttest.RWPollAs("c1", listed...)},
+		"cancel":                     {many, []scripttest.Wait{w}, nil, w.Cancel(1)},
+		"many have ended":            {many, nil, nil, newcomer.Try()},
 	} {
 		var took []time.Duration
-		for range rounds {
+		for len(took) < 5 || len(took) < rounds && slices.Min(took) >= limit {
 			b.Do("FLUSHALL")
-			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 0}, "c5": {Age: 0, Counted: 0}})
-			b.Holders(step.holders)
+			b.Live("c1", "c5")
+			if name == "many have ended" {
+				b.Put("f", scripttest.Lease, "r:c2:1")
+				b.Put("f", -time.Second, entries(step.held)...)
+			} else if step.held != nil {
+				b.Put("f", scripttest.Lease, entries(step.held)...)
+			}
 			for _, script := range step.before {
 				b.Ask(script)
 				if len(b.Waits()) == 0 {
-					b.Crowd(scripttest.ReadersFrom(5000, holders)...)
+					b.Line(time.Minute, readers(5000, holders)...)
 				}
 			}
-			if len(step.queue) > 0 {
-				b.Crowd(append(step.queue, scripttest.ReadersFrom(6000, holders)...)...)
+			if step.queue != nil {
+				b.Line(time.Minute, append(step.queue, behind...)...)
 			}
 			step.script.Key = b.Key
 			b.Do("SCRIPT", "LOAD", step.script.Script.Source)
 			b.Do("SLOWLOG", "RESET")
 			r := step.script.ByDigest()
 			b.Do(r.Cmd, r.Args...)
-			took = append(took, b.LastScript())
-			if len(took) >= 5 && slices.Min(took) < limit {
-				break
-			}
+			took = append(took, lastScript(b))
 		}
 		t.Logf("%-30s %v", name, took)
 		require.Less(t, slices.Min(took), limit, name)
 	}
+}
+
+// readers returns n waits to read of one client.
+func readers(first, n int) (all []scripttest.Wait) {
+	for i := range n {
+		all = append(all, scripttest.WaitNamed("c1", first+i, "sf"))
+	}
+	return all
+}
+
+func entries(readers []scripttest.Wait) (all []string) {
+	for _, w := range readers {
+		all = append(all, w.Reads())
+	}
+	return all
+}
+
+// lastScript returns how long the last script took.
+func lastScript(b *scripttest.Queue) time.Duration {
+	b.Helper()
+	log, err := redis.SlowLogs(b.Do("SLOWLOG", "GET", -1), nil)
+	require.NoError(b, err)
+	i := slices.IndexFunc(log, func(one redis.SlowLog) bool { return one.Args[0] == "EVALSHA" })
+	require.GreaterOrEqual(b, i, 0, "no script in the log")
+	return log[i].ExecutionTime
 }

@@ -1,7 +1,6 @@
 package lua_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +15,11 @@ import (
 // A newcomer overtakes a waiter only if the lock is unfair and the wait
 // young.
 func TestRWScriptNewcomers(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
 		for name, script := range map[string]func(scripttest.Wait) script.Call{"try": scripttest.Wait.Try, "enqueue": scripttest.Wait.Enqueue} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				x, y, w := scripttest.WaitNamed("c1", 1, "s"+mode), scripttest.WaitNamed("c2", 1, "s"+mode), scripttest.WaitNamed("c5", 1, "w"+mode)
-				b := scripttest.NewQueue(t, s)
+				b := scripttest.NewQueue(t, server)
 				overtakes := func(ago time.Duration) bool {
 					b.Clear()
 					b.RequireDone(x.Try())
@@ -42,7 +40,7 @@ func TestRWScriptNewcomers(t *testing.T) {
 			})
 		}
 	}
-	b, x := scripttest.NewQueue(t, s), scripttest.WaitNamed("c1", 1, "su")
+	b, x := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, "su")
 	b.Until(func() bool {
 		b.Clear()
 		b.Live("c9")
@@ -52,9 +50,10 @@ func TestRWScriptNewcomers(t *testing.T) {
 	require.Equal(t, []string{x.Reads()}, b.Entries())
 }
 
-// hand_on: whose turn it is, behind waits of clients that are gone.
+// hand_on: whose turn it is, behind waits of clients that are gone. Without
+// memory it is the same, but no enqueue changes anything.
 func TestRWScriptHandOff(t *testing.T) {
-	s := redistest.Shared(t)
+	s := redistest.Start(t)
 	x, y, v, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c4", 1, "wf"), scripttest.WaitNamed("c5", 1, "wf")
 	plain := scripttest.WaitNamed("c1", 9, "pf")
 	long := scripttest.Wait("c1:8:sf:" + strings.Repeat("9", 16))
@@ -87,47 +86,26 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"enqueue, others read along", nil, []scripttest.Wait{x}, y.Enqueue(), "1", []string{x.Reserved(), y.Reads()}, nil},
 		{"enqueue, with its ticket", nil, []scripttest.Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []scripttest.Wait{w, y}},
 		{"release", []scripttest.Wait{v}, []scripttest.Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
+		{"downgrade", []scripttest.Wait{v}, []scripttest.Wait{x, w}, v.Leave(1, 0, 2), "1", []string{v.Reads(), x.Reserved()}, []scripttest.Wait{w}},
 		{"release, one reads on", []scripttest.Wait{x, y}, []scripttest.Wait{w}, x.Release(), "1", []string{y.Reads()}, []scripttest.Wait{w}},
 		{"cancel of a waiter that kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
 		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, tt.before...)
-			b.Live("c1", "c2", "c4", "c5")
-			b.Line(time.Minute, tt.line...)
-			b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
-		})
-	}
-}
-
-// A client whose subscription the server does not see any more is gone:
-// immediately for an unfair wait, after a period for a fair one.
-func TestRWScriptHandOffToNobody(t *testing.T) {
-	s := redistest.Shared(t)
-	for _, tt := range []struct {
-		mode        string
-		heartbeat   scripttest.Heartbeat
-		heard, gone bool
-	}{
-		{"u", scripttest.Heartbeat{Age: 0, Counted: 1}, false, true},
-		{"u", scripttest.Heartbeat{Age: 0, Counted: 1}, true, false},
-		{"u", scripttest.Heartbeat{Age: 0, Counted: 0}, false, false},
-		{"f", scripttest.Heartbeat{Age: 0, Counted: 1}, false, false},
-		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, false, true},
-		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 1}, true, false},
-		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod / 2, Counted: 0}, false, false},
-		{"f", scripttest.Heartbeat{Age: 3 * scripttest.ScriptPeriod, Counted: 1}, true, true},
-	} {
-		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			x, w := scripttest.WaitNamed("c1", 1, "s"+tt.mode), scripttest.WaitNamed("c5", 1, "w"+tt.mode)
-			b.Show(map[string]scripttest.Heartbeat{"c1": tt.heartbeat, "c5": {Age: 0, Counted: 0}})
-			if tt.heard {
-				b.Listen(s, "c1")
-			}
-			b.Line(time.Minute, x, w)
-			b.RequireDone(scripttest.RWCancelNobody)
-			require.Equal(t, []string{map[bool]scripttest.Wait{true: w, false: x}[tt.gone].Reserved()}, b.Entries())
-		})
+		for _, memory := range []string{"enough", "none"} {
+			t.Run(tt.name+"/"+memory, func(t *testing.T) {
+				b := scripttest.NewHeld(t, s, tt.before...)
+				b.Queued(tt.line...)
+				before := b.Everything()
+				if memory == "none" {
+					fillMemory(t, s)
+				}
+				if memory == "none" && tt.script.Script == script.RWEnqueue {
+					b.RequireError(tt.script, "OOM")
+					require.Equal(t, before, b.Everything())
+					return
+				}
+				b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
+			})
+		}
 	}
 }

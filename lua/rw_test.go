@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -16,12 +15,11 @@ import (
 // One call after another, for each mode: the answer, what the lock becomes, and
 // which waiters are left.
 func TestRWScriptAnswers(t *testing.T) {
-	s := redistest.Shared(t)
 	for _, mode := range []string{"f", "u"} {
 		t.Run(mode, func(t *testing.T) {
 			x, y, z := scripttest.WaitNamed("c1", 1, "s"+mode), scripttest.WaitNamed("c2", 1, "s"+mode), scripttest.WaitNamed("c3", 1, "s"+mode)
 			v, w := scripttest.WaitNamed("c4", 1, "w"+mode), scripttest.WaitNamed("c5", 1, "w"+mode)
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			two := []string{x.Reads(), y.Reads()}
 			b.Steps(
 				scripttest.Step("claim, free, not queued", x.Claim(), "3", nil),
@@ -63,35 +61,18 @@ func TestRWScriptAnswers(t *testing.T) {
 	}
 }
 
-// A hold that a waiter has is its wait's: a late copy of a request to write is
-// no grant to a reader.
-func TestRWScriptCopiesOfARequestToWrite(t *testing.T) {
-	b := scripttest.NewQueue(t, redistest.Shared(t))
-	w := scripttest.WaitNamed("c1", 1, "wf")
-	b.Steps(
-		scripttest.Step("try", w.Try(), "1", []string{w.Writes()}),
-		scripttest.Step("reads too", w.Enter(1, 1, 2, scripttest.Lease), "1", []string{w.Writes()}),
-		scripttest.Step("reads only", w.Leave(1, 0, 3), "1", []string{w.Reads()}),
-		scripttest.Step("late copy of try", w.Try(), "0", []string{w.Reads()}),
-		scripttest.Step("late copy of claim", w.Claim(), "3", []string{w.Reads()}),
-		scripttest.Step("late copy of enqueue", w.Enqueue(), "0", []string{w.Reads()}, w),
-		scripttest.Step("its cancel", w.Cancel(0), "1", []string{w.Reads()}),
-	)
-}
-
-// Readers next to each other get the lock together, 64 of them; when one of
-// them takes it, more come along. A writer is the only holder.
+// Readers next to each other get the lock together, 64 at a time. When one of
+// them takes it, more come along. A writer is alone.
 func TestRWScriptReadersTogether(t *testing.T) {
-	s := redistest.Shared(t)
 	holder, writer, behind := scripttest.WaitNamed("c9", 1, "wf"), scripttest.WaitNamed("c3", 1, "wf"), scripttest.WaitNamed("c1", 999, "sf")
-	b := scripttest.NewHeld(t, s, holder)
+	b := scripttest.NewHeld(t, server, holder)
 	b.Live("c1", "c3")
 	var readers []scripttest.Wait
 	for i := range 100 {
 		readers = append(readers, scripttest.WaitNamed("c1", i+1, "sf"))
 	}
 	b.Line(time.Minute, append(append(scripttest.StaleWaits(3, "wf"), readers...), writer, behind)...)
-	l := b.Listen(s, "c1")
+	l := b.Listen("c1")
 	b.RequireDone(holder.Release())
 	require.Len(t, b.Entries(), batchOfReaders)
 	var names []string
@@ -121,7 +102,6 @@ const batchOfReaders = 64
 // Each entry ends by itself, and counts no longer then, whether it was swept or
 // not. Another's goes on.
 func TestRWScriptEntriesEnd(t *testing.T) {
-	s := redistest.Shared(t)
 	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	over := -time.Second
 	ended := func(n int) (all []string) {
@@ -130,7 +110,7 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 		}
 		return all
 	}
-	b := scripttest.NewHeld(t, s, x)
+	b := scripttest.NewHeld(t, server, x)
 	b.Put("f", over, append(ended(100), "v:old:101:sf:1000", "v:old:102:sf:1000")...)
 	for _, late := range []script.Call{scripttest.WaitNamed("old", 8, "sf").Leave(1, 0, 3), scripttest.WaitNamed("old", 9, "sf").Renew(scripttest.Lease), scripttest.WaitNamed("old", 7, "sf").Enter(2, 0, 2, scripttest.Lease)} {
 		require.Equal(t, "0", b.Code(late), "it has ended")
@@ -143,11 +123,10 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 	require.Equal(t, int64(2), b.Do("HLEN", b.Key+":h"), "and the notes")
 
 	for _, call := range []script.Call{w.Try(), w.Enqueue(), scripttest.RWCancelNobody} {
-		b := scripttest.NewQueue(t, s)
+		b := scripttest.NewQueue(t, server)
 		b.Put("u", over, ended(200)...)
 		if call.Script == script.RWCancel {
-			b.Live("c5")
-			b.Line(time.Minute, w)
+			b.Queued(w)
 			b.Steps(scripttest.Step("handed off", call, "1", []string{w.Reserved()}))
 			continue
 		}
@@ -157,16 +136,16 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 	}
 	for _, late := range []script.Call{x.Release(), x.Leave(1, 0, 2), x.Renew(scripttest.Lease), x.Enter(2, 0, 2, scripttest.Lease)} {
 		for _, entry := range []string{x.Reads(), x.Writes()} {
-			b := scripttest.NewQueue(t, s)
+			b := scripttest.NewQueue(t, server)
 			b.Put("f", over, entry)
 			b.Steps(scripttest.Step("released or renewed late", late, "0", nil))
 		}
 	}
-	b = scripttest.NewHeld(t, s, x)
+	b = scripttest.NewHeld(t, server, x)
 	b.Put("f", over, y.Reserved())
 	require.Equal(t, "3", b.Code(y.Claim()), "a reservation that ended")
 	b.Steps(scripttest.Step("its wait", y.EnqueueAgain("7", ""), "1", []string{x.Reads(), y.Reads()}))
-	b = scripttest.NewHeld(t, s, x)
+	b = scripttest.NewHeld(t, server, x)
 	b.Put("f", over, ended(100)...)
 	b.Steps(scripttest.Step("an upgrade leaves none that ended", x.Enter(1, 1, 2, scripttest.Lease), "1", []string{x.Writes()}))
 }
@@ -174,11 +153,10 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 // The lock lasts as long as its last entry, and each lease is lengthened by
 // itself and never shortened.
 func TestRWScriptLeases(t *testing.T) {
-	s := redistest.Shared(t)
 	for letters, levels := range map[string][2]int{"sf": {2, 0}, "wu": {0, 2}} {
 		reads, writes := levels[0], levels[1]
 		w := scripttest.WaitNamed("c1", 1, letters)
-		b := scripttest.NewHeld(t, s, w)
+		b := scripttest.NewHeld(t, server, w)
 		scripttest.RequireExpiry(t, scripttest.Lease+scripttest.ClockGrain, b.Left(w))
 		b.RequireDone(w.Renew(scripttest.LongLease))
 		scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(w))
@@ -193,7 +171,7 @@ func TestRWScriptLeases(t *testing.T) {
 		require.Equal(t, int64(2), b.Entry(w).Seq)
 	}
 	x, y := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf")
-	b := scripttest.NewHeld(t, s, x, y)
+	b := scripttest.NewHeld(t, server, x, y)
 	b.RequireDone(y.Renew(scripttest.LongLease))
 	b.RequireTTL(scripttest.LongLease + scripttest.ClockGrain)
 	b.RequireDone(y.Release())
@@ -201,11 +179,12 @@ func TestRWScriptLeases(t *testing.T) {
 }
 
 // The levels of a hold change by requests that are numbered: what comes late or
-// twice changes nothing.
+// twice changes nothing. A late copy of a request to write is no grant to a
+// reader.
 func TestRWScriptCopiesOfChanges(t *testing.T) {
 	x, y := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf")
 	both := []string{x.Reads(), y.Reads()}
-	b := scripttest.NewQueue(t, redistest.Shared(t))
+	b := scripttest.NewQueue(t, server)
 	b.Steps(
 		scripttest.Step("reads", x.Try(), "1", []string{x.Reads()}),
 		scripttest.Step("writes too", x.Enter(1, 1, 2, scripttest.Lease), "1", []string{x.Writes()}),
@@ -236,6 +215,17 @@ func TestRWScriptCopiesOfChanges(t *testing.T) {
 		scripttest.Step("late, to leave", x.Leave(1, 0, 8), "0", nil),
 		scripttest.Step("late, to renew", x.Renew(scripttest.LongLease), "0", nil),
 	)
+	w := scripttest.WaitNamed("c1", 2, "wf")
+	b.Steps(
+		scripttest.Step("writes", w.Try(), "1", []string{w.Writes()}),
+		scripttest.Step("reads too", w.Enter(1, 1, 2, scripttest.Lease), "1", []string{w.Writes()}),
+		scripttest.Step("reads only", w.Leave(1, 0, 3), "1", []string{w.Reads()}),
+		scripttest.Step("late copy of try is no grant", w.Try(), "0", []string{w.Reads()}),
+		scripttest.Step("late copy of claim is none", w.Claim(), "3", []string{w.Reads()}),
+		scripttest.Step("late copy of enqueue is none", w.Enqueue(), "0", []string{w.Reads()}, w),
+		scripttest.Step("its cancel", w.Cancel(0), "1", []string{w.Reads()}),
+		scripttest.Step("gives all back", w.Leave(0, 0, 4), "1", nil),
+	)
 	b.RequireDone(y.Try())
 	for _, late := range []script.Call{x.Release(), x.Enter(1, 1, 8, scripttest.LongLease), x.Leave(1, 0, 8), x.Renew(scripttest.LongLease), x.Cancel(1)} {
 		before := b.Entry(y)
@@ -247,7 +237,7 @@ func TestRWScriptCopiesOfChanges(t *testing.T) {
 // A late copy that meets the hold at a lower number lengthens nothing.
 func TestRWScriptLateEnterKeepsTheLease(t *testing.T) {
 	x := scripttest.WaitNamed("c1", 1, "su")
-	b := scripttest.NewHeld(t, redistest.Shared(t), x)
+	b := scripttest.NewHeld(t, server, x)
 	b.RequireDone(x.Enter(2, 0, 2, scripttest.Lease), x.Leave(1, 0, 3))
 	before := b.Entry(x)
 	b.RequireDone(x.Enter(2, 0, 2, scripttest.LongLease))

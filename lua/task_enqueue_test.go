@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -20,55 +19,141 @@ const (
 )
 
 // Tasks are due in the order of their Enqueue, also within one script. Those of
-// a key are in order after the clock went back, too.
+// a key are behind the first of them, in order after the clock went back, too.
 func TestTaskEnqueueScriptOrder(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "z", "a")
 	b.Enqueue("", "m")
 	b.Enqueue("", "b", "y")
 	require.Equal(t, []string{"z", "a", "m", "b", "y"}, b.Members("d"))
 	require.Equal(t, int64(0), b.Do("EXISTS", b.Key("n")), "no order, no number")
 
-	behind := func() (ids []string) {
-		for _, member := range b.Members("o") {
-			ids = append(ids, strings.Split(member, "\x00")[2])
-		}
-		return ids
-	}
 	b.Enqueue("k", "head", "9")
+	b.EnqueueIn(time.Minute, "k", "late")
 	b.Do("SET", b.Key("n"), b.Now()+3600_000_000) // as after a clock that went back
 	b.Enqueue("k", "5", "4")
 	b.Enqueue("k", "6")
-	require.Equal(t, []string{"9", "5", "4", "6"}, behind())
+	require.Equal(t, []string{"9", "5", "4", "6"}, behind(b), "the first one of the key is due")
+	require.Equal(t, []byte("head"), b.Do("HGET", b.Key("k"), "k"))
+	require.Equal(t, []string{"z", "a", "m", "b", "y", "head", "late"}, b.Members("d"), "late does not join its key before it is due")
+	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "late"), 1e6)
 	b.Do("SET", b.Key("n"), 5) // an old one
 	b.Enqueue("k2", "later")
 	require.LessOrEqual(t, b.Score("d", "later"), b.Now())
 	require.Greater(t, b.Do("PTTL", b.Key("n")), int64(29*24*time.Hour/time.Millisecond))
 }
 
-// An id that is in use is refused. A copy of the same call is not.
-func TestTaskEnqueueScriptCopies(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
-	first := scripttest.EnqueueOf(0, "k", "a", "b")
-	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...))
-	score := b.Score("d", "a")
-	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...), "a copy")
-	require.Equal(t, []string{"a"}, b.Members("d"))
-	require.Len(t, b.Members("o"), 1)
-	require.Equal(t, score, b.Score("d", "a"), "the copy changes nothing")
+// behind returns the tasks behind the first one of their key.
+func behind(b *scripttest.Tasks) (ids []string) {
+	b.Helper()
+	for _, member := range b.Members("o") {
+		ids = append(ids, strings.Split(member, "\x00")[2])
+	}
+	return ids
+}
 
-	second := scripttest.EnqueueOf(0, "", "a", "c")
-	second[0] = scripttest.Nonce(1)
-	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskEnqueue, second...), "another call")
-	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
-	require.Equal(t, "a", d.ID)
-	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...), "a copy while it is in flight")
-	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskEnqueue, second...))
+// The two scripts that put tasks: put is for those without a key.
+var putScripts = []struct {
+	name   string
+	script *script.TaskScript
+	of     func(delay time.Duration, ids ...string) []any
+}{
+	{"put", script.TaskPut, scripttest.PutOf},
+	{"enqueue", script.TaskEnqueue, func(delay time.Duration, ids ...string) []any {
+		return scripttest.EnqueueOf(delay, "", ids...)
+	}},
+}
+
+// An id that is in use is refused, by either script. A copy of the same call is
+// not.
+func TestTaskEnqueueScriptCopies(t *testing.T) {
+	for _, put := range putScripts {
+		t.Run(put.name, func(t *testing.T) {
+			b := scripttest.NewTasks(t, server)
+			first := put.of(0, "z", "a")
+			require.Equal(t, []int64{1, 1}, b.Ints(put.script, first...))
+			score := b.Score("d", "a")
+			require.Equal(t, []int64{1, 1}, b.Ints(put.script, first...), "a copy")
+			require.Equal(t, []string{"z", "a"}, b.Members("d"))
+			require.Equal(t, score, b.Score("d", "a"), "the copy changes nothing")
+			for _, other := range putScripts {
+				second := other.of(0, "a", other.name)
+				second[0] = scripttest.Nonce(1)
+				require.Equal(t, []int64{0, 1}, b.Ints(other.script, second...), "another call")
+			}
+			one := put.of(0, "one")
+			require.Equal(t, []int64{1}, b.Ints(put.script, one...))
+			require.Equal(t, []int64{1}, b.Ints(put.script, one...), "a copy")
+			require.InDelta(t, b.Now(), b.Score("d", "one"), 1e6)
+			got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 10})
+			require.Equal(t, []string{"z", "a", "put", "enqueue", "one"}, got.IDs())
+			for _, d := range got.All {
+				require.True(t, strings.HasSuffix(d.Record, scripttest.Body("")))
+			}
+			require.Equal(t, []int64{1, 1}, b.Ints(put.script, first...), "a copy while it is in flight")
+			first[0] = scripttest.Nonce(1)
+			require.Equal(t, []int64{0, 0}, b.Ints(put.script, first...), "another call")
+		})
+	}
+	b := scripttest.NewTasks(t, server)
+	first := scripttest.EnqueueOf(0, "k", "a", "b")
+	for range 2 {
+		require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...))
+		require.Equal(t, []string{"a"}, b.Members("d"))
+		require.Len(t, b.Members("o"), 1)
+	}
+}
+
+// A task that is due soon wakes one idle receiver, the longest idle first.
+// Those that nobody hears for, or that have not asked for long, are passed
+// over.
+func TestTaskEnqueueScriptWakes(t *testing.T) {
+	for _, put := range putScripts {
+		t.Run(put.name, func(t *testing.T) {
+			b := scripttest.NewTasks(t, server)
+			l1, l2 := b.Listen("c1"), b.Listen("c2")
+			idle := func(ago time.Duration, receiver string) {
+				b.Do("ZADD", b.Key("i"), b.Now()-ago.Microseconds(), receiver)
+			}
+			enqueue := func(delay time.Duration, ids ...string) { b.Ints(put.script, put.of(delay, ids...)...) }
+			enqueue(0, "unheard")
+			idle(3*time.Second, "c2:9")              // too long ago
+			idle(2100*time.Millisecond, "crashed:1") // nobody hears it
+			idle(2*time.Second, worker)
+			idle(time.Second, other)
+			enqueue(0, "a")
+			require.Equal(t, []string{"tasks:" + worker + " " + b.Q}, l1.Heard())
+			require.Equal(t, []string{other}, b.Members("i"))
+			require.Empty(t, l2.Heard())
+
+			enqueue(1500*time.Millisecond, "late")
+			require.Empty(t, l2.Heard(), "a poll finds it in time")
+			require.InDelta(t, b.Now()+1_500_000, b.Score("d", "late"), 1e6)
+			enqueue(900*time.Millisecond, "soon")
+			require.Equal(t, []string{"tasks:" + other + " " + b.Q}, l2.Heard())
+
+			idle(0, worker)
+			idle(0, other)
+			b.Enqueue("k", "1", "2", "3")
+			require.Equal(t, 1, len(l1.Heard())+len(l2.Heard()), "one task of the key is due")
+			idle(0, worker)
+			idle(0, other)
+			enqueue(0, "b1", "b2", "b3")
+			require.Len(t, l1.Heard(), 1)
+			require.Len(t, l2.Heard(), 1)
+
+			for i := range 17 {
+				idle(0, fmt.Sprintf("crashed:%d", 100+i))
+			}
+			enqueue(0, "c")
+			require.Len(t, b.Members("i"), 1, "16 are tried")
+		})
+	}
 }
 
 // An id that is done is refused as long as the one that has done it said.
 func TestTaskEnqueueScriptUnique(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	again := scripttest.EnqueueOf(0, "", "a")
 	again[1] = 1
 	b.Enqueue("", "a")
@@ -83,128 +168,9 @@ func TestTaskEnqueueScriptUnique(t *testing.T) {
 	require.Equal(t, []int64{1}, b.Ints(script.TaskEnqueue, again...), "never seen")
 }
 
-// The first task of a key is due, the others are behind it, in their order. A
-// delayed task does not join before it is due.
-func TestTaskEnqueueScriptKeys(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
-	b.Enqueue("k", "1", "2")
-	b.EnqueueIn(time.Minute, "k", "late")
-	b.Enqueue("k", "3")
-	b.Enqueue("k2", "x")
-	require.Equal(t, []string{"1", "x", "late"}, b.Members("d"))
-	behind := b.Members("o")
-	require.Len(t, behind, 2)
-	require.True(t, strings.HasSuffix(behind[0], "\x002"))
-	require.True(t, strings.HasSuffix(behind[1], "\x003"))
-	require.Equal(t, []byte("1"), b.Do("HGET", b.Key("k"), "k"))
-	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "late"), 1e6)
-}
-
-// A task that is due soon wakes one idle receiver, the longest idle first.
-// Those that nobody hears for, or that have not asked for long, are passed
-// over.
-func TestTaskEnqueueScriptWakes(t *testing.T) {
-	s := redistest.Shared(t)
-	b := scripttest.NewTasks(t, s)
-	l1, l2 := b.Listen("c1"), b.Listen("c2")
-	idle := func(ago time.Duration, receiver string) {
-		b.Do("ZADD", b.Key("i"), b.Now()-ago.Microseconds(), receiver)
-	}
-	idle(3*time.Second, "c2:9")              // too long ago
-	idle(2100*time.Millisecond, "crashed:1") // nobody hears it
-	idle(2*time.Second, worker)
-	idle(time.Second, other)
-	b.Enqueue("", "a")
-	require.Equal(t, []string{"tasks:" + worker + " " + b.Q}, l1.Heard())
-	require.Equal(t, []string{other}, b.Members("i"))
-	require.Empty(t, l2.Heard())
-
-	b.EnqueueIn(1500*time.Millisecond, "", "late")
-	require.Empty(t, l2.Heard(), "a poll finds it in time")
-	b.EnqueueIn(900*time.Millisecond, "", "soon")
-	require.Equal(t, []string{"tasks:" + other + " " + b.Q}, l2.Heard())
-
-	idle(0, worker)
-	idle(0, other)
-	b.Enqueue("k", "1", "2", "3")
-	require.Equal(t, 1, len(l1.Heard())+len(l2.Heard()), "one task of the key is due")
-	idle(0, worker)
-	idle(0, other)
-	b.Enqueue("", "b1", "b2", "b3")
-	require.Len(t, l1.Heard(), 1)
-	require.Len(t, l2.Heard(), 1)
-
-	for i := range 17 {
-		idle(0, fmt.Sprintf("crashed:%d", 100+i))
-	}
-	b.Enqueue("", "c")
-	require.Len(t, b.Members("i"), 1, "16 are tried")
-}
-
-// Tasks without a key have a separate script, which does the same.
-func TestTaskPutScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
-	l := b.Listen("c1")
-	idle := func() { b.Do("ZADD", b.Key("i"), b.Now(), worker) }
-	idle()
-	first := scripttest.PutOf(0, "z", "a")
-	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskPut, first...))
-	require.Len(t, l.Heard(), 1)
-	require.Equal(t, []string{"z", "a"}, b.Members("d"))
-	score := b.Score("d", "a")
-	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskPut, first...), "a copy")
-	require.Equal(t, score, b.Score("d", "a"), "the copy changes nothing")
-	second := scripttest.PutOf(0, "a", "b")
-	second[0] = scripttest.Nonce(1)
-	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskPut, second...), "another call")
-	third := scripttest.EnqueueOf(0, "", "a", "c")
-	third[0] = scripttest.Nonce(2)
-	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskEnqueue, third...), "the other script")
-
-	one := scripttest.PutOf(0, "one")
-	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, one...))
-	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, one...), "a copy")
-	require.InDelta(t, b.Now(), b.Score("d", "one"), 1e6)
-	require.Empty(t, l.Heard(), "nobody is idle")
-	idle()
-	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, "another")...))
-	require.Len(t, l.Heard(), 1)
-	idle()
-	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(1500*time.Millisecond, "late")...))
-	require.Empty(t, l.Heard(), "a poll finds it in time")
-	require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(900*time.Millisecond, "soon")...))
-	require.Len(t, l.Heard(), 1)
-	require.InDelta(t, b.Now()+1_500_000, b.Score("d", "late"), 1e6)
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 10})
-	require.Equal(t, []string{"z", "a", "b", "c", "one", "another"}, got.IDs())
-	for _, d := range got.All {
-		require.True(t, strings.HasSuffix(d.Record, scripttest.Body("")))
-	}
-}
-
-// A user who may not publish queues tasks all the same.
-func TestTaskEnqueueScriptWithoutPermissionToPublish(t *testing.T) {
-	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
-	b.Deny("-publish")
-	b.Do("ZADD", b.Key("i"), b.Now(), worker)
-	b.Enqueue("", "a")
-	require.Equal(t, []string{"a"}, b.Members("d"))
-}
-
-// When the memory is used up nothing is queued.
-func TestTaskEnqueueScriptOutOfMemory(t *testing.T) {
-	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
-	b.Do("CONFIG", "SET", "maxmemory", 1)
-	_, err := b.Try(script.TaskEnqueue, "", scripttest.EnqueueOf(0, "k", "a", "b")...)
-	require.ErrorContains(t, err, "OOM")
-	require.Empty(t, b.Do("KEYS", b.Q+"*"))
-}
-
 // A bad argument is refused before anything is written.
 func TestTaskScriptsRefuseBadArguments(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	fence := int64(1764000000000000)
 	receive := scripttest.Receive{Receiver: worker, N: 1, Want: 1}.Args()
 	settle := scripttest.SettleOf(0, scripttest.Delivery{ID: "a", Fence: fence}, "a", "")

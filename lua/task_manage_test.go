@@ -9,14 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
 // A renewal lengthens a lease, and never shortens it.
 func TestTaskRenewScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "", 1, "a")[0]
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRenew, "a", d.Fence, 120_000))
 	require.InDelta(t, b.Now()+120_000_000, b.Score("l", "a"), 1e6)
@@ -31,7 +30,7 @@ func TestTaskRenewScript(t *testing.T) {
 // A task is removed wherever it is, except in flight. The next of its key is
 // due.
 func TestTaskRemoveScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	remove := func(id string) int64 { return b.Ints(script.TaskRemove, id)[0] }
 	b.Enqueue("k", "1", "2", "3")
@@ -47,17 +46,17 @@ func TestTaskRemoveScript(t *testing.T) {
 	require.Equal(t, []string{"3"}, b.Members("d"))
 	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
 	require.Equal(t, int64(2), remove("3"), "in flight")
-	require.Equal(t, int64(1), b.Settle(d, "d", "why"))
+	b.RequireSettled("d", "why", d)
 	require.Equal(t, int64(1), remove("3"), "a dead letter")
 	require.Empty(t, b.Members("z"))
 	require.Empty(t, b.Do("HKEYS", b.Key("m")))
 }
 
 func TestTaskStatsScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	require.Equal(t, []int64{0, 0, 0, 0, 0, 0, 0}, b.Ints(script.TaskStats))
 	d := taken(b, "", 2, "a", "b")
-	require.Equal(t, int64(1), b.Settle(d[0], "d", "why"))
+	b.RequireSettled("d", "why", d[0])
 	b.Enqueue("k", "1", "2", "3")
 	b.Enqueue("", "c")
 	b.EnqueueIn(time.Minute, "", "x", "y", "z")
@@ -70,9 +69,9 @@ func TestTaskStatsScript(t *testing.T) {
 
 // Dead letters are listed page by page.
 func TestTaskDeadScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	for _, d := range taken(b, "", 3, "a", "b", "c") {
-		require.Equal(t, int64(1), b.Settle(d, "d", "why "+d.ID))
+		b.RequireSettled("d", "why "+d.ID, d)
 	}
 	page := func(after string, most int) []string {
 		all, err := redis.Strings(b.Try(script.TaskDead, "", after, most))
@@ -94,9 +93,7 @@ func TestTaskDeadScript(t *testing.T) {
 		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0, "000"+strings.Repeat("x", 1<<20))
 	}
 	for n := range 2 {
-		for _, d := range b.Receive(scripttest.Receive{Receiver: worker, N: n + 1, Want: 3}).All {
-			require.Equal(t, int64(1), b.Settle(d, "d", ""))
-		}
+		b.RequireSettled("d", "", b.Receive(scripttest.Receive{Receiver: worker, N: n + 1, Want: 3}).All...)
 	}
 	require.Len(t, page("0", 64), 3*4, "4 MiB")
 	b.Do("HSET", b.Key("p"), "0", strings.Repeat("x", 5<<20))
@@ -105,10 +102,10 @@ func TestTaskDeadScript(t *testing.T) {
 
 // A dead letter that is queued once more is like a new task.
 func TestTaskRequeueScript(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
-	require.Equal(t, int64(1), b.Settle(d, "d", "why"))
+	b.RequireSettled("d", "why", d)
 	free := b.Receive(scripttest.Receive{Receiver: "c3:1", N: 1, Want: 1}).All[0]
 	require.Equal(t, "b", free.ID)
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
@@ -116,7 +113,7 @@ func TestTaskRequeueScript(t *testing.T) {
 	require.Empty(t, b.Members("d"), "behind its key")
 	require.Empty(t, l.Heard())
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRequeue, "a"), "a copy")
-	require.Equal(t, int64(1), b.Settle(free, "d", "why"))
+	b.RequireSettled("d", "why", free)
 	require.Len(t, l.Heard(), 1)
 	again := b.Receive(scripttest.Receive{Receiver: "c3:1", N: 2, Want: 1}).All[0]
 	require.Equal(t, "a", again.ID)
@@ -124,14 +121,14 @@ func TestTaskRequeueScript(t *testing.T) {
 	require.Equal(t, d.Record[:8], again.Record[:8])
 	require.Greater(t, again.Record[8:24], d.Record[8:24])
 	require.Equal(t, d.Record[24:], again.Record[24:])
-	require.Equal(t, int64(1), b.Settle(again, "a", ""))
+	b.RequireSettled("a", "", again)
 
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRequeue, "b"))
 	require.Len(t, l.Heard(), 1)
 	require.Equal(t, []byte("b"), b.Do("HGET", b.Key("k"), "k"), "the head")
 	k := taken(b, "", 2, "free")
-	require.Equal(t, int64(1), b.Settle(k[1], "d", ""))
+	b.RequireSettled("d", "", k[1])
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRequeue, "free"))
 	require.Equal(t, []string{"free"}, b.Members("d"))
 }

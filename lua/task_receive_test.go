@@ -17,7 +17,7 @@ import (
 // A receive takes what is due, in order, and leases it. Each delivery has a
 // fence above all before it.
 func TestTaskReceiveScriptTakes(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a", "b")
 	b.EnqueueIn(time.Minute, "", "later")
 	b.Enqueue("k", "c", "behind")
@@ -47,7 +47,7 @@ func TestTaskReceiveScriptTakes(t *testing.T) {
 }
 
 func TestTaskReceiveScriptOfAnEmptyQueue(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1})
 	require.Equal(t, scripttest.Received{Code: 1, Next: -1, Heard: -1}, got)
 	b.EnqueueIn(10*time.Second, "", "later")
@@ -57,15 +57,15 @@ func TestTaskReceiveScriptOfAnEmptyQueue(t *testing.T) {
 // A second copy answers the same deliveries, with whole leases. It leaves out
 // those that have ended.
 func TestTaskReceiveScriptCopies(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a", "10:b", "c", "d", "e", "f", "g")
 	request := scripttest.Receive{Receiver: worker, N: 1, Want: 5}
 	got := b.Receive(request)
 	require.Equal(t, []string{"a", "10:b", "c", "d", "e"}, got.IDs())
 	require.Equal(t, got.All, b.Receive(request).All)
-	require.Equal(t, int64(1), b.Settle(got.All[0], "a", ""))
+	b.RequireSettled("a", "", got.All[0])
 	b.EndLease("c")
-	require.Equal(t, int64(1), b.Settle(got.All[3], "n", 0))
+	b.RequireSettled("n", 0, got.All[3])
 	b.Do("ZADD", b.Key("l"), b.Now()+1_000_000, "10:b", b.Now()+120_000_000, "e")
 	again := b.Receive(request)
 	require.Equal(t, []string{"10:b", "e"}, again.IDs())
@@ -83,7 +83,7 @@ func TestTaskReceiveScriptCopies(t *testing.T) {
 // What an unanswered receive took is returned by the next one, as if it was
 // never received. What has ended since is left alone.
 func TestTaskReceiveScriptUndo(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a", "b", "c")
 	b.Enqueue("k", "k1", "k2")
 	lost := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 4})
@@ -92,7 +92,7 @@ func TestTaskReceiveScriptUndo(t *testing.T) {
 	theirs := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1})
 	require.Equal(t, []string{"b"}, theirs.IDs())
 	require.Equal(t, int64(2), theirs.All[0].Attempt, "the end of a lease counts")
-	require.Equal(t, int64(1), b.Settle(lost.All[2], "a", ""))
+	b.RequireSettled("a", "", lost.All[2])
 
 	next := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5, Undo: true})
 	require.Equal(t, []string{"a", "k1"}, next.IDs())
@@ -109,18 +109,18 @@ func TestTaskReceiveScriptUndo(t *testing.T) {
 // The next receive does not know whether the one before was executed. If it was
 // not, the deliveries of the last answered one go on.
 func TestTaskReceiveScriptUndoesNothingAnswered(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a", "b")
 	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Heard: 1, Want: 1}).All, 1, "2 was never executed")
-	require.Equal(t, int64(1), b.Settle(d, "a", ""))
+	b.RequireSettled("a", "", d)
 	b.Receive(scripttest.Receive{Receiver: worker, N: 4, Heard: 1})
 	require.Equal(t, []string{"b"}, b.Members("d"), "3 was not answered")
 }
 
 // A receiver is idle as long as it waits.
 func TestTaskReceiveScriptIdle(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	n := 0
 	for _, tt := range []struct {
 		once, tasks int
@@ -138,7 +138,7 @@ func TestTaskReceiveScriptIdle(t *testing.T) {
 
 // A receiver that stops passes on what it leaves, and a wake-up.
 func TestTaskReceiveScriptStops(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	message := "tasks:" + other + " " + b.Q
 	idle := func() { b.Do("ZADD", b.Key("i"), b.Now(), other) }
@@ -168,7 +168,7 @@ func TestTaskReceiveScriptStops(t *testing.T) {
 // A task whose lease has ended is due again, at its old place. After its last
 // attempt it is a dead letter, and the next of its key is due.
 func TestTaskReceiveScriptEndedLeases(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("k", "a", "behind")
 	b.Enqueue("", "b", "c")
 	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2})
@@ -196,7 +196,7 @@ func TestTaskReceiveScriptEndedLeases(t *testing.T) {
 
 // No script returns more than 64 leases. It says that there are more.
 func TestTaskReceiveScriptManyEndedLeases(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	var ids []string
 	for i := range 65 {
 		ids = append(ids, fmt.Sprintf("%02d", i))
@@ -216,7 +216,7 @@ func TestTaskReceiveScriptManyEndedLeases(t *testing.T) {
 
 // A delayed task joins its key when it is due: as the head, or behind it.
 func TestTaskReceiveScriptJoinsKey(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.EnqueueIn(10*time.Millisecond, "k", "1")
 	b.EnqueueIn(11*time.Millisecond, "k", "2")
 	b.EnqueueIn(time.Millisecond, "k2", "x")
@@ -230,14 +230,13 @@ func TestTaskReceiveScriptJoinsKey(t *testing.T) {
 	got2 := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
 	require.Empty(t, got2.All)
 	require.Equal(t, int64(1), got2.Code)
-	require.Equal(t, int64(1), b.Settle(got.All[0], "a", ""))
-	require.Equal(t, int64(1), b.Settle(got.All[1], "a", ""))
+	b.RequireSettled("a", "", got.All[0], got.All[1])
 	require.ElementsMatch(t, []string{"2", "x"}, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 5}).IDs())
 }
 
 // A task whose record was deleted is dropped.
 func TestTaskReceiveScriptWithoutRecord(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a")
 	b.Do("ZADD", b.Key("d"), 1, "nobody")
 	b.Do("HSET", b.Key("m"), "nobody", "1 0 2 ")
@@ -249,7 +248,7 @@ func TestTaskReceiveScriptWithoutRecord(t *testing.T) {
 
 // An answer has 4 MiB at most, but at least one task.
 func TestTaskReceiveScriptLargeTasks(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	put := func(id string, size int) {
 		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, id, 0, "000"+strings.Repeat("x", size))
 	}
@@ -276,11 +275,13 @@ func TestTaskReceiveScriptHeartbeat(t *testing.T) {
 	require.Equal(t, []string{""}, l.Heard())
 	b.Deny("-publish")
 	require.Equal(t, int64(-1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1, Heartbeat: 1}).Heard)
+	b.Enqueue("", "a") // is not published either
+	require.Equal(t, []string{"a"}, b.Members("d"))
 }
 
 // The record of a receive lasts ten leases, and a minute at least.
 func TestTaskReceiveScriptRecordEnds(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	left := func() int64 { return b.Do("PTTL", b.Key("c:"+worker)).(int64) }
 	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, Lease: time.Second})
 	require.InDelta(t, 60_000, left(), 1000)
@@ -288,31 +289,17 @@ func TestTaskReceiveScriptRecordEnds(t *testing.T) {
 	require.InDelta(t, 600_000, left(), 1000)
 }
 
-// When the memory is used up nothing is taken.
-func TestTaskReceiveScriptOutOfMemory(t *testing.T) {
-	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
-	b.Enqueue("k", "a")
-	b.Do("CONFIG", "SET", "maxmemory", 1)
-	_, err := b.Try(script.TaskReceive, worker, scripttest.Receive{Receiver: worker, N: 1, Want: 1}.Args()...)
-	require.ErrorContains(t, err, "OOM")
-	require.Equal(t, []string{"a"}, b.Members("d"))
-	require.Empty(t, b.Members("l"))
-}
-
 // A record that cannot be read is of no key. It stops no other task.
 func TestTaskReceiveScriptDamaged(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "short", "length", "ticket", "good")
 	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx001k")
 	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
 	require.Equal(t, []string{"short", "length", "ticket", "good"}, got.IDs())
 	require.Empty(t, b.Do("HKEYS", b.Key("k")))
-	for _, d := range got.All[:2] {
-		require.Equal(t, int64(1), b.Settle(d, "d", "why"))
-	}
+	b.RequireSettled("d", "why", got.All[:2]...)
 	require.Equal(t, int64(1), b.Ints(script.TaskRemove, "short")[0])
 	require.Equal(t, int64(1), b.Ints(script.TaskRequeue, "length")[0])
-	require.Equal(t, int64(1), b.Settle(got.All[2], "r", "0"))
+	b.RequireSettled("r", "0", got.All[2])
 	require.Equal(t, []string{"ticket", "length"}, b.Members("d"))
 }

@@ -28,23 +28,22 @@ func taken(b *scripttest.Tasks, key string, n int, ids ...string) []scripttest.D
 
 // A task that is done is forgotten, and the next of its key is due.
 func TestTaskSettleScriptAck(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")
-	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
+	b.RequireSettled("a", "", d[0])
 	require.Equal(t, []string{"b"}, b.Members("d"))
 	require.Equal(t, int64(0), b.Settle(d[0], "a", ""), "a copy")
 	require.Equal(t, int64(0), b.Settle(d[0], "n", 0), "a copy")
 	require.Equal(t, int64(0), b.Do("EXISTS", b.Key("u")))
 	d = taken(b, "", 2, "c")
-	require.Equal(t, int64(1), b.Settle(d[0], "a", ""))
-	require.Equal(t, int64(1), b.Settle(d[1], "a", ""))
+	b.RequireSettled("a", "", d[0], d[1])
 	left, _ := b.Do("KEYS", b.Q+"*").([]any)
 	require.Len(t, left, 2, "the number and the record of the receiver: %s", left)
 }
 
 // Deliveries of one script end independently. Of two copies in it, one counts.
 func TestTaskSettleScriptBatch(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "", 3, "a", "b", "c")
 	k := taken(b, "k", 1, "k1", "k2", "k3")
 	args := []any{0, 10, 3600_000}
@@ -58,7 +57,7 @@ func TestTaskSettleScriptBatch(t *testing.T) {
 
 // The fence names a delivery, and its lease must not have ended.
 func TestTaskSettleScriptFence(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	first := taken(b, "", 1, "a")[0]
 	b.EndLease("a")
 	require.Equal(t, int64(0), b.Settle(first, "a", ""), "too late")
@@ -68,18 +67,18 @@ func TestTaskSettleScriptFence(t *testing.T) {
 		require.Equal(t, int64(0), b.Settle(first, verb, ""))
 	}
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", first.Fence, 1000))
-	require.Equal(t, int64(1), b.Settle(second, "a", ""))
+	b.RequireSettled("a", "", second)
 }
 
 // A task that failed is due later, and blocks its key. A released one is at its
 // old place, and was not counted.
 func TestTaskSettleScriptAgain(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
 	place := b.Now()
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
-	require.Equal(t, int64(1), b.Settle(d, "n", 60_000))
+	b.RequireSettled("n", 60_000, d)
 	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "a"), 1e6)
 	require.Equal(t, []string{"a"}, b.Members("d"), "the key is blocked")
 	require.Empty(t, l.Heard(), "nothing is due soon")
@@ -92,29 +91,29 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 	}
 	d = receive(1)
 	require.Equal(t, int64(2), d.Attempt)
-	require.Equal(t, int64(1), b.Settle(d, "n", 500))
+	b.RequireSettled("n", 500, d)
 	require.Len(t, l.Heard(), 1, "due soon")
 	d = receive(2)
 	require.Equal(t, int64(3), d.Attempt)
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
-	require.Equal(t, int64(1), b.Settle(d, "r", 0))
+	b.RequireSettled("r", 0, d)
 	require.Len(t, l.Heard(), 1)
 	require.Less(t, b.Score("d", "a"), place)
 	d = receive(3)
 	require.Equal(t, int64(3), d.Attempt, "uncounted")
-	require.Equal(t, int64(1), b.Settle(d, "r", 5_000))
+	b.RequireSettled("r", 5_000, d)
 	require.InDelta(t, b.Now()+5_000_000, b.Score("d", "a"), 1e6)
 	d = receive(4)
-	require.Equal(t, int64(1), b.Settle(d, "n", 0))
+	b.RequireSettled("n", 0, d)
 	require.Less(t, b.Score("d", "a"), place)
 }
 
 // A dead letter keeps its record, and frees its key. The oldest ones go, if
 // there are too many, or if they are too old.
 func TestTaskSettleScriptDeadLetter(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")[0]
-	require.Equal(t, int64(1), b.Settle(d, "d", "why\x00not"))
+	b.RequireSettled("d", "why\x00not", d)
 	require.Equal(t, []string{"b"}, b.Members("d"))
 	require.Equal(t, []string{"a"}, b.Members("z"))
 	stored, _ := b.Do("HGET", b.Key("m"), "a").([]byte)
@@ -128,7 +127,7 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 	}
 	next := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1}).All[0]
 	require.Equal(t, "b", next.ID)
-	require.Equal(t, int64(1), b.Settle(next, "a", ""))
+	b.RequireSettled("a", "", next)
 	bury(2, time.Hour, "c", "d", "e")
 	require.Equal(t, []string{"d", "e"}, b.Members("z"))
 	b.Do("ZADD", b.Key("z"), b.Now()-3601*1_000_000, "d")
@@ -142,7 +141,7 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 
 // Ids that are done are forgotten when their time is over.
 func TestTaskSettleScriptForgetsDoneIDs(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	for _, id := range []string{"a", "b"} {
 		d := taken(b, "", 1, id)[0]
 		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
@@ -158,7 +157,7 @@ func TestTaskSettleScriptForgetsDoneIDs(t *testing.T) {
 // A part of the queue was deleted by others: nothing is found, and nothing
 // fails.
 func TestTaskScriptsAfterADeletion(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := scripttest.NewTasks(t, server)
 	b.Enqueue("", "a")
 	request := scripttest.Receive{Receiver: worker, N: 1, Want: 1}
 	d := b.Receive(request).All[0]
@@ -166,19 +165,6 @@ func TestTaskScriptsAfterADeletion(t *testing.T) {
 	require.Equal(t, int64(0), b.Settle(d, "a", ""))
 	require.Empty(t, b.Receive(request).All, "a copy")
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRemove, "a"))
-}
-
-// When the memory is used up tasks are still settled.
-func TestTaskSettleScriptOutOfMemory(t *testing.T) {
-	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
-	d := taken(b, "", 4, "a", "b", "c", "d")
-	b.Do("CONFIG", "SET", "maxmemory", 1)
-	for i, verb := range []string{"a", "n", "r", "d"} {
-		require.Equal(t, int64(1), b.Settle(d[i], verb, 0), verb)
-	}
-	require.Equal(t, []string{"b", "c"}, b.Members("d"))
-	require.Equal(t, []string{"d"}, b.Members("z"))
 }
 
 // A replica refuses a settle and a renewal, whether it finds the lease or not.
@@ -198,4 +184,27 @@ func TestTaskScriptsOnReplica(t *testing.T) {
 		_, err := b.Try(script.TaskRemove, "", id)
 		require.ErrorContains(t, err, "READONLY")
 	}
+}
+
+// When the memory is used up nothing is queued or received. Tasks are still
+// settled.
+func TestTaskScriptsOutOfMemory(t *testing.T) {
+	s := redistest.Start(t)
+	b := scripttest.NewTasks(t, s)
+	d := taken(b, "", 4, "a", "b", "c", "d")
+	b.Enqueue("k", "due")
+	before := b.Do("KEYS", b.Q+"*")
+	fillMemory(t, s)
+	_, err := b.Try(script.TaskEnqueue, "", scripttest.EnqueueOf(0, "k", "e", "f")...)
+	require.ErrorContains(t, err, "OOM")
+	_, err = b.Try(script.TaskReceive, other, scripttest.Receive{Receiver: other, N: 1, Want: 1}.Args()...)
+	require.ErrorContains(t, err, "OOM")
+	require.ElementsMatch(t, before, b.Do("KEYS", b.Q+"*"))
+	require.Equal(t, []string{"due"}, b.Members("d"))
+	require.Len(t, b.Members("l"), 4)
+	for i, verb := range []string{"a", "n", "r", "d"} {
+		require.Equal(t, int64(1), b.Settle(d[i], verb, 0), verb)
+	}
+	require.ElementsMatch(t, []string{"due", "b", "c"}, b.Members("d"))
+	require.Equal(t, []string{"d"}, b.Members("z"))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 )
@@ -16,7 +15,6 @@ import (
 // Queue time goes on with the server's clock, by a period between two
 // heartbeats at most, and never back.
 func TestQueueScriptTime(t *testing.T) {
-	s := redistest.Shared(t)
 	const second = int64(1_000_000)
 	for _, tt := range []struct {
 		name     string
@@ -31,7 +29,7 @@ func TestQueueScriptTime(t *testing.T) {
 		{"a tenth of a long period went by", "#-6000000:5000000:60000000", 11 * second, 65 * second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, scripttest.WaitNamed("c9", 1, "pf"))
+			b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pf"))
 			b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
 			b.Do("HSET", b.HeartbeatsKey(), "other", "0:1000000:1")
 			b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
@@ -60,13 +58,12 @@ func TestQueueScriptTime(t *testing.T) {
 // A pause of the server, and a jump of its clock either way, make nobody stale
 // that has not had the time to show itself.
 func TestQueueScriptTimePassesOverPauses(t *testing.T) {
-	s := redistest.Shared(t)
 	w, holder := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
 	const hour = int64(3600_000_000)
 	for name, last := range map[string]int64{"pause": -hour, "jump forward": -24 * hour, "jump back": 24 * hour} {
 		for age, chosen := range map[int64]bool{0: true, 1_500_000: true, 2_500_001: false} {
 			t.Run(fmt.Sprint(name, " ", age), func(t *testing.T) {
-				b := scripttest.NewHeld(t, s, holder)
+				b := scripttest.NewHeld(t, server, holder)
 				b.Line(time.Minute, w)
 				b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:1000000", b.Now()+last, 10_000_000), "c1", fmt.Sprintf("%d:1000000:0", 10_000_000-age))
 				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
@@ -74,19 +71,6 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 				require.Equal(t, chosen, b.Lock() == w.Reserved())
 			})
 		}
-	}
-}
-
-// Without heartbeats queue time goes on by one period at most, however long
-// that takes.
-func TestQueueScriptEveryBeatAdvancesTime(t *testing.T) {
-	b := scripttest.NewHeld(t, redistest.Shared(t), scripttest.WaitNamed("c9", 1, "pf"))
-	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
-	b.Live("c1")
-	for i := range int64(5) {
-		b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%s:1000000", b.Now()-3600_000_000, strings.SplitN(b.Field("a"), ":", 3)[1]))
-		b.Code(scripttest.PollAs("c2"))
-		require.Equal(t, scripttest.Now.Microseconds()+(i+1)*1_000_000, number(t, strings.Split(b.Field("a"), ":")[1]))
 	}
 }
 
@@ -107,13 +91,12 @@ func requireWaiting(b *scripttest.Queue, w scripttest.Wait, call script.Call) in
 // Tickets are the order of arrival, also if the clock went back. A wait keeps
 // its ticket.
 func TestQueueScriptTickets(t *testing.T) {
-	s := redistest.Shared(t)
 	for kind, letters := range kinds {
 		wait := func(client string, n int) scripttest.Wait { return scripttest.WaitNamed(client, n, letters[0]) }
 		holder := scripttest.WaitNamed("holder", 1, letters[1])
 		for name, last := range map[string]int64{"in the future": 3600_000_000, "now": 0, "long ago": -3600_000_000} {
 			t.Run(kind+", the last one is "+name, func(t *testing.T) {
-				b := scripttest.NewHeld(t, s, holder)
+				b := scripttest.NewHeld(t, server, holder)
 				now := b.Now()
 				b.Do("HSET", b.HeartbeatsKey(), "t", now+last)
 				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
@@ -134,7 +117,7 @@ func TestQueueScriptTickets(t *testing.T) {
 			})
 		}
 		t.Run(kind+", kept", func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, holder)
+			b := scripttest.NewHeld(t, server, holder)
 			before := b.Now()
 			first, second, third, last := wait("c1", 1), wait("c2", 1), wait("c3", 1), wait("c4", 1)
 			ticket := requireWaiting(b, first, first.Enqueue())
@@ -154,7 +137,7 @@ func TestQueueScriptTickets(t *testing.T) {
 			b.RequireWaits("", third, first, second, last, wait("c5", 1))
 		})
 		t.Run(kind+", put back by a poll", func(t *testing.T) {
-			b := scripttest.NewHeld(t, s, holder)
+			b := scripttest.NewHeld(t, server, holder)
 			ahead := b.Now() + 3600_000_000
 			for i, tickets := range [][2]int64{{ahead, ahead}, {50, ahead}, {ahead + 100, ahead + 100}} {
 				w := wait("c1", i+1)
@@ -169,7 +152,6 @@ func TestQueueScriptTickets(t *testing.T) {
 // A request shows that its client lives, unless it did a moment ago. Queue and
 // heartbeats stay for twelve periods, and not less than 12 s.
 func TestQueueScriptStay(t *testing.T) {
-	s := redistest.Shared(t)
 	holder, w, other := scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
 	every := func(call script.Call, period time.Duration) script.Call {
 		call.Args[1] = period.Milliseconds()
@@ -177,12 +159,12 @@ func TestQueueScriptStay(t *testing.T) {
 	}
 	requireStay := func(stay time.Duration, calls ...script.Call) {
 		t.Helper()
-		b := scripttest.NewHeld(t, s, holder)
+		b := scripttest.NewHeld(t, server, holder)
 		for _, call := range calls {
 			b.Ask(call)
 		}
-		scripttest.RequireExpiry(t, stay, left(b, b.QueueKey()))
-		scripttest.RequireExpiry(t, stay, left(b, b.HeartbeatsKey()))
+		scripttest.RequireExpiry(t, stay, b.TTL(b.QueueKey()))
+		scripttest.RequireExpiry(t, stay, b.TTL(b.HeartbeatsKey()))
 	}
 	for period, stay := range map[time.Duration]time.Duration{time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute} {
 		requireStay(stay, every(w.Enqueue(), period))
@@ -191,7 +173,7 @@ func TestQueueScriptStay(t *testing.T) {
 	// A client that comes more often takes nothing from another.
 	requireStay(4*time.Minute, every(w.Enqueue(), 20*time.Second), other.Enqueue(), other.Poll(string(other), "77"))
 
-	b := scripttest.NewHeld(t, s, holder)
+	b := scripttest.NewHeld(t, server, holder)
 	for shown, stays := range map[scripttest.Heartbeat]bool{
 		{Age: scripttest.ScriptPeriod, Counted: 1}:                    true, // of the last period
 		{Age: scripttest.ScriptPeriod + time.Microsecond, Counted: 1}: false,

@@ -106,9 +106,8 @@ func (b *bench) report(t *testing.T) {
 }
 
 // machineT keeps the first failure, which rapid forgets if it cannot repeat it.
-// It abandons a run that the machine has delayed so much that the model cannot
-// follow. report counts such runs, and fails if there are many. Skip abandons
-// the run, not the test.
+// It ends a run that the machine has delayed so much that the model cannot
+// follow. report counts such runs, and fails if there are many.
 type machineT struct {
 	*rapid.T
 	*bench
@@ -119,9 +118,22 @@ func (t *machineT) Errorf(format string, args ...any) {
 	if t.m.isLate() {
 		t.t.Logf("held up for %v, then: %s", time.Since(t.m.begun), fmt.Sprintf(format, args...))
 		t.m.giveUp()
-		t.Skip("this run was not judged: the machine was held up for too long")
+		panic(heldUp)
 	}
 	t.hopeless(format, args...)
+}
+
+// heldUp is the panic that ends a run, without a failure of the test.
+const heldUp = "the machine was held up for too long"
+
+// endIfHeldUp is deferred by a run.
+func (m *machine) endIfHeldUp() {
+	if !m.slow {
+		return
+	}
+	if r := recover(); r != nil && r != heldUp {
+		panic(r)
+	}
 }
 
 // hopeless is a failure for which no machine can be too slow.
@@ -141,6 +153,7 @@ func (b *bench) run(r *rapid.T) {
 		stale: map[int]bool{}, results: make(chan machineResult, 100),
 	}
 	defer m.close()
+	defer m.endIfHeldUp()
 	in := func(f func(*machineT)) func(*rapid.T) { return func(r *rapid.T) { f(&machineT{r, b, m}) } }
 	in(m.begin)(r)
 	r.Repeat(map[string]func(*rapid.T){"step": in(m.step), "": in(m.checkInTime)})

@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -204,9 +203,9 @@ func TestMultiLockReturnsWhatItKeeps(t *testing.T) {
 			s := redistest.Start(t)
 			// A machine that is busy for a tenth of that time lets them expire.
 			for range 5 {
-				before := scripttest.InfoField(t, s, "stats", "expired_keys")
+				before := s.Info(t, "stats", "expired_keys")
 				returnsWhatItKeeps(t, s, tt.leaves, tt.apart)
-				if scripttest.InfoField(t, s, "stats", "expired_keys") == before {
+				if s.Info(t, "stats", "expired_keys") == before {
 					return
 				}
 			}
@@ -259,7 +258,7 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 	h := take(t, relock.NewRedisLock("a", b.other).TryAcquire)
 	require.NoError(t, k.held.Unlock(t.Context()))
 	b.awaitFree("b", "c", "d")
-	require.Zero(t, scripttest.InfoField(t, b.server, "stats", "expired_keys"))
+	require.Zero(t, b.server.Info(t, "stats", "expired_keys"))
 	require.NoError(t, h.Unlock(t.Context()))
 	requireGranted(t, k.ended)
 	require.NoError(t, (<-k.grant).Unlock())

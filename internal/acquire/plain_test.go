@@ -205,6 +205,7 @@ func TestWildAnswersToScripts(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{
 		"*-1\r\n", "*2\r\n-ERR a\r\n*1\r\n:1\r\n", ":99999999999999999999999\r\n", ":-1\r\n", "+\r\n", "$-1\r\n", "*0\r\n", "-\r\n", "- \r\n", "?\r\n",
+		"*3\r\n:1\r\n$1\r\nx\r\n:5\r\n", "*3\r\n:1\r\n:5\r\n$1\r\nx\r\n", "*1\r\n$1\r\nx\r\n", "$2\r\nOK\r\n",
 	} {
 		t.Run(strings.TrimSpace(reply), func(t *testing.T) {
 			t.Parallel()
@@ -221,6 +222,7 @@ func TestWildAnswersToScripts(t *testing.T) {
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			_, err := relock.NewReentrantLock("reentrant", c, watched).TryAcquire(t.Context())
 			require.Error(t, err)
+			require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 		})
 	}
 }

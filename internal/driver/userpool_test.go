@@ -18,7 +18,6 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -130,7 +129,7 @@ func TestUserClosesThePool(t *testing.T) {
 			requireRenewed(t, h)
 			locktest.RequireHeld(t, s, c, "k")
 
-			before := scripttest.InfoField(t, s, "stats", "total_connections_received")
+			before := s.Info(t, "stats", "total_connections_received")
 			for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -140,7 +139,7 @@ func TestUserClosesThePool(t *testing.T) {
 				require.False(t, relock.IsRetryableErr(err))
 				require.Less(t, time.Since(start), time.Second)
 			}
-			require.LessOrEqual(t, scripttest.InfoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
+			require.LessOrEqual(t, s.Info(t, "stats", "total_connections_received")-before, int64(3), "it spins")
 			require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
 			locktest.RequireFree(t, s, c, "k")
 		})

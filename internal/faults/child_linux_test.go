@@ -76,19 +76,12 @@ func TestChildStops(t *testing.T) {
 	for event := c.Next("tick", childLimit); event.At < continued; event = c.Next("tick", childLimit) {
 		require.Less(t, event.At, stopped)
 	}
-	c.Kill()
+	c.Stop()
+	c.Kill() // although it is stopped
 	events := c.Events()
 	require.Less(t, events[len(events)-1].At, Now())
 	require.True(t, c.killed)
 	require.Error(t, c.err)
-}
-
-func TestChildThatIsStoppedCanBeKilled(t *testing.T) {
-	t.Parallel()
-	c := Spawn(t, "tick")
-	c.Next("tick", childLimit)
-	c.Stop()
-	c.Kill()
 }
 
 // spoiled is a test that may fail.

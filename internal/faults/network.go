@@ -136,13 +136,29 @@ func (p *Proxy) accept(listener net.Listener) {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial(p.serverNetwork, p.server)
+		server, err := p.dial()
 		if err != nil {
 			_ = client.Close() // because the server does not answer
 			continue
 		}
 		p.join(client, server)
 	}
+}
+
+// Redirect makes the proxy forward new connections to another server, of the
+// same network. Old connections stay where they are, as behind a virtual IP or
+// a DNS name.
+func (p *Proxy) Redirect(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = address
+}
+
+func (p *Proxy) dial() (net.Conn, error) {
+	p.mu.Lock()
+	address := p.server
+	p.mu.Unlock()
+	return net.Dial(p.serverNetwork, address)
 }
 
 // join starts the goroutines of a connection.

@@ -201,7 +201,7 @@ func (p *Proxy) Release() []string {
 }
 
 func (p *Proxy) deliver(raw []byte) ([]byte, error) {
-	conn, err := net.Dial(p.serverNetwork, p.server)
+	conn, err := p.dial()
 	if err != nil {
 		return nil, err
 	}

@@ -1,28 +1,76 @@
 package faults
 
 import (
+	"errors"
 	"io"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
-func TestDropRequest(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, DropRequest)
-	b.incrInVain()
-	wait(t, done)
-	b.requireN(0)
-}
-
-func TestDropAnswer(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, DropAnswer)
-	b.incrInVain()
-	wait(t, done)
-	b.requireN(1)
+// What becomes of an INCR: its client gets the first reply or an error, and the
+// server has counted it n times. The requests that were held back count when
+// they are released. The action is over then.
+func TestActions(t *testing.T) {
+	silence := os.ErrDeadlineExceeded
+	for name, tt := range map[string]struct {
+		action Action
+		err    error
+		n      int
+		held   []string      // the server's replies
+		least  time.Duration // until the first reply
+	}{
+		"DropRequest":      {DropRequest, silence, 0, nil, 0},
+		"DropAnswer":       {DropAnswer, silence, 1, nil, 0},
+		"CutBefore":        {CutBefore, io.EOF, 0, nil, 0},
+		"CutAfter":         {CutAfter, io.EOF, 1, nil, 0},
+		"CutInRequest":     {CutInRequest, io.EOF, 0, nil, 0},
+		"CutInAnswer":      {CutInAnswer, io.EOF, 1, nil, 0},
+		"ResetInAnswer":    {ResetInAnswer, syscall.ECONNRESET, 1, nil, 0},
+		"Double":           {Double, nil, 2, nil, 0},
+		"Hold":             {Hold, nil, 1, []string{":2"}, 0},
+		"HoldOnly":         {HoldOnly, silence, 0, []string{":1"}, 0},
+		"HoldAndCut":       {HoldAndCut, io.EOF, 0, []string{":1"}, 0},
+		"ErrorLine":        {ErrorLine("LOADING soon"), redis.Error("LOADING soon"), 0, nil, 0},
+		"ExecuteThenError": {ExecuteThenError("ERR late"), redis.Error("ERR late"), 1, nil, 0},
+		"SlowRequest":      {SlowRequest(patience), nil, 1, nil, patience / 2},
+		"SlowAnswer":       {SlowAnswer(patience), nil, 1, nil, patience / 2},
+		"Delay":            {Delay(2 * patience), nil, 1, nil, 2 * patience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if errors.Is(tt.err, syscall.ECONNRESET) {
+				b = newBenchOn(t, redistest.StartTCP(t))
+			}
+			done := b.proxy.On(Command("INCR"), 1, tt.action)
+			start := time.Now()
+			if errors.Is(tt.err, silence) {
+				b.incrInVain()
+			} else {
+				n, err := b.incr()
+				require.ErrorIs(t, err, tt.err)
+				require.Equal(t, tt.err == nil, n == 1)
+				require.GreaterOrEqual(t, time.Since(start), tt.least)
+			}
+			wait(t, done)
+			b.requireN(tt.n)
+			require.Equal(t, tt.held, b.proxy.Release())
+			require.Empty(t, b.proxy.Release(), "delivered twice")
+			b.requireN(tt.n + len(tt.held))
+			if b.client.Err() != nil {
+				b.client = b.dial()
+			}
+			n, err := b.incr()
+			require.NoError(t, err)
+			require.Equal(t, tt.n+len(tt.held)+1, n)
+		})
+	}
 }
 
 // A stream has no gaps: what follows a lost part is lost as well, or it would
@@ -42,39 +90,15 @@ func TestDropsSilenceTheConnection(t *testing.T) {
 	}
 }
 
-func TestCutBefore(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, CutBefore)
-	_, err := b.incr()
-	require.ErrorIs(t, err, io.EOF)
-	wait(t, done)
-	b.requireN(0)
-}
-
-func TestCutAfter(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, CutAfter)
-	_, err := b.incr()
-	require.ErrorIs(t, err, io.EOF)
-	wait(t, done)
-	b.requireN(1)
-}
-
-func TestDelay(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, Delay(2*patience))
-	start := time.Now()
-	_, err := b.client.Do("INCR", "n")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, time.Since(start), 2*patience)
-	wait(t, done)
-}
-
-func TestDelayExecutesAtOnce(t *testing.T) {
-	b := newBench(t)
-	b.proxy.On(Command("INCR"), 1, Delay(time.Hour))
-	b.incrInVain()
-	b.awaitN(1)
+// A message that takes too long has no reply in time. The server executes the
+// request if it came whole.
+func TestTooSlow(t *testing.T) {
+	for n, action := range []Action{SlowRequest(time.Hour), Delay(time.Hour)} {
+		b := newBench(t)
+		b.proxy.On(Command("INCR"), 1, action)
+		b.incrInVain()
+		b.awaitN(n)
+	}
 }
 
 func TestDelayRequestOutlivesItsClient(t *testing.T) {
@@ -90,96 +114,21 @@ func TestDelayRequestOutlivesItsClient(t *testing.T) {
 	b.requireN(1)
 }
 
-func TestDouble(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, Double)
-	n, err := b.incr()
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	wait(t, done)
-	b.requireN(2)
-	n, err = b.incr()
-	require.NoError(t, err)
-	require.Equal(t, 3, n, "an answer too many")
-}
-
-func TestDoubleAnswer(t *testing.T) {
+// Replies that come unasked are taken for those to the next requests.
+func TestRepliesTooMany(t *testing.T) {
 	b := newBench(t)
 	done := b.proxy.On(Command("INCR"), 1, DoubleAnswer)
 	for _, want := range []int{1, 1, 2} {
-		n, err := b.incr()
-		require.NoError(t, err)
-		require.Equal(t, want, n, "always one behind")
+		b.requireIncr(want)
 	}
 	wait(t, done)
 	b.awaitN(3)
-}
 
-func TestSay(t *testing.T) {
-	b := newBench(t)
-	n, err := b.incr()
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	b = newBench(t)
+	b.requireIncr(1)
 	b.proxy.Say(":7\r\n")
-	n, err = b.incr()
-	require.NoError(t, err)
-	require.Equal(t, 7, n)
+	b.requireIncr(7)
 	b.awaitN(2)
-}
-
-func TestHold(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, Hold)
-	for want := 1; want <= 2; want++ {
-		n, err := b.incr()
-		require.NoError(t, err)
-		require.Equal(t, want, n)
-	}
-	wait(t, done)
-	require.Equal(t, []string{":3"}, b.proxy.Release())
-	b.requireN(3)
-	require.Empty(t, b.proxy.Release(), "delivered twice")
-}
-
-func TestHoldOnly(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, HoldOnly)
-	b.incrInVain()
-	wait(t, done)
-	b.requireN(0)
-	require.Equal(t, []string{":1"}, b.proxy.Release())
-	b.requireN(1)
-}
-
-func TestHoldAndCut(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, HoldAndCut)
-	_, err := b.incr()
-	require.ErrorIs(t, err, io.EOF)
-	wait(t, done)
-	b.requireN(0)
-	require.Equal(t, []string{":1"}, b.proxy.Release())
-	b.requireN(1)
-}
-
-func TestErrorLine(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, ErrorLine("LOADING soon"))
-	_, err := b.incr()
-	require.Equal(t, redis.Error("LOADING soon"), err)
-	wait(t, done)
-	b.requireN(0)
-	_, err = b.incr()
-	require.NoError(t, err)
-}
-
-func TestExecuteThenError(t *testing.T) {
-	b := newBench(t)
-	done := b.proxy.On(Command("INCR"), 1, ExecuteThenError("ERR late"))
-	_, err := b.incr()
-	require.Equal(t, redis.Error("ERR late"), err)
-	wait(t, done)
-	b.requireN(1)
 }
 
 func TestErrorLineKeepsTheOrderOfAPipeline(t *testing.T) {
@@ -231,9 +180,7 @@ func TestThenSilent(t *testing.T) {
 	err, _ := sub.ReceiveWithTimeout(patience).(error)
 	b.requireSilence(err)
 	done = b.proxy.On(Command("INCR"), 1, ThenSilent)
-	n, err := b.incr()
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	b.requireIncr(1)
 	wait(t, done)
 	b.incrInVain()
 	b.requireN(2)

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"errors"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -26,8 +25,10 @@ type bench struct {
 	client redis.Conn
 }
 
-func newBench(t *testing.T) *bench {
-	b := &bench{T: t, server: redistest.Start(t)}
+func newBench(t *testing.T) *bench { return newBenchOn(t, redistest.Start(t)) }
+
+func newBenchOn(t *testing.T, server *redistest.Server) *bench {
+	b := &bench{T: t, server: server}
 	b.proxy = Start(t, b.server.Network, b.server.Address)
 	b.client = b.dial()
 	return b
@@ -36,15 +37,6 @@ func newBench(t *testing.T) *bench {
 func (b *bench) dial() redis.Conn {
 	b.Helper()
 	conn, err := redis.Dial(b.proxy.Network, b.proxy.Address)
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
-// dialRaw is a connection to the proxy without a client.
-func (b *bench) dialRaw() net.Conn {
-	b.Helper()
-	conn, err := net.Dial(b.proxy.Network, b.proxy.Address)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -62,23 +54,33 @@ func (b *bench) incrInVain() {
 	b.requireSilence(err)
 }
 
-// requireN checks what the server has counted.
-func (b *bench) requireN(want int) {
+// requireIncr is incr with this reply.
+func (b *bench) requireIncr(want int) {
+	b.Helper()
+	n, err := b.incr()
+	require.NoError(b, err)
+	require.Equal(b, want, n)
+}
+
+// n returns what the server has counted.
+func (b *bench) n() int {
 	b.Helper()
 	n, err := redis.Int(b.server.Try(b, "GET", "n"))
 	if !errors.Is(err, redis.ErrNil) {
 		require.NoError(b, err)
 	}
-	require.Equal(b, want, n)
+	return n
+}
+
+func (b *bench) requireN(want int) {
+	b.Helper()
+	require.Equal(b, want, b.n())
 }
 
 // awaitN waits until the server has counted so far.
 func (b *bench) awaitN(want int) {
 	b.Helper()
-	require.Eventually(b, func() bool {
-		n, err := redis.Int(b.server.Try(b, "GET", "n"))
-		return err == nil && n == want
-	}, limit, time.Millisecond)
+	require.Eventually(b, func() bool { return b.n() == want }, limit, time.Millisecond)
 }
 
 func (b *bench) requireSilence(err error) {

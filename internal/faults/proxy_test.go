@@ -28,6 +28,10 @@ func TestForwardsRequestsAndAnswersOfAllKinds(t *testing.T) {
 	require.Equal(t, int64(1), do("EXISTS", "key"))
 	require.Equal(t, []any{int64(1), []any{[]byte("x"), []any{}, nil}, "fine"},
 		do("EVAL", "return {1, {'x', {}, false}, redis.status_reply('fine')}", 0))
+	require.Equal(t, "", do("EVAL", "return redis.status_reply('')", 0))
+	require.Equal(t, []any{}, do("KEYS", "none"))
+	require.Nil(t, do("BLPOP", "none", "0.01"), "a list that is not there")
+	require.Equal(t, int64(-1), do("PTTL", "key"))
 	_, err := b.client.Do("EVAL", "return redis.error_reply('NO way')", 0)
 	require.EqualError(t, err, "NO way")
 	_, err = b.client.Do("LPUSH", "key", "x")
@@ -67,24 +71,15 @@ func TestCountsRequestsOverAllConnections(t *testing.T) {
 	require.WithinDuration(t, time.Now(), seen[1].At, 10*time.Second)
 }
 
-func TestEveryAppliesToAll(t *testing.T) {
-	b := newBench(t)
-	b.proxy.On(Command("INCR"), Every, ErrorLine("ERR no"))
-	for range 3 {
-		_, err := b.incr()
-		require.EqualError(t, err, "ERR no")
-	}
-	b.requireN(0)
-}
-
 func TestOldestRuleApplies(t *testing.T) {
 	b := newBench(t)
 	b.proxy.On(Command("INCR"), 1, ErrorLine("ERR first"))
-	b.proxy.On(Any, Every, ErrorLine("ERR second"))
-	_, err := b.incr()
-	require.EqualError(t, err, "ERR first")
-	_, err = b.incr()
-	require.EqualError(t, err, "ERR second")
+	b.proxy.On(Any, Every, ErrorLine("ERR every"))
+	for _, want := range []string{"ERR first", "ERR every", "ERR every", "ERR every"} {
+		_, err := b.incr()
+		require.EqualError(t, err, want)
+	}
+	b.requireN(0)
 }
 
 func TestScriptMatchesBothWaysToCallIt(t *testing.T) {
@@ -175,6 +170,17 @@ func TestRefuse(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+func TestRedirect(t *testing.T) {
+	b, second := newBench(t), redistest.Start(t)
+	b.requireIncr(1)
+	b.proxy.Redirect(second.Address)
+	b.requireIncr(2)
+	b.client = b.dial()
+	b.requireIncr(1)
+	b.requireN(2)
+	require.Equal(t, []byte("1"), second.Do(t, "GET", "n"))
 }
 
 func TestEndOfTheServerEndsTheConnection(t *testing.T) {

@@ -288,7 +288,7 @@ func TestManyHoldsOneConnection(t *testing.T) {
 	c := locktest.NewTestClient(t, s)
 	all := takeMany(t, c, 500)
 	testkit.Eventually(t, testkit.Patience, renewTogether(all), "renewed")
-	require.LessOrEqual(t, scripttest.InfoField(t, s, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")
+	require.LessOrEqual(t, s.Info(t, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")
 	for _, h := range all {
 		require.NoError(t, h.Unlock(t.Context()))
 	}

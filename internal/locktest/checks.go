@@ -11,7 +11,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -51,7 +50,7 @@ func Calls(t testing.TB, s *redistest.Server, command string) int {
 // one. The watchdog may add some.
 func CommandCount(t *testing.T, s *redistest.Server) int64 {
 	t.Helper()
-	return scripttest.InfoField(t, s, "stats", "total_commands_processed")
+	return s.Info(t, "stats", "total_commands_processed")
 }
 
 // WaitingIn returns how many calls of the client wait locally for a lock.

@@ -61,6 +61,21 @@ func Launch() (s *Server, stop func(), err error) {
 	}, err
 }
 
+// LaunchOrExit is Launch for a TestMain. Without a redis-server it ends the
+// process: the tests are skipped, or under CI they fail.
+func LaunchOrExit() (s *Server, stop func()) {
+	s, stop, err := Launch()
+	if err == nil {
+		return s, stop
+	}
+	fmt.Fprintln(os.Stderr, "no server:", err)
+	if os.Getenv("CI") != "" {
+		os.Exit(1)
+	}
+	os.Exit(0)
+	return nil, nil
+}
+
 func onSocket(dir string, args []string) *Server {
 	s := &Server{Network: "unix", Address: filepath.Join(dir, "redis.sock"), dir: dir}
 	s.args = append([]string{"--port", "0", "--unixsocket", s.Address}, args...)
@@ -90,9 +105,24 @@ func StartTCP(tb testing.TB, args ...string) *Server {
 // neither stop nor configure the server.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
+	if s := named(); s != nil {
+		return s
+	}
+	return Start(tb)
+}
+
+// LaunchShared is Shared for a TestMain.
+func LaunchShared() (s *Server, stop func()) {
+	if s := named(); s != nil {
+		return s, func() {}
+	}
+	return LaunchOrExit()
+}
+
+func named() *Server {
 	address := os.Getenv("RELOCK_TEST_REDIS")
 	if address == "" {
-		return Start(tb)
+		return nil
 	}
 	s := &Server{Network: "tcp", Address: address, Foreign: true}
 	if filepath.IsAbs(address) {

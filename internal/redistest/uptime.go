@@ -27,15 +27,31 @@ func (s *Server) AwaitUp(tb testing.TB, seconds int) {
 	}
 }
 
-// uptime returns the uptime by INFO. A server that still loads its data replies
-// with an error.
+// uptime returns the uptime by INFO.
 func (s *Server) uptime(tb testing.TB) (int, error) {
 	tb.Helper()
-	text, err := redis.String(s.Try(tb, "INFO", "server"))
+	n, err := s.tryInfo(tb, "server", "uptime_in_seconds")
+	return int(n), err
+}
+
+// Info returns a number from a section of INFO.
+func (s *Server) Info(tb testing.TB, section, field string) int64 {
+	tb.Helper()
+	n, err := s.tryInfo(tb, section, field)
+	if err != nil {
+		tb.Fatalf("%s of INFO %s: %v", field, section, err)
+	}
+	return n
+}
+
+// tryInfo is Info. A server that still loads its data replies with an error.
+func (s *Server) tryInfo(tb testing.TB, section, field string) (int64, error) {
+	tb.Helper()
+	text, err := redis.String(s.Try(tb, "INFO", section))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(text, "uptime_in_seconds:")
+	_, rest, _ := strings.Cut(text, "\r\n"+field+":")
 	line, _, _ := strings.Cut(rest, "\r\n")
-	return strconv.Atoi(line)
+	return strconv.ParseInt(line, 10, 64)
 }

@@ -15,15 +15,58 @@ import (
 // Bench runs scripts on one key of a real server.
 type Bench struct {
 	testing.TB
-	Conn redis.Conn
-	Key  string
+	Conn   redis.Conn
+	Less   redis.Conn // if not nil, runs the scripts with fewer permissions
+	Key    string
+	server *redistest.Server
 }
 
 // NewBench returns a bench with a key that is named after the test.
 func NewBench(t testing.TB, s *redistest.Server) *Bench {
-	b := &Bench{TB: t, Conn: s.Dial(t), Key: "{" + t.Name() + "}"}
+	b := &Bench{TB: t, Conn: s.Dial(t), Key: "{" + t.Name() + "}", server: s}
 	t.Cleanup(func() { _ = b.Conn.Close() })
 	return b
+}
+
+// sender returns the connection that scripts use.
+func (b *Bench) sender() redis.Conn {
+	if b.Less != nil {
+		return b.Less
+	}
+	return b.Conn
+}
+
+// Deny makes the scripts run as a user with fewer permissions from now on. The
+// test keeps its own.
+func (b *Bench) Deny(rules ...any) {
+	b.Helper()
+	b.server.Do(b, "ACL", append([]any{"SETUSER", b.Key, "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)
+	conn := b.server.Dial(b)
+	_, err := conn.Do("AUTH", b.Key, "")
+	require.NoError(b, err)
+	b.Less = conn
+	b.Cleanup(func() {
+		_ = conn.Close()
+		b.server.Do(b, "ACL", "DELUSER", b.Key)
+	})
+}
+
+// Now returns the time by the server's clock, in us.
+func (b *Bench) Now() int64 {
+	b.Helper()
+	t, err := redis.Int64s(b.Do("TIME"), nil)
+	require.NoError(b, err)
+	return t[0]*1_000_000 + t[1]
+}
+
+// TTL returns how long a key lasts, or [Absent].
+func (b *Bench) TTL(key string) time.Duration {
+	b.Helper()
+	ms := time.Duration(b.Do("PTTL", key).(int64))
+	if ms < 0 {
+		return ms
+	}
+	return ms * time.Millisecond
 }
 
 // Do sends a command and requires that it succeeds.
@@ -56,15 +99,6 @@ func (b *Bench) Run(s script.Call) int64 {
 	answer, err := redis.Int64(b.Try(s))
 	require.NoError(b, err)
 	return answer
-}
-
-// RequireError runs a script that the server must refuse with this text.
-func (b *Bench) RequireError(s script.Call, text string) {
-	b.Helper()
-	_, err := b.Try(s)
-	var line redis.Error
-	require.ErrorAs(b, err, &line)
-	require.ErrorContains(b, err, text)
 }
 
 // SetUp brings the key into a state by scripts.

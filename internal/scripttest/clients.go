@@ -7,8 +7,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/redistest"
 )
 
 // Heartbeat is a client's heartbeat: its age in queue time, and whether the
@@ -58,6 +56,20 @@ func (b *Queue) Line(ago time.Duration, members ...Wait) {
 	b.Do("PEXPIRE", b.QueueKey(), 60_000)
 }
 
+// Queued puts waits into the queue, the first of which has waited for a minute.
+// Their clients live, except the one of [StaleWaits].
+func (b *Queue) Queued(waits ...Wait) {
+	b.Helper()
+	var clients []string
+	for _, w := range waits {
+		if w.Client() != gone {
+			clients = append(clients, w.Client())
+		}
+	}
+	b.Live(clients...)
+	b.Line(time.Minute, waits...)
+}
+
 // Field returns one field of the heartbeats, or "".
 func (b *Queue) Field(name string) string {
 	b.Helper()
@@ -65,25 +77,17 @@ func (b *Queue) Field(name string) string {
 	return string(value)
 }
 
-// Now returns the time by the server's clock, in us.
-func (b *Queue) Now() int64 {
-	b.Helper()
-	t, err := redis.Int64s(b.Do("TIME"), nil)
-	require.NoError(b, err)
-	return t[0]*1_000_000 + t[1]
-}
-
 // Listener is the subscription of a client.
 type Listener struct {
-	b       *Queue
+	b       *Bench
 	conn    redis.PubSubConn
 	channel string
 }
 
 // Listen subscribes as a client.
-func (b *Queue) Listen(s *redistest.Server, client string) *Listener {
+func (b *Bench) Listen(client string) *Listener {
 	b.Helper()
-	l := &Listener{b, redis.PubSubConn{Conn: s.Dial(b)}, strings.TrimSuffix(b.Key, "{k}") + client}
+	l := &Listener{b, redis.PubSubConn{Conn: b.server.Dial(b)}, strings.TrimSuffix(b.Key, "{k}") + client}
 	b.Cleanup(func() { _ = l.conn.Close() })
 	require.NoError(b, l.conn.Subscribe(l.channel))
 	require.IsType(b, redis.Subscription{}, l.conn.Receive())

@@ -86,9 +86,3 @@ func (b *Multi) Holds() (all []string) {
 	}
 	return all
 }
-
-// Left returns the time to live of the n-th key.
-func (b *Multi) Left(n int) time.Duration {
-	b.Helper()
-	return time.Duration(b.Do("PTTL", b.Keys[n]).(int64)) * time.Millisecond
-}

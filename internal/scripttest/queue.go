@@ -17,14 +17,11 @@ import (
 
 // Queue runs scripts on one lock of any kind, with its queue. After each
 // script, every key must have an expiry.
-type Queue struct {
-	*Bench
-	Less redis.Conn // if not nil, runs the scripts with fewer permissions
-}
+type Queue struct{ *Bench }
 
 // NewQueue returns a bench for the scripts of a lock with a queue.
 func NewQueue(t testing.TB, s *redistest.Server) *Queue {
-	b := &Queue{Bench: NewBench(t, s)}
+	b := &Queue{NewBench(t, s)}
 	b.Key = strings.NewReplacer("{", "", "}", "").Replace(t.Name()) + ":{k}"
 	b.Clear()
 	return b
@@ -52,6 +49,9 @@ func (b *Queue) keys() []string {
 
 // QueueKey returns the key of the queue.
 func (b *Queue) QueueKey() string { return b.Key + script.QueueSuffix }
+
+// CounterKey returns the key of the counter of fencing tokens.
+func (b *Queue) CounterKey() string { return b.Key + script.CounterSuffix }
 
 // HeartbeatsKey returns the key of the heartbeats.
 func (b *Queue) HeartbeatsKey() string { return b.Key + script.HeartbeatSuffix }
@@ -82,11 +82,7 @@ func (b *Queue) Store(held string) {
 // Send runs a script on the keys of the lock.
 func (b *Queue) Send(s script.Call) (any, error) {
 	b.Helper()
-	conn := b.Conn
-	if b.Less != nil {
-		conn = b.Less
-	}
-	reply, err := b.over(conn, s)
+	reply, err := b.over(b.sender(), s)
 	keys := b.keys()
 	stored, fault := redis.Strings(b.Do("EVAL", redis.Args{expiriesSource, len(keys)}.AddFlat(keys)...), nil)
 	require.NoError(b, fault)
@@ -129,6 +125,15 @@ func (b *Queue) RequireDone(calls ...script.Call) {
 	}
 }
 
+// RequireError checks that the server refuses the script with this text.
+func (b *Queue) RequireError(s script.Call, text string) {
+	b.Helper()
+	_, err := b.Send(s)
+	var line redis.Error
+	require.ErrorAs(b, err, &line)
+	require.ErrorContains(b, err, text)
+}
+
 // RequireDenied checks that the script is refused for want of a permission.
 func (b *Queue) RequireDenied(s script.Call) {
 	b.Helper()
@@ -136,21 +141,6 @@ func (b *Queue) RequireDenied(s script.Call) {
 	var line redis.Error
 	require.ErrorAs(b, err, &line)
 	require.True(b, driver.IsDenied(line), line)
-}
-
-// Deny makes the scripts run as a user with fewer permissions from now on. The
-// test keeps its own.
-func (b *Queue) Deny(s *redistest.Server, rules ...any) {
-	b.Helper()
-	s.Do(b, "ACL", append([]any{"SETUSER", b.Key, "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)
-	conn := s.Dial(b)
-	_, err := conn.Do("AUTH", b.Key, "")
-	require.NoError(b, err)
-	b.Less = conn
-	b.Cleanup(func() {
-		_ = conn.Close()
-		s.Do(b, "ACL", "DELUSER", b.Key)
-	})
 }
 
 // Lock returns what the lock's key holds, or "" if the lock is free.
@@ -263,8 +253,11 @@ func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
 		return
 	}
 	b.Require("reserved", []string{chosen.Reserved()}, left...)
-	require.LessOrEqual(b, b.State().TTL, Claim, "longer than the claim lease")
-	require.Greater(b, b.State().TTL, Claim-Slack)
+	if chosen.isReadWrite() {
+		b.RequireTTL(Claim + ClockGrain)
+	} else {
+		b.RequireTTL(Claim)
+	}
 }
 
 // Step is one script, its reply, and the lock's entries and waits after it.

@@ -17,6 +17,9 @@ const (
 	Slack     = 4 * time.Second
 )
 
+// ClockGrain is the resolution of the server's clock.
+const ClockGrain = 2 * time.Millisecond
+
 // The holds of a plain lock: two of our own, and one of another client.
 const (
 	Plain1 = "relock/1|p|h1|c1|host|1|label|1"

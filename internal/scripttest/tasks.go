@@ -18,20 +18,16 @@ import (
 // Tasks runs scripts on one task queue of a real server. After each script,
 // every task must be in one place.
 type Tasks struct {
-	testing.TB
-	Conn   redis.Conn
-	Less   redis.Conn // if not nil, runs the scripts with fewer permissions
-	Q      string
-	server *redistest.Server
+	*Bench
+	Q string
 }
 
 // NewTasks returns a bench with an empty queue.
 func NewTasks(t testing.TB, s *redistest.Server) *Tasks {
-	name := strings.NewReplacer("{", "", "}", "").Replace(t.Name())
-	b := &Tasks{TB: t, Conn: s.Dial(t), Q: name + ":queue:{k}", server: s}
-	t.Cleanup(func() { _ = b.Conn.Close() })
-	b.Flush()
-	return b
+	b := NewQueue(t, s).Bench
+	tasks := &Tasks{b, strings.TrimSuffix(b.Key, "{k}") + "queue:{k}"}
+	tasks.Flush()
+	return tasks
 }
 
 // Flush deletes the queue.
@@ -44,14 +40,6 @@ func (b *Tasks) Flush() {
 	}
 }
 
-// Do sends a command and requires that it succeeds.
-func (b *Tasks) Do(command string, args ...any) any {
-	b.Helper()
-	reply, err := b.Conn.Do(command, args...)
-	require.NoError(b, err, command)
-	return reply
-}
-
 // Key returns the key with this suffix.
 func (b *Tasks) Key(suffix string) string { return b.Q + ":" + suffix }
 
@@ -59,11 +47,7 @@ func (b *Tasks) Key(suffix string) string { return b.Q + ":" + suffix }
 func (b *Tasks) Try(s *script.TaskScript, receiver string, args ...any) (any, error) {
 	b.Helper()
 	r := s.BySource(s.On(b.Q, receiver), args)
-	conn := b.Conn
-	if b.Less != nil {
-		conn = b.Less
-	}
-	reply, err := conn.Do(r.Cmd, r.Args...)
+	reply, err := b.sender().Do(r.Cmd, r.Args...)
 	b.requireWhole()
 	return reply, err
 }
@@ -122,14 +106,6 @@ func (b *Tasks) Score(suffix, id string) int64 {
 	text, _ := b.Do("ZSCORE", b.Key(suffix), id).([]byte)
 	n, _ := strconv.ParseInt(string(text), 10, 64)
 	return n
-}
-
-// Now returns the time by the server's clock, in us.
-func (b *Tasks) Now() int64 {
-	b.Helper()
-	t, err := redis.Int64s(b.Do("TIME"), nil)
-	require.NoError(b, err)
-	return t[0]*1_000_000 + t[1]
 }
 
 // Body returns the body of a task with this key.
@@ -251,6 +227,14 @@ func (b *Tasks) Settle(d Delivery, verb string, argument any) int64 {
 	return b.Ints(script.TaskSettle, SettleOf(0, d, verb, argument)...)[0]
 }
 
+// RequireSettled settles deliveries, and requires that each is still leased.
+func (b *Tasks) RequireSettled(verb string, argument any, deliveries ...Delivery) {
+	b.Helper()
+	for _, d := range deliveries {
+		require.Equal(b, int64(1), b.Settle(d, verb, argument), "%s %s", verb, d.ID)
+	}
+}
+
 // SettleOf returns the arguments that settle one delivery. A done id is refused
 // for the duration keep.
 func SettleOf(keep time.Duration, d Delivery, verb string, argument any) []any {
@@ -261,45 +245,4 @@ func SettleOf(keep time.Duration, d Delivery, verb string, argument any) []any {
 func (b *Tasks) EndLease(id string) {
 	b.Helper()
 	b.Do("ZADD", b.Key("l"), "XX", b.Now()-1, id)
-}
-
-// Listen subscribes as a client.
-func (b *Tasks) Listen(client string) *TaskListener {
-	b.Helper()
-	l := &TaskListener{b, redis.PubSubConn{Conn: b.server.Dial(b)}, strings.TrimSuffix(b.Q, "queue:{k}") + client}
-	b.Cleanup(func() { _ = l.conn.Close() })
-	require.NoError(b, l.conn.Subscribe(l.channel))
-	require.IsType(b, redis.Subscription{}, l.conn.Receive())
-	return l
-}
-
-// TaskListener is the subscription of a client.
-type TaskListener struct {
-	b       *Tasks
-	conn    redis.PubSubConn
-	channel string
-}
-
-// Heard returns the messages since the last call.
-func (l *TaskListener) Heard() (all []string) {
-	l.b.Helper()
-	l.b.Do("PUBLISH", l.channel, "end")
-	for {
-		m, ok := l.conn.Receive().(redis.Message)
-		require.True(l.b, ok, "the subscription broke")
-		if string(m.Data) == "end" {
-			return all
-		}
-		all = append(all, string(m.Data))
-	}
-}
-
-// Deny makes the scripts run with fewer permissions from now on.
-func (b *Tasks) Deny(rules ...any) {
-	b.Helper()
-	b.Do("ACL", append([]any{"SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)
-	b.Less = b.server.Dial(b)
-	b.Cleanup(func() { _ = b.Less.Close() })
-	_, err := b.Less.Do("AUTH", "less", "")
-	require.NoError(b, err)
 }

@@ -120,13 +120,19 @@ func (w Wait) Cancel(alsoHold int) script.Call {
 
 // Release returns the request that releases the wait's hold.
 func (w Wait) Release() script.Call {
-	switch w.letters()[0] {
-	case 'p':
-		return script.Call{Script: script.Release, Args: []any{w.Body(), 0, ""}}
-	case 'r':
-		return script.Call{Script: script.ReentrantRelease, Args: []any{w.Body(), w.Hold(), 0, 2, 0}}
+	if w.isReadWrite() {
+		return w.Leave(0, 0, 2)
 	}
-	return w.Leave(0, 0, 2)
+	return w.ReleaseAndKeep(0)
+}
+
+// ReleaseAndKeep is Release of a plain or reentrant hold, whose key stays for a
+// while.
+func (w Wait) ReleaseAndKeep(keep time.Duration) script.Call {
+	if w.letters()[0] == 'p' {
+		return script.Call{Script: script.Release, Args: []any{w.Body(), keep.Milliseconds(), "relock/1|k"}}
+	}
+	return script.Call{Script: script.ReentrantRelease, Args: []any{w.Body(), w.Hold(), 0, 2, keep.Milliseconds()}}
 }
 
 // Enter returns the request for another number of levels of a read/write lock.
@@ -168,10 +174,13 @@ var (
 	RWCancelNobody = script.Call{Script: script.RWCancel, Args: []any{"", 0}}
 )
 
+// gone is a client that no longer runs.
+const gone = "gone"
+
 // StaleWaits returns n waits of a client that no longer runs.
 func StaleWaits(n int, letters string) (all []Wait) {
 	for i := range n {
-		all = append(all, WaitNamed("gone", i+1, letters))
+		all = append(all, WaitNamed(gone, i+1, letters))
 	}
 	return all
 }

@@ -168,38 +168,42 @@ func TestSuspendBeforeTheCheckIsStored(t *testing.T) {
 	require.True(t, asks(w))
 }
 
+// slowMachine has clocks whose readings take a while, as in a process that is
+// stopped between them.
+type slowMachine struct{ now, pause, slept time.Duration }
+
+func (m *slowMachine) awake() time.Duration {
+	m.now += m.pause
+	return m.now
+}
+
+func (m *slowMachine) watch() *Watch {
+	return NewWatch(
+		func() time.Duration { return m.awake() + m.slept },
+		func(time.Time) (wall, awake time.Duration) { return 0, m.awake() },
+	)
+}
+
 // A process that is stopped between the readings of the two clocks was not
 // suspended.
 func TestStopBetweenTheClocksIsNoSleep(t *testing.T) {
-	var now, pause, slept time.Duration // by both clocks; how long each reading takes
-	clock := func() time.Duration {
-		now += pause
-		return now
-	}
-	split := func(time.Time) (wall, awake time.Duration) { return 0, clock() }
-	pause = time.Minute
-	w := NewWatch(func() time.Duration { return clock() + slept }, split)
-	for _, pause = range []time.Duration{0, time.Hour, time.Millisecond} {
+	m := &slowMachine{pause: time.Minute}
+	w := m.watch()
+	for _, m.pause = range []time.Duration{0, time.Hour, time.Millisecond} {
 		require.False(t, asks(w))
 	}
-	slept, pause = time.Hour, time.Minute
+	m.slept, m.pause = time.Hour, time.Minute
 	require.True(t, asks(w))
-	pause = 0
+	m.pause = 0
 	require.False(t, asks(w), "has not slept again")
 }
 
 // A process that was stopped as it began to watch notices a sleep all the same.
 func TestStopAtTheBeginningHidesNoSleep(t *testing.T) {
-	var now, pause, slept time.Duration // by both clocks; how long each reading takes
-	clock := func() time.Duration {
-		now += pause
-		return now
-	}
-	split := func(time.Time) (wall, awake time.Duration) { return 0, clock() }
-	pause = time.Hour
-	w := NewWatch(func() time.Duration { return clock() + slept }, split)
-	pause = 0
+	m := &slowMachine{pause: time.Hour}
+	w := m.watch()
+	m.pause = 0
 	require.False(t, asks(w))
-	slept = Most + 1
+	m.slept = Most + 1
 	require.True(t, asks(w))
 }

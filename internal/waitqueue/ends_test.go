@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -194,12 +193,12 @@ func TestManyWaitersEndOverAFewConnections(t *testing.T) {
 		}
 		q.AwaitQueued(q.EntriesOf(waiters, 1))
 		q.AwaitSubscribed(c)
-		before := scripttest.InfoField(t, q.Server, "stats", "total_connections_received")
+		before := q.Server.Info(t, "stats", "total_connections_received")
 		replaceKey(q, "RPUSH", "x")
 		for _, w := range all {
 			require.ErrorIs(t, w.End(), relock.ErrKeyConflict)
 		}
-		opened := scripttest.InfoField(t, q.Server, "stats", "total_connections_received") - before
+		opened := q.Server.Info(t, "stats", "total_connections_received") - before
 		require.LessOrEqual(t, opened, int64(2*waitqueue.MaxSending), "connections")
 	})
 }

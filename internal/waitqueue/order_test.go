@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -64,7 +63,7 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		c := q.Clients[0]
 		h := q.Take(q.Clients[1])
-		connections := func() int64 { return scripttest.InfoField(t, q.Server, "clients", "connected_clients") }
+		connections := func() int64 { return q.Server.Info(t, "clients", "connected_clients") }
 		before, most := connections(), int64(0)
 		served, inside := 0, 0 // guarded by the lock
 		var results []<-chan error

@@ -2,95 +2,54 @@ package matrix_test
 
 import (
 	"context"
-	"io"
-	"net"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// pair is a master and its replica, and an address that forwards new
-// connections to whichever server is current, as a virtual IP or a DNS name
-// does. Old connections stay where they are.
+// pair is a master and its replica, behind one address.
 type pair struct {
-	testing.TB
-	master, replica *redistest.Server
-	address         string
-	current         atomic.Pointer[redistest.Server]
+	*locktest.Replicated
+	proxy *faults.Proxy
 }
 
 func newPair(t testing.TB) *pair {
 	r := locktest.NewReplicated(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &pair{TB: t, master: r.Master, replica: r.Replica, address: listener.Addr().String()}
-	p.current.Store(r.Master)
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s := p.current.Load()
-			server, err := net.Dial(s.Network, s.Address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, c := range [][2]net.Conn{{client, server}, {server, client}} {
-				context.AfterFunc(ctx, func() { _ = c[0].Close() })
-				group.Go(func() {
-					_, _ = io.Copy(c[0], c[1]) // ends with either
-					_ = c[0].Close()
-				})
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		cancel()
-		group.Wait()
-	})
-	return p
+	return &pair{r, faults.Start(t, r.Master.Network, r.Master.Address)}
 }
 
 func (p *pair) client() *relock.Client {
-	return locktest.NewTestClient(p, &redistest.Server{Network: "tcp", Address: p.address})
+	return locktest.NewTestClient(p, &redistest.Server{Network: p.proxy.Network, Address: p.proxy.Address})
 }
 
 // failOver makes the replica the master when it has the keys. The old master
 // becomes its replica.
 func (p *pair) failOver(keys ...string) {
 	p.promote(keys...)
-	locktest.Replicate(p, p.master, p.replica)
+	locktest.Replicate(p, p.Master, p.Replica)
 }
 
 func (p *pair) promote(keys ...string) {
 	for _, key := range keys {
-		testkit.Eventually(p, 10*time.Second, func() bool { return p.replica.Do(p, "EXISTS", key) == int64(1) }, "the replica is behind")
+		testkit.Eventually(p, 10*time.Second, func() bool { return p.Replica.Do(p, "EXISTS", key) == int64(1) }, "the replica is behind")
 	}
-	p.replica.Do(p, "REPLICAOF", "NO", "ONE")
-	p.current.Store(p.replica)
+	p.Replica.Do(p, "REPLICAOF", "NO", "ONE")
+	p.proxy.Redirect(p.Replica.Address)
 }
 
 // forget is failOver with a master that has lost a key, and that cannot reach
 // the new one.
 func (p *pair) forget(key string) {
 	p.promote(key)
-	p.master.Do(p, "DEL", key)
-	demote(p, p.master)
+	p.Master.Do(p, "DEL", key)
+	demote(p, p.Master)
 }
 
 // demote makes a server a replica whose master cannot be reached.
@@ -171,7 +130,7 @@ func TestNeitherMasterHasTheHold(t *testing.T) {
 	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute)).Acquire(t.Context())
 	require.NoError(t, err)
 	p.forget(locktest.KeyOf(c, "k"))
-	p.replica.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	p.Replica.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 }
 
@@ -180,81 +139,13 @@ func TestNeitherMasterHasTheHold(t *testing.T) {
 func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	p.replica.Do(t, "REPLICAOF", "NO", "ONE")
+	p.Replica.Do(t, "REPLICAOF", "NO", "ONE")
 	c := p.client()
 	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithReplicas(1, 2*time.Second))
 	waits := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return scripttest.InfoField(t, p.master, "clients", "blocked_clients") == 1 }, "no WAIT")
+	testkit.Eventually(t, testkit.Patience, func() bool { return p.Master.Info(t, "clients", "blocked_clients") == 1 }, "no WAIT")
 	p.failOver()
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-	require.Equal(t, int64(1), p.replica.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
+	require.Equal(t, int64(1), p.Replica.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
 	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-// That a replica does not have a hold proves nothing. No script reports it as a
-// loss, nor to a user with the minimum permissions.
-func TestScriptsOnAReplica(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartTCP(t)
-	b := scripttest.NewBench(t, s)
-	locktest.ReadmePrivileges(t).Allow(t, s, "allkeys")
-	requests := map[string]script.Call{
-		"release":            {Script: script.Release, Args: []any{"a", 0, ""}},
-		"renew":              {Script: script.Renew, Args: []any{"a", 1000}},
-		"reentrant release":  {Script: script.ReentrantRelease, Args: []any{"a", "h", 0, 2, 0}},
-		"reentrant renew":    {Script: script.ReentrantRenew, Args: []any{"h", 1000}},
-		"reentrant enter":    {Script: script.ReentrantEnter, Args: []any{"a", "h", 2, 2, 1000}},
-		"reentrant transfer": {Script: script.ReentrantTransfer, Args: []any{"h", "a", "i", "b", 1000, "info"}},
-		"rw release":         {Script: script.RWRelease, Args: []any{"h", 0, 0, 2}},
-		"rw renew":           {Script: script.RWRenew, Args: []any{"h", 1000}},
-		"rw enter":           {Script: script.RWEnter, Args: []any{"h", 2, 0, 2, 1000}},
-		"acquire":            scripttest.AcquireOf("a", "", time.Second),
-		"reentrant acquire":  scripttest.ReentrantAcquireOf("a", "h", time.Second),
-		"force":              {Script: script.Force, Args: []any{"reason"}},
-		"rw force":           {Script: script.RWForce, Args: []any{"reason"}},
-	}
-	for content, put := range map[string]func(){
-		"nothing":       func() {},
-		"a reservation": func() { b.Do("SET", b.Key, scripttest.WaitNamed("c1", 1, "rf").Reserved(), "PX", 60_000) },
-		"another type":  func() { b.Do("LPUSH", b.Key, "x"); b.Do("PEXPIRE", b.Key, 60_000) },
-	} {
-		s.Do(t, "REPLICAOF", "NO", "ONE")
-		b.Do("DEL", b.Key)
-		put()
-		demote(t, s)
-		for name, r := range requests {
-			_, err := b.Try(r)
-			require.ErrorContains(t, err, "READONLY", "%s, %s", name, content)
-		}
-	}
-	_, err := b.Conn.Do("AUTH", "app", "password")
-	require.NoError(t, err)
-	for _, name := range []string{"release", "renew", "reentrant release", "reentrant renew"} {
-		_, err := b.Try(requests[name])
-		require.ErrorContains(t, err, "READONLY", name)
-	}
-}
-
-// What a replica knows of a lock that others have, or that is to be forced
-// open, says nothing either.
-func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartTCP(t)
-	b := scripttest.NewReadWrite(t, s)
-	plain, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.RWWaitNamed("c1", 1, "wf")
-	for name, tt := range map[string]struct {
-		ready  func()
-		script script.Call
-	}{
-		"claim":    {func() { b.Do("SET", b.Key, "relock/1|f|other|", "PX", 60_000); b.Line(time.Minute, plain) }, plain.Claim()},
-		"rw claim": {func() { b.Code(scripttest.RWWaitNamed("c2", 1, "wf").Try()); b.Line(time.Minute, writes.Wait) }, writes.Claim()},
-		"rw force": {func() { b.Code(writes.Try()) }, script.Call{Script: script.RWForce, Args: []any{"reason"}}},
-	} {
-		s.Do(t, "REPLICAOF", "NO", "ONE")
-		s.Do(t, "FLUSHALL")
-		tt.ready()
-		demote(t, s)
-		_, err := b.Send(tt.script)
-		require.ErrorContains(t, err, "READONLY", name)
-	}
 }

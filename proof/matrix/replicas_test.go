@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -9,12 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -22,21 +20,14 @@ type newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock
 
 // replicatedKinds are the ways to take a lock.
 func replicatedKinds() map[string]newLock {
-	all := map[string]newLock{}
-	for name, lock := range map[string]newLock{
-		"RedisLock": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRedisLock("k", c, opts...)
-		},
-		"ReentrantLock": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock("k", c, opts...)
-		},
-		"RWLock": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock("k", c, opts...)
-		},
-	} {
-		all[name] = lock
+	kinds, all := maps.Clone(locktest.Kinds), map[string]newLock{}
+	kinds["RWLock"] = func(key string, c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return relock.NewRWLock(key, c, opts...)
+	}
+	for name, lock := range kinds {
+		all[name] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock { return lock("k", c, opts...) }
 		all[name+", fair"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return lock(c, append(opts, relock.WithFair())...)
+			return lock("k", c, append(opts, relock.WithFair())...)
 		}
 	}
 	all["MultiLock"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
@@ -198,26 +189,6 @@ func TestWaitIsRefused(t *testing.T) {
 	require.Contains(t, log.String(), relock.ErrDenied.Error())
 	require.NotContains(t, log.String(), relock.ErrReplicas.Error())
 	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// A renewal that finds a longer lease writes it all the same, and shortens
-// nothing: WAIT asks for what its connection wrote.
-func TestRenewalAlwaysWrites(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	written := func() int64 { return scripttest.InfoField(t, s, "persistence", "rdb_changes_since_last_save") }
-	for _, name := range []string{"RedisLock", "ReentrantLock", "RWLock"} {
-		c := locktest.NewTestClient(t, s)
-		h := take(t, replicatedKinds()[name](c, relock.WithWatchdog(time.Minute)))
-		require.NoError(t, h.Extend(t.Context(), time.Hour))
-		before := written()
-		o, _ := locktest.Engine(c).Eval(t.Context(), driver.Limits{}, locktest.LeaseOf(h).Protocol().Renew(time.Minute))
-		require.NoError(t, o.Err)
-		require.Equal(t, int64(script.Ours), o.Reply)
-		require.Greater(t, written(), before, name)
-		require.Greater(t, locktest.PTTL(t, s, c, "k"), 59*time.Minute)
-		require.NoError(t, h.Unlock(t.Context()))
-	}
 }
 
 // Replicas may take longer than a command may, for a grant and for renewals,

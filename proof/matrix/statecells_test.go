@@ -80,31 +80,22 @@ var stateOperations = []stateOperation{
 // ride it out.
 func TestOperationsInEachStateOfTheServer(t *testing.T) {
 	t.Parallel()
-	var all []*stateCell
-	var starts, ends []locktest.Subtest
 	for _, state := range troubles(t) {
-		s := redistest.Start(t, state.args...)
-		for _, op := range stateOperations {
-			all = append(all, newStateCell(t, state, s, op))
-		}
-		starts = append(starts, locktest.Subtest{Name: state.code + " begins", Run: func(testing.TB) { state.start(t, s) }})
-		ends = append(ends, locktest.Subtest{Name: state.code + " ends", Run: func(testing.TB) { state.end(t, s) }})
+		t.Run(state.code, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, state.args...)
+			var during, after []locktest.Subtest
+			for _, op := range stateOperations {
+				c := newStateCell(t, state, s, op)
+				during = append(during, locktest.Subtest{Name: op.name, Run: func(t testing.TB) { c.TB = t; op.during(c) }})
+				after = append(after, locktest.Subtest{Name: op.name + ", afterwards", Run: func(t testing.TB) { c.TB = t; op.after(c) }})
+			}
+			state.start(t, s)
+			locktest.RunTogether(t, during)
+			state.end(t, s)
+			locktest.RunTogether(t, after)
+		})
 	}
-	locktest.RunTogether(t, starts)
-	locktest.RunTogether(t, runs(all, "", func(c *stateCell) { c.op.during(c) }))
-	locktest.RunTogether(t, ends)
-	locktest.RunTogether(t, runs(all, ", afterwards", func(c *stateCell) { c.op.after(c) }))
-}
-
-func runs(all []*stateCell, suffix string, f func(*stateCell)) []locktest.Subtest {
-	cells := make([]locktest.Subtest, len(all))
-	for i, c := range all {
-		cells[i] = locktest.Subtest{Name: c.state.code + "/" + c.op.name + suffix, Run: func(t testing.TB) {
-			c.TB = t
-			f(c)
-		}}
-	}
-	return cells
 }
 
 func newStateCell(t testing.TB, state trouble, s *redistest.Server, op stateOperation) *stateCell {

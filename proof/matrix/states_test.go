@@ -66,7 +66,12 @@ func troubles(t testing.TB) []trouble {
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
 		},
 		{
-			// It loads for a minute, unless it is asked to make haste.
+			code: "connection refused", args: []string{"--appendonly", "yes", "--appendfsync", "always"}, unconfirmed: true,
+			start: func(t testing.TB, s *redistest.Server) { s.Kill(t) },
+			end:   func(t testing.TB, s *redistest.Server) { s.BootAndLoad(t) },
+		},
+		{
+			// It loads for a minute, unless it is told to make haste.
 			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
 			start: func(t testing.TB, s *redistest.Server) {
 				s.Do(t, "EVAL", "for i = 1, 6000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 180000) end", 0)
@@ -102,25 +107,6 @@ func TestClusterDown(t *testing.T) {
 		require.ErrorContains(t, err, "CLUSTERDOWN")
 		require.True(t, relock.IsRetryableErr(err), err)
 	}
-}
-
-// A blocking Lock rides out a server that ends and comes back.
-func TestBlockingLockRidesOutRestart(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	locktest.Warm(t, c, 3)
-	s.Kill(t)
-	err := relock.NewRedisLock("p", c).TryLock(t.Context())
-	require.True(t, relock.IsRetryableErr(err), err)
-	plain := testkit.Async(t, func() error { return relock.NewRedisLock("p", c, relock.WithBlock()).Lock(t.Context()) })
-	reentrant := testkit.Async(t, func() error { return relock.NewReentrantLock("r", c, relock.WithBlock()).Lock(locktest.Unbounded(t)) })
-	time.Sleep(50 * time.Millisecond)
-	require.Empty(t, plain, "did not wait")
-	require.Empty(t, reentrant, "did not wait")
-	s.Boot(t)
-	require.NoError(t, testkit.ResultWithin(t, plain, 3*time.Second))
-	require.NoError(t, testkit.ResultWithin(t, reentrant, 3*time.Second))
 }
 
 // A blocking Lock rides out a server that has no connection free for a moment.

@@ -52,6 +52,29 @@ type storm struct {
 	granted atomic.Int64
 }
 
+// newStorm has a client with a separate pool, one with a full one, and one
+// with a pool of the user's.
+func newStorm(t testing.TB, s *redistest.Server) *storm {
+	const timeout = 300 * time.Millisecond
+	pool := &redis.Pool{MaxIdle: 5, MaxActive: 20, Wait: true, Dial: func() (redis.Conn, error) {
+		return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(time.Second))
+	}}
+	t.Cleanup(func() { _ = pool.Close() }) // only to end its connections
+	own, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(timeout))
+	require.NoError(t, err)
+	full, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(timeout), relock.WithMaxActive(stormWorkers), relock.WithWaitMode())
+	require.NoError(t, err)
+	user, err := relock.NewClientPool(pool, relock.WithCommandTimeout(timeout))
+	require.NoError(t, err)
+	storm := &storm{TB: t, server: s, clients: []*relock.Client{own, full, user}}
+	t.Cleanup(func() {
+		for _, c := range storm.clients {
+			require.NoError(t, c.Close())
+		}
+	})
+	return storm
+}
+
 // work does one thing under the hold of key k, and checks that no other hold is
 // valid.
 func (s *storm) work(k int, h relock.Hold, f func()) {
@@ -85,16 +108,12 @@ func (s *storm) operation(c *relock.Client, shared []*relock.RedisLock) {
 
 func stormKey(k int) string { return fmt.Sprint("k", k) }
 
-func stormLease() relock.LockOption {
-	lease := []time.Duration{200, 500, 1000, 20_000}[rand.IntN(4)] * time.Millisecond
-	if rand.IntN(3) == 0 {
-		return relock.WithExpiry(lease)
-	}
-	return relock.WithWatchdog(lease)
-}
-
 func stormOptions() []relock.LockOption {
-	opts := []relock.LockOption{stormLease()}
+	lease := []time.Duration{200, 500, 1000, 20_000}[rand.IntN(4)] * time.Millisecond
+	opts := []relock.LockOption{relock.WithWatchdog(lease)}
+	if rand.IntN(3) == 0 {
+		opts[0] = relock.WithExpiry(lease)
+	}
 	if rand.IntN(2) == 0 {
 		opts = append(opts, relock.WithBlockTimeout(1+rand.N(500*time.Millisecond)))
 	}
@@ -169,7 +188,7 @@ func (s *storm) levels(ctx context.Context, k int, c *relock.Client) {
 }
 
 // rage lets all clients work until the end, while trouble makes some at random.
-func (s *storm) rage(length time.Duration, trouble func(), settle func()) {
+func (s *storm) rage(length time.Duration, trouble func()) {
 	var stop atomic.Bool
 	var group sync.WaitGroup
 	for _, c := range s.clients {
@@ -178,36 +197,33 @@ func (s *storm) rage(length time.Duration, trouble func(), settle func()) {
 			shared = append(shared, relock.NewRedisLock(stormKey(k), c, relock.WithWatchdog(20*time.Second), relock.WithBlockTimeout(400*time.Millisecond)))
 		}
 		for range stormWorkers {
-			group.Go(func() { s.loop(&stop, c, shared) })
+			group.Go(func() {
+				for !stop.Load() {
+					s.gate.RLock()
+					s.operation(c, shared)
+					s.gate.RUnlock()
+				}
+			})
 		}
 	}
 	quiet := time.Now().Add(length / 4)
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		trouble()
 		if time.Now().After(quiet) {
-			s.quiet(settle)
+			s.quiet()
 			quiet = time.Now().Add(min(length/4, 5*time.Second))
 		}
 	}
 	stop.Store(true)
 	group.Wait()
-	s.quiet(settle)
+	s.quiet()
 	require.Positive(s, s.granted.Load())
 }
 
-func (s *storm) loop(stop *atomic.Bool, c *relock.Client, shared []*relock.RedisLock) {
-	for !stop.Load() {
-		s.gate.RLock()
-		s.operation(c, shared)
-		s.gate.RUnlock()
-	}
-}
-
 // quiet waits for all operations, and then checks that nothing is left of them.
-func (s *storm) quiet(settle func()) {
+func (s *storm) quiet() {
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	settle()
 	for end := time.Now().Add(stormSettles); ; time.Sleep(time.Millisecond) {
 		locks := s.locks()
 		if len(locks) == 0 {
@@ -252,4 +268,35 @@ func (s *storm) locks() (locks []string) {
 		require.LessOrEqual(s, left, int64(12000), key)
 	}
 	return locks
+}
+
+// A server that is killed and comes back, stands still, forgets its scripts, is
+// out of memory, cuts connections.
+func TestStormAtTheServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	storm := newStorm(t, s)
+	troubles := []func(){
+		func() { s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") },
+		func() { s.Do(t, "SCRIPT", "FLUSH") },
+		func() {
+			s.Pause(t)
+			time.Sleep(rand.N(1200 * time.Millisecond))
+			s.Resume(t)
+		},
+		func() {
+			s.Kill(t)
+			time.Sleep(rand.N(300 * time.Millisecond))
+			s.BootAndLoad(t)
+		},
+		func() {
+			s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+			time.Sleep(rand.N(200 * time.Millisecond))
+			s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		},
+	}
+	storm.rage(stormLength(t), func() {
+		time.Sleep(rand.N(400 * time.Millisecond))
+		troubles[rand.IntN(len(troubles))]()
+	})
 }

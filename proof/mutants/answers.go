@@ -16,7 +16,7 @@ var answerFaults = []mutant{
 		file: "lua/claim.lua",
 		old:  "    redis.call('ZREM', KEYS[2], '')\n",
 		new:  "",
-		in:   "proof/matrix",
+		in:   "lua",
 		test: "TestScriptsOnAReplicaThatHasTheLock",
 	},
 	{

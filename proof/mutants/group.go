@@ -49,7 +49,7 @@ var groupFaults = []mutant{
 		old:  "math.max(redis.call('PTTL', KEYS[before + i]), ms)",
 		new:  "ms",
 		in:   "lua",
-		test: "TestMultiScriptLateCopies",
+		test: "TestMultiScript",
 	},
 	{
 		name: "keys: a lock of another type is free",

@@ -121,7 +121,7 @@ var reentrantHandOffFaults = []mutant{
 		old:  "end\nredis.call('PEXPIRE', KEYS[1], ARGV[5])\nreturn granted",
 		new:  "end\nreturn granted",
 		in:   "lua",
-		test: "TestTransferScript",
+		test: "TestScriptsSentTwice",
 	},
 	{
 		name: "hand-off script: takes any hold",
@@ -145,7 +145,7 @@ var reentrantHandOffFaults = []mutant{
 		old:  "  redis.call('HDEL', KEYS[1], ARGV[2])\n",
 		new:  "",
 		in:   "lua",
-		test: "TestTransferScript",
+		test: "TestScriptsSentTwice",
 	},
 	{
 		name: "hand-off script: removes the count of the same owner",
@@ -153,7 +153,7 @@ var reentrantHandOffFaults = []mutant{
 		old:  "if ARGV[2] ~= ARGV[4] then\n",
 		new:  "if ARGV[2] then\n",
 		in:   "lua",
-		test: "TestTransferScript",
+		test: "TestScriptsSentTwice",
 	},
 	{
 		name: "reentrant release: of either hold finds only the first",
@@ -161,7 +161,7 @@ var reentrantHandOffFaults = []mutant{
 		old:  "if hold ~= ARGV[2] and hold ~= ARGV[7] then",
 		new:  "if hold ~= ARGV[2] then",
 		in:   "lua",
-		test: "TestTransferScriptAndReleaseOfEither",
+		test: "TestScriptsSentTwice",
 	},
 	{
 		name: "retained entry: is left in the queue by a reentrant release",

@@ -89,7 +89,7 @@ var remoteHandOffFaults = []mutant{
 		old:  "    redis.call('DEL', KEYS[1])\n    redis.call('SET', KEYS[1], reserved",
 		new:  "    redis.call('SET', KEYS[1], reserved",
 		in:   "lua",
-		test: "TestQueueScriptsOutOfMemory",
+		test: "TestQueueScriptHandOffByAll",
 	},
 	{
 		name: "hand-off: reads any number of entries",

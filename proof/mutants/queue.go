@@ -257,7 +257,7 @@ var waitFaults = []mutant{
 		old:  "retain(KEYS[2], period) == 0 and",
 		new:  "retain(KEYS[2], period) == 2 and",
 		in:   "lua",
-		test: "TestQueueScriptPollOfAnEmptyQueue",
+		test: "TestQueueScriptPollAnswers",
 	},
 	{
 		name: "poll: removes the heartbeats of a claim under way",
@@ -265,7 +265,7 @@ var waitFaults = []mutant{
 		old:  " and state ~= 'reserved' then",
 		new:  " then",
 		in:   "lua",
-		test: "TestQueueScriptPollOfAnEmptyQueue",
+		test: "TestQueueScriptPollAnswers",
 	},
 	{
 		name: "poll: does not return a reservation whose message was lost",

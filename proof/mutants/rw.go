@@ -138,7 +138,7 @@ var rwFaults = []mutant{
 		old:  "if not entry or (entry == 'r' and kind == 'w') then",
 		new:  "if not entry then",
 		in:   "lua",
-		test: "TestRWScriptCopiesOfARequestToWrite",
+		test: "TestRWScriptCopiesOfChanges",
 	},
 	{
 		name: "read/write: only one reader gets the lock at a time",

@@ -65,14 +65,16 @@ func (s *server) left(t *testing.T, key string) []string {
 	return left
 }
 
-// faulty is the address of a server behind a proxy that loses, delays and
-// doubles one message in a hundred each.
+const loading = "LOADING Redis is loading the dataset in memory"
+
+// faulty is the address of a server behind a proxy that loses, delays, doubles
+// and falsifies one message in a hundred each.
 func (s *server) faulty(t *testing.T) (network, address string) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	seldom := func([]string) bool { return rand.IntN(100) == 0 }
 	for _, action := range []faults.Action{
 		faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double,
-		faults.Delay(testLease / 10), faults.DelayRequest(testLease / 10),
+		faults.Delay(testLease / 10), faults.DelayRequest(testLease / 10), faults.ErrorLine(loading), faults.ExecuteThenError(loading),
 	} {
 		proxy.On(seldom, faults.Every, action)
 	}

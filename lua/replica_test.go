@@ -1,0 +1,77 @@
+package lua_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// onReplica empties the server, lets put write to it, and makes it a replica
+// whose master cannot be reached.
+func onReplica(b *scripttest.Queue, put func()) {
+	b.Helper()
+	b.Do("REPLICAOF", "NO", "ONE")
+	b.Do("FLUSHALL")
+	put()
+	b.Do("REPLICAOF", "127.0.0.1", "1")
+}
+
+// That a replica does not have a hold says nothing, as what it knows may be
+// old: no script reports that, nor to a user who may do no more than the least.
+func TestScriptsOnAReplica(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	b := scripttest.NewQueue(t, s)
+	locktest.ReadmePrivileges(t).Allow(t, s, "allkeys")
+	reads := scripttest.WaitNamed("c1", 1, "su")
+	forLeast := []script.Call{
+		{Script: script.Release, Args: []any{"a", 0, ""}},
+		scripttest.RenewOf("a", time.Second),
+		scripttest.ReentrantReleaseOf("h", 0, 2, 0),
+		scripttest.ReentrantRenewOf("h", time.Second),
+	}
+	all := append([]script.Call{
+		scripttest.AcquireOf("a", "", time.Second), scripttest.ReentrantAcquireOf("a", "h", time.Second),
+		scripttest.EnterOf("h", 2, 2, time.Second), scripttest.TransferOf("h", "i", time.Second),
+		reads.Release(), reads.Renew(time.Second), reads.Enter(2, 0, 2, time.Second), force, rwForce,
+	}, forLeast...)
+	for content, put := range map[string]func(){
+		"nothing":       func() {},
+		"a reservation": func() { b.Store(scripttest.WaitNamed("c1", 1, "rf").Reserved()) },
+		"another type":  func() { b.Do("LPUSH", b.Key, "x"); b.Do("PEXPIRE", b.Key, 60_000) },
+	} {
+		onReplica(b, put)
+		for _, call := range all {
+			t.Log(content, call.Args)
+			b.RequireError(call, "READONLY")
+		}
+	}
+	b.Less = s.Dial(t)
+	_, err := b.Less.Do("AUTH", "app", "password")
+	require.NoError(t, err)
+	for _, call := range forLeast {
+		b.RequireError(call, "READONLY")
+	}
+}
+
+// What a replica knows of a lock that others have, or that is to be forced
+// open, says nothing either.
+func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
+	t.Parallel()
+	b := scripttest.NewQueue(t, redistest.StartTCP(t))
+	for _, letters := range []string{"pf", "wf"} {
+		holder, w := scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c1", 1, letters)
+		onReplica(b, func() {
+			b.RequireDone(holder.Try())
+			b.Line(time.Minute, w)
+		})
+		b.RequireError(w.Claim(), "READONLY")
+	}
+	b.RequireError(rwForce, "READONLY")
+}
