@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,45 +39,13 @@ var ofOne = []relock.ClientOption{relock.WithMaxActive(1), relock.WithMaxIdle(1)
 
 func encryptedPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
 	a := newAuthority(t)
-	behind := &redistest.Server{Network: "tcp", Address: encryptedFront(t, a, s)}
-	return locktest.NewTestClient(t, behind, append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
+	return locktest.NewTestClient(t, encryptedFront(t, a, s), append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
 }
 
-// encryptedFront takes encrypted connections for a server that knows none, and
-// returns its address.
-func encryptedFront(t testing.TB, a *authority, s *redistest.Server) string {
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() { join(client, s) })
-		}
-	})
-	t.Cleanup(group.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
-}
-
-// join passes on what a client and the server say, until one of them ends.
-func join(client net.Conn, s *redistest.Server) {
-	server, err := net.Dial(s.Network, s.Address)
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	var group sync.WaitGroup
-	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from)
-		_, _ = to.Close(), from.Close()
-	}
-	group.Go(func() { pass(server, client) })
-	pass(client, server)
-	group.Wait()
+// encryptedFront takes encrypted connections for a server that knows none.
+func encryptedFront(t testing.TB, a *authority, s *redistest.Server) *redistest.Server {
+	listener := tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
+	return testkit.Serve(t, listener, func(client net.Conn) { testkit.Forward(client, s) })
 }
 
 // An answer that comes when its caller has left, for the command timeout or the

@@ -2,9 +2,7 @@ package matrix_test
 
 import (
 	"context"
-	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,50 +23,21 @@ import (
 type pair struct {
 	testing.TB
 	master, replica *redistest.Server
-	address         string
+	front           *redistest.Server
 	current         atomic.Pointer[redistest.Server]
 }
 
 func newPair(t testing.TB) *pair {
 	r := locktest.NewReplicated(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &pair{TB: t, master: r.Master, replica: r.Replica, address: listener.Addr().String()}
+	p := &pair{TB: t, master: r.Master, replica: r.Replica}
 	p.current.Store(r.Master)
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s := p.current.Load()
-			server, err := net.Dial(s.Network, s.Address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, c := range [][2]net.Conn{{client, server}, {server, client}} {
-				context.AfterFunc(ctx, func() { _ = c[0].Close() })
-				group.Go(func() {
-					_, _ = io.Copy(c[0], c[1]) // ends with either
-					_ = c[0].Close()
-				})
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		cancel()
-		group.Wait()
-	})
+	p.front = testkit.Serve(t, testkit.Listen(t), func(client net.Conn) { testkit.Forward(client, p.current.Load()) })
 	return p
 }
 
 // client returns one of the address.
 func (p *pair) client() *relock.Client {
-	return locktest.NewTestClient(p, &redistest.Server{Network: "tcp", Address: p.address})
+	return locktest.NewTestClient(p, p.front)
 }
 
 // failOver makes the replica the master when it has the keys. The old master
