@@ -364,7 +364,7 @@ func TestOutcomeOfSeveralReasons(t *testing.T) {
 // Each reason is in the table of OutcomeOf, and none is other.
 func TestEachReasonHasAnOutcome(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("outcome.go")
+	text, err := os.ReadFile("errors.go")
 	require.NoError(t, err)
 	doc := string(text[:strings.Index(string(text), "func OutcomeOf")])
 	for _, reason := range reasons {
