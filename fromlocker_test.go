@@ -16,15 +16,6 @@ import (
 	"github.com/relock-go/relock/relocktest"
 )
 
-// What FromLocker, TryDo and the contexts of holds are called. This compiles
-// only while it stands.
-var (
-	_ func(l relock.Locker, key string) relock.Mutex                                               = relock.FromLocker
-	_ func(ctx context.Context, l relock.Locker, key string, fn func(context.Context) error) error = relock.TryDo
-	_ func(ctx context.Context) (relock.Hold, bool)                                                = relock.CurrentHold
-	_ func(ctx context.Context, h relock.Hold) context.Context                                     = relock.ContextWithHold
-)
-
 // A Mutex from a Locker locks what the Locker locks.
 func TestFromLocker(t *testing.T) {
 	t.Parallel()
