@@ -167,8 +167,7 @@ func TestReasonsAreDistinct(t *testing.T) {
 // The engine's holds have methods that users must not see.
 func TestHoldsHaveTheMethodsOfHold(t *testing.T) {
 	t.Parallel()
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire)
 	public, own := reflect.TypeFor[relock.Hold](), reflect.TypeOf(h)
 	for i := range own.NumMethod() {
 		if name := own.Method(i).Name; name != "String" {

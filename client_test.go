@@ -150,8 +150,7 @@ func TestReleaseOnClose(t *testing.T) {
 			require.NoError(t, err)
 			var holds []relock.Hold
 			for i := range 250 {
-				h, err := relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire(t.Context())
-				require.NoError(t, err)
+				h := locktest.Take(t, relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire)
 				holds = append(holds, h)
 			}
 			r := relock.NewReentrantLock(name+"r", c)

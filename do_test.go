@@ -61,9 +61,8 @@ func TestDo(t *testing.T) {
 					<-done
 				},
 				"fn is not run when others hold the lock": func(t *testing.T) {
-					h, err := newLock("k", locktest.Sibling(t, s, c)).Acquire(t.Context())
-					require.NoError(t, err)
-					err = run(func(context.Context) error { t.Error("was run"); return nil })
+					h := locktest.Take(t, newLock("k", locktest.Sibling(t, s, c)).Acquire)
+					err := run(func(context.Context) error { t.Error("was run"); return nil })
 					require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 					var e *relock.Error
 					require.ErrorAs(t, err, &e)
@@ -139,14 +138,12 @@ func TestDoReportsALoss(t *testing.T) {
 func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithBlockTimeout(10*time.Millisecond))
-	l, err := relock.NewLocker(c, relock.WithBlock())
-	require.NoError(t, err)
-	_, err = l.Lock(t.Context(), "a")
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, c, relock.WithBlock())
+	_ = locktest.TakeKey(t, t.Context(), l, "a")
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = l.Lock(ctx, "a")
+	_, err := l.Lock(ctx, "a")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 }
@@ -156,10 +153,8 @@ func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 func TestLockerHandsOffInMemory(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewLocalWaitBench(t)
-	l, err := relock.NewLocker(q.Clients[0])
-	require.NoError(t, err)
-	h, err := l.Lock(t.Context(), locktest.QueueKey)
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, q.Clients[0])
+	h := locktest.TakeKey(t, t.Context(), l, locktest.QueueKey)
 	var next relock.Hold
 	waits := testkit.Async(t, func() (err error) {
 		next, err = l.Lock(t.Context(), locktest.QueueKey)
@@ -293,9 +288,8 @@ func TestTryDo(t *testing.T) {
 	t.Parallel()
 	double := relocktest.NewLocker()
 	release := double.Busy("k")
-	redis := lockerOf(t, clientOf(t, redistest.Shared(t)))
-	held, err := redis.Lock(t.Context(), "k")
-	require.NoError(t, err)
+	redis := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t)))
+	held := locktest.TakeKey(t, t.Context(), redis, "k")
 	for name, l := range map[string]relock.Locker{"in memory": double, "on Redis": redis} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		err := relock.TryDo(ctx, l, "k", unreached(t))
@@ -338,7 +332,7 @@ func TestCurrentHold(t *testing.T) {
 		require.True(t, ok)
 		return h.Key()
 	}
-	c := clientOf(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	require.NoError(t, relock.NewRedisLock("outer", c).Do(t.Context(), func(outer context.Context) error {
 		require.Equal(t, "outer", current(outer))
 		require.NoError(t, relock.Do(outer, relocktest.NewLocker(), "inner", func(inner context.Context) error {
@@ -390,7 +384,7 @@ func TestContextWithHoldOfAnotherLocker(t *testing.T) {
 // A hold of Redis that is put into another context makes it the holder's.
 func TestContextWithHoldOfRedis(t *testing.T) {
 	t.Parallel()
-	c := clientOf(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	l := relock.NewReentrantLock("k", c)
 	h, err := l.Acquire(relock.ContextWithOwner(t.Context(), "somebody"))
 	require.NoError(t, err)

@@ -1,75 +1,20 @@
 package relock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
-
-// lineLog is a log that tests read while others write.
-type lineLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lineLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// count returns how many lines contain all the texts.
-func (l *lineLog) count(texts ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-lines:
-	for line := range strings.Lines(l.text.String()) {
-		for _, text := range texts {
-			if !strings.Contains(line, text) {
-				continue lines
-			}
-		}
-		n++
-	}
-	return n
-}
-
-func (l *lineLog) option() relock.ClientOption {
-	return relock.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
-}
-
-// explained is a server with a prefix for one test, and makes clients of it.
-type explained struct {
-	*redistest.Server
-	prefix string
-}
-
-func newExplained(t *testing.T) *explained {
-	return &explained{redistest.Shared(t), uuid.NewString() + ":"}
-}
-
-func (e *explained) client(t *testing.T, opts ...relock.ClientOption) *relock.Client {
-	t.Helper()
-	c, err := relock.NewClient(e.Network, e.Address, "", append(opts, relock.WithKeyPrefix(e.prefix))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
-
-func (e *explained) key(name string) string { return e.prefix + "{" + name + "}" }
 
 // refusal returns the error of a wait that others did not let in. On a busy
 // machine, a short wait may end before the server has answered.
@@ -85,8 +30,8 @@ func refusal(t *testing.T, wait func() error) (err error) {
 // A conflict names what was found, and what was requested.
 func TestConflictSaysWhatWasFound(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
 	ctx := t.Context()
 	locks := map[string]relock.Mutex{
 		"a fair plain lock":           relock.NewRedisLock("pf", c, relock.WithFair()),
@@ -102,7 +47,7 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 		"a fair plain lock": "pf", "an unfair plain lock": "pu", "a fair reentrant lock": "rf", "an unfair reentrant lock": "ru",
 		"a fair read/write lock": "wf", "an unfair read/write lock": "wu", "used by another program": "list", "a plain lock, for a minimum": "kept",
 	}
-	s.Do(t, "LPUSH", s.key("list"), "x")
+	s.Do(t, "LPUSH", locktest.KeyOf(c, "list"), "x")
 	for _, l := range locks {
 		if l != nil {
 			require.NoError(t, l.Lock(ctx))
@@ -149,22 +94,21 @@ func TestConflictOfANode(t *testing.T) {
 	t.Parallel()
 	var clients []*relock.Client
 	for range 3 {
-		s := &explained{redistest.Start(t), "x:"}
+		s := redistest.Start(t)
 		s.AwaitUp(t, 3)
-		clients = append(clients, s.client(t))
+		clients = append(clients, locktest.NewTestClient(t, s))
 		require.NoError(t, relock.NewReentrantLock("k", clients[len(clients)-1]).Lock(t.Context()))
 	}
 	err := relock.NewRedLock("k", clients, relock.WithMaxLease(time.Second), relock.WithWatchdog(time.Second)).Lock(t.Context())
-	require.ErrorIs(t, err, relock.ErrQuorum)
-	require.ErrorIs(t, err, relock.ErrKeyConflict)
+	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrKeyConflict)
 	require.ErrorContains(t, err, "held as an unfair reentrant lock, requested as an unfair plain lock")
 }
 
 // A conflict is reported without what was found if that cannot be read.
 func TestConflictThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	s := &explained{redistest.Start(t), "x:"}
-	c := s.client(t)
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s)
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithFair()).Lock(t.Context()))
 	s.Do(t, "ACL", "SETUSER", "default", "-zrange") // only the second read needs it
 	err := relock.NewRedisLock("k", c).Lock(t.Context())
@@ -175,8 +119,9 @@ func TestConflictThatCannotBeRead(t *testing.T) {
 // waits anyway.
 func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c, other := s.client(t), s.client(t)
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	other := locktest.Sibling(t, s, c)
 	ctx := t.Context()
 	require.NoError(t, relock.NewRedisLock("k", other).Lock(ctx))
 	const text = `relock: lock "k": lock is held by others`
@@ -185,9 +130,8 @@ func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	require.EqualError(t, relock.NewRedisLock("k", c, relock.WithBlock()).TryLock(ctx), text+" (one attempt)")
 	waits := relock.NewRedisLock("k", c, relock.WithBlockTimeout(50*time.Millisecond))
 	require.EqualError(t, refusal(t, func() error { return waits.Lock(ctx) }), text)
-	l, err := relock.NewLocker(c)
-	require.NoError(t, err)
-	_, err = l.TryLock(ctx, "k")
+	l := locktest.NewLocker(t, c)
+	_, err := l.TryLock(ctx, "k")
 	require.EqualError(t, err, text+" (one attempt)")
 }
 
@@ -196,8 +140,8 @@ var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 // An attempt that meets a minimum hold says until when.
 func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
 	for name, newLock := range map[string]func(...relock.LockOption) relock.Mutex{
 		"plain": func(o ...relock.LockOption) relock.Mutex { return relock.NewRedisLock("plain", c, o...) },
 		"fair": func(o ...relock.LockOption) relock.Mutex {
@@ -234,19 +178,19 @@ func TestLossSaysWhich(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		opt  relock.LockOption
-		lose func(t *testing.T, s *explained, c *relock.Client)
+		lose func(t *testing.T, s *redistest.Server, c *relock.Client)
 		want string
 		is   error
 	}{
 		"fixed lease":  {relock.WithExpiry(time.Second), nil, `lease over`, nil},
 		"maximum hold": {relock.WithMaxHold(time.Second), nil, `maximum hold of 1s`, relock.ErrMaxHold},
-		"forced": {relock.WithWatchdog(3 * time.Second), func(t *testing.T, _ *explained, c *relock.Client) {
+		"forced": {relock.WithWatchdog(3 * time.Second), func(t *testing.T, _ *redistest.Server, c *relock.Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "it hangs"))
 		}, `forced: "it hangs"`, relock.ErrForced},
-		"deleted": {relock.WithWatchdog(time.Second), func(t *testing.T, s *explained, _ *relock.Client) {
-			s.Do(t, "DEL", s.key("k"))
+		"deleted": {relock.WithWatchdog(time.Second), func(t *testing.T, s *redistest.Server, c *relock.Client) {
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 		}, `the server no longer has it`, nil},
-		"not renewed": {relock.WithWatchdog(time.Second), func(t *testing.T, s *explained, _ *relock.Client) {
+		"not renewed": {relock.WithWatchdog(time.Second), func(t *testing.T, s *redistest.Server, _ *relock.Client) {
 			s.Pause(t)
 			t.Cleanup(func() { s.Resume(t) })
 		}, `not renewed since ` + clock, nil},
@@ -254,9 +198,9 @@ func TestLossSaysWhich(t *testing.T) {
 		for _, kind := range []string{"plain", "reentrant", "read", "several"} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				s := &explained{redistest.Start(t), "x:"}
-				var log lineLog
-				c := s.client(t, log.option())
+				s := redistest.Start(t)
+				var log locktest.LogBuffer
+				c := locktest.NewTestClient(t, s, log.Option())
 				h, err := acquirerOf(kind, c, tt.opt)(t.Context())
 				require.NoError(t, err)
 				if tt.lose != nil {
@@ -273,7 +217,7 @@ func TestLossSaysWhich(t *testing.T) {
 					require.Equal(t, what == "Unlock", errors.Is(err, relock.ErrNotHeld), what)
 				}
 				require.Zero(t, h.Remaining())
-				testkit.Eventually(t, testkit.Patience, func() bool { return log.count("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
+				testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
 			})
 		}
 	}
@@ -295,11 +239,10 @@ func acquirerOf(kind string, c *relock.Client, opts ...relock.LockOption) func(c
 // error does not say.
 func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
 	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithMaxHold(500*time.Millisecond))
-	foreign, err := relock.NewLocker(c, relock.WithMaxHold(500*time.Millisecond))
-	require.NoError(t, err)
+	foreign := locktest.NewLocker(t, c, relock.WithMaxHold(500*time.Millisecond))
 	for name, do := range map[string]func(func(context.Context) error) error{
 		"a lock":             func(fn func(context.Context) error) error { return lock.Do(t.Context(), fn) },
 		"a Locker":           func(fn func(context.Context) error) error { return relock.Do(t.Context(), foreign, "k", fn) },
@@ -349,9 +292,9 @@ func TestWaitForTheOwnClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newExplained(t)
-			var log lineLog
-			c := s.client(t, log.option(), relock.WithWatchdog(time.Second))
+			s := redistest.Shared(t)
+			var log locktest.LogBuffer
+			c := locktest.NewTestClient(t, s, log.Option(), relock.WithWatchdog(time.Second))
 			outer := relock.ContextWithOwner(t.Context(), "outer")
 			holder := newLock(c)
 			if name == "read" {
@@ -363,20 +306,19 @@ func TestWaitForTheOwnClient(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
 			line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
-			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each says so")
+			testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 2 }, "each says so")
 			cancel()
 			for _, wait := range []<-chan error{first, second} {
 				err := testkit.ResultWithin(t, wait, testkit.Patience)
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+				locktest.RequireIs(t, err, context.Canceled, relock.ErrLockAcquiredByOthers)
 				require.True(t, strings.HasSuffix(err.Error(), hint), "%v", err)
 			}
 			err := refusal(t, func() error { return newLock(c, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
 			require.EqualError(t, err, `relock: lock "k": lock is held by others`+hint)
 			require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
-			require.Equal(t, 2, log.count(line...), "once for each wait")
+			require.Equal(t, 2, log.Lines(line...), "once for each wait")
 
-			other := s.client(t)
+			other := locktest.Sibling(t, s, c)
 			err = refusal(t, func() error { return newLock(other, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
 			require.EqualError(t, err, `relock: lock "k": lock is held by others`, "another client")
 			require.NoError(t, holder.Unlock(outer))
@@ -390,7 +332,7 @@ func TestWaitForTheOwnClient(t *testing.T) {
 // unlock.
 func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 	t.Parallel()
-	c := newExplained(t).client(t)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	lock := relock.NewRWLock("k", c, relock.WithBlock())
 	as := func(name string) context.Context { return relock.ContextWithOwner(t.Context(), name) }
 	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {

@@ -19,8 +19,7 @@ import (
 
 func requireForced(t testing.TB, err error) {
 	t.Helper()
-	require.ErrorIs(t, err, relock.ErrForced)
-	require.ErrorIs(t, err, relock.ErrLockLost)
+	locktest.RequireIs(t, err, relock.ErrForced, relock.ErrLockLost)
 	require.ErrorContains(t, err, `"it hangs"`)
 }
 
@@ -92,8 +91,7 @@ func TestForceUnlockRWLock(t *testing.T) {
 			key := "force " + mode
 			var holds []relock.Hold
 			for _, owner := range []string{"a", "b", "c"} {
-				h, err := locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire(t.Context())
-				require.NoError(t, err)
+				h := locktest.Take(t, locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire)
 				holds = append(holds, h)
 			}
 			writer := locktest.Owned("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
@@ -152,16 +150,14 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 			first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
 			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
-			h, err := relock.NewRedisLock("k", first).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, relock.NewRedisLock("k", first).Acquire)
 			forces := faults.Script(script.Force.SHA)
 			cut := proxy.On(forces, 1, fault)
 			proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
 			result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
 			<-cut
-			n, err := relock.NewRedisLock("k", next).Acquire(t.Context())
-			require.NoError(t, err)
-			err = testkit.ResultWithin(t, result, testkit.Patience)
+			n := locktest.Take(t, relock.NewRedisLock("k", next).Acquire)
+			err := testkit.ResultWithin(t, result, testkit.Patience)
 			require.NoError(t, n.Unlock(t.Context()), "is held")
 			require.ErrorIs(t, err, relock.ErrUnconfirmed)
 			require.False(t, relock.IsRetryableErr(err))
@@ -187,11 +183,10 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "nobody comes"))
 	locktest.RequireFree(t, s, c, "k")
 
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Do(t, "SET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold why", "PX", 60_000)
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.NotErrorIs(t, err, relock.ErrForced)
 }
@@ -201,12 +196,11 @@ func TestForceUnlockWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s)
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
 	locktest.RequireFree(t, s, c, "k")
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.NotErrorIs(t, err, relock.ErrForced)
 }

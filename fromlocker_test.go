@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/relocktest"
@@ -59,8 +60,7 @@ func TestFromLockerWaitEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		start, err := time.Now(), relock.FromLocker(l, "k").Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		locktest.RequireIs(t, err, context.DeadlineExceeded, relock.ErrLockAcquiredByOthers)
 		require.Equal(t, time.Hour, time.Since(start))
 	})
 }
@@ -93,14 +93,14 @@ func TestFromLockerAfterALoss(t *testing.T) {
 func TestFromLockerWaitEndsWithClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := clientOf(t, s)
-	m := relock.FromLocker(lockerOf(t, c, relock.WithFencing()), "k")
+	c := locktest.NewTestClient(t, s)
+	m := relock.FromLocker(locktest.NewLocker(t, c, relock.WithFencing()), "k")
 	require.NoError(t, m.Lock(t.Context()))
-	s.Do(t, "DEL", t.Name()+":{k}")
-	first := s.Do(t, "GET", t.Name()+":{k}:f")
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	first := s.Do(t, "GET", locktest.KeyOf(c, "k")+":f")
 	waits := testkit.Async(t, func() error { return m.Lock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		return !reflect.DeepEqual(first, s.Do(t, "GET", t.Name()+":{k}:f")) && s.Do(t, "EXISTS", t.Name()+":{k}") == int64(0)
+		return !reflect.DeepEqual(first, s.Do(t, "GET", locktest.KeyOf(c, "k")+":f")) && s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0)
 	}, "the call gets the lock, and gives it back as the Mutex is taken")
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), relock.ErrClosed)
@@ -111,11 +111,12 @@ func TestFromLockerWaitEndsWithClose(t *testing.T) {
 func TestFromLockerKeepsNoUnusedGrant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	exists := func() any { return s.Do(t, "EXISTS", t.Name()+":{k}") }
+	c := locktest.NewTestClient(t, s)
+	exists := func() any { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) }
 	ctx := t.Context()
-	m := relock.FromLocker(lockerOf(t, clientOf(t, s), relock.WithMinHold(time.Minute)), "k")
+	m := relock.FromLocker(locktest.NewLocker(t, c, relock.WithMinHold(time.Minute)), "k")
 	require.NoError(t, m.Lock(ctx))
-	s.Do(t, "DEL", t.Name()+":{k}")
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	require.ErrorIs(t, m.TryLock(ctx), relock.ErrLockAcquiredByOthers, "the Mutex is taken")
 	require.Equal(t, int64(0), exists())
 	_ = m.Unlock(ctx)
@@ -152,22 +153,6 @@ func TestFromNoLocker(t *testing.T) {
 		require.ErrorIs(t, err, relock.ErrInvalid, what)
 		require.ErrorContains(t, err, "locker: is nil", what)
 	}
-}
-
-// clientOf returns a client of the server, with its own prefix.
-func clientOf(t *testing.T, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
-	t.Helper()
-	c, err := relock.NewClient(s.Network, s.Address, "", append([]relock.ClientOption{relock.WithKeyPrefix(t.Name() + ":")}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
-
-func lockerOf(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
-	t.Helper()
-	l, err := relock.NewLocker(c, opts...)
-	require.NoError(t, err)
-	return l
 }
 
 // tryOnce and lockOnce take the lock and release it.

@@ -46,8 +46,7 @@ func TestHoldContext(t *testing.T) {
 			require.ErrorIs(t, err, relock.ErrNotHeld)
 			require.NotErrorIs(t, err, relock.ErrLockLost)
 
-			h, err = newLock("k", c).Acquire(t.Context())
-			require.NoError(t, err)
+			h = locktest.Take(t, newLock("k", c).Acquire)
 			require.NoError(t, h.Unlock(t.Context()))
 			require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()), "its first use is after the end")
 		})
@@ -59,8 +58,7 @@ func TestHoldFromContextFindsTheNewest(t *testing.T) {
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	_, ok := relock.HoldFromContext(t.Context(), "a")
 	require.False(t, ok)
-	a, err := relock.NewRedisLock("a", c).Acquire(t.Context())
-	require.NoError(t, err)
+	a := locktest.Take(t, relock.NewRedisLock("a", c).Acquire)
 	b, err := relock.NewRedisLock("b", c).Acquire(a.Context())
 	require.NoError(t, err)
 	for name, want := range map[string]relock.Hold{"a": a, "b": b} {
@@ -76,8 +74,7 @@ func TestExtend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := locktest.NewTestClient(t, s)
-			h, err := newLock("k", c, relock.WithExpiry(2*time.Second)).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, newLock("k", c, relock.WithExpiry(2*time.Second)).Acquire)
 			require.NoError(t, h.Extend(t.Context(), 10*time.Second))
 			require.Greater(t, locktest.PTTL(t, s, c, "k"), 9*time.Second)
 			require.Greater(t, time.Until(h.ValidUntil()), 9*time.Second)
@@ -165,18 +162,12 @@ func TestMaxHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := locktest.NewTestClient(t, s)
-			h, err := newLock("k", c, relock.WithMaxHold(500*time.Millisecond)).Acquire(t.Context())
-			require.NoError(t, err)
-			cause := testkit.EndedWithin(t, h.Context(), 5*time.Second)
-			require.ErrorIs(t, cause, relock.ErrMaxHold)
-			require.ErrorIs(t, cause, relock.ErrLockLost)
+			h := locktest.Take(t, newLock("k", c, relock.WithMaxHold(500*time.Millisecond)).Acquire)
+			locktest.RequireIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrMaxHold, relock.ErrLockLost)
 			require.ErrorIs(t, h.Err(), relock.ErrMaxHold)
 			require.Zero(t, h.ValidUntil())
 			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, "k") < 0 }, "it is released")
-			err = h.Unlock(t.Context())
-			require.ErrorIs(t, err, relock.ErrMaxHold)
-			require.ErrorIs(t, err, relock.ErrLockLost)
-			require.ErrorIs(t, err, relock.ErrNotHeld)
+			locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrLockLost, relock.ErrNotHeld)
 		})
 	}
 }
@@ -190,9 +181,7 @@ func TestHoldCount(t *testing.T) {
 	require.Zero(t, l.HoldCount(mine))
 	var h relock.Hold
 	for n := range 3 {
-		var err error
-		h, err = l.Acquire(t.Context())
-		require.NoError(t, err)
+		h = locktest.Take(t, l.Acquire)
 		require.Equal(t, n+1, l.HoldCount(mine))
 	}
 	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "other")))
@@ -220,10 +209,8 @@ func TestSuspendSaysSo(t *testing.T) {
 	var suspended atomic.Int64
 	asleep := func() time.Duration { return time.Duration(suspended.Load()) }
 	locktest.Engine(c).SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
-	one, err := relock.NewRedisLock("one", c).Acquire(t.Context())
-	require.NoError(t, err)
-	several, err := relock.NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
-	require.NoError(t, err)
+	one := locktest.Take(t, relock.NewRedisLock("one", c).Acquire)
+	several := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
 	suspended.Add(int64(time.Minute))
 	for _, h := range []relock.Hold{one, several} {
 		require.ErrorIs(t, h.Err(), relock.ErrLockLost)
@@ -237,8 +224,7 @@ func TestSuspendSaysSo(t *testing.T) {
 // longer has it, not that it was not renewed.
 func TestRefusedHoldWithoutAReason(t *testing.T) {
 	t.Parallel()
-	h, err := relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire)
 	locktest.LeaseOf(h).Refuse(time.Millisecond)
 	<-h.Context().Done()
 	require.ErrorContains(t, h.Err(), "lock lost (the server no longer has it)")

@@ -48,8 +48,7 @@ func TestInspectHolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now().Truncate(time.Millisecond)
-			h, err := tt.lock.Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, tt.lock.Acquire)
 			got := locktest.Inspect(t, other, "k")
 			require.Greater(t, got.Remaining, 25*time.Second)
 			require.LessOrEqual(t, got.Remaining, lockspec.DefaultLease)
@@ -67,8 +66,7 @@ func TestInspectLevelsAndToken(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	l := relock.NewReentrantLock("k", c, relock.WithFencing())
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, l.Acquire)
 	require.NoError(t, l.Lock(t.Context()))
 	info := locktest.Inspect(t, c, "k")
 	require.Equal(t, 2, info.Holder.Count)

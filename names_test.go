@@ -61,8 +61,7 @@ func TestNames(t *testing.T) {
 	for i, name := range usable {
 		t.Run(fmt.Sprintf("%d %.20q", i, name), func(t *testing.T) {
 			for kind, l := range map[string]locktest.AnyLock{"string": relock.NewRedisLock(name, c), "hash": relock.NewReentrantLock(name, c)} {
-				h, err := l.Acquire(t.Context())
-				require.NoError(t, err)
+				h := locktest.Take(t, l.Acquire)
 				require.Equal(t, name, h.Key())
 				require.Equal(t, kind, s.Do(t, "TYPE", locktest.Prefix(c)+"{"+name+"}"))
 				require.ErrorIs(t, relock.NewRedisLock(name, other).TryLock(t.Context()), map[string]error{
@@ -184,8 +183,7 @@ func TestNamesStayOnOneLine(t *testing.T) {
 			}
 			c := locktest.NewTestClient(t, s, relock.WithLogger(slog.New(handler)))
 			other := locktest.Sibling(t, s, c)
-			h, err := relock.NewRedisLock(name, c, relock.WithExpiry(400*time.Millisecond)).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, relock.NewRedisLock(name, c, relock.WithExpiry(400*time.Millisecond)).Acquire)
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
 			testkit.Eventually(t, 5*time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
 			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, name) == -2 }, "the lost lock is still there")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/relocktest"
@@ -37,7 +38,8 @@ var usedByLocks = regexp.MustCompile(`cmdstat_(?:set|get|del|evalsha|eval|pexpir
 func TestNestedCallOfALockerSendsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	l := lockerOf(t, clientOf(t, s), relock.WithWatchdog(time.Minute), relock.WithFencing())
+	c := locktest.NewTestClient(t, s)
+	l := locktest.NewLocker(t, c, relock.WithWatchdog(time.Minute), relock.WithFencing())
 	require.NoError(t, relock.Do(t.Context(), l, "k", func(ctx context.Context) error {
 		before := commands(t, s)
 		require.NotZero(t, before)
@@ -48,17 +50,17 @@ func TestNestedCallOfALockerSendsNothing(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, before, commands(t, s))
-		require.Equal(t, int64(1), s.Do(t, "EXISTS", t.Name()+":{k}"), "the levels have released the lock")
+		require.Equal(t, int64(1), s.Do(t, "EXISTS", locktest.KeyOf(c, "k")), "the levels have released the lock")
 		return nil
 	}))
-	require.Equal(t, int64(0), s.Do(t, "EXISTS", t.Name()+":{k}"))
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
 }
 
 // The hold of a RedisLock and those of other Lockers of the client take levels
 // if they have the same options, and no others do.
 func TestWhichHoldsTakeALevel(t *testing.T) {
 	t.Parallel()
-	c := clientOf(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	long := relock.WithWatchdog(time.Minute)
 	for name, tt := range map[string]struct {
 		outer interface {
@@ -66,14 +68,14 @@ func TestWhichHoldsTakeALevel(t *testing.T) {
 		}
 		tries error // what TryLock gets; nil if it gets a level
 	}{
-		"a Locker with the same options":    {relock.FromLocker(lockerOf(t, c, long), "k"), nil},
+		"a Locker with the same options":    {relock.FromLocker(locktest.NewLocker(t, c, long), "k"), nil},
 		"a RedisLock with the same options": {relock.NewRedisLock("k", c, long), nil},
-		"a Locker with another lease":       {relock.FromLocker(lockerOf(t, c), "k"), relock.ErrLockAcquiredByOthers},
-		"a Locker with a token":             {relock.FromLocker(lockerOf(t, c, long, relock.WithFencing()), "k"), relock.ErrLockAcquiredByOthers},
-		"a fair Locker":                     {relock.FromLocker(lockerOf(t, c, long, relock.WithFair()), "k"), relock.ErrKeyConflict},
+		"a Locker with another lease":       {relock.FromLocker(locktest.NewLocker(t, c), "k"), relock.ErrLockAcquiredByOthers},
+		"a Locker with a token":             {relock.FromLocker(locktest.NewLocker(t, c, long, relock.WithFencing()), "k"), relock.ErrLockAcquiredByOthers},
+		"a fair Locker":                     {relock.FromLocker(locktest.NewLocker(t, c, long, relock.WithFair()), "k"), relock.ErrKeyConflict},
 		"a MultiLock":                       {relock.NewMultiLock([]string{"k", "l"}, c, long), relock.ErrLockAcquiredByOthers},
 	} {
-		l := lockerOf(t, c, long)
+		l := locktest.NewLocker(t, c, long)
 		require.NoError(t, tt.outer.Do(t.Context(), func(ctx context.Context) error {
 			try, block := tryOnce(ctx, l), lockOnce(ctx, l)
 			if tt.tries == nil {
@@ -92,12 +94,10 @@ func TestWhichHoldsTakeALevel(t *testing.T) {
 // level.
 func TestNestedCallWhileTheInnerHoldIsUnlocked(t *testing.T) {
 	t.Parallel()
-	l := lockerOf(t, clientOf(t, redistest.Shared(t)), relock.WithWatchdog(time.Minute))
-	outer, err := l.Lock(t.Context(), "k")
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t)), relock.WithWatchdog(time.Minute))
+	outer := locktest.TakeKey(t, t.Context(), l, "k")
 	for range 30_000 {
-		inner, err := l.Lock(outer.Context(), "k")
-		require.NoError(t, err)
+		inner := locktest.TakeKey(t, outer.Context(), l, "k")
 		ctx := inner.Context()
 		started := make(chan struct{})
 		unlocked := testkit.Async(t, func() error { close(started); return inner.Unlock(t.Context()) })
@@ -114,27 +114,22 @@ func TestNestedCallWhileTheInnerHoldIsUnlocked(t *testing.T) {
 // level that goes on.
 func TestMaximumHoldOfANestedLocker(t *testing.T) {
 	t.Parallel()
-	c := clientOf(t, redistest.Shared(t))
-	l := lockerOf(t, c, relock.WithMaxHold(4*time.Second))
-	outer, err := l.Lock(t.Context(), "k")
-	require.NoError(t, err)
-	var inner relock.Hold
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	l := locktest.NewLocker(t, c, relock.WithMaxHold(4*time.Second))
+	outer := locktest.TakeKey(t, t.Context(), l, "k")
 	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(outer.ValidUntil()) < 2*time.Second }, "half of the time is over")
-	inner, err = l.Lock(outer.Context(), "k")
-	require.NoError(t, err)
+	inner := locktest.TakeKey(t, outer.Context(), l, "k")
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), testkit.Patience), relock.ErrMaxHold)
 	for range 50 { // a release would come in the background
 		require.NoError(t, inner.Err(), "the level goes on")
 		require.ErrorIs(t, tryOnce(t.Context(), l), relock.ErrLockAcquiredByOthers)
 		time.Sleep(5 * time.Millisecond)
 	}
-	_, err = l.Lock(context.WithoutCancel(outer.Context()), "k")
+	_, err := l.Lock(context.WithoutCancel(outer.Context()), "k")
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
 	for _, h := range []relock.Hold{outer, inner} {
-		err = h.Unlock(t.Context())
-		require.ErrorIs(t, err, relock.ErrMaxHold)
-		require.ErrorIs(t, err, relock.ErrNotHeld)
+		locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrNotHeld)
 	}
 	require.NoError(t, lockOnce(t.Context(), l))
 }
@@ -143,11 +138,9 @@ func TestMaximumHoldOfANestedLocker(t *testing.T) {
 // and not before.
 func TestNestedLockerIsHandedOff(t *testing.T) {
 	t.Parallel()
-	l := lockerOf(t, clientOf(t, redistest.Shared(t)))
-	outer, err := l.Lock(t.Context(), "k")
-	require.NoError(t, err)
-	inner, err := l.Lock(outer.Context(), "k")
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t)))
+	outer := locktest.TakeKey(t, t.Context(), l, "k")
+	inner := locktest.TakeKey(t, outer.Context(), l, "k")
 	waits := testkit.Async(t, func() error { return lockOnce(t.Context(), l) })
 	require.NoError(t, outer.Unlock(t.Context()))
 	require.ErrorIs(t, tryOnce(t.Context(), l), relock.ErrLockAcquiredByOthers)
@@ -167,12 +160,12 @@ func TestObserverOfANestedLocker(t *testing.T) {
 		}
 		seen = append(seen, what)
 	}
-	c := clientOf(t, redistest.Shared(t), relock.WithObserver(relock.Observer{
+	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(relock.Observer{
 		LockStart: func(_ context.Context, e relock.LockStart) { note("start "+e.Kind, nil) },
 		LockDone:  func(_ context.Context, e relock.LockDone) { note("done", e.Err) },
 		HoldDone:  func(_ context.Context, e relock.HoldDone) { note("end", e.Err) },
 	}))
-	l := lockerOf(t, c)
+	l := locktest.NewLocker(t, c)
 	require.NoError(t, relock.Do(t.Context(), l, "k", func(ctx context.Context) error {
 		return relock.Do(ctx, l, "k", func(context.Context) error { return nil })
 	}))
@@ -228,14 +221,15 @@ func (r *oneGrant) visit(ctx context.Context, l relock.Locker, inside func(conte
 func TestNestedStorm(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	first, second := clientOf(t, s), clientOf(t, s)
+	first := locktest.NewTestClient(t, s)
+	second := locktest.Sibling(t, s, first)
 	double := relocktest.NewLocker(relock.WithFencing())
 	for name, lockers := range map[string][]relock.Locker{
 		"in memory":   {double},
-		"one client":  {lockerOf(t, first, relock.WithFencing())},
-		"two clients": {lockerOf(t, first, relock.WithFencing()), lockerOf(t, second, relock.WithFencing())},
+		"one client":  {locktest.NewLocker(t, first, relock.WithFencing())},
+		"two clients": {locktest.NewLocker(t, first, relock.WithFencing()), locktest.NewLocker(t, second, relock.WithFencing())},
 		"two clients, fair": {
-			lockerOf(t, first, relock.WithFencing(), relock.WithFair()), lockerOf(t, second, relock.WithFencing(), relock.WithFair()),
+			locktest.NewLocker(t, first, relock.WithFencing(), relock.WithFair()), locktest.NewLocker(t, second, relock.WithFencing(), relock.WithFair()),
 		},
 	} {
 		room := &oneGrant{TB: t}

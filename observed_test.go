@@ -54,8 +54,7 @@ func TestObserverOfEachKind(t *testing.T) {
 			require.Empty(t, w.Events())
 		}
 	}
-	l, err := relock.NewLocker(c)
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, c)
 	require.NoError(t, relock.Do(locktest.Marked(t), l, "named", locktest.Nothing))
 	require.Equal(t, []string{`start plain "named" true mine`, `done plain "named" true mine <nil>`, `over plain "named" mine <nil>`}, w.Events())
 }
@@ -126,8 +125,7 @@ func TestObserverOfLevels(t *testing.T) {
 		require.NoError(t, l.Lock(t.Context()))
 		require.True(t, levels(n))
 	}
-	inner, err := relock.NewReentrantLock("k", c, relock.WithMaxHold(300*time.Millisecond)).Acquire(t.Context())
-	require.NoError(t, err)
+	inner := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(300*time.Millisecond)).Acquire)
 	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
 	testkit.Eventually(t, testkit.Patience, func() bool { return levels(2) }, "the end of the inner level")
 	require.ErrorIs(t, w.Last.Err, relock.ErrMaxHold)
@@ -200,8 +198,8 @@ func TestObserverHooksAreEven(t *testing.T) {
 		defer mu.Unlock()
 		return seen[key]
 	}
-	s := &explained{redistest.Start(t), "x:"}
-	c := s.client(t, relock.WithCommandTimeout(2*time.Second), relock.WithObserver(relock.Observer{
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(2*time.Second), relock.WithObserver(relock.Observer{
 		LockDone:  func(ctx context.Context, e relock.LockDone) { note(ctx, "lock", e.Kind, e.Start, e.End, e.Err) },
 		HoldDone:  func(ctx context.Context, e relock.HoldDone) { note(ctx, "hold", e.Kind, e.Start, e.End, e.Err) },
 		RenewDone: func(ctx context.Context, e relock.RenewDone) { note(ctx, "renewal", e.Kind, e.Start, e.End, e.Err) },

@@ -380,9 +380,9 @@ func TestEachReasonHasAnOutcome(t *testing.T) {
 // end of a block timeout is not a timeout.
 func TestOutcomeOfAWait(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
-	require.NoError(t, relock.NewRedisLock("k", s.client(t)).Lock(t.Context()))
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	require.NoError(t, relock.NewRedisLock("k", locktest.Sibling(t, s, c)).Lock(t.Context()))
 	err := refusal(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -398,11 +398,11 @@ func TestOutcomeOfAWait(t *testing.T) {
 // The Unlock of a lost hold is lost, although it also matches ErrNotHeld.
 func TestOutcomeOfALoss(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	h, err := relock.NewRedisLock("k", s.client(t)).Acquire(t.Context())
-	require.NoError(t, err)
-	s.Do(t, "DEL", s.key("k"))
-	err = h.Unlock(t.Context())
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrNotHeld)
 	require.Equal(t, relock.OutcomeLost, relock.OutcomeOf(err))
 	require.Equal(t, relock.OutcomeInvalid, relock.OutcomeOf(h.Unlock(t.Context())), "a second one")

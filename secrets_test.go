@@ -97,13 +97,10 @@ func TestPrintedValuesHideSecrets(t *testing.T) {
 	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
 	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[relock.Client]()}})).Elem()
 	nested.Field(0).Set(reflect.ValueOf(c).Elem())
-	locker, err := relock.NewLocker(c)
-	require.NoError(t, err)
+	locker := locktest.NewLocker(t, c)
 	plain, reentrant := relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c)
-	held, err := plain.Acquire(t.Context())
-	require.NoError(t, err)
-	levels, err := reentrant.Acquire(t.Context())
-	require.NoError(t, err)
+	held := locktest.Take(t, plain.Acquire)
+	levels := locktest.Take(t, reentrant.Acquire)
 	var log locktest.LogBuffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	whole := []any{c, plain, reentrant, held, held.Context(), levels}

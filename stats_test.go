@@ -19,20 +19,18 @@ import (
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
 	require.Zero(t, c.Stats())
 	require.Zero(t, (*relock.Client)(nil).Stats())
 	require.Zero(t, (&relock.Client{}).Stats())
 
-	one, err := relock.NewRedisLock("one", c).Acquire(t.Context())
-	require.NoError(t, err)
+	one := locktest.Take(t, relock.NewRedisLock("one", c).Acquire)
 	granted := time.Now()
 	nested := relock.NewReentrantLock("nested", c)
 	require.NoError(t, nested.Lock(t.Context()))
 	require.NoError(t, nested.Lock(t.Context()))
-	several, err := relock.NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
-	require.NoError(t, err)
+	several := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
 	least := time.Since(granted)
 	stats := c.Stats()
 	require.Equal(t, 4, stats.Held, "one, nested, a, b")
@@ -72,10 +70,9 @@ func TestStats(t *testing.T) {
 // Renewals, those that fail, and losses are counted.
 func TestStatsOfRenewals(t *testing.T) {
 	t.Parallel()
-	s := &explained{redistest.Start(t), "x:"}
-	c := s.client(t, relock.WithCommandTimeout(300*time.Millisecond), relock.WithWatchdog(3*time.Second))
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	s := redistest.Start(t)
+	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(300*time.Millisecond), relock.WithWatchdog(3*time.Second))
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	require.NoError(t, h.Extend(t.Context(), 3*time.Second))
 	require.EqualValues(t, 1, c.Stats().Renewals, "an Extend counts")
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= 2 }, "renewed")
@@ -83,8 +80,7 @@ func TestStatsOfRenewals(t *testing.T) {
 	s.Pause(t)
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().RenewalErrors > 0 }, "no answer")
 	s.Resume(t)
-	several, err := relock.NewMultiLock([]string{"a", "b"}, c).Acquire(t.Context())
-	require.NoError(t, err)
+	several := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
 	require.Zero(t, c.Stats().Losses)
 	s.Do(t, "FLUSHALL")
 	for _, h := range []relock.Hold{h, several} {
@@ -95,8 +91,7 @@ func TestStatsOfRenewals(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Losses == 3 && c.Stats().Held == 0 }, "k, a and b")
-	lasting, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	lasting := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, lasting.Err(), relock.ErrClosed)
 	require.EqualValues(t, 3, c.Stats().Losses, "Close is no loss")
@@ -123,10 +118,10 @@ func TestStatsOfAUsersPool(t *testing.T) {
 // releases them.
 func TestCloseSaysWhatItLeaves(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	hold := func(n int, opts ...relock.ClientOption) *lineLog {
-		var log lineLog
-		c := s.client(t, append(opts, log.option())...)
+	s := redistest.Shared(t)
+	hold := func(n int, opts ...relock.ClientOption) *locktest.LogBuffer {
+		var log locktest.LogBuffer
+		c := locktest.NewTestClient(t, s, append(opts, log.Option())...)
 		for i := range n {
 			require.NoError(t, relock.NewRedisLock(fmt.Sprintf("%d of %d", i, n), c).Lock(t.Context()))
 		}
@@ -136,25 +131,25 @@ func TestCloseSaysWhatItLeaves(t *testing.T) {
 		require.NoError(t, c.Close())
 		return &log
 	}
-	require.Zero(t, hold(0).count("level=WARN"))
+	require.Zero(t, hold(0).Lines("level=WARN"))
 	one := hold(1)
-	require.Equal(t, 1, one.count("level=WARN"))
-	require.Equal(t, 1, one.count(`msg="relock: closed with 1 lock held" keys="[0 of 1]" free_in=`))
-	require.Equal(t, 1, one.count("free_in=29.9")+one.count("free_in=30s")+one.count("free_in=29.8"))
-	require.Equal(t, 1, hold(3).count(`msg="relock: closed with 3 locks held" keys="[0 of 3 1 of 3 2 of 3]"`))
-	require.Equal(t, 1, hold(12).count(`closed with 12 locks held`, ` of 12 and 2 more]"`), "ten are named")
-	require.Zero(t, hold(2, relock.WithReleaseOnClose()).count("level=WARN"))
+	require.Equal(t, 1, one.Lines("level=WARN"))
+	require.Equal(t, 1, one.Lines(`msg="relock: closed with 1 lock held" keys="[0 of 1]" free_in=`))
+	require.Equal(t, 1, one.Lines("free_in=29.9")+one.Lines("free_in=30s")+one.Lines("free_in=29.8"))
+	require.Equal(t, 1, hold(3).Lines(`msg="relock: closed with 3 locks held" keys="[0 of 3 1 of 3 2 of 3]"`))
+	require.Equal(t, 1, hold(12).Lines(`closed with 12 locks held`, ` of 12 and 2 more]"`), "ten are named")
+	require.Zero(t, hold(2, relock.WithReleaseOnClose()).Lines("level=WARN"))
 }
 
 // A lock that a minimum hold keeps longer than its lease is free only then.
 func TestCloseCountsAMinimumHold(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	var log lineLog
-	c := s.client(t, log.option())
+	s := redistest.Shared(t)
+	var log locktest.LogBuffer
+	c := locktest.NewTestClient(t, s, log.Option())
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithMinHold(time.Hour)).Lock(t.Context()))
 	require.NoError(t, c.Close())
-	require.Equal(t, 1, log.count("closed with 1 lock held", "free_in=59m59.")+log.count("free_in=1h0m0s"))
+	require.Equal(t, 1, log.Lines("closed with 1 lock held", "free_in=59m59.")+log.Lines("free_in=1h0m0s"))
 }
 
 // Remaining is the time until ValidUntil while the hold is valid, and 0 once it
@@ -162,7 +157,7 @@ func TestCloseCountsAMinimumHold(t *testing.T) {
 func TestRemaining(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"plain", "reentrant", "read", "several"} {
-		c := newExplained(t).client(t)
+		c := locktest.NewTestClient(t, redistest.Shared(t))
 		h, err := acquirerOf(kind, c, relock.WithExpiry(10*time.Second))(t.Context())
 		require.NoError(t, err)
 		before := time.Until(h.ValidUntil())
@@ -219,8 +214,7 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 			t.Parallel()
 			var log locktest.LogBuffer
 			c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
-			h, err := tt.newLock(c, tt.opt).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, tt.newLock(c, tt.opt).Acquire)
 			leases := []*lease.Lease{locktest.LeaseOf(h)}
 			if h.Key() != "k" {
 				leases = nil
@@ -252,8 +246,7 @@ func TestForgottenLevelIsLogged(t *testing.T) {
 	const length = 30 * time.Second
 	var log locktest.LogBuffer
 	c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
-	outer, err := relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire(t.Context())
-	require.NoError(t, err)
+	outer := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
 	l := locktest.LeaseOf(outer)
 	renew := func() {
 		before := c.Stats().Renewals

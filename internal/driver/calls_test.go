@@ -128,8 +128,7 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 		c.Ping(ctx), setNEX, eval,
 		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx), relock.NewReentrantLock("k", c).Do(ctx, locktest.NoWork),
 	} {
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, errCause)
+		locktest.RequireIs(t, err, context.Canceled, errCause)
 		require.False(t, relock.IsRetryableErr(err))
 		require.NotContains(t, err.Error(), "refused")
 	}

@@ -94,8 +94,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 	withOneIdle(t, func(t *testing.T, c *relock.Client, full *testkit.Full) {
 		keys := []string{"a", "b", "c", "d"}
 		for range 5 {
-			h, err := relock.NewMultiLock(keys, c).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, relock.NewMultiLock(keys, c).Acquire)
 			require.NoError(t, h.Unlock(t.Context()))
 			for _, key := range keys {
 				require.False(t, locktest.HasKey(t, full, c, key), key)

@@ -17,8 +17,7 @@ func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
 // acquire acquires a watched lock of this key.
 func acquire(t testing.TB, c *relock.Client, key string, opts ...relock.LockOption) relock.Hold {
 	t.Helper()
-	h, err := relock.NewRedisLock(key, c, opts...).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock(key, c, opts...).Acquire)
 	return h
 }
 

@@ -71,8 +71,7 @@ func TestUserPool(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Ping(t.Context()))
 			require.NoError(t, c.Ping(locktest.Unbounded(t)))
-			h, err := relock.NewReentrantLock(name, c).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, relock.NewReentrantLock(name, c).Acquire)
 			requireRenewed(t, h)
 			require.NoError(t, h.Unlock(t.Context()))
 			require.NoError(t, c.Close())
@@ -160,8 +159,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 			c := locktest.NewTestClient(t, s, opts...)
 			lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
 			plain := acquire(t, c, "p", lease)
-			reentrant, err := relock.NewReentrantLock("r", c, lease).Acquire(t.Context())
-			require.NoError(t, err)
+			reentrant := locktest.Take(t, relock.NewReentrantLock("r", c, lease).Acquire)
 			defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
 			for _, h := range []relock.Hold{plain, reentrant} {
 				requireRenewed(t, h)

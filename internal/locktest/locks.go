@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/relock-go/relock"
 )
 
@@ -43,3 +45,27 @@ var ErrMine = errors.New("mine")
 
 // Unbounded returns a context that is never cancelled.
 func Unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+
+// Take acquires a lock, as with its Acquire.
+func Take(t testing.TB, acquire func(context.Context) (relock.Hold, error)) relock.Hold {
+	t.Helper()
+	h, err := acquire(t.Context())
+	require.NoError(t, err)
+	return h
+}
+
+// NewLocker returns a Locker of the client.
+func NewLocker(t testing.TB, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+	t.Helper()
+	l, err := relock.NewLocker(c, opts...)
+	require.NoError(t, err)
+	return l
+}
+
+// TakeKey acquires a lock of l.
+func TakeKey(t testing.TB, ctx context.Context, l relock.Locker, key string) relock.Hold {
+	t.Helper()
+	h, err := l.Lock(ctx, key)
+	require.NoError(t, err)
+	return h
+}
