@@ -182,21 +182,15 @@ func TestReleaseOnClose(t *testing.T) {
 // take, however many holds there are. A new connection may need a login.
 func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]int{"no login": 0, "login": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			proxy := faults.Start(t, s.Network, s.Address)
-			c, err := relock.NewClient(proxy.Network, proxy.Address, "", relock.WithDatabase(database), relock.WithReleaseOnClose())
-			require.NoError(t, err)
-			for i := range 350 {
-				require.NoError(t, relock.NewRedisLock(strconv.Itoa(i), c).Lock(t.Context()))
-			}
-			locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
-			proxy.On(faults.Any, faults.Every, faults.DropRequest)
-			start := time.Now()
-			require.NoError(t, c.Close())
-			require.Less(t, time.Since(start), time.Second)
-		})
-	}
+	testkit.Each(t, map[string]int{"no login": 0, "login": 1}, func(t *testing.T, _ string, database int) {
+		c, proxy := locktest.Behind(t, redistest.Start(t), relock.WithDatabase(database), relock.WithReleaseOnClose())
+		for i := range 350 {
+			require.NoError(t, relock.NewRedisLock(strconv.Itoa(i), c).Lock(t.Context()))
+		}
+		locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+		proxy.On(faults.Any, faults.Every, faults.DropRequest)
+		start := time.Now()
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(start), time.Second)
+	})
 }

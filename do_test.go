@@ -18,72 +18,67 @@ import (
 
 func TestDo(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c)
-			run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
-			for name, check := range map[string]func(t *testing.T){
-				"fn's error comes back as it is": func(t *testing.T) {
-					require.Equal(t, errMine, run(func(context.Context) error { return errMine })) //nolint:testifylint // identity is meant
-				},
-				"the context carries the hold and is cancelled at the end": func(t *testing.T) {
-					var kept context.Context
-					require.NoError(t, run(func(ctx context.Context) error {
-						h, ok := relock.HoldFromContext(ctx, "k")
-						require.True(t, ok)
-						require.NoError(t, h.Err())
-						_, ok = relock.HoldFromContext(ctx, "other")
-						require.False(t, ok)
-						kept = ctx
-						return ctx.Err()
-					}))
-					require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
-				},
-				"the context is cancelled with the caller's": func(t *testing.T) {
-					ctx, cancel := context.WithCancelCause(t.Context())
-					require.Equal(t, errMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
-						cancel(errMine)
-						return testkit.EndedWithin(t, ctx, testkit.Patience)
-					}))
-				},
-				"a panic unlocks and goes on": func(t *testing.T) {
-					require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
-				},
-				"Goexit unlocks": func(*testing.T) {
-					done := make(chan struct{})
-					go func() {
-						defer close(done)
-						_ = run(func(context.Context) error { runtime.Goexit(); return nil })
-					}()
-					<-done
-				},
-				"fn is not run when others hold the lock": func(t *testing.T) {
-					h := locktest.Take(t, newLock("k", locktest.Sibling(t, s, c)).Acquire)
-					err := run(func(context.Context) error { t.Error("was run"); return nil })
-					require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-					var e *relock.Error
-					require.ErrorAs(t, err, &e)
-					require.Equal(t, "lock", e.Op)
-					require.NoError(t, h.Unlock(t.Context()))
-				},
-				"an Unlock by fn is not an error of Do": func(t *testing.T) {
-					require.NoError(t, run(func(ctx context.Context) error {
-						h, _ := relock.HoldFromContext(ctx, "k")
-						return h.Unlock(ctx)
-					}))
-				},
-			} {
-				t.Run(name, func(t *testing.T) {
-					check(t)
-					locktest.RequireFree(t, s, c, "k")
-				})
-			}
-			require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "the object is usable")
-		})
-	}
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		l := newLock("k", c)
+		run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
+		for name, check := range map[string]func(t *testing.T){
+			"fn's error comes back as it is": func(t *testing.T) {
+				require.Equal(t, errMine, run(func(context.Context) error { return errMine })) //nolint:testifylint // identity is meant
+			},
+			"the context carries the hold and is cancelled at the end": func(t *testing.T) {
+				var kept context.Context
+				require.NoError(t, run(func(ctx context.Context) error {
+					h, ok := relock.HoldFromContext(ctx, "k")
+					require.True(t, ok)
+					require.NoError(t, h.Err())
+					_, ok = relock.HoldFromContext(ctx, "other")
+					require.False(t, ok)
+					kept = ctx
+					return ctx.Err()
+				}))
+				require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
+			},
+			"the context is cancelled with the caller's": func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				require.Equal(t, errMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
+					cancel(errMine)
+					return testkit.EndedWithin(t, ctx, testkit.Patience)
+				}))
+			},
+			"a panic unlocks and goes on": func(t *testing.T) {
+				require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
+			},
+			"Goexit unlocks": func(*testing.T) {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_ = run(func(context.Context) error { runtime.Goexit(); return nil })
+				}()
+				<-done
+			},
+			"fn is not run when others hold the lock": func(t *testing.T) {
+				h := locktest.Take(t, newLock("k", locktest.Sibling(t, s, c)).Acquire)
+				err := run(func(context.Context) error { t.Error("was run"); return nil })
+				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+				var e *relock.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, "lock", e.Op)
+				require.NoError(t, h.Unlock(t.Context()))
+			},
+			"an Unlock by fn is not an error of Do": func(t *testing.T) {
+				require.NoError(t, run(func(ctx context.Context) error {
+					h, _ := relock.HoldFromContext(ctx, "k")
+					return h.Unlock(ctx)
+				}))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				check(t)
+				locktest.RequireFree(t, s, c, "k")
+			})
+		}
+		require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "the object is usable")
+	})
 }
 
 // Do reports a loss together with fn's error, also one that fn knows of.

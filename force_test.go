@@ -143,27 +143,23 @@ func TestForceUnlockRefused(t *testing.T) {
 func TestForceUnlockIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))
-	for name, fault := range map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			proxy := faults.Start(t, s.Network, s.Address)
-			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
-			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
-			h := locktest.Take(t, relock.NewRedisLock("k", first).Acquire)
-			forces := faults.Script(script.Force.SHA)
-			cut := proxy.On(forces, 1, fault)
-			proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
-			result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
-			<-cut
-			n := locktest.Take(t, relock.NewRedisLock("k", next).Acquire)
-			err := testkit.ResultWithin(t, result, testkit.Patience)
-			require.NoError(t, n.Unlock(t.Context()), "is held")
-			require.ErrorIs(t, err, relock.ErrUnconfirmed)
-			require.False(t, relock.IsRetryableErr(err))
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
-		})
-	}
+	testkit.Each(t, map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer}, func(t *testing.T, _ string, fault faults.Action) {
+		c, proxy := locktest.Behind(t, s)
+		first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
+		require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
+		h := locktest.Take(t, relock.NewRedisLock("k", first).Acquire)
+		forces := faults.Script(script.Force.SHA)
+		cut := proxy.On(forces, 1, fault)
+		proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
+		result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
+		<-cut
+		n := locktest.Take(t, relock.NewRedisLock("k", next).Acquire)
+		err := testkit.ResultWithin(t, result, testkit.Patience)
+		require.NoError(t, n.Unlock(t.Context()), "is held")
+		require.ErrorIs(t, err, relock.ErrUnconfirmed)
+		require.False(t, relock.IsRetryableErr(err))
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+	})
 }
 
 // A minimum hold and a reservation can be ended by force too. The notice of

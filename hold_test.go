@@ -20,37 +20,32 @@ type userKey struct{}
 
 func TestHoldContext(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			ctx, cancel := context.WithCancel(context.WithValue(t.Context(), userKey{}, "value"))
-			h, err := newLock("k", c).Acquire(ctx)
-			require.NoError(t, err)
-			cancel()
-			require.NoError(t, h.Context().Err(), "it is not cancelled with the context of Acquire")
-			require.Equal(t, "value", h.Context().Value(userKey{}))
-			carried, ok := relock.HoldFromContext(h.Context(), "k")
-			require.True(t, ok)
-			require.Equal(t, h, carried)
-			require.NoError(t, h.Err())
+	locktest.EachKind(t, func(t *testing.T, _ *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), userKey{}, "value"))
+		h, err := newLock("k", c).Acquire(ctx)
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, h.Context().Err(), "it is not cancelled with the context of Acquire")
+		require.Equal(t, "value", h.Context().Value(userKey{}))
+		carried, ok := relock.HoldFromContext(h.Context(), "k")
+		require.True(t, ok)
+		require.Equal(t, h, carried)
+		require.NoError(t, h.Err())
 
-			require.NoError(t, h.Unlock(ctx))
-			require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()))
-			require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
-			require.Zero(t, h.ValidUntil())
-			require.Zero(t, h.Fence())
-			require.Equal(t, "k", h.Key())
-			err = h.Extend(t.Context(), time.Minute)
-			require.ErrorIs(t, err, relock.ErrNotHeld)
-			require.NotErrorIs(t, err, relock.ErrLockLost)
+		require.NoError(t, h.Unlock(ctx))
+		require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()))
+		require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+		require.Zero(t, h.ValidUntil())
+		require.Zero(t, h.Fence())
+		require.Equal(t, "k", h.Key())
+		err = h.Extend(t.Context(), time.Minute)
+		require.ErrorIs(t, err, relock.ErrNotHeld)
+		require.NotErrorIs(t, err, relock.ErrLockLost)
 
-			h = locktest.Take(t, newLock("k", c).Acquire)
-			require.NoError(t, h.Unlock(t.Context()))
-			require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()), "its first use is after the end")
-		})
-	}
+		h = locktest.Take(t, newLock("k", c).Acquire)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()), "its first use is after the end")
+	})
 }
 
 func TestHoldFromContextFindsTheNewest(t *testing.T) {
@@ -69,107 +64,87 @@ func TestHoldFromContextFindsTheNewest(t *testing.T) {
 
 func TestExtend(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			h := locktest.Take(t, newLock("k", c, relock.WithExpiry(2*time.Second)).Acquire)
-			require.NoError(t, h.Extend(t.Context(), 10*time.Second))
-			require.Greater(t, locktest.PTTL(t, s, c, "k"), 9*time.Second)
-			require.Greater(t, time.Until(h.ValidUntil()), 9*time.Second)
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		h := locktest.Take(t, newLock("k", c, relock.WithExpiry(2*time.Second)).Acquire)
+		require.NoError(t, h.Extend(t.Context(), 10*time.Second))
+		require.Greater(t, locktest.PTTL(t, s, c, "k"), 9*time.Second)
+		require.Greater(t, time.Until(h.ValidUntil()), 9*time.Second)
 
-			require.NoError(t, h.Extend(t.Context(), time.Second))
-			require.Greater(t, locktest.PTTL(t, s, c, "k"), 8*time.Second, "never shorter")
-			until := h.ValidUntil()
-			require.Greater(t, time.Until(until), 8*time.Second)
+		require.NoError(t, h.Extend(t.Context(), time.Second))
+		require.Greater(t, locktest.PTTL(t, s, c, "k"), 8*time.Second, "never shorter")
+		until := h.ValidUntil()
+		require.Greater(t, time.Until(until), 8*time.Second)
 
-			for _, d := range []time.Duration{0, -1, -time.Second, 9 * time.Millisecond, 10500 * time.Microsecond, 1 << 62, 1<<63 - 1} {
-				requireMistakes(t, h.Extend(t.Context(), d), "extend", "Extend")
-			}
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
-			require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
-			require.NoError(t, h.Err(), "an error leaves the hold as it was")
-			require.Equal(t, until, h.ValidUntil())
-			require.Equal(t, 10*time.Second, locktest.LeaseOf(h).State().Length, "nothing was requested")
+		for _, d := range []time.Duration{0, -1, -time.Second, 9 * time.Millisecond, 10500 * time.Microsecond, 1 << 62, 1<<63 - 1} {
+			requireMistakes(t, h.Extend(t.Context(), d), "extend", "Extend")
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
+		require.NoError(t, h.Err(), "an error leaves the hold as it was")
+		require.Equal(t, until, h.ValidUntil())
+		require.Equal(t, 10*time.Second, locktest.LeaseOf(h).State().Length, "nothing was requested")
 
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
-			require.ErrorIs(t, context.Cause(h.Context()), relock.ErrLockLost)
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-			require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
-			locktest.RequireFree(t, s, c, "k")
-		})
-	}
+		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
+		require.ErrorIs(t, context.Cause(h.Context()), relock.ErrLockLost)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
+		locktest.RequireFree(t, s, c, "k")
+	})
 }
 
 func TestMinHold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			kept := func(key string, minimum time.Duration) locktest.AnyLock {
-				l := newLock(key, c, relock.WithExpiry(3*time.Second), relock.WithMinHold(minimum))
-				require.NoError(t, l.Lock(t.Context()))
-				time.Sleep(min(minimum, 20*time.Millisecond))
-				require.NoError(t, l.Unlock(t.Context()))
-				return l
-			}
-			kept("over", 10*time.Millisecond)
-			locktest.RequireFree(t, s, c, "over")
-			kept("longer than the lease", 15*time.Second)
-			require.Greater(t, locktest.PTTL(t, s, c, "longer than the lease"), 12*time.Second)
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		kept := func(key string, minimum time.Duration) locktest.AnyLock {
+			l := newLock(key, c, relock.WithExpiry(3*time.Second), relock.WithMinHold(minimum))
+			require.NoError(t, l.Lock(t.Context()))
+			time.Sleep(min(minimum, 20*time.Millisecond))
+			require.NoError(t, l.Unlock(t.Context()))
+			return l
+		}
+		kept("over", 10*time.Millisecond)
+		locktest.RequireFree(t, s, c, "over")
+		kept("longer than the lease", 15*time.Second)
+		require.Greater(t, locktest.PTTL(t, s, c, "longer than the lease"), 12*time.Second)
 
-			start := time.Now()
-			l := kept("k", time.Second)
-			require.LessOrEqual(t, locktest.PTTL(t, s, c, "k"), time.Second)
-			require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-			require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
-			require.NoError(t, newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()).Lock(t.Context()))
-			require.GreaterOrEqual(t, time.Since(start), time.Second)
-			require.Less(t, time.Since(start), 4*time.Second)
-		})
-	}
+		start := time.Now()
+		l := kept("k", time.Second)
+		require.LessOrEqual(t, locktest.PTTL(t, s, c, "k"), time.Second)
+		require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+		require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
+		require.NoError(t, newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()).Lock(t.Context()))
+		require.GreaterOrEqual(t, time.Since(start), time.Second)
+		require.Less(t, time.Since(start), 4*time.Second)
+	})
 }
 
 // The minimum is kept also if no release reaches the server before the lease
 // has expired.
 func TestMinHoldOutlivesTheLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			other := locktest.Sibling(t, s, c)
-			start := time.Now()
-			require.NoError(t, newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context()))
-			require.NoError(t, c.Close()) // as a crash: nothing is released
-			require.NoError(t, newLock("k", other, relock.WithBlock()).Lock(t.Context()))
-			require.GreaterOrEqual(t, time.Since(start), 1200*time.Millisecond)
-			require.Less(t, time.Since(start), 5*time.Second)
-		})
-	}
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		other := locktest.Sibling(t, s, c)
+		start := time.Now()
+		require.NoError(t, newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context()))
+		require.NoError(t, c.Close()) // as a crash: nothing is released
+		require.NoError(t, newLock("k", other, relock.WithBlock()).Lock(t.Context()))
+		require.GreaterOrEqual(t, time.Since(start), 1200*time.Millisecond)
+		require.Less(t, time.Since(start), 5*time.Second)
+	})
 }
 
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			h := locktest.Take(t, newLock("k", c, relock.WithMaxHold(500*time.Millisecond)).Acquire)
-			locktest.RequireIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrMaxHold, relock.ErrLockLost)
-			require.ErrorIs(t, h.Err(), relock.ErrMaxHold)
-			require.Zero(t, h.ValidUntil())
-			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, "k") < 0 }, "it is released")
-			locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrLockLost, relock.ErrNotHeld)
-		})
-	}
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		h := locktest.Take(t, newLock("k", c, relock.WithMaxHold(500*time.Millisecond)).Acquire)
+		locktest.RequireIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrMaxHold, relock.ErrLockLost)
+		require.ErrorIs(t, h.Err(), relock.ErrMaxHold)
+		require.Zero(t, h.ValidUntil())
+		testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, "k") < 0 }, "it is released")
+		locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrLockLost, relock.ErrNotHeld)
+	})
 }
 
 // HoldCount returns the caller's levels, of this client.

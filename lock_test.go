@@ -45,20 +45,15 @@ func TestTryLockDoesNotWait(t *testing.T) {
 // An Unlock after the lease has expired does not affect the next holder.
 func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c, relock.WithExpiry(600*time.Millisecond))
-			require.NoError(t, l.Lock(t.Context()))
-			next := locktest.Owned("next", newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()))
-			require.NoError(t, next.Lock(t.Context()))
-			locktest.RequireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
-			require.Greater(t, locktest.PTTL(t, s, c, "k"), 20*time.Second, "the next holder's lease is whole")
-			require.NoError(t, next.Unlock(t.Context()))
-		})
-	}
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		l := newLock("k", c, relock.WithExpiry(600*time.Millisecond))
+		require.NoError(t, l.Lock(t.Context()))
+		next := locktest.Owned("next", newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()))
+		require.NoError(t, next.Lock(t.Context()))
+		locktest.RequireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+		require.Greater(t, locktest.PTTL(t, s, c, "k"), 20*time.Second, "the next holder's lease is whole")
+		require.NoError(t, next.Unlock(t.Context()))
+	})
 }
 
 func TestBlockingLockUnderItsOwnHold(t *testing.T) {

@@ -25,23 +25,20 @@ import (
 // there are.
 func TestRestartCostsNoError(t *testing.T) {
 	t.Parallel()
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c)
+	testkit.Each(t, locktest.Kinds, func(t *testing.T, _ string, newLock locktest.NewLock) {
+		s := redistest.Start(t)
+		c := locktest.NewTestClient(t, s)
+		l := newLock("k", c)
+		for range 3 {
+			locktest.Warm(t, c, 8)
+			s.Kill(t)
+			s.Boot(t)
 			for range 3 {
-				locktest.Warm(t, c, 8)
-				s.Kill(t)
-				s.Boot(t)
-				for range 3 {
-					require.NoError(t, l.TryLock(t.Context()))
-					require.NoError(t, l.Unlock(t.Context()))
-				}
+				require.NoError(t, l.TryLock(t.Context()))
+				require.NoError(t, l.Unlock(t.Context()))
 			}
-		})
-	}
+		}
+	})
 }
 
 // A call ends with its context while the server does not answer, and does not

@@ -77,15 +77,12 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 // server has no room for another.
 func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *testkit.Full)) {
 	t.Parallel()
-	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t)
-			c := locktest.NewTestClient(t, s)
-			locktest.Warm(t, c, 1)
-			run(t, c, testkit.FillUp(t, s))
-		})
-	}
+	testkit.Each(t, map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP}, func(t *testing.T, _ string, start func(testing.TB, ...string) *redistest.Server) {
+		s := start(t)
+		c := locktest.NewTestClient(t, s)
+		locktest.Warm(t, c, 1)
+		run(t, c, testkit.FillUp(t, s))
+	})
 }
 
 // Unlock of a MultiLock asks for its keys together. With one idle connection it
@@ -157,8 +154,7 @@ func openShared(t testing.TB, c *relock.Client) {
 func TestReleaseThatWasSentTwice(t *testing.T) {
 	t.Parallel()
 	s := locktest.NewServerWithScripts(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithMaxActive(1))
+	c, proxy := locktest.Behind(t, s, relock.WithMaxActive(1))
 	h := acquire(t, c, "k")
 	openShared(t, c)
 	defer locktest.PutBack(c, locktest.Borrow(t, c, 1)) // so that Unlock needs the retrier

@@ -151,34 +151,30 @@ func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 // a grant of a lock that another client has, nor for anything else.
 func TestDoubledAnswerIsNoGrant(t *testing.T) {
 	t.Parallel()
-	for name, ctx := range map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, ctx := locktest.WithScripts(t, redistest.Start(t)), ctx(t)
-			proxy := faults.Start(t, s.Network, s.Address)
-			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
-			requireTheirs := func() {
-				require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
-			}
-			for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
-				done := proxy.On(match, 1, faults.DoubleAnswer)
-				l := relock.NewRedisLock("free", c)
-				require.NoError(t, l.Lock(ctx))
-				requireTheirs()
-				require.NoError(t, l.Unlock(ctx))
-				requireTheirs()
-				<-done
-			}
-			refuses := relock.NewScript("return redis.error_reply('ERR no')")
-			s.Do(t, "SCRIPT", "LOAD", locktest.Code(refuses).Source)
-			done := proxy.On(faults.Script(locktest.Code(refuses).SHA), 1, faults.DoubleAnswer)
-			_, err := c.Eval(ctx, refuses, nil)
-			require.ErrorContains(t, err, "ERR no")
-			<-done
+	testkit.Each(t, map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded}, func(t *testing.T, _ string, contextOf func(testing.TB) context.Context) {
+		s, ctx := locktest.WithScripts(t, redistest.Start(t)), contextOf(t)
+		c, proxy := locktest.Behind(t, s)
+		require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
+		requireTheirs := func() {
+			require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
+		}
+		for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
+			done := proxy.On(match, 1, faults.DoubleAnswer)
+			l := relock.NewRedisLock("free", c)
+			require.NoError(t, l.Lock(ctx))
 			requireTheirs()
-		})
-	}
+			require.NoError(t, l.Unlock(ctx))
+			requireTheirs()
+			<-done
+		}
+		refuses := relock.NewScript("return redis.error_reply('ERR no')")
+		s.Do(t, "SCRIPT", "LOAD", locktest.Code(refuses).Source)
+		done := proxy.On(faults.Script(locktest.Code(refuses).SHA), 1, faults.DoubleAnswer)
+		_, err := c.Eval(ctx, refuses, nil)
+		require.ErrorContains(t, err, "ERR no")
+		<-done
+		requireTheirs()
+	})
 }
 
 // What comes while a connection is idle is seen before it is used again, by
@@ -186,8 +182,7 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 func TestIdleConnectionThatSpeaks(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))
-	proxy := faults.Start(t, s.Network, s.Address)
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	c, proxy := locktest.Behind(t, s)
 	other := locktest.Sibling(t, s, c)
 	require.NoError(t, relock.NewRedisLock("others", other).Lock(t.Context()))
 	h := acquire(t, c, "held")

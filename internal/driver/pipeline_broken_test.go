@@ -51,34 +51,31 @@ func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 // in time.
 func TestSharedConnectionToAReplica(t *testing.T) {
 	t.Parallel()
-	for name, action := range map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newSharedBench(t, withCommandTimeout(2*time.Second))
-			b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
-			b.proxy.On(faults.Command("ECHO"), 1, action)
-			b.server.Pause(t)
-			first := testkit.Async(t, func() error {
-				return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "SET", Args: []any{"k", "v"}}).Err
-			})
-			require.True(t, b.proxy.Await(faults.Command("SET"), 1, testkit.Patience))
-			readOnly := testkit.Async(t, func() error {
-				return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "GET", Args: []any{"k"}}).Err
-			})
-			require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
-			last := b.async(t.Context(), "last")
-			require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
-			b.server.Resume(t)
-			require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
-			require.ErrorContains(t, testkit.ResultWithin(t, readOnly, 2*time.Second), "READONLY")
-			b.requireAnswer("next")
-			require.Equal(t, 2, b.dials())
-			if err := testkit.ResultWithin(t, last, 5*time.Second); name == "answered" {
-				require.NoError(t, err)
-			}
-			testkit.Eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+	testkit.Each(t, map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer}, func(t *testing.T, name string, action faults.Action) {
+		b := newSharedBench(t, withCommandTimeout(2*time.Second))
+		b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
+		b.proxy.On(faults.Command("ECHO"), 1, action)
+		b.server.Pause(t)
+		first := testkit.Async(t, func() error {
+			return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "SET", Args: []any{"k", "v"}}).Err
 		})
-	}
+		require.True(t, b.proxy.Await(faults.Command("SET"), 1, testkit.Patience))
+		readOnly := testkit.Async(t, func() error {
+			return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "GET", Args: []any{"k"}}).Err
+		})
+		require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
+		last := b.async(t.Context(), "last")
+		require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
+		b.server.Resume(t)
+		require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
+		require.ErrorContains(t, testkit.ResultWithin(t, readOnly, 2*time.Second), "READONLY")
+		b.requireAnswer("next")
+		require.Equal(t, 2, b.dials())
+		if err := testkit.ResultWithin(t, last, 5*time.Second); name == "answered" {
+			require.NoError(t, err)
+		}
+		testkit.Eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+	})
 }
 
 // A connection that breaks loses no request without a word: those that were

@@ -88,23 +88,19 @@ func TestIdleConnections(t *testing.T) {
 func TestTwoCommandsForAPair(t *testing.T) {
 	t.Parallel()
 	const pairs = 50
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Shared(t)
-			proxy := faults.Start(t, s.Network, s.Address)
-			l := newLock("k", locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}))
-			require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // makes the server know the scripts
-			before := proxy.Count(faults.Any)
-			for range pairs {
-				for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
-					require.NoError(t, l.Lock(ctx))
-					require.NoError(t, l.Unlock(ctx))
-				}
+	testkit.Each(t, locktest.Kinds, func(t *testing.T, _ string, newLock locktest.NewLock) {
+		c, proxy := locktest.Behind(t, redistest.Shared(t))
+		l := newLock("k", c)
+		require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // makes the server know the scripts
+		before := proxy.Count(faults.Any)
+		for range pairs {
+			for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
+				require.NoError(t, l.Lock(ctx))
+				require.NoError(t, l.Unlock(ctx))
 			}
-			require.Equal(t, 4*pairs, proxy.Count(faults.Any)-before)
-		})
-	}
+		}
+		require.Equal(t, 4*pairs, proxy.Count(faults.Any)-before)
+	})
 }
 
 // A server that forgets its scripts as fast as it can costs no error in

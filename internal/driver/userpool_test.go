@@ -91,59 +91,53 @@ func TestUserPool(t *testing.T) {
 func TestUserDialThatBlocks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for name, knowsContext := range map[string]bool{"Dial": false, "DialContext": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := &locktest.Closing{S: s, Block: make(chan struct{})}
-			b.UserClient(knowsContext)(t)
-			defer func() { require.NoError(t, b.Pool.Close()) }()
-			defer func() { require.NoError(t, b.C.Close()) }()
-			defer close(b.Block)
-			const lease = 3 * time.Second
-			l := relock.NewRedisLock(name, b.C, relock.WithWatchdog(lease))
-			require.NoError(t, l.Lock(t.Context()))
-			b.Blocks.Store(true)
-			defer locktest.PutBack(b.C, []redis.Conn{b.Pool.Get()})
-			err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), lease)
-			require.Error(t, err, "Unlock")
-			err = testkit.ResultWithin(t, testkit.Async(t, func() error {
-				return relock.NewRedisLock("other", b.C, relock.WithWatchdog(lease)).TryLock(locktest.Unbounded(t))
-			}), 2*driver.MinConnect)
-			require.Error(t, err, "TryLock")
-		})
-	}
+	testkit.Each(t, map[string]bool{"Dial": false, "DialContext": true}, func(t *testing.T, name string, knowsContext bool) {
+		b := &locktest.Closing{S: s, Block: make(chan struct{})}
+		b.UserClient(knowsContext)(t)
+		defer func() { require.NoError(t, b.Pool.Close()) }()
+		defer func() { require.NoError(t, b.C.Close()) }()
+		defer close(b.Block)
+		const lease = 3 * time.Second
+		l := relock.NewRedisLock(name, b.C, relock.WithWatchdog(lease))
+		require.NoError(t, l.Lock(t.Context()))
+		b.Blocks.Store(true)
+		defer locktest.PutBack(b.C, []redis.Conn{b.Pool.Get()})
+		err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), lease)
+		require.Error(t, err, "Unlock")
+		err = testkit.ResultWithin(t, testkit.Async(t, func() error {
+			return relock.NewRedisLock("other", b.C, relock.WithWatchdog(lease)).TryLock(locktest.Unbounded(t))
+		}), 2*driver.MinConnect)
+		require.Error(t, err, "TryLock")
+	})
 }
 
 // The user closes the pool while a lock is held. The hold goes on, over the
 // engine's own connections.
 func TestUserClosesThePool(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]bool{"fail": false, "wait": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait}
-			c := locktest.AsUserPool(t, s, pool)
-			h := acquire(t, c, "k")
-			require.NoError(t, pool.Close())
-			requireRenewed(t, h)
-			locktest.RequireHeld(t, s, c, "k")
+	testkit.Each(t, map[string]bool{"fail": false, "wait": true}, func(t *testing.T, _ string, wait bool) {
+		s := redistest.Start(t)
+		pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait}
+		c := locktest.AsUserPool(t, s, pool)
+		h := acquire(t, c, "k")
+		require.NoError(t, pool.Close())
+		requireRenewed(t, h)
+		locktest.RequireHeld(t, s, c, "k")
 
-			before := scripttest.InfoField(t, s, "stats", "total_connections_received")
-			for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-				err := l.Lock(ctx)
-				cancel()
-				require.ErrorContains(t, err, "closed pool")
-				require.False(t, relock.IsRetryableErr(err))
-				require.Less(t, time.Since(start), time.Second)
-			}
-			require.LessOrEqual(t, scripttest.InfoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
-			require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
-			locktest.RequireFree(t, s, c, "k")
-		})
-	}
+		before := scripttest.InfoField(t, s, "stats", "total_connections_received")
+		for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			err := l.Lock(ctx)
+			cancel()
+			require.ErrorContains(t, err, "closed pool")
+			require.False(t, relock.IsRetryableErr(err))
+			require.Less(t, time.Since(start), time.Second)
+		}
+		require.LessOrEqual(t, scripttest.InfoField(t, s, "stats", "total_connections_received")-before, int64(3), "it spins")
+		require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
+		locktest.RequireFree(t, s, c, "k")
+	})
 }
 
 // Callers that take every connection starve neither renewals nor releases.

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // AnyLock is what every kind of lock has.
@@ -18,15 +20,25 @@ type AnyLock interface {
 	Validate() error
 }
 
-// Kinds returns the kinds of locks with one holder, for tests of what they
-// share.
-var Kinds = map[string]func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock{
+// NewLock makes a lock of some kind.
+type NewLock func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock
+
+// Kinds has the kinds of locks with one holder, for tests of what they share.
+var Kinds = map[string]NewLock{
 	"RedisLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		return relock.NewRedisLock(key, c, opts...)
 	},
 	"ReentrantLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		return relock.NewReentrantLock(key, c, opts...)
 	},
+}
+
+// EachKind runs a parallel subtest for each of the kinds, each with a client of
+// the shared server.
+func EachKind(t *testing.T, test func(t *testing.T, s *redistest.Server, c *relock.Client, newLock NewLock)) {
+	t.Helper()
+	s := redistest.Shared(t)
+	testkit.Each(t, Kinds, func(t *testing.T, _ string, newLock NewLock) { test(t, s, NewTestClient(t, s), newLock) })
 }
 
 // Acquirer is a lock whose hold can be acquired.

@@ -76,3 +76,14 @@ func Later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// Each runs a parallel subtest for each case.
+func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, name string, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, name, c)
+		})
+	}
+}
