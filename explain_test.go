@@ -33,54 +33,44 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s)
 	ctx := t.Context()
-	locks := map[string]relock.Mutex{
-		"a fair plain lock":           relock.NewRedisLock("pf", c, relock.WithFair()),
-		"an unfair plain lock":        relock.NewRedisLock("pu", c),
-		"a fair reentrant lock":       relock.NewReentrantLock("rf", c, relock.WithFair()),
-		"an unfair reentrant lock":    relock.NewReentrantLock("ru", c),
-		"a fair read/write lock":      relock.NewRWLock("wf", c, relock.WithFair()),
-		"an unfair read/write lock":   relock.NewRWLock("wu", c),
-		"used by another program":     nil,
-		"a plain lock, for a minimum": relock.NewRedisLock("kept", c, relock.WithMinHold(time.Minute)),
-	}
-	names := map[string]string{
-		"a fair plain lock": "pf", "an unfair plain lock": "pu", "a fair reentrant lock": "rf", "an unfair reentrant lock": "ru",
-		"a fair read/write lock": "wf", "an unfair read/write lock": "wu", "used by another program": "list", "a plain lock, for a minimum": "kept",
+	for _, l := range []relock.Mutex{
+		relock.NewRedisLock("pf", c, relock.WithFair()), relock.NewRedisLock("pu", c), relock.NewReentrantLock("rf", c, relock.WithFair()),
+		relock.NewReentrantLock("ru", c), relock.NewRWLock("wf", c, relock.WithFair()), relock.NewRWLock("wu", c),
+		relock.NewMultiLock([]string{"m"}, c),
+	} {
+		require.NoError(t, l.Lock(ctx))
 	}
 	s.Do(t, "LPUSH", locktest.KeyOf(c, "list"), "x")
-	for _, l := range locks {
-		if l != nil {
-			require.NoError(t, l.Lock(ctx))
-		}
-	}
-	require.NoError(t, locks["a plain lock, for a minimum"].Unlock(ctx))
-	require.NoError(t, relock.NewMultiLock([]string{"m"}, c).Lock(ctx))
+	kept := relock.NewRedisLock("kept", c, relock.WithMinHold(time.Minute))
+	require.NoError(t, errors.Join(kept.Lock(ctx), kept.Unlock(ctx)))
 
-	for _, tt := range []struct {
-		name  string
-		lock  func(key string) relock.Mutex
-		found string
-		want  string
+	other := relock.ContextWithOwner(ctx, "other")
+	block, fair := relock.WithBlock(), relock.WithFair()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		lock relock.Mutex
+		want string
 	}{
-		{"unfair on fair", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "a fair plain lock", "held as a fair plain lock, requested as unfair"},
-		{"unfair on fair, waiting", func(key string) relock.Mutex { return relock.NewRedisLock(key, c, relock.WithBlock()) }, "a fair plain lock", "held as a fair plain lock, requested as unfair"},
-		{"fair on unfair", func(key string) relock.Mutex { return relock.NewRedisLock(key, c, relock.WithFair()) }, "an unfair plain lock", "held as an unfair plain lock, requested as fair"},
-		{"plain on reentrant", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "an unfair reentrant lock", "held as an unfair reentrant lock, requested as an unfair plain lock"},
-		{"reentrant on plain", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "an unfair plain lock", "held as an unfair plain lock, requested as an unfair reentrant lock"},
-		{"own reentrant in the other mode", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "a fair reentrant lock", "held as a fair reentrant lock, requested as unfair"},
-		{"plain on read/write", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "a fair read/write lock", "held as a fair read/write lock, requested as an unfair plain lock"},
-		{"read/write on plain", func(key string) relock.Mutex { return relock.NewRWLock(key, c) }, "an unfair plain lock", "held as an unfair plain lock, requested as an unfair read/write lock"},
-		{"read/write in the other mode", func(key string) relock.Mutex { return relock.NewRWLock(key, c, relock.WithFair()) }, "an unfair read/write lock", "held as an unfair read/write lock, requested as fair"},
-		{"plain on a list", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "used by another program", "used by another program, requested as an unfair plain lock"},
-		{"reentrant on a kept one", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "a plain lock, for a minimum", "kept as a plain lock, requested as an unfair reentrant lock"},
-		{"several keys", func(key string) relock.Mutex { return relock.NewMultiLock([]string{"a", key}, c) }, "a fair reentrant lock", `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`},
-		{"several keys, waiting", func(key string) relock.Mutex { return relock.NewMultiLock([]string{"a", key}, c, relock.WithBlock()) }, "a fair reentrant lock", `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`},
+		"unfair on fair":                  {other, relock.NewRedisLock("pf", c), "held as a fair plain lock, requested as unfair"},
+		"unfair on fair, waiting":         {other, relock.NewRedisLock("pf", c, block), "held as a fair plain lock, requested as unfair"},
+		"fair on unfair":                  {other, relock.NewRedisLock("pu", c, fair), "held as an unfair plain lock, requested as fair"},
+		"plain on reentrant":              {other, relock.NewRedisLock("ru", c), "held as an unfair reentrant lock, requested as an unfair plain lock"},
+		"reentrant on plain":              {other, relock.NewReentrantLock("pu", c), "held as an unfair plain lock, requested as an unfair reentrant lock"},
+		"own reentrant in the other mode": {ctx, relock.NewReentrantLock("rf", c), "held as a fair reentrant lock, requested as unfair"},
+		"plain on read/write":             {other, relock.NewRedisLock("wf", c), "held as a fair read/write lock, requested as an unfair plain lock"},
+		"read/write on plain":             {other, relock.NewRWLock("pu", c), "held as an unfair plain lock, requested as an unfair read/write lock"},
+		"read/write in the other mode":    {other, relock.NewRWLock("wu", c, fair), "held as an unfair read/write lock, requested as fair"},
+		"plain on a list":                 {other, relock.NewRedisLock("list", c), "used by another program, requested as an unfair plain lock"},
+		"reentrant on a kept one":         {other, relock.NewReentrantLock("kept", c), "kept as a plain lock, requested as an unfair reentrant lock"},
+		"several keys": {
+			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`,
+		},
+		"several keys, waiting": {
+			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`,
+		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := tt.lock(names[tt.found]).Lock(relock.ContextWithOwner(ctx, "other"))
-			if strings.HasPrefix(tt.name, "own") {
-				err = tt.lock(names[tt.found]).Lock(ctx)
-			}
+		t.Run(name, func(t *testing.T) {
+			err := tt.lock.Lock(tt.ctx)
 			require.ErrorIs(t, err, relock.ErrKeyConflict)
 			require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 			require.True(t, strings.HasSuffix(err.Error(), tt.want), "%v", err)

@@ -185,58 +185,48 @@ func TestRemaining(t *testing.T) {
 func TestForgottenHoldIsLogged(t *testing.T) {
 	t.Parallel()
 	const length = 30 * time.Second
-	for name, tt := range map[string]struct {
-		newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock
+	type aged struct {
+		newLock locktest.NewLock
 		opt     relock.LockOption
 		age     time.Duration
 		lines   int
-	}{
-		"old": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRedisLock("k", c, o...)
-		}, relock.WithLabel(""), 101 * length, 1},
-		"old, reentrant": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock("k", c, o...)
-		}, relock.WithLabel(""), 101 * length, 1},
-		"old, several": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewMultiLock([]string{"a", "b"}, c, o...)
-		}, relock.WithLabel(""), 101 * length, 1},
-		"younger": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRedisLock("k", c, o...)
-		}, relock.WithLabel(""), 99 * length, 0},
-		"with a maximum": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRedisLock("k", c, o...)
-		}, relock.WithMaxHold(time.Hour), 101 * length, 0},
-		"several, with a maximum": {func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewMultiLock([]string{"a", "b"}, c, o...)
-		}, relock.WithMaxHold(time.Hour), 101 * length, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log locktest.LogBuffer
-			c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
-			h := locktest.Take(t, tt.newLock(c, tt.opt).Acquire)
-			leases := []*lease.Lease{locktest.LeaseOf(h)}
-			if h.Key() != "k" {
-				leases = nil
-				for _, one := range locktest.Level(h).Members() {
-					leases = append(leases, one.Lease())
-				}
-			}
-			for range 3 {
-				before := c.Stats().Renewals
-				for _, l := range leases {
-					l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-tt.age) })
-					l.RenewNow()
-				}
-				testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= before+int64(len(leases)) }, "renewed")
-			}
-			require.NoError(t, h.Unlock(t.Context()))
-			require.Equal(t, tt.lines, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())
-			if tt.lines > 0 {
-				require.Contains(t, log.String(), "held=50m30s")
-			}
-		})
 	}
+	plain, reentrant, none := locktest.Kinds["RedisLock"], locktest.Kinds["ReentrantLock"], relock.WithLabel("")
+	several := func(_ string, c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
+		return relock.NewMultiLock([]string{"a", "b"}, c, o...)
+	}
+	testkit.Each(t, map[string]aged{
+		"old":                     {plain, none, 101 * length, 1},
+		"old, reentrant":          {reentrant, none, 101 * length, 1},
+		"old, several":            {several, none, 101 * length, 1},
+		"younger":                 {plain, none, 99 * length, 0},
+		"with a maximum":          {plain, relock.WithMaxHold(time.Hour), 101 * length, 0},
+		"several, with a maximum": {several, relock.WithMaxHold(time.Hour), 101 * length, 0},
+	}, func(t *testing.T, _ string, tt aged) {
+		var log locktest.LogBuffer
+		c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
+		h := locktest.Take(t, tt.newLock("k", c, tt.opt).Acquire)
+		leases := []*lease.Lease{locktest.LeaseOf(h)}
+		if h.Key() != "k" {
+			leases = nil
+			for _, one := range locktest.Level(h).Members() {
+				leases = append(leases, one.Lease())
+			}
+		}
+		for range 3 {
+			before := c.Stats().Renewals
+			for _, l := range leases {
+				l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-tt.age) })
+				l.RenewNow()
+			}
+			testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= before+int64(len(leases)) }, "renewed")
+		}
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Equal(t, tt.lines, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())
+		if tt.lines > 0 {
+			require.Contains(t, log.String(), "held=50m30s")
+		}
+	})
 }
 
 // A level without a maximum hold is found on an old lease that had only levels
