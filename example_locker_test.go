@@ -15,10 +15,7 @@ import (
 func ExampleTryDo() {
 	client := newClient()
 	defer client.Close()
-	locker, err := relock.NewLocker(client)
-	if err != nil {
-		log.Fatal(err)
-	}
+	locker := newLocker(client)
 	ctx := context.Background()
 
 	job := func() error {
@@ -45,10 +42,7 @@ func ExampleTryDo() {
 func ExampleCurrentHold() {
 	client := newClient()
 	defer client.Close()
-	locker, err := relock.NewLocker(client, relock.WithFencing())
-	if err != nil {
-		log.Fatal(err)
-	}
+	locker := newLocker(client, relock.WithFencing())
 
 	write := func(ctx context.Context) error {
 		hold, ok := relock.CurrentHold(ctx)
@@ -108,10 +102,7 @@ func ExampleContextWithHold() {
 func ExampleFromLocker() {
 	client := newClient()
 	defer client.Close()
-	locker, err := relock.NewLocker(client)
-	if err != nil {
-		log.Fatal(err)
-	}
+	locker := newLocker(client)
 	ctx := context.Background()
 
 	report := relock.FromLocker(locker, "report")
@@ -130,10 +121,7 @@ func ExampleFromLocker() {
 func ExampleDo_nested() {
 	client := newClient()
 	defer client.Close()
-	locker, err := relock.NewLocker(client)
-	if err != nil {
-		log.Fatal(err)
-	}
+	locker := newLocker(client)
 
 	audit := func(ctx context.Context) error {
 		return relock.Do(ctx, locker, "account/7", func(context.Context) error {
@@ -141,7 +129,7 @@ func ExampleDo_nested() {
 			return nil
 		})
 	}
-	err = relock.Do(context.Background(), locker, "account/7", func(ctx context.Context) error {
+	err := relock.Do(context.Background(), locker, "account/7", func(ctx context.Context) error {
 		fmt.Println("transfer")
 		return audit(ctx) // ctx carries the hold, so audit does not wait
 	})
@@ -149,5 +137,61 @@ func ExampleDo_nested() {
 	// Output:
 	// transfer
 	// audit, inside
+	// error: <nil>
+}
+
+// One interface for the locks of Redis and of etcd. This function does not know
+// which it uses.
+func ExampleNewLocker() {
+	nightly := func(ctx context.Context, locks relock.Locker) error {
+		return relock.Do(ctx, locks, "nightly-report", func(context.Context) error {
+			fmt.Println("only one process is here")
+			return nil
+		})
+	}
+
+	client := newClient()
+	defer client.Close()
+	locks, err := relock.NewLocker(client, relock.WithFair())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("error:", nightly(context.Background(), locks))
+	// Output:
+	// only one process is here
+	// error: <nil>
+}
+
+// TryLock does not wait.
+func ExampleLocker() {
+	client := newClient()
+	defer client.Close()
+	ctx := context.Background()
+
+	locks := newLocker(client)
+	hold, err := locks.TryLock(ctx, "report:7")
+	fmt.Println("first:", err)
+	_, err = locks.TryLock(ctx, "report:7")
+	fmt.Println("second:", errors.Is(err, relock.ErrLockAcquiredByOthers))
+	fmt.Println("unlock:", hold.Unlock(ctx))
+	// Output:
+	// first: <nil>
+	// second: true
+	// unlock: <nil>
+}
+
+func ExampleDo() {
+	client := newClient()
+	defer client.Close()
+
+	locks := newLocker(client)
+	err := relock.Do(context.Background(), locks, "account:7", func(ctx context.Context) error {
+		hold, _ := relock.HoldFromContext(ctx, "account:7")
+		fmt.Println("still ours:", hold.Err() == nil)
+		return nil
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// still ours: true
 	// error: <nil>
 }

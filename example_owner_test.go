@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -88,68 +87,6 @@ func ExampleError() {
 		fmt.Printf("%s / %s / %v\n", e.Op, e.Key, e.Err)
 	}
 	// Output: unlock / orders / not held
-}
-
-// One interface for the locks of Redis and of etcd. This function does not know
-// which it uses.
-func ExampleNewLocker() {
-	nightly := func(ctx context.Context, locks relock.Locker) error {
-		return relock.Do(ctx, locks, "nightly-report", func(context.Context) error {
-			fmt.Println("only one process is here")
-			return nil
-		})
-	}
-
-	client := newClient()
-	defer client.Close()
-	locks, err := relock.NewLocker(client, relock.WithFair())
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("error:", nightly(context.Background(), locks))
-	// Output:
-	// only one process is here
-	// error: <nil>
-}
-
-// TryLock does not wait.
-func ExampleLocker() {
-	client := newClient()
-	defer client.Close()
-	ctx := context.Background()
-
-	locks, err := relock.NewLocker(client)
-	if err != nil {
-		log.Fatal(err)
-	}
-	hold, err := locks.TryLock(ctx, "report:7")
-	fmt.Println("first:", err)
-	_, err = locks.TryLock(ctx, "report:7")
-	fmt.Println("second:", errors.Is(err, relock.ErrLockAcquiredByOthers))
-	fmt.Println("unlock:", hold.Unlock(ctx))
-	// Output:
-	// first: <nil>
-	// second: true
-	// unlock: <nil>
-}
-
-func ExampleDo() {
-	client := newClient()
-	defer client.Close()
-
-	locks, err := relock.NewLocker(client)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = relock.Do(context.Background(), locks, "account:7", func(ctx context.Context) error {
-		hold, _ := relock.HoldFromContext(ctx, "account:7")
-		fmt.Println("still ours:", hold.Err() == nil)
-		return nil
-	})
-	fmt.Println("error:", err)
-	// Output:
-	// still ours: true
-	// error: <nil>
 }
 
 // There are many readers at the same time, or one writer.
