@@ -81,53 +81,6 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// Do reports a loss together with fn's error, also one that fn knows of.
-func TestDoReportsALoss(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	expired := func(t *testing.T, h relock.Hold) {
-		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
-	}
-	for name, tt := range map[string]struct {
-		lose func(t *testing.T, c *relock.Client, h relock.Hold)
-		fn   error
-		why  error
-	}{
-		"expired": {func(t *testing.T, _ *relock.Client, h relock.Hold) { expired(t, h) }, errMine, relock.ErrLockLost},
-		"expired, and unlocked by fn": {func(t *testing.T, _ *relock.Client, h relock.Hold) {
-			expired(t, h)
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-		}, nil, relock.ErrLockLost},
-		"closed, and unlocked by fn": {func(t *testing.T, c *relock.Client, h relock.Hold) {
-			require.NoError(t, c.Close())
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
-		}, errMine, relock.ErrClosed},
-		"found by the release": {func(t *testing.T, c *relock.Client, _ relock.Hold) {
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-		}, nil, relock.ErrLockLost},
-	} {
-		for kind, newLock := range locktest.Kinds {
-			t.Run(name+"/"+kind, func(t *testing.T) {
-				t.Parallel()
-				c := locktest.NewTestClient(t, s)
-				err := newLock("k", c, relock.WithExpiry(800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
-					h, _ := relock.HoldFromContext(ctx, "k")
-					tt.lose(t, c, h)
-					return tt.fn
-				})
-				require.ErrorIs(t, err, tt.why)
-				if tt.fn != nil {
-					require.ErrorIs(t, err, tt.fn)
-					return
-				}
-				var e *relock.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, "unlock", e.Op)
-			})
-		}
-	}
-}
-
 // A block timeout that is a default of the client does not end a Lock. Only its
 // context does.
 func TestLockerWaitsUntilTheContextEnds(t *testing.T) {

@@ -64,6 +64,23 @@ func (o *outcome) paused(f func() error) error {
 	return err
 }
 
+// doExpired runs f in a Do when its hold has expired.
+func (o *outcome) doExpired(f func(relock.Hold) error) error {
+	return o.newLock(relock.WithExpiry(800*time.Millisecond)).Do(o.Context(), func(ctx context.Context) error {
+		h, _ := relock.HoldFromContext(ctx, "k")
+		require.ErrorIs(o, testkit.EndedWithin(o, ctx, 5*time.Second), relock.ErrLockLost)
+		return f(h)
+	})
+}
+
+// failedUnlock checks that it was the release that failed.
+func (o *outcome) failedUnlock(err error) error {
+	var e *relock.Error
+	require.ErrorAs(o, err, &e)
+	require.Equal(o, "unlock", e.Op)
+	return err
+}
+
 // silence is the command timeout if there is no answer.
 const silence = time.Second
 
@@ -186,10 +203,30 @@ var outcomes = map[string]row{
 	"Do/lost before the end": fails(func(o *outcome) error {
 		return o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return errMine })
 	}, errMine, relock.ErrLockLost),
+	"Do/found lost by the release": fails(func(o *outcome) error {
+		return o.failedUnlock(o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return nil }))
+	}, relock.ErrLockLost),
+	"Do/expired": fails(func(o *outcome) error {
+		return o.doExpired(func(relock.Hold) error { return errMine })
+	}, errMine, relock.ErrLockLost),
+	"Do/expired, and unlocked by fn": fails(func(o *outcome) error {
+		return o.failedUnlock(o.doExpired(func(h relock.Hold) error {
+			require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrLockLost)
+			return nil
+		}))
+	}, relock.ErrLockLost),
 	"Do/closed before the end": fails(func(o *outcome) error {
 		return o.l.Do(o.Context(), func(ctx context.Context) error {
 			o.close()
 			require.ErrorIs(o, context.Cause(ctx), relock.ErrClosed)
+			return errMine
+		})
+	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),
+	"Do/closed, and unlocked by fn": fails(func(o *outcome) error {
+		return o.l.Do(o.Context(), func(ctx context.Context) error {
+			o.close()
+			h, _ := relock.HoldFromContext(ctx, "k")
+			require.ErrorIs(o, h.Unlock(ctx), relock.ErrClosed)
 			return errMine
 		})
 	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),
@@ -299,9 +336,7 @@ func TestOutcomeOfSeveralReasons(t *testing.T) {
 // Each reason is in the table of OutcomeOf, and none is other.
 func TestEachReasonHasAnOutcome(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("errors.go")
-	require.NoError(t, err)
-	doc := string(text[:strings.Index(string(text), "func OutcomeOf")])
+	doc, _, _ := strings.Cut(readFile(t, "errors.go"), "func OutcomeOf")
 	for _, reason := range reasons {
 		got := relock.OutcomeOf(reason)
 		if reason != relock.ErrMaxHold && reason != relock.ErrForced { //nolint:errorlint // these come with ErrLockLost

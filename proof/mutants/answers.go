@@ -167,7 +167,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "return errs.Gone(l.refused())",
 		new:  "_ = l.refused()\n\treturn nil",
-		test: "TestDoReportsALoss",
+		test: "TestOutcomes/Do",
 	},
 	{
 		name: "Unlock: does not report an earlier loss",
@@ -181,7 +181,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "levels == 0 && !first && inTime",
 		new:  "levels == 0 && inTime",
-		test: "TestDoReportsALoss",
+		test: "TestOutcomes/Do",
 	},
 	{
 		name: "Unlock: finding no hold after its validity counts as success",
