@@ -127,8 +127,7 @@ func TestEvalErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
-		var e *relock.Error
-		require.ErrorAs(t, err, &e)
+		e := asError(t, err)
 		require.Equal(t, relock.Error{Op: "eval", Key: "some key", Err: e.Err}, *e)
 		require.False(t, relock.IsRetryableErr(err))
 	}

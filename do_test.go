@@ -60,9 +60,7 @@ func TestDo(t *testing.T) {
 				h := locktest.Take(t, newLock("k", locktest.Sibling(t, s, c)).Acquire)
 				err := run(func(context.Context) error { t.Error("was run"); return nil })
 				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-				var e *relock.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, "lock", e.Op)
+				require.Equal(t, "lock", asError(t, err).Op)
 				require.NoError(t, h.Unlock(t.Context()))
 			},
 			"an Unlock by fn is not an error of Do": func(t *testing.T) {
@@ -161,7 +159,6 @@ func TestDoWithAnyLocker(t *testing.T) {
 		locker foreign
 		fn     error
 		is     []error
-		failed bool // to lock
 	}{
 		"fine":                           {locker: hold(nil, nil)},
 		"the function fails":             {locker: hold(nil, nil), fn: errMine, is: []error{errMine}},
@@ -174,26 +171,21 @@ func TestDoWithAnyLocker(t *testing.T) {
 		"closed, and unlocked by function": {
 			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: errMine, is: []error{errMine, relock.ErrClosed},
 		},
-		"not locked":                {locker: foreign{err: errMine}, is: []error{errMine}, failed: true},
-		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: errMine}}, is: []error{errMine}, failed: true},
-		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}, failed: true},
+		"not locked":                {locker: foreign{err: errMine}, is: []error{errMine}},
+		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: errMine}}, is: []error{errMine}},
+		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			err := relock.Do(ctx, tt.locker, "key", func(context.Context) error { cancel(); return tt.fn })
 			cancel()
-			if tt.is == nil {
-				require.NoError(t, err)
-			}
-			for _, want := range tt.is {
-				require.ErrorIs(t, err, want)
-			}
-			if !tt.failed {
+			locktest.RequireIs(t, err, tt.is...)
+			require.Equal(t, tt.is == nil, err == nil)
+			if tt.locker.hold != nil {
 				require.Equal(t, 1, tt.locker.hold.unlocks)
 				return
 			}
-			var e *relock.Error
-			require.ErrorAs(t, err, &e)
+			e := asError(t, err)
 			require.Equal(t, relock.Error{Op: "lock", Key: "key", Err: e.Err}, *e)
 		})
 	}
@@ -243,9 +235,8 @@ func TestTryDo(t *testing.T) {
 		err := relock.TryDo(ctx, l, "k", unreached(t))
 		require.NoError(t, ctx.Err(), "it waited: %s", name)
 		cancel()
-		var e *relock.Error
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers, name)
-		require.ErrorAs(t, err, &e, name)
+		e := asError(t, err)
 		require.Equal(t, relock.Error{Op: "lock", Key: "k", Err: e.Err}, *e, name)
 	}
 	release()

@@ -84,15 +84,21 @@ func together[O any](all []mistaken[O]) (opts []O, names []string) {
 	return opts, names
 }
 
+// asError returns err, which must be an Error of relock itself.
+func asError(t testing.TB, err error) *relock.Error {
+	t.Helper()
+	var e *relock.Error
+	require.ErrorAs(t, err, &e)
+	return e
+}
+
 // requireMistakes checks that an error says what is wrong, and is one of this
 // operation.
 func requireMistakes(t testing.TB, err error, op string, names ...string) {
 	t.Helper()
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.False(t, relock.IsRetryableErr(err))
-	var e *relock.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, op, e.Op)
+	require.Equal(t, op, asError(t, err).Op)
 	for _, name := range names {
 		require.ErrorContains(t, err, name)
 	}

@@ -45,7 +45,7 @@ func TestNestedCallOfALockerSendsNothing(t *testing.T) {
 		require.NotZero(t, before)
 		for range 3 {
 			err := relock.TryDo(ctx, l, "k", func(ctx context.Context) error {
-				return relock.Do(ctx, l, "k", func(context.Context) error { return nil })
+				return relock.Do(ctx, l, "k", locktest.Nothing)
 			})
 			require.NoError(t, err)
 		}
@@ -153,23 +153,13 @@ func TestNestedLockerIsHandedOff(t *testing.T) {
 // Each level is announced to the observer and ends once, in this order.
 func TestObserverOfANestedLocker(t *testing.T) {
 	t.Parallel()
-	var seen []string
-	note := func(what string, err error) {
-		if err != nil {
-			what += ": " + err.Error()
-		}
-		seen = append(seen, what)
-	}
-	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(relock.Observer{
-		LockStart: func(_ context.Context, e relock.LockStart) { note("start "+e.Kind, nil) },
-		LockDone:  func(_ context.Context, e relock.LockDone) { note("done", e.Err) },
-		HoldDone:  func(_ context.Context, e relock.HoldDone) { note("end", e.Err) },
+	w := locktest.NewWitness(t)
+	l := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(w.Observer())))
+	require.NoError(t, relock.Do(locktest.Marked(t), l, "k", func(ctx context.Context) error {
+		return relock.Do(ctx, l, "k", locktest.Nothing)
 	}))
-	l := locktest.NewLocker(t, c)
-	require.NoError(t, relock.Do(t.Context(), l, "k", func(ctx context.Context) error {
-		return relock.Do(ctx, l, "k", func(context.Context) error { return nil })
-	}))
-	require.Equal(t, []string{"start plain", "done", "start plain", "done", "end", "end"}, seen)
+	begin := []string{`start plain "k" true mine`, `done plain "k" true mine <nil>`}
+	require.Equal(t, append(append(begin, begin...), `over plain "k" mine <nil>`, `over plain "k" mine <nil>`), w.Events())
 }
 
 // oneGrant is what a lock guards: only levels of one grant are inside together.

@@ -75,9 +75,7 @@ func (o *outcome) doExpired(f func(relock.Hold) error) error {
 
 // failedUnlock checks that it was the release that failed.
 func (o *outcome) failedUnlock(err error) error {
-	var e *relock.Error
-	require.ErrorAs(o, err, &e)
-	require.Equal(o, "unlock", e.Op)
+	require.Equal(o, "unlock", asError(o, err).Op)
 	return err
 }
 

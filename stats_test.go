@@ -102,13 +102,10 @@ func TestStatsOfRenewals(t *testing.T) {
 func TestStatsOfAUsersPool(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }}
-	defer pool.Close() //nolint:errcheck // nothing is pending
+	pool := &redis.Pool{MaxIdle: 3}
+	c := locktest.AsUserPool(t, s, pool)
 	conn := pool.Get()
 	defer conn.Close() //nolint:errcheck // nothing is pending
-	c, err := relock.NewClientPool(pool)
-	require.NoError(t, err)
-	defer c.Close() //nolint:errcheck // a second Close does nothing
 	require.NoError(t, c.Ping(t.Context()))
 	require.Equal(t, pool.ActiveCount(), c.Stats().Connections)
 	require.Equal(t, 2, c.Stats().Connections)

@@ -35,11 +35,10 @@ type tracing struct{ redis.Conn }
 func TestUserPoolWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := relock.NewClientPool(&redis.Pool{Dial: func() (redis.Conn, error) {
+	c := locktest.AsUserPool(t, s, &redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := redis.Dial(s.Network, s.Address)
 		return tracing{conn}, err
 	}})
-	c = newClient(t, c, err)
 	for range 2 {
 		err := relock.NewRedisLock("k", c).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrInvalid)
@@ -67,10 +66,8 @@ func TestUserPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool.MaxIdle = 5
-			c, err := relock.NewClientPool(pool, relock.WithKeyPrefix("test:"))
-			require.NoError(t, err)
-			require.NoError(t, c.Ping(t.Context()))
-			require.NoError(t, c.Ping(locktest.Unbounded(t)))
+			c := locktest.AsUserPool(t, s, pool)
+			require.NoError(t, errors.Join(c.Ping(t.Context()), c.Ping(locktest.Unbounded(t))))
 			h := locktest.Take(t, relock.NewReentrantLock(name, c).Acquire)
 			requireRenewed(t, h)
 			require.NoError(t, h.Unlock(t.Context()))
@@ -78,7 +75,7 @@ func TestUserPool(t *testing.T) {
 			locktest.RequireClosed(t, c)
 
 			conn := pool.Get()
-			_, err = conn.Do("PING")
+			_, err := conn.Do("PING")
 			require.NoError(t, err, "Close leaves it open")
 			require.NoError(t, conn.Close())
 			require.NoError(t, pool.Close())
@@ -271,11 +268,8 @@ func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 		}
 		return &stuckClose{ConnWithTimeout: conn.(redis.ConnWithTimeout), called: called, freed: freed, once: once}, nil
 	}}
-	defer func() { require.NoError(t, pool.Close()) }()
 	other := locktest.NewTestClient(t, s)
-	c, err := relock.NewClientPool(pool, relock.WithKeyPrefix(locktest.Prefix(other)))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	c := locktest.AsUserPool(t, s, pool, relock.WithKeyPrefix(locktest.Prefix(other)))
 	defer close(freed)
 	theirs := relock.NewRedisLock("theirs", other)
 	require.NoError(t, theirs.Lock(t.Context()))
