@@ -191,7 +191,7 @@ func TestDialTimeout(t *testing.T) {
 // goroutine behind.
 func TestContextsThatEndAtTheGrant(t *testing.T) {
 	const goroutines = 3
-	rounds := 600
+	rounds := 800
 	if locktest.FullLength() {
 		rounds = 3400
 	}

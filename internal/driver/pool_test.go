@@ -107,7 +107,7 @@ func TestTwoCommandsForAPair(t *testing.T) {
 // thousands of calls, nor a hold that is being renewed.
 func TestScriptFlushInATightLoop(t *testing.T) {
 	t.Parallel()
-	const goroutines, rounds = 4, 60
+	const goroutines, rounds = 4, 100
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s)
 	held := acquire(t, c, "held")

@@ -166,7 +166,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 func TestPairsLeaveNothing(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s)
-	const workers, pairs = 4, 1500
+	const workers, pairs = 4, 2500
 	round := func(n int) {
 		var group sync.WaitGroup
 		for i := range workers {
