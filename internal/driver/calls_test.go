@@ -95,9 +95,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 			}))
 		}
 	}
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
-	}
+	testkit.AllWithin(t, results, testkit.Patience)
 	s.Resume(t)
 	for i := 1; i <= 5; i++ {
 		key := strconv.Itoa(i)
@@ -113,9 +111,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 
 func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	t.Parallel()
-	c, err := relock.NewClient("tcp", locktest.ClosedPort(t), "")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	c := locktest.Unconnected(t)
 	errCause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCause)
@@ -129,7 +125,6 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 		require.False(t, relock.IsRetryableErr(err))
 		require.NotContains(t, err.Error(), "refused")
 	}
-	require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
 }
 
 // timesOut makes a call that ends after least, though its context goes on. It
@@ -158,9 +153,7 @@ func TestCommandTimeout(t *testing.T) {
 			calls = append(calls, testkit.Async(t, func() error { return timesOut(ctx, call, timeout, 2*timeout) }))
 		}
 	}
-	for _, call := range calls {
-		require.NoError(t, testkit.ResultWithin(t, call, testkit.Patience))
-	}
+	testkit.AllWithin(t, calls, testkit.Patience)
 }
 
 // The commands of a lock have a third of its lease, so that there is time for

@@ -61,9 +61,7 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, 2*time.Second), "each has its connection")
 	b.server.Resume(t)
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, 3*time.Second))
-	}
+	testkit.AllWithin(t, results, 3*time.Second)
 	require.Equal(t, Crowd+1, b.open())
 }
 
@@ -127,9 +125,7 @@ func TestBurstAfterARest(t *testing.T) {
 	}
 	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
-	for _, sent := range burst {
-		require.NoError(t, testkit.ResultWithin(t, sent, testkit.Patience))
-	}
+	testkit.AllWithin(t, burst, testkit.Patience)
 	require.Equal(t, 1, b.dials())
 }
 
@@ -202,9 +198,7 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 		require.ErrorIs(t, o.Err, ErrTimeout)
 	}
 	silent := int(time.Since(start) / MinLimit) // each connection after the first takes the place of one that was silent for so long
-	for _, one := range patient {
-		require.NoError(t, testkit.ResultWithin(t, one, testkit.Patience))
-	}
+	testkit.AllWithin(t, patient, testkit.Patience)
 	b.requireAnswer("patient")
 	require.LessOrEqual(t, b.dials(), 1+silent)
 	t.Logf("%d connections, %d silent at most", b.dials(), silent)

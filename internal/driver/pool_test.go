@@ -59,9 +59,7 @@ func TestMaxActiveWithWait(t *testing.T) {
 		require.Empty(t, result, "it did not wait")
 	}
 	locktest.PutBack(c, conns)
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, time.Second))
-	}
+	testkit.AllWithin(t, results, time.Second)
 }
 
 func TestWaitModeEndsWithTheDialTimeout(t *testing.T) {

@@ -69,6 +69,14 @@ func ResultWithin(t testing.TB, result <-chan error, limit time.Duration) error 
 	return err
 }
 
+// AllWithin waits for the results of Async, which must be no errors.
+func AllWithin(t testing.TB, results []<-chan error, limit time.Duration) {
+	t.Helper()
+	for _, result := range results {
+		require.NoError(t, ResultWithin(t, result, limit))
+	}
+}
+
 // Later returns the later of two times.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
