@@ -38,8 +38,7 @@ func TestNewMakesNoNetworkCall(t *testing.T) {
 
 func TestSetNEX(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	key := "raw:" + uuid.NewString()
 	set := func(value string, expiry time.Duration, want bool) {
 		done, err := c.SetNEX(locktest.Unbounded(t), key, value, expiry)
@@ -62,8 +61,7 @@ func TestSetNEX(t *testing.T) {
 
 func TestSetNEXRefusesExpiry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	key := "raw:" + uuid.NewString()
 	for _, expiry := range []time.Duration{0, -1, -time.Hour, 1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1} {
 		done, err := c.SetNEX(t.Context(), key, "value", expiry)
@@ -77,8 +75,7 @@ func TestSetNEXRefusesExpiry(t *testing.T) {
 
 func TestEval(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	require.NoError(t, c.Ping(locktest.Unbounded(t)))
 	for source, want := range map[string]any{
 		"return nil":                        nil,

@@ -30,8 +30,7 @@ func refusal(t *testing.T, wait func() error) (err error) {
 // A conflict names what was found, and what was requested.
 func TestConflictSaysWhatWasFound(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	ctx := t.Context()
 	for _, l := range []relock.Mutex{
 		relock.NewRedisLock("pf", c, relock.WithFair()), relock.NewRedisLock("pu", c), relock.NewReentrantLock("rf", c, relock.WithFair()),
@@ -97,8 +96,7 @@ func TestConflictOfANode(t *testing.T) {
 // A conflict is reported without what was found if that cannot be read.
 func TestConflictThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithFair()).Lock(t.Context()))
 	s.Do(t, "ACL", "SETUSER", "default", "-zrange") // only the second read needs it
 	err := relock.NewRedisLock("k", c).Lock(t.Context())
@@ -109,8 +107,7 @@ func TestConflictThatCannotBeRead(t *testing.T) {
 // waits anyway.
 func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
 	ctx := t.Context()
 	require.NoError(t, relock.NewRedisLock("k", other).Lock(ctx))
@@ -130,8 +127,7 @@ var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 // An attempt that meets a minimum hold says until when.
 func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	for name, newLock := range map[string]func(...relock.LockOption) relock.Mutex{
 		"plain": func(o ...relock.LockOption) relock.Mutex { return relock.NewRedisLock("plain", c, o...) },
 		"fair": func(o ...relock.LockOption) relock.Mutex {
@@ -229,8 +225,7 @@ func acquirerOf(kind string, c *relock.Client, opts ...relock.LockOption) func(c
 // error does not say.
 func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithMaxHold(500*time.Millisecond))
 	foreign := locktest.NewLocker(t, c, relock.WithMaxHold(500*time.Millisecond))
 	for name, do := range map[string]func(func(context.Context) error) error{

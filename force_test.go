@@ -127,8 +127,7 @@ func TestForceUnlockAndReentry(t *testing.T) {
 // A free lock cannot be forced, nor a key that is not a lock.
 func TestForceUnlockRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	require.ErrorIs(t, c.ForceUnlock(t.Context(), "free", ""), relock.ErrNotHeld)
 	s.Do(t, "SET", locktest.KeyOf(c, "alien"), "x", "PX", 60_000)
 	require.ErrorIs(t, c.ForceUnlock(t.Context(), "alien", ""), relock.ErrKeyConflict)
@@ -166,8 +165,7 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 // another hold is ignored.
 func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for name, newLock := range locktest.Kinds {
 		l := newLock(name, c, relock.WithMinHold(time.Minute))
 		require.NoError(t, l.Lock(t.Context()))
@@ -190,8 +188,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 // Without memory the lock is ended by force too. Its holder does not learn why.
 func TestForceUnlockWithoutMemory(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))

@@ -208,8 +208,7 @@ func TestRefusedHoldWithoutAReason(t *testing.T) {
 
 func TestLockTakesAndUnlockFrees(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
 	l := relock.NewRedisLock("k", c)
 	require.EqualError(t, l.Unlock(t.Context()), `relock: unlock "k": not held`)
@@ -294,8 +293,7 @@ func TestOptionThatAKindCannotHonour(t *testing.T) {
 // unchanged. So is a lock of another kind.
 func TestKeyConflict(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	require.NoError(t, relock.NewRedisLock("plain lock", c).Lock(t.Context()))
 	require.NoError(t, relock.NewReentrantLock("reentrant lock", c).Lock(t.Context()))
 	other := locktest.Sibling(t, s, c, relock.WithBlock())
@@ -341,8 +339,7 @@ func setKey(t testing.TB, s *redistest.Server, c *relock.Client, name string, cr
 // A key that was replaced under a hold is lost, and left unchanged.
 func TestKeyReplacedUnderAHold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for name, newLock := range locktest.Kinds {
 		l := newLock(name, c)
 		for _, value := range [][]any{{"SET", "mine"}, {"RPUSH", "mine"}, {"HSET", "f", "v"}} {

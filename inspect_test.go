@@ -31,8 +31,7 @@ func written(t testing.TB, c *relock.Client, h relock.Holder, since time.Time) r
 
 func TestInspectHolder(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
 	require.Equal(t, relock.Info{Key: "k", State: relock.StateFree}, locktest.Inspect(t, other, "k"))
 	for name, tt := range map[string]struct {
@@ -107,8 +106,7 @@ func TestInspectWaiters(t *testing.T) {
 // its minimum hold says so.
 func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
 		info := locktest.Inspect(t, c, "k")
@@ -131,8 +129,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 // and the waiters.
 func TestInspectRWLock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
 	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(mode, func(t *testing.T) {
@@ -183,8 +180,7 @@ func awaitWaiting(t testing.TB, c *relock.Client, key string, n int) {
 // that is about to end, nor like a free one.
 func TestInspectWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for kind, l := range map[string]relock.Mutex{
 		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", c), "read/write": relock.NewRWLock("read/write", c).RLocker(),
 	} {
@@ -206,8 +202,7 @@ func TestInspectWithoutAnExpiry(t *testing.T) {
 // A key that is not a lock is a conflict. A mistake is an error.
 func TestInspectConflict(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for name, write := range map[string][]any{
 		"text":           {"SET", "hello", "PX", 60_000},
 		"list":           {"LPUSH", "a"},
@@ -292,8 +287,7 @@ func TestInspectUnreadableReply(t *testing.T) {
 // else with an error.
 func TestList(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithKeyPrefix(`p*?[a]\:`))
+	s, c := locktest.OnOwn(t, relock.WithKeyPrefix(`p*?[a]\:`))
 	other := locktest.NewTestClient(t, s, relock.WithKeyPrefix("pXYa:"))
 	require.NoError(t, relock.NewRedisLock("job:1", other).Lock(t.Context()))
 	var names []string

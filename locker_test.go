@@ -39,8 +39,7 @@ var usedByLocks = regexp.MustCompile(`cmdstat_(?:set|get|del|evalsha|eval|pexpir
 // A nested call of a Locker sends nothing, and neither does its Unlock.
 func TestNestedCallOfALockerSendsNothing(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	l := locktest.NewLocker(t, c, relock.WithWatchdog(time.Minute), relock.WithFencing())
 	require.NoError(t, relock.Do(t.Context(), l, "k", func(ctx context.Context) error {
 		before := commands(t, s)
@@ -322,8 +321,7 @@ func TestFromLockerAfterALoss(t *testing.T) {
 // A wait for the Unlock of a lost hold ends with the client.
 func TestFromLockerWaitEndsWithClose(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	m := relock.FromLocker(locktest.NewLocker(t, c, relock.WithFencing()), "k")
 	require.NoError(t, m.Lock(t.Context()))
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
@@ -340,8 +338,7 @@ func TestFromLockerWaitEndsWithClose(t *testing.T) {
 // A level is no such grant: its outer hold is used.
 func TestFromLockerKeepsNoUnusedGrant(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	exists := func() any { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) }
 	ctx := t.Context()
 	m := relock.FromLocker(locktest.NewLocker(t, c, relock.WithMinHold(time.Minute)), "k")

@@ -346,8 +346,7 @@ func TestEachReasonHasAnOutcome(t *testing.T) {
 // end of a block timeout is not a timeout.
 func TestOutcomeOfAWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	require.NoError(t, relock.NewRedisLock("k", locktest.Sibling(t, s, c)).Lock(t.Context()))
 	err := refusal(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -364,8 +363,7 @@ func TestOutcomeOfAWait(t *testing.T) {
 // The Unlock of a lost hold is lost, although it also matches ErrNotHeld.
 func TestOutcomeOfALoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	err := h.Unlock(t.Context())

@@ -135,8 +135,7 @@ func stored(t testing.TB, s *redistest.Server, c *relock.Client, key string) []s
 
 func TestValue(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for i, label := range []string{
 		"", "report", "a|b|c", "|", "||||", "a b", "50% off", "+", "%7C", "a\r\nb", "\x00\xff", "日本", strings.Repeat("x", 256), strings.Repeat("|", 85),
 	} {
@@ -204,8 +203,7 @@ func TestEscape(t *testing.T) {
 // Owners do not collide, with each other or with the fields of the hash.
 func TestOwnersDoNotCollide(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	id := locktest.Engine(c).Identity.ID
 	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", id, allBytes()}
 	fields := map[string]bool{}

@@ -19,8 +19,7 @@ import (
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	require.Zero(t, c.Stats())
 	require.Zero(t, (*relock.Client)(nil).Stats())
 	require.Zero(t, (&relock.Client{}).Stats())
@@ -70,8 +69,7 @@ func TestStats(t *testing.T) {
 // Renewals, those that fail, and losses are counted.
 func TestStatsOfRenewals(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(300*time.Millisecond), relock.WithWatchdog(3*time.Second))
+	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(300*time.Millisecond), relock.WithWatchdog(3*time.Second))
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	require.NoError(t, h.Extend(t.Context(), 3*time.Second))
 	require.EqualValues(t, 1, c.Stats().Renewals, "an Extend counts")

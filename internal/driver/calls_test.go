@@ -26,8 +26,7 @@ import (
 func TestRestartCostsNoError(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, locktest.Kinds, func(t *testing.T, _ string, newLock locktest.NewLock) {
-		s := redistest.Start(t)
-		c := locktest.NewTestClient(t, s)
+		s, c := locktest.OnOwn(t)
 		l := newLock("k", c)
 		for range 3 {
 			locktest.Warm(t, c, 8)
@@ -45,8 +44,7 @@ func TestRestartCostsNoError(t *testing.T) {
 // cut its connection.
 func TestContextEndsCallInFlight(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxIdle(40))
+	s, c := locktest.OnOwn(t, relock.WithMaxIdle(40))
 	nothing := relock.NewScript("return 1")
 	calls := map[string]func(context.Context) error{
 		"Ping":      c.Ping,
@@ -142,8 +140,7 @@ func timesOut(ctx context.Context, call func(context.Context) error, least, most
 func TestCommandTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(timeout))
+	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(timeout))
 	locktest.Warm(t, c, 4)
 	s.Pause(t)
 	defer s.Resume(t)
@@ -160,8 +157,7 @@ func TestCommandTimeout(t *testing.T) {
 // another attempt.
 func TestLockCommandsHaveAThirdOfTheLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	locktest.Warm(t, c, 2)
 	s.Pause(t)
 	defer s.Resume(t)

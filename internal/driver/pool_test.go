@@ -20,8 +20,7 @@ import (
 
 func TestMaxActiveWithoutWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxActive(2))
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(2))
 	conns := locktest.Borrow(t, c, 2)
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
 		err := c.Ping(ctx)
@@ -43,8 +42,7 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 
 func TestMaxActiveWithWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxActive(1), relock.WithWaitMode())
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode())
 	conns := locktest.Borrow(t, c, 1)
 	var results []<-chan error
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
@@ -64,16 +62,14 @@ func TestMaxActiveWithWait(t *testing.T) {
 
 func TestWaitModeEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(640*time.Millisecond))
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(640*time.Millisecond))
 	defer locktest.PutBack(c, locktest.Borrow(t, c, 1))
 	require.NoError(t, timesOut(locktest.Unbounded(t), c.Ping, 640*time.Millisecond, 2400*time.Millisecond))
 }
 
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxIdle(2), relock.WithIdleTimeout(50*time.Millisecond))
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxIdle(2), relock.WithIdleTimeout(50*time.Millisecond))
 	locktest.Warm(t, c, 5)
 	require.Equal(t, 2, locktest.PoolOf(c).IdleCount())
 	time.Sleep(60 * time.Millisecond) // idle connections are closed at the next borrow
@@ -106,8 +102,7 @@ func TestTwoCommandsForAPair(t *testing.T) {
 func TestScriptFlushInATightLoop(t *testing.T) {
 	t.Parallel()
 	const goroutines, rounds = 4, 100
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	held := acquire(t, c, "held")
 	over := make(chan struct{})
 	flushes := 0

@@ -146,8 +146,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.NewTestClient(t, s, opts...)
+			s, c := locktest.OnOwn(t, opts...)
 			lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
 			plain := acquire(t, c, "p", lease)
 			reentrant := locktest.Take(t, relock.NewReentrantLock("r", c, lease).Acquire)
@@ -164,8 +163,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 
 // Pairs leave nothing behind. Not parallel: it counts goroutines and bytes.
 func TestPairsLeaveNothing(t *testing.T) {
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	const workers, pairs = 4, 2500
 	round := func(n int) {
 		var group sync.WaitGroup

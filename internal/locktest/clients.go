@@ -27,6 +27,20 @@ func NewTestClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOptio
 	return c
 }
 
+// OnShared returns the shared server and a client of it.
+func OnShared(t testing.TB, opts ...relock.ClientOption) (*redistest.Server, *relock.Client) {
+	t.Helper()
+	s := redistest.Shared(t)
+	return s, NewTestClient(t, s, opts...)
+}
+
+// OnOwn returns a server of the test's own and a client of it.
+func OnOwn(t testing.TB, opts ...relock.ClientOption) (*redistest.Server, *relock.Client) {
+	t.Helper()
+	s := redistest.Start(t)
+	return s, NewTestClient(t, s, opts...)
+}
+
 // Behind returns a client of the server, and the proxy between the two.
 func Behind(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) (*relock.Client, *faults.Proxy) {
 	t.Helper()
