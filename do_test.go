@@ -28,10 +28,8 @@ func TestDo(t *testing.T) {
 			"the context carries the hold and is cancelled at the end": func(t *testing.T) {
 				var kept context.Context
 				require.NoError(t, run(func(ctx context.Context) error {
-					h, ok := relock.HoldFromContext(ctx, "k")
-					require.True(t, ok)
-					require.NoError(t, h.Err())
-					_, ok = relock.HoldFromContext(ctx, "other")
+					require.NoError(t, carried(t, ctx, "k").Err())
+					_, ok := relock.HoldFromContext(ctx, "other")
 					require.False(t, ok)
 					kept = ctx
 					return ctx.Err()
@@ -65,8 +63,7 @@ func TestDo(t *testing.T) {
 			},
 			"an Unlock by fn is not an error of Do": func(t *testing.T) {
 				require.NoError(t, run(func(ctx context.Context) error {
-					h, _ := relock.HoldFromContext(ctx, "k")
-					return h.Unlock(ctx)
+					return carried(t, ctx, "k").Unlock(ctx)
 				}))
 			},
 		} {
@@ -200,10 +197,8 @@ func TestContextOfDoWithAnyLocker(t *testing.T) {
 	l := foreign{hold: &foreignHold{ctx: held}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	require.NoError(t, relock.Do(ctx, l, "key", func(work context.Context) error {
-		h, ok := relock.HoldFromContext(work, "key")
-		require.True(t, ok)
-		require.Same(t, l.hold, h)
-		_, ok = relock.HoldFromContext(work, "other")
+		require.Same(t, l.hold, carried(t, work, "key"))
+		_, ok := relock.HoldFromContext(work, "other")
 		require.False(t, ok)
 		at, _ := ctx.Deadline()
 		got, ok := work.Deadline()
@@ -266,22 +261,15 @@ func TestCurrentHold(t *testing.T) {
 	_, ok = relock.CurrentHold(t.Context())
 	require.False(t, ok)
 
-	current := func(ctx context.Context) string {
-		h, ok := relock.CurrentHold(ctx)
-		require.True(t, ok)
-		return h.Key()
-	}
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	require.NoError(t, relock.NewRedisLock("outer", c).Do(t.Context(), func(outer context.Context) error {
-		require.Equal(t, "outer", current(outer))
+		require.Equal(t, "outer", current(t, outer).Key())
 		require.NoError(t, relock.Do(outer, relocktest.NewLocker(), "inner", func(inner context.Context) error {
-			require.Equal(t, "inner", current(inner))
-			h, ok := relock.HoldFromContext(inner, "outer")
-			require.True(t, ok)
-			require.Equal(t, "outer", h.Key())
+			require.Equal(t, "inner", current(t, inner).Key())
+			require.Equal(t, "outer", carried(t, inner, "outer").Key())
 			return nil
 		}))
-		require.Equal(t, "outer", current(outer))
+		require.Equal(t, "outer", current(t, outer).Key())
 		return nil
 	}))
 }
@@ -311,12 +299,8 @@ func TestContextWithHoldOfAnotherLocker(t *testing.T) {
 	t.Parallel()
 	h, err := own{relocktest.NewLocker()}.Lock(t.Context(), "k")
 	require.NoError(t, err)
-	got, ok := relock.HoldFromContext(h.Context(), "k")
-	require.True(t, ok)
-	require.Same(t, h, got)
-	got, ok = relock.CurrentHold(h.Context())
-	require.True(t, ok)
-	require.Same(t, h, got)
+	require.Same(t, h, carried(t, h.Context(), "k"))
+	require.Same(t, h, current(t, h.Context()))
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
@@ -330,8 +314,7 @@ func TestContextWithHoldOfRedis(t *testing.T) {
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	ctx := relock.ContextWithHold(t.Context(), h)
 	require.NoError(t, l.TryLock(ctx))
-	got, ok := relock.CurrentHold(ctx)
-	require.True(t, ok)
+	got := current(t, ctx)
 	require.Equal(t, h, got)
 	require.NoError(t, got.Extend(ctx, time.Minute))
 	require.NoError(t, l.Unlock(ctx))

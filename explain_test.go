@@ -320,7 +320,6 @@ func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 			require.Regexp(t, `\(this client holds it as "[`+order[n:]+`]"; see ContextWithOwner\)$`, err.Error())
 			require.NoError(t, lock.RUnlock(as(string(name))))
 		}
-		require.NoError(t, lock.Lock(as("writer")))
-		require.NoError(t, lock.Unlock(as("writer")))
+		require.NoError(t, errors.Join(lock.Lock(as("writer")), lock.Unlock(as("writer"))))
 	}
 }

@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -120,8 +121,7 @@ func TestForceUnlockAndReentry(t *testing.T) {
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrForced)
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrForced)
-	require.NoError(t, l.Lock(t.Context()))
-	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 }
 
 // A free lock cannot be forced, nor a key that is not a lock.
@@ -168,8 +168,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	s, c := locktest.OnShared(t)
 	for name, newLock := range locktest.Kinds {
 		l := newLock(name, c, relock.WithMinHold(time.Minute))
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 		require.NoError(t, c.ForceUnlock(t.Context(), name, "early"))
 		locktest.RequireFree(t, s, c, name)
 	}

@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,9 +28,7 @@ func TestHoldContext(t *testing.T) {
 		cancel()
 		require.NoError(t, h.Context().Err(), "it is not cancelled with the context of Acquire")
 		require.Equal(t, "value", h.Context().Value(userKey{}))
-		carried, ok := relock.HoldFromContext(h.Context(), "k")
-		require.True(t, ok)
-		require.Equal(t, h, carried)
+		require.Equal(t, h, carried(t, h.Context(), "k"))
 		require.NoError(t, h.Err())
 
 		require.NoError(t, h.Unlock(ctx))
@@ -46,20 +45,6 @@ func TestHoldContext(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()), "its first use is after the end")
 	})
-}
-
-func TestHoldFromContextFindsTheNewest(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	_, ok := relock.HoldFromContext(t.Context(), "a")
-	require.False(t, ok)
-	a := locktest.Take(t, relock.NewRedisLock("a", c).Acquire)
-	b, err := relock.NewRedisLock("b", c).Acquire(a.Context())
-	require.NoError(t, err)
-	for name, want := range map[string]relock.Hold{"a": a, "b": b} {
-		got, _ := relock.HoldFromContext(b.Context(), name)
-		require.Equal(t, want, got)
-	}
 }
 
 func TestExtend(t *testing.T) {
@@ -206,23 +191,6 @@ func TestRefusedHoldWithoutAReason(t *testing.T) {
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 }
 
-func TestLockTakesAndUnlockFrees(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.OnShared(t)
-	other := locktest.Sibling(t, s, c)
-	l := relock.NewRedisLock("k", c)
-	require.EqualError(t, l.Unlock(t.Context()), `relock: unlock "k": not held`)
-
-	require.NoError(t, l.Lock(t.Context()))
-	require.InDelta(t, 30*time.Second, locktest.PTTL(t, s, c, "k"), float64(time.Second), "the default lease is 30s")
-	require.EqualError(t, relock.NewRedisLock("k", other).Lock(t.Context()), `relock: lock "k": lock is held by others (one attempt; see WithBlock)`)
-	require.NoError(t, relock.NewRedisLock("another", other).Lock(t.Context()), "another name is another lock")
-
-	require.NoError(t, l.Unlock(t.Context()))
-	locktest.RequireFree(t, s, c, "k")
-	require.NoError(t, relock.NewRedisLock("k", other).TryLock(t.Context()))
-}
-
 func TestTryLockDoesNotWait(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithBlock())
@@ -255,8 +223,7 @@ func TestBlockingLockUnderItsOwnHold(t *testing.T) {
 	require.NoError(t, relock.NewRedisLock("k", c).Do(t.Context(), func(ctx context.Context) error {
 		require.ErrorIs(t, blocking.Lock(ctx), relock.ErrInvalid, "it would wait for itself")
 		require.ErrorIs(t, blocking.TryLock(ctx), relock.ErrLockAcquiredByOthers)
-		h, ok := relock.HoldFromContext(ctx, "k")
-		require.True(t, ok)
+		h := carried(t, ctx, "k")
 		require.ErrorIs(t, blocking.Lock(h.Context()), relock.ErrInvalid)
 		return nil
 	}))
@@ -284,8 +251,7 @@ func TestOptionThatAKindCannotHonour(t *testing.T) {
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithMaxLease(time.Second)) // below the lease
 	for _, l := range []locktest.AnyLock{relock.NewRedisLock("k", c), relock.NewReentrantLock("k", c)} {
 		require.NoError(t, l.Validate())
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 	}
 }
 

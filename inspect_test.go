@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -116,8 +117,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	}
 	for name, newLock := range locktest.Kinds {
 		l := newLock(name, c, relock.WithMinHold(time.Minute))
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 		info := locktest.Inspect(t, c, name)
 		require.Equal(t, relock.StateKept, info.State)
 		require.Equal(t, locktest.Engine(c).Identity.ID, info.Holder.Client)

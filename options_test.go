@@ -12,7 +12,6 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 )
 
 // What a user's pool does itself cannot be set beside it.
@@ -164,17 +163,6 @@ func TestURL(t *testing.T) {
 			got.Password, got.MaxIdle, got.IdleTimeout, got.DialTimeout, got.CommandTimeout = nil, 0, 0, 0, 0
 			require.Equal(t, tt.want, got)
 		})
-	}
-}
-
-func TestURLConnects(t *testing.T) {
-	t.Parallel()
-	unix, tcp := redistest.Start(t, "--requirepass", "p/w"), redistest.StartTCP(t)
-	for _, rawURL := range []string{"unix://:p%2Fw@" + unix.Address, "unix://default:p%2Fw@" + unix.Address + "?db=1", "redis://" + tcp.Address + "/15"} {
-		c, err := relock.NewClientURL(rawURL)
-		require.NoError(t, err)
-		require.NoError(t, c.Ping(t.Context()))
-		require.NoError(t, c.Close())
 	}
 }
 

@@ -67,9 +67,8 @@ func (o *outcome) paused(f func() error) error {
 // doExpired runs f in a Do when its hold has expired.
 func (o *outcome) doExpired(f func(relock.Hold) error) error {
 	return o.newLock(relock.WithExpiry(800*time.Millisecond)).Do(o.Context(), func(ctx context.Context) error {
-		h, _ := relock.HoldFromContext(ctx, "k")
 		require.ErrorIs(o, testkit.EndedWithin(o, ctx, 5*time.Second), relock.ErrLockLost)
-		return f(h)
+		return f(carried(o, ctx, "k"))
 	})
 }
 
@@ -221,8 +220,7 @@ var outcomes = map[string]row{
 	"Do/closed, and unlocked by fn": fails(func(o *outcome) error {
 		return o.l.Do(o.Context(), func(ctx context.Context) error {
 			o.close()
-			h, _ := relock.HoldFromContext(ctx, "k")
-			require.ErrorIs(o, h.Unlock(ctx), relock.ErrClosed)
+			require.ErrorIs(o, carried(o, ctx, "k").Unlock(ctx), relock.ErrClosed)
 			return errMine
 		})
 	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),

@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -121,8 +122,7 @@ func TestCloseSaysWhatItLeaves(t *testing.T) {
 			require.NoError(t, relock.NewRedisLock(fmt.Sprintf("%d of %d", i, n), c).Lock(t.Context()))
 		}
 		unlocked := relock.NewReentrantLock("unlocked", c)
-		require.NoError(t, unlocked.Lock(t.Context()))
-		require.NoError(t, unlocked.Unlock(t.Context()))
+		require.NoError(t, errors.Join(unlocked.Lock(t.Context()), unlocked.Unlock(t.Context())))
 		require.NoError(t, c.Close())
 		return &log
 	}

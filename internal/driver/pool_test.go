@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -89,8 +90,7 @@ func TestTwoCommandsForAPair(t *testing.T) {
 		before := proxy.Count(faults.Any)
 		for range pairs {
 			for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
-				require.NoError(t, l.Lock(ctx))
-				require.NoError(t, l.Unlock(ctx))
+				require.NoError(t, errors.Join(l.Lock(ctx), l.Unlock(ctx)))
 			}
 		}
 		require.Equal(t, 4*pairs, proxy.Count(faults.Any)-before)
@@ -157,4 +157,33 @@ func useWhileFlushed(t *testing.T, c *relock.Client, rounds int) {
 			t.Errorf("of a lock that is held: %v", err)
 		}
 	}
+}
+
+func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+
+// acquire acquires a watched lock of this key.
+func acquire(t testing.TB, c *relock.Client, key string, opts ...relock.LockOption) relock.Hold {
+	t.Helper()
+	h := locktest.Take(t, relock.NewRedisLock(key, c, opts...).Acquire)
+	return h
+}
+
+// requireRenewed has a hold renewed, twice.
+func requireRenewed(t testing.TB, h relock.Hold) {
+	t.Helper()
+	for range 2 {
+		until := h.ValidUntil()
+		time.Sleep(time.Millisecond) // the validity counts from the sending
+		locktest.LeaseOf(h).RenewNow()
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || h.ValidUntil().After(until) }, "renewed")
+		require.NoError(t, h.Err())
+	}
+}
+
+// newClient returns a client that is closed when the test ends.
+func newClient(t testing.TB, c *relock.Client, err error) *relock.Client {
+	t.Helper()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
 }

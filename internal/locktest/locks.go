@@ -46,9 +46,6 @@ type Acquirer interface {
 	Acquire(ctx context.Context) (relock.Hold, error)
 }
 
-// NoWork does nothing.
-func NoWork(context.Context) error { return nil }
-
 // Nothing does nothing.
 func Nothing(context.Context) error { return nil }
 
