@@ -139,11 +139,9 @@ func TestReleaseOnClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	watcher := locktest.NewTestClient(t, s)
-	prefix := relock.WithKeyPrefix(locktest.Prefix(watcher))
-	for name, opts := range map[string][]relock.ClientOption{"released": {prefix, relock.WithReleaseOnClose()}, "kept": {prefix}} {
+	for name, opts := range map[string][]relock.ClientOption{"released": {relock.WithReleaseOnClose()}, "kept": nil} {
 		t.Run(name, func(t *testing.T) {
-			c, err := relock.NewClient(s.Network, s.Address, "", opts...)
-			require.NoError(t, err)
+			c := locktest.Sibling(t, s, watcher, opts...)
 			var holds []relock.Hold
 			for i := range 250 {
 				h := locktest.Take(t, relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire)

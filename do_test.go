@@ -218,10 +218,14 @@ func TestContextOfDoWithAnyLocker(t *testing.T) {
 	}))
 }
 
-// TryDo makes one attempt, whatever the Locker's Lock would do.
+// TryDo makes one attempt, whatever the Locker's Lock would do. Mistakes are
+// found before it.
 func TestTryDo(t *testing.T) {
 	t.Parallel()
 	double := relocktest.NewLocker()
+	require.ErrorIs(t, relock.TryDo(t.Context(), nil, "k", unreached(t)), relock.ErrInvalid)
+	require.ErrorIs(t, relock.TryDo(t.Context(), double, "k", nil), relock.ErrInvalid)
+	require.NoError(t, tryOnce(t.Context(), double))
 	release := double.Busy("k")
 	redis := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t)))
 	held := locktest.TakeKey(t, t.Context(), redis, "k")
@@ -242,15 +246,6 @@ func TestTryDo(t *testing.T) {
 		require.True(t, ran, name)
 		require.NoError(t, tryOnce(t.Context(), l), "the lock was not released: %s", name)
 	}
-}
-
-// Mistakes are found before the lock is taken.
-func TestTryDoMistakes(t *testing.T) {
-	t.Parallel()
-	require.ErrorIs(t, relock.TryDo(t.Context(), nil, "k", unreached(t)), relock.ErrInvalid)
-	l := relocktest.NewLocker()
-	require.ErrorIs(t, relock.TryDo(t.Context(), l, "k", nil), relock.ErrInvalid)
-	require.NoError(t, tryOnce(t.Context(), l))
 }
 
 // CurrentHold is the newest hold, whatever its name and its backend.
@@ -307,8 +302,7 @@ func TestContextWithHoldOfAnotherLocker(t *testing.T) {
 // A hold of Redis that is put into another context makes it the holder's.
 func TestContextWithHoldOfRedis(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	l := relock.NewReentrantLock("k", c)
+	l := relock.NewReentrantLock("k", locktest.NewTestClient(t, redistest.Shared(t)))
 	h, err := l.Acquire(relock.ContextWithOwner(t.Context(), "somebody"))
 	require.NoError(t, err)
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)

@@ -117,8 +117,7 @@ func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	require.EqualError(t, relock.NewRedisLock("k", c, relock.WithBlock()).TryLock(ctx), text+" (one attempt)")
 	waits := relock.NewRedisLock("k", c, relock.WithBlockTimeout(50*time.Millisecond))
 	require.EqualError(t, refusal(t, func() error { return waits.Lock(ctx) }), text)
-	l := locktest.NewLocker(t, c)
-	_, err := l.TryLock(ctx, "k")
+	_, err := locktest.NewLocker(t, c).TryLock(ctx, "k")
 	require.EqualError(t, err, text+" (one attempt)")
 }
 

@@ -384,17 +384,9 @@ func TestFromNoLocker(t *testing.T) {
 
 // tryOnce and lockOnce take the lock and release it.
 func tryOnce(ctx context.Context, l relock.Locker) error {
-	h, err := l.TryLock(ctx, "k")
-	if err != nil {
-		return err
-	}
-	return h.Unlock(ctx)
+	return relock.TryDo(ctx, l, "k", locktest.Nothing)
 }
 
 func lockOnce(ctx context.Context, l relock.Locker) error {
-	h, err := l.Lock(ctx, "k")
-	if err != nil {
-		return err
-	}
-	return h.Unlock(ctx)
+	return relock.Do(ctx, l, "k", locktest.Nothing)
 }

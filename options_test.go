@@ -194,7 +194,6 @@ func TestURLMistakes(t *testing.T) {
 // that its author meant.
 func TestURLMistakesHideThePassword(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
 	urls := []string{"hunter2:@127.0.0.1:1", "hunter2://127.0.0.1:1"} // before the first colon is the scheme
 	schemes := []string{"redis", "rediss", "unix", "http", "", "re dis", "redis\n"}
 	for _, scheme := range schemes {

@@ -253,9 +253,7 @@ func TestOutcomes(t *testing.T) {
 					return
 				}
 				require.Error(t, err)
-				for _, reason := range row.matches {
-					require.ErrorIs(t, err, reason)
-				}
+				locktest.RequireIs(t, err, row.matches...)
 				for _, reason := range row.not {
 					require.NotErrorIs(t, err, reason)
 				}

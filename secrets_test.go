@@ -25,21 +25,28 @@ import (
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
+const secret = "hunter2"
+
+// secretive returns a client whose user has the secret as password.
+func secretive(t *testing.T, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
+	c, err := relock.NewClient(s.Network, s.Address, secret, append(opts, relock.WithUsername("app"))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
 // Errors and logs show no hold id, client id, password, value or argument, also
 // if a server repeats what it was sent.
 func TestErrorsHideSecrets(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
 	for _, gone := range []string{"AUTH", "EVALSHA", "EVAL", "SET", "PING", "TYPE", "DEL"} {
 		t.Run(gone, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--rename-command", gone, "")
-			s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
 			var log locktest.LogBuffer
-			c, err := relock.NewClient(s.Network, s.Address, secret, relock.WithUsername("app"), relock.WithCommandTimeout(500*time.Millisecond), log.Option(),
-				relock.WithLabel(secret))
-			require.NoError(t, err)
-			defer func() { require.NoError(t, c.Close()) }()
+			c := secretive(t, s, relock.WithCommandTimeout(500*time.Millisecond), log.Option(), relock.WithLabel(secret))
 			var texts []string
 			note := func(values ...any) {
 				for _, v := range values {
@@ -88,12 +95,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 // of a client has no String.
 func TestPrintedValuesHideSecrets(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
-	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, secret, relock.WithUsername("app"), relock.WithLabel("x"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	c := secretive(t, redistest.Start(t), relock.WithLabel("x"))
 	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
 	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[relock.Client]()}})).Elem()
 	nested.Field(0).Set(reflect.ValueOf(c).Elem())

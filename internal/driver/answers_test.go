@@ -107,26 +107,18 @@ func TestDialEndsAsItsAnswerComes(t *testing.T) {
 }
 
 // Of answers that come together, one more than there were requests, none is
-// taken.
+// taken. Nor is what was taken in before the one too many came.
 func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
-	s := testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)
-	link := linkOf(t, newTestPool(t, s))
-	for _, o := range link.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}, []Request{echo("x"), echo("y")}) {
-		require.ErrorIs(t, o.Err, errUnasked)
-		require.True(t, o.Unanswered())
-	}
-}
-
-// Nor is what was taken in before it came.
-func TestBatchWithALaterAnswerTooMany(t *testing.T) {
-	t.Parallel()
-	link := linkOf(t, newTestPool(t, redistest.Start(t)))
+	together := linkOf(t, newTestPool(t, testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)))
+	later := linkOf(t, newTestPool(t, redistest.Start(t)))
 	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
-	link.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
-	for _, o := range link.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}, []Request{echo("x"), echo("y")}) {
-		require.ErrorIs(t, o.Err, errUnasked)
-		require.True(t, o.Unanswered())
+	later.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
+	for _, link := range []*poolLink{together, later} {
+		for _, o := range link.Pipeline(patient, []Request{echo("x"), echo("y")}) {
+			require.ErrorIs(t, o.Err, errUnasked)
+			require.True(t, o.Unanswered())
+		}
 	}
 }
 
@@ -248,7 +240,7 @@ func TestCloseOfALinkWhoseDialHangs(t *testing.T) {
 	proxy.On(faults.Command("SELECT"), 1, faults.DropAnswer)
 	l := linkOf(t, d)
 	result := testkit.Async(t, func() error {
-		return l.Pipeline(BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}, []Request{echo("x")})[0].Err
+		return l.Pipeline(patient, []Request{echo("x")})[0].Err
 	})
 	require.True(t, proxy.Await(faults.Command("SELECT"), 1, testkit.Patience))
 	l.Close()
@@ -266,11 +258,10 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	defer putConns(d, takeConns(t, d, 1))
 	full := testkit.FillUp(t, s)
 	l := linkOf(t, d)
-	limit := BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
-	requireAnswered(t, l.Pipeline(limit, []Request{echo("x"), echo("x")}))
+	requireAnswered(t, l.Pipeline(patient, []Request{echo("x"), echo("x")}))
 	granted := echo("x")
 	granted.Granted = func(reply any) bool { return reply != nil }
-	for _, o := range PipelineAcked(l, limit, []Request{granted}, &Ack{Replicas: 1, Timeout: time.Second}) {
+	for _, o := range PipelineAcked(l, patient, []Request{granted}, &Ack{Replicas: 1, Timeout: time.Second}) {
 		require.Error(t, o.Err)
 		require.False(t, o.Answered && !isRefusal(o.Err))
 	}

@@ -24,12 +24,10 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(2))
 	conns := locktest.Borrow(t, c, 2)
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
-		err := c.Ping(ctx)
-		require.ErrorIs(t, err, redis.ErrPoolExhausted)
-		require.True(t, relock.IsRetryableErr(err))
-		err = relock.NewRedisLock("k", c).Lock(ctx)
-		require.ErrorIs(t, err, redis.ErrPoolExhausted)
-		require.True(t, relock.IsRetryableErr(err))
+		for _, err := range []error{c.Ping(ctx), relock.NewRedisLock("k", c).Lock(ctx)} {
+			require.ErrorIs(t, err, redis.ErrPoolExhausted)
+			require.True(t, relock.IsRetryableErr(err))
+		}
 	}
 	err := relock.NewRedisLock("k", c, relock.WithBlockTimeout(60*time.Millisecond)).Lock(t.Context())
 	require.ErrorIs(t, err, redis.ErrPoolExhausted, "the last reason seen")

@@ -137,7 +137,7 @@ var answerFaults = []mutant{
 		old:  "from = 0 ",
 		new:  "from = i ",
 		in:   "internal/driver",
-		test: "TestBatchWithALaterAnswerTooMany",
+		test: "TestBatchWithAnAnswerTooMany",
 	},
 	{
 		name: "Unlock: takes a replica's refusal for the success of an earlier copy",
