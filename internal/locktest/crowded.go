@@ -19,8 +19,8 @@ func HasKey(t testing.TB, f *testkit.Full, c *relock.Client, key string) bool {
 	return n == 1
 }
 
-// AsUserPool returns a client on a pool of the user's. The pool dials the server
-// unless it has a dial.
+// AsUserPool returns a client on a pool of the user's. The pool dials the
+// server unless it has a dial.
 func AsUserPool(t testing.TB, s *redistest.Server, pool *redis.Pool, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	if pool.Dial == nil && pool.DialContext == nil {
