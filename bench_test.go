@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -25,7 +26,7 @@ func BenchmarkPair(b *testing.B) {
 	s := redistest.StartTCP(b)
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	client := newBenchClient(b, s)
+	client := locktest.NewTestClient(b, s, relock.WithKeyPrefix("relock:"))
 	plain := relock.NewRedisLock("plain", client)
 	fixed := relock.NewRedisLock("fixed", client, relock.WithExpiry(30*time.Second))
 	reentrant := relock.NewReentrantLock("reentrant", client)
@@ -67,7 +68,7 @@ func BenchmarkPair(b *testing.B) {
 //	go tool pprof -top -cum -nodefraction 0 cpu.out | grep -E 'suspend'
 func BenchmarkCrowd(b *testing.B) {
 	const crowd = 256
-	client := newBenchClient(b, redistest.StartTCP(b))
+	client := locktest.NewTestClient(b, redistest.StartTCP(b), relock.WithKeyPrefix("relock:"))
 	b.ReportAllocs()
 	for b.Loop() {
 		var all sync.WaitGroup
@@ -110,13 +111,6 @@ func median(values []float64) float64 {
 // blockOfPairs is how many pairs each side makes before the other has its turn,
 // so that a noisy moment hits both.
 const blockOfPairs = 200
-
-func newBenchClient(b *testing.B, s *redistest.Server) *relock.Client {
-	client, err := relock.NewClient(s.Network, s.Address, "")
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, client.Close()) })
-	return client
-}
 
 // newRawPairs returns what makes a block of pairs as a careful user writes them
 // by hand: SET NX PX and a script that compares and deletes, over a redigo

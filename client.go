@@ -13,6 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Client is a pooled redigo client, and the engine of all locks that are made
@@ -132,6 +133,15 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.SetNX(key, value, expiry))
 	return o.Reply == "OK", wrap("setnex", key, driver.Ended(ctx, o.Err))
 }
+
+// Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and
+// in full if the server does not know it yet.
+type Script struct{ code *script.Script }
+
+// NewScript returns a script with this source. Pass names and values as keys
+// and arguments, never as part of the source: each source stays in the server's
+// memory.
+func NewScript(source string) *Script { return &Script{script.New(source)} }
 
 // Eval runs a script and returns its reply: nil, int64, string, or []any of
 // these. Keys are used as they are, without the prefix of locks.

@@ -38,8 +38,7 @@ func TestNewMakesNoNetworkCall(t *testing.T) {
 
 func TestSetNEX(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	key := "raw:" + uuid.NewString()
 	set := func(value string, expiry time.Duration, want bool) {
 		done, err := c.SetNEX(locktest.Unbounded(t), key, value, expiry)
@@ -62,8 +61,7 @@ func TestSetNEX(t *testing.T) {
 
 func TestSetNEXRefusesExpiry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	key := "raw:" + uuid.NewString()
 	for _, expiry := range []time.Duration{0, -1, -time.Hour, 1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1} {
 		done, err := c.SetNEX(t.Context(), key, "value", expiry)
@@ -77,8 +75,7 @@ func TestSetNEXRefusesExpiry(t *testing.T) {
 
 func TestEval(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	require.NoError(t, c.Ping(locktest.Unbounded(t)))
 	for source, want := range map[string]any{
 		"return nil":                        nil,
@@ -127,8 +124,7 @@ func TestEvalErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		var line redis.Error
 		require.ErrorAs(t, err, &line)
-		var e *relock.Error
-		require.ErrorAs(t, err, &e)
+		e := asError(t, err)
 		require.Equal(t, relock.Error{Op: "eval", Key: "some key", Err: e.Err}, *e)
 		require.False(t, relock.IsRetryableErr(err))
 	}
@@ -143,15 +139,12 @@ func TestReleaseOnClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	watcher := locktest.NewTestClient(t, s)
-	prefix := relock.WithKeyPrefix(locktest.Prefix(watcher))
-	for name, opts := range map[string][]relock.ClientOption{"released": {prefix, relock.WithReleaseOnClose()}, "kept": {prefix}} {
+	for name, opts := range map[string][]relock.ClientOption{"released": {relock.WithReleaseOnClose()}, "kept": nil} {
 		t.Run(name, func(t *testing.T) {
-			c, err := relock.NewClient(s.Network, s.Address, "", opts...)
-			require.NoError(t, err)
+			c := locktest.Sibling(t, s, watcher, opts...)
 			var holds []relock.Hold
 			for i := range 250 {
-				h, err := relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire(t.Context())
-				require.NoError(t, err)
+				h := locktest.Take(t, relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire)
 				holds = append(holds, h)
 			}
 			r := relock.NewReentrantLock(name+"r", c)
@@ -183,21 +176,15 @@ func TestReleaseOnClose(t *testing.T) {
 // take, however many holds there are. A new connection may need a login.
 func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]int{"no login": 0, "login": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			proxy := faults.Start(t, s.Network, s.Address)
-			c, err := relock.NewClient(proxy.Network, proxy.Address, "", relock.WithDatabase(database), relock.WithReleaseOnClose())
-			require.NoError(t, err)
-			for i := range 350 {
-				require.NoError(t, relock.NewRedisLock(strconv.Itoa(i), c).Lock(t.Context()))
-			}
-			locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
-			proxy.On(faults.Any, faults.Every, faults.DropRequest)
-			start := time.Now()
-			require.NoError(t, c.Close())
-			require.Less(t, time.Since(start), time.Second)
-		})
-	}
+	testkit.Each(t, map[string]int{"no login": 0, "login": 1}, func(t *testing.T, _ string, database int) {
+		c, proxy := locktest.Behind(t, redistest.Start(t), relock.WithDatabase(database), relock.WithReleaseOnClose())
+		for i := range 350 {
+			require.NoError(t, relock.NewRedisLock(strconv.Itoa(i), c).Lock(t.Context()))
+		}
+		locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+		proxy.On(faults.Any, faults.Every, faults.DropRequest)
+		start := time.Now()
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(start), time.Second)
+	})
 }

@@ -18,120 +18,62 @@ import (
 
 func TestDo(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c)
-			run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
-			for name, check := range map[string]func(t *testing.T){
-				"fn's error comes back as it is": func(t *testing.T) {
-					require.Equal(t, errMine, run(func(context.Context) error { return errMine })) //nolint:testifylint // identity is meant
-				},
-				"the context carries the hold and is cancelled at the end": func(t *testing.T) {
-					var kept context.Context
-					require.NoError(t, run(func(ctx context.Context) error {
-						h, ok := relock.HoldFromContext(ctx, "k")
-						require.True(t, ok)
-						require.NoError(t, h.Err())
-						_, ok = relock.HoldFromContext(ctx, "other")
-						require.False(t, ok)
-						kept = ctx
-						return ctx.Err()
-					}))
-					require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
-				},
-				"the context is cancelled with the caller's": func(t *testing.T) {
-					ctx, cancel := context.WithCancelCause(t.Context())
-					require.Equal(t, errMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
-						cancel(errMine)
-						return testkit.EndedWithin(t, ctx, testkit.Patience)
-					}))
-				},
-				"a panic unlocks and goes on": func(t *testing.T) {
-					require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
-				},
-				"Goexit unlocks": func(*testing.T) {
-					done := make(chan struct{})
-					go func() {
-						defer close(done)
-						_ = run(func(context.Context) error { runtime.Goexit(); return nil })
-					}()
-					<-done
-				},
-				"fn is not run when others hold the lock": func(t *testing.T) {
-					h, err := newLock("k", locktest.Sibling(t, s, c)).Acquire(t.Context())
-					require.NoError(t, err)
-					err = run(func(context.Context) error { t.Error("was run"); return nil })
-					require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-					var e *relock.Error
-					require.ErrorAs(t, err, &e)
-					require.Equal(t, "lock", e.Op)
-					require.NoError(t, h.Unlock(t.Context()))
-				},
-				"an Unlock by fn is not an error of Do": func(t *testing.T) {
-					require.NoError(t, run(func(ctx context.Context) error {
-						h, _ := relock.HoldFromContext(ctx, "k")
-						return h.Unlock(ctx)
-					}))
-				},
-			} {
-				t.Run(name, func(t *testing.T) {
-					check(t)
-					locktest.RequireFree(t, s, c, "k")
-				})
-			}
-			require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "the object is usable")
-		})
-	}
-}
-
-// Do reports a loss together with fn's error, also one that fn knows of.
-func TestDoReportsALoss(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	expired := func(t *testing.T, h relock.Hold) {
-		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
-	}
-	for name, tt := range map[string]struct {
-		lose func(t *testing.T, c *relock.Client, h relock.Hold)
-		fn   error
-		why  error
-	}{
-		"expired": {func(t *testing.T, _ *relock.Client, h relock.Hold) { expired(t, h) }, errMine, relock.ErrLockLost},
-		"expired, and unlocked by fn": {func(t *testing.T, _ *relock.Client, h relock.Hold) {
-			expired(t, h)
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-		}, nil, relock.ErrLockLost},
-		"closed, and unlocked by fn": {func(t *testing.T, c *relock.Client, h relock.Hold) {
-			require.NoError(t, c.Close())
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
-		}, errMine, relock.ErrClosed},
-		"found by the release": {func(t *testing.T, c *relock.Client, _ relock.Hold) {
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-		}, nil, relock.ErrLockLost},
-	} {
-		for kind, newLock := range locktest.Kinds {
-			t.Run(name+"/"+kind, func(t *testing.T) {
-				t.Parallel()
-				c := locktest.NewTestClient(t, s)
-				err := newLock("k", c, relock.WithExpiry(800*time.Millisecond)).Do(t.Context(), func(ctx context.Context) error {
-					h, _ := relock.HoldFromContext(ctx, "k")
-					tt.lose(t, c, h)
-					return tt.fn
-				})
-				require.ErrorIs(t, err, tt.why)
-				if tt.fn != nil {
-					require.ErrorIs(t, err, tt.fn)
-					return
-				}
-				var e *relock.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, "unlock", e.Op)
+	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+		l := newLock("k", c)
+		run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
+		for name, check := range map[string]func(t *testing.T){
+			"fn's error comes back as it is": func(t *testing.T) {
+				require.Equal(t, errMine, run(func(context.Context) error { return errMine })) //nolint:testifylint // identity is meant
+			},
+			"the context carries the hold and is cancelled at the end": func(t *testing.T) {
+				var kept context.Context
+				require.NoError(t, run(func(ctx context.Context) error {
+					require.NoError(t, carried(t, ctx, "k").Err())
+					_, ok := relock.HoldFromContext(ctx, "other")
+					require.False(t, ok)
+					kept = ctx
+					return ctx.Err()
+				}))
+				require.ErrorIs(t, context.Cause(kept), relock.ErrNotHeld)
+			},
+			"the context is cancelled with the caller's": func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				require.Equal(t, errMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
+					cancel(errMine)
+					return testkit.EndedWithin(t, ctx, testkit.Patience)
+				}))
+			},
+			"a panic unlocks and goes on": func(t *testing.T) {
+				require.PanicsWithValue(t, "boom", func() { _ = run(func(context.Context) error { panic("boom") }) })
+			},
+			"Goexit unlocks": func(*testing.T) {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_ = run(func(context.Context) error { runtime.Goexit(); return nil })
+				}()
+				<-done
+			},
+			"fn is not run when others hold the lock": func(t *testing.T) {
+				h := locktest.Take(t, newLock("k", locktest.Sibling(t, s, c)).Acquire)
+				err := run(func(context.Context) error { t.Error("was run"); return nil })
+				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+				require.Equal(t, "lock", asError(t, err).Op)
+				require.NoError(t, h.Unlock(t.Context()))
+			},
+			"an Unlock by fn is not an error of Do": func(t *testing.T) {
+				require.NoError(t, run(func(ctx context.Context) error {
+					return carried(t, ctx, "k").Unlock(ctx)
+				}))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				check(t)
+				locktest.RequireFree(t, s, c, "k")
 			})
 		}
-	}
+		require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "the object is usable")
+	})
 }
 
 // A block timeout that is a default of the client does not end a Lock. Only its
@@ -139,14 +81,12 @@ func TestDoReportsALoss(t *testing.T) {
 func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithBlockTimeout(10*time.Millisecond))
-	l, err := relock.NewLocker(c, relock.WithBlock())
-	require.NoError(t, err)
-	_, err = l.Lock(t.Context(), "a")
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, c, relock.WithBlock())
+	_ = locktest.TakeKey(t, t.Context(), l, "a")
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = l.Lock(ctx, "a")
+	_, err := l.Lock(ctx, "a")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 }
@@ -156,10 +96,8 @@ func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 func TestLockerHandsOffInMemory(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewLocalWaitBench(t)
-	l, err := relock.NewLocker(q.Clients[0])
-	require.NoError(t, err)
-	h, err := l.Lock(t.Context(), locktest.QueueKey)
-	require.NoError(t, err)
+	l := locktest.NewLocker(t, q.Clients[0])
+	h := locktest.TakeKey(t, t.Context(), l, locktest.QueueKey)
 	var next relock.Hold
 	waits := testkit.Async(t, func() (err error) {
 		next, err = l.Lock(t.Context(), locktest.QueueKey)
@@ -218,7 +156,6 @@ func TestDoWithAnyLocker(t *testing.T) {
 		locker foreign
 		fn     error
 		is     []error
-		failed bool // to lock
 	}{
 		"fine":                           {locker: hold(nil, nil)},
 		"the function fails":             {locker: hold(nil, nil), fn: errMine, is: []error{errMine}},
@@ -231,26 +168,21 @@ func TestDoWithAnyLocker(t *testing.T) {
 		"closed, and unlocked by function": {
 			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: errMine, is: []error{errMine, relock.ErrClosed},
 		},
-		"not locked":                {locker: foreign{err: errMine}, is: []error{errMine}, failed: true},
-		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: errMine}}, is: []error{errMine}, failed: true},
-		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}, failed: true},
+		"not locked":                {locker: foreign{err: errMine}, is: []error{errMine}},
+		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: errMine}}, is: []error{errMine}},
+		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			err := relock.Do(ctx, tt.locker, "key", func(context.Context) error { cancel(); return tt.fn })
 			cancel()
-			if tt.is == nil {
-				require.NoError(t, err)
-			}
-			for _, want := range tt.is {
-				require.ErrorIs(t, err, want)
-			}
-			if !tt.failed {
+			locktest.RequireIs(t, err, tt.is...)
+			require.Equal(t, tt.is == nil, err == nil)
+			if tt.locker.hold != nil {
 				require.Equal(t, 1, tt.locker.hold.unlocks)
 				return
 			}
-			var e *relock.Error
-			require.ErrorAs(t, err, &e)
+			e := asError(t, err)
 			require.Equal(t, relock.Error{Op: "lock", Key: "key", Err: e.Err}, *e)
 		})
 	}
@@ -265,10 +197,8 @@ func TestContextOfDoWithAnyLocker(t *testing.T) {
 	l := foreign{hold: &foreignHold{ctx: held}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	require.NoError(t, relock.Do(ctx, l, "key", func(work context.Context) error {
-		h, ok := relock.HoldFromContext(work, "key")
-		require.True(t, ok)
-		require.Same(t, l.hold, h)
-		_, ok = relock.HoldFromContext(work, "other")
+		require.Same(t, l.hold, carried(t, work, "key"))
+		_, ok := relock.HoldFromContext(work, "other")
 		require.False(t, ok)
 		at, _ := ctx.Deadline()
 		got, ok := work.Deadline()
@@ -288,22 +218,24 @@ func TestContextOfDoWithAnyLocker(t *testing.T) {
 	}))
 }
 
-// TryDo makes one attempt, whatever the Locker's Lock would do.
+// TryDo makes one attempt, whatever the Locker's Lock would do. Mistakes are
+// found before it.
 func TestTryDo(t *testing.T) {
 	t.Parallel()
 	double := relocktest.NewLocker()
+	require.ErrorIs(t, relock.TryDo(t.Context(), nil, "k", unreached(t)), relock.ErrInvalid)
+	require.ErrorIs(t, relock.TryDo(t.Context(), double, "k", nil), relock.ErrInvalid)
+	require.NoError(t, tryOnce(t.Context(), double))
 	release := double.Busy("k")
-	redis := lockerOf(t, clientOf(t, redistest.Shared(t)))
-	held, err := redis.Lock(t.Context(), "k")
-	require.NoError(t, err)
+	redis := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t)))
+	held := locktest.TakeKey(t, t.Context(), redis, "k")
 	for name, l := range map[string]relock.Locker{"in memory": double, "on Redis": redis} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		err := relock.TryDo(ctx, l, "k", unreached(t))
 		require.NoError(t, ctx.Err(), "it waited: %s", name)
 		cancel()
-		var e *relock.Error
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers, name)
-		require.ErrorAs(t, err, &e, name)
+		e := asError(t, err)
 		require.Equal(t, relock.Error{Op: "lock", Key: "k", Err: e.Err}, *e, name)
 	}
 	release()
@@ -316,15 +248,6 @@ func TestTryDo(t *testing.T) {
 	}
 }
 
-// Mistakes are found before the lock is taken.
-func TestTryDoMistakes(t *testing.T) {
-	t.Parallel()
-	require.ErrorIs(t, relock.TryDo(t.Context(), nil, "k", unreached(t)), relock.ErrInvalid)
-	l := relocktest.NewLocker()
-	require.ErrorIs(t, relock.TryDo(t.Context(), l, "k", nil), relock.ErrInvalid)
-	require.NoError(t, tryOnce(t.Context(), l))
-}
-
 // CurrentHold is the newest hold, whatever its name and its backend.
 func TestCurrentHold(t *testing.T) {
 	t.Parallel()
@@ -333,22 +256,15 @@ func TestCurrentHold(t *testing.T) {
 	_, ok = relock.CurrentHold(t.Context())
 	require.False(t, ok)
 
-	current := func(ctx context.Context) string {
-		h, ok := relock.CurrentHold(ctx)
-		require.True(t, ok)
-		return h.Key()
-	}
-	c := clientOf(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	require.NoError(t, relock.NewRedisLock("outer", c).Do(t.Context(), func(outer context.Context) error {
-		require.Equal(t, "outer", current(outer))
+		require.Equal(t, "outer", current(t, outer).Key())
 		require.NoError(t, relock.Do(outer, relocktest.NewLocker(), "inner", func(inner context.Context) error {
-			require.Equal(t, "inner", current(inner))
-			h, ok := relock.HoldFromContext(inner, "outer")
-			require.True(t, ok)
-			require.Equal(t, "outer", h.Key())
+			require.Equal(t, "inner", current(t, inner).Key())
+			require.Equal(t, "outer", carried(t, inner, "outer").Key())
 			return nil
 		}))
-		require.Equal(t, "outer", current(outer))
+		require.Equal(t, "outer", current(t, outer).Key())
 		return nil
 	}))
 }
@@ -378,27 +294,21 @@ func TestContextWithHoldOfAnotherLocker(t *testing.T) {
 	t.Parallel()
 	h, err := own{relocktest.NewLocker()}.Lock(t.Context(), "k")
 	require.NoError(t, err)
-	got, ok := relock.HoldFromContext(h.Context(), "k")
-	require.True(t, ok)
-	require.Same(t, h, got)
-	got, ok = relock.CurrentHold(h.Context())
-	require.True(t, ok)
-	require.Same(t, h, got)
+	require.Same(t, h, carried(t, h.Context(), "k"))
+	require.Same(t, h, current(t, h.Context()))
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
 // A hold of Redis that is put into another context makes it the holder's.
 func TestContextWithHoldOfRedis(t *testing.T) {
 	t.Parallel()
-	c := clientOf(t, redistest.Shared(t))
-	l := relock.NewReentrantLock("k", c)
+	l := relock.NewReentrantLock("k", locktest.NewTestClient(t, redistest.Shared(t)))
 	h, err := l.Acquire(relock.ContextWithOwner(t.Context(), "somebody"))
 	require.NoError(t, err)
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	ctx := relock.ContextWithHold(t.Context(), h)
 	require.NoError(t, l.TryLock(ctx))
-	got, ok := relock.CurrentHold(ctx)
-	require.True(t, ok)
+	got := current(t, ctx)
 	require.Equal(t, h, got)
 	require.NoError(t, got.Extend(ctx, time.Minute))
 	require.NoError(t, l.Unlock(ctx))

@@ -22,27 +22,45 @@ import (
 	"github.com/relock-go/relock/internal/locktest"
 )
 
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// eachFile calls f with each file outside of hidden folders and testdata.
+func eachFile(t *testing.T, f func(path string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			f(path)
+		case entry.Name() == "testdata" || entry.Name() == ".git":
+			return fs.SkipDir
+		}
+		return nil
+	}))
+}
+
 // Each test that the documentation names is there.
 func TestGuaranteesNameTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
 	define := regexp.MustCompile(`(?m)^func ((?:Test|Example)\w+)\(`)
-	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	eachFile(t, func(path string) {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, found := range define.FindAllStringSubmatch(readFile(t, path), -1) {
+				there[found[1]] = true
+			}
 		}
-		text, err := os.ReadFile(path)
-		for _, found := range define.FindAllSubmatch(text, -1) {
-			there[string(found[1])] = true
-		}
-		return err
-	}))
+	})
 	name := regexp.MustCompile("`((?:Test|Example)\\w+)`")
 	for _, file := range []string{"guarantees.md", "proof.md", "etcd.md", "fencing.md", "design.md", "protocol.md", "queue.md"} {
-		text, err := os.ReadFile(filepath.Join("docs", file))
-		require.NoError(t, err)
-		for _, found := range name.FindAllSubmatch(text, -1) {
-			require.True(t, there[string(found[1])], "%s names %s", file, found[1])
+		for _, found := range name.FindAllStringSubmatch(readFile(t, "docs", file), -1) {
+			require.True(t, there[found[1]], "%s names %s", file, found[1])
 		}
 	}
 }
@@ -50,23 +68,15 @@ func TestGuaranteesNameTests(t *testing.T) {
 // Each package has its line in the map of CONTRIBUTING.
 func TestMapNamesEachPackage(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("CONTRIBUTING.md")
-	require.NoError(t, err)
-	packages := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == "testdata" || path != "." && strings.HasPrefix(entry.Name(), ".")):
-			return fs.SkipDir
-		case strings.HasSuffix(path, ".go"):
+	text, packages := readFile(t, "CONTRIBUTING.md"), map[string]bool{}
+	eachFile(t, func(path string) {
+		if strings.HasSuffix(path, ".go") {
 			packages[filepath.ToSlash(filepath.Dir(path))] = true
 		}
-		return nil
-	}))
+	})
 	require.Greater(t, len(packages), 10)
 	for folder := range packages {
-		require.Contains(t, string(text), "`"+folder+"`", "has no line in the map")
+		require.Contains(t, text, "`"+folder+"`", "has no line in the map")
 	}
 }
 
@@ -91,10 +101,8 @@ func TestTableOfOptions(t *testing.T) {
 		"WithMaxLease": relock.WithMaxLease(time.Minute),
 	}
 	require.Len(t, lockspec.OptionNames, len(options))
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
 	var kinds []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(readFile(t, "doc.go")) {
 		cells := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "//"))
 		switch {
 		case len(cells) == len(validate) && cells[0] == "RedisLock":
@@ -131,7 +139,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	docs, got := map[string]string{}, map[string]string{}
 	stated := regexp.MustCompile(`The\s+default\s+is\s+([^\s,]+?)[.,]?(\s|$)`)
-	for _, file := range []string{"options.go", "lock_options.go", "watchdog.go", "hold.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
+	for _, file := range []string{"options.go", "lock_options.go", "hold.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		require.NoError(t, err)
 		for _, decl := range parsed.Decls {
@@ -188,10 +196,8 @@ func TestConsumer(t *testing.T) {
 	}
 	run("mod", "tidy")
 
-	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
-	require.NoError(t, err)
 	const ownLines = 2 // of relock itself, which a replaced module does not have
-	require.LessOrEqual(t, strings.Count(string(sums), "\n")+ownLines, 14, "lines in go.sum")
+	require.LessOrEqual(t, strings.Count(readFile(t, dir, "go.sum"), "\n")+ownLines, 14, "lines in go.sum")
 
 	modules := strings.Fields(run("list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "."))
 	slices.Sort(modules)
@@ -208,34 +214,27 @@ func TestWords(t *testing.T) {
 	words := avoided(t)
 	breaks := regexp.MustCompile(`\s+(?:(?://|--|#|\*)\s+)?`) // a phrase may go on in the next line
 	files := map[string]int{}
-	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path == ".git":
-			return fs.SkipDir
-		case entry.IsDir() || path == filepath.Join("docs", "proof.md"):
-			return nil
-		}
+	eachFile(t, func(path string) {
 		kind := filepath.Ext(path)
 		switch {
+		case path == filepath.Join("docs", "proof.md"):
+			return
 		case kind == ".go" || kind == ".lua" || kind == ".sh" || kind == ".md" || kind == ".pml" || kind == ".yml":
 		case path == "Makefile" || path == filepath.Join(".ci", "run"):
 		default:
-			return nil
+			return
 		}
 		files[kind]++
-		text, err := os.ReadFile(path)
-		flat := breaks.ReplaceAllString(string(text), " ")
+		text := readFile(t, path)
+		flat := breaks.ReplaceAllString(text, " ")
 		lower := strings.ToLower(flat)
 		for word, pattern := range words {
 			if strings.Contains(lower, strings.ToLower(word)) && pattern.MatchString(flat) {
 				t.Errorf("%s has %q: %s", path, word, pattern.FindString(flat))
 			}
 		}
-		requireNarrow(t, path, string(text))
-		return err
-	}))
+		requireNarrow(t, path, text)
+	})
 	for _, kind := range []string{".go", ".lua", ".sh", ".md", ".pml", ".yml", ""} {
 		require.NotZero(t, files[kind], kind)
 	}
@@ -245,10 +244,8 @@ func TestWords(t *testing.T) {
 // part of an identifier.
 func avoided(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
-	text, err := os.ReadFile("scripts/words.txt")
-	require.NoError(t, err)
 	words := map[string]*regexp.Regexp{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(readFile(t, "scripts", "words.txt")) {
 		word, _, ok := strings.Cut(line, "\t")
 		if !ok || strings.HasPrefix(line, "#") {
 			continue

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"slices"
 	"time"
 
@@ -248,14 +247,10 @@ func ExampleOutcomeOf_observer() {
 			took["renewal"] += e.End.Sub(e.Start)
 		},
 	}
-	client, err := relock.NewClient(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"), "", relock.WithObserver(observer))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	client := newClient(relock.WithObserver(observer))
 	defer client.Close()
 	lock := relock.NewRedisLock("measured", client)
-	err = relock.NewRedisLock("measured", client).Do(context.Background(), func(ctx context.Context) error {
+	err := relock.NewRedisLock("measured", client).Do(context.Background(), func(ctx context.Context) error {
 		_ = lock.TryLock(ctx)
 		hold, _ := relock.HoldFromContext(ctx, "measured")
 		return hold.Extend(ctx, time.Minute)

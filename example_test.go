@@ -25,6 +25,15 @@ func newClient(opts ...relock.ClientOption) *relock.Client {
 	return client
 }
 
+// newLocker returns a Locker of the client, see [relock.NewLocker].
+func newLocker(client *relock.Client, opts ...relock.LockOption) relock.Locker {
+	locker, err := relock.NewLocker(client, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locker
+}
+
 // Do cannot forget an Unlock or overlook a loss.
 func Example() {
 	client := newClient()
@@ -205,15 +214,11 @@ func ExampleWithObserver() {
 			}
 		},
 	}
-	client, err := relock.NewClient(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"), "", relock.WithObserver(counts))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	client := newClient(relock.WithObserver(counts))
 	defer client.Close()
 
 	lock := relock.NewRedisLock("counted", client)
-	err = lock.Do(context.Background(), func(ctx context.Context) error {
+	err := lock.Do(context.Background(), func(ctx context.Context) error {
 		return lock.TryLock(ctx) // it is not reentrant
 	})
 	fmt.Println(err)
@@ -231,14 +236,10 @@ func ExampleObserver_And() {
 		}
 	}}
 	all := relock.Observer{LockStart: func(_ context.Context, e relock.LockStart) { fmt.Println(e.Kind, "lock", e.Key) }}
-	client, err := relock.NewClient(os.Getenv("EXAMPLE_NETWORK"), os.Getenv("EXAMPLE_ADDRESS"), "", relock.WithObserver(slow.And(all)))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	client := newClient(relock.WithObserver(slow.And(all)))
 	defer client.Close()
 
-	err = relock.NewReentrantLock("report", client).Do(context.Background(), func(context.Context) error { return nil })
+	err := relock.NewReentrantLock("report", client).Do(context.Background(), func(context.Context) error { return nil })
 	fmt.Println(err)
 	// Output:
 	// reentrant lock report

@@ -1,75 +1,20 @@
 package relock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
-
-// lineLog is a log that tests read while others write.
-type lineLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lineLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// count returns how many lines contain all the texts.
-func (l *lineLog) count(texts ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-lines:
-	for line := range strings.Lines(l.text.String()) {
-		for _, text := range texts {
-			if !strings.Contains(line, text) {
-				continue lines
-			}
-		}
-		n++
-	}
-	return n
-}
-
-func (l *lineLog) option() relock.ClientOption {
-	return relock.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
-}
-
-// explained is a server with a prefix for one test, and makes clients of it.
-type explained struct {
-	*redistest.Server
-	prefix string
-}
-
-func newExplained(t *testing.T) *explained {
-	return &explained{redistest.Shared(t), uuid.NewString() + ":"}
-}
-
-func (e *explained) client(t *testing.T, opts ...relock.ClientOption) *relock.Client {
-	t.Helper()
-	c, err := relock.NewClient(e.Network, e.Address, "", append(opts, relock.WithKeyPrefix(e.prefix))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
-
-func (e *explained) key(name string) string { return e.prefix + "{" + name + "}" }
 
 // refusal returns the error of a wait that others did not let in. On a busy
 // machine, a short wait may end before the server has answered.
@@ -85,57 +30,46 @@ func refusal(t *testing.T, wait func() error) (err error) {
 // A conflict names what was found, and what was requested.
 func TestConflictSaysWhatWasFound(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	s, c := locktest.OnShared(t)
 	ctx := t.Context()
-	locks := map[string]relock.Mutex{
-		"a fair plain lock":           relock.NewRedisLock("pf", c, relock.WithFair()),
-		"an unfair plain lock":        relock.NewRedisLock("pu", c),
-		"a fair reentrant lock":       relock.NewReentrantLock("rf", c, relock.WithFair()),
-		"an unfair reentrant lock":    relock.NewReentrantLock("ru", c),
-		"a fair read/write lock":      relock.NewRWLock("wf", c, relock.WithFair()),
-		"an unfair read/write lock":   relock.NewRWLock("wu", c),
-		"used by another program":     nil,
-		"a plain lock, for a minimum": relock.NewRedisLock("kept", c, relock.WithMinHold(time.Minute)),
-	}
-	names := map[string]string{
-		"a fair plain lock": "pf", "an unfair plain lock": "pu", "a fair reentrant lock": "rf", "an unfair reentrant lock": "ru",
-		"a fair read/write lock": "wf", "an unfair read/write lock": "wu", "used by another program": "list", "a plain lock, for a minimum": "kept",
-	}
-	s.Do(t, "LPUSH", s.key("list"), "x")
-	for _, l := range locks {
-		if l != nil {
-			require.NoError(t, l.Lock(ctx))
-		}
-	}
-	require.NoError(t, locks["a plain lock, for a minimum"].Unlock(ctx))
-	require.NoError(t, relock.NewMultiLock([]string{"m"}, c).Lock(ctx))
-
-	for _, tt := range []struct {
-		name  string
-		lock  func(key string) relock.Mutex
-		found string
-		want  string
-	}{
-		{"unfair on fair", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "a fair plain lock", "held as a fair plain lock, requested as unfair"},
-		{"unfair on fair, waiting", func(key string) relock.Mutex { return relock.NewRedisLock(key, c, relock.WithBlock()) }, "a fair plain lock", "held as a fair plain lock, requested as unfair"},
-		{"fair on unfair", func(key string) relock.Mutex { return relock.NewRedisLock(key, c, relock.WithFair()) }, "an unfair plain lock", "held as an unfair plain lock, requested as fair"},
-		{"plain on reentrant", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "an unfair reentrant lock", "held as an unfair reentrant lock, requested as an unfair plain lock"},
-		{"reentrant on plain", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "an unfair plain lock", "held as an unfair plain lock, requested as an unfair reentrant lock"},
-		{"own reentrant in the other mode", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "a fair reentrant lock", "held as a fair reentrant lock, requested as unfair"},
-		{"plain on read/write", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "a fair read/write lock", "held as a fair read/write lock, requested as an unfair plain lock"},
-		{"read/write on plain", func(key string) relock.Mutex { return relock.NewRWLock(key, c) }, "an unfair plain lock", "held as an unfair plain lock, requested as an unfair read/write lock"},
-		{"read/write in the other mode", func(key string) relock.Mutex { return relock.NewRWLock(key, c, relock.WithFair()) }, "an unfair read/write lock", "held as an unfair read/write lock, requested as fair"},
-		{"plain on a list", func(key string) relock.Mutex { return relock.NewRedisLock(key, c) }, "used by another program", "used by another program, requested as an unfair plain lock"},
-		{"reentrant on a kept one", func(key string) relock.Mutex { return relock.NewReentrantLock(key, c) }, "a plain lock, for a minimum", "kept as a plain lock, requested as an unfair reentrant lock"},
-		{"several keys", func(key string) relock.Mutex { return relock.NewMultiLock([]string{"a", key}, c) }, "a fair reentrant lock", `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`},
-		{"several keys, waiting", func(key string) relock.Mutex { return relock.NewMultiLock([]string{"a", key}, c, relock.WithBlock()) }, "a fair reentrant lock", `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`},
+	for _, l := range []relock.Mutex{
+		relock.NewRedisLock("pf", c, relock.WithFair()), relock.NewRedisLock("pu", c), relock.NewReentrantLock("rf", c, relock.WithFair()),
+		relock.NewReentrantLock("ru", c), relock.NewRWLock("wf", c, relock.WithFair()), relock.NewRWLock("wu", c),
+		relock.NewMultiLock([]string{"m"}, c),
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := tt.lock(names[tt.found]).Lock(relock.ContextWithOwner(ctx, "other"))
-			if strings.HasPrefix(tt.name, "own") {
-				err = tt.lock(names[tt.found]).Lock(ctx)
-			}
+		require.NoError(t, l.Lock(ctx))
+	}
+	s.Do(t, "LPUSH", locktest.KeyOf(c, "list"), "x")
+	kept := relock.NewRedisLock("kept", c, relock.WithMinHold(time.Minute))
+	require.NoError(t, errors.Join(kept.Lock(ctx), kept.Unlock(ctx)))
+
+	other := relock.ContextWithOwner(ctx, "other")
+	block, fair := relock.WithBlock(), relock.WithFair()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		lock relock.Mutex
+		want string
+	}{
+		"unfair on fair":                  {other, relock.NewRedisLock("pf", c), "held as a fair plain lock, requested as unfair"},
+		"unfair on fair, waiting":         {other, relock.NewRedisLock("pf", c, block), "held as a fair plain lock, requested as unfair"},
+		"fair on unfair":                  {other, relock.NewRedisLock("pu", c, fair), "held as an unfair plain lock, requested as fair"},
+		"plain on reentrant":              {other, relock.NewRedisLock("ru", c), "held as an unfair reentrant lock, requested as an unfair plain lock"},
+		"reentrant on plain":              {other, relock.NewReentrantLock("pu", c), "held as an unfair plain lock, requested as an unfair reentrant lock"},
+		"own reentrant in the other mode": {ctx, relock.NewReentrantLock("rf", c), "held as a fair reentrant lock, requested as unfair"},
+		"plain on read/write":             {other, relock.NewRedisLock("wf", c), "held as a fair read/write lock, requested as an unfair plain lock"},
+		"read/write on plain":             {other, relock.NewRWLock("pu", c), "held as an unfair plain lock, requested as an unfair read/write lock"},
+		"read/write in the other mode":    {other, relock.NewRWLock("wu", c, fair), "held as an unfair read/write lock, requested as fair"},
+		"plain on a list":                 {other, relock.NewRedisLock("list", c), "used by another program, requested as an unfair plain lock"},
+		"reentrant on a kept one":         {other, relock.NewReentrantLock("kept", c), "kept as a plain lock, requested as an unfair reentrant lock"},
+		"several keys": {
+			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`,
+		},
+		"several keys, waiting": {
+			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tt.lock.Lock(tt.ctx)
 			require.ErrorIs(t, err, relock.ErrKeyConflict)
 			require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 			require.True(t, strings.HasSuffix(err.Error(), tt.want), "%v", err)
@@ -149,22 +83,20 @@ func TestConflictOfANode(t *testing.T) {
 	t.Parallel()
 	var clients []*relock.Client
 	for range 3 {
-		s := &explained{redistest.Start(t), "x:"}
+		s := redistest.Start(t)
 		s.AwaitUp(t, 3)
-		clients = append(clients, s.client(t))
+		clients = append(clients, locktest.NewTestClient(t, s))
 		require.NoError(t, relock.NewReentrantLock("k", clients[len(clients)-1]).Lock(t.Context()))
 	}
 	err := relock.NewRedLock("k", clients, relock.WithMaxLease(time.Second), relock.WithWatchdog(time.Second)).Lock(t.Context())
-	require.ErrorIs(t, err, relock.ErrQuorum)
-	require.ErrorIs(t, err, relock.ErrKeyConflict)
+	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrKeyConflict)
 	require.ErrorContains(t, err, "held as an unfair reentrant lock, requested as an unfair plain lock")
 }
 
 // A conflict is reported without what was found if that cannot be read.
 func TestConflictThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	s := &explained{redistest.Start(t), "x:"}
-	c := s.client(t)
+	s, c := locktest.OnOwn(t)
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithFair()).Lock(t.Context()))
 	s.Do(t, "ACL", "SETUSER", "default", "-zrange") // only the second read needs it
 	err := relock.NewRedisLock("k", c).Lock(t.Context())
@@ -175,8 +107,8 @@ func TestConflictThatCannotBeRead(t *testing.T) {
 // waits anyway.
 func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c, other := s.client(t), s.client(t)
+	s, c := locktest.OnShared(t)
+	other := locktest.Sibling(t, s, c)
 	ctx := t.Context()
 	require.NoError(t, relock.NewRedisLock("k", other).Lock(ctx))
 	const text = `relock: lock "k": lock is held by others`
@@ -185,9 +117,7 @@ func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	require.EqualError(t, relock.NewRedisLock("k", c, relock.WithBlock()).TryLock(ctx), text+" (one attempt)")
 	waits := relock.NewRedisLock("k", c, relock.WithBlockTimeout(50*time.Millisecond))
 	require.EqualError(t, refusal(t, func() error { return waits.Lock(ctx) }), text)
-	l, err := relock.NewLocker(c)
-	require.NoError(t, err)
-	_, err = l.TryLock(ctx, "k")
+	_, err := locktest.NewLocker(t, c).TryLock(ctx, "k")
 	require.EqualError(t, err, text+" (one attempt)")
 }
 
@@ -197,8 +127,7 @@ var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 // its block timeout ends.
 func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	for name, newLock := range map[string]func(...relock.LockOption) relock.Mutex{
 		"plain": func(o ...relock.LockOption) relock.Mutex { return relock.NewRedisLock("plain", c, o...) },
 		"fair": func(o ...relock.LockOption) relock.Mutex {
@@ -239,19 +168,19 @@ func TestLossSaysWhich(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		opt  relock.LockOption
-		lose func(t *testing.T, s *explained, c *relock.Client)
+		lose func(t *testing.T, s *redistest.Server, c *relock.Client)
 		want string
 		is   error
 	}{
 		"fixed lease":  {relock.WithExpiry(time.Second), nil, `lease over`, nil},
 		"maximum hold": {relock.WithMaxHold(time.Second), nil, `maximum hold of 1s`, relock.ErrMaxHold},
-		"forced": {relock.WithWatchdog(3 * time.Second), func(t *testing.T, _ *explained, c *relock.Client) {
+		"forced": {relock.WithWatchdog(3 * time.Second), func(t *testing.T, _ *redistest.Server, c *relock.Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "it hangs"))
 		}, `forced: "it hangs"`, relock.ErrForced},
-		"deleted": {relock.WithWatchdog(time.Second), func(t *testing.T, s *explained, _ *relock.Client) {
-			s.Do(t, "DEL", s.key("k"))
+		"deleted": {relock.WithWatchdog(time.Second), func(t *testing.T, s *redistest.Server, c *relock.Client) {
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 		}, `the server no longer has it`, nil},
-		"not renewed": {relock.WithWatchdog(time.Second), func(t *testing.T, s *explained, _ *relock.Client) {
+		"not renewed": {relock.WithWatchdog(time.Second), func(t *testing.T, s *redistest.Server, _ *relock.Client) {
 			s.Pause(t)
 			t.Cleanup(func() { s.Resume(t) })
 		}, `not renewed since ` + clock, nil},
@@ -259,9 +188,9 @@ func TestLossSaysWhich(t *testing.T) {
 		for _, kind := range []string{"plain", "reentrant", "read", "several"} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				s := &explained{redistest.Start(t), "x:"}
-				var log lineLog
-				c := s.client(t, log.option())
+				s := redistest.Start(t)
+				var log locktest.LogBuffer
+				c := locktest.NewTestClient(t, s, log.Option())
 				h, err := acquirerOf(kind, c, tt.opt)(t.Context())
 				require.NoError(t, err)
 				if tt.lose != nil {
@@ -278,7 +207,7 @@ func TestLossSaysWhich(t *testing.T) {
 					require.Equal(t, what == "Unlock", errors.Is(err, relock.ErrNotHeld), what)
 				}
 				require.Zero(t, h.Remaining())
-				testkit.Eventually(t, testkit.Patience, func() bool { return log.count("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
+				testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
 			})
 		}
 	}
@@ -300,15 +229,13 @@ func acquirerOf(kind string, c *relock.Client, opts ...relock.LockOption) func(c
 // error does not say.
 func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithMaxHold(500*time.Millisecond))
-	foreign, err := relock.NewLocker(c, relock.WithMaxHold(500*time.Millisecond))
-	require.NoError(t, err)
+	foreign := locktest.NewLocker(t, c, relock.WithMaxHold(500*time.Millisecond))
 	for name, do := range map[string]func(func(context.Context) error) error{
 		"a lock":             func(fn func(context.Context) error) error { return lock.Do(t.Context(), fn) },
 		"a Locker":           func(fn func(context.Context) error) error { return relock.Do(t.Context(), foreign, "k", fn) },
-		"a Locker of others": func(fn func(context.Context) error) error { return relock.Do(t.Context(), disguised{foreign}, "k", fn) },
+		"a Locker of others": func(fn func(context.Context) error) error { return relock.Do(t.Context(), own{foreign}, "k", fn) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			stopped := func(ctx context.Context) error {
@@ -324,16 +251,6 @@ func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 			require.Equal(t, 1, strings.Count(err.Error(), "maximum hold"))
 		})
 	}
-}
-
-// disguised makes the holds of a Locker look like those of another backend.
-type disguised struct{ relock.Locker }
-
-type disguisedHold struct{ relock.Hold }
-
-func (d disguised) Lock(ctx context.Context, key string) (relock.Hold, error) {
-	h, err := d.Locker.Lock(ctx, key)
-	return disguisedHold{h}, err
 }
 
 // A call may wait for a lock that the same client holds under another owner.
@@ -354,9 +271,9 @@ func TestWaitForTheOwnClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newExplained(t)
-			var log lineLog
-			c := s.client(t, log.option(), relock.WithWatchdog(time.Second))
+			s := redistest.Shared(t)
+			var log locktest.LogBuffer
+			c := locktest.NewTestClient(t, s, log.Option(), relock.WithWatchdog(time.Second))
 			outer := relock.ContextWithOwner(t.Context(), "outer")
 			holder := newLock(c)
 			if name == "read" {
@@ -368,20 +285,19 @@ func TestWaitForTheOwnClient(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
 			line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
-			testkit.Eventually(t, testkit.Patience, func() bool { return log.count(line...) == 2 }, "each is logged")
+			testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 2 }, "each is logged")
 			cancel()
 			for _, wait := range []<-chan error{first, second} {
 				err := testkit.ResultWithin(t, wait, testkit.Patience)
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+				locktest.RequireIs(t, err, context.Canceled, relock.ErrLockAcquiredByOthers)
 				require.True(t, strings.HasSuffix(err.Error(), hint), "%v", err)
 			}
 			err := refusal(t, func() error { return newLock(c, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
 			require.EqualError(t, err, `relock: lock "k": lock is held by others`+hint)
 			require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
-			require.Equal(t, 2, log.count(line...), "once for each wait")
+			require.Equal(t, 2, log.Lines(line...), "once for each wait")
 
-			other := s.client(t)
+			other := locktest.Sibling(t, s, c)
 			err = refusal(t, func() error { return newLock(other, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
 			require.EqualError(t, err, `relock: lock "k": lock is held by others`, "another client")
 			require.NoError(t, holder.Unlock(outer))
@@ -395,7 +311,7 @@ func TestWaitForTheOwnClient(t *testing.T) {
 // unlock.
 func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 	t.Parallel()
-	c := newExplained(t).client(t)
+	c := locktest.NewTestClient(t, redistest.Shared(t))
 	lock := relock.NewRWLock("k", c, relock.WithBlock())
 	as := func(name string) context.Context { return relock.ContextWithOwner(t.Context(), name) }
 	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
@@ -408,7 +324,6 @@ func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 			require.Regexp(t, `\(this client holds it as "[`+order[n:]+`]"; see ContextWithOwner\)$`, err.Error())
 			require.NoError(t, lock.RUnlock(as(string(name))))
 		}
-		require.NoError(t, lock.Lock(as("writer")))
-		require.NoError(t, lock.Unlock(as("writer")))
+		require.NoError(t, errors.Join(lock.Lock(as("writer")), lock.Unlock(as("writer"))))
 	}
 }

@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,7 @@ import (
 
 func requireForced(t testing.TB, err error) {
 	t.Helper()
-	require.ErrorIs(t, err, relock.ErrForced)
-	require.ErrorIs(t, err, relock.ErrLockLost)
+	locktest.RequireIs(t, err, relock.ErrForced, relock.ErrLockLost)
 	require.ErrorContains(t, err, `"it hangs"`)
 }
 
@@ -92,8 +92,7 @@ func TestForceUnlockRWLock(t *testing.T) {
 			key := "force " + mode
 			var holds []relock.Hold
 			for _, owner := range []string{"a", "b", "c"} {
-				h, err := locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire(t.Context())
-				require.NoError(t, err)
+				h := locktest.Take(t, locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire)
 				holds = append(holds, h)
 			}
 			writer := locktest.Owned("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
@@ -122,15 +121,13 @@ func TestForceUnlockAndReentry(t *testing.T) {
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrForced)
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrForced)
-	require.NoError(t, l.Lock(t.Context()))
-	require.NoError(t, l.Unlock(t.Context()))
+	require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 }
 
 // A free lock cannot be forced, nor a key that is not a lock.
 func TestForceUnlockRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	require.ErrorIs(t, c.ForceUnlock(t.Context(), "free", ""), relock.ErrNotHeld)
 	s.Do(t, "SET", locktest.KeyOf(c, "foreign"), "x", "PX", 60_000)
 	require.ErrorIs(t, c.ForceUnlock(t.Context(), "foreign", ""), relock.ErrKeyConflict)
@@ -145,41 +142,33 @@ func TestForceUnlockRefused(t *testing.T) {
 func TestForceUnlockIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))
-	for name, fault := range map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			proxy := faults.Start(t, s.Network, s.Address)
-			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
-			require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
-			h, err := relock.NewRedisLock("k", first).Acquire(t.Context())
-			require.NoError(t, err)
-			forces := faults.Script(script.Force.SHA)
-			cut := proxy.On(forces, 1, fault)
-			proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
-			result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
-			<-cut
-			n, err := relock.NewRedisLock("k", next).Acquire(t.Context())
-			require.NoError(t, err)
-			err = testkit.ResultWithin(t, result, testkit.Patience)
-			require.NoError(t, n.Unlock(t.Context()), "is held")
-			require.ErrorIs(t, err, relock.ErrUnconfirmed)
-			require.False(t, relock.IsRetryableErr(err))
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
-		})
-	}
+	testkit.Each(t, map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer}, func(t *testing.T, _ string, fault faults.Action) {
+		c, proxy := locktest.Behind(t, s)
+		first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
+		require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
+		h := locktest.Take(t, relock.NewRedisLock("k", first).Acquire)
+		forces := faults.Script(script.Force.SHA)
+		cut := proxy.On(forces, 1, fault)
+		proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
+		result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
+		<-cut
+		n := locktest.Take(t, relock.NewRedisLock("k", next).Acquire)
+		err := testkit.ResultWithin(t, result, testkit.Patience)
+		require.NoError(t, n.Unlock(t.Context()), "is held")
+		require.ErrorIs(t, err, relock.ErrUnconfirmed)
+		require.False(t, relock.IsRetryableErr(err))
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+	})
 }
 
 // A minimum hold and a reservation can be ended by force too. The notice of
 // another hold is ignored.
 func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for name, newLock := range locktest.Kinds {
 		l := newLock(name, c, relock.WithMinHold(time.Minute))
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 		require.NoError(t, c.ForceUnlock(t.Context(), name, "early"))
 		locktest.RequireFree(t, s, c, name)
 	}
@@ -187,11 +176,10 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "nobody comes"))
 	locktest.RequireFree(t, s, c, "k")
 
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Do(t, "SET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold why", "PX", 60_000)
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.NotErrorIs(t, err, relock.ErrForced)
 }
@@ -199,14 +187,12 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 // Without memory the lock is ended by force too. Its holder does not learn why.
 func TestForceUnlockWithoutMemory(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	s, c := locktest.OnOwn(t)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
 	locktest.RequireFree(t, s, c, "k")
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.NotErrorIs(t, err, relock.ErrForced)
 }

@@ -3,9 +3,9 @@ package relock
 import (
 	"context"
 	"strconv"
-	"sync"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // FromLocker returns the lock with this name of l as a [Mutex], for code that
@@ -26,12 +26,7 @@ func FromLocker(l Locker, key string) Mutex { return &lockerMutex{locker: l, key
 type lockerMutex struct {
 	locker Locker
 	key    string
-
-	mu   sync.Mutex
-	held Hold // from Lock to the matching Unlock; else nil
-	// freed is closed by that Unlock, for calls that got the lock and found a
-	// hold here; nil if there are none.
-	freed chan struct{}
+	object holds.Object[Hold]
 }
 
 // Lock waits until it gets the lock or ctx is cancelled.
@@ -40,12 +35,12 @@ func (m *lockerMutex) Lock(ctx context.Context) error {
 		return wrap("lock", m.key, errNilLocker)
 	}
 	for {
-		freed, err := m.acquire(ctx, m.locker.Lock)
-		if freed == nil {
+		taken, err := m.acquire(ctx, m.locker.Lock)
+		if taken || err != nil {
 			return err
 		}
 		select {
-		case <-freed:
+		case <-m.object.Freed():
 		case <-ctx.Done():
 			return wrap("lock", m.key, errs.EndOf(ctx, ErrLockAcquiredByOthers))
 		case <-m.closed():
@@ -68,40 +63,29 @@ func (m *lockerMutex) TryLock(ctx context.Context) error {
 	if m.locker == nil {
 		return wrap("lock", m.key, errNilLocker)
 	}
-	_, err := m.acquire(ctx, m.locker.TryLock)
-	return err
+	taken, err := m.acquire(ctx, m.locker.TryLock)
+	if taken || err != nil {
+		return err
+	}
+	return wrap("lock", m.key, ErrLockAcquiredByOthers)
 }
 
-// acquire takes the lock, and the Mutex with it. If the Mutex is still taken,
-// it returns a channel that is closed by the Unlock. Then the hold there was
-// lost, or the caller is inside of a Do.
-func (m *lockerMutex) acquire(ctx context.Context, acquire acquireFunc) (freed <-chan struct{}, err error) {
+// acquire acquires the lock, and takes the Mutex with it. If the Mutex is still
+// taken, it releases the lock: the hold there was lost, or the caller is inside
+// of a Do.
+func (m *lockerMutex) acquire(ctx context.Context, acquire acquireFunc) (taken bool, err error) {
 	h, err := acquire(ctx, m.key)
 	if err != nil {
-		return nil, asLockError(m.key, err)
+		return false, asLockError(m.key, err)
 	}
-	if freed = m.take(h); freed == nil {
-		return nil, nil
+	if m.object.Take(&h) {
+		return true, nil
 	}
 	if own, ok := h.(hold); ok {
 		own.level.Unused()
 	}
 	_ = h.Unlock(ctx) // a failed release is retried by the backend
-	return freed, wrap("lock", m.key, ErrLockAcquiredByOthers)
-}
-
-// take makes h the hold of the Mutex, unless the Mutex is taken.
-func (m *lockerMutex) take(h Hold) (freed <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.held == nil {
-		m.held = h
-		return nil
-	}
-	if m.freed == nil {
-		m.freed = make(chan struct{})
-	}
-	return m.freed
+	return false, nil
 }
 
 // Unlock ends what Lock or TryLock acquired.
@@ -109,24 +93,11 @@ func (m *lockerMutex) Unlock(ctx context.Context) error {
 	if m.locker == nil {
 		return wrap("unlock", m.key, errNilLocker)
 	}
-	h := m.leave()
-	if h == nil {
+	h := m.object.Held()
+	if !m.object.Free(h) {
 		return wrap("unlock", m.key, ErrNotHeld)
 	}
-	return h.Unlock(ctx)
-}
-
-// leave frees the Mutex, and returns its hold, or nil if it is not taken.
-func (m *lockerMutex) leave() Hold {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	h := m.held
-	m.held = nil
-	if m.freed != nil {
-		close(m.freed)
-		m.freed = nil
-	}
-	return h
+	return (*h).Unlock(ctx)
 }
 
 // Do runs fn between Lock and Unlock.

@@ -1,11 +1,15 @@
 package relock_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -57,6 +61,22 @@ func launch(n int) (servers []*redistest.Server, stop func(), err error) {
 			stop()
 		}
 	}, err
+}
+
+// carried returns the hold of this key in ctx.
+func carried(t testing.TB, ctx context.Context, key string) relock.Hold {
+	t.Helper()
+	h, ok := relock.HoldFromContext(ctx, key)
+	require.True(t, ok)
+	return h
+}
+
+// current returns the newest hold in ctx.
+func current(t testing.TB, ctx context.Context) relock.Hold {
+	t.Helper()
+	h, ok := relock.CurrentHold(ctx)
+	require.True(t, ok)
+	return h
 }
 
 // serveExamples sets the address that the examples use.

@@ -2,8 +2,6 @@ package relock
 
 import (
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,16 +31,17 @@ func readInfo(key string, reply any) (Info, error) {
 	info.Remaining = timeLeft(left)
 	_, _ = fmt.Sscan(fence, &info.Fence) // "false" when there is none
 	info.Waiters = readWaiters(waits, now)
-	switch content := parts[1].(type) {
-	case []byte:
-		err = info.readString(string(content))
-	case []any:
-		err = info.readHash(content)
+	stored, ok := lockspec.ReadContent(parts[1])
+	switch {
+	case state == lockspec.Foreign:
+		return info, ErrKeyConflict
+	case !ok:
+		return info, errUnreadable
+	case stored.State != "":
+		info.State, info.Kind, info.Fair = State(stored.State), stored.Kind, stored.Mode == "fair"
+		info.Holder = (*Holder)(stored.Holder)
 	}
-	if state == "alien" {
-		err = ErrKeyConflict
-	}
-	return info, err
+	return info, nil
 }
 
 // timeLeft reads the reply to PTTL: milliseconds, -1 without an expiry, or -2
@@ -58,14 +57,11 @@ func timeLeft(pttl int64) time.Duration {
 func readWaiters(waits []string, now int64) []Waiter {
 	var all []Waiter
 	for i := 0; i+1 < len(waits); i += 2 {
-		parts := strings.Split(waits[i], ":")
-		if len(parts) != 4 || len(parts[2]) != 2 {
+		name, ok := lockspec.ReadWait(waits[i])
+		if !ok {
 			continue
 		}
-		w := Waiter{Client: parts[0], Fair: parts[2][1] == 'f'}
-		if k := lockspec.KindOfWait(parts[2][0]); k != nil {
-			w.Kind = k.Family.String()
-		}
+		w := Waiter{Client: name.Client, Kind: name.Kind, Fair: name.Fair}
 		var ticket float64
 		if _, err := fmt.Sscan(waits[i+1], &ticket); err == nil {
 			w.Age = max(0, time.Duration(now-int64(ticket))*time.Microsecond)
@@ -94,9 +90,9 @@ func readRWInfo(key string, reply any) (Info, error) {
 	}
 	info.Waiters, info.Remaining = readWaiters(waits, now), timeLeft(left)
 	switch state {
-	case "alien":
+	case lockspec.Foreign:
 		return info, ErrKeyConflict
-	case "free":
+	case lockspec.Free:
 		return info, nil
 	}
 	info.State, info.Kind, info.Fair = StateReserved, lockspec.RWFamily.String(), mode == "f"
@@ -115,100 +111,15 @@ func (i *Info) readEntry(entry string, note any) {
 	}
 	i.State = StateHeld
 	client, _, _ := strings.Cut(hold, ":")
-	h := Holder{Client: client, Count: 1}
+	h := &Holder{Client: client, Count: 1}
 	if text, err := driver.String(note, nil); err == nil {
-		h.readNote(text)
+		if said, ok := lockspec.ReadNote(text); ok {
+			h = (*Holder)(said)
+		}
 	}
 	if kind == "w" {
-		i.Holder = &h
+		i.Holder = h
 		return
 	}
-	i.Readers = append(i.Readers, h)
-}
-
-// readNote reads what a read/write lock stores for people about a holder: read
-// and write levels, client, host, pid, label, since, owner.
-func (h *Holder) readNote(text string) {
-	parts := strings.SplitN(text, "|", 9)
-	var about Info
-	if len(parts) != 9 || about.readHolder(parts[3:8]) != nil {
-		return
-	}
-	*h = *about.Holder
-	reads, writes, _ := strings.Cut(parts[0], ":")
-	r, _ := strconv.Atoi(reads) // written only by our scripts
-	w, _ := strconv.Atoi(writes)
-	h.Count = r + w
-	h.Owner = lockspec.OwnerName(parts[8])
-}
-
-// readString reads the value of a plain lock, or a reservation.
-func (i *Info) readString(value string) error {
-	if value == "" {
-		return nil
-	}
-	parts := strings.Split(value, "|")
-	if parts[0] != "relock/1" || len(parts) < 3 {
-		return errUnreadable
-	}
-	i.Kind = lockspec.PlainFamily.String()
-	switch parts[1] {
-	case "w":
-		wait := readWaiters([]string{parts[2], ""}, 0)
-		if len(wait) != 1 {
-			return errUnreadable
-		}
-		i.State, i.Kind, i.Fair = StateReserved, wait[0].Kind, wait[0].Fair
-		return nil
-	case "p", "f":
-		i.State, i.Fair = StateHeld, parts[1] == "f"
-	case "k":
-		i.State = StateKept
-	default:
-		return errUnreadable
-	}
-	return i.readHolder(parts[3:])
-}
-
-// readHash reads the hash of a reentrant lock.
-func (i *Info) readHash(content []any) error {
-	fields, err := driver.StringMap(content, nil)
-	if err != nil {
-		return errUnreadable
-	}
-	parts := strings.Split(fields["info"], "|")
-	if parts[0] != "relock/1" || len(parts) < 3 {
-		return errUnreadable
-	}
-	i.State, i.Kind, i.Fair = StateHeld, lockspec.ReentrantFamily.String(), fields["mode"] == "f"
-	if strings.HasPrefix(fields["hold"], "kept:") {
-		i.State = StateKept
-	}
-	if err := i.readHolder(parts[2:]); err != nil {
-		return err
-	}
-	i.Holder.Count = 0
-	for name, value := range fields {
-		if strings.HasPrefix(name, i.Holder.Client+":") {
-			i.Holder.Owner = lockspec.OwnerName(name)
-			i.Holder.Count, _ = strconv.Atoi(value) // written only by our scripts
-		}
-	}
-	return nil
-}
-
-// readHolder reads client, host, pid, label and since.
-func (i *Info) readHolder(parts []string) error {
-	if len(parts) != 5 {
-		return errUnreadable
-	}
-	h := &Holder{Client: parts[0], Count: 1}
-	h.Host, _ = url.QueryUnescape(parts[1]) // a long one was cut; this is the readable part
-	h.Label, _ = url.QueryUnescape(parts[3])
-	h.PID, _ = strconv.Atoi(parts[2])
-	if ms, err := strconv.ParseInt(parts[4], 10, 64); err == nil {
-		h.Since = time.UnixMilli(ms)
-	}
-	i.Holder = h
-	return nil
+	i.Readers = append(i.Readers, *h)
 }

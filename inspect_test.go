@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -31,8 +32,7 @@ func written(t testing.TB, c *relock.Client, h relock.Holder, since time.Time) r
 
 func TestInspectHolder(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
 	require.Equal(t, relock.Info{Key: "k", State: relock.StateFree}, locktest.Inspect(t, other, "k"))
 	for name, tt := range map[string]struct {
@@ -48,8 +48,7 @@ func TestInspectHolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now().Truncate(time.Millisecond)
-			h, err := tt.lock.Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, tt.lock.Acquire)
 			got := locktest.Inspect(t, other, "k")
 			require.Greater(t, got.Remaining, 25*time.Second)
 			require.LessOrEqual(t, got.Remaining, lockspec.DefaultLease)
@@ -67,8 +66,7 @@ func TestInspectLevelsAndToken(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	l := relock.NewReentrantLock("k", c, relock.WithFencing())
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, l.Acquire)
 	require.NoError(t, l.Lock(t.Context()))
 	info := locktest.Inspect(t, c, "k")
 	require.Equal(t, 2, info.Holder.Count)
@@ -109,8 +107,7 @@ func TestInspectWaiters(t *testing.T) {
 // minimum hold is kept.
 func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
 		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
 		info := locktest.Inspect(t, c, "k")
@@ -120,8 +117,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	}
 	for name, newLock := range locktest.Kinds {
 		l := newLock(name, c, relock.WithMinHold(time.Minute))
-		require.NoError(t, l.Lock(t.Context()))
-		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())))
 		info := locktest.Inspect(t, c, name)
 		require.Equal(t, relock.StateKept, info.State)
 		require.Equal(t, locktest.Engine(c).Identity.ID, info.Holder.Client)
@@ -133,8 +129,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 // and the waiters.
 func TestInspectRWLock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
 	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(mode, func(t *testing.T) {
@@ -185,8 +180,7 @@ func awaitWaiting(t testing.TB, c *relock.Client, key string, n int) {
 // one that is about to end, nor like a free one.
 func TestInspectWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for kind, l := range map[string]relock.Mutex{
 		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", c), "read/write": relock.NewRWLock("read/write", c).RLocker(),
 	} {
@@ -208,8 +202,7 @@ func TestInspectWithoutAnExpiry(t *testing.T) {
 // A key that is not a lock is a conflict. A mistake is an error.
 func TestInspectConflict(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for name, write := range map[string][]any{
 		"text":           {"SET", "hello", "PX", 60_000},
 		"list":           {"LPUSH", "a"},
@@ -294,8 +287,7 @@ func TestInspectUnreadableReply(t *testing.T) {
 // else with an error.
 func TestList(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithKeyPrefix(`p*?[a]\:`))
+	s, c := locktest.OnOwn(t, relock.WithKeyPrefix(`p*?[a]\:`))
 	other := locktest.NewTestClient(t, s, relock.WithKeyPrefix("pXYa:"))
 	require.NoError(t, relock.NewRedisLock("job:1", other).Lock(t.Context()))
 	var names []string

@@ -1,6 +1,7 @@
 package relock_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -127,4 +128,118 @@ func TestOptionsThatContradict(t *testing.T) {
 	}
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithPollInterval(25*time.Millisecond), relock.WithExpiry(100*time.Millisecond)).Validate())
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithPollInterval(30*time.Second/4)).Validate())
+}
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for rawURL, tt := range map[string]struct {
+		password string
+		want     driver.Config
+	}{
+		"redis://localhost":   {"", driver.Config{Network: "tcp", Address: "localhost:6379"}},
+		"redis://":            {"", driver.Config{Network: "tcp", Address: "localhost:6379"}},
+		"redis://:7000":       {"", driver.Config{Network: "tcp", Address: "localhost:7000"}},
+		"redis://h:7000/":     {"", driver.Config{Network: "tcp", Address: "h:7000"}},
+		"redis://h/4":         {"", driver.Config{Network: "tcp", Address: "h:6379", Database: 4}},
+		"redis://h?db=4":      {"", driver.Config{Network: "tcp", Address: "h:6379", Database: 4}},
+		"redis://:pw@h:1":     {"pw", driver.Config{Network: "tcp", Address: "h:1"}},
+		"redis://me:pw@h:1/2": {"pw", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2}},
+		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {"p@/:?#% w", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2}},
+		"rediss://h":                        {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
+		"REDISS://h":                        {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
+		"redis://[::1]:7000/1":              {"", driver.Config{Network: "tcp", Address: "[::1]:7000", Database: 1}},
+		"redis://[::1]":                     {"", driver.Config{Network: "tcp", Address: "[::1]:6379"}},
+		"unix:///run/redis.sock":            {"", driver.Config{Network: "unix", Address: "/run/redis.sock"}},
+		"unix:///run/redis.sock?db=9":       {"", driver.Config{Network: "unix", Address: "/run/redis.sock", Database: 9}},
+		"unix://me:pw@/run/redis%20it.sock": {"pw", driver.Config{Network: "unix", Address: "/run/redis it.sock", Username: "me"}},
+	} {
+		t.Run(rawURL, func(t *testing.T) {
+			c, err := relock.NewClientURL(rawURL)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			got := *locktest.Config(c)
+			require.Equal(t, tt.password, *got.Password)
+			got.Password, got.MaxIdle, got.IdleTimeout, got.DialTimeout, got.CommandTimeout = nil, 0, 0, 0, 0
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestURLMistakes(t *testing.T) {
+	t.Parallel()
+	for want, urls := range map[string][]string{
+		"scheme":    {"", "localhost:6379", "http://localhost", "redis+tls://localhost", "//localhost"},
+		"scheme://": {"redis:localhost"},
+		"URL":       {"redis://h/0#part", "redis://h:port", "unix:run/redis.sock", "\x7f", "redis://h/%zz"},
+		"database": {
+			"redis://h/first", "redis://h/-1", "redis://h/1/2", "redis://h/1.5", "redis://h/99999999999999999999",
+			"redis://h?db=x", "redis://h/1?db=2", "redis://h?db=1&db=2",
+		},
+		"timeout":   {"redis://h?timeout=5s"},
+		"DB":        {"redis://h?DB=1"},
+		"parameter": {"redis://h?%zz"},
+		"port":      {"redis://h:0", "redis://h:99999"},
+		"password":  {"redis://me@h", "redis://@h"},
+		"unix":      {"unix://run/redis.sock"},
+		"address":   {"unix://"},
+	} {
+		for _, rawURL := range urls {
+			requireMistakes(t, second(relock.NewClientURL(rawURL)), "new client", want)
+		}
+	}
+}
+
+// No error shows a password, also if the text with it is no URL, or not the one
+// that its author meant.
+func TestURLMistakesHideThePassword(t *testing.T) {
+	t.Parallel()
+	urls := []string{"hunter2:@127.0.0.1:1", "hunter2://127.0.0.1:1"} // before the first colon is the scheme
+	schemes := []string{"redis", "rediss", "unix", "http", "", "re dis", "redis\n"}
+	for _, scheme := range schemes {
+		for _, rest := range []string{
+			"://:hunter2@127.0.0.1:1/x", "://me:hunter2@127.0.0.1:1/x", "://hunter2@127.0.0.1:1/x", "://hunter2:@127.0.0.1:1", ":hunter2@127.0.0.1:1",
+			":/me:hunter2@127.0.0.1:1", "://me:hunter2@127.0.0.1:port", "://me:hunter2@127.0.0.1:1:2", "://me:hunter2@[::1", "://me:hunter2%@127.0.0.1:1",
+			"://me:hunter2@127.0.0.1:1?x=%zz", "://me:hunter2@127.0.0.1:1#x", "://127.0.0.1:1?password=hunter2", "://127.0.0.1:1?db=hunter2",
+			"://127.0.0.1:1/hunter2", "://127.0.0.1:1#hunter2", "://me:hunter2@/x?y", "://me:hunter2@\x00", "://me:hunter2@127.0.0.1:1/\x7f", "://me:\nhunter2@h",
+		} {
+			urls = append(urls, scheme+rest)
+		}
+	}
+	for _, scheme := range schemes {
+		for c := range rune(128) { // that its author forgot to escape: before the secret, after it, and after a number
+			for _, user := range []string{"", "me", "12"} {
+				for _, password := range []string{
+					":99999" + string(c) + secret, ":" + string(c) + secret, ":" + secret + string(c),
+					":12" + string(c) + secret, ":12" + string(c) + secret + "&a=" + secret,
+				} {
+					urls = append(urls, scheme+"://"+user+password+"@127.0.0.1:1/0")
+				}
+			}
+		}
+	}
+	for _, rawURL := range urls {
+		c, err := relock.NewClientURL(rawURL, relock.WithDialTimeout(time.Second))
+		if err == nil {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+				require.NotContains(t, fmt.Sprintf(verb, c)+fmt.Sprintf(verb, relock.NewRedisLock("k", c)), secret, rawURL)
+			}
+			require.NoError(t, c.Close())
+			continue
+		}
+		require.NotRegexp(t, secret+"|99999|\n", err.Error(), rawURL)
+		require.ErrorIs(t, err, relock.ErrInvalid, rawURL)
+	}
+}
+
+// The same for a URL that was given where an address belongs.
+func TestAddressMistakesHideThePassword(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"redis://:hunter2@127.0.0.1:1", "me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1", "hunter2@127.0.0.1:x"} {
+		_, err := relock.NewClient("tcp", address, "hunter2", relock.WithMaxIdle(-1))
+		requireMistakes(t, err, "new client", "address")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	_, err := relock.NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2", relock.WithUsername("me"), relock.WithDatabase(-1))
+	requireMistakes(t, err, "new client", "network", "WithDatabase")
+	require.NotContains(t, err.Error(), ":hunter2@")
 }

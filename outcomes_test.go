@@ -52,8 +52,10 @@ func (o *outcome) unlock() error { return o.l.Unlock(o.Context()) }
 // deny takes all permissions away.
 func (o *outcome) deny() { o.s.Do(o, "ACL", "SETUSER", "default", "-@all", "+acl") }
 
-// unanswered runs f while the server does not answer. f must end in time.
-func (o *outcome) unanswered(f func() error) error {
+func (o *outcome) close() { require.NoError(o, o.c.Close()) }
+
+// paused runs f while the server does not answer. f must end in time.
+func (o *outcome) paused(f func() error) error {
 	o.s.Pause(o)
 	defer o.s.Resume(o)
 	start := time.Now()
@@ -62,100 +64,95 @@ func (o *outcome) unanswered(f func() error) error {
 	return err
 }
 
+// doExpired runs f in a Do when its hold has expired.
+func (o *outcome) doExpired(f func(relock.Hold) error) error {
+	return o.newLock(relock.WithExpiry(800*time.Millisecond)).Do(o.Context(), func(ctx context.Context) error {
+		require.ErrorIs(o, testkit.EndedWithin(o, ctx, 5*time.Second), relock.ErrLockLost)
+		return f(carried(o, ctx, "k"))
+	})
+}
+
+// failedUnlock checks that it was the release that failed.
+func (o *outcome) failedUnlock(err error) error {
+	require.Equal(o, "unlock", asError(o, err).Op)
+	return err
+}
+
 // silence is the command timeout if there is no answer.
 const silence = time.Second
 
 var errMine = errors.New("mine")
 
-// outcomes is the table of outcomes in doc.go: what is called, and what its
-// error matches and does not match. If both are empty, there is no error.
-var outcomes = map[string]struct {
+// row is a line of the table of outcomes in doc.go: what is called, and what
+// its error matches and does not match. If both are empty, there is no error.
+type row struct {
 	call         func(o *outcome) error
 	matches, not []error
 	retry        bool // the error is retryable
 	silent       bool // there is a call that is not answered
-}{
+}
+
+func fails(call func(o *outcome) error, matches ...error) row {
+	return row{call: call, matches: matches}
+}
+
+func (r row) butNot(reasons ...error) row { r.not = reasons; return r }
+
+func (r row) retryable() row { r.retry = true; return r }
+
+func (r row) unanswered() row { r.silent = true; return r }
+
+var outcomes = map[string]row{
 	"Lock/held": {call: (*outcome).lock},
-	"Lock/held by others": {
-		call:    func(o *outcome) error { return o.heldElsewhere(o.lock) },
-		matches: []error{relock.ErrLockAcquiredByOthers}, not: []error{context.DeadlineExceeded}, retry: true,
-	},
-	"Lock/held by others until the block timeout": {
-		call: func(o *outcome) error {
-			const limit = 300 * time.Millisecond
-			start := time.Now()
-			err := o.heldElsewhere(func() error { return o.newLock(relock.WithBlockTimeout(limit)).Lock(o.Context()) })
-			require.GreaterOrEqual(o, time.Since(start), limit)
-			return err
-		},
-		matches: []error{relock.ErrLockAcquiredByOthers}, not: []error{context.DeadlineExceeded}, retry: true,
-	},
-	"Lock/held by others until the deadline": {
-		call: func(o *outcome) error {
-			require.NoError(o, o.other.Lock(o.Context()))
-			ctx, cancel := context.WithTimeoutCause(o.Context(), time.Second, errMine)
-			defer cancel()
-			return o.newLock(relock.WithBlock()).Lock(ctx)
-		},
-		matches: []error{context.DeadlineExceeded, errMine, relock.ErrLockAcquiredByOthers},
-	},
-	"Lock/held by others until the context is cancelled": {
-		call: func(o *outcome) error {
-			ctx, cancel := context.WithCancelCause(o.Context())
-			time.AfterFunc(50*time.Millisecond, func() { cancel(errMine) })
-			return o.heldElsewhere(func() error { return o.newLock(relock.WithBlock()).Lock(ctx) })
-		},
-		matches: []error{context.Canceled, errMine},
-	},
-	"Lock/the context was cancelled before": {
-		call: func(o *outcome) error {
-			ctx, cancel := context.WithCancelCause(o.Context())
-			cancel(errMine)
-			before := locktest.CommandCount(o.T, o.s)
-			for call, f := range firstCalls(o.newLock(relock.WithBlock())) {
-				if call != "Unlock" {
-					require.ErrorIs(o, f(ctx), errMine, call)
-				}
-			}
-			require.LessOrEqual(o, locktest.CommandCount(o.T, o.s)-before, int64(1), "the counting itself")
-			return o.l.Lock(ctx)
-		},
-		matches: []error{context.Canceled, errMine}, not: []error{relock.ErrLockAcquiredByOthers},
-	},
-	"Lock/the server is down": {
-		call: func(o *outcome) error { o.s.Kill(o); return o.lock() },
-		not:  []error{relock.ErrLockAcquiredByOthers, relock.ErrDenied}, retry: true,
-	},
-	"Lock/the server does not answer": {
-		call: func(o *outcome) error { return o.unanswered(o.lock) },
-		not:  []error{relock.ErrLockAcquiredByOthers, context.DeadlineExceeded}, retry: true, silent: true,
-	},
-	"Lock/the key is something else": {
-		call: func(o *outcome) error {
-			o.s.Do(o, "LPUSH", locktest.KeyOf(o.c, "k"), "x")
-			return o.lock()
-		},
-		matches: []error{relock.ErrKeyConflict}, not: []error{relock.ErrLockAcquiredByOthers},
-	},
-	"Lock/denied": {
-		call:    func(o *outcome) error { o.deny(); return o.lock() },
-		matches: []error{relock.ErrDenied},
-	},
-	"Lock/closed before": {
-		call:    func(o *outcome) error { require.NoError(o, o.c.Close()); return o.lock() },
-		matches: []error{relock.ErrClosed},
-	},
-	"Lock/closed meanwhile": {
-		call: func(o *outcome) error {
-			time.AfterFunc(50*time.Millisecond, func() { _ = o.c.Close() })
-			return o.unanswered(o.lock)
-		},
-		matches: []error{relock.ErrClosed},
-	},
-	"Lock/a mistake": {
-		call:    func(o *outcome) error { return relock.NewRedisLock("", o.c).Lock(o.Context()) },
-		matches: []error{relock.ErrInvalid},
-	},
+	"Lock/held by others": fails(func(o *outcome) error {
+		return o.heldElsewhere(o.lock)
+	}, relock.ErrLockAcquiredByOthers).butNot(context.DeadlineExceeded).retryable(),
+	"Lock/held by others until the block timeout": fails(func(o *outcome) error {
+		const limit = 300 * time.Millisecond
+		start := time.Now()
+		err := o.heldElsewhere(func() error { return o.newLock(relock.WithBlockTimeout(limit)).Lock(o.Context()) })
+		require.GreaterOrEqual(o, time.Since(start), limit)
+		return err
+	}, relock.ErrLockAcquiredByOthers).butNot(context.DeadlineExceeded).retryable(),
+	"Lock/held by others until the deadline": fails(func(o *outcome) error {
+		require.NoError(o, o.other.Lock(o.Context()))
+		ctx, cancel := context.WithTimeoutCause(o.Context(), time.Second, errMine)
+		defer cancel()
+		return o.newLock(relock.WithBlock()).Lock(ctx)
+	}, context.DeadlineExceeded, errMine, relock.ErrLockAcquiredByOthers),
+	"Lock/held by others until the context is cancelled": fails(func(o *outcome) error {
+		ctx, cancel := context.WithCancelCause(o.Context())
+		time.AfterFunc(50*time.Millisecond, func() { cancel(errMine) })
+		return o.heldElsewhere(func() error { return o.newLock(relock.WithBlock()).Lock(ctx) })
+	}, context.Canceled, errMine),
+	"Lock/the context was cancelled before": fails(func(o *outcome) error {
+		ctx, cancel := context.WithCancelCause(o.Context())
+		cancel(errMine)
+		before := locktest.CommandCount(o.T, o.s)
+		for call, f := range acquiringCalls(o.newLock(relock.WithBlock())) {
+			require.ErrorIs(o, f(ctx), errMine, call)
+		}
+		require.LessOrEqual(o, locktest.CommandCount(o.T, o.s)-before, int64(1), "the counting itself")
+		return o.l.Lock(ctx)
+	}, context.Canceled, errMine).butNot(relock.ErrLockAcquiredByOthers),
+	"Lock/the server is down": fails(func(o *outcome) error {
+		o.s.Kill(o)
+		return o.lock()
+	}).butNot(relock.ErrLockAcquiredByOthers, relock.ErrDenied).retryable(),
+	"Lock/the server does not answer": fails(func(o *outcome) error {
+		return o.paused(o.lock)
+	}).butNot(relock.ErrLockAcquiredByOthers, context.DeadlineExceeded).retryable().unanswered(),
+	"Lock/the key is something else": fails(func(o *outcome) error {
+		o.s.Do(o, "LPUSH", locktest.KeyOf(o.c, "k"), "x")
+		return o.lock()
+	}, relock.ErrKeyConflict).butNot(relock.ErrLockAcquiredByOthers),
+	"Lock/denied":        fails(func(o *outcome) error { o.deny(); return o.lock() }, relock.ErrDenied),
+	"Lock/closed before": fails(func(o *outcome) error { o.close(); return o.lock() }, relock.ErrClosed),
+	"Lock/closed meanwhile": fails(func(o *outcome) error {
+		time.AfterFunc(50*time.Millisecond, func() { _ = o.c.Close() })
+		return o.paused(o.lock)
+	}, relock.ErrClosed),
+	"Lock/a mistake": fails(func(o *outcome) error { return relock.NewRedisLock("", o.c).Lock(o.Context()) }, relock.ErrInvalid),
 
 	"Unlock/released by another goroutine of the owner, after the context of Lock was cancelled": {call: func(o *outcome) error {
 		ctx, cancel := context.WithCancel(relock.ContextWithOwner(o.Context(), "me"))
@@ -163,87 +160,76 @@ var outcomes = map[string]struct {
 		cancel()
 		return testkit.ResultWithin(o, testkit.Async(o, func() error { return o.l.Unlock(ctx) }), testkit.Patience)
 	}},
-	"Unlock/never locked": {
-		call:    (*outcome).unlock,
-		matches: []error{relock.ErrNotHeld}, not: []error{relock.ErrLockLost},
-	},
-	"Unlock/unlocked before, and held by others": {
-		call: func(o *outcome) error {
-			require.NoError(o, o.locked(o.unlock))
-			err := o.heldElsewhere(o.unlock)
-			locktest.RequireHeld(o, o.s, o.c, "k")
-			return err
-		},
-		matches: []error{relock.ErrNotHeld}, not: []error{relock.ErrLockLost},
-	},
-	"Unlock/lost at the server": {
-		call: func(o *outcome) error {
-			return o.locked(func() error { o.s.Do(o, "FLUSHALL"); return o.unlock() })
-		},
-		matches: []error{relock.ErrLockLost, relock.ErrNotHeld}, not: []error{relock.ErrMaxHold, relock.ErrUnconfirmed},
-	},
-	"Unlock/the loss was reported before": {
-		call: func(o *outcome) error {
-			return o.locked(func() error {
-				o.s.Do(o, "FLUSHALL")
-				require.ErrorIs(o, o.unlock(), relock.ErrLockLost)
-				return o.unlock()
-			})
-		},
-		matches: []error{relock.ErrNotHeld}, not: []error{relock.ErrLockLost},
-	},
-	"Unlock/not confirmed": {
-		call: func(o *outcome) error {
-			h, err := o.l.Acquire(o.Context())
-			require.NoError(o, err)
-			err = o.unanswered(func() error { return h.Unlock(o.Context()) })
-			require.ErrorIs(o, h.Err(), relock.ErrNotHeld, "ended, whatever Unlock returned")
-			require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrNotHeld)
-			testkit.Eventually(o, testkit.Patience, func() bool { return locktest.PTTL(o, o.s, o.c, "k") < 0 }, "released in the background")
-			return err
-		},
-		matches: []error{relock.ErrUnconfirmed}, not: []error{relock.ErrLockLost, relock.ErrNotHeld}, silent: true,
-	},
-	"Unlock/denied": {
-		call:    func(o *outcome) error { return o.locked(func() error { o.deny(); return o.unlock() }) },
-		matches: []error{relock.ErrUnconfirmed, relock.ErrDenied}, not: []error{relock.ErrLockLost},
-	},
-	"Unlock/closed": {
-		call: func(o *outcome) error {
-			return o.locked(func() error { require.NoError(o, o.c.Close()); return o.unlock() })
-		},
-		matches: []error{relock.ErrClosed}, not: []error{relock.ErrLockLost},
-	},
+	"Unlock/never locked": fails((*outcome).unlock, relock.ErrNotHeld).butNot(relock.ErrLockLost),
+	"Unlock/unlocked before, and held by others": fails(func(o *outcome) error {
+		require.NoError(o, o.locked(o.unlock))
+		err := o.heldElsewhere(o.unlock)
+		locktest.RequireHeld(o, o.s, o.c, "k")
+		return err
+	}, relock.ErrNotHeld).butNot(relock.ErrLockLost),
+	"Unlock/lost at the server": fails(func(o *outcome) error {
+		return o.locked(func() error { o.s.Do(o, "FLUSHALL"); return o.unlock() })
+	}, relock.ErrLockLost, relock.ErrNotHeld).butNot(relock.ErrMaxHold, relock.ErrUnconfirmed),
+	"Unlock/the loss was reported before": fails(func(o *outcome) error {
+		return o.locked(func() error {
+			o.s.Do(o, "FLUSHALL")
+			require.ErrorIs(o, o.unlock(), relock.ErrLockLost)
+			return o.unlock()
+		})
+	}, relock.ErrNotHeld).butNot(relock.ErrLockLost),
+	"Unlock/not confirmed": fails(func(o *outcome) error {
+		h := locktest.Take(o, o.l.Acquire)
+		err := o.paused(func() error { return h.Unlock(o.Context()) })
+		require.ErrorIs(o, h.Err(), relock.ErrNotHeld, "ended, whatever Unlock returned")
+		require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrNotHeld)
+		testkit.Eventually(o, testkit.Patience, func() bool { return locktest.PTTL(o, o.s, o.c, "k") < 0 }, "released in the background")
+		return err
+	}, relock.ErrUnconfirmed).butNot(relock.ErrLockLost, relock.ErrNotHeld).unanswered(),
+	"Unlock/denied": fails(func(o *outcome) error {
+		return o.locked(func() error { o.deny(); return o.unlock() })
+	}, relock.ErrUnconfirmed, relock.ErrDenied).butNot(relock.ErrLockLost),
+	"Unlock/closed": fails(func(o *outcome) error {
+		return o.locked(func() error { o.close(); return o.unlock() })
+	}, relock.ErrClosed).butNot(relock.ErrLockLost),
 
-	"Do/fn's own error": {
-		call:    func(o *outcome) error { return o.l.Do(o.Context(), func(context.Context) error { return errMine }) },
-		matches: []error{errMine}, not: []error{relock.ErrLockLost},
-	},
-	"Do/lost before the end": {
-		call: func(o *outcome) error {
-			return o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return errMine })
-		},
-		matches: []error{errMine, relock.ErrLockLost},
-	},
-	"Do/closed before the end": {
-		call: func(o *outcome) error {
-			return o.l.Do(o.Context(), func(ctx context.Context) error {
-				require.NoError(o, o.c.Close())
-				require.ErrorIs(o, context.Cause(ctx), relock.ErrClosed)
-				return errMine
-			})
-		},
-		matches: []error{errMine, relock.ErrClosed}, not: []error{relock.ErrLockLost},
-	},
-	"Do/not confirmed": {
-		call: func(o *outcome) error {
-			defer o.s.Resume(o)
-			err := o.l.Do(o.Context(), func(context.Context) error { o.s.Pause(o); return nil })
-			require.Contains(o, o.log.String(), "release not confirmed")
-			return err
-		},
-		silent: true,
-	},
+	"Do/fn's own error": fails(func(o *outcome) error {
+		return o.l.Do(o.Context(), func(context.Context) error { return errMine })
+	}, errMine).butNot(relock.ErrLockLost),
+	"Do/lost before the end": fails(func(o *outcome) error {
+		return o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return errMine })
+	}, errMine, relock.ErrLockLost),
+	"Do/found lost by the release": fails(func(o *outcome) error {
+		return o.failedUnlock(o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return nil }))
+	}, relock.ErrLockLost),
+	"Do/expired": fails(func(o *outcome) error {
+		return o.doExpired(func(relock.Hold) error { return errMine })
+	}, errMine, relock.ErrLockLost),
+	"Do/expired, and unlocked by fn": fails(func(o *outcome) error {
+		return o.failedUnlock(o.doExpired(func(h relock.Hold) error {
+			require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrLockLost)
+			return nil
+		}))
+	}, relock.ErrLockLost),
+	"Do/closed before the end": fails(func(o *outcome) error {
+		return o.l.Do(o.Context(), func(ctx context.Context) error {
+			o.close()
+			require.ErrorIs(o, context.Cause(ctx), relock.ErrClosed)
+			return errMine
+		})
+	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),
+	"Do/closed, and unlocked by fn": fails(func(o *outcome) error {
+		return o.l.Do(o.Context(), func(ctx context.Context) error {
+			o.close()
+			require.ErrorIs(o, carried(o, ctx, "k").Unlock(ctx), relock.ErrClosed)
+			return errMine
+		})
+	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),
+	"Do/not confirmed": row{call: func(o *outcome) error {
+		defer o.s.Resume(o)
+		err := o.l.Do(o.Context(), func(context.Context) error { o.s.Pause(o); return nil })
+		require.Contains(o, o.log.String(), "release not confirmed")
+		return err
+	}}.unanswered(),
 }
 
 func TestOutcomes(t *testing.T) {
@@ -267,9 +253,7 @@ func TestOutcomes(t *testing.T) {
 					return
 				}
 				require.Error(t, err)
-				for _, reason := range row.matches {
-					require.ErrorIs(t, err, reason)
-				}
+				locktest.RequireIs(t, err, row.matches...)
 				for _, reason := range row.not {
 					require.NotErrorIs(t, err, reason)
 				}
@@ -282,50 +266,30 @@ func TestOutcomes(t *testing.T) {
 
 func TestOutcomeOf(t *testing.T) {
 	t.Parallel()
-	line := func(text string) error { return redis.Error(text) }
-	for _, tt := range []struct {
-		name string
-		err  error
-		want relock.Outcome
-	}{
-		{"nil", nil, relock.OutcomeOK},
-		{"canceled", context.Canceled, relock.OutcomeCanceled},
-		{"deadline", context.DeadlineExceeded, relock.OutcomeTimeout},
-		{"held by others", relock.ErrLockAcquiredByOthers, relock.OutcomeBusy},
-		{"queue full", relock.ErrQueueFull, relock.OutcomeBusy},
-		{"upgrade", relock.ErrUpgrade, relock.OutcomeBusy},
-		{"lost", relock.ErrLockLost, relock.OutcomeLost},
-		{"not confirmed", relock.ErrUnconfirmed, relock.OutcomeUnconfirmed},
-		{"denied", relock.ErrDenied, relock.OutcomeDenied},
-		{"invalid", relock.ErrInvalid, relock.OutcomeInvalid},
-		{"key conflict", relock.ErrKeyConflict, relock.OutcomeInvalid},
-		{"not held", relock.ErrNotHeld, relock.OutcomeInvalid},
-		{"closed", relock.ErrClosed, relock.OutcomeClosed},
-		{"quorum", relock.ErrQuorum, relock.OutcomeUnavailable},
-		{"replicas", relock.ErrReplicas, relock.OutcomeUnavailable},
-		{"EOF", io.EOF, relock.OutcomeUnavailable},
-		{"no answer in time", os.ErrDeadlineExceeded, relock.OutcomeUnavailable},
-		{"refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, relock.OutcomeUnavailable},
-		{"full pool", redis.ErrPoolExhausted, relock.OutcomeUnavailable},
-		{"LOADING", line("LOADING Redis is loading the dataset in memory"), relock.OutcomeUnavailable},
-		{"MOVED", line("MOVED 3999 127.0.0.1:6381"), relock.OutcomeOther},
-		{"some error", errors.New("boom"), relock.OutcomeOther},
+	for want, all := range map[relock.Outcome][]error{
+		relock.OutcomeCanceled:    {context.Canceled},
+		relock.OutcomeTimeout:     {context.DeadlineExceeded},
+		relock.OutcomeBusy:        {relock.ErrLockAcquiredByOthers, relock.ErrQueueFull, relock.ErrUpgrade},
+		relock.OutcomeLost:        {relock.ErrLockLost},
+		relock.OutcomeUnconfirmed: {relock.ErrUnconfirmed},
+		relock.OutcomeDenied:      {relock.ErrDenied},
+		relock.OutcomeInvalid:     {relock.ErrInvalid, relock.ErrKeyConflict, relock.ErrNotHeld},
+		relock.OutcomeClosed:      {relock.ErrClosed},
+		relock.OutcomeUnavailable: {
+			relock.ErrQuorum, relock.ErrReplicas, io.EOF, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+			redis.ErrPoolExhausted, redis.Error("LOADING Redis is loading the dataset in memory"),
+		},
+		relock.OutcomeOther: {redis.Error("MOVED 3999 127.0.0.1:6381"), errors.New("boom")},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, relock.OutcomeOf(tt.err))
-			if tt.err == nil {
-				return
-			}
+		for _, err := range all {
 			for _, wrapped := range []error{
-				fmt.Errorf("job 7: %w", tt.err),
-				&relock.Error{Op: "lock", Key: "k", Err: tt.err},
-				&relock.NodeError{Node: 2, Err: tt.err},
-				errors.Join(errors.New("boom"), tt.err),
+				err, fmt.Errorf("job 7: %w", err), locking(err), &relock.NodeError{Node: 2, Err: err}, errors.Join(errors.New("boom"), err),
 			} {
-				require.Equal(t, tt.want, relock.OutcomeOf(wrapped), wrapped)
+				require.Equal(t, want, relock.OutcomeOf(wrapped), "%#v", wrapped)
 			}
-		})
+		}
 	}
+	require.Equal(t, relock.OutcomeOK, relock.OutcomeOf(nil))
 }
 
 // Of several reasons the first one of the table counts, however they are
@@ -364,9 +328,7 @@ func TestOutcomeOfSeveralReasons(t *testing.T) {
 // Each reason is in the table of OutcomeOf, and none is other.
 func TestEachReasonHasAnOutcome(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("outcome.go")
-	require.NoError(t, err)
-	doc := string(text[:strings.Index(string(text), "func OutcomeOf")])
+	doc, _, _ := strings.Cut(readFile(t, "errors.go"), "func OutcomeOf")
 	for _, reason := range reasons {
 		got := relock.OutcomeOf(reason)
 		if reason != relock.ErrMaxHold && reason != relock.ErrForced { //nolint:errorlint // these come with ErrLockLost
@@ -380,9 +342,8 @@ func TestEachReasonHasAnOutcome(t *testing.T) {
 // end of a block timeout is not a timeout.
 func TestOutcomeOfAWait(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	c := s.client(t)
-	require.NoError(t, relock.NewRedisLock("k", s.client(t)).Lock(t.Context()))
+	s, c := locktest.OnShared(t)
+	require.NoError(t, relock.NewRedisLock("k", locktest.Sibling(t, s, c)).Lock(t.Context()))
 	err := refusal(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -398,11 +359,10 @@ func TestOutcomeOfAWait(t *testing.T) {
 // The Unlock of a lost hold is lost, although it also matches ErrNotHeld.
 func TestOutcomeOfALoss(t *testing.T) {
 	t.Parallel()
-	s := newExplained(t)
-	h, err := relock.NewRedisLock("k", s.client(t)).Acquire(t.Context())
-	require.NoError(t, err)
-	s.Do(t, "DEL", s.key("k"))
-	err = h.Unlock(t.Context())
+	s, c := locktest.OnShared(t)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
+	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrNotHeld)
 	require.Equal(t, relock.OutcomeLost, relock.OutcomeOf(err))
 	require.Equal(t, relock.OutcomeInvalid, relock.OutcomeOf(h.Unlock(t.Context())), "a second one")

@@ -25,21 +25,28 @@ import (
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
+const secret = "hunter2"
+
+// secretive returns a client whose user has the secret as password.
+func secretive(t *testing.T, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
+	c, err := relock.NewClient(s.Network, s.Address, secret, append(opts, relock.WithUsername("app"))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
 // Errors and logs show no hold id, client id, password, value or argument, also
 // if a server repeats what it was sent.
 func TestErrorsHideSecrets(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
 	for _, gone := range []string{"AUTH", "EVALSHA", "EVAL", "SET", "PING", "TYPE", "DEL"} {
 		t.Run(gone, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--rename-command", gone, "")
-			s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
 			var log locktest.LogBuffer
-			c, err := relock.NewClient(s.Network, s.Address, secret, relock.WithUsername("app"), relock.WithCommandTimeout(500*time.Millisecond), log.Option(),
-				relock.WithLabel(secret))
-			require.NoError(t, err)
-			defer func() { require.NoError(t, c.Close()) }()
+			c := secretive(t, s, relock.WithCommandTimeout(500*time.Millisecond), log.Option(), relock.WithLabel(secret))
 			var texts []string
 			note := func(values ...any) {
 				for _, v := range values {
@@ -54,7 +61,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 				if err == nil {
 					note(h, h.Extend(t.Context(), 40*time.Second), h.Unlock(t.Context()), h.Err(), context.Cause(h.Context()))
 				}
-				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.NoWork), l.Unlock(t.Context()))
+				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing), l.Unlock(t.Context()))
 			}
 			note(c, c.Ping(t.Context()))
 			done, err := c.SetNEX(t.Context(), "raw", secret, time.Minute)
@@ -88,22 +95,14 @@ func TestErrorsHideSecrets(t *testing.T) {
 // of a client has no String.
 func TestPrintedValuesHideSecrets(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
-	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, secret, relock.WithUsername("app"), relock.WithLabel("x"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	c := secretive(t, redistest.Start(t), relock.WithLabel("x"))
 	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
 	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[relock.Client]()}})).Elem()
 	nested.Field(0).Set(reflect.ValueOf(c).Elem())
-	locker, err := relock.NewLocker(c)
-	require.NoError(t, err)
+	locker := locktest.NewLocker(t, c)
 	plain, reentrant := relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c)
-	held, err := plain.Acquire(t.Context())
-	require.NoError(t, err)
-	levels, err := reentrant.Acquire(t.Context())
-	require.NoError(t, err)
+	held := locktest.Take(t, plain.Acquire)
+	levels := locktest.Take(t, reentrant.Acquire)
 	var log locktest.LogBuffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	whole := []any{c, plain, reentrant, held, held.Context(), levels}
@@ -138,8 +137,7 @@ func stored(t testing.TB, s *redistest.Server, c *relock.Client, key string) []s
 
 func TestValue(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	for i, label := range []string{
 		"", "report", "a|b|c", "|", "||||", "a b", "50% off", "+", "%7C", "a\r\nb", "\x00\xff", "日本", strings.Repeat("x", 256), strings.Repeat("|", 85),
 	} {
@@ -207,8 +205,7 @@ func TestEscape(t *testing.T) {
 // Owners do not collide, with each other or with the fields of the hash.
 func TestOwnersDoNotCollide(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	id := locktest.Engine(c).Identity.ID
 	owners := []string{"hold", "seq", "info", ":", "1", "g:1", ":g:1", "n:1", "a|b", "\r\n", "\x00", id, allBytes()}
 	fields := map[string]bool{}

@@ -45,7 +45,8 @@ func TestKilledHolder(t *testing.T) {
 // continues, and does not change the next hold.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
-	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		child := children.Spawn(t, "hold", strings.Join(c.endpoints, ","), modeOf(opts))
 		child.Next("locked", 10*time.Second)
 		child.Stop()
@@ -53,7 +54,7 @@ func TestStoppedHolder(t *testing.T) {
 		went := children.Now()
 		child.Continue()
 		lost := child.Next("lost", 5*time.Second)
-		require.Less(t, time.Duration(lost.Int(0)-went), 500*time.Millisecond)
+		require.Less(t, time.Duration(lost.Int(0)-went), 200*time.Millisecond)
 		time.Sleep(200 * time.Millisecond)
 		require.NoError(t, hold.Err())
 		require.Len(t, keysOf(t, c.client(t), "key"), 1)

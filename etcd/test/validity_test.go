@@ -23,7 +23,7 @@ import (
 // The control is concurrency.Session, which counts from the answer and checks
 // every half second: it overlaps.
 func TestCutOffHolderIsNoLongerValid(t *testing.T) {
-	const wanted = 25 // holds that are cut off; a very slow machine loses some before
+	const wanted = 50 // holds that are cut off; a very slow machine loses some before
 	c := newCluster(t, 1)
 	var r cutOffs
 	for r.holds < wanted && r.rounds < 5 {
@@ -44,7 +44,7 @@ type cutOffs struct {
 
 // round cuts off many holds and some sessions together.
 func (r *cutOffs) round(t *testing.T, c *cluster) {
-	const runs, sessions, late = 30, 16, 250 * time.Millisecond
+	const runs, sessions, late = 60, 16, 250 * time.Millisecond
 	r.rounds++
 	r.sessions += sessions
 	p := newProxy(t, c.endpoints[0])

@@ -25,13 +25,6 @@ func ActAs(c *waitqueue.Call, o *lease.Owner, id string) {
 	a.owner, a.protocol.owner = o, id
 }
 
-// IsAwaited reports whether a call waits for the Unlock of the object.
-func (o *shared) IsAwaited() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.freed != nil
-}
-
 // Nodes returns the number of servers that the lock is on.
 func (l *Quorum) Nodes() int { return len(l.nodes) }
 

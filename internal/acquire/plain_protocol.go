@@ -1,7 +1,6 @@
 package acquire
 
 import (
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/lease"
@@ -16,7 +15,7 @@ type plainProtocol struct {
 }
 
 func (p plainProtocol) LockKey() string { return p.redisKey }
-func (p plainProtocol) HoldID() string  { return strings.SplitN(p.value, "|", 4)[2] }
+func (p plainProtocol) HoldID() string  { return lockspec.HoldOf(p.value) }
 
 func (p plainProtocol) Renew(length time.Duration) script.Call {
 	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, length.Milliseconds()}}

@@ -2,8 +2,6 @@ package acquire_test
 
 import (
 	"context"
-	"io"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -124,27 +121,8 @@ func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 // wildClient returns a client of something that speaks Redis's protocol, but
 // gives each command the reply that the test chooses.
 func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() {
-				defer conn.Close()                    //nolint:errcheck // the end of the test
-				requests := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
-				for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
-					_, _ = io.WriteString(conn, reply(args))
-				}
-			})
-		}
-	})
-	t.Cleanup(group.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	c, err := relock.NewClient("tcp", listener.Addr().String(), "")
+	server := testkit.ServeReplies(t, reply)
+	c, err := relock.NewClient(server.Network, server.Address, "")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c

@@ -167,7 +167,7 @@ func waitForMany(b *privilegeBench, app, other []*relock.Client) error {
 	held, err := relock.NewRedisLock("n", other[0]).Acquire(b.Context())
 	require.NoError(b, err)
 	l := relock.NewMultiLock([]string{"m", "n"}, app[0], relock.WithBlockTimeout(10*time.Second))
-	done := b.waitFor(app[0], "n", func() error { return l.Do(b.Context(), locktest.NoWork) })
+	done := b.waitFor(app[0], "n", func() error { return l.Do(b.Context(), locktest.Nothing) })
 	require.NoError(b, held.Unlock(b.Context()))
 	return testkit.ResultWithin(b, done, 10*time.Second)
 }

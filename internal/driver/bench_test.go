@@ -46,9 +46,7 @@ func newPoolBehind(t testing.TB, s *redistest.Server, change ...func(*Config)) (
 
 func withDatabase(n int) func(*Config) { return func(c *Config) { c.Database = n } }
 
-func withPassword(text string) func(*Config) {
-	return func(c *Config) { c.Password = &text }
-}
+func withPassword(text string) func(*Config) { return func(c *Config) { c.Password = &text } }
 
 func withCommandTimeout(d time.Duration) func(*Config) {
 	return func(c *Config) { c.CommandTimeout = d }
@@ -92,6 +90,8 @@ func linkOf(t testing.TB, d *Pool) *poolLink {
 	t.Cleanup(l.Close)
 	return l
 }
+
+var patient = BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
 
 func echo(text string) Request { return Request{Cmd: "ECHO", Args: []any{text}} }
 

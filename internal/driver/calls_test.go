@@ -25,31 +25,26 @@ import (
 // there are.
 func TestRestartCostsNoError(t *testing.T) {
 	t.Parallel()
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.NewTestClient(t, s)
-			l := newLock("k", c)
+	testkit.Each(t, locktest.Kinds, func(t *testing.T, _ string, newLock locktest.NewLock) {
+		s, c := locktest.OnOwn(t)
+		l := newLock("k", c)
+		for range 3 {
+			locktest.Warm(t, c, 8)
+			s.Kill(t)
+			s.Boot(t)
 			for range 3 {
-				locktest.Warm(t, c, 8)
-				s.Kill(t)
-				s.Boot(t)
-				for range 3 {
-					require.NoError(t, l.TryLock(t.Context()))
-					require.NoError(t, l.Unlock(t.Context()))
-				}
+				require.NoError(t, l.TryLock(t.Context()))
+				require.NoError(t, l.Unlock(t.Context()))
 			}
-		})
-	}
+		}
+	})
 }
 
 // A call ends with its context while the server does not answer, and does not
 // cut its connection.
 func TestContextEndsCallInFlight(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxIdle(40))
+	s, c := locktest.OnOwn(t, relock.WithMaxIdle(40))
 	nothing := relock.NewScript("return 1")
 	calls := map[string]func(context.Context) error{
 		"Ping":      c.Ping,
@@ -58,7 +53,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 		"Lock":      func(ctx context.Context) error { return relock.NewRedisLock("1", c).Lock(ctx) },
 		"blocking":  func(ctx context.Context) error { return relock.NewRedisLock("2", c, relock.WithBlock()).Lock(ctx) },
 		"Acquire":   func(ctx context.Context) error { _, err := relock.NewRedisLock("3", c).Acquire(ctx); return err },
-		"Do":        func(ctx context.Context) error { return relock.NewRedisLock("4", c).Do(ctx, locktest.NoWork) },
+		"Do":        func(ctx context.Context) error { return relock.NewRedisLock("4", c).Do(ctx, locktest.Nothing) },
 		"reentrant": func(ctx context.Context) error { return relock.NewReentrantLock("5", c, relock.WithBlock()).Lock(ctx) },
 		"nested": func(ctx context.Context) error {
 			return locktest.Owned("me", relock.NewReentrantLock("outer", c, relock.WithBlock())).Lock(ctx)
@@ -98,9 +93,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 			}))
 		}
 	}
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
-	}
+	testkit.AllWithin(t, results, testkit.Patience)
 	s.Resume(t)
 	for i := 1; i <= 5; i++ {
 		key := strconv.Itoa(i)
@@ -116,9 +109,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 
 func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	t.Parallel()
-	c, err := relock.NewClient("tcp", locktest.ClosedPort(t), "")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	c := locktest.Unconnected(t)
 	errCause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCause)
@@ -126,14 +117,12 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	_, eval := c.Eval(ctx, relock.NewScript("return 1"), nil)
 	for _, err := range []error{
 		c.Ping(ctx), setNEX, eval,
-		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx), relock.NewReentrantLock("k", c).Do(ctx, locktest.NoWork),
+		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx), relock.NewReentrantLock("k", c).Do(ctx, locktest.Nothing),
 	} {
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, errCause)
+		locktest.RequireIs(t, err, context.Canceled, errCause)
 		require.False(t, relock.IsRetryableErr(err))
 		require.NotContains(t, err.Error(), "refused")
 	}
-	require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
 }
 
 // timesOut makes a call that ends after least, though its context goes on. It
@@ -151,8 +140,7 @@ func timesOut(ctx context.Context, call func(context.Context) error, least, most
 func TestCommandTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(timeout))
+	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(timeout))
 	locktest.Warm(t, c, 4)
 	s.Pause(t)
 	defer s.Resume(t)
@@ -162,17 +150,14 @@ func TestCommandTimeout(t *testing.T) {
 			calls = append(calls, testkit.Async(t, func() error { return timesOut(ctx, call, timeout, 2*timeout) }))
 		}
 	}
-	for _, call := range calls {
-		require.NoError(t, testkit.ResultWithin(t, call, testkit.Patience))
-	}
+	testkit.AllWithin(t, calls, testkit.Patience)
 }
 
 // The commands of a lock have a third of its lease, so that there is time for
 // another attempt.
 func TestLockCommandsHaveAThirdOfTheLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	locktest.Warm(t, c, 2)
 	s.Pause(t)
 	defer s.Resume(t)
@@ -195,7 +180,7 @@ func TestDialTimeout(t *testing.T) {
 // goroutine behind.
 func TestContextsThatEndAtTheGrant(t *testing.T) {
 	const goroutines = 3
-	rounds := 600
+	rounds := 800
 	if locktest.FullLength() {
 		rounds = 3400
 	}

@@ -77,15 +77,12 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 // server has no room for another.
 func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *testkit.Full)) {
 	t.Parallel()
-	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t)
-			c := locktest.NewTestClient(t, s)
-			locktest.Warm(t, c, 1)
-			run(t, c, testkit.FillUp(t, s))
-		})
-	}
+	testkit.Each(t, map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP}, func(t *testing.T, _ string, start func(testing.TB, ...string) *redistest.Server) {
+		s := start(t)
+		c := locktest.NewTestClient(t, s)
+		locktest.Warm(t, c, 1)
+		run(t, c, testkit.FillUp(t, s))
+	})
 }
 
 // Unlock of a MultiLock asks for its keys together. With one idle connection it
@@ -94,8 +91,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 	withOneIdle(t, func(t *testing.T, c *relock.Client, full *testkit.Full) {
 		keys := []string{"a", "b", "c", "d"}
 		for range 5 {
-			h, err := relock.NewMultiLock(keys, c).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, relock.NewMultiLock(keys, c).Acquire)
 			require.NoError(t, h.Unlock(t.Context()))
 			for _, key := range keys {
 				require.False(t, locktest.HasKey(t, full, c, key), key)
@@ -158,8 +154,7 @@ func openShared(t testing.TB, c *relock.Client) {
 func TestReleaseThatWasSentTwice(t *testing.T) {
 	t.Parallel()
 	s := locktest.NewServerWithScripts(t)
-	proxy := faults.Start(t, s.Network, s.Address)
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithMaxActive(1))
+	c, proxy := locktest.Behind(t, s, relock.WithMaxActive(1))
 	h := acquire(t, c, "k")
 	openShared(t, c)
 	defer locktest.PutBack(c, locktest.Borrow(t, c, 1)) // so that Unlock needs the retrier

@@ -31,8 +31,7 @@ func TestFirstWatchedHoldAtTheLimitOfFiles(t *testing.T) {
 }
 
 func holdAtTheLimitOfFiles(t *testing.T) {
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnShared(t)
 	locktest.Warm(t, c, 2)
 	var before syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))

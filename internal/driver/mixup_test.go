@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,45 +39,13 @@ var ofOne = []relock.ClientOption{relock.WithMaxActive(1), relock.WithMaxIdle(1)
 
 func encryptedPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
 	a := newAuthority(t)
-	behind := &redistest.Server{Network: "tcp", Address: encryptedFront(t, a, s)}
-	return locktest.NewTestClient(t, behind, append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
+	return locktest.NewTestClient(t, encryptedFront(t, a, s), append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
 }
 
-// encryptedFront takes encrypted connections for a server that knows none, and
-// returns its address.
-func encryptedFront(t testing.TB, a *authority, s *redistest.Server) string {
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() { join(client, s) })
-		}
-	})
-	t.Cleanup(group.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
-}
-
-// join passes on what a client and the server say, until one of them ends.
-func join(client net.Conn, s *redistest.Server) {
-	server, err := net.Dial(s.Network, s.Address)
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	var group sync.WaitGroup
-	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from)
-		_, _ = to.Close(), from.Close()
-	}
-	group.Go(func() { pass(server, client) })
-	pass(client, server)
-	group.Wait()
+// encryptedFront takes encrypted connections for a server that knows none.
+func encryptedFront(t testing.TB, a *authority, s *redistest.Server) *redistest.Server {
+	listener := tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
+	return testkit.Serve(t, listener, func(client net.Conn) { testkit.Forward(client, s) })
 }
 
 // An answer that comes when its caller has left, for the command timeout or the
@@ -185,34 +151,30 @@ func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 // a grant of a lock that another client has, nor for anything else.
 func TestDoubledAnswerIsNoGrant(t *testing.T) {
 	t.Parallel()
-	for name, ctx := range map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, ctx := locktest.WithScripts(t, redistest.Start(t)), ctx(t)
-			proxy := faults.Start(t, s.Network, s.Address)
-			c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-			require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
-			requireTheirs := func() {
-				require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
-			}
-			for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
-				done := proxy.On(match, 1, faults.DoubleAnswer)
-				l := relock.NewRedisLock("free", c)
-				require.NoError(t, l.Lock(ctx))
-				requireTheirs()
-				require.NoError(t, l.Unlock(ctx))
-				requireTheirs()
-				<-done
-			}
-			refuses := relock.NewScript("return redis.error_reply('ERR no')")
-			s.Do(t, "SCRIPT", "LOAD", locktest.Code(refuses).Source)
-			done := proxy.On(faults.Script(locktest.Code(refuses).SHA), 1, faults.DoubleAnswer)
-			_, err := c.Eval(ctx, refuses, nil)
-			require.ErrorContains(t, err, "ERR no")
-			<-done
+	testkit.Each(t, map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded}, func(t *testing.T, _ string, contextOf func(testing.TB) context.Context) {
+		s, ctx := locktest.WithScripts(t, redistest.Start(t)), contextOf(t)
+		c, proxy := locktest.Behind(t, s)
+		require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
+		requireTheirs := func() {
+			require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
+		}
+		for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
+			done := proxy.On(match, 1, faults.DoubleAnswer)
+			l := relock.NewRedisLock("free", c)
+			require.NoError(t, l.Lock(ctx))
 			requireTheirs()
-		})
-	}
+			require.NoError(t, l.Unlock(ctx))
+			requireTheirs()
+			<-done
+		}
+		refuses := relock.NewScript("return redis.error_reply('ERR no')")
+		s.Do(t, "SCRIPT", "LOAD", locktest.Code(refuses).Source)
+		done := proxy.On(faults.Script(locktest.Code(refuses).SHA), 1, faults.DoubleAnswer)
+		_, err := c.Eval(ctx, refuses, nil)
+		require.ErrorContains(t, err, "ERR no")
+		<-done
+		requireTheirs()
+	})
 }
 
 // What comes while a connection is idle is seen before it is used again, by
@@ -220,8 +182,7 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 func TestIdleConnectionThatSpeaks(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))
-	proxy := faults.Start(t, s.Network, s.Address)
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
+	c, proxy := locktest.Behind(t, s)
 	other := locktest.Sibling(t, s, c)
 	require.NoError(t, relock.NewRedisLock("others", other).Lock(t.Context()))
 	h := acquire(t, c, "held")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/faults"
@@ -61,9 +62,7 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, 2*time.Second), "each has its connection")
 	b.server.Resume(t)
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, 3*time.Second))
-	}
+	testkit.AllWithin(t, results, 3*time.Second)
 	require.Equal(t, Crowd+1, b.open())
 }
 
@@ -127,9 +126,7 @@ func TestBurstAfterARest(t *testing.T) {
 	}
 	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
-	for _, sent := range burst {
-		require.NoError(t, testkit.ResultWithin(t, sent, testkit.Patience))
-	}
+	testkit.AllWithin(t, burst, testkit.Patience)
 	require.Equal(t, 1, b.dials())
 }
 
@@ -202,9 +199,7 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 		require.ErrorIs(t, o.Err, ErrTimeout)
 	}
 	silent := int(time.Since(start) / MinLimit) // each connection after the first takes the place of one that was silent for so long
-	for _, one := range patient {
-		require.NoError(t, testkit.ResultWithin(t, one, testkit.Patience))
-	}
+	testkit.AllWithin(t, patient, testkit.Patience)
 	b.requireAnswer("patient")
 	require.LessOrEqual(t, b.dials(), 1+silent)
 	t.Logf("%d connections, %d silent at most", b.dials(), silent)
@@ -225,4 +220,184 @@ func TestSharedDialIsForAll(t *testing.T) {
 	b.proxy.Resume()
 	b.requireAnswer("patient")
 	require.Equal(t, 1, b.dials())
+}
+
+// A connection that owes an answer and says nothing takes no more requests, and
+// is cut when no call can wait any longer.
+func TestSilentSharedConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t, withCommandTimeout(time.Second))
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
+	patient := b.async(context.Background(), "patient")
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
+	o := b.send(t.Context(), Limits{Answer: 150 * time.Millisecond}, "impatient")
+	require.ErrorIs(t, o.Err, ErrTimeout)
+	b.requireAnswer("on another connection")
+	require.Equal(t, 2, b.open())
+	require.True(t, IsTransient(testkit.ResultWithin(t, patient, 2*time.Second)))
+	testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
+}
+
+// Calls that leave before they lose patience do not keep a silent connection
+// alive.
+func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
+	for range 20 { // five are as long as a connection may be silent
+		ctx, cancel := context.WithTimeout(t.Context(), MinLimit/5)
+		b.send(ctx, Limits{}, "short")
+		cancel()
+	}
+	b.requireAnswer("on another connection")
+}
+
+// After READONLY the next request goes over another connection. The one that
+// led to a replica is closed when all its requests are answered, or cannot be
+// in time.
+func TestSharedConnectionToAReplica(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer}, func(t *testing.T, name string, action faults.Action) {
+		b := newSharedBench(t, withCommandTimeout(2*time.Second))
+		b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
+		b.proxy.On(faults.Command("ECHO"), 1, action)
+		b.server.Pause(t)
+		first := testkit.Async(t, func() error {
+			return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "SET", Args: []any{"k", "v"}}).Err
+		})
+		require.True(t, b.proxy.Await(faults.Command("SET"), 1, testkit.Patience))
+		readOnly := testkit.Async(t, func() error {
+			return b.pool.Send(t.Context(), Limits{}, Request{Cmd: "GET", Args: []any{"k"}}).Err
+		})
+		require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
+		last := b.async(t.Context(), "last")
+		require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
+		b.server.Resume(t)
+		require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
+		require.ErrorContains(t, testkit.ResultWithin(t, readOnly, 2*time.Second), "READONLY")
+		b.requireAnswer("next")
+		require.Equal(t, 2, b.dials())
+		if err := testkit.ResultWithin(t, last, 5*time.Second); name == "answered" {
+			require.NoError(t, err)
+		}
+		testkit.Eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+	})
+}
+
+// A connection that breaks loses no request without a word: those that were
+// written are unanswered and may be sent again, those that were not go over the
+// next one.
+func TestSharedConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	b.proxy.On(faults.Command("INCR"), 7, faults.CutAfter)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	answered, broke := 0, 0
+	for range 20 {
+		group.Go(func() {
+			o := b.pool.Send(context.Background(), Limits{}, Request{Cmd: "INCR", Args: []any{"n"}})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case o.Answered:
+				answered++
+			case o.Broke():
+				broke++
+			default:
+				t.Errorf("outcome %+v", o)
+			}
+		})
+	}
+	group.Wait()
+	executed, err := redis.Int(b.inspector.Do("GET", "n"))
+	require.NoError(t, err)
+	require.Positive(t, broke)
+	require.GreaterOrEqual(t, executed, answered)
+	require.LessOrEqual(t, executed, answered+broke)
+	b.requireAnswer("next")
+	b.proxy.On(faults.Command("ECHO"), 1, faults.CutAfter)
+	require.True(t, b.send(t.Context(), Limits{}, "cut").Broke())
+}
+
+// A server that was restarted while there were no calls costs no error.
+func TestSharedConnectionNoticesARestart(t *testing.T) {
+	t.Parallel()
+	b := newSharedBench(t)
+	b.requireAnswer("first")
+	stream := b.pool.shared.stream
+	b.server.Kill(t)
+	<-stream.done
+	b.server.Boot(t)
+	b.requireAnswer("next")
+}
+
+// A connection that was idle for longer than the idle timeout, or is too old,
+// is not used again.
+func TestSharedConnectionGrowsOld(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(p *pipeline){
+		"idle": func(p *pipeline) { p.idle = 50 * time.Millisecond },
+		"old":  func(p *pipeline) { p.idle, p.age = 0, 50*time.Millisecond },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSharedBench(t)
+			p := b.pool.shared
+			require.Equal(t, testIdleTimeout, p.idle)
+			change(p)
+			b.requireAnswer("first")
+			time.Sleep(60 * time.Millisecond)
+			b.requireAnswer("second")
+			require.Equal(t, 2, b.dials())
+			testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+		})
+	}
+}
+
+// A user's pool gives its limits to the shared connection.
+func TestSharedConnectionHasTheLimitsOfTheUserPool(t *testing.T) {
+	t.Parallel()
+	d := FromPool(&Config{}, &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour})
+	defer func() { require.NoError(t, d.Close()) }()
+	require.Equal(t, time.Minute, d.shared.idle)
+	require.Equal(t, time.Hour, d.shared.age)
+}
+
+// What a server says to a connection that it does not take is the error of all
+// calls.
+func TestRefusedSharedConnection(t *testing.T) {
+	t.Parallel()
+	for text, retryable := range map[string]bool{
+		"DENIED Redis is running in protected mode":               false,
+		"ERR max number of clients reached":                       true,
+		"ERR max number of clients + cluster connections reached": true,
+	} {
+		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
+		d.Apart = 0
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				o := d.Send(t.Context(), Limits{}, echo("x"))
+				if o.Err == nil || IsTransient(o.Err) != retryable {
+					t.Errorf("error %v", o.Err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// An answer that nobody asked for ends the connection, and is nobody's.
+func TestAnswerThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
+	d.Apart = 0
+	o := d.Send(t.Context(), Limits{}, echo("x"))
+	require.True(t, o.Err == nil || errors.Is(o.Err, errUnasked), "%v", o.Err) // as one, or one after the other
+	stream := d.shared.stream
+	<-stream.done
+	require.ErrorIs(t, stream.cause, errUnasked)
 }

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,16 +21,13 @@ import (
 
 func TestMaxActiveWithoutWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxActive(2))
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(2))
 	conns := locktest.Borrow(t, c, 2)
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
-		err := c.Ping(ctx)
-		require.ErrorIs(t, err, redis.ErrPoolExhausted)
-		require.True(t, relock.IsRetryableErr(err))
-		err = relock.NewRedisLock("k", c).Lock(ctx)
-		require.ErrorIs(t, err, redis.ErrPoolExhausted)
-		require.True(t, relock.IsRetryableErr(err))
+		for _, err := range []error{c.Ping(ctx), relock.NewRedisLock("k", c).Lock(ctx)} {
+			require.ErrorIs(t, err, redis.ErrPoolExhausted)
+			require.True(t, relock.IsRetryableErr(err))
+		}
 	}
 	err := relock.NewRedisLock("k", c, relock.WithBlockTimeout(60*time.Millisecond)).Lock(t.Context())
 	require.ErrorIs(t, err, redis.ErrPoolExhausted, "the last reason seen")
@@ -43,8 +41,7 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 
 func TestMaxActiveWithWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxActive(1), relock.WithWaitMode())
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode())
 	conns := locktest.Borrow(t, c, 1)
 	var results []<-chan error
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
@@ -59,23 +56,19 @@ func TestMaxActiveWithWait(t *testing.T) {
 		require.Empty(t, result, "it did not wait")
 	}
 	locktest.PutBack(c, conns)
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, time.Second))
-	}
+	testkit.AllWithin(t, results, time.Second)
 }
 
 func TestWaitModeEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(640*time.Millisecond))
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(640*time.Millisecond))
 	defer locktest.PutBack(c, locktest.Borrow(t, c, 1))
 	require.NoError(t, timesOut(locktest.Unbounded(t), c.Ping, 640*time.Millisecond, 2400*time.Millisecond))
 }
 
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithMaxIdle(2), relock.WithIdleTimeout(50*time.Millisecond))
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxIdle(2), relock.WithIdleTimeout(50*time.Millisecond))
 	locktest.Warm(t, c, 5)
 	require.Equal(t, 2, locktest.PoolOf(c).IdleCount())
 	time.Sleep(60 * time.Millisecond) // idle connections are closed at the next borrow
@@ -88,32 +81,26 @@ func TestIdleConnections(t *testing.T) {
 func TestTwoCommandsForAPair(t *testing.T) {
 	t.Parallel()
 	const pairs = 50
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Shared(t)
-			proxy := faults.Start(t, s.Network, s.Address)
-			l := newLock("k", locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}))
-			require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // makes the server know the scripts
-			before := proxy.Count(faults.Any)
-			for range pairs {
-				for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
-					require.NoError(t, l.Lock(ctx))
-					require.NoError(t, l.Unlock(ctx))
-				}
+	testkit.Each(t, locktest.Kinds, func(t *testing.T, _ string, newLock locktest.NewLock) {
+		c, proxy := locktest.Behind(t, redistest.Shared(t))
+		l := newLock("k", c)
+		require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // makes the server know the scripts
+		before := proxy.Count(faults.Any)
+		for range pairs {
+			for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
+				require.NoError(t, errors.Join(l.Lock(ctx), l.Unlock(ctx)))
 			}
-			require.Equal(t, 4*pairs, proxy.Count(faults.Any)-before)
-		})
-	}
+		}
+		require.Equal(t, 4*pairs, proxy.Count(faults.Any)-before)
+	})
 }
 
 // A server that forgets its scripts as fast as it can costs no error in
 // thousands of calls, nor a hold that is being renewed.
 func TestScriptFlushInATightLoop(t *testing.T) {
 	t.Parallel()
-	const goroutines, rounds = 4, 60
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	const goroutines, rounds = 4, 100
+	s, c := locktest.OnOwn(t)
 	held := acquire(t, c, "held")
 	over := make(chan struct{})
 	flushes := 0
@@ -168,4 +155,33 @@ func useWhileFlushed(t *testing.T, c *relock.Client, rounds int) {
 			t.Errorf("of a lock that is held: %v", err)
 		}
 	}
+}
+
+func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+
+// acquire acquires a watched lock of this key.
+func acquire(t testing.TB, c *relock.Client, key string, opts ...relock.LockOption) relock.Hold {
+	t.Helper()
+	h := locktest.Take(t, relock.NewRedisLock(key, c, opts...).Acquire)
+	return h
+}
+
+// requireRenewed has a hold renewed, twice.
+func requireRenewed(t testing.TB, h relock.Hold) {
+	t.Helper()
+	for range 2 {
+		until := h.ValidUntil()
+		time.Sleep(time.Millisecond) // the validity counts from the sending
+		locktest.LeaseOf(h).RenewNow()
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || h.ValidUntil().After(until) }, "renewed")
+		require.NoError(t, h.Err())
+	}
+}
+
+// newClient returns a client that is closed when the test ends.
+func newClient(t testing.TB, c *relock.Client, err error) *relock.Client {
+	t.Helper()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
 }

@@ -223,18 +223,16 @@ func whoami(t testing.TB, c *relock.Client) string {
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for name, open := range map[string]func() (*relock.Client, error){
-		"option": func() (*relock.Client, error) {
-			return relock.NewClient(s.Network, s.Address, "", relock.WithDatabase(3))
-		},
-		"URL": func() (*relock.Client, error) { return relock.NewClientURL("unix://" + s.Address + "?db=3") },
-		"option beats URL": func() (*relock.Client, error) {
-			return relock.NewClientURL("unix://"+s.Address+"?db=5", relock.WithDatabase(3))
-		},
+	byURL := func(query string, opts ...relock.ClientOption) *relock.Client {
+		c, err := relock.NewClientURL("unix://"+s.Address+query, opts...)
+		return newClient(t, c, err)
+	}
+	for name, c := range map[string]*relock.Client{
+		"option":           locktest.NewTestClient(t, s, relock.WithDatabase(3)),
+		"URL":              byURL("?db=3"),
+		"option beats URL": byURL("?db=5", relock.WithDatabase(3)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := open()
-			c = newClient(t, c, err)
 			h := acquire(t, c, "k")
 			requireRenewed(t, h) // the watchdog's connection is in that database too
 			conn := s.Dial(t, redis.DialDatabase(3))
@@ -246,8 +244,7 @@ func TestDatabase(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
-	c := locktest.NewTestClient(t, s, relock.WithDatabase(16))
-	err := c.Ping(t.Context())
+	err := locktest.NewTestClient(t, s, relock.WithDatabase(16)).Ping(t.Context())
 	require.ErrorContains(t, err, "out of range")
 	require.False(t, relock.IsRetryableErr(err))
 }

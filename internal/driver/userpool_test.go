@@ -34,11 +34,10 @@ type tracing struct{ redis.Conn }
 func TestUserPoolWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := relock.NewClientPool(&redis.Pool{Dial: func() (redis.Conn, error) {
+	c := locktest.AsUserPool(t, s, &redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := redis.Dial(s.Network, s.Address)
 		return tracing{conn}, err
 	}})
-	c = newClient(t, c, err)
 	for range 2 {
 		err := relock.NewRedisLock("k", c).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrInvalid)
@@ -66,19 +65,16 @@ func TestUserPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool.MaxIdle = 5
-			c, err := relock.NewClientPool(pool, relock.WithKeyPrefix("test:"))
-			require.NoError(t, err)
-			require.NoError(t, c.Ping(t.Context()))
-			require.NoError(t, c.Ping(locktest.Unbounded(t)))
-			h, err := relock.NewReentrantLock(name, c).Acquire(t.Context())
-			require.NoError(t, err)
+			c := locktest.AsUserPool(t, s, pool)
+			require.NoError(t, errors.Join(c.Ping(t.Context()), c.Ping(locktest.Unbounded(t))))
+			h := locktest.Take(t, relock.NewReentrantLock(name, c).Acquire)
 			requireRenewed(t, h)
 			require.NoError(t, h.Unlock(t.Context()))
 			require.NoError(t, c.Close())
 			locktest.RequireClosed(t, c)
 
 			conn := pool.Get()
-			_, err = conn.Do("PING")
+			_, err := conn.Do("PING")
 			require.NoError(t, err, "Close leaves it open")
 			require.NoError(t, conn.Close())
 			require.NoError(t, pool.Close())
@@ -91,59 +87,53 @@ func TestUserPool(t *testing.T) {
 func TestUserDialThatBlocks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for name, knowsContext := range map[string]bool{"Dial": false, "DialContext": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := &locktest.Closing{S: s, Block: make(chan struct{})}
-			b.UserClient(knowsContext)(t)
-			defer func() { require.NoError(t, b.Pool.Close()) }()
-			defer func() { require.NoError(t, b.C.Close()) }()
-			defer close(b.Block)
-			const lease = 3 * time.Second
-			l := relock.NewRedisLock(name, b.C, relock.WithWatchdog(lease))
-			require.NoError(t, l.Lock(t.Context()))
-			b.Blocks.Store(true)
-			defer locktest.PutBack(b.C, []redis.Conn{b.Pool.Get()})
-			err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), lease)
-			require.Error(t, err, "Unlock")
-			err = testkit.ResultWithin(t, testkit.Async(t, func() error {
-				return relock.NewRedisLock("other", b.C, relock.WithWatchdog(lease)).TryLock(locktest.Unbounded(t))
-			}), 2*driver.MinConnect)
-			require.Error(t, err, "TryLock")
-		})
-	}
+	testkit.Each(t, map[string]bool{"Dial": false, "DialContext": true}, func(t *testing.T, name string, knowsContext bool) {
+		b := &locktest.Closing{S: s, Block: make(chan struct{})}
+		b.UserClient(knowsContext)(t)
+		defer func() { require.NoError(t, b.Pool.Close()) }()
+		defer func() { require.NoError(t, b.C.Close()) }()
+		defer close(b.Block)
+		const lease = 3 * time.Second
+		l := relock.NewRedisLock(name, b.C, relock.WithWatchdog(lease))
+		require.NoError(t, l.Lock(t.Context()))
+		b.Blocks.Store(true)
+		defer locktest.PutBack(b.C, []redis.Conn{b.Pool.Get()})
+		err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), lease)
+		require.Error(t, err, "Unlock")
+		err = testkit.ResultWithin(t, testkit.Async(t, func() error {
+			return relock.NewRedisLock("other", b.C, relock.WithWatchdog(lease)).TryLock(locktest.Unbounded(t))
+		}), 2*driver.MinConnect)
+		require.Error(t, err, "TryLock")
+	})
 }
 
 // The user closes the pool while a lock is held. The hold goes on, over the
 // engine's own connections.
 func TestUserClosesThePool(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]bool{"fail": false, "wait": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait}
-			c := locktest.AsUserPool(t, s, pool)
-			h := acquire(t, c, "k")
-			require.NoError(t, pool.Close())
-			requireRenewed(t, h)
-			locktest.RequireHeld(t, s, c, "k")
+	testkit.Each(t, map[string]bool{"fail": false, "wait": true}, func(t *testing.T, _ string, wait bool) {
+		s := redistest.Start(t)
+		pool := &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: wait}
+		c := locktest.AsUserPool(t, s, pool)
+		h := acquire(t, c, "k")
+		require.NoError(t, pool.Close())
+		requireRenewed(t, h)
+		locktest.RequireHeld(t, s, c, "k")
 
-			before := s.Info(t, "stats", "total_connections_received")
-			for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-				err := l.Lock(ctx)
-				cancel()
-				require.ErrorContains(t, err, "closed pool")
-				require.False(t, relock.IsRetryableErr(err))
-				require.Less(t, time.Since(start), time.Second)
-			}
-			require.LessOrEqual(t, s.Info(t, "stats", "total_connections_received")-before, int64(3), "it spins")
-			require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
-			locktest.RequireFree(t, s, c, "k")
-		})
-	}
+		before := s.Info(t, "stats", "total_connections_received")
+		for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			err := l.Lock(ctx)
+			cancel()
+			require.ErrorContains(t, err, "closed pool")
+			require.False(t, relock.IsRetryableErr(err))
+			require.Less(t, time.Since(start), time.Second)
+		}
+		require.LessOrEqual(t, s.Info(t, "stats", "total_connections_received")-before, int64(3), "it spins")
+		require.NoError(t, h.Unlock(t.Context()), "the retrier's connection does it")
+		locktest.RequireFree(t, s, c, "k")
+	})
 }
 
 // Callers that take every connection starve neither renewals nor releases.
@@ -155,12 +145,10 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.NewTestClient(t, s, opts...)
+			s, c := locktest.OnOwn(t, opts...)
 			lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
 			plain := acquire(t, c, "p", lease)
-			reentrant, err := relock.NewReentrantLock("r", c, lease).Acquire(t.Context())
-			require.NoError(t, err)
+			reentrant := locktest.Take(t, relock.NewReentrantLock("r", c, lease).Acquire)
 			defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
 			for _, h := range []relock.Hold{plain, reentrant} {
 				requireRenewed(t, h)
@@ -174,9 +162,8 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 
 // Pairs leave nothing behind. Not parallel: it counts goroutines and bytes.
 func TestPairsLeaveNothing(t *testing.T) {
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	const workers, pairs = 4, 1500
+	s, c := locktest.OnOwn(t)
+	const workers, pairs = 4, 2500
 	round := func(n int) {
 		var group sync.WaitGroup
 		for i := range workers {
@@ -278,11 +265,8 @@ func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 		}
 		return &stuckClose{ConnWithTimeout: conn.(redis.ConnWithTimeout), called: called, freed: freed, once: once}, nil
 	}}
-	defer func() { require.NoError(t, pool.Close()) }()
 	other := locktest.NewTestClient(t, s)
-	c, err := relock.NewClientPool(pool, relock.WithKeyPrefix(locktest.Prefix(other)))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	c := locktest.AsUserPool(t, s, pool, relock.WithKeyPrefix(locktest.Prefix(other)))
 	defer close(freed)
 	theirs := relock.NewRedisLock("theirs", other)
 	require.NoError(t, theirs.Lock(t.Context()))

@@ -1,6 +1,6 @@
 // Package holds owns what a hold is to its user: the contexts that it cancels,
-// its levels, and the report of its end. The Redis engine, etcdlock and
-// relocktest share it.
+// its levels, the object that has it, and the report of its end. The Redis
+// engine, etcdlock and relocktest share it.
 //
 // # Contexts and levels
 //
@@ -10,6 +10,12 @@
 //
 // [Levels] are the holds that share one grant, oldest first. Live counts those
 // that have not ended. A level that has ended stays in All until its Unlock.
+//
+// # Objects
+//
+// An [Object] is the lock of a user that goroutines share. It has the hold of
+// the last Lock until the matching Unlock, lost or not. A call that acquired
+// the lock meanwhile releases it, and waits for that Unlock.
 //
 // # Reports
 //
@@ -29,6 +35,6 @@
 // # Goroutines and locks
 //
 // It has no goroutines. [Contexts] and [Levels] are guarded by the mutex of the
-// backend; a [Report] has its own, which is never held while a hook runs. The
-// observer is called without the mutex of a lease.
+// backend. An [Object] and a [Report] have their own, which is never held while
+// a hook runs. The observer is called without the mutex of a lease.
 package holds

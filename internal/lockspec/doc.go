@@ -39,6 +39,9 @@
 //   - [Identity.Hold] and [WaitName] make the names of holds and waiters;
 //   - [Identity.Goroutine] and [Identity.Named] make the names of owners.
 //
+// [ReadContent], [HoldOf], [ReadNote] and [ReadWait] read these, for the whole
+// module.
+//
 // They contain the client's time for people only. No decision depends on the
 // clock of a client.
 //

@@ -1,7 +1,6 @@
 package lockspec
 
 import (
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -10,17 +9,19 @@ import (
 // Found is what a key is, for people who read an error. Its String is the first
 // half of "held as a fair plain lock, requested as unfair".
 type Found struct {
-	State string // Free, Kept, Foreign, "held" or "reserved"
+	State string // Free, Held, Reserved, Kept or Foreign
 	Kind  string // as [Family.String] has it; "" if it is not a lock
 	mode  string // "fair", "unfair", or "" if that is not stored
 	Left  time.Duration
 }
 
-// The states that need care.
+// The states of a key.
 const (
-	Free    = "free"
-	Kept    = "kept"
-	Foreign = "alien"
+	Free     = "free"
+	Held     = "held"
+	Reserved = "reserved"
+	Kept     = "kept"
+	Foreign  = "alien"
 )
 
 // String says what was found.
@@ -70,40 +71,12 @@ func ReadFound(reply any) (f Found, ok bool) {
 	f.State, _ = driver.String(parts[0], nil)
 	left, _ := driver.Int64(parts[2], nil)
 	f.Left = time.Duration(left) * time.Millisecond
-	switch content := parts[1].(type) {
-	case []byte:
-		f.readValue(string(content))
-	case []any:
-		f.readHash(content)
-	}
-	return f, true
-}
-
-// readValue reads the value of a plain lock, or a reservation.
-func (f *Found) readValue(value string) {
-	mark, rest, _ := strings.Cut(strings.TrimPrefix(value, "relock/1|"), "|")
-	switch mark {
-	case "p", "f":
-		f.Kind, f.mode = PlainFamily.String(), modeOf(mark == "f")
-	case "k":
-		f.State, f.Kind = Kept, PlainFamily.String()
-	case "w":
-		_, wait := CutHold(rest)
-		if len(wait) < 2 {
-			return
-		}
-		if k := KindOfWait(wait[0]); k != nil {
-			f.Kind, f.mode = k.Family.String(), modeOf(wait[1] == 'f')
-		}
-	}
-}
-
-func (f *Found) readHash(content []any) {
-	fields, _ := driver.StringMap(content, nil)
-	f.Kind, f.mode = ReentrantFamily.String(), modeOf(fields["mode"] == "f")
-	if strings.HasPrefix(fields["hold"], "kept:") {
+	s, _ := ReadContent(parts[1])
+	f.Kind, f.mode = s.Kind, s.Mode
+	if s.State == Kept {
 		f.State = Kept
 	}
+	return f, true
 }
 
 // ReadFoundRW reads the reply of rw_inspect.lua: state, mode, and more. It
@@ -118,5 +91,5 @@ func ReadFoundRW(reply any) (f Found, ok bool) {
 	if state != "read" && state != "write" {
 		return f, false
 	}
-	return Found{State: "held", Kind: RWFamily.String(), mode: modeOf(mode == "f")}, true
+	return Found{State: Held, Kind: RWFamily.String(), mode: modeOf(mode == "f")}, true
 }

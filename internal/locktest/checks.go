@@ -132,3 +132,11 @@ func RequireRWGone(t testing.TB, s *redistest.Server, c *relock.Client, key stri
 	k := KeyOf(c, key)
 	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
 }
+
+// RequireIs checks that an error matches all of these.
+func RequireIs(t testing.TB, err error, reasons ...error) {
+	t.Helper()
+	for _, reason := range reasons {
+		require.ErrorIs(t, err, reason)
+	}
+}

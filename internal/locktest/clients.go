@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
@@ -24,6 +25,27 @@ func NewTestClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOptio
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
+}
+
+// OnShared returns the shared server and a client of it.
+func OnShared(t testing.TB, opts ...relock.ClientOption) (*redistest.Server, *relock.Client) {
+	t.Helper()
+	s := redistest.Shared(t)
+	return s, NewTestClient(t, s, opts...)
+}
+
+// OnOwn returns a server of the test's own and a client of it.
+func OnOwn(t testing.TB, opts ...relock.ClientOption) (*redistest.Server, *relock.Client) {
+	t.Helper()
+	s := redistest.Start(t)
+	return s, NewTestClient(t, s, opts...)
+}
+
+// Behind returns a client of the server, and the proxy between the two.
+func Behind(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) (*relock.Client, *faults.Proxy) {
+	t.Helper()
+	p := faults.Start(t, s.Network, s.Address)
+	return NewTestClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, opts...), p
 }
 
 // Sibling returns a second client with the same prefix, as another process

@@ -100,8 +100,8 @@ func RequireClosed(t testing.TB, c *relock.Client) {
 	_, plainErr := plain.Acquire(ctx)
 	_, reentrantErr := reentrant.TryAcquire(ctx)
 	for _, err := range []error{
-		plain.Lock(ctx), plain.TryLock(ctx), plain.Do(ctx, NoWork), plainErr,
-		reentrant.Lock(ctx), reentrant.TryLock(ctx), reentrant.TryDo(ctx, NoWork), reentrantErr,
+		plain.Lock(ctx), plain.TryLock(ctx), plain.Do(ctx, Nothing), plainErr,
+		reentrant.Lock(ctx), reentrant.TryLock(ctx), reentrant.TryDo(ctx, Nothing), reentrantErr,
 	} {
 		require.ErrorIs(t, err, relock.ErrClosed)
 		require.False(t, relock.IsRetryableErr(err))

@@ -19,10 +19,13 @@ func HasKey(t testing.TB, f *testkit.Full, c *relock.Client, key string) bool {
 	return n == 1
 }
 
-// AsUserPool returns a client on a pool of the user's.
+// AsUserPool returns a client on a pool of the user's. The pool dials the
+// server unless it has a dial.
 func AsUserPool(t testing.TB, s *redistest.Server, pool *redis.Pool, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	pool.Dial = func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
+	if pool.Dial == nil && pool.DialContext == nil {
+		pool.Dial = func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
+	}
 	t.Cleanup(func() { _ = pool.Close() })
 	c, err := relock.NewClientPool(pool, append([]relock.ClientOption{relock.WithKeyPrefix("test:")}, opts...)...)
 	require.NoError(t, err)

@@ -34,3 +34,17 @@ func (b *LogBuffer) Option() relock.ClientOption {
 
 // Count returns how often a text is in the log.
 func (b *LogBuffer) Count(text string) int { return strings.Count(b.String(), text) }
+
+// Lines returns how many lines of the log contain all of the texts.
+func (b *LogBuffer) Lines(texts ...string) (n int) {
+lines:
+	for line := range strings.Lines(b.String()) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}

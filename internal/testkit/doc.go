@@ -1,3 +1,3 @@
 // Package testkit owns what tests of several packages share: waits with a
-// limit, full servers, and servers that answer with a given text.
+// limit, full servers, and servers whose replies the test chooses.
 package testkit

@@ -69,10 +69,29 @@ func ResultWithin(t testing.TB, result <-chan error, limit time.Duration) error 
 	return err
 }
 
+// AllWithin waits for the results of Async, which must be no errors.
+func AllWithin(t testing.TB, results []<-chan error, limit time.Duration) {
+	t.Helper()
+	for _, result := range results {
+		require.NoError(t, ResultWithin(t, result, limit))
+	}
+}
+
 // Later returns the later of two times.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
 	return a
+}
+
+// Each runs a parallel subtest for each case.
+func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, name string, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, name, c)
+		})
+	}
 }

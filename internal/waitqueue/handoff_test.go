@@ -260,7 +260,7 @@ func TestStormOfLocalWaiters(t *testing.T) {
 						time.Sleep(100 * time.Microsecond)
 					}
 					if nests && n%5 == 0 {
-						return lock.Do(ctx, locktest.NoWork)
+						return lock.Do(ctx, locktest.Nothing)
 					}
 					return nil
 				})

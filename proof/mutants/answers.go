@@ -137,7 +137,7 @@ var answerFaults = []mutant{
 		old:  "from = 0 ",
 		new:  "from = i ",
 		in:   "internal/driver",
-		test: "TestBatchWithALaterAnswerTooMany",
+		test: "TestBatchWithAnAnswerTooMany",
 	},
 	{
 		name: "Unlock: takes a replica's refusal for the success of an earlier copy",
@@ -167,7 +167,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "return errs.Gone(l.refused())",
 		new:  "_ = l.refused()\n\treturn nil",
-		test: "TestDoReportsALoss",
+		test: "TestOutcomes/Do",
 	},
 	{
 		name: "Unlock: does not report an earlier loss",
@@ -181,7 +181,7 @@ var answerFaults = []mutant{
 		file: "internal/lease/release.go",
 		old:  "levels == 0 && !first && inTime",
 		new:  "levels == 0 && inTime",
-		test: "TestDoReportsALoss",
+		test: "TestOutcomes/Do",
 	},
 	{
 		name: "Unlock: finding no hold after its validity counts as success",

@@ -4,21 +4,21 @@ package main
 var explainFaults = []mutant{
 	{
 		name: "OutcomeOf: a cancelled wait is busy",
-		file: "outcome.go",
+		file: "errors.go",
 		old:  "lockspec.ContextEnd(err)",
 		new:  "lockspec.ContextEnd(nil)",
 		test: "TestOutcomeOfAWait",
 	},
 	{
 		name: "OutcomeOf: not held hides lost",
-		file: "outcome.go",
+		file: "errors.go",
 		old:  "	{ErrLockLost, OutcomeLost},\n",
 		new:  "	{ErrNotHeld, OutcomeInvalid},\n	{ErrLockLost, OutcomeLost},\n",
 		test: "TestOutcomeOfALoss",
 	},
 	{
 		name: "OutcomeOf: a permission hides a release that is not confirmed",
-		file: "outcome.go",
+		file: "errors.go",
 		old:  "	{ErrUnconfirmed, OutcomeUnconfirmed},\n",
 		new:  "	{ErrDenied, OutcomeDenied},\n	{ErrUnconfirmed, OutcomeUnconfirmed},\n",
 		test: "TestOutcomeOfSeveralReasons",

@@ -44,8 +44,8 @@ var lockerFaults = []mutant{
 	{
 		name: "locker: a Mutex is free again when its hold was lost",
 		file: "fromlocker.go",
-		old:  "if m.held == nil {",
-		new:  "if m.held == nil || m.held.Err() != nil {",
+		old:  "if m.object.Take(&h) {",
+		new:  "if m.object.Take(&h) || (*m.object.Held()).Err() != nil {",
 		test: "TestFromLockerAfterALoss",
 	},
 	{

@@ -48,6 +48,6 @@ var observerFaults = []mutant{
 		file: "internal/lease/unlock.go",
 		old:  "		h.noteLoss(errs.Gone(over))\n",
 		new:  "",
-		test: "TestDoReportsALoss",
+		test: "TestOutcomes/Do",
 	},
 }

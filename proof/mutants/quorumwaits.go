@@ -229,9 +229,9 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a holder does not learn that it was ended by force",
-		file: "internal/acquire/plain_protocol.go",
-		old:  "return strings.SplitN(p.value, \"|\", 4)[2]",
-		new:  "return strings.SplitN(strings.SplitN(p.value, \"|\", 4)[2], \".\", 2)[0]",
+		file: "internal/lockspec/stored.go",
+		old:  "return strings.SplitN(value, \"|\", 4)[2]",
+		new:  "return strings.SplitN(strings.SplitN(value, \"|\", 4)[2], \".\", 2)[0]",
 		in:   "internal/acquire",
 		test: "TestRedLockEndedByForce",
 	},

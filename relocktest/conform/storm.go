@@ -49,7 +49,7 @@ func (r *room) leave(hold relock.Hold) {
 // exclusion checks that a count that is guarded only by the lock is right in
 // the end.
 func exclusion(s *suite) {
-	const lockers, goroutines, times = 3, 3, 10
+	const lockers, goroutines, times = 3, 4, 15
 	r, key := &room{suite: s}, s.key()
 	var count int
 	var group sync.WaitGroup
