@@ -73,6 +73,7 @@ func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 	s := redistest.StartTCP(t)
 	for _, one := range []*script.TaskScript{
 		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
+		script.TaskStats, script.TaskDead,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
@@ -328,6 +329,31 @@ func TestFaultsOfRemove(t *testing.T) {
 		require.NoError(c, d.Ack(c.Context()))
 		none(c, c.other)
 	})
+}
+
+// What is read is right, or an error that may pass.
+func TestFaultsOfReads(t *testing.T) {
+	for name, one := range map[string]*script.TaskScript{"stats": script.TaskStats, "dead letters": script.TaskDead} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(c *faultCell) {
+				enqueue(c, c.other, "k", "a", "behind")
+				require.NoError(c, receive(c, c.other, "a").DeadLetter(c.Context(), errors.New("why")))
+				c.meets(one)
+				stats, err := c.q.Stats(c.Context())
+				if c.temporary(err); err == nil {
+					stats.Oldest = 0
+					require.Equal(c, queue.Stats{Ready: 1, Dead: 1}, stats)
+				}
+				for letter, err := range c.q.DeadLetters(c.Context()) {
+					if c.temporary(err); err == nil {
+						require.Equal(c, "a: why", letter.ID+": "+letter.Reason)
+					}
+				}
+				c.late()
+				require.NoError(c, receive(c, c.other, "behind").Ack(c.Context()))
+			})
+		})
+	}
 }
 
 // A dead letter is queued once.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +181,37 @@ func TestFlush(t *testing.T) {
 	again := receive(t, q, "c")
 	require.Greater(t, again.Fence(), d.Fence())
 	require.NoError(t, again.Ack(t.Context()))
+}
+
+// After FLUSHALL, workers that ran or waited go on with new tasks.
+func TestFlushWhileProcessing(t *testing.T) {
+	s := redistest.Start(t)
+	q, producer := newQueue(t, s, queue.WithLease(time.Second)), newQueue(t, s)
+	cause, done := make(chan error, 1), make(chan string, 10)
+	var first atomic.Bool
+	stop := processing(t, q, func(ctx context.Context, d *queue.Delivery) error {
+		if first.CompareAndSwap(false, true) {
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+		}
+		done <- d.ID
+		return nil
+	}, queue.WithWorkers(2))
+	enqueue(t, producer, "k", "running", "flushed")
+	eventually(t, producer, "one runs, and one waits", func(s queue.Stats) bool { return s.InFlight == 1 && s.Idle == 1 })
+	s.Do(t, "FLUSHALL")
+	enqueue(t, producer, "k", "running", "new") // one has the ID of the one that still runs
+	err, ok := testkit.Await(cause, testkit.Patience)
+	require.True(t, ok)
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	eventually(t, producer, "the new ones are done", isEmpty)
+	require.NoError(t, stop())
+	close(done)
+	var all []string
+	for id := range done {
+		all = append(all, id)
+	}
+	require.ElementsMatch(t, []string{"running", "running", "new"}, all, "the lost one, and the new ones")
 }
 
 // Close and cancellation end each call.
