@@ -44,6 +44,10 @@ if ordered then
   ticket = draw(KEYS[1], (#ARGV - 2) / 3)
 end
 local answers, added, soon = {}, {}, 0
+redis.call('ZADD', KEYS[2], 'XX', 0, '') -- fails before the first write, if at all
+if #ARGV > 5 then
+  redis.call('HGET', KEYS[3], '')
+end
 for i = 3, #ARGV, 3 do
   local id, delay, body, answer = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], 0
   local at = ticket

@@ -27,8 +27,8 @@ local function follow(due, heads, behind, key, first)
     return 0
   end
   local id = string.sub(first, #key + 19)
-  redis.call('ZREM', behind, first)
   redis.call('HSET', heads, key, id)
+  redis.call('ZREM', behind, first)
   redis.call('ZADD', due, string.sub(first, #key + 2, #key + 17), id)
   return 1
 end

@@ -112,7 +112,8 @@ func TestOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	q := newQueue(t, s)
 	enqueue(t, q, "", "a", "b")
-	got, err := q.Receive(t.Context(), 2)
+	enqueue(t, q, "k", "1", "2")
+	got, err := q.Receive(t.Context(), 3)
 	require.NoError(t, err)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
 	err = q.Enqueue(t.Context(), queue.Task{ID: "c"})
@@ -121,13 +122,16 @@ func TestOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, err, `"c"`)
 	require.NoError(t, got[0].Ack(t.Context()))
 	require.NoError(t, got[1].Release(t.Context()))
+	require.NoError(t, got[2].Ack(t.Context()))
 	s.Do(t, "CONFIG", "SET", "maxmemory", 0)
 	require.NoError(t, receive(t, q, "b").Ack(t.Context()))
+	require.NoError(t, receive(t, q, "2").Ack(t.Context()))
 }
 
-// Without the permission to publish, or to subscribe, workers poll.
+// Without the permission to publish, to subscribe, or to find who is idle,
+// workers poll.
 func TestWithoutMessages(t *testing.T) {
-	for _, rule := range []string{"-publish", "-subscribe", "resetchannels"} {
+	for _, rule := range []string{"-publish", "-subscribe", "-zpopmin", "resetchannels"} {
 		t.Run(rule, func(t *testing.T) {
 			s := redistest.Start(t)
 			s.Do(t, "ACL", "SETUSER", "less", "on", ">secret", "~*", "&*", "+@all", rule)
@@ -346,7 +350,7 @@ func TestPermissions(t *testing.T) {
 
 	for i, command := range commands {
 		switch command {
-		case "+eval", "+evalsha", "+publish", "+subscribe": // TestDenied, TestWithoutMessages
+		case "+eval", "+evalsha", "+publish", "+subscribe", "+zpopmin": // TestDenied, TestWithoutMessages
 			continue
 		}
 		s.Do(t, "FLUSHALL")
