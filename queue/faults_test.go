@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,6 +189,8 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 		<-goOn
 		return nil
 	}, queue.WithWorkers(1))
+	finish := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(finish)
 	_, ok := testkit.Await(began, testkit.Patience)
 	require.True(t, ok)
 	enqueue(t, other, "", "second")
@@ -205,7 +208,7 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 	d := receive(t, other, "second")
 	require.Equal(t, 1, d.Attempt)
 	require.NoError(t, d.Ack(t.Context()))
-	close(goOn)
+	finish()
 	require.NoError(t, stop())
 }
 
