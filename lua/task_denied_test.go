@@ -22,7 +22,6 @@ import (
 type taskCall struct {
 	script *script.TaskScript
 	setUp  func(b *scripttest.Tasks) (args []any)
-	ends   []string // tasks that it ends
 }
 
 // dueTasks sets up tasks of all kinds for a receive: due, delayed, behind their

@@ -44,7 +44,7 @@ func noTask(t *testing.T, q *queue.Queue) {
 // tasks, in their order: queued, delayed, in flight, dead and done ones.
 func TestTasksSurviveARestart(t *testing.T) {
 	t.Parallel()
-	const lease, delay = 10 * time.Second, 3 * time.Second
+	const lease, delay = 5 * time.Second, 2 * time.Second
 	s := redistest.Start(t, appendOnly("always")...)
 	crashing := clientOf(t, s)
 	q, crashed := taskQueueOf(t, clientOf(t, s), queue.WithLease(lease), queue.WithUnique(time.Hour)), taskQueueOf(t, crashing, queue.WithLease(lease))

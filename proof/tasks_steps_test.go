@@ -49,7 +49,7 @@ func (m *taskMachine) step(r *rapid.T) {
 		}
 	}
 	s := steps[rapid.SampledFrom(choice).Draw(r, "step")]
-	m.taskBench.steps[s.name]++
+	m.steps[s.name]++
 	s.run(r)
 }
 

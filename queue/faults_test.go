@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ var messageFaults = map[string]faults.Action{
 	"request doubled, late":   faults.Hold,
 	"answer lost":             faults.DropAnswer,
 	"answer late":             faults.Delay(2 * faultTimeout),
+	"answer doubled":          faults.DoubleAnswer,
 	"cut before the request":  faults.CutBefore,
 	"cut in the request":      faults.CutInRequest,
 	"cut in the answer":       faults.CutInAnswer,
@@ -294,6 +296,34 @@ func TestFaultsOfSettles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Settles that share a script take effect, each once.
+func TestFaultsOfSettlesTogether(t *testing.T) {
+	each(t, func(c *faultCell) {
+		const n = 20
+		for i := range n {
+			enqueue(c, c.other, fmt.Sprint(i%4), fmt.Sprint(i))
+		}
+		var began sync.WaitGroup
+		began.Add(4) // one of each key
+		var runs atomic.Int64
+		c.meets(script.TaskSettle)
+		stop := processing(c, c.q, func(_ context.Context, d *queue.Delivery) error {
+			if runs.Add(1) <= 4 {
+				began.Done()
+				began.Wait()
+			}
+			if d.Attempt > 1 {
+				runs.Add(1000)
+			}
+			return nil
+		}, queue.WithWorkers(n))
+		eventually(c, c.other, "all are done", isEmpty)
+		c.late()
+		require.NoError(c, stop())
+		require.Equal(c, int64(n), runs.Load())
+	}, queue.WithLease(time.Hour))
 }
 
 // A lease is renewed whatever becomes of one renewal.
