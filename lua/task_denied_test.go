@@ -106,6 +106,7 @@ func taskCalls() map[string]taskCall {
 		}},
 		"requeue":   {script: script.TaskRequeue, setUp: deadOnes},
 		"the acks":  {script: script.TaskSettle, setUp: settled("a")},
+		"retries":   {script: script.TaskSettle, setUp: settled("n")},
 		"all verbs": {script: script.TaskSettle, setUp: settled("a", "n", "d", "r")},
 	}
 	for name, id := range map[string]string{"a head": "1", "behind": "2", "without a key": "free"} {

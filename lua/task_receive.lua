@@ -76,7 +76,7 @@ local function undo(fence, ids)
     local attempt, named, ticket, key = string.match(stored, '^(%d+) (%d+) (%d+) (.*)$')
     if named == text(fence + i) then
       redis.call('HSET', KEYS[5], id, text(attempt - 1) .. ' 0 ' .. ticket .. ' ' .. key)
-      redis.call('ZADD', KEYS[2], ticket, id)
+      redis.call('ZADD', KEYS[2], due_at(ticket, now), id)
       redis.call('ZREM', KEYS[3], id)
       back = back + 1
     end
@@ -99,13 +99,13 @@ local function ended()
       local released = attempt .. ' 0 ' .. ticket .. ' ' .. key
       if tonumber(attempt) < most then
         redis.call('HSET', KEYS[5], id, released)
-        redis.call('ZADD', KEYS[2], ticket, id)
+        redis.call('ZADD', KEYS[2], due_at(ticket, now), id)
         back = back + 1
       else
         local first = next_of(KEYS[7], key)
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
         if #key > 0 then
-          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, first)
+          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, first, now)
         end
       end
     end

@@ -22,7 +22,8 @@ local ticket, key = parts(record)
 may(KEYS[1], KEYS[4])
 if #key > 0 and redis.call('HGET', KEYS[5], key) == id then
   local t, first = redis.call('TIME'), next_of(KEYS[6], key)
-  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, first), t[1] * 1000000 + t[2])
+  local now = t[1] * 1000000 + t[2]
+  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, first, now), now)
 end
 redis.call('HDEL', KEYS[3], id)
 redis.call('HDEL', KEYS[4], id)

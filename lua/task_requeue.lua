@@ -22,7 +22,7 @@ for i, id in ipairs(ARGV) do
     if #key > 0 and redis.call('HSETNX', KEYS[5], key, id) == 0 then
       redis.call('ZADD', KEYS[6], 0, key .. '\0' .. score .. '\0' .. id)
     else
-      redis.call('ZADD', KEYS[2], score, id)
+      redis.call('ZADD', KEYS[2], text(now + i - 1), id)
       soon = soon + 1
     end
     redis.call('HDEL', KEYS[4], id)

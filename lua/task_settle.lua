@@ -63,7 +63,7 @@ end
 
 -- retry makes a task due later. It returns how many tasks are due soon.
 local function retry(id, attempt, ticket, key, pause)
-  local at = ticket
+  local at = due_at(ticket, now)
   if tonumber(pause) > 0 then
     at = text(now + pause * 1000)
   end
@@ -92,7 +92,7 @@ for i, id in ipairs(ids) do
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
       end
       if #key > 0 then
-        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key, nexts[i])
+        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key, nexts[i], now)
       end
     end
   end

@@ -115,34 +115,44 @@ func TestServerClockForwardEndsDeliveries(t *testing.T) {
 	require.NoError(t, takeTask(t, q, "late").Ack(t.Context()))
 }
 
-// A server's clock that jumps back leaves deliveries alone. What is queued
-// waits until the clock has caught up; later tasks without a key do not. No
-// task is lost or runs twice, keys stay in order, and fences rise.
+// A server's clock that jumps back leaves deliveries alone. What is due waits
+// until the clock has caught up; what becomes due later does not. No task is
+// lost or runs twice, keys stay in order, and fences rise.
 func TestServerClockBackDelaysTasks(t *testing.T) {
 	t.Parallel()
 	s, clock := redistest.StartWithClock(t)
 	q, other := taskQueueOf(t, clientOf(t, s), queue.WithLease(time.Second)), taskQueueOf(t, clientOf(t, s))
-	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "running"}, queue.Task{ID: "k1", Key: "k"}, queue.Task{ID: "queued"}))
-	running := takeTask(t, q, "running")
+	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "running"}, queue.Task{ID: "held", Key: "held"}, queue.Task{ID: "behind", Key: "held"},
+		queue.Task{ID: "k1", Key: "k"}, queue.Task{ID: "queued"}))
+	running, held := takeTask(t, q, "running"), takeTask(t, q, "held")
 	clock.Advance(t, -clockJump)
+	fence := held.Fence()
+	rises := func(d *queue.Delivery) *queue.Delivery {
+		t.Helper()
+		require.Equal(t, 1, d.Attempt)
+		require.Greater(t, d.Fence(), fence)
+		fence = d.Fence()
+		return d
+	}
 	require.NoError(t, other.Enqueue(t.Context(), queue.Task{ID: "k2", Key: "k"}))
-	require.NoError(t, other.Enqueue(t.Context(), queue.Task{ID: "new"}))
-	late := takeTask(t, other, "new")
-	require.Greater(t, late.Fence(), running.Fence())
-	require.NoError(t, late.Ack(t.Context()))
+	require.NoError(t, other.Enqueue(t.Context(), queue.Task{ID: "new"}, queue.Task{ID: "n1", Key: "n"}, queue.Task{ID: "n2", Key: "n"}))
+	for _, id := range []string{"new", "n1", "n2"} {
+		require.NoError(t, rises(takeTask(t, other, id)).Ack(t.Context()))
+	}
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, rises(takeTask(t, other, "held")).DeadLetter(t.Context(), nil))
+	require.NoError(t, rises(takeTask(t, other, "behind")).Ack(t.Context()))
+	_, err := other.Requeue(t.Context(), "held")
+	require.NoError(t, err)
+	require.NoError(t, rises(takeTask(t, other, "held")).Ack(t.Context()))
 	noTask(t, other)
 	time.Sleep(2 * time.Second) // two leases
 	require.NoError(t, running.Err())
 	noTask(t, other)
 	require.NoError(t, running.Ack(t.Context()))
 	clock.Advance(t, clockJump)
-	fence := late.Fence()
 	for _, id := range []string{"k1", "queued", "k2"} {
-		d := takeTask(t, other, id)
-		require.Equal(t, 1, d.Attempt)
-		require.Greater(t, d.Fence(), fence)
-		fence = d.Fence()
-		require.NoError(t, d.Ack(t.Context()))
+		require.NoError(t, rises(takeTask(t, other, id)).Ack(t.Context()))
 	}
 	noTask(t, other)
 }

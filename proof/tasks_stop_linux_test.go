@@ -79,8 +79,8 @@ func TestTaskOfKilledWorkerRunsAgain(t *testing.T) {
 	server := redistest.Start(t)
 	q, err := queue.New(tasksQueue, newParentClient(t, server))
 	require.NoError(t, err)
-	for _, lease := range []time.Duration{500 * time.Millisecond, pick(10*time.Second, 2*time.Second)} {
-		for range pick(10, 2) {
+	for _, lease := range []time.Duration{500 * time.Millisecond, pick(5*time.Second, 2*time.Second)} {
+		for range pick(5, 2) {
 			require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "a"}))
 			child := spawnTaskHolder(t, server, lease, 1)
 			child.Next("took", patience)

@@ -38,10 +38,26 @@ var taskFaults = []mutant{
 	{
 		name: "task_key: the next of a key is not due",
 		file: "lua/task_key.lua",
-		old:  "  redis.call('ZADD', due, string.sub(first, #key + 2, #key + 17), id)\n",
+		old:  "  redis.call('ZADD', due, due_at(string.sub(first, #key + 2, #key + 17), now), id)\n",
 		new:  "",
 		in:   "lua",
 		test: "TestTaskSettleScriptAck",
+	},
+	{
+		name: "task_key: a task waits for a clock that was set back",
+		file: "lua/task_key.lua",
+		old:  "  return text(math.min(ticket, now))",
+		new:  "  return ticket",
+		in:   "lua",
+		test: "TestTaskScriptsAfterTheClockWasSetBack",
+	},
+	{
+		name: "task_enqueue: the head of a key waits for a clock that was set back",
+		file: "lua/task_enqueue.lua",
+		old:  "    due = now + #answers\n",
+		new:  "",
+		in:   "lua",
+		test: "TestTaskScriptsAfterTheClockWasSetBack",
 	},
 	{
 		name: "task_receive: a late copy takes",
