@@ -41,14 +41,22 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ticket = now
 if ordered then
-  ticket = draw(KEYS[1], (#ARGV - 2) / 3)
+  ticket, now = draw(KEYS[1], (#ARGV - 2) / 3)
 end
 local answers, added, soon = {}, {}, 0
+redis.call('ZADD', KEYS[2], 'XX', 0, '') -- fails before the first write, if at all
+if #ARGV > 5 then
+  redis.call('HGET', KEYS[3], '')
+end
 for i = 3, #ARGV, 3 do
   local id, delay, body, answer = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], 0
   local at = ticket
   if delay > 0 then
     at = now + delay * 1000
+  end
+  local due = at
+  if delay == 0 and ticket > now + period then -- the clock was set back
+    due = now + #answers
   end
   ticket = ticket + 1
   local score = string.format('%016.0f', at)
@@ -59,9 +67,9 @@ for i = 3, #ARGV, 3 do
       if delay == 0 and #key > 0 and redis.call('HSETNX', KEYS[4], key, id) == 0 then
         redis.call('ZADD', KEYS[5], 0, key .. '\0' .. score .. '\0' .. id)
       else
-        added[#added + 1] = score
+        added[#added + 1] = string.format('%.0f', due)
         added[#added + 1] = id
-        if at <= now + period then
+        if due <= now + period then
           soon = soon + 1
         end
       end

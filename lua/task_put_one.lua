@@ -5,7 +5,11 @@ if #ARGV == 4 and ARGV[3] == '0' and #ARGV[1] == 8 and #ARGV[2] > 0 and string.s
     local t = redis.call('TIME')
     local score = string.format('%s%06d', t[1], t[2])
     if redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[1] .. score .. ARGV[4]) == 1 then
-      redis.call('ZADD', KEYS[1], score, ARGV[2])
+      local added = redis.pcall('ZADD', KEYS[1], score, ARGV[2])
+      if type(added) == 'table' then
+        redis.call('HDEL', KEYS[2], ARGV[2])
+        return added
+      end
       return {1}
     end
   end

@@ -19,16 +19,15 @@ if redis.call('ZSCORE', KEYS[2], id) then
   return absent(2)
 end
 local ticket, key = parts(record)
+may(KEYS[1], KEYS[4])
+if #key > 0 and redis.call('HGET', KEYS[5], key) == id then
+  local t, first = redis.call('TIME'), next_of(KEYS[6], key)
+  local now = t[1] * 1000000 + t[2]
+  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, first, now), now)
+end
 redis.call('HDEL', KEYS[3], id)
 redis.call('HDEL', KEYS[4], id)
 redis.call('ZREM', KEYS[1], id)
-redis.call('ZREM', KEYS[8], id)
-if #key == 0 then
-  return 1
-end
 redis.call('ZREM', KEYS[6], key .. '\0' .. ticket .. '\0' .. id)
-if redis.call('HGET', KEYS[5], key) == id then
-  local t = redis.call('TIME')
-  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, next_of(KEYS[6], key)), t[1] * 1000000 + t[2])
-end
+redis.call('ZREM', KEYS[8], id)
 return 1

@@ -34,7 +34,7 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
-local answers, held, ended, done, refused, soon = {}, {}, {}, {}, {}, 0
+local answers, held, ended, done, refused, soon, moves = {}, {}, {}, {}, {}, 0, false
 local nexts = {} -- read before the first write: an error leaves nothing half done
 for i, id in ipairs(ids) do
   local fence, key = string.match(tostring(stored[i]), '^%d+ (%d+) %d+ (.*)$')
@@ -46,12 +46,15 @@ for i, id in ipairs(ids) do
     if #key > 0 then
       nexts[i] = next_of(KEYS[7], key)
     end
+    if #key > 0 or ARGV[4 * i + 2] ~= 'a' then
+      moves = true
+    end
     ended[#ended + 1] = id
   end
 end
-if #ended > 0 then
-  redis.call('ZREM', KEYS[3], unpack(ended)) -- first, as it is never refused for want of memory
-else
+if moves then
+  may(KEYS[3], KEYS[5])
+elseif #ended == 0 then
   local write = absent(0)
   if write ~= 0 then
     return write
@@ -60,7 +63,7 @@ end
 
 -- retry makes a task due later. It returns how many tasks are due soon.
 local function retry(id, attempt, ticket, key, pause)
-  local at = ticket
+  local at = due_at(ticket, now)
   if tonumber(pause) > 0 then
     at = text(now + pause * 1000)
   end
@@ -89,21 +92,24 @@ for i, id in ipairs(ids) do
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
       end
       if #key > 0 then
-        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key, nexts[i])
+        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key, nexts[i], now)
       end
     end
   end
 end
 if #done > 0 then
-  redis.call('HDEL', KEYS[4], unpack(done))
+  redis.call('HDEL', KEYS[4], unpack(done)) -- never refused for want of memory
   redis.call('HDEL', KEYS[5], unpack(done))
-  if keep > 0 then
-    local old = redis.call('ZRANGEBYSCORE', KEYS[10], '-inf', text(now), 'LIMIT', 0, 2 * #done)
-    if #old > 0 then
-      redis.call('ZREM', KEYS[10], unpack(old))
-    end
-    redis.call('ZADD', KEYS[10], unpack(refused))
+end
+if #ended > 0 then
+  redis.call('ZREM', KEYS[3], unpack(ended)) -- last: after an error the leases end
+end
+if keep > 0 and #done > 0 then
+  local old = redis.call('ZRANGEBYSCORE', KEYS[10], '-inf', text(now), 'LIMIT', 0, 2 * #done)
+  if #old > 0 then
+    redis.call('ZREM', KEYS[10], unpack(old))
   end
+  redis.call('ZADD', KEYS[10], unpack(refused))
 end
 wake(KEYS[8], soon, now)
 if #answers == 1 then
