@@ -20,8 +20,12 @@ import (
 
 // detachable are the locks whose holds can be detached.
 var detachable = map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock{
-	"plain":     func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock { return relock.NewRedisLock("k", c, opts...) },
-	"reentrant": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock { return relock.NewReentrantLock("k", c, opts...) },
+	"plain": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return relock.NewRedisLock("k", c, opts...)
+	},
+	"reentrant": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return relock.NewReentrantLock("k", c, opts...)
+	},
 }
 
 // eachDetachable runs the test for each kind and mode.
@@ -32,7 +36,9 @@ func eachDetachable(t *testing.T, test func(t *testing.T, s *redistest.Server, n
 		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
-				test(t, s, func(c *relock.Client, more ...relock.LockOption) locktest.AnyLock { return newLock(c, append(more, opts...)...) })
+				test(t, s, func(c *relock.Client, more ...relock.LockOption) locktest.AnyLock {
+					return newLock(c, append(more, opts...)...)
+				})
 			})
 		}
 	}
