@@ -19,10 +19,10 @@ import (
 //
 // h must be the only level of a [RedisLock], a [ReentrantLock] or a [Locker] of
 // Redis. For any other hold the error is [ErrInvalid]. That error, and the
-// error of a cancelled ctx, leave h as it was. After any other error the hold
-// has ended: with [ErrLockLost] it was lost before, with [ErrNotHeld] it was
-// unlocked. With [ErrUnconfirmed] the server did not answer or refused, and the
-// lock is released in the background.
+// error of a ctx that is cancelled at the call, leave h as it was. After any
+// other error the hold has ended: with [ErrLockLost] it was lost before, with
+// [ErrNotHeld] it was unlocked. With [ErrUnconfirmed] the server did not answer
+// or refused, and the lock is released in the background.
 //
 // Whoever has the token can take the lock. Keep it as secret as a password.
 func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err error) {

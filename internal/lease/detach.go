@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
@@ -22,8 +21,11 @@ type detacher interface {
 
 // Detach ends the hold in this process first, without a release. Then it gives
 // the lock to a new hold that nobody renews. The key stays for d, or for the
-// rest of a longer minimum hold. If Detach returns an error other than
-// ErrInvalid or that of ctx, the hold has ended, and is being released.
+// rest of a longer minimum hold.
+//
+// A cancelled ctx, or a hold that cannot be detached, is an error that leaves
+// the hold as it was. From then on ctx only provides values: it may be the
+// hold's own.
 func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached, error) {
 	if ctx.Err() != nil {
 		return nil, errs.EndOf(ctx, nil)
@@ -41,7 +43,7 @@ func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached,
 	}
 	h.lease.leave()
 	h.lease.takeRetained().LeaveWith(errs.ErrDetached)
-	err = h.sendDetached(ctx, detached)
+	err = h.sendDetached(context.WithoutCancel(ctx), detached)
 	h.report.Done("detach", err)
 	if err != nil {
 		h.lease.mu.Lock()
@@ -99,7 +101,7 @@ func (h *Hold) sendDetached(ctx context.Context, d *lockspec.Detached) error {
 	if o.Err == nil {
 		return errs.Gone(l.refused())
 	}
-	return errs.Both(errs.ErrUnconfirmed, driver.Ended(ctx, o.Err))
+	return errs.Both(errs.ErrUnconfirmed, o.Err)
 }
 
 // roundUp returns d in whole milliseconds.
