@@ -10,8 +10,8 @@ import (
 
 // Detach ends the hold h in this process and leaves the lock held, so that
 // another process can go on with it: see [Client.Resume]. It returns a token
-// for that. The lock stays for d, or for the rest of a longer [WithMinHold], and
-// is free afterwards. d is whole milliseconds, 10ms to 10 years.
+// for that. The lock stays for d, or for the rest of a longer [WithMinHold],
+// and is free afterwards. d is whole milliseconds, 10ms to 10 years.
 //
 // The context of h is cancelled with the cause [ErrDetached] before anything is
 // sent. h is not renewed any more, and needs no Unlock. The fencing token goes
@@ -24,7 +24,7 @@ import (
 // [ErrNotHeld] it was unlocked. With [ErrUnconfirmed] the server did not answer
 // or refused, and the lock is released in the background.
 //
-// Whoever has the token can take the lock. Keep it as secret as a password.
+// The token is enough to take the lock. Keep it as secret as a password.
 func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err error) {
 	var m lockspec.Problems
 	m.Check(ctx != nil, "context: is nil")

@@ -211,7 +211,7 @@ func TestDetachUnconfirmed(t *testing.T) {
 		proxy := faults.Start(t, s.Network, s.Address)
 		direct := locktest.NewTestClient(t, s)
 		c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, direct, relock.WithCommandTimeout(300*time.Millisecond))
-		h := acquired(t, newLock(c))
+		h := acquired(t, newLock(c, relock.WithExpiry(time.Hour))) // it does not become free by itself
 		proxy.Stall()
 		token, err := relock.Detach(t.Context(), h, time.Hour)
 		require.ErrorIs(t, err, relock.ErrUnconfirmed)
@@ -379,4 +379,24 @@ func TestDetachIsObserved(t *testing.T) {
 		require.Equal(t, `relock: resume "k": lock lost (the token was used, or its time is over)`, err.Error())
 		require.NotContains(t, log.String(), token)
 	})
+}
+
+// Detach and Resume need no other permission than the lock.
+func TestDetachPermissions(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locktest.ReadmePrivileges(t).Allow(t, s)
+	c, err := relock.NewClient(s.Network, s.Address, "password", relock.WithUsername("app"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for name, newLock := range detachable {
+		t.Run(name, func(t *testing.T) {
+			token, err := relock.Detach(t.Context(), acquired(t, newLock(c, relock.WithMinHold(20*time.Millisecond))), time.Minute)
+			require.NoError(t, err)
+			h, err := c.Resume(t.Context(), token)
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(t.Context()))
+			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "it is kept for longer")
+		})
+	}
 }

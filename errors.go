@@ -70,9 +70,9 @@ var (
 	// [ErrNotHeld] too.
 	ErrDetached = errs.ErrDetached
 
-	// ErrUnconfirmed reports that an Unlock or a [Detach] got no answer, or that the server
-	// refused it. The hold has ended for its holder. The release is retried in
-	// the background until the lease has ended.
+	// ErrUnconfirmed reports that an Unlock or a [Detach] got no answer, or
+	// that the server refused it. The hold has ended for its holder. The
+	// release is retried in the background until the lease has ended.
 	//
 	// A [Client.ForceUnlock] is not retried: it may have been executed, or may
 	// still be.

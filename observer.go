@@ -29,8 +29,8 @@ type Observer struct {
 
 	// HoldDone is called once for each LockDone without an error, and after it.
 	// It is called when Unlock or [Detach] has ended the hold, or immediately
-	// when the hold was lost before that. ctx has the values of the one that the lock was
-	// acquired with, but is not cancelled with it.
+	// when the hold was lost before that. ctx has the values of the one that
+	// the lock was acquired with, but is not cancelled with it.
 	HoldDone func(ctx context.Context, e HoldDone)
 
 	// RenewDone is called after each attempt to renew a lease that is still
@@ -66,8 +66,8 @@ type HoldDone struct {
 	Start time.Time // when it was granted
 	End   time.Time // when the hold ended here: at the beginning of Unlock, or when the loss was found
 	// Err is nil after an Unlock or Detach that was confirmed. Otherwise it is
-	// the error of that call, or the reason why the hold was lost before. Then it
-	// matches [ErrLockLost] or [ErrClosed].
+	// the error of that call, or the reason why the hold was lost before. Then
+	// it matches [ErrLockLost] or [ErrClosed].
 	Err error
 }
 

@@ -14,8 +14,8 @@ import (
 // detacher is the protocol of a kind whose holds can be detached.
 type detacher interface {
 	Protocol
-	// Detach gives the lock to the detached hold next, and returns how a release
-	// names that.
+	// Detach gives the lock to the detached hold next, and returns how a
+	// release names that.
 	Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string)
 }
 

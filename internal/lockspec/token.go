@@ -10,7 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Detached is a hold that was detached: what its token says. Whoever has it can
+// Detached is a hold that was detached: what its token says. It is enough to
 // resume the hold.
 type Detached struct {
 	Key    []byte        // the name that the user gave, of any bytes

@@ -152,3 +152,26 @@ func (c *moved) meet(op func(context.Context) error) error {
 	}
 	return err
 }
+
+// A late copy of the acquire takes the lock again once it is free. It is
+// released, though its hold was detached.
+func TestLateAcquireOfADetachedHold(t *testing.T) {
+	s := locktest.NewServerWithScripts(t)
+	t.Parallel()
+	for kind, acquire := range map[string]faults.Match{
+		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			c := &moved{locktest.NewFaultBench(t, s), kind, fault{}}
+			c.Proxy.On(acquire, 1, faults.HoldAndCut)
+			h := c.Take(kind, relock.WithFencing())
+			token, err := relock.Detach(t.Context(), h, tokenTime)
+			require.NoError(t, err)
+			next, err := c.Other.Resume(t.Context(), token)
+			require.NoError(t, err)
+			require.NoError(t, next.Unlock(t.Context()))
+			require.Len(t, c.Proxy.Release(), 1)
+			c.RequireLevels(0)
+		})
+	}
+}
