@@ -30,6 +30,7 @@ var roles = map[string]faults.Role{
 	"fenced":     fencedRole,
 	"worker":     workerRole,
 	"taskholder": taskHolderRole,
+	"mover":      moverRole,
 }
 
 const (

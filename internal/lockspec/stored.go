@@ -86,7 +86,7 @@ func readHash(fields map[string]string) (s Stored, ok bool) {
 	}
 	s.Holder.Count = 0
 	for name, value := range fields {
-		if strings.HasPrefix(name, s.Holder.Client+":") {
+		if name == DetachedOwner || strings.HasPrefix(name, s.Holder.Client+":") {
 			s.Holder.Owner = OwnerName(name)
 			s.Holder.Count, _ = strconv.Atoi(value) // written only by our scripts
 		}
