@@ -194,6 +194,14 @@ func (b *base) ready(ctx context.Context) error {
 // String returns "lock" and the quoted name.
 func (b *base) String() string { return "lock " + strconv.Quote(b.target.Key) }
 
+// op returns the operation of an acquiring call, for its error.
+func (b *base) op() string {
+	if _, resumed := b.how.(acquire.Resume); resumed {
+		return "resume"
+	}
+	return "lock"
+}
+
 // call acquires the lock and notifies the observer.
 func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	o, start := b.observer(), LockStart{b.target.Key, b.target.Settings.KindName(), block}
@@ -202,7 +210,7 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, erro
 		o.LockStart(seen, start)
 	}
 	got, err := b.take(ctx, block, lasting)
-	err = wrap("lock", b.target.Key, err)
+	err = wrap(b.op(), b.target.Key, err)
 	if o.LockDone != nil {
 		o.LockDone(seen, LockDone{start, began, time.Now(), err})
 	}

@@ -66,9 +66,13 @@ var (
 	// missing permission. Waiting does not help.
 	ErrDenied = errs.ErrDenied
 
-	// ErrUnconfirmed reports that an Unlock got no answer, or that the server
-	// refused it. The hold has ended for its holder. The release is retried in
-	// the background until the lease has ended.
+	// ErrDetached is the cause of a hold's context after [Detach]. It matches
+	// [ErrNotHeld] too.
+	ErrDetached = errs.ErrDetached
+
+	// ErrUnconfirmed reports that an Unlock or a [Detach] got no answer, or
+	// that the server refused it. The hold has ended for its holder. The
+	// release is retried in the background until the lease has ended.
 	//
 	// A [Client.ForceUnlock] is not retried: it may have been executed, or may
 	// still be.

@@ -22,9 +22,10 @@ type Hold interface {
 
 	// Context returns a context with the values of the one that the lock was
 	// acquired with. It is not cancelled with that one, but when the hold ends.
-	// [context.Cause] then returns [ErrNotHeld] after Unlock, [ErrLockLost]
-	// after a loss, or [ErrClosed] if the client was closed. After a loss it
-	// also matches [ErrMaxHold] or [ErrForced] if that was the reason.
+	// [context.Cause] then returns [ErrNotHeld] after Unlock, [ErrDetached]
+	// after Detach, [ErrLockLost] after a loss, or [ErrClosed] if the client
+	// was closed. After a loss it also matches [ErrMaxHold] or [ErrForced] if
+	// that was the reason.
 	Context() context.Context
 
 	// Err returns nil if the hold is valid by the clock at this call. Otherwise

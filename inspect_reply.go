@@ -189,7 +189,7 @@ func (i *Info) readHash(content []any) error {
 	}
 	i.Holder.Count = 0
 	for name, value := range fields {
-		if strings.HasPrefix(name, i.Holder.Client+":") {
+		if name == lockspec.DetachedOwner || strings.HasPrefix(name, i.Holder.Client+":") {
 			i.Holder.Owner = lockspec.OwnerName(name)
 			i.Holder.Count, _ = strconv.Atoi(value) // written only by our scripts
 		}

@@ -19,7 +19,8 @@ import (
 // send nothing, such as its Err.
 type Observer struct {
 	// LockStart is called when an acquiring call begins: Lock, TryLock, Acquire
-	// or Do of any kind of lock, or of a [Locker]. ctx is the call's.
+	// or Do of any kind of lock, or of a [Locker], and [Client.Resume]. ctx is
+	// the call's.
 	LockStart func(ctx context.Context, e LockStart)
 
 	// LockDone is called when such a call has got the lock, or has failed. It
@@ -27,9 +28,9 @@ type Observer struct {
 	LockDone func(ctx context.Context, e LockDone)
 
 	// HoldDone is called once for each LockDone without an error, and after it.
-	// It is called when Unlock has ended the hold, or immediately when the hold
-	// was lost before that. ctx has the values of the one that the lock was
-	// acquired with, but is not cancelled with it.
+	// It is called when Unlock or [Detach] has ended the hold, or immediately
+	// when the hold was lost before that. ctx has the values of the one that
+	// the lock was acquired with, but is not cancelled with it.
 	HoldDone func(ctx context.Context, e HoldDone)
 
 	// RenewDone is called after each attempt to renew a lease that is still
@@ -64,9 +65,9 @@ type HoldDone struct {
 
 	Start time.Time // when it was granted
 	End   time.Time // when the hold ended here: at the beginning of Unlock, or when the loss was found
-	// Err is nil after an Unlock that was confirmed. Otherwise it is the error
-	// of the Unlock, or the reason why the hold was lost before. Then it
-	// matches [ErrLockLost] or [ErrClosed].
+	// Err is nil after an Unlock or Detach that was confirmed. Otherwise it is
+	// the error of that call, or the reason why the hold was lost before. Then
+	// it matches [ErrLockLost] or [ErrClosed].
 	Err error
 }
 

@@ -5,8 +5,10 @@
 -- ARGV[1] value
 -- ARGV[2] ms to keep the key, 0 for none
 -- ARGV[3] value while it is kept; "" if it never is
--- ARGV[4] a waiter of the holder's client that is no longer needed; absent
---   without one
+-- ARGV[4] a waiter of the holder's client that is no longer needed, "" or
+--   absent without one
+-- ARGV[5] value of another hold, which an indeterminate request may have made
+--   of this one; absent without one
 --
 -- 1: released
 -- 2: was released before, and was kept
@@ -29,7 +31,7 @@ if type(held) == 'table' then
   end
   return held
 end
-if held == ARGV[1] and keep == 0 then
+if (held == ARGV[1] or held == ARGV[5]) and keep == 0 then
   if ARGV[4] and #KEYS == 3 then
     redis.pcall('ZREM', KEYS[2], ARGV[4])
   end
@@ -41,7 +43,7 @@ if #ARGV[3] > 0 and held == ARGV[3] then
   end
   return 2
 end
-if held ~= ARGV[1] then
+if held ~= ARGV[1] and held ~= ARGV[5] then
   return absent(0)
 end
 -- PEXPIRE is never refused when memory is full, and lets the SET after it pass.

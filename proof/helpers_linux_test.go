@@ -29,6 +29,7 @@ var roles = map[string]faults.Role{
 	"holder":    holderRole,
 	"fenced":    fencedRole,
 	"worker":    workerRole,
+	"mover":     moverRole,
 }
 
 const (

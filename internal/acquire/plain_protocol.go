@@ -22,6 +22,12 @@ func (p plainProtocol) Renew(length time.Duration) script.Call {
 	return script.Call{Script: script.Renew, Key: p.redisKey, Args: []any{p.value, length.Milliseconds()}}
 }
 
+// Detach is transfer.lua. A release names the next value.
+func (p plainProtocol) Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string) {
+	value := i.Value(next, s)
+	return script.Call{Script: script.Transfer, Key: p.redisKey, Args: []any{p.value, value, stay.Milliseconds()}}, value
+}
+
 // Release is release.lua. In front of it stands release_alone.lua, which frees
 // a lock that nobody waits for. Otherwise give_back of queue.lua hands it on.
 func (p plainProtocol) Release(_ lease.Levels, _ int, keep time.Duration) script.Call {

@@ -30,6 +30,17 @@ func (p reentrantProtocol) Release(l lease.Levels, seq int, keep time.Duration) 
 	return script.Call{Script: script.ReentrantRelease, Key: p.redisKey, Args: []any{p.owner, p.hold, l.All, seq, keep.Milliseconds()}}
 }
 
+// Detach is reentrant_transfer.lua. A release names the next id.
+func (p reentrantProtocol) Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string) {
+	detached := reentrantProtocol{p.redisKey, lockspec.DetachedOwner, next}
+	return p.giveTo(detached, stay, i.Info(s.Label)), next
+}
+
+// giveTo is reentrant_transfer.lua without a new fencing token.
+func (p reentrantProtocol) giveTo(next reentrantProtocol, length time.Duration, info string) script.Call {
+	return script.Call{Script: script.ReentrantTransfer, Key: p.redisKey, Args: []any{p.hold, p.owner, next.hold, next.owner, length.Milliseconds(), info}}
+}
+
 func (p reentrantProtocol) Transfer(t *lease.Transfer, length time.Duration, info string) script.Call {
 	return script.Call{Script: t.Waiter.Call.Settings.Variant(script.ReentrantTransfer), Key: p.redisKey, Args: []any{p.hold, p.owner, t.Hold, t.Owner, length.Milliseconds(), info}}
 }

@@ -26,6 +26,9 @@ var (
 	ErrUnconfirmed          = errors.New("release not confirmed")
 )
 
+// ErrDetached is the end of a hold that goes on in another process.
+var ErrDetached = fmt.Errorf("%w: detached", ErrNotHeld)
+
 // Refused is the error of a call that makes one attempt, and found the lock
 // held by others. OneAttempt adds the same to a longer reason.
 var Refused = OneAttempt(ErrLockAcquiredByOthers)

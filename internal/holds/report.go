@@ -10,7 +10,7 @@ import (
 type End struct {
 	Key, Kind  string
 	Start, End time.Time
-	Op         string // what found the end: "hold" or "unlock"; or "renew"
+	Op         string // what found the end: "hold", "unlock" or "detach"; or "renew"
 	Err        error
 }
 

@@ -78,6 +78,19 @@ func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.C
 	return nil, nil
 }
 
+// First makes one attempt for the first level of the owner, with the owner
+// mutex held.
+func (o *Owner) First(ctx context.Context, attempt func() (*Hold, error)) (*Hold, error) {
+	if !o.turn.takeUntil(ctx) {
+		return nil, driver.ErrAbandoned
+	}
+	defer o.turn.give()
+	if o.lease != nil {
+		return nil, errs.Lost("the owner has another hold, which is not unlocked")
+	}
+	return attempt()
+}
+
 // Grant returns the owner's hold of a grant; the owner mutex must be held.
 func (o *Owner) Grant(w *waitqueue.Call, g *Grant) (*Hold, error) {
 	return o.begin(w, newLease(o.client, g), g.Sent)

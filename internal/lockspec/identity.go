@@ -32,11 +32,17 @@ func NewIdentity() (Identity, error) {
 
 // Value returns what a plain lock stores for a hold ID.
 func (i Identity) Value(hold string, s *Spec) string {
-	mark := "relock/1|p|"
-	if s.Fair {
-		mark = "relock/1|f|"
+	return mark(s.Fair) + hold + i.Process + s.Label + "|" + since()
+}
+
+// ValueOf returns what the value of a plain lock with this hold ID begins with.
+func ValueOf(hold string, fair bool) string { return mark(fair) + hold + "|" }
+
+func mark(fair bool) string {
+	if fair {
+		return "relock/1|f|"
 	}
-	return mark + hold + i.Process + s.Label + "|" + since()
+	return "relock/1|p|"
 }
 
 // Hold returns the ID of the hold that the client's n-th waiter takes. No two
@@ -76,6 +82,9 @@ func (i Identity) Goroutine() string {
 
 // Named returns the ID of an owner with a name that the user gave.
 func (i Identity) Named(name string) string { return i.ID + ":n:" + name }
+
+// DetachedOwner is the owner of a detached reentrant lock. No client has it.
+const DetachedOwner = ":n:detached"
 
 // OwnerName returns the name of an owner for people, such as "goroutine 12".
 func OwnerName(id string) string {

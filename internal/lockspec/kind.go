@@ -73,6 +73,22 @@ var (
 // waits for it, and no option is meant for it.
 var Delivery = &Kind{name: "delivery", Queue: MutexQueue}
 
+// resumed are the options of a hold that is resumed. The others belong to the
+// call that acquired it, or travel in its token.
+const resumed = OptExpiry | OptWatchdog | OptMaxHold | OptLabel | OptReplicas
+
+var (
+	resumedPlain     = Plain.only(resumed)
+	resumedReentrant = Reentrant.only(resumed)
+)
+
+// only returns the same kind with these options.
+func (k *Kind) only(options Option) *Kind {
+	other := *k
+	other.options = options
+	return &other
+}
+
 // KindOfWait returns the kind whose waiters have this letter, or nil.
 func KindOfWait(letter byte) *Kind {
 	for _, k := range []*Kind{Plain, Reentrant, Read, Write} {

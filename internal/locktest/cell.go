@@ -58,7 +58,7 @@ func NewServerWithScripts(t testing.TB) *redistest.Server { return WithScripts(t
 // WithScripts loads the scripts into the server.
 func WithScripts(t testing.TB, s *redistest.Server) *redistest.Server {
 	for _, script := range []*script.Script{
-		script.Acquire, script.Renew, script.Release,
+		script.Acquire, script.Renew, script.Release, script.Transfer,
 		script.ReentrantAcquire, script.ReentrantEnter, script.ReentrantRenew, script.ReentrantRelease,
 		script.ReentrantTransfer, script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll,
 		script.MultiAcquire, script.RedLockAcquire, script.RedLockRelease, script.RedLockUnwait, script.FenceRaise,

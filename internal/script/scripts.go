@@ -12,6 +12,7 @@ import (
 var (
 	Acquire          = luaScript("absent", "number", "fence", "acquire")
 	Renew            = luaScript("absent", "number", "renew")
+	Transfer         = luaScript("absent", "number", "transfer")
 	Release          = luaScript("release_alone", "absent", "number", "queue", "release")
 	ReentrantAcquire = luaScript("absent", "number", "fence", "reentrant_acquire")
 	ReentrantEnter   = luaScript("absent", "number", "reentrant_enter")

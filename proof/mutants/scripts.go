@@ -46,7 +46,7 @@ var ownerFaults = []mutant{
 	{
 		name: "release: releases a hold of others",
 		file: "lua/release.lua",
-		old:  "if held == ARGV[1] and keep == 0 then",
+		old:  "if (held == ARGV[1] or held == ARGV[5]) and keep == 0 then",
 		new:  "if held and keep == 0 then",
 		in:   "lua",
 		test: "TestLateCopiesOfScripts",
@@ -54,7 +54,7 @@ var ownerFaults = []mutant{
 	{
 		name: "release after a minimum hold: takes over a hold of others",
 		file: "lua/release.lua",
-		old:  "if held ~= ARGV[1] then",
+		old:  "if held ~= ARGV[1] and held ~= ARGV[5] then",
 		new:  "if not held then",
 		in:   "lua",
 		test: "TestLateCopiesOfScripts",
@@ -62,7 +62,7 @@ var ownerFaults = []mutant{
 	{
 		name: "release: ends the minimum hold",
 		file: "lua/release.lua",
-		old:  "if held == ARGV[1] and keep == 0 then",
+		old:  "if (held == ARGV[1] or held == ARGV[5]) and keep == 0 then",
 		new:  "if held == ARGV[1] then",
 		test: "TestMinHold",
 	},

@@ -1,0 +1,402 @@
+package relock_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/relocktest"
+)
+
+// detachable are the locks whose holds can be detached.
+var detachable = map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock{
+	"plain": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return relock.NewRedisLock("k", c, opts...)
+	},
+	"reentrant": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return relock.NewReentrantLock("k", c, opts...)
+	},
+}
+
+// eachDetachable runs the test for each kind and mode.
+func eachDetachable(t *testing.T, test func(t *testing.T, s *redistest.Server, newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock)) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, newLock := range detachable {
+		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				test(t, s, func(c *relock.Client, more ...relock.LockOption) locktest.AnyLock {
+					return newLock(c, append(more, opts...)...)
+				})
+			})
+		}
+	}
+}
+
+func TestDetachAndResume(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		b := locktest.Sibling(t, s, a)
+		h := acquired(t, newLock(a, relock.WithFencing(), relock.WithExpiry(time.Second)))
+		ctx := h.Context()
+
+		token, err := relock.Detach(t.Context(), h, time.Minute)
+		require.NoError(t, err)
+		require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
+		require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
+		require.Greater(t, locktest.PTTL(t, s, a, "k"), 59*time.Second)
+		require.ErrorIs(t, newLock(b).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+
+		resumed, err := b.Resume(t.Context(), token, relock.WithWatchdog(5*time.Second), relock.WithLabel("worker"))
+		require.NoError(t, err)
+		require.Equal(t, "k", resumed.Key())
+		require.Equal(t, h.Fence(), resumed.Fence())
+		require.NoError(t, resumed.Err())
+		require.InDelta(t, 5*time.Second, locktest.PTTL(t, s, a, "k"), float64(time.Second))
+		info, err := b.Inspect(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, "worker", info.Holder.Label)
+
+		for _, c := range []*relock.Client{a, b} {
+			_, err = c.Resume(t.Context(), token)
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.NotContains(t, err.Error(), strings.TrimPrefix(token, "relock1."))
+		}
+		require.ErrorIs(t, newLock(a).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+		require.NoError(t, resumed.Unlock(t.Context()))
+		require.NoError(t, newLock(a).TryLock(t.Context()))
+	})
+}
+
+// A token is used once, however many try.
+func TestResumeOnce(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		h := acquired(t, newLock(a))
+		token, err := relock.Detach(t.Context(), h, time.Minute)
+		require.NoError(t, err)
+		var won atomic.Int32
+		var group sync.WaitGroup
+		for range 8 {
+			c := locktest.Sibling(t, s, a)
+			group.Go(func() {
+				if h, err := c.Resume(t.Context(), token); err == nil {
+					won.Add(1)
+					require.NoError(t, h.Err())
+				} else {
+					require.ErrorIs(t, err, relock.ErrLockLost)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, won.Load())
+	})
+}
+
+func acquired(t testing.TB, l locktest.AnyLock) relock.Hold {
+	t.Helper()
+	h, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	return h
+}
+
+// A waiter gets the lock when the time of the token is over.
+func TestDetachedLockBecomesFree(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		b := locktest.Sibling(t, s, a)
+		h := acquired(t, newLock(a))
+		waiting := testkit.Async(t, func() error { return newLock(b, relock.WithBlock()).Lock(t.Context()) })
+		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, b, "k").Waiting == 1 }, "nobody waits")
+		token, err := relock.Detach(t.Context(), h, 300*time.Millisecond)
+		require.NoError(t, err)
+		require.Positive(t, locktest.PTTL(t, s, a, "k"))
+		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+		_, err = a.Resume(t.Context(), token)
+		require.ErrorIs(t, err, relock.ErrLockLost)
+	})
+}
+
+func TestDetachRefuses(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	fresh := func() relock.Hold { return acquired(t, relock.NewRedisLock(fmt.Sprint(t.Name(), time.Now()), c)) }
+	nested := relock.NewReentrantLock("nested", c)
+	outer := acquired(t, nested)
+	acquired(t, nested)
+	local, err := relocktest.NewLocker().Lock(t.Context(), "k")
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		hold relock.Hold
+		d    time.Duration
+		want error
+	}{
+		"nil":           {t.Context(), nil, time.Minute, relock.ErrInvalid},
+		"other backend": {t.Context(), local, time.Minute, relock.ErrInvalid},
+		"short":         {t.Context(), fresh(), time.Millisecond, relock.ErrInvalid},
+		"context":       {nil, fresh(), time.Minute, relock.ErrInvalid},
+		"cancelled":     {ended, fresh(), time.Minute, context.Canceled},
+		"two levels":    {t.Context(), outer, time.Minute, relock.ErrInvalid},
+		"several keys":  {t.Context(), acquired(t, relock.NewMultiLock([]string{"a", "b"}, c)), time.Minute, relock.ErrInvalid},
+		"write lock":    {t.Context(), acquired(t, relock.NewRWLock("rw", c)), time.Minute, relock.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := relock.Detach(tt.ctx, tt.hold, tt.d)
+			require.ErrorIs(t, err, tt.want)
+			if tt.hold != nil {
+				require.NoError(t, tt.hold.Err(), "the hold stays as it was")
+				require.NoError(t, tt.hold.Unlock(t.Context()))
+			}
+		})
+	}
+}
+
+// The minimum hold goes on, by the server's clock.
+func TestMinimumHoldTravels(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		start := time.Now()
+		h := acquired(t, newLock(a, relock.WithMinHold(10*time.Second)))
+		token, err := relock.Detach(t.Context(), h, 20*time.Millisecond)
+		require.NoError(t, err)
+		require.Greater(t, locktest.PTTL(t, s, a, "k"), 9*time.Second, "longer than the token was asked for")
+		s.Do(t, "PEXPIRE", locktest.KeyOf(a, "k"), 6000) // as if 4 s had passed
+		b := locktest.Sibling(t, s, a)
+		resumed, err := b.Resume(t.Context(), token, relock.WithExpiry(time.Minute))
+		require.NoError(t, err)
+		require.NoError(t, resumed.Unlock(t.Context()))
+		info := locktest.Inspect(t, b, "k")
+		require.Equal(t, relock.StateKept, info.State)
+		require.Less(t, info.Remaining, 6*time.Second)
+		require.Greater(t, info.Remaining, 6*time.Second-time.Since(start)-100*time.Millisecond)
+	})
+}
+
+// A minimum hold that is over keeps nothing.
+func TestMinimumHoldIsOverAtResume(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		token, err := relock.Detach(t.Context(), acquired(t, newLock(a, relock.WithMinHold(time.Second))), 10*time.Second)
+		require.NoError(t, err)
+		s.Do(t, "PEXPIRE", locktest.KeyOf(a, "k"), 9000)
+		resumed, err := a.Resume(t.Context(), token)
+		require.NoError(t, err)
+		require.NoError(t, resumed.Unlock(t.Context()))
+		locktest.RequireFree(t, s, a, "k")
+	})
+}
+
+// Without an answer there is no token, and the lock becomes free.
+func TestDetachUnconfirmed(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, _ *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		s := redistest.Start(t)
+		proxy := faults.Start(t, s.Network, s.Address)
+		direct := locktest.NewTestClient(t, s)
+		c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, direct, relock.WithCommandTimeout(300*time.Millisecond))
+		h := acquired(t, newLock(c, relock.WithExpiry(time.Hour))) // it does not become free by itself
+		proxy.Stall()
+		token, err := relock.Detach(t.Context(), h, time.Hour)
+		require.ErrorIs(t, err, relock.ErrUnconfirmed)
+		require.Empty(t, token)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
+		proxy.Resume()
+		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, direct, "k").State == relock.StateFree }, "the lock stays")
+	})
+}
+
+// A hold that was lost is not detached, and nobody else's lock is touched.
+func TestDetachOfALostHold(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		b := locktest.Sibling(t, s, a)
+		h := acquired(t, newLock(a))
+		s.Do(t, "DEL", locktest.KeyOf(a, "k"))
+		other := acquired(t, newLock(b))
+		_, err := relock.Detach(t.Context(), h, time.Minute)
+		require.ErrorIs(t, err, relock.ErrLockLost)
+		require.NoError(t, other.Unlock(t.Context()))
+
+		h = acquired(t, newLock(a, relock.WithMaxHold(20*time.Millisecond)))
+		<-h.Context().Done()
+		_, err = relock.Detach(t.Context(), h, time.Minute)
+		require.ErrorIs(t, err, relock.ErrMaxHold)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, "Unlock says it as well")
+	})
+}
+
+// A detached lock can be forced, and Close leaves it.
+func TestDetachedLockIsAnOrdinaryLock(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		b, err := relock.NewClient(s.Network, s.Address, "", relock.WithKeyPrefix(locktest.Prefix(a)), relock.WithReleaseOnClose())
+		require.NoError(t, err)
+		token, err := relock.Detach(t.Context(), acquired(t, newLock(b)), time.Minute)
+		require.NoError(t, err)
+		require.Zero(t, b.Stats().Held)
+		require.NoError(t, b.Close())
+		info := locktest.Inspect(t, a, "k")
+		require.Equal(t, relock.StateHeld, info.State)
+		require.NoError(t, a.ForceUnlock(t.Context(), "k", "stuck"))
+		_, err = a.Resume(t.Context(), token)
+		require.ErrorIs(t, err, relock.ErrLockLost)
+		_, err = b.Resume(t.Context(), token)
+		require.ErrorIs(t, err, relock.ErrClosed)
+	})
+}
+
+// Do takes a Detach for an Unlock.
+func TestDetachInDo(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		a := locktest.NewTestClient(t, s)
+		var token string
+		lock := newLock(a)
+		require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) (err error) {
+			h, _ := relock.CurrentHold(ctx)
+			token, err = relock.Detach(ctx, h, time.Minute)
+			require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
+			return err
+		}))
+		resumed, err := a.Resume(t.Context(), token)
+		require.NoError(t, err)
+		require.NoError(t, resumed.Unlock(t.Context()))
+		require.NoError(t, lock.TryLock(t.Context()), "the object is free as well")
+	})
+}
+
+// The owner that resumes a reentrant lock adds levels to it.
+func TestResumedReentrantLock(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	token, err := relock.Detach(t.Context(), acquired(t, relock.NewReentrantLock("k", c)), time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, "detached", locktest.Inspect(t, c, "k").Holder.Owner)
+	ctx := relock.ContextWithOwner(t.Context(), "worker")
+	h, err := c.Resume(ctx, token)
+	require.NoError(t, err)
+	lock := relock.NewReentrantLock("k", c)
+	require.NoError(t, lock.TryLock(ctx))
+	require.Equal(t, 2, lock.HoldCount(ctx))
+	require.Equal(t, "worker", locktest.Inspect(t, c, "k").Holder.Owner)
+	_, err = relock.Detach(t.Context(), h, time.Minute)
+	require.ErrorIs(t, err, relock.ErrInvalid, "it has two levels")
+	require.NoError(t, lock.Unlock(ctx))
+	require.NoError(t, h.Unlock(ctx))
+	require.NoError(t, lock.TryLock(t.Context()))
+	require.NoError(t, lock.Unlock(t.Context()))
+
+	// An owner with a lost hold has to unlock that first.
+	lost := acquired(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Millisecond)))
+	<-lost.Context().Done()
+	other := relock.ContextWithOwner(t.Context(), "other")
+	h, err = relock.NewReentrantLock("k", c, relock.WithBlock()).Acquire(other)
+	require.NoError(t, err)
+	token, err = relock.Detach(other, h, time.Minute)
+	require.NoError(t, err)
+	_, err = c.Resume(t.Context(), token)
+	require.ErrorContains(t, err, "the owner has another hold, which is not unlocked")
+	require.ErrorIs(t, lost.Unlock(t.Context()), relock.ErrMaxHold)
+	h, err = c.Resume(t.Context(), token)
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+func TestResumeRefuses(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithFencing())
+	token, err := relock.Detach(t.Context(), acquired(t, relock.NewRedisLock("k", c)), time.Minute)
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		token string
+		opt   relock.LockOption
+	}{
+		"empty": {"", nil}, "no token": {"relock1.", nil}, "text": {"relock1.%%", nil}, "another text": {"relock1.e30", nil}, "cut": {token[:len(token)-9], nil},
+		"WithBlock": {token, relock.WithBlock()}, "WithFair": {token, relock.WithFair()}, "WithFencing": {token, relock.WithFencing()},
+		"WithMinHold": {token, relock.WithMinHold(time.Second)}, "WithQueueLimit": {token, relock.WithQueueLimit(3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var opts []relock.LockOption
+			if tt.opt != nil {
+				opts = append(opts, tt.opt)
+			}
+			_, err := c.Resume(t.Context(), tt.token, opts...)
+			require.ErrorIs(t, err, relock.ErrInvalid)
+			if tt.token != "" {
+				require.NotContains(t, err.Error(), tt.token)
+			}
+		})
+	}
+	var none *relock.Client
+	_, err = none.Resume(t.Context(), token)
+	require.ErrorIs(t, err, relock.ErrInvalid)
+	_, err = c.Resume(nil, token) //nolint:staticcheck // that is what is tested
+	require.ErrorIs(t, err, relock.ErrInvalid)
+	h, err := c.Resume(t.Context(), token)
+	require.NoError(t, err)
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// The observer sees two holds. Neither it nor the log learns the token.
+func TestDetachIsObserved(t *testing.T) {
+	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+		var events []string
+		var mu sync.Mutex
+		note := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, fmt.Sprintf(format, args...))
+		}
+		var log bytes.Buffer
+		c := locktest.NewTestClient(t, s, relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), relock.WithObserver(relock.Observer{
+			LockDone: func(_ context.Context, e relock.LockDone) { note("lock %v %v", e.Key, e.Err) },
+			HoldDone: func(_ context.Context, e relock.HoldDone) { note("hold %v %v", e.Key, e.Err) },
+		}))
+		token, err := relock.Detach(t.Context(), acquired(t, newLock(c)), time.Minute)
+		require.NoError(t, err)
+		h, err := c.Resume(t.Context(), token)
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock(t.Context()))
+		_, err = c.Resume(t.Context(), token)
+		require.Error(t, err)
+		require.Equal(t, []string{"lock k <nil>", "hold k <nil>", "lock k <nil>", "hold k <nil>", "lock k " + err.Error()}, events)
+		require.Equal(t, `relock: resume "k": lock lost (the token was used, or its time is over)`, err.Error())
+		require.NotContains(t, log.String(), token)
+	})
+}
+
+// Detach and Resume need no other permission than the lock.
+func TestDetachPermissions(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locktest.ReadmePrivileges(t).Allow(t, s)
+	c, err := relock.NewClient(s.Network, s.Address, "password", relock.WithUsername("app"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for name, newLock := range detachable {
+		t.Run(name, func(t *testing.T) {
+			token, err := relock.Detach(t.Context(), acquired(t, newLock(c, relock.WithMinHold(20*time.Millisecond))), time.Minute)
+			require.NoError(t, err)
+			h, err := c.Resume(t.Context(), token)
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(t.Context()))
+			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "it is kept for longer")
+		})
+	}
+}

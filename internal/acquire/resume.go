@@ -1,0 +1,125 @@
+package acquire
+
+import (
+	"context"
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
+	"github.com/relock-go/relock/utils"
+)
+
+// Resume acquires a lock that was detached, once.
+type Resume struct {
+	owned
+	from *lockspec.Detached
+}
+
+// NewResume returns how the lock of the token is acquired. Mode and fencing
+// token are those of the detached hold.
+func NewResume(t *Target, from *lockspec.Detached) Resume {
+	t.Settings.Fair, t.Settings.Fencing = from.Fair, from.Fence > 0
+	return Resume{owned{t}, from}
+}
+
+// errUsed is the error of a token that was used, or whose time is over.
+var errUsed = errs.Lost("the token was used, or its time is over")
+
+// Take acquires the lock for the caller. It makes one attempt.
+func (r Resume) Take(ctx context.Context, _, _ bool) (h *lease.Hold, err error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	if r.from.Family == lockspec.PlainFamily {
+		h, err = r.plain(ctx)
+	} else {
+		h, err = r.reentrant(ctx)
+	}
+	return h, driver.Ended(ctx, err)
+}
+
+func (r Resume) plain(ctx context.Context) (*lease.Hold, error) {
+	id, err := utils.NewID()
+	if err != nil {
+		return nil, err
+	}
+	next := plainProtocol{r.RedisKey(), r.Manager.Identity.Value(id, &r.Settings), r.from.Keep > 0}
+	g, err := r.transfer(ctx, next, func(length time.Duration) script.Call {
+		from := lockspec.ValueOf(r.from.Hold, r.from.Fair)
+		return script.Call{Script: script.Transfer, Key: next.redisKey, Args: []any{from, next.value, length.Milliseconds()}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.Manager.Grant(ctx, g)
+}
+
+func (r Resume) reentrant(ctx context.Context) (*lease.Hold, error) {
+	caller, err := r.Owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := utils.NewID()
+	if err != nil {
+		return nil, err
+	}
+	o := r.Manager.Enter(caller)
+	defer r.Manager.Exit(o)
+	return o.First(ctx, func() (*lease.Hold, error) {
+		next := reentrantProtocol{r.RedisKey(), caller.ID, id}
+		g, err := r.transfer(ctx, next, func(length time.Duration) script.Call {
+			from := reentrantProtocol{next.redisKey, lockspec.DetachedOwner, r.from.Hold}
+			return from.giveTo(next, length, r.Manager.Identity.Info(r.Settings.Label))
+		})
+		if err != nil {
+			return nil, err
+		}
+		return o.Grant(&waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: g.Settings}, g)
+	})
+}
+
+// transfer gives the lock to the hold of next. Without a grant, that hold is
+// released in the background if it may exist.
+func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(length time.Duration) script.Call) (*lease.Grant, error) {
+	s := r.Settings
+	keep, err := r.keep(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.MinHold = keep
+	o, d := r.Manager.Ask(ctx, &s, request(s.Expiry()))
+	g := &lease.Grant{
+		Key: r.Key, Protocol: next, Sent: o.Sent, Settings: &s, Tokens: script.Tokens{Fence: r.from.Fence}, Indeterminate: d,
+	}
+	if o.Err == nil && o.Reply == int64(script.Ours) {
+		return g, nil
+	}
+	if d.Exists() {
+		release := next.Release(lease.Levels{}, 2, 0)
+		r.Manager.Retrier.Retry(background.NewRelease(r.Key, s.Expiry(), s.Lease, d, func(time.Time) script.Call { return release }))
+	}
+	if o.Err != nil {
+		return nil, o.Err
+	}
+	return nil, errUsed
+}
+
+// keep returns what is left of the minimum hold. The server counts the time
+// since the lock was detached: it is what the key stays less.
+func (r Resume) keep(ctx context.Context) (time.Duration, error) {
+	if r.from.Keep == 0 {
+		return 0, nil
+	}
+	o := r.Manager.Driver.Send(ctx, driver.ForLease(r.Settings.Lease), driver.Request{Cmd: "PTTL", Args: []any{r.RedisKey()}})
+	left, err := driver.Int64(o.Reply, o.Err)
+	if err != nil {
+		return 0, err
+	}
+	passed := max(0, r.from.Stay-time.Duration(left)*time.Millisecond)
+	return max(0, r.from.Keep-passed).Truncate(time.Millisecond), nil
+}

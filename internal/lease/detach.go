@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/utils"
+)
+
+// detacher is the protocol of a kind whose holds can be detached.
+type detacher interface {
+	Protocol
+	// Detach gives the lock to the detached hold next, and returns how a
+	// release names that.
+	Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string)
+}
+
+// Detach ends the hold in this process first, without a release. Then it gives
+// the lock to a new hold that nobody renews. The key stays for d, or for the
+// rest of a longer minimum hold.
+//
+// A cancelled ctx, or a hold that cannot be detached, is an error that leaves
+// the hold as it was. From then on ctx only provides values: it may be the
+// hold's own.
+func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached, error) {
+	if ctx.Err() != nil {
+		return nil, errs.EndOf(ctx, nil)
+	}
+	next, err := utils.NewID()
+	if err != nil {
+		return nil, err
+	}
+	h.lease.turn.take()
+	defer h.lease.turn.give()
+	_ = h.Err() // the clock decides, not whether a timer has fired
+	detached, err := h.endDetached(next, d)
+	if err != nil {
+		return nil, err
+	}
+	h.lease.leave()
+	h.lease.takeRetained().LeaveWith(errs.ErrDetached)
+	err = h.sendDetached(context.WithoutCancel(ctx), detached)
+	h.report.Done("detach", err)
+	if err != nil {
+		h.lease.mu.Lock()
+		defer h.lease.mu.Unlock()
+		h.noteLoss(err)
+		return nil, err
+	}
+	return detached, nil
+}
+
+// endDetached ends the hold here. An error leaves it as it was.
+func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, error) {
+	l := h.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch _, can := l.protocol.(detacher); {
+	case h.unlocked:
+		return nil, errs.ErrNotHeld
+	case h.ends.Err() != nil:
+		return nil, errs.Gone(h.ends.Err())
+	case !can || l.group != nil:
+		return nil, fmt.Errorf("%w: hold: a %s lock cannot be detached", errs.ErrInvalid, h.settings.KindName())
+	case len(l.levels.All) > 1:
+		return nil, fmt.Errorf("%w: hold: has %d levels, only a single one can be detached", errs.ErrInvalid, len(l.levels.All))
+	}
+	h.unlocked = true
+	l.drop(h)
+	h.end(errs.ErrDetached)
+	l.levels.Live--
+	l.end(errs.ErrDetached)
+	keep := max(0, time.Until(l.keptUntil()))
+	stay := max(d, roundUp(keep))
+	l.length = max(l.length, stay) // a late copy of the request keeps the key for that long
+	return &lockspec.Detached{
+		Key: []byte(l.key), Family: l.family(), Fair: l.fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
+	}, nil
+}
+
+// sendDetached sends the request. If it is not known to have been granted, the
+// lock is released in the background, in whichever of its two holds it is.
+func (h *Hold) sendDetached(ctx context.Context, d *lockspec.Detached) error {
+	l, c := h.lease, h.lease.client
+	request, successor := l.protocol.(detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
+	o, left := l.ask(ctx, h.settings, request)
+	if o.Err == nil && o.Reply == int64(script.Ours) {
+		if l.indeterminate.Exists() {
+			c.Retrier.Retry(l.cleanup(l.indeterminate))
+		}
+		return nil
+	}
+	l.mu.Lock()
+	l.ending, l.undo = &ending{successor: successor}, nil
+	l.mu.Unlock()
+	c.Retrier.Retry(l.cleanup(l.indeterminate.Merge(left)))
+	if o.Err == nil {
+		return errs.Gone(l.refused())
+	}
+	return errs.Both(errs.ErrUnconfirmed, o.Err)
+}
+
+// roundUp returns d in whole milliseconds.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}

@@ -1,0 +1,36 @@
+-- Give a plain lock to another hold: it is detached, or resumed.
+--
+-- KEYS[1] the lock
+-- ARGV[1] what the value of the hold begins with, to its id
+-- ARGV[2] value of the next hold
+-- ARGV[3] ms until the key expires
+--
+-- 1: the lock is the next hold
+-- 0: it is neither hold
+-- -1: the key is of another kind
+
+local expiry = whole(ARGV[3], 10)
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not expiry then
+  return redis.error_reply('ERR relock: transfer: bad arguments')
+end
+
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' then
+  if string.find(held.err, 'WRONGTYPE', 1, true) then
+    return absent(-1)
+  end
+  return held
+end
+if held == ARGV[2] then
+  -- An earlier copy of this request did it. The expiry is never shortened. This
+  -- is always a write, see renew.lua.
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), expiry)))
+  return 1
+end
+if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then
+  return absent(0)
+end
+-- PEXPIRE is never refused when memory is full, and lets the SET after it pass.
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1

@@ -1,0 +1,177 @@
+package matrix_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// transfers are the requests of Detach and Resume, by the kind of the lock.
+var transfers = map[string]faults.Match{
+	"RedisLock":     faults.Script(script.Transfer.SHA),
+	"ReentrantLock": faults.Script(script.ReentrantTransfer.SHA),
+}
+
+// tokenTime is how long a detached lock stays here: longer than any test.
+const tokenTime = time.Minute
+
+// moved is one Detach or Resume that meets one fault.
+type moved struct {
+	*locktest.FaultBench
+	kind  string
+	fault fault
+}
+
+// After each fault in a Detach or a Resume there is one hold or one token, or
+// the lock is free within a second. A message that comes later changes nothing.
+func TestOneFaultInADetachOrResume(t *testing.T) {
+	unix, tcp := locktest.NewServerWithScripts(t), locktest.WithScripts(t, redistest.StartTCP(t))
+	t.Parallel()
+	var cells []locktest.Subtest
+	for kind := range transfers {
+		for name, op := range map[string]func(*moved){"detach": (*moved).detach, "resume": (*moved).resume} {
+			for _, f := range faultKinds {
+				s := unix
+				if f.tcp {
+					s = tcp
+				}
+				cells = append(cells, locktest.Subtest{Name: kind + "/" + name + "/" + f.name, Run: func(t testing.TB) {
+					limit := locktest.FaultPatience
+					if f.silent || f.leaves {
+						limit = locktest.AnswerLimit
+					}
+					op(&moved{locktest.NewFaultBench(t, s, relock.WithCommandTimeout(limit)), kind, f})
+				}})
+			}
+		}
+	}
+	locktest.RunTogether(t, drawn(t, cells))
+}
+
+// detach takes the lock, and meets the fault in Detach.
+func (c *moved) detach() {
+	h := c.Take(c.kind, relock.WithFencing())
+	var token string
+	err := c.meet(func(ctx context.Context) (err error) {
+		token, err = relock.Detach(ctx, h, tokenTime)
+		return err
+	})
+	require.ErrorIs(c, h.Err(), relock.ErrDetached)
+	if err != nil {
+		require.ErrorIs(c, err, relock.ErrUnconfirmed)
+		c.RequireLevels(0)
+		c.goOn(nil)
+		return
+	}
+	next, err := c.Other.Resume(c.Context(), token)
+	require.NoError(c, err)
+	require.Equal(c, h.Fence(), next.Fence())
+	c.goOn(next)
+}
+
+// resume detaches the lock, and meets the fault in Resume.
+func (c *moved) resume() {
+	first, err := c.lock(c.Other).Acquire(c.Context())
+	require.NoError(c, err)
+	token, err := relock.Detach(c.Context(), first, tokenTime)
+	require.NoError(c, err)
+	var h relock.Hold
+	err = c.meet(func(ctx context.Context) (err error) {
+		h, err = c.Client.Resume(ctx, token)
+		return err
+	})
+	if err == nil {
+		require.NoError(c, h.Err())
+		_, err = c.Other.Resume(c.Context(), token)
+		require.ErrorIs(c, err, relock.ErrLockLost)
+		require.NoError(c, h.Unlock(c.Context()))
+		c.RequireLevels(0)
+		c.goOn(nil)
+		return
+	}
+	require.NotErrorIs(c, err, relock.ErrLockLost)
+	c.WaitFor(locktest.CleanWithin, func() bool {
+		h, err = c.Other.Resume(c.Context(), token)
+		return err == nil || errors.Is(err, relock.ErrLockLost) && c.Levels() == 0
+	}, "the lock is neither free nor detached")
+	c.goOn(h)
+}
+
+func (c *moved) lock(client *relock.Client) locktest.AnyLock {
+	return locktest.Kinds[c.kind](locktest.FaultKey, client, relock.WithFencing())
+}
+
+// goOn unlocks the lock, or takes it if it is free. A message that was held
+// back comes before or after the Unlock, and changes nothing.
+func (c *moved) goOn(h relock.Hold) {
+	if h == nil {
+		var err error
+		h, err = c.lock(c.Other).TryAcquire(c.Context())
+		require.NoError(c, err)
+	}
+	before := c.Read()
+	if !c.fault.released {
+		c.Proxy.Release()
+	}
+	c.RequireUntouched(before, c.Read())
+	require.NoError(c, h.Unlock(c.Context()))
+	c.RequireLevels(0)
+	c.Proxy.Release()
+	c.RequireLevels(0)
+	require.NoError(c, c.lock(c.Other).TryLock(c.Context()))
+}
+
+// meet runs the operation with the fault.
+func (c *moved) meet(op func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	action := c.fault.action
+	if c.fault.late != nil {
+		action = c.fault.late(3 * locktest.AnswerLimit / 2)
+	}
+	done := c.Proxy.On(func(args []string) bool {
+		matches := transfers[c.kind](args)
+		if matches && c.fault.leaves {
+			cancel()
+		}
+		return matches
+	}, 1, action)
+	err := op(ctx)
+	c.Await(done, "the fault did not happen")
+	if c.fault.early {
+		require.Len(c, c.Proxy.Release(), 1)
+	}
+	return err
+}
+
+// A late copy of the acquire takes the lock again once it is free. It is
+// released, though its hold was detached.
+func TestLateAcquireOfADetachedHold(t *testing.T) {
+	s := locktest.NewServerWithScripts(t)
+	t.Parallel()
+	for kind, acquire := range map[string]faults.Match{
+		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			c := &moved{locktest.NewFaultBench(t, s), kind, fault{}}
+			c.Proxy.On(acquire, 1, faults.HoldAndCut)
+			h := c.Take(kind, relock.WithFencing())
+			token, err := relock.Detach(t.Context(), h, tokenTime)
+			require.NoError(t, err)
+			next, err := c.Other.Resume(t.Context(), token)
+			require.NoError(t, err)
+			require.NoError(t, next.Unlock(t.Context()))
+			require.Len(t, c.Proxy.Release(), 1)
+			c.RequireLevels(0)
+		})
+	}
+}
