@@ -52,6 +52,9 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 	return script.Call{Script: scripts.Poll, Key: l.redisKey, Args: args}, true
 }
 
+// Key returns the key of the lock.
+func (p *poll) Key() string { return p.line.redisKey }
+
 func (p *poll) Limit() time.Duration { return background.RetryLimit }
 
 func (p *poll) Handle(o driver.Result) (time.Time, bool) {

@@ -19,7 +19,7 @@ import (
 // that polls for them, and the subscription that notifies them.
 type Queue struct {
 	host         *Host
-	poller       *background.Worker
+	poller       *background.Fleet
 	subscription *subscription
 
 	mu    sync.Mutex
@@ -52,8 +52,8 @@ type Host struct {
 // New returns the queue of a client.
 func New(h Host) *Queue {
 	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]func(){}}
-	q.poller = background.NewWorker(h.Driver, h.Tasks, h.Life.Done())
-	q.subscription = &subscription{queue: q, link: h.Driver.Link(), channel: h.Prefix + h.Identity.ID}
+	q.poller = background.NewFleet(h.Life, h.Driver, h.Tasks)
+	q.subscription = &subscription{queue: q, link: h.Driver.Known("").Link(), channel: h.Prefix + h.Identity.ID}
 	return q
 }
 
