@@ -1,9 +1,11 @@
 package relock
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,6 +139,17 @@ func WithDialTimeout(d time.Duration) ClientOption {
 	return ownPool("WithDialTimeout", func(c *clientConfig) { c.DialTimeout = d })
 }
 
+// WithDialer sets the function that connects to the server, for tunnels,
+// proxies and tests. Network and address are those of [NewClient]. TLS and
+// log-in come after it, on the connection that it returns. It must not be nil.
+//
+// It runs on a goroutine, so a call can end before it. A panic is the error of
+// the dial. Calls need fewer goroutines if it returns a *net.TCPConn or a
+// *net.UnixConn.
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) ClientOption {
+	return ownPool("WithDialer", func(c *clientConfig) { c.Dial = dial })
+}
+
 // WithCommandTimeout limits the wait for an answer of the server. It must be
 // above 0. The default is 3s. The commands of a lock have at most a third of
 // its lease.
@@ -199,6 +212,7 @@ func (c *clientConfig) checkConnection(m *lockspec.Problems) {
 	m.Check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
 	m.Check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
 	m.Check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
+	m.Check(c.Dial != nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: is nil")
 	m.Check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
 	m.Check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
 }

@@ -1,7 +1,9 @@
 package driver
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"time"
 )
 
@@ -15,6 +17,9 @@ type Config struct {
 	Database int
 	TLS      *tls.Config
 	UseTLS   bool
+
+	// Dial connects, before TLS and log-in. It is nil for the system's dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	MaxIdle, MaxActive int
 	Wait               bool

@@ -3,8 +3,10 @@ package driver
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,13 +21,26 @@ type dialer struct {
 	timeout          time.Duration
 	tls              *tls.Config // nil if not encrypted
 	sockets          *sockets
+	connect          func(ctx context.Context, network, address string) (net.Conn, error) // the user's, or nil
+	kind             atomic.Int32                                                         // of the connections so far
 	options          []redis.DialOption
 	greetings        int64 // requests that redigo sends on a new connection: AUTH
 	database         int
 }
 
+// The kinds of connections that a user's dialer has returned. Only on a plain
+// one, which nothing buffers, a caller can wait for an answer.
+const (
+	kindUnknown = iota
+	kindPlain
+	kindOther // one of them, or all
+)
+
 func newDialer(c *Config, s *sockets) *dialer {
-	d := &dialer{network: c.Network, address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database}
+	d := &dialer{network: c.Network, address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database, connect: c.Dial}
+	if c.Dial == nil {
+		d.kind.Store(kindPlain)
+	}
 	d.options = []redis.DialOption{
 		redis.DialReadTimeout(c.CommandTimeout),
 		redis.DialWriteTimeout(c.CommandTimeout),
@@ -56,7 +71,7 @@ func tlsConfig(c *Config) *tls.Config {
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	opened := &conn{quiet: d.interruptible()}
+	opened := &conn{}
 	open := func(ctx context.Context, network, address string) (net.Conn, error) {
 		s, err := d.open(ctx, network, address)
 		if err != nil {
@@ -64,6 +79,7 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 		}
 		plain, err := d.encrypt(ctx, s)
 		opened.socket, opened.answers = s, &answers{Conn: plain}
+		opened.quiet = d.tls == nil && s.raw != nil
 		return opened.answers, err
 	}
 	c, err := redis.DialContext(ctx, d.network, d.address, append(d.options[:len(d.options):len(d.options)], redis.DialContextFunc(open))...)
@@ -92,12 +108,35 @@ func (d *dialer) choose(ctx context.Context, opened *conn) error {
 }
 
 func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {
+	if d.connect != nil {
+		return d.openAsUser(ctx, network, address)
+	}
 	plain, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	return d.sockets.add(plain)
 }
+
+// openAsUser connects by the user's dialer.
+func (d *dialer) openAsUser(ctx context.Context, network, address string) (*socket, error) {
+	dial := func() (net.Conn, error) { return d.connect(ctx, network, address) }
+	c, err := beside(ctx, "dialer", dial, func(c net.Conn) { _ = c.Close() })
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, errNoConn
+	}
+	s, err := d.sockets.add(c)
+	if err == nil && s.raw == nil {
+		d.kind.Store(kindOther)
+	}
+	d.kind.CompareAndSwap(kindUnknown, kindPlain)
+	return s, err
+}
+
+var errNoConn = fmt.Errorf("%w: dialer: returned neither a connection nor an error", errs.ErrInvalid)
 
 // encrypt puts TLS on the socket, if the options require it. redigo's own TLS
 // ignores the context.
@@ -116,7 +155,9 @@ func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 // interruptible reports whether callers can leave a call on these connections
 // without a goroutine. For that, a caller must be able to wait on the socket,
 // and what can be read from it must be an answer.
-func (d *dialer) interruptible() bool { return d.tls == nil && canWait }
+func (d *dialer) interruptible() bool {
+	return d.tls == nil && canWait && d.kind.Load() == kindPlain
+}
 
 // sockets are the open connections of a client, so that Close can close them
 // under the calls that wait for an answer.
