@@ -150,6 +150,20 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	return ownPool("WithDialer", func(c *clientConfig) { c.Dial = dial })
 }
 
+// WithCredentials sets a function that returns the user and the password of
+// each new connection, in place of the password of [NewClient] and
+// [WithUsername]. Use it for tokens that expire. An empty password means no
+// log-in. It must not be nil.
+//
+// Open connections are not logged in again. A server that ends them when the
+// token expires costs no error, and each new connection asks for a token. If
+// the server refuses a password, the function is asked once more. The error of
+// the function is that of the dial; it must not contain a secret. The function
+// runs on a goroutine, so a call can end before it.
+func WithCredentials(get func(ctx context.Context) (user, password string, err error)) ClientOption {
+	return ownPool("WithCredentials", func(c *clientConfig) { c.Login = get })
+}
+
 // WithCommandTimeout limits the wait for an answer of the server. It must be
 // above 0. The default is 3s. The commands of a lock have at most a third of
 // its lease.
@@ -213,6 +227,8 @@ func (c *clientConfig) checkConnection(m *lockspec.Problems) {
 	m.Check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
 	m.Check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
 	m.Check(c.Dial != nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: is nil")
+	m.Check(c.Login != nil || !slices.Contains(c.given, "WithCredentials"), "WithCredentials: is nil")
+	m.Check(c.Login == nil || *c.Password == "" && c.Username == "", "WithCredentials: a user or password is given, too")
 	m.Check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
 	m.Check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
 }

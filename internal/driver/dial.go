@@ -24,7 +24,8 @@ type dialer struct {
 	connect          func(ctx context.Context, network, address string) (net.Conn, error) // the user's, or nil
 	kind             atomic.Int32                                                         // of the connections so far
 	options          []redis.DialOption
-	greetings        int64 // requests that redigo sends on a new connection: AUTH
+	fixed            credentials
+	login            func(context.Context) (user, password string, err error) // in place of fixed, or nil
 	database         int
 }
 
@@ -44,12 +45,8 @@ func newDialer(c *Config, s *sockets) *dialer {
 	d.options = []redis.DialOption{
 		redis.DialReadTimeout(c.CommandTimeout),
 		redis.DialWriteTimeout(c.CommandTimeout),
-		redis.DialUsername(c.Username),
-		redis.DialPassword(*c.Password),
 	}
-	if *c.Password != "" {
-		d.greetings++
-	}
+	d.fixed, d.login = credentials{c.Username, *c.Password}, c.Login
 	return d
 }
 
@@ -71,6 +68,10 @@ func tlsConfig(c *Config) *tls.Config {
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
+	return d.dialLogged(ctx)
+}
+
+func (d *dialer) dialAs(ctx context.Context, as credentials) (redis.Conn, error) {
 	opened := &conn{}
 	open := func(ctx context.Context, network, address string) (net.Conn, error) {
 		s, err := d.open(ctx, network, address)
@@ -82,12 +83,13 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 		opened.quiet = d.tls == nil && s.raw != nil
 		return opened.answers, err
 	}
-	c, err := redis.DialContext(ctx, d.network, d.address, append(d.options[:len(d.options):len(d.options)], redis.DialContextFunc(open))...)
+	options := append(as.options(), redis.DialContextFunc(open))
+	c, err := redis.DialContext(ctx, d.network, d.address, append(options, d.options...)...)
 	if err != nil {
 		return nil, err
 	}
 	opened.Conn = c
-	opened.asked.Store(d.greetings)
+	opened.asked.Store(as.requests())
 	if err := d.choose(ctx, opened); err != nil {
 		_ = c.Close() // not used yet
 		return nil, err
