@@ -144,7 +144,8 @@ func WithDialTimeout(d time.Duration) ClientOption {
 // log-in come after it, on the connection that it returns. It must not be nil.
 //
 // It runs on a goroutine, so a call can end before it. A panic is the error of
-// the dial. Calls need fewer goroutines if it returns a *net.TCPConn or a
+// the dial. The Close of a connection must not block. Calls need fewer
+// goroutines if it returns a *net.TCPConn or a
 // *net.UnixConn.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) ClientOption {
 	return ownPool("WithDialer", func(c *clientConfig) { c.Dial = dial })

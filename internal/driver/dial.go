@@ -209,6 +209,15 @@ func (s *sockets) close() {
 	clear(s.open)
 }
 
+// cut ends the readers of all connections.
+func (s *sockets) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.open {
+		_ = conn.Conn.Close() // its reader closes it again
+	}
+}
+
 func (s *socket) Close() error {
 	s.all.mu.Lock()
 	delete(s.all.open, s)

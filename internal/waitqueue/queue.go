@@ -152,6 +152,19 @@ func (q *Queue) checkAll(f *subscription) {
 	}
 }
 
+// CheckLines polls immediately for every lock with queued entries: the servers
+// have changed.
+func (q *Queue) CheckLines() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	for _, l := range q.lines {
+		if l.poll != nil {
+			q.poller.Add(l.poll, now)
+		}
+	}
+}
+
 // Notify handles a message, or the answer to a poll: an entry may take the
 // lock. name is the name of the entry, or its hold. If the entry is unknown, it
 // is cancelled. Its hold is not released, since it may just have been granted.

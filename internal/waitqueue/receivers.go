@@ -13,7 +13,9 @@ func (q *Queue) ListenForTasks(redisKey, receiver string, wake func()) {
 		return
 	}
 	q.receivers[receiver] = wake
-	q.subscriptions.of(redisKey).start()
+	if f := q.subscriptions.one; f != nil {
+		f.start() // otherwise Reached does it, once the node of the key is known
+	}
 }
 
 // wakeReceiver notifies a receiver. One that no longer waits has told the
