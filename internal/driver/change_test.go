@@ -66,8 +66,10 @@ func changeMaster(t *testing.T, p *pair, end func(testing.TB, *pair), fair bool)
 		opts = append(opts, relock.WithFair())
 	}
 	h := acquire(t, holder, "k", opts...)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
 	got := make(chan error, 1)
-	go func() { got <- lockOnce(t.Context(), waiting, "k", opts) }()
+	go func() { got <- lockOnce(ctx, waiting, "k", opts) }()
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		s := locktest.Engine(waiting).Queue.State()
 		return s.Subscribed && s.Lines[p.Key("k")].Entries == 1

@@ -195,7 +195,7 @@ func (r *Router) Sending(address string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.nodes[address]; n != nil {
-		return n.Pool.Sending()
+		return n.Sending()
 	}
 	return 0
 }
@@ -218,7 +218,7 @@ func (r *Router) Close() error {
 	var mu sync.Mutex
 	for _, n := range r.every() {
 		group.Go(func() {
-			err := n.Pool.Close()
+			err := n.Close()
 			mu.Lock()
 			defer mu.Unlock()
 			failed = append(failed, err)

@@ -138,12 +138,7 @@ func (q *Queue) forget(w *Entry) {
 // the subscription. It notifies RedLock calls and receivers of tasks; mu is
 // held.
 func (q *Queue) checkAll(f *subscription) {
-	now := time.Now()
-	for _, l := range q.lines {
-		if l.poll != nil && q.subscriptions.of(l.redisKey) == f {
-			q.poller.Add(l.poll, now)
-		}
-	}
+	q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.redisKey) == f })
 	for _, w := range q.calls {
 		w.notify()
 	}
@@ -157,9 +152,15 @@ func (q *Queue) checkAll(f *subscription) {
 func (q *Queue) CheckLines() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.checkLines(func(*Line) bool { return true })
+}
+
+// checkLines polls immediately for the chosen locks with queued entries; mu is
+// held.
+func (q *Queue) checkLines(chosen func(*Line) bool) {
 	now := time.Now()
 	for _, l := range q.lines {
-		if l.poll != nil {
+		if l.poll != nil && chosen(l) {
 			q.poller.Add(l.poll, now)
 		}
 	}
