@@ -166,13 +166,20 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	return driver.Text(o.Reply), wrap("eval", key, driver.Ended(ctx, o.Err))
 }
 
-// Ping sends PING to the server and returns an error if it does not answer.
+// Ping sends PING to the server and returns an error if it does not answer. A
+// client of several servers sends it to each, one after another, and returns
+// the first error.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
 	}
-	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "PING"})
-	return wrap("ping", "", driver.Ended(ctx, o.Err))
+	nodes, err := c.engine.Driver.Nodes(ctx)
+	for _, n := range nodes {
+		if o := n.Call(ctx, driver.Limits{}, driver.Request{Cmd: "PING"}); err == nil {
+			err = o.Err
+		}
+	}
+	return wrap("ping", "", driver.Ended(ctx, err))
 }
 
 var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)

@@ -58,7 +58,7 @@ func TestGuaranteesNameTests(t *testing.T) {
 		}
 	})
 	name := regexp.MustCompile("`((?:Test|Example)\\w+)`")
-	for _, file := range []string{"guarantees.md", "proof.md", "etcd.md", "fencing.md", "design.md", "protocol.md", "queue.md"} {
+	for _, file := range []string{"guarantees.md", "proof.md", "etcd.md", "fencing.md", "design.md", "protocol.md", "queue.md", "queue-design.md", "detach.md", "routes.md"} {
 		for _, found := range name.FindAllStringSubmatch(readFile(t, "docs", file), -1) {
 			require.True(t, there[found[1]], "%s names %s", file, found[1])
 		}

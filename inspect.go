@@ -117,25 +117,51 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 // is listed twice. A key that is something else is listed with
 // [ErrKeyConflict]. Any other error ends the list.
 //
-// List reads all keys of the database, a few at a time.
+// List reads all keys of the database, a few at a time, of one server after
+// another.
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
+		nodes, err := c.nodes(ctx)
+		if err != nil {
+			yield(Info{}, wrap("list", "", err))
+			return
+		}
 		seen := map[string]bool{}
-		for cursor, more := "0", true; more; more = cursor != "0" {
-			var names []string
-			var err error
-			if cursor, names, err = c.scan(ctx, cursor, pattern); err != nil {
-				yield(Info{}, wrap("list", "", err))
+		for _, n := range nodes {
+			if !c.listNode(ctx, n, pattern, seen, yield) {
 				return
-			}
-			for _, name := range names {
-				if !seen[name] && !c.listOne(ctx, name, yield) {
-					return
-				}
-				seen[name] = true
 			}
 		}
 	}
+}
+
+// nodes returns the servers of the client.
+func (c *Client) nodes(ctx context.Context) ([]driver.Node, error) {
+	if err := c.ready(ctx, nil); err != nil {
+		return nil, err
+	}
+	nodes, err := c.engine.Driver.Nodes(ctx)
+	return nodes, driver.Ended(ctx, err)
+}
+
+// listNode yields the locks of one server that were not seen yet. It reports
+// whether to go on.
+func (c *Client) listNode(ctx context.Context, n driver.Node, pattern string, seen map[string]bool, yield func(Info, error) bool) bool {
+	for cursor, more := "0", true; more; more = cursor != "0" {
+		var names []string
+		var err error
+		if cursor, names, err = c.scan(ctx, n, cursor, pattern); err != nil {
+			yield(Info{}, wrap("list", "", err))
+			return false
+		}
+		for _, name := range names {
+			if !seen[name] && !c.listOne(ctx, name, yield) {
+				return false
+			}
+			seen[name] = true
+		}
+	}
+	return true
 }
 
 // listOne yields one lock, unless it is free by now. It reports whether to go
@@ -153,12 +179,12 @@ func (c *Client) listOne(ctx context.Context, name string, yield func(Info, erro
 }
 
 // scan returns the names of some locks, and the cursor of the next call.
-func (c *Client) scan(ctx context.Context, cursor, pattern string) (next string, names []string, err error) {
+func (c *Client) scan(ctx context.Context, n driver.Node, cursor, pattern string) (next string, names []string, err error) {
 	if err := c.ready(ctx, nil); err != nil {
 		return "", nil, err
 	}
 	match := verbatim.Replace(c.config.prefix) + "{" + pattern + "}"
-	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
+	o := n.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
 	if o.Err != nil {
 		return "", nil, driver.Ended(ctx, o.Err)
 	}

@@ -1,9 +1,11 @@
 package relock
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,6 +139,32 @@ func WithDialTimeout(d time.Duration) ClientOption {
 	return ownPool("WithDialTimeout", func(c *clientConfig) { c.DialTimeout = d })
 }
 
+// WithDialer sets the function that connects to the server, for tunnels,
+// proxies and tests. Network and address are those of [NewClient]. TLS and
+// log-in come after it, on the connection that it returns. It must not be nil.
+//
+// It runs on a goroutine, so a call can end before it. A panic is the error of
+// the dial. The Close of a connection must not block. Calls need fewer
+// goroutines if it returns a *net.TCPConn or a
+// *net.UnixConn.
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) ClientOption {
+	return ownPool("WithDialer", func(c *clientConfig) { c.Dial = dial })
+}
+
+// WithCredentials sets a function that returns the user and the password of
+// each new connection, in place of the password of [NewClient] and
+// [WithUsername]. Use it for tokens that expire. An empty password means no
+// log-in. It must not be nil.
+//
+// Open connections are not logged in again. A server that ends them when the
+// token expires costs no error, and each new connection asks for a token. If
+// the server refuses a password, the function is asked once more. The error of
+// the function is that of the dial; it must not contain a secret. The function
+// runs on a goroutine, so a call can end before it.
+func WithCredentials(get func(ctx context.Context) (user, password string, err error)) ClientOption {
+	return ownPool("WithCredentials", func(c *clientConfig) { c.Login = get })
+}
+
 // WithCommandTimeout limits the wait for an answer of the server. It must be
 // above 0. The default is 3s. The commands of a lock have at most a third of
 // its lease.
@@ -199,6 +227,9 @@ func (c *clientConfig) checkConnection(m *lockspec.Problems) {
 	m.Check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
 	m.Check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
 	m.Check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
+	m.Check(c.Dial != nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: is nil")
+	m.Check(c.Login != nil || !slices.Contains(c.given, "WithCredentials"), "WithCredentials: is nil")
+	m.Check(c.Login == nil || *c.Password == "" && c.Username == "", "WithCredentials: a user or password is given, too")
 	m.Check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
 	m.Check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
 }

@@ -20,7 +20,7 @@ func TestPoolOptionsBesideAPool(t *testing.T) {
 	for name, opt := range map[string]relock.ClientOption{
 		"WithMaxIdle": relock.WithMaxIdle(10), "WithMaxActive": relock.WithMaxActive(0), "WithIdleTimeout": relock.WithIdleTimeout(time.Minute),
 		"WithWaitMode": relock.WithWaitMode(), "WithUsername": relock.WithUsername(""), "WithDatabase": relock.WithDatabase(0),
-		"WithTLS": relock.WithTLS(nil), "WithDialTimeout": relock.WithDialTimeout(time.Second),
+		"WithTLS": relock.WithTLS(nil), "WithDialTimeout": relock.WithDialTimeout(time.Second), "WithDialer": relock.WithDialer(nil), "WithCredentials": relock.WithCredentials(nil),
 	} {
 		requireMistakes(t, second(relock.NewClientPool(undialled(), opt)), "new client", name, "pool")
 	}

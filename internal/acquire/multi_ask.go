@@ -31,7 +31,12 @@ type tried struct {
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	n := len(a.lock.keys)
 	t := &tried{sent: make([]time.Time, n), indeterminate: make([]script.Indeterminate, n), fence: make([]int64, n)}
-	if !a.lock.Manager.OneByOne.Load() {
+	together, err := a.lock.areTogether(ctx)
+	if err != nil {
+		t.err = err
+		return t
+	}
+	if together {
 		refused := a.askTogether(ctx, value, keep, t)
 		if !refused {
 			return t
@@ -40,6 +45,26 @@ func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration
 	}
 	a.askEach(ctx, value, keep, t)
 	return t
+}
+
+// areTogether reports whether one script can take all keys. A server takes keys
+// of other servers, too, unless they form a Cluster.
+func (l *Multi) areTogether(ctx context.Context) (bool, error) {
+	if l.Manager.OneByOne.Load() {
+		return false, nil
+	}
+	d := l.Manager.Driver
+	if _, one := d.(driver.Node); one {
+		return true, nil
+	}
+	first, err := d.Home(ctx, l.redisKeyOf(0))
+	for n := 1; n < len(l.keys) && err == nil; n++ {
+		var node driver.Node
+		if node, err = d.Home(ctx, l.redisKeyOf(n)); node != first {
+			return false, err
+		}
+	}
+	return true, err
 }
 
 // askEach requests one key after another.

@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // vote is the answer of one node.
@@ -52,7 +53,7 @@ func (r *round) ask(node int) vote {
 	value := c.Identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
 	p := redProtocol{plainProtocol{c.RedisKey(l.Key), value, l.part.MinHold > 0}, r.hold}
 	c.CheckSuspended(time.Now())
-	epoch := c.Queue.Epoch()
+	epoch := c.Queue.Epoch(p.redisKey)
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
@@ -91,7 +92,7 @@ func (r *round) request(node int, redisKey, value string) (driver.Result, script
 
 // read reads the answer of a node. epoch is that of the client's subscription
 // when the request was sent.
-func (r *round) read(node int, o driver.Result, epoch int) vote {
+func (r *round) read(node int, o driver.Result, epoch waitqueue.Epoch) vote {
 	v := vote{node: node, err: o.Err}
 	if o.Err != nil {
 		return v
@@ -117,7 +118,8 @@ func (r *round) read(node int, o driver.Result, epoch int) vote {
 		receivers, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		v.notifies = r.lock.nodes[node].Queue.Listens(o.Sent, receivers, epoch)
+		c := r.lock.nodes[node]
+		v.notifies = c.Queue.Listens(c.RedisKey(r.lock.Key), o.Sent, receivers, epoch)
 	}
 	return v
 }

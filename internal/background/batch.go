@@ -2,6 +2,7 @@ package background
 
 import (
 	"container/heap"
+	"context"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -14,17 +15,15 @@ const maxBatch = 100
 // due removes the due jobs from the heap. If there is one, it also removes
 // those that are due within Ahead. pause is the time until the next check.
 func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.done:
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
+	if w.fleet.life.Err() != nil {
 		return nil, time.Hour
-	default:
 	}
 	until := now
 	for len(w.jobs) > 0 && len(batch) < maxBatch && !w.jobs[0].at.After(until) {
 		batch = append(batch, heap.Pop(&w.jobs).(*Job))
-		until = now.Add(w.Ahead)
+		until = now.Add(w.fleet.Ahead)
 	}
 	w.batch = batch
 	w.until = w.wakeAt(now)
@@ -45,11 +44,32 @@ func (w *Worker) wakeAt(now time.Time) time.Time {
 	return next
 }
 
+// here returns the jobs of a batch whose keys are at the worker's node. The
+// others move to the workers of theirs. A job whose node is not learnt in time
+// stays: the topology may be silent while the node is well.
+func (w *Worker) here(batch []*Job) (stay []*Job) {
+	f := w.fleet
+	if f.one != nil {
+		return batch
+	}
+	shortest, _ := w.Bounds()
+	ctx, cancel := context.WithTimeout(f.life, shortest)
+	defer cancel()
+	for _, j := range batch {
+		if n, err := f.driver.Home(ctx, j.task.Key()); err == nil && n != w.node {
+			f.move(j, n)
+			continue
+		}
+		stay = append(stay, j)
+	}
+	return stay
+}
+
 func (w *Worker) send(batch []*Job) {
 	now := time.Now()
 	var sending []*Job
 	var requests []script.Call
-	for _, j := range batch {
+	for _, j := range w.here(batch) {
 		s, ok := j.task.Next(now)
 		if !ok {
 			w.finish(j)
@@ -58,7 +78,7 @@ func (w *Worker) send(batch []*Job) {
 		sending, requests = append(sending, j), append(requests, s)
 	}
 	shortest, _ := w.Bounds()
-	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.Ack)
+	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.fleet.Ack)
 	for i, o := range outcomes {
 		sending[i].countLate(o)
 		w.answered(sending[i], o)
@@ -74,7 +94,7 @@ func (w *Worker) send(batch []*Job) {
 // about it. With one count for all, a short lease that gets every second answer
 // would cost a long lease all of its answers.
 func (w *Worker) patience(batch []*Job) time.Duration {
-	missed := int32(0)
+	missed := int16(0)
 	for _, j := range batch {
 		missed = max(missed, j.missed)
 	}
@@ -87,9 +107,9 @@ func (w *Worker) patience(batch []*Job) time.Duration {
 }
 
 func (w *Worker) answered(j *Job, o driver.Result) {
-	w.mu.Lock()
+	w.fleet.mu.Lock()
 	removed := j.removed
-	w.mu.Unlock()
+	w.fleet.mu.Unlock()
 	if removed {
 		return
 	}
@@ -99,8 +119,8 @@ func (w *Worker) answered(j *Job, o driver.Result) {
 		return
 	}
 	limit := max(j.task.Limit(), driver.MinLimit) // may have changed
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
 	if j.removed {
 		return
 	}
@@ -113,8 +133,8 @@ func (w *Worker) answered(j *Job, o driver.Result) {
 // finish forgets a job that is done, unless it was added again since it was
 // taken out of the heap.
 func (w *Worker) finish(j *Job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
 	if j.index < 0 {
 		w.count(j, 0)
 	}

@@ -1,40 +1,43 @@
 // Package background owns what is sent on no caller's behalf: jobs that are due
 // at a time, and releases, retried until they are certain.
 //
-// # Workers
+// # Fleets and workers
 //
-// A [Worker] sends jobs over a dedicated connection, so that no caller can
-// delay them. Its loop has four steps:
+// A [Fleet] has a [Worker] for each node, so that a node that hangs delays no
+// job of another one. A worker sends jobs over a dedicated connection, so that
+// no caller can delay them. Its loop has five steps:
 //
 //   - sleep until the earliest job is due;
 //   - take up to 100 due jobs, and those that are due within Ahead;
+//   - hand the jobs whose keys are at another node by now to its worker;
 //   - send them in one pipeline ([script.RunBatch]);
 //   - hand each [Task] its result, and add its job again at the time that the
 //     task returns.
 //
-// A client has three workers. The watchdog's jobs are leases; its Ahead is
+// A client has three fleets. The watchdog's jobs are leases; its Ahead is
 // 10 ms. The retrier's jobs are releases, the poller's are the locks with
 // waiters. There is one more for each setting of WithReplicas, since its
-// batches wait for the replicas.
+// batches wait for the replicas. A client of one server has one worker in each,
+// which asks for no key. Close sends what is left over [Links].
 //
-// A job is in the heap, in the batch under way, or removed. A removed job stays
-// out, and the answer to its request is ignored. A dropped one stays out unless
-// it is under way; then its task sees the answer.
+// A job is in the heap of one worker, in the batch under way, or removed. A
+// removed job stays out, and the answer to its request is ignored. A dropped
+// one stays out unless it is under way; then its task sees the answer.
 //
 // # Limits
 //
-// The limit for an answer is the smallest one of all jobs, due or not, and at
-// least 100 ms. A silent connection delays every job. A job that misses answers
-// in a row doubles it for its batch, up to the largest. A server that is too
-// slow for one short lease is not too slow for the others. Each job counts for
-// itself: answers to other jobs say nothing about its own.
+// The limit for an answer is the smallest one of all jobs of the node, due or
+// not, and at least 100 ms. A silent connection delays every job. A job that
+// misses answers in a row doubles it for its batch, up to the largest. A server
+// that is too slow for one short lease is not too slow for the others. Each job
+// counts for itself: answers to other jobs say nothing about its own.
 //
 // A worker that cannot connect takes a detour, see package driver. A borrowed
 // connection has the smallest limit, never a doubled one.
 //
 // # Releases
 //
-// A [Retrier] is a worker for releases. A [Release] ends in one of two ways:
+// A [Retrier] is a fleet for releases. A [Release] ends in one of two ways:
 //
 //   - at the first answer, if no acquire is unanswered: after an error line, a
 //     re-entry that is undone, or a loss;
@@ -54,13 +57,13 @@
 // logged. A best-effort one is not logged: no lock depends on it.
 //
 // [Retrier.PassOn] continues a hand-off that stopped after as many entries as
-// one script examines. [Retrier.SendLast] and [SendUntil] are for Close, when
-// the worker sends nothing any more.
+// one script examines. [Retrier.SendLast] and [Links] are for Close, when the
+// workers send nothing any more.
 //
 // # Goroutines and locks
 //
 // A worker has one goroutine. It starts with the first job, belongs to the
 // client's group, and ends when the client is closed. Tasks are called on that
-// goroutine, without a mutex of the worker, and must not block. A goroutine
-// that holds the mutex of a worker takes no other.
+// goroutine, without the mutex of the fleet, and must not block. A goroutine
+// that holds the mutex of a fleet takes no other.
 package background

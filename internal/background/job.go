@@ -1,6 +1,7 @@
 package background
 
 import (
+	"math"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -9,6 +10,8 @@ import (
 
 // Task is something that a worker sends to the server until it is done.
 type Task interface {
+	// Key returns the key in Redis, which decides the node.
+	Key() string
 	// Next returns what to send now, or false if nothing is left to send.
 	Next(now time.Time) (script.Call, bool)
 	// Limit returns how long an answer may take before the worker tries another
@@ -20,12 +23,14 @@ type Task interface {
 }
 
 // Job is what a worker keeps about a task. Its fields belong to the worker.
+// There is one for each lease, so its 64 bytes count.
 type Job struct {
 	task    Task
+	worker  *Worker // nil before it is first added
 	at      time.Time
 	limit   time.Duration // as counted in Worker.limits; 0 if it is not
 	index   int32         // in the heap; -1 if it is not there
-	missed  int32         // late answers or connections in a row; only for the worker's goroutine
+	missed  int16         // late answers or connections in a row; only for the worker's goroutine
 	removed bool          // by Remove; a removed job under way is not added again
 }
 
@@ -39,7 +44,9 @@ func (j *Job) countLate(o driver.Result) {
 		j.missed = 0
 		return
 	}
-	j.missed++
+	if j.missed < math.MaxInt16 {
+		j.missed++
+	}
 }
 
 // jobHeap orders jobs by their time.

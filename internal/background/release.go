@@ -62,6 +62,9 @@ func NewRelease(key string, lease, late time.Duration, d script.Indeterminate, r
 	return c
 }
 
+// Key returns the first key of the release.
+func (c *Release) Key() string { return c.Call(time.Now()).Keys()[0] }
+
 // Limit returns how long an answer may take.
 func (c *Release) Limit() time.Duration { return max(RetryLimit, c.connect) }
 

@@ -2,24 +2,22 @@ package background
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Retrier retries releases until they are certain, on its own worker.
+// Retrier retries releases until they are certain, on its own workers.
 type Retrier struct {
-	*Worker
+	*Fleet
 	logger      *slog.Logger
 	dialTimeout time.Duration
 }
 
-// NewRetrier returns a retrier on a worker. Connecting may take up to
+// NewRetrier returns a retrier on a fleet. Connecting may take up to
 // dialTimeout.
-func NewRetrier(w *Worker, logger *slog.Logger, dialTimeout time.Duration) *Retrier {
-	return &Retrier{Worker: w, logger: logger, dialTimeout: dialTimeout}
+func NewRetrier(f *Fleet, logger *slog.Logger, dialTimeout time.Duration) *Retrier {
+	return &Retrier{Fleet: f, logger: logger, dialTimeout: dialTimeout}
 }
 
 // Retry takes over a release, and sends it immediately.
@@ -57,29 +55,15 @@ func (r *Retrier) Unconfirmed() (keys []string) {
 	return keys
 }
 
-// SendLast sends the unfinished releases over a link once more, after the
-// worker has ended.
-func (r *Retrier) SendLast(end time.Time, l driver.Link) {
+// SendLast sends the unfinished releases over the links of Close once more,
+// after the workers have ended.
+func (r *Retrier) SendLast(end time.Time, l *Links) {
 	jobs := r.Pending()
 	releases := make([]script.Call, len(jobs))
 	for i, t := range jobs {
 		releases[i] = t.(*Release).Call(time.Now())
 	}
-	for i, o := range SendUntil(end, l, releases) {
+	for i, o := range l.SendUntil(end, releases) {
 		jobs[i].(*Release).tookLast(o)
 	}
-}
-
-// SendUntil runs scripts over a link, in batches, until end. The scripts that
-// it does not reach get ErrTimeout.
-func SendUntil(end time.Time, link driver.Link, all []script.Call) (outcomes []driver.Result) {
-	for batch := range slices.Chunk(all, maxBatch) {
-		left := time.Until(end)
-		if left <= 0 {
-			outcomes = append(outcomes, slices.Repeat([]driver.Result{{Err: driver.ErrTimeout}}, len(batch))...)
-			continue
-		}
-		outcomes = append(outcomes, script.RunBatch(link, driver.BatchLimit{Own: left, Borrowed: left}, batch, nil)...)
-	}
-	return outcomes
 }

@@ -2,59 +2,34 @@ package background
 
 import (
 	"container/heap"
-	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Worker sends jobs when they are due, in pipelined batches over a dedicated
-// connection, so that no caller can delay it. Without a connection it takes a
-// detour, see package driver. It has one goroutine, which starts with the first
-// job.
+// Worker sends the jobs of one node when they are due, in pipelined batches
+// over a dedicated connection, so that no caller can delay it. Without a
+// connection it takes a detour, see package driver. It has one goroutine, which
+// starts with the first job.
 type Worker struct {
+	fleet *Fleet
+	node  driver.Node
 	Link  driver.Link
-	tasks *tasks.Group
-	done  <-chan struct{} // of the client
-	Ahead time.Duration   // how much too early a job may go along with a due one
+	wake  chan struct{}
 
-	Ack *driver.Ack // replica acks that all jobs wait for, or nil
-
-	mu      sync.Mutex
+	// Guarded by fleet.mu.
 	jobs    jobHeap
 	batch   []*Job                // taken out of the heap to be sent
 	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool
 	until   time.Time // when the timer wakes the worker
-	wake    chan struct{}
 }
 
-// NewWorker returns a worker that sends through a driver. Its goroutine belongs
-// to the group of a client, and ends when done is closed.
-func NewWorker(d driver.Driver, t *tasks.Group, done <-chan struct{}) *Worker {
-	return &Worker{Link: d.Link(), tasks: t, done: done, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
-}
-
-// Close closes the worker's connection. Only done ends its goroutine.
-func (w *Worker) Close() { w.Link.Close() }
-
-// Add adds a job, or moves it to another time. A removed job stays out.
-func (w *Worker) Add(j *Job, at time.Time) { w.plan(j, at, false) }
-
-// AddEarlier is Add, but a job that has an earlier time keeps it.
-func (w *Worker) AddEarlier(j *Job, at time.Time) { w.plan(j, at, true) }
-
-func (w *Worker) plan(j *Job, at time.Time, onlySooner bool) {
-	limit := max(j.task.Limit(), driver.MinLimit)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if j.removed || onlySooner && j.index >= 0 && !at.Before(j.at) {
-		return
-	}
-	w.count(j, limit)
+// schedule puts a job into the heap, and wakes the worker if it is due sooner
+// than others; fleet.mu is held.
+func (w *Worker) schedule(j *Job, at time.Time) {
 	if !w.started {
-		w.started = w.tasks.Start(w.run)
+		w.started = w.fleet.tasks.Start(w.run)
 	}
 	w.put(j, at)
 	if at.Before(w.until) {
@@ -71,6 +46,16 @@ func (w *Worker) put(j *Job, at time.Time) {
 	default:
 		heap.Push(&w.jobs, j)
 	}
+}
+
+// drop takes a job out of the heap, and reports whether it was there; fleet.mu
+// is held.
+func (w *Worker) drop(j *Job) bool {
+	if j.index < 0 {
+		return false
+	}
+	heap.Remove(&w.jobs, int(j.index))
+	return true
 }
 
 // count records the job's limit. A limit of 0 removes it.
@@ -93,8 +78,8 @@ func (w *Worker) count(j *Job, limit time.Duration) {
 // other job is sent. There are as many different limits as different leases in
 // use.
 func (w *Worker) Bounds() (shortest, longest time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
 	for limit := range w.limits {
 		if shortest == 0 || limit < shortest {
 			shortest = limit
@@ -104,29 +89,6 @@ func (w *Worker) Bounds() (shortest, longest time.Duration) {
 	return shortest, longest
 }
 
-// Remove takes a job out for good. A request of it that is under way may still
-// be executed, but its answer is ignored.
-func (w *Worker) Remove(j *Job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	j.removed = true
-	w.count(j, 0)
-	if j.index >= 0 {
-		heap.Remove(&w.jobs, int(j.index))
-	}
-}
-
-// Drop takes a job out unless it is under way. In that case its task sees the
-// answer, and must end the job.
-func (w *Worker) Drop(j *Job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if j.index >= 0 {
-		heap.Remove(&w.jobs, int(j.index))
-		w.count(j, 0)
-	}
-}
-
 func (w *Worker) nudge() {
 	select {
 	case w.wake <- struct{}{}:
@@ -134,25 +96,16 @@ func (w *Worker) nudge() {
 	}
 }
 
-// Pending returns the unfinished tasks, without those that are under way.
-func (w *Worker) Pending() []Task {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var left []Task
+// pending appends the tasks in the heap; fleet.mu is held.
+func (w *Worker) pending(left []Task) []Task {
 	for _, j := range w.jobs {
 		left = append(left, j.task)
 	}
 	return left
 }
 
-// unfinished returns the unfinished tasks, with those that are under way.
-func (w *Worker) unfinished() []Task {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var left []Task
-	for _, j := range w.jobs {
-		left = append(left, j.task)
-	}
+// underWay appends the tasks of the batch that is being sent; fleet.mu is held.
+func (w *Worker) underWay(left []Task) []Task {
 	for _, j := range w.batch {
 		if j.index < 0 && j.limit > 0 { // neither added again nor done
 			left = append(left, j.task)
@@ -174,7 +127,7 @@ func (w *Worker) run() {
 		select {
 		case <-timer.C:
 		case <-w.wake:
-		case <-w.done:
+		case <-w.fleet.life.Done():
 			return
 		}
 	}

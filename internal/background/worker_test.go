@@ -18,17 +18,17 @@ func TestPatienceOfAWorker(t *testing.T) {
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
 	for _, tt := range []struct {
 		limits []time.Duration
-		missed []int32
+		missed []int16
 		want   time.Duration
 	}{
-		{[]time.Duration{time.Second, time.Minute}, []int32{0, 0}, time.Second},
-		{[]time.Duration{time.Second, time.Minute}, []int32{0, 3}, 8 * time.Second},
-		{[]time.Duration{time.Second, time.Minute}, []int32{20, 3}, time.Minute},
-		{[]time.Duration{day, years}, []int32{12}, years},
-		{[]time.Duration{years}, []int32{10}, years},
-		{nil, []int32{1}, 0},
+		{[]time.Duration{time.Second, time.Minute}, []int16{0, 0}, time.Second},
+		{[]time.Duration{time.Second, time.Minute}, []int16{0, 3}, 8 * time.Second},
+		{[]time.Duration{time.Second, time.Minute}, []int16{20, 3}, time.Minute},
+		{[]time.Duration{day, years}, []int16{12}, years},
+		{[]time.Duration{years}, []int16{10}, years},
+		{nil, []int16{1}, 0},
 	} {
-		w, batch := &Worker{limits: map[time.Duration]int{}}, []*Job{}
+		w, batch := &Worker{fleet: &Fleet{}, limits: map[time.Duration]int{}}, []*Job{}
 		for _, limit := range tt.limits {
 			w.limits[limit]++
 		}
@@ -46,7 +46,7 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 	now := time.Now()
 	for name, tt := range map[string]struct {
 		outcome driver.Result
-		missed  int32
+		missed  int16
 	}{
 		"not answered":  {driver.Result{Sent: now, Err: driver.ErrTimeout}, 2},
 		"not connected": {driver.Result{Err: driver.ErrTimeout}, 2},
@@ -64,7 +64,7 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 // time.
 func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
 	t.Parallel()
-	w := &Worker{Ahead: 10 * time.Millisecond, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
+	w := &Worker{fleet: &Fleet{Ahead: 10 * time.Millisecond, life: t.Context()}, limits: map[time.Duration]int{}}
 	now := time.Now()
 	for _, in := range []time.Duration{0, 3, 9, 11, 40} {
 		w.put(NewJob(nil), now.Add(in*time.Millisecond))

@@ -1,7 +1,9 @@
 package driver
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"time"
 )
 
@@ -15,6 +17,13 @@ type Config struct {
 	Database int
 	TLS      *tls.Config
 	UseTLS   bool
+
+	// Dial connects, before TLS and log-in. It is nil for the system's dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Login returns the user and the password of a new connection. If it is
+	// nil, they are Username and Password.
+	Login func(ctx context.Context) (user, password string, err error)
 
 	MaxIdle, MaxActive int
 	Wait               bool

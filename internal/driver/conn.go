@@ -67,9 +67,8 @@ func isUnaccepted(err error) bool {
 // DoContext runs a command within the time limit of a callContext.
 func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
 	call, ok := ctx.(callContext)
-	if !ok {
-		c.asks(command)
-		return c.judge(redis.DoContext(c.Conn, ctx, command, args...))
+	if !ok || !c.quiet {
+		return c.doBeside(ctx, call.timeout, command, args)
 	}
 	deadline := time.Now().Add(call.timeout)
 	guard := c.socket.guard(ctx)
@@ -84,6 +83,19 @@ func (c *conn) DoContext(ctx context.Context, command string, args ...any) (any,
 		return nil, errInterrupted
 	}
 	return c.ReceiveWithTimeout(max(time.Until(deadline), time.Millisecond))
+}
+
+// doBeside runs a command on a connection whose socket cannot be waited on.
+// redigo starts a goroutine for it, and closes the connection when ctx ends. A
+// timeout of 0 is none.
+func (c *conn) doBeside(ctx context.Context, timeout time.Duration, command string, args []any) (any, error) {
+	if timeout > 0 {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		ctx = bounded
+	}
+	c.asks(command)
+	return c.judge(redis.DoContext(c.Conn, ctx, command, args...))
 }
 
 // ReceiveContext is not used, but redigo requires it beside DoContext.

@@ -54,17 +54,6 @@ func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
 	return conn, nil
 }
 
-// guarded turns a panic into an error. On this goroutine no caller can recover
-// it, so it would end the program.
-func guarded(dial func() (redis.Conn, error)) (conn redis.Conn, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("dial panicked: %v", p)
-		}
-	}()
-	return dial()
-}
-
 // getContext is GetContext of the pool, with a panic as an error. A pool that
 // waits for connections can panic when it is closed meanwhile: redigo 1.9.3
 // sends on the channel that its Close has closed.
@@ -119,25 +108,5 @@ func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
 // dialBeside runs a dial that may ignore contexts on a goroutine, so that its
 // caller can continue when ctx is cancelled.
 func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Conn, error) {
-	type result struct {
-		conn redis.Conn
-		err  error
-	}
-	ready := make(chan result)
-	go func() {
-		conn, err := guarded(dial)
-		select {
-		case ready <- result{conn, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = conn.Close() // its caller has left
-			}
-		}
-	}()
-	select {
-	case r := <-ready:
-		return r.conn, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return beside(ctx, "dial", dial, func(c redis.Conn) { _ = c.Close() })
 }

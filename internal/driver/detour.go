@@ -52,7 +52,7 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	started := d.tasks.Start(func() {
 		outcomes := l.roundTrip(conn, nil, sent, deadline, requests)
 		d.PutBack(conn)
-		if outcomes[len(outcomes)-1].Broke() || hasReadOnly(outcomes) {
+		if outcomes[len(outcomes)-1].Broke() || d.hasBreak(outcomes) {
 			d.noteBreak()
 		}
 		answers <- outcomes

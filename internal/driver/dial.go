@@ -3,8 +3,10 @@ package driver
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,22 +21,32 @@ type dialer struct {
 	timeout          time.Duration
 	tls              *tls.Config // nil if not encrypted
 	sockets          *sockets
+	connect          func(ctx context.Context, network, address string) (net.Conn, error) // the user's, or nil
+	kind             atomic.Int32                                                         // of the connections so far
 	options          []redis.DialOption
-	greetings        int64 // requests that redigo sends on a new connection: AUTH
+	fixed            credentials
+	login            func(context.Context) (user, password string, err error) // in place of fixed, or nil
 	database         int
 }
 
+// The kinds of connections that a user's dialer has returned. Only on a plain
+// one, which nothing buffers, a caller can wait for an answer.
+const (
+	kindUnknown = iota
+	kindPlain
+	kindOther // one of them, or all
+)
+
 func newDialer(c *Config, s *sockets) *dialer {
-	d := &dialer{network: c.Network, address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database}
+	d := &dialer{network: c.Network, address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database, connect: c.Dial}
+	if c.Dial == nil {
+		d.kind.Store(kindPlain)
+	}
 	d.options = []redis.DialOption{
 		redis.DialReadTimeout(c.CommandTimeout),
 		redis.DialWriteTimeout(c.CommandTimeout),
-		redis.DialUsername(c.Username),
-		redis.DialPassword(*c.Password),
 	}
-	if *c.Password != "" {
-		d.greetings++
-	}
+	d.fixed, d.login = credentials{c.Username, *c.Password}, c.Login
 	return d
 }
 
@@ -56,7 +68,11 @@ func tlsConfig(c *Config) *tls.Config {
 func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	opened := &conn{quiet: d.interruptible()}
+	return d.dialLogged(ctx)
+}
+
+func (d *dialer) dialAs(ctx context.Context, as credentials) (redis.Conn, error) {
+	opened := &conn{}
 	open := func(ctx context.Context, network, address string) (net.Conn, error) {
 		s, err := d.open(ctx, network, address)
 		if err != nil {
@@ -64,14 +80,16 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 		}
 		plain, err := d.encrypt(ctx, s)
 		opened.socket, opened.answers = s, &answers{Conn: plain}
+		opened.quiet = d.tls == nil && s.raw != nil
 		return opened.answers, err
 	}
-	c, err := redis.DialContext(ctx, d.network, d.address, append(d.options[:len(d.options):len(d.options)], redis.DialContextFunc(open))...)
+	options := append(as.options(), redis.DialContextFunc(open))
+	c, err := redis.DialContext(ctx, d.network, d.address, append(options, d.options...)...)
 	if err != nil {
 		return nil, err
 	}
 	opened.Conn = c
-	opened.asked.Store(d.greetings)
+	opened.asked.Store(as.requests())
 	if err := d.choose(ctx, opened); err != nil {
 		_ = c.Close() // not used yet
 		return nil, err
@@ -92,12 +110,35 @@ func (d *dialer) choose(ctx context.Context, opened *conn) error {
 }
 
 func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {
+	if d.connect != nil {
+		return d.openAsUser(ctx, network, address)
+	}
 	plain, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	return d.sockets.add(plain)
 }
+
+// openAsUser connects by the user's dialer.
+func (d *dialer) openAsUser(ctx context.Context, network, address string) (*socket, error) {
+	dial := func() (net.Conn, error) { return d.connect(ctx, network, address) }
+	c, err := beside(ctx, "dialer", dial, func(c net.Conn) { _ = c.Close() })
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, errNoConn
+	}
+	s, err := d.sockets.add(c)
+	if err == nil && s.raw == nil {
+		d.kind.Store(kindOther)
+	}
+	d.kind.CompareAndSwap(kindUnknown, kindPlain)
+	return s, err
+}
+
+var errNoConn = fmt.Errorf("%w: dialer: returned neither a connection nor an error", errs.ErrInvalid)
 
 // encrypt puts TLS on the socket, if the options require it. redigo's own TLS
 // ignores the context.
@@ -116,7 +157,9 @@ func (d *dialer) encrypt(ctx context.Context, s *socket) (net.Conn, error) {
 // interruptible reports whether callers can leave a call on these connections
 // without a goroutine. For that, a caller must be able to wait on the socket,
 // and what can be read from it must be an answer.
-func (d *dialer) interruptible() bool { return d.tls == nil && canWait }
+func (d *dialer) interruptible() bool {
+	return d.tls == nil && canWait && d.kind.Load() == kindPlain
+}
 
 // sockets are the open connections of a client, so that Close can close them
 // under the calls that wait for an answer.
@@ -164,6 +207,15 @@ func (s *sockets) close() {
 		_ = conn.Conn.Close() // only to end its readers
 	}
 	clear(s.open)
+}
+
+// cut ends the readers of all connections.
+func (s *sockets) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.open {
+		_ = conn.Conn.Close() // its reader closes it again
+	}
 }
 
 func (s *socket) Close() error {

@@ -1,5 +1,14 @@
-// Package driver owns the connections to one server, and is the only package
-// that knows redigo: its pool, its replies and its errors.
+// Package driver owns the connections to the servers of a client, and is the
+// only package that knows redigo: its pool, its replies and its errors.
+//
+// # Servers
+//
+// A [Pool] is one server. It is the [Driver] of a client that has one. A
+// [Router] is that of a client with several: it has a node for each address
+// that its [Topology] has named, and sends each request to the node of its key.
+// A node is a pool that notifies the topology of failures. After a change,
+// change.go cuts the connections to servers that are no master any more.
+// docs/routes.md has the design. The rest of this page is about one server.
 //
 // # Results
 //
@@ -117,9 +126,11 @@
 //   - Each connection that a link drops has one for its Close, which may be a
 //     user's and block.
 //   - Taking a connection from a user's pool, or dialling as it does, has one.
-//     Close does not wait for these.
+//     So has each call of a user's dialer or credentials. Close does not wait
+//     for these.
+//   - A router has one that reads the changes of its topology.
 //
-// Order of locks: the shared connection, then its stream. A goroutine that
-// holds the mutex of a link or a socket takes no other. None is held while
-// something is sent.
+// Order of locks: the router, then a shared connection, then its stream. A
+// goroutine that holds the mutex of a link or a socket takes no other. None is
+// held while something is sent.
 package driver

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Driver is what the engine needs from a Redis client.
+// Driver is what the engine needs from a Redis client. It sends each request to
+// the node of its key.
 type Driver interface {
 	// Send runs one command of a lock, within the limits and the client's own
 	// timeouts. The first few calls have a connection of the pool each, which
@@ -13,14 +14,27 @@ type Driver interface {
 	Send(ctx context.Context, limit Limits, r Request) Result
 	// Call runs one command, as Send does, on a connection of the pool.
 	Call(ctx context.Context, limit Limits, r Request) Result
-	// Link returns a connection for one worker, separate from those of the
-	// callers. It is opened when it is first used.
-	Link() Link
+	// Home returns the node of a key.
+	Home(ctx context.Context, key string) (Node, error)
+	// Known returns the node that a key had last, or else any node. It does not
+	// block.
+	Known(key string) Node
+	// Nodes returns all nodes.
+	Nodes(ctx context.Context) ([]Node, error)
 	// Connections returns how many connections are open. Of a pool of the user
 	// it returns those of the pool.
 	Connections() int
 	// Close closes every connection, and waits for the calls under way.
 	Close() error
+}
+
+// Node is one server. Equal nodes are the same server.
+type Node interface {
+	// Call runs one command on a connection of the pool.
+	Call(ctx context.Context, limit Limits, r Request) Result
+	// Link returns a connection for one worker, separate from those of the
+	// callers. It is opened when it is first used.
+	Link() Link
 }
 
 // Limits bounds one call more tightly than the client's own timeouts. 0 is no

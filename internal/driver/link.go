@@ -65,7 +65,7 @@ func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Req
 	switch {
 	case outcomes[len(outcomes)-1].Unanswered() || isRefusal(outcomes[0].Err):
 		l.drop(conn)
-	case hasReadOnly(outcomes):
+	case l.driver.hasBreak(outcomes):
 		l.drop(conn)
 		l.driver.noteBreak() // so that no call meets the old master, too
 	}
@@ -102,8 +102,8 @@ func waitsOf(requests []Request) (sum time.Duration) {
 	return sum
 }
 
-func hasReadOnly(outcomes []Result) bool {
-	return slices.ContainsFunc(outcomes, func(o Result) bool { return IsReadOnly(o.Err) })
+func (d *Pool) hasBreak(outcomes []Result) bool {
+	return slices.ContainsFunc(outcomes, func(o Result) bool { return d.isBreak(o.Err) })
 }
 
 // orLate returns o. If the closer ended the connection, its error is

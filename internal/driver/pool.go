@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Pool is the driver on a redigo pool, either our own or the user's.
+// Pool is one server, on a redigo pool: either our own or the user's. It is the
+// driver of a client that has only this server.
 type Pool struct {
 	Redis *redis.Pool
 	own   bool
@@ -159,7 +160,16 @@ func (d *Pool) Connections() int {
 	return d.Redis.ActiveCount()
 }
 
-// Link returns a connection for one worker; see [Driver].
+// Home returns the pool: it has all keys.
+func (d *Pool) Home(context.Context, string) (Node, error) { return d, nil }
+
+// Known returns the pool.
+func (d *Pool) Known(string) Node { return d }
+
+// Nodes returns the pool only.
+func (d *Pool) Nodes(context.Context) ([]Node, error) { return []Node{d}, nil }
+
+// Link returns a connection for one worker; see [Node].
 func (d *Pool) Link() Link {
 	l := &poolLink{driver: d}
 	l.life, l.end = context.WithCancel(d.life)

@@ -10,10 +10,11 @@ import (
 const canWait = true
 
 // rawConn returns the socket under conn, to wait on. It returns nil if conn has
-// none.
+// none, or may keep what was read from it in a buffer.
 func rawConn(conn net.Conn) syscall.RawConn {
-	if c, ok := conn.(syscall.Conn); ok {
-		if raw, err := c.SyscallConn(); err == nil {
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		if raw, err := conn.(syscall.Conn).SyscallConn(); err == nil {
 			return raw
 		}
 	}

@@ -74,13 +74,13 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 	return o
 }
 
-// result is called after the connection was returned to the pool. A break
-// makes all connections stale that are idle then, including this one. So does
-// READONLY: behind one address, another connection may lead to the new master.
-// A connection that was refused shows nothing about the others.
+// result is called after the connection was returned to the pool. A break makes
+// all connections stale that are idle then, including this one. So does
+// READONLY, see isBreak. A connection that was refused shows nothing about the
+// others.
 func (d *Pool) result(sent time.Time, reply any, err error) Result {
 	o := newResult(sent, reply, err)
-	if o.Broke() && !isUnaccepted(o.Err) || IsReadOnly(o.Err) {
+	if o.Broke() && !isUnaccepted(o.Err) || d.isBreak(o.Err) {
 		d.noteBreak()
 	}
 	o.Err = d.orClosed(o.Err)

@@ -193,7 +193,7 @@ func (s *stream) read() (calls []*Call, err error) {
 			return nil, errUnasked
 		}
 		o.Sent = calls[0].sent
-		s.received(IsReadOnly(o.Err))
+		s.received(s.driver.isBreak(o.Err))
 		calls[0].end(o)
 		calls = calls[1:]
 	}
@@ -214,16 +214,15 @@ func (s *stream) takeWritten() []*Call {
 	return calls
 }
 
-// received notes an answer. After READONLY, another connection may lead to the
-// new master, behind the same address.
-func (s *stream) received(readOnly bool) {
-	if readOnly {
+// received notes an answer, and whether it is a break, see isBreak.
+func (s *stream) received(isBreak bool) {
+	if isBreak {
 		s.driver.noteBreak()
 	}
 	s.mu.Lock()
 	s.flight--
 	s.quiet = time.Now()
-	if readOnly {
+	if isBreak {
 		s.retire()
 	}
 	served := s.isServed()

@@ -47,24 +47,21 @@ func (l *Lease) expires() time.Time {
 }
 
 // giveAllBack cancels the queue entries, sends the releases that the retrier
-// has left, and releases the leases that Close has ended. It uses a dedicated
-// connection, because the workers send nothing any more. It takes at most as
+// has left, and releases the leases that Close has ended. It uses dedicated
+// connections, because the workers send nothing any more. It takes at most as
 // long as one command may. A key whose release is not answered by then stays
 // until its lease ends.
 func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
 	leases = append(leases, m.unfinished()...)
 	half := time.Now().Add(m.CommandTimeout / 2)
 	end := half.Add(m.CommandTimeout / 2)
-	link := m.Driver.Link()
-	// The timer is needed because a dial may take longer, and each batch would
-	// dial again.
-	defer time.AfterFunc(time.Until(end), link.Close).Stop()
-	defer link.Close()
-	background.SendUntil(half, link, waits) // first, or locks would go to calls that have ended
+	links := background.NewLinks(m.Driver, end)
+	defer links.Close()
+	links.SendUntil(half, waits) // first, or locks would go to calls that have ended
 	// After unfinished, because a transfer may move from transit to the
 	// retrier.
-	m.Retrier.SendLast(half, link)
-	for i, o := range background.SendUntil(end, link, lastReleases(leases)) {
+	m.Retrier.SendLast(half, links)
+	for i, o := range links.SendUntil(end, lastReleases(leases)) {
 		if o.Err != nil || !script.IsOurs(o.Reply) {
 			m.Logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
 		}

@@ -106,7 +106,8 @@ func blockEngine(t *testing.T, b *locktest.Closing) {
 	h := acquired(t, relock.NewRedisLock("renewed", b.C))
 	blockDials(t, b)
 	stuck := b.Stuck.Load()
-	locktest.Engine(b.C).Watchdog().Link.Cut() // it may have dialled before
+	only := locktest.Engine(b.C).Driver.(driver.Node)
+	locktest.Engine(b.C).Watchdog().Worker(only).Link.Cut() // it may have dialled before
 	locktest.LeaseOf(h).RenewNow()
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.Stuck.Load() > stuck }, "the watchdog does not dial")
 }
@@ -248,7 +249,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.C = c
 	b.EndAtCleanup(t)
 	h := acquired(t, relock.NewRedisLock("my key", c))
-	ping := locktest.Engine(c).Retrier.Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
+	ping := locktest.Engine(c).Retrier.Worker(locktest.Engine(c).Driver.(driver.Node)).Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
 	require.NoError(t, ping[0].Err)
 	b.Blocks.Store(true)
 	locktest.LeaseOf(h).Release(time.Now())

@@ -28,9 +28,9 @@ func (m *Manager) State() ManagerState {
 // Leases returns the leases that have not ended.
 func (m *Manager) Leases() []*Lease { return m.allLeases() }
 
-// Watchdog returns the worker that renews leases, except those that wait for
+// Watchdog returns the workers that renew leases, except those that wait for
 // replicas.
-func (m *Manager) Watchdog() *background.Worker { return m.watchdog }
+func (m *Manager) Watchdog() *background.Fleet { return m.watchdog }
 
 // SetReasonLimit sets how long a refused holder may take to read the reason.
 func (m *Manager) SetReasonLimit(d time.Duration) { m.reasonLimit = d }

@@ -130,6 +130,12 @@ func (d *instant) Call(ctx context.Context, limit driver.Limits, r driver.Reques
 	return d.Send(ctx, limit, r)
 }
 
+func (d *instant) Home(context.Context, string) (driver.Node, error) { return d, nil }
+
+func (d *instant) Known(string) driver.Node { return d }
+
+func (d *instant) Nodes(context.Context) ([]driver.Node, error) { return []driver.Node{d}, nil }
+
 func (d *instant) Link() driver.Link { return instantLink{d} }
 
 func (d *instant) Close() error {

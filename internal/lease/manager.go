@@ -23,7 +23,7 @@ import (
 type Manager struct {
 	Config
 
-	watchdog *background.Worker
+	watchdog *background.Fleet
 	Retrier  *background.Retrier
 	Queue    *waitqueue.Queue
 	expiry   *expiryTimers
@@ -46,7 +46,7 @@ type Manager struct {
 	// holders has the newest owner that has a lease, by lock: a key without ID.
 	holders map[OwnerKey]*Owner
 
-	replicators map[driver.Ack]*background.Worker // the watchdogs of locks that wait for replicas
+	replicators map[driver.Ack]*background.Fleet // the watchdogs of locks that wait for replicas
 
 	reasonLimit time.Duration // see noticeLimit
 }
@@ -76,12 +76,12 @@ func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
 		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, holders: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
-		replicators: map[driver.Ack]*background.Worker{}, reasonLimit: noticeLimit,
+		replicators: map[driver.Ack]*background.Fleet{}, reasonLimit: noticeLimit,
 	}
 	m.Life, m.end = context.WithCancel(context.Background())
-	m.watchdog = background.NewWorker(c.Driver, m.Tasks, m.Life.Done())
+	m.watchdog = background.NewFleet(m.Life, c.Driver, m.Tasks)
 	m.watchdog.Ahead = renewAhead
-	m.Retrier = background.NewRetrier(background.NewWorker(c.Driver, m.Tasks, m.Life.Done()), c.Logger, c.DialTimeout)
+	m.Retrier = background.NewRetrier(background.NewFleet(m.Life, c.Driver, m.Tasks), c.Logger, c.DialTimeout)
 	m.Queue = waitqueue.New(waitqueue.Host{
 		Identity: c.Identity, Prefix: c.Prefix, Driver: c.Driver, Tasks: m.Tasks, Life: m.Life, Logger: c.Logger,
 		Retrier: m.Retrier, Ask: m.Ask, Forced: m.forced,
@@ -139,8 +139,8 @@ func (m *Manager) Close() error {
 	}
 	m.expiry.close()
 	m.watchdog.Close()
-	for _, w := range m.allReplicators() {
-		w.Close()
+	for _, f := range m.allReplicators() {
+		f.Close()
 	}
 	m.Retrier.Close()
 	m.Queue.Close()

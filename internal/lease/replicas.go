@@ -8,24 +8,24 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// replicator returns the worker that renews the leases with this number of
-// replicas and this timeout. The worker itself waits for the replicas. Leases
-// with other settings have other workers, because missing replicas would delay
-// them.
-func (m *Manager) replicator(k driver.Ack) *background.Worker {
+// replicator returns the workers that renew the leases with this number of
+// replicas and this timeout. The workers themselves wait for the replicas.
+// Leases with other settings have other workers, because missing replicas would
+// delay them.
+func (m *Manager) replicator(k driver.Ack) *background.Fleet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := m.replicators[k]
-	if w == nil {
-		w = background.NewWorker(m.Driver, m.Tasks, m.Life.Done())
-		w.Ack = &k
-		m.replicators[k] = w
+	f := m.replicators[k]
+	if f == nil {
+		f = background.NewFleet(m.Life, m.Driver, m.Tasks)
+		f.Ack = &k
+		m.replicators[k] = f
 	}
-	return w
+	return f
 }
 
 // allReplicators returns the replicators that exist.
-func (m *Manager) allReplicators() []*background.Worker {
+func (m *Manager) allReplicators() []*background.Fleet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.replicators))

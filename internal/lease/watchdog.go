@@ -52,6 +52,9 @@ func (r *renewal) Next(time.Time) (script.Call, bool) {
 	return r.lease.protocol.Renew(r.asked), true
 }
 
+// Key returns the key of the lock.
+func (r *renewal) Key() string { return r.lease.protocol.LockKey() }
+
 func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
 
 func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
@@ -183,8 +186,8 @@ func (l *Lease) unwatch(length time.Duration) {
 	}
 }
 
-// renewer returns the worker that renews the lease.
-func (l *Lease) renewer() *background.Worker {
+// renewer returns the workers that renew the lease.
+func (l *Lease) renewer() *background.Fleet {
 	if l.confirm != nil {
 		return l.client.replicator(*l.confirm)
 	}

@@ -54,12 +54,15 @@
 //
 // # The subscription
 //
-// A client has one, started by its first waiter. It reconnects after growing
-// pauses with jitter, 10 ms to 2 s. While it is not permitted they are 30 s to
-// 60 s, which is logged once. Whenever it is confirmed or lost, all lines are
-// polled immediately, and RedLock calls are notified. A line whose enqueue was
-// under way then is polled right after its answer. So no enqueue waits for the
-// subscription. One that is silent for 3 s, while polls are answered, is reset.
+// A client has one for each node, started by its first waiter there. A line
+// uses that of the node of its key; if the key comes to another node, its next
+// poll starts the one there. A subscription reconnects after growing pauses
+// with jitter, 10 ms to 2 s. While it is not permitted they are 30 s to 60 s,
+// which is logged once. Whenever it is confirmed or lost, the lines of its node
+// are polled immediately, and RedLock calls are notified. A line whose enqueue
+// was under way then is polled right after its answer. So no enqueue waits for
+// the subscription. One that is silent for 3 s, while polls are answered, is
+// reset.
 //
 // Receivers of task queues (receivers.go) share the subscription: a message for
 // one is passed on, and all are notified when it is confirmed or lost.
@@ -93,9 +96,10 @@
 //
 // # Goroutines and locks
 //
-// The poller and the subscription have one each, and a dedicated connection.
-// Each is started by the first waiter. Each notification that is held back has
-// one with a timer. All belong to the client's group and end with it.
+// The poller and the subscription have one each for each node, and a dedicated
+// connection. Each is started by the first waiter there. Each notification that
+// is held back has one with a timer. All belong to the client's group and end
+// with it.
 //
 // The queue's mutex guards everything here. A caller may hold the mutex of its
 // lease, not the other way round. Nothing is sent or logged while it is held.

@@ -34,8 +34,8 @@ type Entry struct {
 	// Guarded by queue.mu.
 	ticket  string // "" until it is known
 	sending bool
-	crowd   bool // notified together with all others
-	epoch   int  // of the subscription when the request under way was sent
+	crowd   bool  // notified together with all others
+	epoch   Epoch // when the request under way was sent
 	wakeups *wakeupLimit
 }
 
@@ -117,7 +117,7 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	}
 	w.draw()
 	q.mu.Lock()
-	w.sending, w.epoch = true, q.subscription.epoch
+	w.sending, w.epoch = true, q.subscriptions.of(w.Line.redisKey).now()
 	s := w.request()
 	q.mu.Unlock()
 	w.Woken = false

@@ -37,6 +37,7 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 		return script.Call{}, false
 	}
 	l.pace()
+	q.subscriptions.of(l.redisKey).start() // the key may have come to this node
 	args := []any{q.host.Identity.ID, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
 	scripts := l.waits[0].Settings.Kind.Queue
@@ -51,6 +52,9 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 	}
 	return script.Call{Script: scripts.Poll, Key: l.redisKey, Args: args}, true
 }
+
+// Key returns the key of the lock.
+func (p *poll) Key() string { return p.line.redisKey }
 
 func (p *poll) Limit() time.Duration { return background.RetryLimit }
 
@@ -70,7 +74,7 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	p.pause = 0
 	p.forget()
 	a := readPoll(o.Reply)
-	l.Queue.subscription.heartbeat(o.Sent, a.receivers)
+	l.Queue.Heartbeat(l.redisKey, o.Sent, a.receivers)
 	for _, name := range a.names {
 		l.Queue.Notify(name, l.redisKey)
 	}
@@ -99,7 +103,7 @@ func (p *poll) forget() {
 // lock expires, and negative if the lock is free or the time is unknown.
 // queue.mu is held.
 func (l *Line) nextPoll(left time.Duration) time.Duration {
-	if !l.Queue.subscription.reaches() {
+	if !l.Queue.subscriptions.of(l.redisKey).reaches() {
 		return l.interval + rand.N(l.interval/5+1)
 	}
 	pause := l.period + rand.N(l.period/20+1)

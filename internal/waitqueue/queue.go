@@ -15,12 +15,12 @@ import (
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Queue has the waiters of a client. It has a line for each lock, the worker
-// that polls for them, and the subscription that notifies them.
+// Queue has the waiters of a client. It has a line for each lock, the workers
+// that poll for them, and the subscriptions that notify them.
 type Queue struct {
-	host         *Host
-	poller       *background.Worker
-	subscription *subscription
+	host          *Host
+	poller        *background.Fleet
+	subscriptions *subscriptions
 
 	mu    sync.Mutex
 	last  uint64                   // number of the last hold that was drawn
@@ -52,15 +52,19 @@ type Host struct {
 // New returns the queue of a client.
 func New(h Host) *Queue {
 	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]func(){}}
-	q.poller = background.NewWorker(h.Driver, h.Tasks, h.Life.Done())
-	q.subscription = &subscription{queue: q, link: h.Driver.Link(), channel: h.Prefix + h.Identity.ID}
+	q.poller = background.NewFleet(h.Life, h.Driver, h.Tasks)
+	q.subscriptions = newSubscriptions(q)
 	return q
 }
 
-// Close closes the connections of the poller and of the subscription.
+// Close closes the connections of the poller and of the subscriptions.
 func (q *Queue) Close() {
 	q.poller.Close()
-	q.subscription.link.Close()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, f := range q.subscriptions.all {
+		f.link.Close()
+	}
 }
 
 // draw registers the entry under the id of a new hold, and returns that id.
@@ -96,7 +100,8 @@ func (q *Queue) Uses(redisKey string) bool {
 func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.subscription.start()
+	f := q.subscriptions.of(w.Line.redisKey)
+	f.start()
 	w.Line.remote, w.Line.held = others > 0, true
 	l, s := w.Line, w.Settings
 	if w.ticket == "" {
@@ -108,7 +113,7 @@ func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	}
 	l.interval, l.period = min(l.interval, s.Poll), min(l.period, s.Period())
 	at := time.Now()
-	if w.epoch == q.subscription.epoch {
+	if w.epoch == f.now() {
 		at = at.Add(l.nextPoll(left))
 	}
 	q.poller.AddEarlier(l.poll, at)
@@ -129,20 +134,35 @@ func (q *Queue) forget(w *Entry) {
 	}
 }
 
-// checkAll polls immediately for every lock with queued entries, and notifies
-// RedLock calls and receivers of tasks; mu is held.
-func (q *Queue) checkAll() {
-	now := time.Now()
-	for _, l := range q.lines {
-		if l.poll != nil {
-			q.poller.Add(l.poll, now)
-		}
-	}
+// checkAll polls immediately for every lock with queued entries at the node of
+// the subscription. It notifies RedLock calls and receivers of tasks; mu is
+// held.
+func (q *Queue) checkAll(f *subscription) {
+	q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.redisKey) == f })
 	for _, w := range q.calls {
 		w.notify()
 	}
 	for _, wake := range q.receivers {
 		wake()
+	}
+}
+
+// CheckLines polls immediately for every lock with queued entries: the servers
+// have changed.
+func (q *Queue) CheckLines() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.checkLines(func(*Line) bool { return true })
+}
+
+// checkLines polls immediately for the chosen locks with queued entries; mu is
+// held.
+func (q *Queue) checkLines(chosen func(*Line) bool) {
+	now := time.Now()
+	for _, l := range q.lines {
+		if l.poll != nil && chosen(l) {
+			q.poller.Add(l.poll, now)
+		}
 	}
 }
 

@@ -56,24 +56,25 @@ func (q *Queue) Unwait(name, redisKey string) {
 	q.host.Retrier.BestEffort(func(time.Time) script.Call { return s })
 }
 
-// Epoch returns the epoch of the subscription.
-func (q *Queue) Epoch() int {
+// Epoch returns the epoch of the subscription at the node of a key.
+func (q *Queue) Epoch(redisKey string) Epoch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.subscription.epoch
+	return q.subscriptions.of(redisKey).now()
 }
 
-// Listens reports whether a message would reach the client. It notes how many
-// receivers the heartbeat of a request had. That was sent at sent, in this
-// epoch of the subscription. If receivers is below -1, there is no list for the
-// waiter. Listens subscribes if the client has not done so yet.
-func (q *Queue) Listens(sent time.Time, receivers int64, epoch int) bool {
+// Listens reports whether a message about the key would reach the client. It
+// notes how many receivers the heartbeat of a request had. That was sent at
+// sent, in this epoch of the subscription. If receivers is below -1, there is
+// no list for the waiter. Listens subscribes if the client has not done so yet.
+func (q *Queue) Listens(redisKey string, sent time.Time, receivers int64, epoch Epoch) bool {
 	if receivers < -1 {
 		return false
 	}
-	q.subscription.heartbeat(sent, receivers)
+	q.Heartbeat(redisKey, sent, receivers)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.subscription.start()
-	return q.subscription.reaches() && receivers > 0 && q.subscription.epoch == epoch
+	f := q.subscriptions.of(redisKey)
+	f.start()
+	return f.reaches() && receivers > 0 && f.now() == epoch
 }

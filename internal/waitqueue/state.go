@@ -25,7 +25,7 @@ type LineState struct {
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := State{Subscribed: q.subscription.reaches(), Waits: len(q.waits), Quorum: len(q.calls), Lines: map[string]LineState{}}
+	s := State{Subscribed: q.subscriptions.reach(), Waits: len(q.waits), Quorum: len(q.calls), Lines: map[string]LineState{}}
 	for key, l := range q.lines {
 		one := LineState{Entries: len(l.waits), Retained: l.retained, Remote: l.remote, Trouble: l.err, Interval: l.interval}
 		for _, w := range l.waiters {

@@ -10,8 +10,9 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// subscription is the subscription of a client. It has one connection and one
-// goroutine for all waiters, and is started by the first one. A message names a
+// subscription is the subscription of a client at one node. It has one
+// connection and one goroutine for all waiters, and is started by the first
+// one. A message names a
 // lock, and the entries that may take it. Each poll of the client sends an
 // empty message, as a heartbeat.
 type subscription struct {
@@ -90,7 +91,7 @@ func (f *subscription) confirmed() {
 	f.since = time.Now()
 	f.up, f.logged, f.lastMessage = true, false, f.since
 	f.epoch++
-	f.queue.checkAll()
+	f.queue.checkAll(f)
 }
 
 // lost notes that messages no longer reach the client. It returns how long they
@@ -115,7 +116,7 @@ func (f *subscription) down() (lasted time.Duration, news bool) {
 	}
 	f.up = false
 	f.epoch++
-	f.queue.checkAll()
+	f.queue.checkAll(f)
 	return time.Since(f.since), news
 }
 

@@ -70,7 +70,7 @@ var answerFaults = []mutant{
 	{
 		name: "Close: leaves its own entries in the queue",
 		file: "internal/lease/close.go",
-		old:  "background.SendUntil(half, link, waits)",
+		old:  "links.SendUntil(half, waits)",
 		new:  "_ = waits",
 		in:   "internal/lease",
 		test: "TestReleaseOnCloseBesideItsOwnWaits",
@@ -78,8 +78,8 @@ var answerFaults = []mutant{
 	{
 		name: "Close: does not send the retrier's releases",
 		file: "internal/background/retrier.go",
-		old:  "SendUntil(end, l, releases)",
-		new:  "SendUntil(end, l, releases[:0])",
+		old:  "SendUntil(end, releases)",
+		new:  "SendUntil(end, releases[:0])",
 		in:   "internal/lease",
 		test: "TestReleaseOnCloseOfAPlannedRelease",
 	},

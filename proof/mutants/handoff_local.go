@@ -142,8 +142,8 @@ var localHandOffFaults = []mutant{
 	{
 		name: "shared connection: one to a replica is kept",
 		file: "internal/driver/stream.go",
-		old:  "	if readOnly {\n		s.retire()\n",
-		new:  "	if readOnly {\n",
+		old:  "	if isBreak {\n		s.retire()\n",
+		new:  "	if isBreak {\n",
 		in:   "internal/driver",
 		test: "TestSharedConnectionToAReplica",
 	},

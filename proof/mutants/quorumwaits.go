@@ -214,7 +214,7 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: waits for a message that cannot reach it",
 		file: "internal/waitqueue/quorum.go",
-		old:  "\treturn q.subscription.reaches() && receivers > 0 && q.subscription.epoch == epoch\n",
+		old:  "\treturn f.reaches() && receivers > 0 && f.now() == epoch\n",
 		new:  "	return true\n",
 		in:   "internal/acquire",
 		test: "TestRedLockWaiterWithoutSubscription",

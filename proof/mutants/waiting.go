@@ -6,8 +6,8 @@ var clientFaults = []mutant{
 	{
 		name: "subscription: relies on a missing one",
 		file: "internal/waitqueue/poll.go",
-		old:  "if !l.Queue.subscription.reaches() {",
-		new:  "if !l.Queue.subscription.started {",
+		old:  "if !l.Queue.subscriptions.of(l.redisKey).reaches() {",
+		new:  "if !l.Queue.subscriptions.of(l.redisKey).started {",
 		in:   "internal/acquire",
 		test: "TestPollIsNeverFaster",
 	},

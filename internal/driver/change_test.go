@@ -1,0 +1,120 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// pair is a master and its replica, which change places.
+type pair struct {
+	*locktest.Topology
+
+	old, next *redistest.Server
+}
+
+func newPair(t testing.TB, notifies bool) *pair {
+	t.Helper()
+	old, next := redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), redistest.StartTCP(t)
+	locktest.Replicate(t, next, old)
+	return &pair{locktest.NewTopology(notifies, old), old, next}
+}
+
+// replicated waits until the replica has all that the master has now.
+func (p *pair) replicated(t testing.TB) {
+	t.Helper()
+	p.old.Do(t, "SET", "marker", 1)
+	testkit.Eventually(t, testkit.Patience, func() bool { return has(t, p.next, "marker") }, "is replicated")
+}
+
+// The ways in which a master ends.
+var masterEnds = map[string]func(t testing.TB, p *pair){
+	"demoted": func(t testing.TB, p *pair) { locktest.Replicate(t, p.old, p.next) },
+	"killed":  func(t testing.TB, p *pair) { p.old.Kill(t) },
+	"hung":    func(t testing.TB, p *pair) { p.old.Pause(t) },
+}
+
+// A hold and a waiter survive the end of their master: the hold is renewed and
+// released at the new one, which hands the lock to the waiter. Nothing is left
+// there. The client need not be notified of the change.
+func TestMasterChanges(t *testing.T) {
+	t.Parallel()
+	for name, end := range masterEnds {
+		for _, notifies := range []bool{true, false} {
+			for _, fair := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, notified %v, fair %v", name, notifies, fair), func(t *testing.T) {
+					t.Parallel()
+					changeMaster(t, newPair(t, notifies), end, fair)
+				})
+			}
+		}
+	}
+}
+
+func changeMaster(t *testing.T, p *pair, end func(testing.TB, *pair), fair bool) {
+	holder, waiting := p.Client(t), p.Client(t)
+	var opts []relock.LockOption
+	if fair {
+		opts = append(opts, relock.WithFair())
+	}
+	h := acquire(t, holder, "k", opts...)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	got := make(chan error, 1)
+	go func() { got <- lockOnce(ctx, waiting, "k", opts) }()
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		s := locktest.Engine(waiting).Queue.State()
+		return s.Subscribed && s.Lines[p.Key("k")].Entries == 1
+	}, "waits")
+	p.replicated(t)
+
+	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	end(t, p)
+	p.SetMasters(p.next)
+	requireRenewed(t, h)
+	require.NoError(t, h.Unlock(t.Context()))
+	released := time.Now()
+	require.NoError(t, <-got)
+	require.Less(t, time.Since(released), 10*time.Second)
+	testkit.Eventually(t, testkit.Patience, func() bool { return !has(t, p.next, p.Key("k")) && !has(t, p.next, p.Key("k")+":q") }, "nothing is left")
+}
+
+func has(t testing.TB, s *redistest.Server, key string) bool {
+	t.Helper()
+	return s.Do(t, "EXISTS", key) == int64(1)
+}
+
+func lockOnce(ctx context.Context, c *relock.Client, key string, opts []relock.LockOption) error {
+	h, err := relock.NewRedisLock(key, c, append(opts, relock.WithBlock())...).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Unlock(ctx)
+}
+
+// A call under way at a master that hangs goes on at the new one, as soon as
+// the client is notified.
+func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, true)
+	c := p.Client(t)
+	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	p.replicated(t)
+	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.old.Pause(t)
+	got := make(chan error, 1)
+	go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Sending(c, p.old) == 1 }, "is sent")
+	start := time.Now()
+	p.SetMasters(p.next)
+	require.NoError(t, <-got)
+	require.Less(t, time.Since(start), locktest.DefaultCommandTimeout/2)
+}

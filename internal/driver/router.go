@@ -1,0 +1,233 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/tasks"
+)
+
+// Router is the driver of a client with several servers. It has a node for each
+// address that its topology has named. docs/routes.md has its design.
+type Router struct {
+	topology *Topology
+	config   *Config
+	life     context.Context // cancelled by Close
+	end      context.CancelFunc
+	tasks    tasks.Group
+
+	mu    sync.Mutex
+	nodes map[string]*node // by address
+	hint  *node            // for a key of which nothing is known
+	known map[string]*node // by tag, for Known
+}
+
+// maxKnown limits the keys whose nodes are remembered. More of them are
+// forgotten together.
+const maxKnown = 10000
+
+// NewRouter returns a driver on the servers of a topology. It calls none of its
+// functions.
+func NewRouter(c *Config, t *Topology) *Router {
+	r := &Router{topology: t, config: c, nodes: map[string]*node{}, known: map[string]*node{}}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+// Send runs one command at the node of its key; see [Driver].
+func (r *Router) Send(ctx context.Context, limit Limits, q Request) Result {
+	n, err := r.nodeOf(ctx, limit, q)
+	if err != nil {
+		return Result{Err: err}
+	}
+	return n.Send(ctx, limit, q)
+}
+
+// Call runs one command at the node of its key; see [Driver].
+func (r *Router) Call(ctx context.Context, limit Limits, q Request) Result {
+	n, err := r.nodeOf(ctx, limit, q)
+	if err != nil {
+		return Result{Err: err}
+	}
+	return n.Call(ctx, limit, q)
+}
+
+// nodeOf returns the node of a request, within the limit for connecting.
+func (r *Router) nodeOf(ctx context.Context, limit Limits, q Request) (*node, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ErrAbandoned
+	case limit.hasPassed():
+		return nil, ErrTimeout
+	}
+	bounded, cancel := context.WithTimeout(ctx, below(r.config.DialTimeout, limit.now().Connect))
+	defer cancel()
+	n, err := r.find(bounded, q.Key())
+	if err != nil && ctx.Err() != nil && r.life.Err() == nil {
+		return nil, ErrAbandoned
+	}
+	return n, err
+}
+
+// Home returns the node of a key; see [Driver].
+func (r *Router) Home(ctx context.Context, key string) (Node, error) {
+	n, err := r.find(ctx, key)
+	if err != nil {
+		return nil, err // not a nil *node
+	}
+	return n, nil
+}
+
+// find asks the topology for the node of a key.
+func (r *Router) find(ctx context.Context, key string) (*node, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.DialTimeout)
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	address, err := r.topology.Master(ctx, key)
+	switch {
+	case r.life.Err() != nil:
+		return nil, errs.ErrClosed
+	case err == nil && address == "":
+		err = errNoAddress
+	}
+	if err != nil {
+		return nil, unrouted(err)
+	}
+	return r.remember(key, address)
+}
+
+// unrouted returns the error of a request for which the topology has no server.
+func unrouted(err error) error {
+	return fmt.Errorf("no server for the key: %w", Explain(err))
+}
+
+var errNoAddress = errors.New("the topology returned an empty address")
+
+// remember returns the node of an address, which has the key.
+func (r *Router) remember(key, address string) (*node, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := r.at(address)
+	if err != nil || key == "" {
+		return n, err
+	}
+	if len(r.known) >= maxKnown {
+		clear(r.known)
+	}
+	r.known[tagOf(key)] = n
+	return n, nil
+}
+
+// at returns the node of an address, and makes it if there is none; mu is held.
+func (r *Router) at(address string) (*node, error) {
+	n := r.nodes[address]
+	if n == nil {
+		if r.life.Err() != nil {
+			return nil, errs.ErrClosed
+		}
+		n = &node{Pool: NewPool(r.topology.configOf(r.config, address)), router: r, address: address}
+		r.nodes[address] = n
+	}
+	if r.hint == nil {
+		r.hint = n
+	}
+	return n, nil
+}
+
+// Known returns the node that a key had last; see [Driver]. Before the first
+// request there is none: the node that it returns then opens no connection.
+func (r *Router) Known(key string) Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := r.known[tagOf(key)]; n != nil {
+		return n
+	}
+	if r.hint != nil {
+		return r.hint
+	}
+	return nowhere{}
+}
+
+// Nodes returns the nodes that the topology names; see [Driver].
+func (r *Router) Nodes(ctx context.Context) (all []Node, err error) {
+	some, err := r.masters(ctx)
+	for _, n := range some {
+		all = append(all, n)
+	}
+	return all, err
+}
+
+func (r *Router) masters(ctx context.Context) (all []*node, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.DialTimeout)
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	addresses, err := r.topology.Masters(ctx)
+	if err != nil {
+		return nil, unrouted(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, address := range addresses {
+		n, err := r.at(address)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// every returns all nodes, also those that the topology no longer names.
+func (r *Router) every() (all []*node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+// Sending returns how many calls of Send are under way at an address.
+func (r *Router) Sending(address string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := r.nodes[address]; n != nil {
+		return n.Sending()
+	}
+	return 0
+}
+
+// Connections returns how many connections are open; see [Driver].
+func (r *Router) Connections() (sum int) {
+	for _, n := range r.every() {
+		sum += n.Connections()
+	}
+	return sum
+}
+
+// Close closes every connection, and the topology; see [Driver].
+func (r *Router) Close() error {
+	r.mu.Lock()
+	r.end()
+	r.mu.Unlock()
+	var group sync.WaitGroup
+	failed := make([]error, 0)
+	var mu sync.Mutex
+	for _, n := range r.every() {
+		group.Go(func() {
+			err := n.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			failed = append(failed, err)
+		})
+	}
+	group.Wait()
+	if r.topology.Close != nil {
+		failed = append(failed, r.topology.Close())
+	}
+	r.tasks.WaitFor(CloseWait)
+	return errors.Join(failed...)
+}

@@ -1,0 +1,243 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// spread returns a topology of two servers that share the keys.
+func spread(t testing.TB) (p *locktest.Topology, names []string) {
+	t.Helper()
+	p = locktest.NewTopology(false, redistest.Start(t), redistest.StartTCP(t))
+	return p, p.Names(t)
+}
+
+// keysOf returns the keys that a server has.
+func keysOf(t testing.TB, s *redistest.Server) []string {
+	t.Helper()
+	var keys []string
+	for _, key := range s.Do(t, "KEYS", "*").([]any) {
+		keys = append(keys, string(key.([]byte)))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Each key of a client is at its server, whatever is done with it. So are the
+// renewals and the releases.
+func TestKeysAreAtTheirServers(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	c := p.Client(t)
+	for _, name := range names {
+		for kind, lock := range map[string]interface {
+			Acquire(ctx context.Context) (relock.Hold, error)
+		}{
+			"plain": relock.NewRedisLock(name, c), "fair": relock.NewRedisLock(name, c, relock.WithFair(), relock.WithBlock()),
+			"reentrant": relock.NewReentrantLock(name, c), "read/write": relock.NewRWLock(name, c),
+		} {
+			h, err := lock.Acquire(t.Context())
+			require.NoError(t, err, kind)
+			requireRenewed(t, h)
+			require.NoError(t, h.Extend(t.Context(), time.Minute), kind)
+			info, err := c.Inspect(t.Context(), name)
+			require.NoError(t, err)
+			require.Equal(t, relock.StateHeld, info.State, kind)
+			for _, other := range names {
+				if s := p.Of(other); other != name {
+					require.Empty(t, keysOf(t, s), kind)
+				}
+			}
+			require.NotEmpty(t, keysOf(t, p.Of(name)), kind)
+			require.NoError(t, h.Unlock(t.Context()), kind)
+			info, err = c.Inspect(t.Context(), name)
+			require.NoError(t, err)
+			require.Equal(t, relock.StateFree, info.State, kind)
+		}
+		p.Of(name).Do(t, "FLUSHALL")
+	}
+}
+
+// A waiter is notified by the server of its key, however many servers there
+// are. Without the message it would wait for a poll.
+func TestWaitersOfTwoServers(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	holders, waiters := p.Client(t), p.Client(t)
+	slow := relock.WithPollInterval(locktest.SlowPoll)
+	for range 3 {
+		for _, name := range names {
+			h := acquire(t, holders, name)
+			got := make(chan error, 1)
+			go func() {
+				w, err := relock.NewRedisLock(name, waiters, relock.WithBlock(), slow).Acquire(t.Context())
+				if err == nil {
+					err = w.Unlock(t.Context())
+				}
+				got <- err
+			}()
+			testkit.Eventually(t, testkit.Patience, func() bool {
+				s := locktest.Engine(waiters).Queue.State()
+				return s.Subscribed && s.Lines[p.Key(name)].Entries == 1
+			}, "waits, subscribed")
+			start := time.Now()
+			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, <-got)
+			require.Less(t, time.Since(start), locktest.SlowPoll/2)
+		}
+	}
+}
+
+// A MultiLock over two servers excludes the holders of each key.
+func TestMultiLockOverTwoServers(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	c, other := p.Client(t), p.Client(t)
+	h, err := relock.NewMultiLock(names, c).Acquire(t.Context())
+	require.NoError(t, err)
+	for _, name := range names {
+		require.EqualValues(t, 1, p.Of(name).Do(t, "EXISTS", p.Key(name)), "at its server")
+		_, err := relock.NewRedisLock(name, other).Acquire(t.Context())
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+	}
+	require.NoError(t, h.Unlock(t.Context()))
+	for _, name := range names {
+		one := acquire(t, other, name, relock.WithBlock()) // the last try may still release
+		_, err = relock.NewMultiLock(names, c).Acquire(t.Context())
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.NoError(t, one.Unlock(t.Context()))
+	}
+	for _, name := range names {
+		require.Empty(t, keysOf(t, p.Of(name)))
+	}
+}
+
+// List and Ping go to all servers.
+func TestListAndPingOfTwoServers(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	c := p.Client(t)
+	require.NoError(t, c.Ping(t.Context()))
+	for _, name := range names {
+		acquire(t, c, name)
+	}
+	var found []string
+	for info, err := range c.List(t.Context(), "*") {
+		require.NoError(t, err)
+		found = append(found, info.Key)
+	}
+	require.ElementsMatch(t, names, found)
+	require.GreaterOrEqual(t, c.Stats().Connections, 2)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, c.Ping(t.Context()), relock.ErrClosed)
+
+	c = p.Client(t)
+	p.Of(names[1]).Kill(t)
+	require.Error(t, c.Ping(t.Context()))
+	require.Positive(t, p.Invalidations(p.Of(names[1])))
+	require.Zero(t, p.Invalidations(p.Of(names[0])))
+}
+
+// SetNEX and Eval go to the server of the first key.
+func TestEvalByItsFirstKey(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	c := p.Client(t)
+	set := relock.NewScript("return redis.call('SET', KEYS[2], ARGV[1])")
+	for _, name := range names {
+		_, err := c.Eval(t.Context(), set, []string{p.Key(name), p.Key(name) + ":eval"}, "v")
+		require.NoError(t, err)
+		ok, err := c.SetNEX(t.Context(), p.Key(name)+":nex", "v", time.Minute)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, []string{p.Key(name) + ":eval", p.Key(name) + ":nex"}, keysOf(t, p.Of(name)))
+	}
+	reply, err := c.Eval(t.Context(), relock.NewScript("return 7"), nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, reply)
+}
+
+// A server that hangs costs the leases of the other one nothing, however short
+// they are. Its own are lost.
+func TestServerThatHangsDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	const lease = 500 * time.Millisecond
+	p, names := spread(t)
+	c := p.Client(t)
+	hung, well := names[0], names[1]
+	lost := acquire(t, c, hung, relock.WithWatchdog(lease))
+	var kept []relock.Hold
+	for range 20 {
+		kept = append(kept, acquire(t, c, p.NameAt(p.Of(well)), relock.WithWatchdog(lease)))
+	}
+	p.Of(hung).Pause(t)
+	defer p.Of(hung).Resume(t)
+	for end := time.Now().Add(6 * lease); time.Now().Before(end); {
+		for _, h := range kept {
+			require.NoError(t, h.Err())
+		}
+		time.Sleep(lease / 20)
+	}
+	require.ErrorIs(t, lost.Err(), relock.ErrLockLost)
+	for _, h := range kept {
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
+// A topology without an answer costs callers an error, and no hold its renewal.
+func TestTopologyThatFails(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	c := p.Client(t)
+	held := acquire(t, c, names[0])
+	requireRenewed(t, held)
+	away := errors.New("topology is away")
+	p.Fail(away)
+	_, err := relock.NewRedisLock(names[1], c).Acquire(t.Context())
+	require.ErrorIs(t, err, away)
+	require.ErrorIs(t, c.Ping(t.Context()), away)
+	_, err = relock.NewMultiLock(names, c).Acquire(t.Context())
+	require.ErrorIs(t, err, away)
+	for _, err := range c.List(t.Context(), "*") {
+		require.ErrorIs(t, err, away)
+	}
+	requireRenewed(t, held)
+	p.Fail(nil)
+	require.NoError(t, held.Unlock(t.Context()))
+
+	p.Fail(io.EOF) // a failure of the network passes
+	got := make(chan error, 1)
+	go func() {
+		_, err := relock.NewRedisLock(names[1], c, relock.WithBlock()).Acquire(t.Context())
+		got <- err
+	}()
+	asked := p.Asked()
+	testkit.Eventually(t, testkit.Patience, func() bool { return p.Asked() > asked+1 }, "tries again")
+	p.Fail(nil)
+	require.NoError(t, <-got)
+}
+
+// Close with WithReleaseOnClose releases at each server.
+func TestReleaseOnCloseOfTwoServers(t *testing.T) {
+	t.Parallel()
+	p, names := spread(t)
+	c := p.Client(t, relock.WithReleaseOnClose())
+	for _, name := range names {
+		acquire(t, c, name)
+	}
+	require.NoError(t, c.Close())
+	for _, name := range names {
+		require.Empty(t, keysOf(t, p.Of(name)))
+	}
+}

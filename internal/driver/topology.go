@@ -1,0 +1,45 @@
+package driver
+
+import (
+	"context"
+	"net"
+	"strings"
+)
+
+// Topology says where the servers of a client are. The root package documents
+// its fields.
+type Topology struct {
+	Master     func(ctx context.Context, key string) (address string, err error)
+	Masters    func(ctx context.Context) (addresses []string, err error)
+	Dial       func(ctx context.Context, address string) (net.Conn, error)
+	Login      func(ctx context.Context, address string) (user, password string, err error)
+	Invalidate func(address string)
+	Changes    <-chan struct{}
+	Close      func() error
+}
+
+// configOf returns the settings of the node with this address.
+func (t *Topology) configOf(c *Config, address string) *Config {
+	one := *c
+	one.Network, one.Address = "tcp", address
+	if strings.HasPrefix(address, "/") {
+		one.Network = "unix"
+	}
+	if t.Dial != nil {
+		one.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return t.Dial(ctx, address) }
+	}
+	if t.Login != nil {
+		one.Login = func(ctx context.Context) (user, password string, err error) { return t.Login(ctx, address) }
+	}
+	return &one
+}
+
+// tagOf returns the part of a key that decides its node: what is in its first
+// braces, or else the whole key.
+func tagOf(key string) string {
+	_, rest, found := strings.Cut(key, "{")
+	if tag, _, closed := strings.Cut(rest, "}"); found && closed && tag != "" {
+		return tag
+	}
+	return key
+}

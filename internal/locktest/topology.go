@@ -1,0 +1,154 @@
+package locktest
+
+import (
+	"context"
+	"hash/crc32"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// Topology is a topology of real servers. Keys are spread over its masters, by
+// their tags.
+type Topology struct {
+	prefix   string
+	notifies bool // its clients
+
+	mu      sync.Mutex
+	changes []chan struct{}     // one for each client
+	masters []*redistest.Server // that have a share of the keys each
+	err     error
+	invalid map[string]int
+	asked   int
+}
+
+// NewTopology returns a topology of these masters. If it notifies, SetMasters
+// is known to its clients immediately.
+func NewTopology(notifies bool, masters ...*redistest.Server) *Topology {
+	return &Topology{prefix: "test:" + uuid.NewString() + ":", notifies: notifies, masters: masters, invalid: map[string]int{}}
+}
+
+// Client returns a client of the topology. It is closed when the test ends.
+func (p *Topology) Client(t testing.TB, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := relock.NewClientTopology(relock.Topology{
+		Master: p.master, Masters: p.all, Invalidate: p.invalidate, Changes: p.changesOfOne(),
+	}, append([]relock.ClientOption{relock.WithKeyPrefix(p.prefix)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// Of returns the master of the lock with this name.
+func (p *Topology) Of(name string) *redistest.Server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of(p.Key(name))
+}
+
+// Key returns the key of the lock with this name.
+func (p *Topology) Key(name string) string { return p.prefix + "{" + name + "}" }
+
+// Names returns a name of a lock at each master.
+func (p *Topology) Names(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for _, s := range p.masters {
+		names = append(names, p.NameAt(s))
+	}
+	return names
+}
+
+// NameAt returns a new name of a lock at this master.
+func (p *Topology) NameAt(s *redistest.Server) string {
+	for {
+		if name := uuid.NewString(); p.Of(name) == s {
+			return name
+		}
+	}
+}
+
+func (p *Topology) changesOfOne() <-chan struct{} {
+	if !p.notifies {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changes := make(chan struct{}, 1)
+	p.changes = append(p.changes, changes)
+	return changes
+}
+
+// SetMasters changes the masters, and notifies the clients.
+func (p *Topology) SetMasters(masters ...*redistest.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.masters = masters
+	for _, changes := range p.changes {
+		select {
+		case changes <- struct{}{}:
+		default: // not read yet
+		}
+	}
+}
+
+// Fail makes the topology return an error, or work again if it is nil.
+func (p *Topology) Fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// Invalidations returns how often the server was invalidated.
+func (p *Topology) Invalidations(s *redistest.Server) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.invalid[s.Address]
+}
+
+// Asked returns how often the topology was asked for a key.
+func (p *Topology) Asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+func (p *Topology) of(key string) *redistest.Server {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return p.masters[int(crc32.ChecksumIEEE([]byte(tag)))%len(p.masters)]
+}
+
+func (p *Topology) master(_ context.Context, key string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	return p.of(key).Address, p.err
+}
+
+func (p *Topology) all(context.Context) (addresses []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.masters {
+		addresses = append(addresses, s.Address)
+	}
+	return addresses, p.err
+}
+
+func (p *Topology) invalidate(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.invalid[address]++
+}
+
+// Sending returns how many calls of a client are under way at a server.
+func Sending(c *relock.Client, s *redistest.Server) int64 {
+	return Engine(c).Driver.(*driver.Router).Sending(s.Address)
+}
