@@ -63,7 +63,7 @@ func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, er
 	case h.unlocked:
 		return nil, errs.ErrNotHeld
 	case h.ends.Err() != nil:
-		return nil, errs.Gone(h.ends.Err())
+		return nil, h.dropLost()
 	case !can || l.group != nil:
 		return nil, fmt.Errorf("%w: hold: a %s lock cannot be detached", errs.ErrInvalid, h.settings.KindName())
 	case len(l.levels.All) > 1:
@@ -80,6 +80,15 @@ func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, er
 	return &lockspec.Detached{
 		Key: []byte(l.key), Family: l.family(), Fair: l.fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
 	}, nil
+}
+
+// dropLost ends a hold that was lost, as Unlock does; mu must be held.
+func (h *Hold) dropLost() error {
+	lost := errs.Gone(h.ends.Err())
+	h.unlocked = true
+	h.lease.drop(h)
+	h.noteLoss(lost)
+	return lost
 }
 
 // sendDetached sends the request. If it is not known to have been granted, the

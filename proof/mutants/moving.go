@@ -34,6 +34,13 @@ var movingFaults = []mutant{
 		test: "TestDetachAndResume",
 	},
 	{
+		name: "detach: a lost hold keeps its owner from another one",
+		file: "internal/lease/detach.go",
+		old:  "	h.lease.drop(h)\n	h.noteLoss(lost)\n",
+		new:  "	h.noteLoss(lost)\n",
+		test: "TestDetachOfALostHold",
+	},
+	{
 		name: "detach: the lease is still renewed",
 		file: "internal/lease/detach.go",
 		old:  "	h.lease.leave()\n",
