@@ -72,6 +72,14 @@ var movingFaults = []mutant{
 		test: "TestLateAcquireOfADetachedHold",
 	},
 	{
+		name: "detach: late copies of the acquire and of it bring the token back",
+		file: "internal/lease/detach.go",
+		old:  "case granted && l.indeterminate.IsLate() && left.IsLate():",
+		new:  "case false:",
+		in:   "proof/matrix",
+		test: "TestLateAcquireAndLateDetach",
+	},
+	{
 		name: "detach: the minimum hold is cut short",
 		file: "internal/lease/detach.go",
 		old:  "stay := max(d, roundUp(keep))",
