@@ -51,10 +51,11 @@ func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err err
 // its minimum hold. A reentrant lock gets the caller's owner, as in Lock. Its
 // lease, label, maximum hold and replicas are those of opts, or else the
 // defaults of the client. Other options are [ErrInvalid], as is a text that is
-// no token.
+// no token. So is an owner that has another hold of this lock, which was lost
+// and is not unlocked.
 //
-// If the server did not answer, the token may have been used. If it was, the
-// lock is released in the background.
+// If the server did not answer, or too few replicas did, the token may have
+// been used. If it was, the lock is released in the background.
 func (c *Client) Resume(ctx context.Context, token string, opts ...LockOption) (Hold, error) {
 	from, err := lockspec.ReadToken(token)
 	if err != nil {

@@ -132,8 +132,15 @@ var movingFaults = []mutant{
 	{
 		name: "resume: an owner with another hold gets a second lease",
 		file: "internal/lease/owner.go",
-		old:  "	if o.lease != nil {\n		return nil, errs.Lost(",
-		new:  "	if false {\n		return nil, errs.Lost(",
+		old:  "	case o.lease == nil:\n		return attempt()",
+		new:  "	default:\n		return attempt()",
+		test: "TestResumedReentrantLock",
+	},
+	{
+		name: "resume: an owner with a lost hold takes the token for used",
+		file: "internal/lease/owner.go",
+		old:  "	case o.lease.check() == nil:\n		return nil, errs.Lost(",
+		new:  "	case true:\n		return nil, errs.Lost(",
 		test: "TestResumedReentrantLock",
 	},
 	{
