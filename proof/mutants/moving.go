@@ -48,6 +48,14 @@ var movingFaults = []mutant{
 		test: "TestDetachedLockIsAnOrdinaryLock",
 	},
 	{
+		name: "detach: the retained queue entry stays",
+		file: "internal/lease/detach.go",
+		old:  "	h.lease.takeRetained().LeaveWith(errs.ErrDetached)\n",
+		new:  "",
+		in:   "internal/waitqueue",
+		test: "TestRetainedEntry",
+	},
+	{
 		name: "detach: an unanswered one is released by the old id only",
 		file: "internal/lease/detach.go",
 		old:  "l.ending, l.undo = &ending{successor: successor}, nil",
@@ -133,7 +141,7 @@ var movingFaults = []mutant{
 		name: "resume: an owner with another hold gets a second lease",
 		file: "internal/lease/owner.go",
 		old:  "	case o.lease == nil:\n		return attempt()",
-		new:  "	default:\n		return attempt()",
+		new:  "	case true:\n		return attempt()",
 		test: "TestResumedReentrantLock",
 	},
 	{
