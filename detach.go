@@ -22,7 +22,7 @@ import (
 // error of a ctx that is cancelled at the call, leave h as it was. After any
 // other error the hold has ended, and needs no Unlock either. With
 // [ErrLockLost] it was lost before, with [ErrNotHeld] it was unlocked. With
-// [ErrUnconfirmed] the server did not answer or refused, and the lock is
+// [ErrUnconfirmed] a request was refused or not answered, and the lock is
 // released in the background.
 //
 // The token is enough to take the lock. Keep it as secret as a password.
