@@ -20,9 +20,10 @@ import (
 // h must be the only level of a [RedisLock], a [ReentrantLock] or a [Locker] of
 // Redis. For any other hold the error is [ErrInvalid]. That error, and the
 // error of a ctx that is cancelled at the call, leave h as it was. After any
-// other error the hold has ended: with [ErrLockLost] it was lost before, with
-// [ErrNotHeld] it was unlocked. With [ErrUnconfirmed] the server did not answer
-// or refused, and the lock is released in the background.
+// other error the hold has ended, and needs no Unlock either. With
+// [ErrLockLost] it was lost before, with [ErrNotHeld] it was unlocked. With
+// [ErrUnconfirmed] a request was refused or not answered, and the lock is
+// released in the background.
 //
 // The token is enough to take the lock. Keep it as secret as a password.
 func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err error) {
@@ -42,18 +43,19 @@ func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err err
 }
 
 // Resume acquires the lock that [Detach] has left held, in this process or
-// another one. The client must use the same servers and the same [WithPrefix].
-// It works once for each token. Afterwards, and when the time of the token is
-// over, the error is [ErrLockLost].
+// another one. It works once for each token. Afterwards, and when the time of
+// the token is over, the error is [ErrLockLost]. So it is if the client has
+// another server or [WithKeyPrefix] than the one that detached.
 //
 // The hold has the fencing token of the detached one, its mode, and the rest of
 // its minimum hold. A reentrant lock gets the caller's owner, as in Lock. Its
 // lease, label, maximum hold and replicas are those of opts, or else the
 // defaults of the client. Other options are [ErrInvalid], as is a text that is
-// no token.
+// no token. So is an owner that has another hold of this lock, which was lost
+// and is not unlocked.
 //
-// If the server did not answer, the token may have been used. If it was, the
-// lock is released in the background.
+// If the server did not answer, or too few replicas did, the token may have
+// been used. If it was, the lock is released in the background.
 func (c *Client) Resume(ctx context.Context, token string, opts ...LockOption) (Hold, error) {
 	from, err := lockspec.ReadToken(token)
 	if err != nil {

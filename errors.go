@@ -75,7 +75,8 @@ var (
 
 	// ErrUnconfirmed reports that an Unlock or a [Detach] got no answer, or
 	// that the server refused it. The hold has ended for its holder. The
-	// release is retried in the background until the lease has ended.
+	// release is retried in the background until the lease has ended, or the
+	// time that Detach was called with.
 	//
 	// A [Client.ForceUnlock] is not retried: it may have been executed, or may
 	// still be.

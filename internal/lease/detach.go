@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,7 +64,7 @@ func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, er
 	case h.unlocked:
 		return nil, errs.ErrNotHeld
 	case h.ends.Err() != nil:
-		return nil, errs.Gone(h.ends.Err())
+		return nil, h.dropLost()
 	case !can || l.group != nil:
 		return nil, fmt.Errorf("%w: hold: a %s lock cannot be detached", errs.ErrInvalid, h.settings.KindName())
 	case len(l.levels.All) > 1:
@@ -82,13 +83,32 @@ func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, er
 	}, nil
 }
 
+// dropLost ends a hold that was lost, as Unlock does; mu must be held.
+func (h *Hold) dropLost() error {
+	lost := errs.Gone(h.ends.Err())
+	h.unlocked = true
+	h.lease.drop(h)
+	h.noteLoss(lost)
+	return lost
+}
+
+// errTwoCopies is the error of a granted Detach that a late copy could repeat.
+var errTwoCopies = errors.New("a late copy of the acquire and one of this request may still come")
+
 // sendDetached sends the request. If it is not known to have been granted, the
 // lock is released in the background, in whichever of its two holds it is.
+//
+// It is no success if copies of the acquire and of the request are under way.
+// Once the lock is free, these two would make the detached hold again.
 func (h *Hold) sendDetached(ctx context.Context, d *lockspec.Detached) error {
 	l, c := h.lease, h.lease.client
 	request, successor := l.protocol.(detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
 	o, left := l.ask(ctx, h.settings, request)
-	if o.Err == nil && o.Reply == int64(script.Ours) {
+	granted := o.Err == nil && o.Reply == int64(script.Ours)
+	switch {
+	case granted && l.indeterminate.IsLate() && left.IsLate():
+		o.Err = errTwoCopies
+	case granted:
 		if l.indeterminate.Exists() {
 			c.Retrier.Retry(l.cleanup(l.indeterminate))
 		}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -85,10 +86,13 @@ func (o *Owner) First(ctx context.Context, attempt func() (*Hold, error)) (*Hold
 		return nil, driver.ErrAbandoned
 	}
 	defer o.turn.give()
-	if o.lease != nil {
-		return nil, errs.Lost("the owner has another hold, which is not unlocked")
+	switch {
+	case o.lease == nil:
+		return attempt()
+	case o.lease.check() == nil:
+		return nil, errs.Lost("the owner has the lock, by another hold")
 	}
-	return attempt()
+	return nil, fmt.Errorf("%w: owner: has a lost hold, which is not unlocked", errs.ErrInvalid)
 }
 
 // Grant returns the owner's hold of a grant; the owner mutex must be held.

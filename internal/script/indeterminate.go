@@ -19,6 +19,9 @@ type Indeterminate struct {
 // Exists reports whether any request is indeterminate.
 func (d Indeterminate) Exists() bool { return d.Error || !d.Last.IsZero() }
 
+// IsLate reports whether a copy of a request may still be executed.
+func (d Indeterminate) IsLate() bool { return !d.Last.IsZero() && !d.Resolved() }
+
 // Add returns d after one more result.
 func (d Indeterminate) Add(o driver.Result) Indeterminate {
 	switch {

@@ -78,6 +78,14 @@ func TestRetainedEntry(t *testing.T) {
 			q.Unlock(h)
 		},
 		"unlocked": func(q *bench, h relock.Hold) { q.Unlock(h) },
+		"detached": func(q *bench, h relock.Hold) {
+			token, err := relock.Detach(q.Context(), h, time.Minute)
+			require.NoError(q, err)
+			testkit.Eventually(q, testkit.Patience, func() bool { return len(q.Entries()) == 0 }, "the entry stays in the queue")
+			h, err = q.Clients[1].Resume(q.Context(), token)
+			require.NoError(q, err)
+			q.Unlock(h)
+		},
 		"lost": func(q *bench, h relock.Hold) {
 			locktest.Level(h).Lease().Lose(relock.ErrLockLost)
 			require.ErrorIs(q, h.Unlock(q.Context()), relock.ErrLockLost)

@@ -175,3 +175,27 @@ func TestLateAcquireOfADetachedHold(t *testing.T) {
 		})
 	}
 }
+
+// Late copies of the acquire and of Detach, in this order, would make the
+// detached hold again. So there is no token, and both are released.
+func TestLateAcquireAndLateDetach(t *testing.T) {
+	s := locktest.NewServerWithScripts(t)
+	t.Parallel()
+	for kind, acquire := range map[string]faults.Match{
+		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			c := &moved{locktest.NewFaultBench(t, s), kind, fault{}}
+			c.Proxy.On(acquire, 1, faults.HoldAndCut)
+			h := c.Take(kind, relock.WithFencing())
+			c.Proxy.On(transfers[kind], 1, faults.HoldAndCut)
+			token, err := relock.Detach(t.Context(), h, tokenTime)
+			require.ErrorIs(t, err, relock.ErrUnconfirmed)
+			require.Empty(t, token)
+			c.RequireLevels(0)
+			require.Len(t, c.Proxy.Release(), 2)
+			c.RequireLevels(0)
+			require.NoError(t, c.lock(c.Other).TryLock(t.Context()))
+		})
+	}
+}

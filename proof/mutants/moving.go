@@ -34,11 +34,26 @@ var movingFaults = []mutant{
 		test: "TestDetachAndResume",
 	},
 	{
+		name: "detach: a lost hold keeps its owner from another one",
+		file: "internal/lease/detach.go",
+		old:  "	h.lease.drop(h)\n	h.noteLoss(lost)\n",
+		new:  "	h.noteLoss(lost)\n",
+		test: "TestDetachOfALostHold",
+	},
+	{
 		name: "detach: the lease is still renewed",
 		file: "internal/lease/detach.go",
 		old:  "	h.lease.leave()\n",
 		new:  "",
 		test: "TestDetachedLockIsAnOrdinaryLock",
+	},
+	{
+		name: "detach: the retained queue entry stays",
+		file: "internal/lease/detach.go",
+		old:  "	h.lease.takeRetained().LeaveWith(errs.ErrDetached)\n",
+		new:  "",
+		in:   "internal/waitqueue",
+		test: "TestRetainedEntry",
 	},
 	{
 		name: "detach: an unanswered one is released by the old id only",
@@ -63,6 +78,14 @@ var movingFaults = []mutant{
 		new:  "if false {",
 		in:   "proof/matrix",
 		test: "TestLateAcquireOfADetachedHold",
+	},
+	{
+		name: "detach: late copies of the acquire and of it bring the token back",
+		file: "internal/lease/detach.go",
+		old:  "case granted && l.indeterminate.IsLate() && left.IsLate():",
+		new:  "case false:",
+		in:   "proof/matrix",
+		test: "TestLateAcquireAndLateDetach",
 	},
 	{
 		name: "detach: the minimum hold is cut short",
@@ -117,8 +140,15 @@ var movingFaults = []mutant{
 	{
 		name: "resume: an owner with another hold gets a second lease",
 		file: "internal/lease/owner.go",
-		old:  "	if o.lease != nil {\n		return nil, errs.Lost(",
-		new:  "	if false {\n		return nil, errs.Lost(",
+		old:  "	case o.lease == nil:\n		return attempt()",
+		new:  "	case true:\n		return attempt()",
+		test: "TestResumedReentrantLock",
+	},
+	{
+		name: "resume: an owner with a lost hold takes the token for used",
+		file: "internal/lease/owner.go",
+		old:  "	case o.lease.check() == nil:\n		return nil, errs.Lost(",
+		new:  "	case true:\n		return nil, errs.Lost(",
 		test: "TestResumedReentrantLock",
 	},
 	{
