@@ -3,32 +3,59 @@ local function text(n)
   return string.format('%.0f', n)
 end
 
--- parts returns the ticket and the key of a record. A damaged record has no
--- key, and is due. Its receiver makes it a dead letter.
+-- The tasks of a key are a list. The hash k has the last id of each key, the
+-- hash o the ticket and the id of the task behind another one. A record has the
+-- id before it, which counts while its task is behind its key: 3 digits and
+-- that id. A delayed task is apart until it joins its key.
+local apart = '---'
+
+-- parts returns the ticket and the key of a record, where its key begins, and
+-- the id before it. A damaged record has no key, and is due. Its receiver makes
+-- it a dead letter.
 local function parts(record)
-  local ticket, size = string.sub(record, 9, 24), tonumber(string.sub(record, 25, 27))
-  if not size or not string.find(ticket, '^%d+$') then
-    return '0000000000000000', ''
+  local ticket = string.match(record, '^........(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)000000')
+  if ticket then
+    return ticket, '', 28, ''
   end
-  return ticket, string.sub(record, 28, 27 + size)
+  local mark
+  ticket, mark = string.match(record, '^........(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(...)')
+  local size = 0
+  if mark ~= apart then
+    size = tonumber(string.match(tostring(mark), '^%d%d%d$'))
+  end
+  if size then
+    local from = 28 + size
+    local length = tonumber(string.match(record, '^%d%d%d', from))
+    if length then
+      return ticket, string.sub(record, from + 3, from + 2 + length), from, string.sub(record, 28, from - 1)
+    end
+  end
+  return '0000000000000000', '', 28, ''
 end
 
--- next_of returns the first task behind a key, as follow takes it, or nil.
+-- placed returns a record with another ticket and another id before it, or
+-- none.
+local function placed(record, ticket, from, before)
+  if not before then
+    before = ''
+  end
+  return string.sub(record, 1, 8) .. ticket .. string.format('%03d', #before) .. before .. string.sub(record, from)
+end
+
+-- next_of returns the task behind another one, as follow takes it, or false.
 -- Scripts that must read before they write call it.
-local function next_of(behind, key)
-  return redis.call('ZRANGEBYLEX', behind, '[' .. key .. '\0', '(' .. key .. '\1', 'LIMIT', 0, 1)[1]
+local function next_of(behind, id)
+  return redis.call('HGET', behind, id)
 end
 
--- follow makes the next task of a key due, or frees the key. It returns how
--- many tasks are due now: 1 or 0.
-local function follow(due, heads, behind, key, first)
+-- follow makes the task behind the head of a key due, or frees the key. It
+-- returns how many tasks are due now: 1 or 0.
+local function follow(due, lasts, behind, key, head, first)
   if not first then
-    redis.call('HDEL', heads, key)
+    redis.call('HDEL', lasts, key)
     return 0
   end
-  local id = string.sub(first, #key + 19)
-  redis.call('ZREM', behind, first)
-  redis.call('HSET', heads, key, id)
-  redis.call('ZADD', due, string.sub(first, #key + 2, #key + 17), id)
+  redis.call('HDEL', behind, head)
+  redis.call('ZADD', due, string.sub(first, 1, 16), string.sub(first, 17))
   return 1
 end

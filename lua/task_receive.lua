@@ -1,7 +1,7 @@
 -- Take tasks that are due, for a while.
 --
--- KEYS    n the last number, d due, l leased, p records, m attempts, k heads of
---         keys, o behind their keys, i idle receivers, z dead letters, c the
+-- KEYS    n the last number, d due, l leased, p records, m attempts, k last ids
+--         of keys, o behind their keys, i idle receivers, z dead letters, c the
 --         last receive of this receiver; see docs/queue-design.md
 -- ARGV[1] receiver   ARGV[2] number of this receive
 -- ARGV[3] number of the last receive that was answered, or 0
@@ -103,7 +103,7 @@ local function ended()
       else
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
         if #key > 0 then
-          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, next_of(KEYS[7], key))
+          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, id, next_of(KEYS[7], id))
         end
       end
     end
@@ -111,19 +111,26 @@ local function ended()
   return #ids, back
 end
 
--- may_run reports whether a due task is the head of its key. Without a head it
--- becomes the head. Behind another one it joins its key.
-local function may_run(id, record)
-  if string.sub(record, 25, 27) == '000' then
-    return true
+-- joined returns the record of a due task that may run. One that was delayed
+-- joins its key now. Behind another task it is not due, and joined returns nil.
+local function joined(id, record)
+  if string.sub(record, 25, 27) ~= apart then
+    return record
   end
-  local ticket, key = parts(record)
-  if #key == 0 or redis.call('HSETNX', KEYS[6], key, id) == 1 or redis.call('HGET', KEYS[6], key) == id then
-    return true
+  local ticket, key, from = parts(record)
+  if #key == 0 then
+    return record
   end
+  local before = redis.call('HGET', KEYS[6], key)
+  record = placed(record, ticket, from, before)
+  redis.call('HSET', KEYS[6], key, id)
+  redis.call('HSET', KEYS[4], id, record)
+  if not before then
+    return record
+  end
+  redis.call('HSET', KEYS[7], before, ticket .. id)
   redis.call('ZREM', KEYS[2], id)
-  redis.call('ZADD', KEYS[7], 0, key .. '\0' .. ticket .. '\0' .. id)
-  return false
+  return nil
 end
 
 -- pick returns the ids and the records of tasks that are due and may run, and
@@ -146,12 +153,15 @@ local function pick()
         more = true
       elseif full or (#ids > 0 and bytes + #record > maximum) then
         more, full = true, true
-      elseif not may_run(id, record) then
-        more = true
       else
-        ids[#ids + 1] = id
-        records[#records + 1] = record
-        bytes = bytes + #record
+        record = joined(id, record)
+        if record then
+          ids[#ids + 1] = id
+          records[#records + 1] = record
+          bytes = bytes + #record
+        else
+          more = true
+        end
       end
     end
   end

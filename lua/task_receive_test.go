@@ -226,7 +226,7 @@ func TestTaskReceiveScriptJoinsKey(t *testing.T) {
 	require.ElementsMatch(t, []string{"head", "1"}, got.IDs())
 	require.Equal(t, int64(4), got.Code, "tasks went behind their keys instead")
 	require.Empty(t, b.Members("i"))
-	require.Len(t, b.Members("o"), 2)
+	require.Len(t, b.Behind(), 2)
 	got2 := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
 	require.Empty(t, got2.All)
 	require.Equal(t, int64(1), got2.Code)
@@ -251,7 +251,7 @@ func TestTaskReceiveScriptWithoutRecord(t *testing.T) {
 func TestTaskReceiveScriptLargeTasks(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))
 	put := func(id string, size int) {
-		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, id, 0, "000"+strings.Repeat("x", size))
+		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, id, 0, "000000"+strings.Repeat("x", size))
 	}
 	for i := range 12 {
 		put(fmt.Sprint(i), 1<<20)
@@ -303,10 +303,12 @@ func TestTaskReceiveScriptOutOfMemory(t *testing.T) {
 // A record that cannot be read is of no key. It stops no other task.
 func TestTaskReceiveScriptDamaged(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))
-	b.Enqueue("", "short", "length", "ticket", "good")
-	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx001k")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
-	require.Equal(t, []string{"short", "length", "ticket", "good"}, got.IDs())
+	b.Enqueue("", "short", "length", "ticket", "good", "key", "apart")
+	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx000001k",
+		"key", "noncenon1700000000000000001bk", "apart", "noncenon1700000000000000---000")
+	b.Damaged = true
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 6})
+	require.Equal(t, []string{"short", "length", "ticket", "good", "key", "apart"}, got.IDs())
 	require.Empty(t, b.Do("HKEYS", b.Key("k")))
 	for _, d := range got.All[:2] {
 		require.Equal(t, int64(1), b.Settle(d, "d", "why"))
