@@ -10,8 +10,8 @@ end
 local apart = '---'
 
 -- parts returns the ticket and the key of a record, where its key begins, and
--- the id before it. A damaged record has no key, and is due. Its receiver makes
--- it a dead letter.
+-- the id before it, nil while it is apart. A damaged record has no key, and is
+-- due. Its receiver makes it a dead letter.
 local function parts(record)
   local ticket = string.match(record, '^........(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)000000')
   if ticket then
@@ -27,7 +27,11 @@ local function parts(record)
     local from = 28 + size
     local length = tonumber(string.match(record, '^%d%d%d', from))
     if length then
-      return ticket, string.sub(record, from + 3, from + 2 + length), from, string.sub(record, 28, from - 1)
+      local before
+      if mark ~= apart then
+        before = string.sub(record, 28, from - 1)
+      end
+      return ticket, string.sub(record, from + 3, from + 2 + length), from, before
     end
   end
   return '0000000000000000', '', 28, ''

@@ -111,16 +111,9 @@ local function ended()
   return #ids, back
 end
 
--- joined returns the record of a due task that may run. One that was delayed
--- joins its key now. Behind another task it is not due, and joined returns nil.
-local function joined(id, record)
-  if string.sub(record, 25, 27) ~= apart then
-    return record
-  end
-  local ticket, key, from = parts(record)
-  if #key == 0 then
-    return record
-  end
+-- join puts a delayed task that is due into its key. It returns its record if
+-- it may run, which it may not behind another task.
+local function join(id, record, ticket, key, from)
   local before = redis.call('HGET', KEYS[6], key)
   record = placed(record, ticket, from, before)
   redis.call('HSET', KEYS[6], key, id)
@@ -133,20 +126,20 @@ local function joined(id, record)
   return nil
 end
 
--- pick returns the ids and the records of tasks that are due and may run, and
--- whether there may be more.
+-- pick returns the ids and the records of tasks that are due and may run, their
+-- tickets and keys, and whether there may be more.
 local function pick()
-  local ids, records, bytes, more, full = {}, {}, 0, false, false
+  local ids, records, places, bytes, more, full = {}, {}, {}, 0, false, false
   if want == 0 then
-    return ids, records, more
+    return ids, records, places, more
   end
   local due = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, want)
-  for from = 1, #due, 8 do -- what is read beyond the maximum is bounded
+  for first = 1, #due, 8 do -- what is read beyond the maximum is bounded
     if full then
-      return ids, records, more
+      return ids, records, places, more
     end
-    for i, record in ipairs(redis.call('HMGET', KEYS[4], unpack(due, from, math.min(from + 7, #due)))) do
-      local id = due[from + i - 1]
+    for i, record in ipairs(redis.call('HMGET', KEYS[4], unpack(due, first, math.min(first + 7, #due)))) do
+      local id = due[first + i - 1]
       if not record then
         redis.call('ZREM', KEYS[2], id) -- deleted by others
         redis.call('HDEL', KEYS[5], id)
@@ -154,10 +147,14 @@ local function pick()
       elseif full or (#ids > 0 and bytes + #record > maximum) then
         more, full = true, true
       else
-        record = joined(id, record)
+        local ticket, key, from, before = parts(record)
+        if not before and #key > 0 then
+          record = join(id, record, ticket, key, from)
+        end
         if record then
           ids[#ids + 1] = id
-          records[#records + 1] = record
+          records[#ids] = record
+          places[#ids] = ' ' .. ticket .. ' ' .. key
           bytes = bytes + #record
         else
           more = true
@@ -165,12 +162,12 @@ local function pick()
       end
     end
   end
-  return ids, records, more
+  return ids, records, places, more
 end
 
 -- take leases the tasks. It adds them to the answer, and returns what is
 -- stored of this receive.
-local function take(answer, ids, records)
+local function take(answer, ids, records, places)
   if #ids == 0 then
     return ARGV[2] .. ' 0 0 '
   end
@@ -183,9 +180,8 @@ local function take(answer, ids, records)
     if stored[i] then
       attempt = text(string.match(stored[i], '^%d+') + 1)
     end
-    local ticket, key = parts(record)
     leases[2 * i - 1], leases[2 * i] = ends, id
-    meta[2 * i - 1], meta[2 * i] = id, attempt .. ' ' .. fence .. ' ' .. ticket .. ' ' .. key
+    meta[2 * i - 1], meta[2 * i] = id, attempt .. ' ' .. fence .. places[i]
     took[i] = #id .. ':' .. id
     answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] = id, fence, attempt, record
     at = at + 4
@@ -229,12 +225,12 @@ if last > heard then
   back = undo(fence, before)
 end
 local leases, due = ended()
-local ids, records, more = pick()
+local ids, records, places, more = pick()
 if leases == 64 then
   more = true
 end
 local answer = {1, -1, -1}
-redis.call('SET', KEYS[10], take(answer, ids, records), 'PX', text(math.max(10 * lease, 60000)))
+redis.call('SET', KEYS[10], take(answer, ids, records, places), 'PX', text(math.max(10 * lease, 60000)))
 if more then
   answer[1] = 4
 end

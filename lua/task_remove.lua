@@ -22,7 +22,7 @@ local _, key, _, before = parts(record)
 redis.call('HDEL', KEYS[3], id)
 redis.call('HDEL', KEYS[4], id)
 local due, dead = redis.call('ZREM', KEYS[1], id), redis.call('ZREM', KEYS[8], id)
-if #key == 0 or dead == 1 or string.sub(record, 25, 27) == apart then
+if #key == 0 or dead == 1 or not before then
   return 1
 end
 local after = next_of(KEYS[6], id)

@@ -166,8 +166,8 @@ var taskFaults = []mutant{
 	{
 		name: "queue: what stops is counted as failed",
 		file: "queue/work.go",
-		old:  "	case p.work.Err() != nil:",
-		new:  "	case p.work == nil:",
+		old:  "	case p.life.Err() != nil:",
+		new:  "	case p.life == nil:",
 		in:   "queue",
 		test: "TestProcessStops",
 	},
