@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // worker and other are receivers of two clients.
@@ -171,6 +172,15 @@ func TestTaskPutScript(t *testing.T) {
 	for _, d := range got.All {
 		require.True(t, strings.HasSuffix(d.Record, scripttest.Body("")))
 	}
+
+	// A time of 5 digits beside the seconds is 6 digits, too.
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		now := b.Now()
+		id := fmt.Sprint(now)
+		require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, id)...))
+		require.InDelta(t, now, b.Score("d", id), 5e6)
+		return now%1_000_000 < 90_000
+	}, "a time shortly after a second")
 }
 
 // A user who may not publish queues tasks all the same.

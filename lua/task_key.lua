@@ -9,32 +9,38 @@ end
 -- that id. A delayed task is apart until it joins its key.
 local apart = '---'
 
+-- length_of reads 3 digits, or returns 0.
+local function length_of(digits)
+  if string.find(digits, '^%d%d%d$') then
+    return tonumber(digits)
+  end
+  return 0
+end
+
 -- parts returns the ticket and the key of a record, where its key begins, and
 -- the id before it, nil while it is apart. A damaged record has no key, and is
 -- due. Its receiver makes it a dead letter.
 local function parts(record)
-  local ticket = string.match(record, '^........(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)000000')
-  if ticket then
-    return ticket, '', 28, ''
+  local ticket, mark, size = string.match(record, '^........(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(...)(...)')
+  if not ticket then
+    return '0000000000000000', '', 28, ''
   end
-  local mark
-  ticket, mark = string.match(record, '^........(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(...)')
-  local size = 0
-  if mark ~= apart then
-    size = tonumber(string.match(tostring(mark), '^%d%d%d$'))
+  local from, before = 28, ''
+  if mark == apart then
+    before = nil
+  elseif mark ~= '000' then
+    from = 28 + length_of(mark)
+    before = string.sub(record, 28, from - 1)
+    size = string.sub(record, from, from + 2)
   end
-  if size then
-    local from = 28 + size
-    local length = tonumber(string.match(record, '^%d%d%d', from))
-    if length then
-      local before
-      if mark ~= apart then
-        before = string.sub(record, 28, from - 1)
-      end
-      return ticket, string.sub(record, from + 3, from + 2 + length), from, before
-    end
+  if size == '000' then
+    return ticket, '', from, before
   end
-  return '0000000000000000', '', 28, ''
+  local length = length_of(size)
+  if length == 0 then
+    return '0000000000000000', '', 28, ''
+  end
+  return ticket, string.sub(record, from + 3, from + 2 + length), from, before
 end
 
 -- placed returns a record with another ticket and another id before it, or

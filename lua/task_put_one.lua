@@ -1,12 +1,19 @@
 -- One task that is due now, while nobody is idle, is put first of all: to make
 -- the functions and the lists of what follows takes Redis longer than this.
-if #ARGV == 4 and ARGV[3] == '0' and #ARGV[1] == 8 and #ARGV[2] > 0 and string.sub(ARGV[4], 1, 6) == '000000' then
-  if redis.call('EXISTS', KEYS[3]) == 0 then
-    local t = redis.call('TIME')
-    local score = string.format('%s%06d', t[1], t[2])
-    if redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[1] .. score .. ARGV[4]) == 1 then
-      redis.call('ZADD', KEYS[1], score, ARGV[2])
-      return 1
+do
+  local args, call = ARGV, redis.call
+  local nonce, id, body = args[1], args[2], args[4]
+  if #args == 4 and args[3] == '0' and #nonce == 8 and #id > 0 and string.sub(body, 1, 6) == '000000' then
+    if call('EXISTS', KEYS[3]) == 0 then
+      local t = call('TIME')
+      local seconds, us = t[1], t[2]
+      if #us < 6 then
+        us = string.format('%06d', us)
+      end
+      if call('HSETNX', KEYS[2], id, nonce .. seconds .. us .. body) == 1 then
+        call('ZADD', KEYS[1], seconds .. us, id)
+        return 1
+      end
     end
   end
 end

@@ -305,7 +305,7 @@ func TestTaskReceiveScriptDamaged(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Shared(t))
 	b.Enqueue("", "short", "length", "ticket", "good", "key", "apart")
 	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx000001k",
-		"key", "noncenon1700000000000000001bk", "apart", "noncenon1700000000000000---000")
+		"key", "noncenon1700000000000000001bkkk", "apart", "noncenon1700000000000000---000")
 	b.Damaged = true
 	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 6})
 	require.Equal(t, []string{"short", "length", "ticket", "good", "key", "apart"}, got.IDs())
