@@ -19,7 +19,8 @@
 // A scenario is a load that all libraries get. Each has its own file:
 // distinct.go, onekey.go, busy.go, think.go, handoff.go, nested.go,
 // reentrantkey.go, quorum.go, replicated.go. A library is an adapter. Each has
-// its own file: relock.go, raw.go, redsync.go, redislock.go, rueidislock.go. The
-// files of task queues begin with task: taskrates.go, tasklatency.go,
+// its own file: relock.go, raw.go, redsync.go, redislock.go, rueidislock.go.
+//
+// The files of task queues begin with task: taskrates.go, tasklatency.go,
 // taskkilled.go, taskmemory.go and taskbacklog.go have the scenarios.
 package main

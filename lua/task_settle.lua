@@ -1,8 +1,8 @@
 -- End deliveries that have their leases.
 --
 -- KEYS    n the last number, d due, l leased, p records, m attempts, k last ids
---         of keys, o behind their keys, i idle receivers, z dead letters, u done
---         ids; see docs/queue-design.md
+--         of keys, o behind their keys, i idle receivers, z dead letters, u
+--         done ids; see docs/queue-design.md
 -- ARGV[1] ms for which a done id is refused, or 0
 -- ARGV[2] dead letters that are kept   ARGV[3] for so many ms
 -- ARGV[4], and so on: for each delivery its id, its fence, what becomes of it,
