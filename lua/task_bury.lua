@@ -2,10 +2,14 @@
 -- too old.
 local function bury(counter, payloads, meta, dead, id, stored, why, most, age)
   local number = draw(counter, 1)
+  local left = redis.call('ZCARD', dead) + 1
+  local oldest = redis.call('ZRANGE', dead, 0, 1, 'WITHSCORES')
+  if #oldest < 4 then
+    oldest[#oldest + 1] = id
+    oldest[#oldest + 1] = number
+  end
   redis.call('HSET', meta, id, stored .. '\0' .. why)
   redis.call('ZADD', dead, text(number), id)
-  local left = redis.call('ZCARD', dead)
-  local oldest = redis.call('ZRANGE', dead, 0, 1, 'WITHSCORES')
   for i = 1, #oldest, 2 do
     if left > most or tonumber(oldest[i + 1]) < number - age * 1000 then
       redis.call('ZREM', dead, oldest[i])

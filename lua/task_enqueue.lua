@@ -46,18 +46,26 @@ local now = t[1] * 1000000 + t[2]
 local ticket = now
 local lasts = {} -- the last id of each key
 if #ordered > 0 then
-  ticket = draw(KEYS[1], (#ARGV - 2) / 3)
+  ticket, now = draw(KEYS[1], (#ARGV - 2) / 3)
   local stored = redis.call('HMGET', KEYS[4], unpack(ordered))
   for i, key in ipairs(ordered) do
     lasts[key] = stored[i]
   end
 end
-local answers, added, links, ends, soon = {}, {}, {}, {}, 0
+local answers, new, added, links, ends, soon = {}, {}, {}, {}, {}, 0
+redis.call('ZADD', KEYS[2], 'XX', 0, '') -- fails before the first write, if at all
+if #ARGV > 5 then
+  redis.call('HGET', KEYS[3], '')
+end
 for i = 3, #ARGV, 3 do
   local id, delay, body, key, answer = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], keys[i], 0
   local at, before = ticket, false
   if delay > 0 then
     at = now + delay * 1000
+  end
+  local due = at
+  if delay == 0 and ticket > now + period then -- the clock was set back
+    due = now + #answers
   end
   ticket = ticket + 1
   local score = string.format('%016.0f', at)
@@ -74,6 +82,7 @@ for i = 3, #ARGV, 3 do
   if not is_done(id, now) then
     if redis.call('HSETNX', KEYS[3], id, ARGV[1] .. score .. body) == 1 then
       answer = 1
+      new[#new + 1] = id
       if #key > 0 and delay == 0 then
         lasts[key] = id
         ends[#ends + 1] = key
@@ -83,9 +92,9 @@ for i = 3, #ARGV, 3 do
         links[#links + 1] = before
         links[#links + 1] = score .. id
       else
-        added[#added + 1] = score
+        added[#added + 1] = string.format('%.0f', due)
         added[#added + 1] = id
-        if at <= now + period then
+        if due <= now + period then
           soon = soon + 1
         end
       end
@@ -96,7 +105,11 @@ for i = 3, #ARGV, 3 do
   answers[#answers + 1] = answer
 end
 if #ends > 0 then
-  redis.call('HSET', KEYS[4], unpack(ends))
+  local placed = redis.pcall('HSET', KEYS[4], unpack(ends))
+  if type(placed) == 'table' then -- no permission: the ids are free again
+    redis.call('HDEL', KEYS[3], unpack(new))
+    return placed
+  end
 end
 if #links > 0 then
   redis.call('HSET', KEYS[5], unpack(links))

@@ -3,6 +3,12 @@ local function text(n)
   return string.format('%.0f', n)
 end
 
+-- due_at returns when a task without a pause is due: at its ticket, or now if
+-- the clock was set back since that was drawn.
+local function due_at(ticket, now)
+  return text(math.min(ticket, now))
+end
+
 -- The tasks of a key are a list. The hash k has the last id of each key, the
 -- hash o the ticket and the id of the task behind another one. A record has the
 -- id before it, which counts while its task is behind its key: 3 digits and
@@ -60,12 +66,12 @@ end
 
 -- follow makes the task behind the head of a key due, or frees the key. It
 -- returns how many tasks are due now: 1 or 0.
-local function follow(due, lasts, behind, key, head, first)
+local function follow(due, lasts, behind, key, head, first, now)
   if not first then
     redis.call('HDEL', lasts, key)
     return 0
   end
+  redis.call('ZADD', due, due_at(string.sub(first, 1, 16), now), string.sub(first, 17))
   redis.call('HDEL', behind, head)
-  redis.call('ZADD', due, string.sub(first, 1, 16), string.sub(first, 17))
   return 1
 end

@@ -22,6 +22,10 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local answers, added, soon = {}, {}, 0
+redis.call('ZADD', KEYS[1], 'XX', 0, '') -- fails before the first write, if at all
+if #ARGV > 4 then
+  redis.call('HGET', KEYS[2], '')
+end
 for i = 2, #ARGV, 3 do
   local at = now + #answers + ARGV[i + 1] * 1000
   local score = string.format('%016.0f', at)

@@ -11,7 +11,11 @@ do
         us = string.format('%06d', us)
       end
       if call('HSETNX', KEYS[2], id, nonce .. seconds .. us .. body) == 1 then
-        call('ZADD', KEYS[1], seconds .. us, id)
+        local added = redis.pcall('ZADD', KEYS[1], seconds .. us, id)
+        if type(added) == 'table' then
+          call('HDEL', KEYS[2], id)
+          return added
+        end
         return 1
       end
     end

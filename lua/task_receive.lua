@@ -70,13 +70,14 @@ end
 -- It returns how many tasks that are.
 local function undo(fence, ids)
   local back = 0
+  may(KEYS[3], KEYS[5])
   for i, id in ipairs(ids) do
     local stored = tostring(redis.call('HGET', KEYS[5], id))
     local attempt, named, ticket, key = string.match(stored, '^(%d+) (%d+) (%d+) (.*)$')
     if named == text(fence + i) then
-      redis.call('ZREM', KEYS[3], id)
       redis.call('HSET', KEYS[5], id, text(attempt - 1) .. ' 0 ' .. ticket .. ' ' .. key)
-      redis.call('ZADD', KEYS[2], ticket, id)
+      redis.call('ZADD', KEYS[2], due_at(ticket, now), id)
+      redis.call('ZREM', KEYS[3], id)
       back = back + 1
     end
   end
@@ -91,29 +92,32 @@ local function ended()
     return 0, 0
   end
   local back, stored = 0, redis.call('HMGET', KEYS[5], unpack(ids))
-  redis.call('ZREM', KEYS[3], unpack(ids))
+  may(KEYS[3], KEYS[5])
   for i, id in ipairs(ids) do
     local attempt, ticket, key = string.match(tostring(stored[i]), '^(%d+) %d+ (%d+) (.*)$')
     if attempt then
       local released = attempt .. ' 0 ' .. ticket .. ' ' .. key
       if tonumber(attempt) < most then
         redis.call('HSET', KEYS[5], id, released)
-        redis.call('ZADD', KEYS[2], ticket, id)
+        redis.call('ZADD', KEYS[2], due_at(ticket, now), id)
         back = back + 1
       else
+        local first = next_of(KEYS[7], id)
         bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
         if #key > 0 then
-          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, id, next_of(KEYS[7], id))
+          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, id, first, now)
         end
       end
     end
   end
+  redis.call('ZREM', KEYS[3], unpack(ids))
   return #ids, back
 end
 
 -- join puts a delayed task that is due into its key. It returns its record if
 -- it may run, which it may not behind another task.
 local function join(id, record, ticket, key, from)
+  redis.call('ZREM', KEYS[2], '') -- fails before the first write, if at all
   local before = redis.call('HGET', KEYS[6], key)
   record = placed(record, ticket, from, before)
   redis.call('HSET', KEYS[6], key, id)
@@ -186,9 +190,10 @@ local function take(answer, ids, records, places)
     answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] = id, fence, attempt, record
     at = at + 4
   end
-  redis.call('ZREM', KEYS[2], unpack(ids))
+  -- In this order: after an error they are still due.
   redis.call('ZADD', KEYS[3], unpack(leases))
   redis.call('HSET', KEYS[5], unpack(meta))
+  redis.call('ZREM', KEYS[2], unpack(ids))
   return ARGV[2] .. ' ' .. text(first - 1) .. ' ' .. #ids .. ' ' .. table.concat(took)
 end
 

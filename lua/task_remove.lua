@@ -18,30 +18,31 @@ end
 if redis.call('ZSCORE', KEYS[2], id) then
   return absent(2)
 end
+may(KEYS[1], KEYS[4])
 local _, key, _, before = parts(record)
+if #key > 0 and before and not redis.call('ZSCORE', KEYS[8], id) then
+  local after = next_of(KEYS[6], id)
+  if redis.call('ZSCORE', KEYS[1], id) then
+    local t = redis.call('TIME')
+    local now = t[1] * 1000000 + t[2]
+    wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, id, after, now), now)
+  elseif after then
+    -- The one behind it follows the one before it.
+    local next = string.sub(after, 17)
+    local moved = redis.call('HGET', KEYS[3], next)
+    if moved then
+      local ticket, _, from = parts(moved)
+      redis.call('HSET', KEYS[3], next, placed(moved, ticket, from, before))
+    end
+    redis.call('HSET', KEYS[6], before, after)
+    redis.call('HDEL', KEYS[6], id)
+  else
+    redis.call('HSET', KEYS[5], key, before)
+    redis.call('HDEL', KEYS[6], before)
+  end
+end
 redis.call('HDEL', KEYS[3], id)
 redis.call('HDEL', KEYS[4], id)
-local due, dead = redis.call('ZREM', KEYS[1], id), redis.call('ZREM', KEYS[8], id)
-if #key == 0 or dead == 1 or not before then
-  return 1
-end
-local after = next_of(KEYS[6], id)
-if due == 1 then
-  local t = redis.call('TIME')
-  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, id, after), t[1] * 1000000 + t[2])
-  return 1
-end
-redis.call('HDEL', KEYS[6], id, before)
-if not after then
-  redis.call('HSET', KEYS[5], key, before)
-  return 1
-end
--- The one behind it follows the one before it.
-redis.call('HSET', KEYS[6], before, after)
-id = string.sub(after, 17)
-record = redis.call('HGET', KEYS[3], id)
-if record then
-  local ticket, _, from = parts(record)
-  redis.call('HSET', KEYS[3], id, placed(record, ticket, from, before))
-end
+redis.call('ZREM', KEYS[1], id)
+redis.call('ZREM', KEYS[8], id)
 return 1

@@ -34,7 +34,7 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
-local answers, held, ended, keys, heads = {}, {}, {}, {}, {}
+local answers, held, ended, keys, heads, moves = {}, {}, {}, {}, {}, false
 for i, id in ipairs(ids) do
   local fence, key = string.match(tostring(stored[i]), '^%d+ (%d+) %d+ (.*)$')
   answers[i] = 0
@@ -46,6 +46,9 @@ for i, id in ipairs(ids) do
     if #key > 0 then
       heads[#heads + 1] = id
     end
+    if #key > 0 or ARGV[4 * i + 2] ~= 'a' then
+      moves = true
+    end
     ended[#ended + 1] = id
   end
 end
@@ -55,9 +58,9 @@ if #heads > 0 then
     nexts[heads[i]] = first
   end
 end
-if #ended > 0 then
-  redis.call('ZREM', KEYS[3], unpack(ended)) -- first, as it is never refused for want of memory
-else
+if moves then
+  may(KEYS[3], KEYS[5])
+elseif #ended == 0 then
   local write = absent(0)
   if write ~= 0 then
     return write
@@ -66,7 +69,7 @@ end
 
 -- retry makes a task due later. It returns how many tasks are due soon.
 local function retry(id, attempt, ticket, key, pause)
-  local at = ticket
+  local at = due_at(ticket, now)
   if tonumber(pause) > 0 then
     at = text(now + pause * 1000)
   end
@@ -86,7 +89,7 @@ local function leave(id, key)
   local first = nexts[id]
   if first then
     passed[#passed + 1] = id
-    due[#due + 1] = string.sub(first, 1, 16)
+    due[#due + 1] = due_at(string.sub(first, 1, 16), now)
     due[#due + 1] = string.sub(first, 17)
   else
     freed[#freed + 1] = key
@@ -116,22 +119,25 @@ for i, id in ipairs(ids) do
   end
 end
 if #passed > 0 then
-  redis.call('HDEL', KEYS[7], unpack(passed))
   redis.call('ZADD', KEYS[2], unpack(due))
+  redis.call('HDEL', KEYS[7], unpack(passed))
 end
 if #freed > 0 then
   redis.call('HDEL', KEYS[6], unpack(freed))
 end
 if #done > 0 then
-  redis.call('HDEL', KEYS[4], unpack(done))
+  redis.call('HDEL', KEYS[4], unpack(done)) -- never refused for want of memory
   redis.call('HDEL', KEYS[5], unpack(done))
-  if keep > 0 then
-    local old = redis.call('ZRANGEBYSCORE', KEYS[10], '-inf', text(now), 'LIMIT', 0, 2 * #done)
-    if #old > 0 then
-      redis.call('ZREM', KEYS[10], unpack(old))
-    end
-    redis.call('ZADD', KEYS[10], unpack(refused))
+end
+if #ended > 0 then
+  redis.call('ZREM', KEYS[3], unpack(ended)) -- last: after an error the leases end
+end
+if keep > 0 and #done > 0 then
+  local old = redis.call('ZRANGEBYSCORE', KEYS[10], '-inf', text(now), 'LIMIT', 0, 2 * #done)
+  if #old > 0 then
+    redis.call('ZREM', KEYS[10], unpack(old))
   end
+  redis.call('ZADD', KEYS[10], unpack(refused))
 end
 wake(KEYS[8], soon + #passed, now)
 if #answers == 1 then

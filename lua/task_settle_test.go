@@ -199,3 +199,29 @@ func TestTaskScriptsOnReplica(t *testing.T) {
 		require.ErrorContains(t, err, "READONLY")
 	}
 }
+
+// After the server's clock was set back, numbers that were drawn before are
+// ahead of it. What becomes due then is due now, and keys stay in order.
+func TestTaskScriptsAfterTheClockWasSetBack(t *testing.T) {
+	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b.Do("SET", b.Key("n"), b.Now()+3600_000_000)
+	b.Enqueue("k", "1", "2", "3")
+	next := func(n int, id string) scripttest.Delivery {
+		t.Helper()
+		got := b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 5})
+		require.Equal(t, []string{id}, got.IDs())
+		return got.All[0]
+	}
+	require.Equal(t, int64(1), b.Settle(next(1, "1"), "r", 0))
+	require.Equal(t, int64(1), b.Settle(next(2, "1"), "n", 0))
+	next(3, "1")
+	b.EndLease("1")
+	next(4, "1")
+	undone := b.Receive(scripttest.Receive{Receiver: worker, N: 5, Undo: true, Want: 5})
+	require.Equal(t, []string{"1"}, undone.IDs())
+	require.Equal(t, int64(1), b.Settle(undone.All[0], "a", ""))
+	require.Equal(t, int64(1), b.Settle(next(6, "2"), "d", ""))
+	require.Equal(t, []int64{1}, b.Ints(script.TaskRemove, "3"))
+	require.Equal(t, []int64{1}, b.Ints(script.TaskRequeue, "2"))
+	next(7, "2")
+}

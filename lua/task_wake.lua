@@ -11,8 +11,8 @@ local function wake(idle, count, now)
     if done >= count then
       return
     end
-    local first = redis.call('ZPOPMIN', idle)
-    if #first == 0 then
+    local first = redis.pcall('ZPOPMIN', idle)
+    if #first == 0 then -- nobody, or no permission
       return
     end
     if now - first[2] <= 2.5 * period then

@@ -24,11 +24,12 @@ import (
 
 // roles are what the helper processes of this package do.
 var roles = map[string]faults.Role{
-	"contender": contenderRole,
-	"losers":    losersRole,
-	"holder":    holderRole,
-	"fenced":    fencedRole,
-	"worker":    workerRole,
+	"contender":  contenderRole,
+	"losers":     losersRole,
+	"holder":     holderRole,
+	"fenced":     fencedRole,
+	"worker":     workerRole,
+	"taskholder": taskHolderRole,
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,7 +43,9 @@ func TestTasksOfKilledWorkers(t *testing.T) {
 	for i := range processes {
 		spawn(i)
 	}
+	var queued atomic.Bool // workers may be faster than this
 	put := testkit.Async(t, func() error {
+		defer queued.Store(true)
 		var tasks []queue.Task
 		for n := range each {
 			for k := range keys {
@@ -62,7 +65,7 @@ func TestTasksOfKilledWorkers(t *testing.T) {
 		return s.Ready + s.Delayed + s.InFlight + s.Behind
 	}
 	kills := 0
-	for limit := time.Now().Add(pick(10*time.Minute, patience)); left() > 0 || kills == 0; kills++ {
+	for limit := time.Now().Add(pick(10*time.Minute, patience)); !queued.Load() || left() > 0 || kills == 0; kills++ {
 		require.True(t, time.Now().Before(limit), "%d tasks are left", left())
 		time.Sleep(200 * time.Millisecond) // the pace of the kills
 		if i := kills % processes; kills < pick(1000, 6) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ var messageFaults = map[string]faults.Action{
 	"request doubled, late":   faults.Hold,
 	"answer lost":             faults.DropAnswer,
 	"answer late":             faults.Delay(2 * faultTimeout),
+	"answer doubled":          faults.DoubleAnswer,
 	"cut before the request":  faults.CutBefore,
 	"cut in the request":      faults.CutInRequest,
 	"cut in the answer":       faults.CutInAnswer,
@@ -73,6 +76,7 @@ func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 	s := redistest.StartTCP(t)
 	for _, one := range []*script.TaskScript{
 		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
+		script.TaskStats, script.TaskDead,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
@@ -187,6 +191,8 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 		<-goOn
 		return nil
 	}, queue.WithWorkers(1))
+	finish := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(finish)
 	_, ok := testkit.Await(began, testkit.Patience)
 	require.True(t, ok)
 	enqueue(t, other, "", "second")
@@ -204,7 +210,7 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 	d := receive(t, other, "second")
 	require.Equal(t, 1, d.Attempt)
 	require.NoError(t, d.Ack(t.Context()))
-	close(goOn)
+	finish()
 	require.NoError(t, stop())
 }
 
@@ -292,6 +298,34 @@ func TestFaultsOfSettles(t *testing.T) {
 	}
 }
 
+// Settles that share a script take effect, each once.
+func TestFaultsOfSettlesTogether(t *testing.T) {
+	each(t, func(c *faultCell) {
+		const n = 20
+		for i := range n {
+			enqueue(c, c.other, fmt.Sprint(i%4), fmt.Sprint(i))
+		}
+		var began sync.WaitGroup
+		began.Add(4) // one of each key
+		var runs atomic.Int64
+		c.meets(script.TaskSettle)
+		stop := processing(c, c.q, func(_ context.Context, d *queue.Delivery) error {
+			if runs.Add(1) <= 4 {
+				began.Done()
+				began.Wait()
+			}
+			if d.Attempt > 1 {
+				runs.Add(1000)
+			}
+			return nil
+		}, queue.WithWorkers(n))
+		eventually(c, c.other, "all are done", isEmpty)
+		c.late()
+		require.NoError(c, stop())
+		require.Equal(c, int64(n), runs.Load())
+	}, queue.WithLease(time.Hour))
+}
+
 // A lease is renewed whatever becomes of one renewal.
 func TestFaultsOfRenewals(t *testing.T) {
 	each(t, func(c *faultCell) {
@@ -328,6 +362,31 @@ func TestFaultsOfRemove(t *testing.T) {
 		require.NoError(c, d.Ack(c.Context()))
 		none(c, c.other)
 	})
+}
+
+// What is read is right, or an error that may pass.
+func TestFaultsOfReads(t *testing.T) {
+	for name, one := range map[string]*script.TaskScript{"stats": script.TaskStats, "dead letters": script.TaskDead} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(c *faultCell) {
+				enqueue(c, c.other, "k", "a", "behind")
+				require.NoError(c, receive(c, c.other, "a").DeadLetter(c.Context(), errors.New("why")))
+				c.meets(one)
+				stats, err := c.q.Stats(c.Context())
+				if c.temporary(err); err == nil {
+					stats.Oldest = 0
+					require.Equal(c, queue.Stats{Ready: 1, Dead: 1}, stats)
+				}
+				for letter, err := range c.q.DeadLetters(c.Context()) {
+					if c.temporary(err); err == nil {
+						require.Equal(c, "a: why", letter.ID+": "+letter.Reason)
+					}
+				}
+				c.late()
+				require.NoError(c, receive(c, c.other, "behind").Ack(c.Context()))
+			})
+		})
+	}
 }
 
 // A dead letter is queued once.

@@ -18,7 +18,8 @@ import (
 
 // Remove removes a task that waits, or a dead letter. It returns [ErrNotFound]
 // if there is none, [ErrInFlight] if it is being processed, and
-// [relock.ErrUnconfirmed] without an answer.
+// [relock.ErrUnconfirmed] without an answer. If the request was sent twice, it
+// returns nil even if there was none: the first one may have removed it.
 func (q *Queue) Remove(ctx context.Context, id string) error {
 	if err := q.ready(ctx); err != nil {
 		return q.wrap("remove", err)

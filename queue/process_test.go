@@ -238,7 +238,7 @@ func TestProcessTimeout(t *testing.T) {
 func TestProcessWithLocker(t *testing.T) {
 	s := redistest.Shared(t)
 	c := newClient(t, s)
-	q := queueOf(t, c)
+	q := queueOf(t, c, queue.WithMaxAttempts(1))
 	locker, err := relock.NewLocker(c)
 	require.NoError(t, err)
 	name := t.Name() + "account 7"
@@ -300,15 +300,18 @@ func TestProcessGoexit(t *testing.T) {
 		return nil
 	}, queue.WithWorkers(1), queue.WithLocker(locker, func(t queue.Task) string { return t.Header["lock"] }))
 	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "plain"}, queue.Task{ID: "locked", Header: map[string]string{"lock": name}}, queue.Task{ID: "last"}))
-	eventually(t, q, "both have failed", func(s queue.Stats) bool { return s.Dead == 2 && isEmpty(s) })
+	eventually(t, q, "all have ended", isEmpty)
 	hold, err := locker.TryLock(t.Context(), name)
 	require.NoError(t, err)
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, stop())
+	letters := 0
 	for letter, err := range q.DeadLetters(t.Context()) {
 		require.NoError(t, err)
 		require.Equal(t, "the function has ended its goroutine", letter.Reason)
+		letters++
 	}
+	require.Equal(t, 2, letters)
 }
 
 // panicking panics where it can: as a Locker, and as an error.
@@ -336,7 +339,7 @@ func TestProcessPanicsBeside(t *testing.T) {
 		return ""
 	}))
 	enqueue(t, q, "", "error", "key", "locker")
-	eventually(t, q, "they have failed", func(s queue.Stats) bool { return s.Dead == 3 })
+	eventually(t, q, "they have ended", isEmpty)
 	require.NoError(t, stop())
 	reasons := map[string]string{}
 	for letter, err := range q.DeadLetters(t.Context()) {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,7 +112,8 @@ func TestOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	q := newQueue(t, s)
 	enqueue(t, q, "", "a", "b")
-	got, err := q.Receive(t.Context(), 2)
+	enqueue(t, q, "k", "1", "2")
+	got, err := q.Receive(t.Context(), 3)
 	require.NoError(t, err)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
 	err = q.Enqueue(t.Context(), queue.Task{ID: "c"})
@@ -120,13 +122,16 @@ func TestOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, err, `"c"`)
 	require.NoError(t, got[0].Ack(t.Context()))
 	require.NoError(t, got[1].Release(t.Context()))
+	require.NoError(t, got[2].Ack(t.Context()))
 	s.Do(t, "CONFIG", "SET", "maxmemory", 0)
 	require.NoError(t, receive(t, q, "b").Ack(t.Context()))
+	require.NoError(t, receive(t, q, "2").Ack(t.Context()))
 }
 
-// Without the permission to publish, or to subscribe, workers poll.
+// Without the permission to publish, to subscribe, or to find who is idle,
+// workers poll.
 func TestWithoutMessages(t *testing.T) {
-	for _, rule := range []string{"-publish", "-subscribe", "resetchannels"} {
+	for _, rule := range []string{"-publish", "-subscribe", "-zpopmin", "resetchannels"} {
 		t.Run(rule, func(t *testing.T) {
 			s := redistest.Start(t)
 			s.Do(t, "ACL", "SETUSER", "less", "on", ">secret", "~*", "&*", "+@all", rule)
@@ -180,6 +185,37 @@ func TestFlush(t *testing.T) {
 	again := receive(t, q, "c")
 	require.Greater(t, again.Fence(), d.Fence())
 	require.NoError(t, again.Ack(t.Context()))
+}
+
+// After FLUSHALL, workers that ran or waited go on with new tasks.
+func TestFlushWhileProcessing(t *testing.T) {
+	s := redistest.Start(t)
+	q, producer := newQueue(t, s, queue.WithLease(time.Second)), newQueue(t, s)
+	cause, done := make(chan error, 1), make(chan string, 10)
+	var first atomic.Bool
+	stop := processing(t, q, func(ctx context.Context, d *queue.Delivery) error {
+		if first.CompareAndSwap(false, true) {
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+		}
+		done <- d.ID
+		return nil
+	}, queue.WithWorkers(2))
+	enqueue(t, producer, "k", "running", "flushed")
+	eventually(t, producer, "one runs, and one waits", func(s queue.Stats) bool { return s.InFlight == 1 && s.Idle == 1 })
+	s.Do(t, "FLUSHALL")
+	enqueue(t, producer, "k", "running", "new") // one has the ID of the one that still runs
+	err, ok := testkit.Await(cause, testkit.Patience)
+	require.True(t, ok)
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	eventually(t, producer, "the new ones are done", isEmpty)
+	require.NoError(t, stop())
+	close(done)
+	var all []string
+	for id := range done {
+		all = append(all, id)
+	}
+	require.ElementsMatch(t, []string{"running", "running", "new"}, all, "the lost one, and the new ones")
 }
 
 // Close and cancellation end each call.
@@ -314,7 +350,7 @@ func TestPermissions(t *testing.T) {
 
 	for i, command := range commands {
 		switch command {
-		case "+eval", "+evalsha", "+publish", "+subscribe": // TestDenied, TestWithoutMessages
+		case "+eval", "+evalsha", "+publish", "+subscribe", "+zpopmin": // TestDenied, TestWithoutMessages
 			continue
 		}
 		s.Do(t, "FLUSHALL")

@@ -367,8 +367,9 @@ func (l *TaskListener) Heard() (all []string) {
 func (b *Tasks) Deny(rules ...any) {
 	b.Helper()
 	b.Do("ACL", append([]any{"SETUSER", "less", "reset", "on", "nopass", "~*", "&*", "+@all"}, rules...)...)
-	b.Less = b.server.Dial(b)
-	b.Cleanup(func() { _ = b.Less.Close() })
-	_, err := b.Less.Do("AUTH", "less", "")
+	less := b.server.Dial(b)
+	b.Cleanup(func() { _ = less.Close() })
+	_, err := less.Do("AUTH", "less", "")
 	require.NoError(b, err)
+	b.Less = less
 }
