@@ -260,6 +260,14 @@ var taskFaults = []mutant{
 		test: "TestDamagedRecords",
 	},
 	{
+		name: "queue: a worker whose function has ended its goroutine gets the next task",
+		file: "queue/process.go",
+		old:  "	waits := 0\n",
+		new:  "	waits := 1\n",
+		in:   "queue",
+		test: "TestProcessGoexit",
+	},
+	{
 		name: "queue: what stops is counted as failed",
 		file: "queue/work.go",
 		old:  "	case p.life.Err() != nil:",
