@@ -25,7 +25,7 @@ var taskRows = []taskRow{
 	{what: "a task due in 200 ms is late by, p50", scenario: delayed.name, figure: startP50, unit: duration, less: true},
 	{what: "the same, p99", scenario: delayed.name, figure: startP99, unit: duration, less: true, aim: "20 ms"},
 	{what: "the same, slowest", scenario: delayed.name, figure: startMax, unit: duration, less: true},
-	{what: "a worker is killed: its task runs again after, lease of 30 s", scenario: killed.name, figure: againAfter, unit: duration, less: true, aim: "31.5 s"},
+	{what: "a worker is killed 2 s into a task, lease of 30 s: it runs again after", scenario: killed.name, figure: againAfter, unit: duration, less: true, aim: "31.5 s"},
 	{what: "bytes for a task of 100 bytes", scenario: taskMemory.name, figure: bytesPerTask, unit: count, less: true, aim: "0.8 × asynq: 1.25×"},
 	{what: "enqueued/s in 64s, 1,000 queued over 100 keys", scenario: backlog.name, figure: fewEnqueued, unit: count},
 	{what: "the same, a million queued over 100,000 keys", scenario: backlog.name, figure: manyEnqueued, unit: count},
