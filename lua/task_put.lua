@@ -5,7 +5,7 @@
 -- KEYS    d due, p records, i idle receivers; see docs/queue-design.md
 -- ARGV[1] 8 bytes that are drawn for this call
 -- ARGV[2], and so on: for each task its id, its delay in ms, and its body:
---         000, and what no script reads
+--         000000, and what no script reads
 --
 -- For each task 1: queued, also by an earlier copy. 0: its id is in use.
 
@@ -14,7 +14,7 @@ if #ARGV < 4 or #ARGV % 3 ~= 1 or #ARGV[1] ~= 8 then
 end
 for i = 2, #ARGV, 3 do
   local delay = ARGV[i + 1]
-  if #ARGV[i] == 0 or not string.find(delay, '^%d+$') or #delay > 15 or string.sub(ARGV[i + 2], 1, 3) ~= '000' then
+  if #ARGV[i] == 0 or not string.find(delay, '^%d+$') or #delay > 15 or string.sub(ARGV[i + 2], 1, 6) ~= '000000' then
     return redis.error_reply('ERR relock: task_put: bad arguments')
   end
 end

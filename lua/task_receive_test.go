@@ -226,7 +226,7 @@ func TestTaskReceiveScriptJoinsKey(t *testing.T) {
 	require.ElementsMatch(t, []string{"head", "1"}, got.IDs())
 	require.Equal(t, int64(4), got.Code, "tasks went behind their keys instead")
 	require.Empty(t, b.Members("i"))
-	require.Len(t, b.Members("o"), 2)
+	require.Len(t, b.Behind(), 2)
 	got2 := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
 	require.Empty(t, got2.All)
 	require.Equal(t, int64(1), got2.Code)
@@ -250,7 +250,7 @@ func TestTaskReceiveScriptWithoutRecord(t *testing.T) {
 func TestTaskReceiveScriptLargeTasks(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	put := func(id string, size int) {
-		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, id, 0, "000"+strings.Repeat("x", size))
+		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, id, 0, "000000"+strings.Repeat("x", size))
 	}
 	for i := range 12 {
 		put(fmt.Sprint(i), 1<<20)

@@ -25,6 +25,7 @@ type modelTask struct {
 	ticket   time.Time
 	due      time.Time // in d
 	ends     time.Time // in l
+	joined   int       // in o: the how many-th
 	died     int       // in z: the how many-th
 	received bool
 	attempt  int
@@ -36,6 +37,7 @@ type taskModel struct {
 	heads  map[string]string
 	done   map[string]time.Time // until when an ID is refused
 	unique time.Duration
+	joins  int
 	deaths int
 }
 
@@ -75,7 +77,8 @@ func (m *taskModel) put(id, key string, now time.Time, delay time.Duration) {
 // join makes a task the head of its key, or puts it behind the head.
 func (m *taskModel) join(id string, t *modelTask) {
 	if t.key != "" && m.heads[t.key] != "" && m.heads[t.key] != id {
-		t.place = 'o'
+		m.joins++
+		t.place, t.joined = 'o', m.joins
 		return
 	}
 	if t.key != "" {
@@ -104,7 +107,7 @@ func (m *taskModel) ordered(place byte, before func(a, b *modelTask) int) []stri
 
 func byDue(a, b *modelTask) int  { return a.due.Compare(b.due) }
 func byEnds(a, b *modelTask) int { return a.ends.Compare(b.ends) }
-func byKey(a, b *modelTask) int  { return cmp.Or(cmp.Compare(a.key, b.key), a.ticket.Compare(b.ticket)) }
+func byKey(a, b *modelTask) int  { return cmp.Or(cmp.Compare(a.key, b.key), a.joined-b.joined) }
 func byDied(a, b *modelTask) int { return a.died - b.died }
 func byID(*modelTask, *modelTask) int {
 	return 0
