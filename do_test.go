@@ -155,7 +155,7 @@ func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 // RedisLock do.
 func TestLockerHandsOffInMemory(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	l, err := relock.NewLocker(q.Clients[0])
 	require.NoError(t, err)
 	h, err := l.Lock(t.Context(), locktest.QueueKey)

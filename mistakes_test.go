@@ -219,8 +219,8 @@ func firstCalls(l locktest.AnyLock) calls {
 		"Lock":       l.Lock,
 		"TryLock":    l.TryLock,
 		"Unlock":     l.Unlock,
-		"Do":         func(ctx context.Context) error { return l.Do(ctx, locktest.NoWork) },
-		"TryDo":      func(ctx context.Context) error { return l.TryDo(ctx, locktest.NoWork) },
+		"Do":         func(ctx context.Context) error { return l.Do(ctx, locktest.Nothing) },
+		"TryDo":      func(ctx context.Context) error { return l.TryDo(ctx, locktest.Nothing) },
 		"Acquire":    func(ctx context.Context) error { return second(l.Acquire(ctx)) },
 		"TryAcquire": func(ctx context.Context) error { return second(l.TryAcquire(ctx)) },
 	}

@@ -54,7 +54,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 				if err == nil {
 					note(h, h.Extend(t.Context(), 40*time.Second), h.Unlock(t.Context()), h.Err(), context.Cause(h.Context()))
 				}
-				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.NoWork), l.Unlock(t.Context()))
+				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing), l.Unlock(t.Context()))
 			}
 			note(c, c.Ping(t.Context()))
 			done, err := c.SetNEX(t.Context(), "raw", secret, time.Minute)

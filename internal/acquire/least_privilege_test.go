@@ -54,7 +54,7 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 			for name, lock := range map[string]func(context.Context) error{
 				"taken":     relock.NewRedisLock("taken", c).Lock,
 				"reentrant": relock.NewReentrantLock("taken", c).Lock,
-				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("other", c).Do(ctx, locktest.NoWork) },
+				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("other", c).Do(ctx, locktest.Nothing) },
 				"Acquire":   func(ctx context.Context) error { return second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
 			} {
 				err := locktest.RequireAtOnce(t, lock)
@@ -231,7 +231,7 @@ func waitWith(t *testing.T, commands []string) (complaints []string) {
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
 		clients[i] = c
 	}
-	for _, m := range locktest.QueueModes() {
+	for _, m := range locktest.QueueModes {
 		complaints = append(complaints, handOffWith(t, s, m, clients)...)
 		if text := logs.String(); text != "" {
 			complaints = append(complaints, text)

@@ -121,7 +121,7 @@ func twoKinds(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer
 }
 
 func rwOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewRWLock("w", c[0], opts...), locktest.Reader{RWLock: relock.NewRWLock("s", c[0], opts...)}}
+	return []locktest.Acquirer{relock.NewRWLock("w", c[0], opts...), relock.NewRWLock("s", c[0], opts...).RLocker().(locktest.AnyLock)}
 }
 
 func multiOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
@@ -167,7 +167,7 @@ func waitForMany(b *privilegeBench, app, other []*relock.Client) error {
 	held, err := relock.NewRedisLock("n", other[0]).Acquire(b.Context())
 	require.NoError(b, err)
 	l := relock.NewMultiLock([]string{"m", "n"}, app[0], relock.WithBlockTimeout(10*time.Second))
-	done := b.waitFor(app[0], "n", func() error { return l.Do(b.Context(), locktest.NoWork) })
+	done := b.waitFor(app[0], "n", func() error { return l.Do(b.Context(), locktest.Nothing) })
 	require.NoError(b, held.Unlock(b.Context()))
 	return testkit.ResultWithin(b, done, 10*time.Second)
 }
@@ -218,7 +218,7 @@ func rwContended(c *relock.Client) []contended {
 	fair, block := relock.WithFair(), relock.WithBlockTimeout(10*time.Second)
 	return []contended{
 		{"w", relock.NewRWLock("w", c, fair), relock.NewRWLock("w", c, fair, block)},
-		{"s", locktest.Reader{RWLock: relock.NewRWLock("s", c, fair)}, relock.NewRWLock("s", c, fair, block)},
+		{"s", relock.NewRWLock("s", c, fair).RLocker().(locktest.AnyLock), relock.NewRWLock("s", c, fair, block)},
 	}
 }
 

@@ -58,7 +58,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 		"Lock":      func(ctx context.Context) error { return relock.NewRedisLock("1", c).Lock(ctx) },
 		"blocking":  func(ctx context.Context) error { return relock.NewRedisLock("2", c, relock.WithBlock()).Lock(ctx) },
 		"Acquire":   func(ctx context.Context) error { _, err := relock.NewRedisLock("3", c).Acquire(ctx); return err },
-		"Do":        func(ctx context.Context) error { return relock.NewRedisLock("4", c).Do(ctx, locktest.NoWork) },
+		"Do":        func(ctx context.Context) error { return relock.NewRedisLock("4", c).Do(ctx, locktest.Nothing) },
 		"reentrant": func(ctx context.Context) error { return relock.NewReentrantLock("5", c, relock.WithBlock()).Lock(ctx) },
 		"nested": func(ctx context.Context) error {
 			return locktest.Owned("me", relock.NewReentrantLock("outer", c, relock.WithBlock())).Lock(ctx)
@@ -126,7 +126,7 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	_, eval := c.Eval(ctx, relock.NewScript("return 1"), nil)
 	for _, err := range []error{
 		c.Ping(ctx), setNEX, eval,
-		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx), relock.NewReentrantLock("k", c).Do(ctx, locktest.NoWork),
+		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx), relock.NewReentrantLock("k", c).Do(ctx, locktest.Nothing),
 	} {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, errCause)

@@ -260,7 +260,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 // Close takes its own calls out of the queue before it releases the lock. The
 // lock goes to the waiter behind them.
 func TestReleaseOnCloseBesideItsOwnWaits(t *testing.T) {
-	locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m locktest.QueueMode) {
 		q := locktest.NewQueueBench(t, m, 1)
 		closing := locktest.Sibling(t, q.Server, q.Clients[0], relock.WithReleaseOnClose())
 		q.Take(closing)

@@ -29,7 +29,7 @@ var fencedKinds = map[string]func(c *relock.Client, opts ...relock.LockOption) l
 		return relock.NewRWLock("fenced", c, opts...)
 	},
 	"RWLock, reading": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-		return locktest.Reader{RWLock: relock.NewRWLock("fenced", c, opts...)}
+		return relock.NewRWLock("fenced", c, opts...).RLocker().(locktest.AnyLock)
 	},
 }
 
@@ -123,7 +123,7 @@ func TestTokensOfReaders(t *testing.T) {
 // block is used up, Redis grants the lock.
 func TestTokensOfLocalHandOffs(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := acquired(t, relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()))
 	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
 	unlockFresh(q, h)
@@ -150,7 +150,7 @@ func TestTokensOfLocalHandOffs(t *testing.T) {
 // A reentrant lock that is transferred has the token that the transfer drew.
 func TestTransferDrawsAToken(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0], relock.WithFencing())
 	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
 	unlockFresh(q, h)

@@ -58,7 +58,7 @@ func TestForgedForceMessage(t *testing.T) {
 // it yet.
 func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t, relock.WithReleaseOnClose())
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithReleaseOnClose())
 	c := q.Clients[0]
 	h := q.Take(c)
 	first := q.WaitLocally(context.Background(), 0)

@@ -31,7 +31,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 	for _, more := range []int{0, 1, 2} {
 		t.Run(strconv.Itoa(more)+" more", func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 			h := q.Take(q.Clients[0])
 			ctx, cancel := context.WithCancel(t.Context())
 			w := q.WaitLocally(ctx, 0)
@@ -68,7 +68,7 @@ func ownerKey(q *locktest.QueueBench, name string) lease.OwnerKey {
 // take it any more, releases it.
 func TestTransferAtTheLastMoment(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.WaitLocally(relock.ContextWithOwner(ctx, "slow"), 0)
@@ -84,7 +84,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 // call returns that loss, and the lock is free.
 func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(locktest.As(t, "late"), 0)
 	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
@@ -101,7 +101,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 func TestTransferToASilentServer(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
-	q := locktest.NewTransferBench(t, relock.WithCommandTimeout(timeout))
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithCommandTimeout(timeout))
 	h := q.Take(q.Clients[0])
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	locktest.NeverStale(h)
@@ -130,7 +130,7 @@ func TestTransferRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := locktest.NewTransferBench(t)
+			q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 			h := q.Take(q.Clients[0])
 			w := q.WaitLocally(t.Context(), 0)
 			q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
@@ -156,7 +156,7 @@ func TestTransferFindsTheLoss(t *testing.T) {
 	for name, requests := range map[string]int{"": 1, "behind a break": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 			poll := relock.WithPollInterval(1500 * time.Millisecond) // a poll would find the lock free, and wake the call
 			h := q.Take(q.Clients[0], poll)
 			first, second := q.WaitLocally(t.Context(), 0, poll), q.WaitLocally(t.Context(), 1, poll)
@@ -180,7 +180,7 @@ func TestCloseDuringATransfer(t *testing.T) {
 	for name, action := range map[string]faults.Action{"request": faults.DelayRequest(time.Second), "answer": faults.Delay(time.Second)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 			c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.Clients[1])
 			h := q.Take(c)
 			q.Clients[0] = c

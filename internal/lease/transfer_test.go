@@ -45,7 +45,7 @@ func requireForgotten(q *locktest.QueueBench, polls ...time.Duration) {
 // is. Its maximum hold counts from the transfer.
 func TestTransferred(t *testing.T) {
 	t.Parallel()
-	q, proxy := locktest.NewTransferBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 	longest := relock.WithMaxHold(10 * time.Hour)
 	h := q.Take(q.Clients[0], longest)
 	first, second := q.WaitLocally(t.Context(), 0, longest), q.WaitLocally(t.Context(), 1, longest)
@@ -125,7 +125,7 @@ func TestNotTransferred(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := locktest.NewTransferBench(t)
+			q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 			h := q.Take(q.Clients[0], tt.holder...)
 			w := q.WaitLocally(t.Context(), 0, tt.waiter...)
 			if locktest.NeverStale(h); tt.set != nil {
@@ -145,7 +145,7 @@ func TestNotTransferred(t *testing.T) {
 // one level deeper, and keep no queue entry.
 func TestWaitersOfOneOwner(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
 	both := locktest.As(t, "both")
 	first, stranger, second := q.WaitLocally(both, 0), q.WaitLocally(t.Context(), 1), q.WaitLocally(both, 2)
@@ -170,7 +170,7 @@ func TestWaitersOfOneOwner(t *testing.T) {
 // has it.
 func TestTransferToTheSameOwner(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	e, key := locktest.Engine(q.Clients[0]), locktest.LeaseOf(h).OwnerKey()
@@ -195,7 +195,7 @@ func TestKindsDoNotWaitTogether(t *testing.T) {
 			q := locktest.NewQueueBench(t, locktest.QueueMode{Kind: kind, Fair: false}, 1)
 			h := q.Take(q.Clients[0])
 			w := q.WaitLocally(t.Context(), 0)
-			for _, other := range locktest.QueueModes() {
+			for _, other := range locktest.QueueModes {
 				if other.Kind != kind {
 					require.ErrorIs(t, locktest.RequireAtOnce(t, other.Lock(q.Clients[0]).Lock), relock.ErrKeyConflict, other.Title())
 				}
@@ -215,7 +215,7 @@ func TestInheritedEntry(t *testing.T) {
 	for name, indeterminate := range map[string]bool{"resolved": false, "indeterminate": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 			if indeterminate {
 				proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.HoldAndCut) // and sent again
 			}

@@ -62,10 +62,10 @@ func eachVariant(t *testing.T, ops []locktest.Variant, timeout time.Duration, te
 	var cells []locktest.Subtest
 	for name, run := range tests {
 		for _, op := range ops {
-			cells = append(cells, locktest.Subtest{Name: path.Join(op.FullName(), name), Run: func(t testing.TB) {
+			cells = append(cells, locktest.Subtest{Name: path.Join(op.Name, op.Lease, name), Run: func(t testing.TB) {
 				c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(timeout))
-				if op.First {
-					op.LoseSET(c)
+				if op.Cut {
+					c.Proxy.On(faults.Command("SET"), 1, faults.CutBefore)
 				}
 				run(c, op)
 			}})
@@ -100,7 +100,7 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 	} {
 		tests[name] = func(c *locktest.FaultBench, op locktest.Variant) {
 			c.Proxy.On(op.Match, 1, f.action)
-			c.Proxy.On(op.MatchRelease(), 1, f.release)
+			c.Proxy.On(op.Release, 1, f.release)
 			ctx, cancel := context.WithCancelCause(c.Context())
 			defer cancel(nil)
 			result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
@@ -144,7 +144,7 @@ func TestReleaseOvertakesTheAcquire(t *testing.T) {
 		defer cancel()
 		result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
 		require.True(c, c.Proxy.Await(op.Match, 1, locktest.FaultPatience))
-		overtakes := c.Proxy.On(op.MatchRelease(), 1, faults.Delay(600*time.Millisecond))
+		overtakes := c.Proxy.On(op.Release, 1, faults.Delay(600*time.Millisecond))
 		cancel()
 		require.ErrorIs(c, testkit.ResultWithin(c, result, locktest.FaultPatience), context.Canceled)
 		c.Await(executed, "not executed")
@@ -171,7 +171,7 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 			require.True(c, c.Proxy.Await(op.Match, 1, locktest.FaultPatience))
 			cancel()
 			require.Error(c, testkit.ResultWithin(c, result, locktest.FaultPatience)) // on a busy machine it may have waited for too long before
-			require.True(c, c.Proxy.Await(op.MatchRelease(), 1, locktest.FaultPatience), "no release")
+			require.True(c, c.Proxy.Await(op.Release, 1, locktest.FaultPatience), "no release")
 			locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
 			time.Sleep(late - time.Since(begun)) // the lateness is what is tested

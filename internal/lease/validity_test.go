@@ -240,7 +240,7 @@ func TestLateGrantIsNotKept(t *testing.T) {
 			return relock.NewRWLock(locktest.FaultKey, c, o...)
 		},
 	}
-	for _, m := range locktest.QueueModes() {
+	for _, m := range locktest.QueueModes {
 		locks[m.Title()] = m.Lock
 	}
 	left := func(c *locktest.FaultBench) time.Duration {

@@ -133,3 +133,14 @@ func RequireRWGone(t testing.TB, s *redistest.Server, c *relock.Client, key stri
 	k := KeyOf(c, key)
 	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
 }
+
+// RWStored returns what the server has of a read/write lock by the owner's
+// name, as '<r or w> <reads>:<writes>'.
+func RWStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
+	t.Helper()
+	stored := map[string]string{}
+	for _, e := range scripttest.ReadRW(t, s.Dial(t), KeyOf(c, key)) {
+		stored[e.Owner] = e.Kind + " " + e.Counts
+	}
+	return stored
+}

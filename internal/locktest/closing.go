@@ -100,11 +100,27 @@ func RequireClosed(t testing.TB, c *relock.Client) {
 	_, plainErr := plain.Acquire(ctx)
 	_, reentrantErr := reentrant.TryAcquire(ctx)
 	for _, err := range []error{
-		plain.Lock(ctx), plain.TryLock(ctx), plain.Do(ctx, NoWork), plainErr,
-		reentrant.Lock(ctx), reentrant.TryLock(ctx), reentrant.TryDo(ctx, NoWork), reentrantErr,
+		plain.Lock(ctx), plain.TryLock(ctx), plain.Do(ctx, Nothing), plainErr,
+		reentrant.Lock(ctx), reentrant.TryLock(ctx), reentrant.TryDo(ctx, Nothing), reentrantErr,
 	} {
 		require.ErrorIs(t, err, relock.ErrClosed)
 		require.False(t, relock.IsRetryableErr(err))
 	}
 	require.NoError(t, plain.Validate(), "a handle stays valid")
+}
+
+// Timed is a call, and when it has ended.
+type Timed struct {
+	testing.TB
+	result <-chan error
+	at     time.Time
+}
+
+// End returns what came of it, and sees that it ended as long after an alarm as
+// that was set to at most.
+func (c *Timed) End(half *Alarm) error {
+	c.Helper()
+	err := testkit.ResultWithin(c, c.result, 5*time.Second)
+	require.Less(c, c.at.Sub(half.Ring()), CloseLimit/2)
+	return err
 }

@@ -105,3 +105,9 @@ func (w *Witness) LastEnd() relock.HoldDone {
 	defer w.Mu.Unlock()
 	return w.Last
 }
+
+// MarkKey is the key of a mark in a context.
+type MarkKey struct{}
+
+// Marked is a context that the hooks know again.
+func Marked(t testing.TB) context.Context { return context.WithValue(t.Context(), MarkKey{}, "mine") }

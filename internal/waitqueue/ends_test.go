@@ -19,7 +19,7 @@ import (
 // subscription; TestMain sees whether a goroutine is left. The waiters of other
 // clients get the lock.
 func TestCloseEndsWaits(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const waiters = 100
 		q := locktest.NewQueueBench(t, m, 3)
 		closing := q.Clients[2]
@@ -49,7 +49,7 @@ func TestCloseEndsWaits(t *testing.T) {
 // The key becomes another program's while somebody waits: the waiter gets an
 // error.
 func TestKeyBecomesSomethingElseWhileWaiting(t *testing.T) {
-	eachCase(t, allModes, map[string][]any{
+	locktest.EachCase(t, locktest.QueueModes, map[string][]any{
 		"a list":   {"RPUSH", "x"},
 		"a set":    {"SADD", "x"},
 		"a string": {"SET", "x"},
@@ -81,10 +81,10 @@ func replaceKey(q *bench, command ...any) {
 // Fair and unfair, plain and reentrant users of one key learn that they do not
 // agree, from a hold and from a reservation.
 func TestModesDoNotMix(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		requireConflicts := func(what string) {
-			for _, other := range allModes {
+			for _, other := range locktest.QueueModes {
 				if lock := other.Lock(q.Clients[1]); other == m {
 					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
 				} else {
@@ -106,7 +106,7 @@ func TestModesDoNotMix(t *testing.T) {
 // A waiter that loses its permission or its password gets an error, and does
 // not sleep for ever.
 func TestWaiterLosesItsPermission(t *testing.T) {
-	eachCase(t, allModes, map[string][][]any{
+	locktest.EachCase(t, locktest.QueueModes, map[string][][]any{
 		"commands":       {{"ACL", "SETUSER", "app", "-@all"}},
 		"keys":           {{"ACL", "SETUSER", "app", "resetkeys"}},
 		"scripts":        {{"ACL", "SETUSER", "app", "-evalsha", "-eval"}},
@@ -144,7 +144,7 @@ func asUser(q *bench, rules []any, opts ...relock.ClientOption) *relock.Client {
 // A call beyond the queue limit fails immediately, even if it may wait. Nothing
 // of it is left.
 func TestQueueLimit(t *testing.T) {
-	eachMode(t, []mode{plainFair, reentrant, reentrantFair}, func(t testing.TB, m mode) {
+	locktest.EachMode(t, []mode{locktest.PlainFair, locktest.ReentrantUnfair, locktest.ReentrantFair}, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 3)
 		h := q.Take(q.Clients[0])
 		w := q.Wait(t.Context(), q.Clients[1], relock.WithQueueLimit(1))
@@ -161,7 +161,7 @@ func TestQueueLimit(t *testing.T) {
 // holds for local waiters too.
 func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	limit := relock.WithQueueLimit(2)
 	first, second := q.WaitLocally(t.Context(), 0, limit), q.WaitLocally(t.Context(), 1, limit)
@@ -182,7 +182,7 @@ func TestQueueLimitOfLocalWaiters(t *testing.T) {
 // What ends all waits of a client together does not make it open a connection
 // for each.
 func TestManyWaitersEndOverAFewConnections(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const waiters = 300
 		q := locktest.NewQueueBench(t, m, 2, relock.WithMaxIdle(2*waitqueue.MaxSending))
 		c := q.Clients[0]

@@ -38,7 +38,7 @@ func newRetained(t testing.TB, m mode) (q *bench, h relock.Hold, entries []strin
 // A first local waiter that gives up leaves its entry to the next one. The last
 // one removes it.
 func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
 		ctx, cancel := context.WithCancel(t.Context())
@@ -66,7 +66,7 @@ func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 // other waiter. The next waiter takes it, or the end of the lease removes it.
 // What is handed off to it meanwhile goes to others immediately.
 func TestRetainedEntry(t *testing.T) {
-	eachCase(t, unfair, map[string]func(*bench, relock.Hold){
+	locktest.EachCase(t, locktest.Unfair, map[string]func(*bench, relock.Hold){
 		"taken again": func(q *bench, h relock.Hold) {
 			entries := q.Entries()
 			for range 5 {
@@ -105,7 +105,7 @@ func TestRetainedEntry(t *testing.T) {
 // A retained entry is of no use to a call with other options: the entry asks
 // Redis for something else.
 func TestRetainedEntryForOtherOptions(t *testing.T) {
-	eachCase(t, unfair, map[string]relock.LockOption{
+	locktest.EachCase(t, locktest.Unfair, map[string]relock.LockOption{
 		"shorter, fixed": relock.WithExpiry(5 * time.Second), "longer, fixed": relock.WithExpiry(2 * time.Minute),
 		"label": relock.WithLabel("other"), "maximum hold": relock.WithMaxHold(time.Hour),
 	}, func(t testing.TB, m mode, opt relock.LockOption) {
@@ -127,7 +127,7 @@ func TestRetainedEntryForOtherOptions(t *testing.T) {
 // Redis may have removed an entry that was retained for a while: the waiter
 // that takes it makes sure immediately.
 func TestRetainedEntryThatIsGone(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q, h, _ := newRetained(t, m)
 		time.Sleep(lockspec.DefaultPollInterval)
 		q.Server.Do(t, "DEL", q.Key+":q", q.Key+":b")
@@ -144,7 +144,7 @@ func TestRetainedEntryThatIsGone(t *testing.T) {
 // second one. The first is next.
 func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	t.Parallel()
-	q, proxy := newBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair)
 	h := q.Take(q.Clients[0])
 	enqueue := faults.Script(script.Enqueue.SHA)
 	proxy.On(enqueue, 1, faults.Delay(500*time.Millisecond))
@@ -165,7 +165,7 @@ func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 // reserved the lock for its entry.
 func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 	t.Parallel()
-	q, proxy := newBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
@@ -182,7 +182,7 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 // entry, which is another waiter's then.
 func TestLocalHandOffDuringAWakeUp(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	c, l := q.Clients[0], locktest.Level(h).Lease()

@@ -25,7 +25,7 @@ func TestWaiterGivesUp(t *testing.T) {
 		limit  time.Duration // else it is cancelled
 		why    error         // in the queue, else at the unlock
 	}
-	eachCase(t, allModes, map[string]end{
+	locktest.EachCase(t, locktest.QueueModes, map[string]end{
 		"in the queue":                 {5, 0, context.Canceled},
 		"in the queue, block timeout":  {5, 600 * time.Millisecond, relock.ErrLockAcquiredByOthers},
 		"at the unlock":                {40, 0, nil},
@@ -78,9 +78,9 @@ func TestWaiterGivesUp(t *testing.T) {
 // A waiter gives up while the lock is reserved for it: the next one gets it
 // immediately, not when the reservation ends.
 func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
-		slow, proxy := behindProxy(q)
+		slow, proxy := q.Behind()
 		claim := faults.Script(script.Claim.SHA)
 		var took, claimed []time.Duration
 		for range 6 {
@@ -111,9 +111,9 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 // A poll that was under way when a wait ended may put its entry back. It is
 // cancelled again.
 func TestPollOfAWaitThatIsOver(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
-		c, proxy := behindProxy(q)
+		c, proxy := q.Behind()
 		poll := faults.Script(script.Poll.SHA)
 		polled := proxy.On(poll, 1, faults.DelayRequest(350*time.Millisecond))
 		h := q.Take(q.Clients[0])
@@ -143,12 +143,12 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 		free   bool
 	}
 	s := locktest.NewServerWithScripts(t)
-	eachCase(t, allModes, map[string]late{
+	locktest.EachCase(t, locktest.QueueModes, map[string]late{
 		"held back, to a held lock": {faults.HoldOnly, false}, "held back and cut, to a held lock": {faults.HoldAndCut, false},
 		"held back, to a free lock": {faults.HoldOnly, true}, "held back and cut, to a free lock": {faults.HoldAndCut, true},
 	}, func(t testing.TB, m mode, c late) {
 		q := locktest.NewQueueBenchOn(t, s, m, 1)
-		client, proxy := behindProxy(q)
+		client, proxy := q.Behind()
 		enqueue := faults.Script(script.Enqueue.SHA)
 		proxy.On(enqueue, 1, c.action)
 		h := q.Take(q.Clients[0])
@@ -184,17 +184,14 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 // no server, but the first has taken the lock. It is released when the server
 // is back, and does not stay until its lease ends.
 func TestServerGoesAwayBeforeItAnswers(t *testing.T) {
-	modes := append([]mode{{Kind: "MultiLock"}, {Kind: "RWLock"}, {Kind: "RWLock", Fair: true}}, allModes...)
-	eachCase(t, modes, map[string]func(locktest.AnyLock, context.Context) (relock.Hold, error){
+	modes := append([]mode{{Kind: "MultiLock"}, {Kind: "RWLock"}, {Kind: "RWLock", Fair: true}}, locktest.QueueModes...)
+	locktest.EachCase(t, modes, map[string]func(locktest.AnyLock, context.Context) (relock.Hold, error){
 		"one attempt": locktest.AnyLock.TryAcquire, "waiting": locktest.AnyLock.Acquire,
 	}, func(t testing.TB, m mode, take func(locktest.AnyLock, context.Context) (relock.Hold, error)) {
 		s := locktest.NewServerWithScripts(t)
 		proxy := faults.Start(t, s.Network, s.Address)
 		c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithExpiry(20*time.Second))
-		var lock locktest.AnyLock = relock.NewMultiLock([]string{locktest.QueueKey, "another"}, c, relock.WithBlock())
-		if m.Kind != "MultiLock" {
-			lock = m.Lock(c)
-		}
+		lock := m.Lock(c)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		executed := proxy.On(faults.Any, 1, faults.DropAnswer)
@@ -223,9 +220,9 @@ func TestServerGoesAwayBeforeItAnswers(t *testing.T) {
 // that others have the lock.
 func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewQueueBench(t, plain, 1)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 1)
 	q.Take(q.Clients[0])
-	slow, proxy := behindProxy(q)
+	slow, proxy := q.Behind()
 	proxy.On(faults.Script(script.Enqueue.SHA), faults.Every, faults.DropAnswer)
 	require.ErrorIs(t, q.Wait(t.Context(), slow, relock.WithBlockTimeout(time.Second)).End(), relock.ErrLockAcquiredByOthers)
 }

@@ -26,7 +26,7 @@ import (
 // order of the calls. The hold before is over, and cannot touch the next one.
 func TestLocalHandOff(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	value, zadds, sets := q.Value(), locktest.Calls(t, q.Server, "zadd"), locktest.Calls(t, q.Server, "set")
@@ -53,7 +53,7 @@ func TestLocalHandOff(t *testing.T) {
 // A hold that was handed off is renewed, is lost when its key is, and ends with
 // its client.
 func TestHandedOffHold(t *testing.T) {
-	eachCase(t, unfair, map[string]func(*bench, relock.Hold) error{
+	locktest.EachCase(t, locktest.Unfair, map[string]func(*bench, relock.Hold) error{
 		"is lost":         func(q *bench, _ relock.Hold) error { q.Server.Do(q, "DEL", q.Key); return relock.ErrLockLost },
 		"its client ends": func(q *bench, _ relock.Hold) error { require.NoError(q, q.Clients[0].Close()); return relock.ErrClosed },
 	}, func(t testing.TB, m mode, end func(*bench, relock.Hold) error) {
@@ -80,7 +80,7 @@ func TestNoLocalHandOff(t *testing.T) {
 		return handed{set: func(h relock.Hold) { locktest.LeaseOf(h).Set(change) }}
 	}
 	fixed, keeps := []relock.LockOption{relock.WithExpiry(20 * time.Second)}, []relock.LockOption{relock.WithMinHold(10 * time.Millisecond)}
-	eachCase(t, []mode{plain}, map[string]handed{
+	locktest.EachCase(t, []mode{locktest.PlainUnfair}, map[string]handed{
 		"the time without remote waiters is over": state(func(s *lease.State) { s.Granted = time.Now().Add(-waitqueue.PassAlone) }),
 		"handed off a thousand times":             state(func(s *lease.State) { s.Passes = waitqueue.PassesAlone }),
 		"less than half of the lease":             state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }),
@@ -113,7 +113,7 @@ func TestNoLocalHandOff(t *testing.T) {
 // millisecond. Then it is the other's turn. The last answer says whether others
 // are in the queue.
 func TestRemoteWaiterHasItsTurn(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0])
 		other := q.Wait(t.Context(), q.Clients[1])
@@ -141,7 +141,7 @@ func TestRemoteWaiterHasItsTurn(t *testing.T) {
 // Local waiters report why the first of them cannot get on. They never say that
 // others hold a lock of which Redis has said nothing.
 func TestLocalWaitersReportTheTrouble(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
 		first := q.WaitLocally(t.Context(), 0)
@@ -174,8 +174,8 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 // A renewal that an earlier holder sent changes nothing for the next one,
 // whenever it is executed.
 func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
-	eachCase(t, []mode{plain}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
-		q, proxy := newBenchBehind(t, relock.WithCommandTimeout(time.Second))
+	locktest.EachCase(t, []mode{locktest.PlainUnfair}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
+		q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair, relock.WithCommandTimeout(time.Second))
 		h := q.Take(q.Clients[0])
 		w := q.WaitLocally(t.Context(), 0)
 		proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
@@ -199,7 +199,7 @@ func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 // An Extend that was under way during the hand-off says that its hold is over.
 func TestExtendDuringALocalHandOff(t *testing.T) {
 	t.Parallel()
-	q, proxy := newBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	renewal := faults.Script(script.Renew.SHA)
@@ -217,7 +217,7 @@ func TestExtendDuringALocalHandOff(t *testing.T) {
 // than the next holder asks for, whatever the one before has asked for.
 func TestExtendAndLocalHandOff(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	next := handOff(q, h, q.WaitLocally(t.Context(), 0))
 	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
@@ -233,17 +233,17 @@ func TestExtendAndLocalHandOff(t *testing.T) {
 // Many callers of few objects of two clients, whose contexts are cancelled at
 // any time: no two hold the lock together, and nothing is left behind.
 func TestStormOfLocalWaiters(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		objects := []locktest.AnyLock{q.Lock(q.Clients[0]), q.Lock(q.Clients[1])}
 		var inside, passed int // guarded by the lock
 		var results []<-chan error
 		for g := range 24 {
-			lock, nests := objects[g%2], m == reentrant
+			lock, nests := objects[g%2], m == locktest.ReentrantUnfair
 			switch {
 			case g%3 == 0:
 				lock = q.Lock(q.Clients[g%2], relock.WithLabel(fmt.Sprint(g%2)))
-			case g > 20 && m == reentrant: // several goroutines of one owner
+			case g > 20 && m == locktest.ReentrantUnfair: // several goroutines of one owner
 				lock, nests = locktest.Owned("one", q.Lock(q.Clients[0])), false
 			}
 			once := func(ctx context.Context, n int) error {
@@ -260,7 +260,7 @@ func TestStormOfLocalWaiters(t *testing.T) {
 						time.Sleep(100 * time.Microsecond)
 					}
 					if nests && n%5 == 0 {
-						return lock.Do(ctx, locktest.NoWork)
+						return lock.Do(ctx, locktest.Nothing)
 					}
 					return nil
 				})

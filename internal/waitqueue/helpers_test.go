@@ -2,16 +2,13 @@ package waitqueue_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -22,58 +19,11 @@ type (
 	waiting = locktest.Waiting
 )
 
-var (
-	plain         = mode{Kind: "RedisLock"}
-	plainFair     = mode{Kind: "RedisLock", Fair: true}
-	reentrant     = mode{Kind: "ReentrantLock"}
-	reentrantFair = mode{Kind: "ReentrantLock", Fair: true}
-
-	allModes = []mode{plain, plainFair, reentrant, reentrantFair}
-	fair     = []mode{plainFair, reentrantFair}
-	unfair   = []mode{plain, reentrant}
-
-	patient = relock.WithPollInterval(locktest.SlowPoll)
-)
-
-// eachCase runs a test for each case in each mode, all at the same time.
-func eachCase[T any](t *testing.T, modes []mode, cases map[string]T, run func(t testing.TB, m mode, c T)) {
-	t.Helper()
-	t.Parallel()
-	var cells []locktest.Subtest
-	for name, c := range cases {
-		for _, m := range modes {
-			title := strings.TrimPrefix(name+", "+m.Title(), ", ")
-			cells = append(cells, locktest.Subtest{Name: title, Run: func(t testing.TB) { run(t, m, c) }})
-		}
-	}
-	locktest.RunTogether(t, cells)
-}
-
-func eachMode(t *testing.T, modes []mode, run func(t testing.TB, m mode)) {
-	t.Helper()
-	eachCase(t, modes, map[string]bool{"": true}, func(t testing.TB, m mode, _ bool) { run(t, m) })
-}
+var patient = relock.WithPollInterval(locktest.SlowPoll)
 
 // letters are the kind and the mode in the name of an entry.
 func letters(m mode) string {
 	return map[string]string{"RedisLock": "p", "ReentrantLock": "r"}[m.Kind] + map[bool]string{true: "f", false: "u"}[m.Fair]
-}
-
-// behindProxy returns another client of the lock, which is behind a proxy.
-func behindProxy(q *bench, opts ...relock.ClientOption) (*relock.Client, *faults.Proxy) {
-	q.Helper()
-	locktest.WithScripts(q, q.Server)
-	p := faults.Start(q, q.Server.Network, q.Server.Address)
-	return locktest.Sibling(q, &redistest.Server{Network: p.Network, Address: p.Address}, q.Clients[0], opts...), p
-}
-
-// newBenchBehind returns an unfair plain lock with one client, which is behind
-// a proxy.
-func newBenchBehind(t testing.TB, opts ...relock.ClientOption) (*bench, *faults.Proxy) {
-	q := locktest.NewQueueBench(t, plain, 1)
-	c, p := behindProxy(q, opts...)
-	q.Clients[0] = c
-	return q, p
 }
 
 // requireMedian checks the median of what took as long.

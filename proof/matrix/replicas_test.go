@@ -99,7 +99,7 @@ func TestHandOffWaitsForReplicas(t *testing.T) {
 	r := locktest.NewReplicated(t)
 	var holds []relock.Hold
 	var waits []*locktest.Waiting
-	for _, m := range locktest.QueueModes() {
+	for _, m := range locktest.QueueModes {
 		q := locktest.NewQueueBenchOn(t, r.Master, m, 2)
 		holds = append(holds, q.Take(q.Clients[0]))
 		waits = append(waits, q.WaitNext(t.Context(), 0, q.Clients[1], locktest.OneReplica))

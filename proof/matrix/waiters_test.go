@@ -72,7 +72,7 @@ func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fa
 // leaves nothing behind, and those behind it get the lock afterwards. What
 // comes late touches no hold. See locktest.Cell for what is true all the time.
 func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
-	meetFaultsWaiting(t, lockspec.MutexQueue, []bool{false}, locktest.QueueModes()...)
+	meetFaultsWaiting(t, lockspec.MutexQueue, []bool{false}, locktest.QueueModes...)
 }
 
 func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
