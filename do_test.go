@@ -108,6 +108,10 @@ func TestDoReportsALoss(t *testing.T) {
 			require.NoError(t, c.Close())
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
 		}, errMine, relock.ErrClosed},
+		"found by fn's Unlock": {func(t *testing.T, c *relock.Client, h relock.Hold) {
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
+			_ = h.Unlock(t.Context())
+		}, nil, relock.ErrLockLost},
 		"found by the release": {func(t *testing.T, c *relock.Client, _ relock.Hold) {
 			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 		}, nil, relock.ErrLockLost},

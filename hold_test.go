@@ -57,8 +57,10 @@ func TestHoldContext(t *testing.T) {
 func TestHoldFromContextFindsTheNewest(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	_, ok := relock.HoldFromContext(t.Context(), "a")
-	require.False(t, ok)
+	for _, ctx := range []context.Context{t.Context(), nil} {
+		_, ok := relock.HoldFromContext(ctx, "a")
+		require.False(t, ok)
+	}
 	a, err := relock.NewRedisLock("a", c).Acquire(t.Context())
 	require.NoError(t, err)
 	b, err := relock.NewRedisLock("b", c).Acquire(a.Context())
@@ -67,6 +69,7 @@ func TestHoldFromContextFindsTheNewest(t *testing.T) {
 		got, _ := relock.HoldFromContext(b.Context(), name)
 		require.Equal(t, want, got)
 	}
+	require.NoError(t, b.Unlock(nil)) //nolint:staticcheck // the mistake is meant
 }
 
 func TestExtend(t *testing.T) {

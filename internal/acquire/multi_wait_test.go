@@ -64,21 +64,6 @@ func TestMultiLockWaitEnds(t *testing.T) {
 	require.ErrorIs(t, relock.NewMultiLock(keys, b.client).Lock(ctx), context.DeadlineExceeded)
 }
 
-func TestMultiLockQueueLimit(t *testing.T) {
-	b := newBench(t)
-	h := b.hold("b")
-	keys := []string{"a", "b"}
-	l := relock.NewMultiLock(keys, b.client, relock.WithBlock())
-	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	b.awaitQueued("b")
-	full := relock.NewMultiLock(keys, b.other, relock.WithBlock(), relock.WithQueueLimit(1))
-	require.ErrorIs(t, full.Lock(t.Context()), relock.ErrQueueFull)
-	require.NoError(t, h.Unlock(t.Context()))
-	requireGranted(t, waiting)
-	require.NoError(t, l.Unlock(t.Context()))
-	b.requireNothingLeft(keys...)
-}
-
 // A MultiLock that waits releases the key that it cannot use with the request
 // that finds so: it needs no other connection, though the server refuses one.
 func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {

@@ -177,58 +177,6 @@ func TestRWLockOwners(t *testing.T) {
 	b.requireGone("k")
 }
 
-// A key belongs to one kind of lock, and to one mode. A call for another kind
-// or mode gets an error, and changes nothing.
-func TestRWLockConflict(t *testing.T) {
-	b := newBench(t)
-	blocking := locktest.Sibling(t, b.server, b.client, relock.WithBlock())
-	calls := func(opts ...relock.LockOption) map[string]func(context.Context) error {
-		l := relock.NewRWLock("k", blocking, opts...)
-		return map[string]func(context.Context) error{"Lock": l.Lock, "RLock": l.RLock, "TryLock": l.TryLock, "TryRLock": l.TryRLock}
-	}
-	refused := func(what string, calls map[string]func(context.Context) error) {
-		t.Helper()
-		before := b.server.Content(t, b.key("k"))
-		for name, call := range calls {
-			require.ErrorIs(t, locktest.RequireAtOnce(t, call), relock.ErrKeyConflict, "%s, %s", name, what)
-		}
-		require.Equal(t, before, b.server.Content(t, b.key("k")), what)
-	}
-	for what, create := range map[string][]any{
-		"string": {"SET", "x"}, "hash": {"HSET", "f", "v"}, "list": {"RPUSH", "x"}, "sorted set": {"ZADD", 1, "x"}, "set": {"SADD", "x"},
-	} {
-		b.server.Do(t, create[0].(string), append([]any{b.key("k")}, create[1:]...)...)
-		refused(what, calls())
-		refused(what, calls(relock.WithFair()))
-		b.forget("k")
-	}
-	modes := map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}}
-	for mode, opts := range modes {
-		for name, newLock := range locktest.Kinds {
-			h := take(t, newLock("k", b.client, opts...).Acquire)
-			refused(mode+" "+name, calls())
-			refused(mode+" "+name, calls(relock.WithFair()))
-			require.NoError(t, h.Unlock(t.Context()))
-		}
-		l := relock.NewRWLock("k", b.client, opts...)
-		for _, acquire := range []func(context.Context) (relock.Hold, error){l.Acquire, l.RAcquire} {
-			h := take(t, acquire)
-			for asked, opts := range modes {
-				for name, newLock := range locktest.Kinds {
-					l := newLock("k", blocking, opts...)
-					refused("others: "+name, map[string]func(context.Context) error{"Lock": l.Lock, "TryLock": l.TryLock})
-				}
-				if asked != mode {
-					refused("the other mode", calls(opts...))
-				}
-			}
-			require.NoError(t, h.Err())
-			require.NoError(t, h.Unlock(t.Context()))
-		}
-	}
-	b.requireGone("k")
-}
-
 func TestRWLockOptions(t *testing.T) {
 	b := newBench(t, relock.WithMinHold(time.Minute))
 	require.ErrorIs(t, relock.NewRWLock("k", b.client, relock.WithMinHold(time.Second)).Validate(), relock.ErrInvalid)

@@ -274,21 +274,6 @@ func TestRWLockFairOrder(t *testing.T) {
 	q.RequireNothingLeft()
 }
 
-// The grant comes by a message, not by a poll.
-func TestRWLockGrantIsPushed(t *testing.T) {
-	q := newRW(t, true, 2)
-	var delays []time.Duration
-	for range 9 {
-		h := q.Take(q.Clients[0])
-		w := q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithPollInterval(locktest.SlowPoll))
-		q.AwaitSubscribed(q.Clients[1])
-		next, delay := q.HandOff(h, w)
-		delays = append(delays, delay)
-		q.Unlock(next)
-	}
-	require.Less(t, locktest.Median(delays), locktest.NotifyLimit)
-}
-
 // A reader whose process has crashed keeps a writer out until its lease ends,
 // and no longer, whatever others read meanwhile.
 func TestRWLockReaderThatIsGone(t *testing.T) {
@@ -390,18 +375,6 @@ func TestRWLockThousandReaders(t *testing.T) {
 	for _, r := range waits {
 		q.Unlock(r.Hold)
 	}
-	q.Unlock(w.Granted())
-	q.RequireNothingLeft()
-}
-
-// A call finds the queue full, and does not wait.
-func TestRWLockQueueLimit(t *testing.T) {
-	q := newRW(t, false, 2)
-	h := q.Take(q.Clients[0])
-	limit := relock.WithQueueLimit(1)
-	w := q.readNext(t.Context(), 0, q.Clients[1], limit)
-	require.ErrorIs(t, q.rw(q.Clients[0], limit).Lock(locktest.As(t, "another")), relock.ErrQueueFull)
-	q.Unlock(h)
 	q.Unlock(w.Granted())
 	q.RequireNothingLeft()
 }

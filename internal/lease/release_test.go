@@ -37,26 +37,6 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 	}}, relock.WithCommandTimeout(time.Second))
 }
 
-// A renewal that comes after the Unlock revives nothing.
-func TestRenewalAfterUnlock(t *testing.T) {
-	t.Parallel()
-	eachVariant(t, locktest.Renewers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		lock := op.Lock(c.Client, locktest.FaultLease)
-		for range op.Levels {
-			require.NoError(c, lock.Lock(c.Context()))
-		}
-		done := c.Proxy.On(op.Match, 1, faults.HoldOnly)
-		locktest.Engine(c.Client).Leases()[0].RenewNow()
-		c.Await(done, "not renewed")
-		for range op.Levels {
-			require.NoError(c, lock.Unlock(c.Context()))
-		}
-		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
-		require.Equal(c, []string{":0"}, c.Proxy.Release())
-		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
-	}})
-}
-
 // A release that finds nothing may stand for an earlier copy that has done the
 // work, but only while the lease cannot have ended.
 func TestUnlockAfterValidUntilIsNoSuccess(t *testing.T) {

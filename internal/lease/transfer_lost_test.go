@@ -21,7 +21,7 @@ import (
 func transferFreed(q *locktest.QueueBench) {
 	q.Helper()
 	testkit.Eventually(q, lockspec.DefaultLease/3, func() bool { return q.Server.Do(q, "EXISTS", q.Key) == int64(0) }, "free")
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // A call whose context is cancelled while the lock is on its way to it ends
@@ -73,7 +73,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.WaitLocally(relock.ContextWithOwner(ctx, "slow"), 0)
 	goOn := locktest.Engine(q.Clients[0]).Block(ownerKey(q, "slow")) // another attempt of the owner is under way
-	unlockFresh(q, h)
+	q.UnlockFresh(h)
 	cancel()
 	require.ErrorIs(t, w.End(), context.Canceled)
 	goOn()
@@ -89,10 +89,10 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	w := q.WaitLocally(locktest.As(t, "late"), 0)
 	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
-	unlockFresh(q, h)
+	q.UnlockFresh(h)
 	require.ErrorIs(t, w.End(), relock.ErrLockLost)
 	remove()
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // While the server does not answer, Unlock returns in time that it is
@@ -113,7 +113,7 @@ func TestTransferToASilentServer(t *testing.T) {
 	require.False(t, first.HasEnded())
 	q.Server.Resume(t)
 	q.UnlockEach(first, second)
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // A server that has no memory left, or refuses the request, releases the lock
@@ -134,16 +134,16 @@ func TestTransferRefused(t *testing.T) {
 			h := q.Take(q.Clients[0])
 			w := q.WaitLocally(t.Context(), 0)
 			q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
-			unlockFresh(q, h)
+			q.UnlockFresh(h)
 			q.Server.Do(t, tt.end[0].(string), tt.end[1:]...)
 			if err := w.End(); name == "denied" && err != nil {
 				require.ErrorIs(t, err, relock.ErrDenied) // it has tried meanwhile
 			} else {
 				require.NoError(t, err)
-				require.Equal(t, tt.transferred, passes(w.Hold) == 1)
+				require.Equal(t, tt.transferred, locktest.Passes(w.Hold) == 1)
 				q.Unlock(w.Hold)
 			}
-			requireForgotten(q)
+			q.RequireIdle()
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestTransferFindsTheLoss(t *testing.T) {
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			require.Equal(t, requests, proxy.Count(locktest.TransferOnly))
 			q.UnlockEach(first, second)
-			requireForgotten(q, 1500*time.Millisecond)
+			q.RequireIdle(1500 * time.Millisecond)
 		})
 	}
 }
@@ -198,4 +198,22 @@ func TestCloseDuringATransfer(t *testing.T) {
 			require.Zero(t, locktest.Engine(c).State().Owners)
 		})
 	}
+}
+
+// Close also releases a lock that was handed off to a call that has not taken
+// it yet.
+func TestReleaseOnCloseOfATransfer(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithReleaseOnClose())
+	c := q.Clients[0]
+	h := q.Take(c)
+	first := q.WaitLocally(context.Background(), 0)
+	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
+	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
+	locktest.NeverStale(h)
+	q.Unlock(h)
+	require.NoError(t, c.Close())
+	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))
+	goOn()
+	require.ErrorIs(t, first.End(), relock.ErrClosed)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"testing"
 	"time"
@@ -118,23 +117,6 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, tests)
 }
 
-// An acquire that was executed and not answered in time is freed within a
-// second, though no caller has left and the lease is a minute.
-func TestTimedOutAcquireIsFreedWithinASecond(t *testing.T) {
-	const timeout, late = 300 * time.Millisecond, 1500 * time.Millisecond
-	eachVariant(t, locktest.Acquirers(), timeout, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		c.Proxy.On(op.Match, 1, faults.Delay(late))
-		start := time.Now()
-		err := op.Lock(c.Client, time.Minute).Lock(c.Context())
-		require.ErrorIs(c, err, os.ErrDeadlineExceeded)
-		require.True(c, relock.IsRetryableErr(err))
-		require.GreaterOrEqual(c, time.Since(start), timeout)
-		over := time.Now()
-		takeNext(c, op)
-		require.Less(c, time.Since(over), locktest.CleanWithin)
-	}})
-}
-
 // A release that overtakes the acquire which it is for, and is answered after
 // it, is not the last one.
 func TestReleaseOvertakesTheAcquire(t *testing.T) {
@@ -226,55 +208,4 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 		require.Less(c, time.Since(delivered), lease+locktest.CleanWithin)
 		require.NoError(c, next.Unlock(c.Context()))
 	}})
-}
-
-// What was executed without an answer is undone: an acquire whose answer is an
-// error line, and a copy of an acquire that comes after the release and takes
-// the key again.
-func TestUnansweredAcquireIsUndone(t *testing.T) {
-	eachKind(t, map[string]kindTest{
-		"error line": func(c *locktest.FaultBench, kind string, r requests) {
-			done := c.Proxy.On(r.acquire, 1, faults.ExecuteThenError(loading))
-			require.ErrorContains(c, locktest.Kinds[kind](locktest.FaultKey, c.Client).Lock(c.Context()), "LOADING")
-			c.Await(done, "not executed")
-			c.RequireLevels(0)
-		},
-		"late copy": func(c *locktest.FaultBench, kind string, r requests) {
-			sent := r.acquire
-			if kind == "RedisLock" {
-				c.Proxy.On(r.acquire, 1, faults.CutBefore)
-				sent = r.again
-			}
-			c.Proxy.On(sent, 1, faults.HoldAndCut)
-			h := c.Take(kind)
-			require.NoError(c, h.Unlock(c.Context()))
-			require.Equal(c, []string{":1"}, c.Proxy.Release(), "the late copy did not take the key")
-			c.RequireLevels(0)
-		},
-	})
-}
-
-// A re-entry that failed here but not at the server is undone.
-func TestFailedReentryIsUndone(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-	h := c.Take("ReentrantLock")
-	done := c.Proxy.On(requestsOf["ReentrantLock"].again, 1, faults.ExecuteThenError(loading))
-	require.ErrorContains(t, relock.NewReentrantLock(locktest.FaultKey, c.Client).Lock(t.Context()), "LOADING")
-	c.Await(done, "not executed")
-	c.RequireLevels(1)
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// A SET whose answer never comes is released, so what takes the lock after it
-// has another value.
-func TestUnansweredSETIsNoGrant(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-	c.Proxy.On(faults.Command("SET"), 1, faults.CutAfter)
-	h := c.Take("RedisLock")
-	require.True(t, c.Proxy.Await(requestsOf["RedisLock"].release, 2, locktest.FaultPatience), "the SET is released, also late")
-	require.Equal(t, 1, c.Levels())
-	require.NoError(t, h.Err())
-	require.NoError(t, h.Unlock(t.Context()))
 }

@@ -139,6 +139,12 @@ func TestClockDecidesWithoutTimers(t *testing.T) {
 		require.ErrorIs(t, h.Lease().Renewed(time.Now(), time.Minute), errs.ErrLockLost)
 		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
 
+		h = e.take(t, lockspec.Plain, "asked", fixed(800*time.Millisecond))
+		h.Lease().StopTimer()
+		time.Sleep(time.Until(h.ValidUntil()))
+		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
+		require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
+
 		h = e.take(t, lockspec.Plain, "maximum", func(s *lockspec.Spec) { s.MaxHold = time.Second })
 		require.Equal(t, time.Now().Add(time.Second), h.ValidUntil())
 		time.Sleep(time.Until(h.StopMaxHold()))

@@ -109,24 +109,15 @@ func (q *QueueBench) RequireStored(h relock.Hold, levels int) {
 	require.Len(q, fields, 4, "%v", fields)
 }
 
-// RequireForgotten waits until the clients have no lease and no owner.
-func (q *QueueBench) RequireForgotten() {
+// RequireIdle waits until neither Redis nor the clients have anything of the
+// lock. Poll intervals above a second are named.
+func (q *QueueBench) RequireIdle(intervals ...time.Duration) {
 	q.Helper()
+	q.RequireNothingLeft(intervals...)
 	for _, c := range q.Clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {
-			s := Engine(c).State()
-			return s.Leases == 0 && s.Owners == 0
-		}, "no lease and no owner is left")
-	}
-}
-
-// RequireNoWaiters waits until the clients have no waiter.
-func (q *QueueBench) RequireNoWaiters() {
-	q.Helper()
-	for _, c := range q.Clients {
-		testkit.Eventually(q, testkit.Patience, func() bool {
-			state := Engine(c).Queue.State()
-			return len(state.Lines) == 0 && state.Waits == 0
+			state, waits := Engine(c).State(), Engine(c).Queue.State()
+			return state.Leases == 0 && state.Owners == 0 && len(waits.Lines) == 0 && waits.Waits == 0
 		}, "nothing is remembered")
 	}
 }

@@ -116,6 +116,24 @@ func (q *QueueBench) HandOff(h relock.Hold, w *Waiting) (relock.Hold, time.Durat
 	return next, w.At.Sub(start)
 }
 
+// PassTo unlocks a hold that has all the time to be handed off, and
+// returns the hold of the local waiter that gets the lock.
+func (q *QueueBench) PassTo(h relock.Hold, w *Waiting) relock.Hold {
+	q.Helper()
+	q.UnlockFresh(h)
+	return w.Granted()
+}
+
+// UnlockFresh is PassTo without a wait for the grant.
+func (q *QueueBench) UnlockFresh(h relock.Hold) {
+	q.Helper()
+	NeverStale(h)
+	q.Unlock(h)
+}
+
+// Passes returns how often the lease of a hold was handed off.
+func Passes(h relock.Hold) int { return LeaseOf(h).State().Passes }
+
 // UnlockEach releases the lock for each waiter that is granted it, in any
 // order.
 func (q *QueueBench) UnlockEach(all ...*Waiting) {

@@ -2,6 +2,8 @@ package waitqueue_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +44,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		last := next.Granted()
 		require.Less(t, next.At.Sub(start), 10*time.Second)
 		q.Unlock(last)
-		requireIdle(q)
+		q.RequireIdle()
 	})
 }
 
@@ -78,28 +80,43 @@ func replaceKey(q *bench, command ...any) {
 	q.Server.Do(q, "EVAL", append([]any{replace, 1, q.Key}, command...)...)
 }
 
-// Fair and unfair, plain and reentrant users of one key learn that they do not
-// agree, from a hold and from a reservation.
+// A key belongs to one kind of lock, and to one mode. Users of another learn
+// that they do not agree, from a hold, from a local waiter and from a
+// reservation. They change nothing.
 func TestModesDoNotMix(t *testing.T) {
-	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
+	modes := append([]mode{{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}, {Kind: "RWLock, reading"}, {Kind: "RWLock, reading", Fair: true}}, locktest.QueueModes...)
+	family := func(m mode) mode { return mode{Kind: strings.TrimSuffix(m.Kind, ", reading"), Fair: m.Fair} }
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
-		requireConflicts := func(what string) {
-			for _, other := range locktest.QueueModes {
-				if lock := other.Lock(q.Clients[1]); other == m {
-					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
-				} else {
+		requireConflicts := func(c *relock.Client, what string) {
+			before := q.Server.Content(t, q.Key)
+			for _, other := range modes {
+				lock := other.Lock(c)
+				switch {
+				case family(other) != family(m):
 					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrKeyConflict, "%s meets %s of %s", other.Title(), what, m.Title())
 					require.ErrorIs(t, locktest.RequireAtOnce(t, lock.Lock), relock.ErrKeyConflict, "%s waits for %s of %s", other.Title(), what, m.Title())
+				case c == q.Clients[1] && other == m && m.Kind != "RWLock, reading":
+					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
 				}
 			}
+			require.Equal(t, before, q.Server.Content(t, q.Key), what)
 		}
 		h := q.Take(q.Clients[0])
-		requireConflicts("a hold")
+		requireConflicts(q.Clients[1], "a hold")
 		require.NoError(t, h.Err())
 		q.AwaitQueued(0)
+		if slices.Contains(locktest.Unfair, m) {
+			w := q.WaitLocally(t.Context(), 0)
+			requireConflicts(q.Clients[0], "a local waiter")
+			h = q.PassTo(h, w)
+		}
 		q.Unlock(h)
-		q.Server.Do(t, "SET", q.Key, "relock/1|w|somebody:1:"+letters(m)+":60000", "PX", 60000)
-		requireConflicts("a reservation")
+		q.RequireIdle()
+		if family(m).Kind != "RWLock" {
+			q.Server.Do(t, "SET", q.Key, "relock/1|w|somebody:1:"+letters(m)+":60000", "PX", 60000)
+			requireConflicts(q.Clients[1], "a reservation")
+		}
 	})
 }
 
@@ -144,7 +161,8 @@ func asUser(q *bench, rules []any, opts ...relock.ClientOption) *relock.Client {
 // A call beyond the queue limit fails immediately, even if it may wait. Nothing
 // of it is left.
 func TestQueueLimit(t *testing.T) {
-	locktest.EachMode(t, []mode{locktest.PlainFair, locktest.ReentrantUnfair, locktest.ReentrantFair}, func(t testing.TB, m mode) {
+	modes := append([]mode{{Kind: "MultiLock"}, {Kind: "RWLock"}}, locktest.QueueModes[1:]...)
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 3)
 		h := q.Take(q.Clients[0])
 		w := q.Wait(t.Context(), q.Clients[1], relock.WithQueueLimit(1))
@@ -175,8 +193,7 @@ func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	q.Unlock(h)
 	q.Unlock(first.Granted())
 	q.Unlock(second.Granted())
-	q.RequireNothingLeft()
-	q.RequireNoWaiters()
+	q.RequireIdle()
 }
 
 // What ends all waits of a client together does not make it open a connection

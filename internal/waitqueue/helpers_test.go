@@ -54,14 +54,6 @@ func requireAll(t testing.TB, results []<-chan error) {
 	}
 }
 
-// handOff unlocks a hold that a local waiter may have without a request.
-func handOff(q *bench, h relock.Hold, w *waiting) relock.Hold {
-	q.Helper()
-	locktest.NeverStale(h)
-	q.Unlock(h)
-	return w.Granted()
-}
-
 // handOffs hands the lock off from one client to another so many times. It
 // returns how long each took from the unlock on.
 func handOffs(q *bench, times int, holder, waiter *relock.Client, interval time.Duration, waits func()) (took []time.Duration) {

@@ -23,7 +23,8 @@ import (
 
 // A release wakes the waiter by a message: polls would take most of a second.
 func TestWaiterIsWokenByTheRelease(t *testing.T) {
-	locktest.EachCase(t, locktest.QueueModes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
+	modes := append([]mode{{Kind: "RWLock", Fair: true}}, locktest.QueueModes...)
+	locktest.EachCase(t, modes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
 		q := locktest.NewQueueBench(t, m, clients)
 		waiter := q.Clients[clients-1]
 		requireMedian(t, handOffs(q, 15, q.Clients[0], waiter, locktest.SlowPoll, func() {

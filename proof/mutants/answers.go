@@ -203,8 +203,8 @@ var answerFaults = []mutant{
 		file: "internal/acquire/wait.go",
 		old:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n",
 		new:  "case <-due:\n\t\ts.due = true\n\tcase <-w.Ctx.Done():\n\t\ttime.Sleep(3 * time.Second)\n",
-		in:   "internal/lease",
-		test: "TestWaiterSleepsNoLongerThanItsContext",
+		in:   "internal/waitqueue",
+		test: "TestEntryGoesToTheNextLocalWaiter",
 	},
 	{
 		name: "wait: a call that is cancelled during a request forgets the error of the last poll",
@@ -219,8 +219,8 @@ var answerFaults = []mutant{
 		file: "internal/acquire/wait.go",
 		old:  "case <-w.Ctx.Done():\n\tcase <-w.life.Done():\n",
 		new:  "case <-w.Ctx.Done():\n",
-		in:   "internal/lease",
-		test: "TestWaiterSleepsNoLongerThanItsContext",
+		in:   "internal/waitqueue",
+		test: "TestCloseEndsWaits",
 	},
 	{
 		name: "wait: retries immediately",
