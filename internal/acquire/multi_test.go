@@ -216,22 +216,6 @@ func TestMultiLockLimitsOfAHold(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 1500*time.Millisecond)
 }
 
-func TestMultiLockOutcomes(t *testing.T) {
-	t.Parallel()
-	b := benchOn(t, redistest.Start(t), relock.WithCommandTimeout(2*time.Second))
-	l := relock.NewMultiLock([]string{"a", "b"}, b.client)
-	err := l.Do(t.Context(), func(context.Context) error {
-		b.server.Do(t, "FLUSHALL")
-		return locktest.ErrMine
-	})
-	requireIs(t, err, locktest.ErrMine, relock.ErrLockLost)
-
-	b.server.Kill(t)
-	err = l.Lock(t.Context())
-	require.Error(t, err)
-	require.True(t, relock.IsRetryableErr(err), "%v", err)
-}
-
 // An Unlock that finds one key lost returns when the others are free.
 func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
 	t.Parallel()

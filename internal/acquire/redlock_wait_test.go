@@ -3,8 +3,6 @@ package acquire_test
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,38 +140,6 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 			require.Less(t, locktest.Median(took), polled)
 		})
 	}
-}
-
-// Many calls for one lock get it in turn.
-func TestRedLockCrowd(t *testing.T) {
-	b := newRed(t, 3)
-	var inside atomic.Int32
-	var group sync.WaitGroup
-	var all []*relock.Client
-	for range 4 {
-		clients := b.Others()
-		all = append(all, clients...)
-		l := b.Lock(clients, relock.WithBlock(), often)
-		for range 5 {
-			group.Go(func() {
-				for range 4 {
-					err := l.Do(t.Context(), func(context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two hold it")
-						}
-						inside.Add(-1)
-						return nil
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	b.RequireNoListedWaits(all)
-	b.RequireFree(time.Second)
 }
 
 // A message to a call that has ended, or would have gone to one, wakes the next

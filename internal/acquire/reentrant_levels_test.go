@@ -2,8 +2,6 @@ package acquire_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -92,72 +88,4 @@ func TestMinHoldOfALevel(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.InDelta(t, 5*time.Second, b.ttl("k"), float64(time.Second))
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-}
-
-// nth matches every n-th request.
-func nth(n int) faults.Match {
-	count := 0
-	return func([]string) bool {
-		count++
-		return count%n == 0
-	}
-}
-
-// firstSight matches each request that was not sent before.
-func firstSight() faults.Match {
-	seen := map[string]bool{}
-	return func(args []string) bool {
-		text := strings.Join(args, " ")
-		defer func() { seen[text] = true }()
-		return !seen[text]
-	}
-}
-
-// With requests doubled, cut the first time, or with copies that come much
-// later, levels are counted once, up and down.
-func TestLevelsCountOnce(t *testing.T) {
-	const depth, steps = 5, 150
-	s := locktest.NewServerWithScripts(t)
-	var cells []locktest.Subtest
-	for _, f := range []struct {
-		name   string
-		match  faults.Match
-		action faults.Action
-	}{
-		{"doubled", faults.Any, faults.Double},
-		{"every third doubled", nth(3), faults.Double},
-		{"cut before, sent again", firstSight(), faults.CutBefore},
-		{"cut after, sent again", firstSight(), faults.CutAfter},
-		{"cut in the answer, sent again", firstSight(), faults.CutInAnswer},
-		{"late copy of each", faults.Any, faults.Hold},
-		{"late copy of every third", nth(3), faults.Hold},
-	} {
-		cells = append(cells, locktest.Subtest{Name: f.name, Run: func(t testing.TB) {
-			c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
-			c.Proxy.On(func(args []string) bool {
-				acquire := faults.Script(script.ReentrantAcquire.SHA)(args)
-				return faults.Command("EVALSHA")(args) && f.match(args) && (!acquire || f.action != faults.Hold)
-			}, faults.Every, f.action)
-			lock := relock.NewReentrantLock(locktest.FaultKey, c.Client)
-			random := rand.New(rand.NewPCG(1, 2))
-			level := 0
-			for step := 0; step < steps || level > 0; step++ {
-				if level == 0 || (level < depth && step < steps && random.IntN(2) == 0) {
-					require.NoError(t, lock.Lock(t.Context()))
-					level++
-				} else {
-					require.NoError(t, lock.Unlock(t.Context()))
-					level--
-				}
-				require.Equal(t, level, c.Levels())
-				if step%7 == 0 {
-					c.Proxy.Release()
-					require.Equal(t, level, c.Levels(), "after late copies")
-				}
-			}
-			c.Proxy.Release()
-			c.RequireLevels(0)
-		}})
-	}
-	locktest.RunTogether(t, cells)
 }

@@ -149,22 +149,6 @@ func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
 	}
 }
 
-func TestLevelsEndInAnyOrder(t *testing.T) {
-	b := newBench(t)
-	l := relock.NewReentrantLock("k", b.client)
-	holds := []relock.Hold{take(t, l.Acquire), take(t, l.Acquire), take(t, l.Acquire)}
-	require.NoError(t, holds[0].Unlock(t.Context()))
-	require.ErrorIs(t, holds[0].Err(), relock.ErrNotHeld)
-	require.NoError(t, holds[1].Err())
-	require.NoError(t, holds[2].Err())
-	b.requireLevels("k", 2)
-	require.NoError(t, l.Unlock(t.Context()), "the newest level")
-	require.ErrorIs(t, holds[2].Err(), relock.ErrNotHeld)
-	require.ErrorIs(t, holds[2].Unlock(t.Context()), relock.ErrNotHeld)
-	require.NoError(t, <-testkit.Async(t, func() error { return holds[1].Unlock(t.Context()) }), "from any goroutine")
-	b.requireFree("k")
-}
-
 // A level with a shorter lease does not shorten the lease of the levels around
 // it, and one with a longer lease extends it.
 func TestReentryDoesNotShorten(t *testing.T) {

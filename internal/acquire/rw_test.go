@@ -190,18 +190,6 @@ func TestRWLockOptions(t *testing.T) {
 	require.Contains(t, entries[0].Info, "|a%20label|")
 	require.NoError(t, l.RUnlock(t.Context()))
 	b.requireGone("k")
-
-	for _, broken := range []*relock.RWLock{{}, relock.NewRWLock("", b.client), relock.NewRWLock("k", nil)} {
-		ctx, r := t.Context(), broken.RLocker()
-		for i, err := range []error{
-			broken.Validate(), broken.Lock(ctx), broken.TryLock(ctx), broken.Unlock(ctx), broken.RLock(ctx), broken.TryRLock(ctx),
-			broken.RUnlock(ctx), broken.Do(ctx, locktest.Nothing), broken.TryDo(ctx, locktest.Nothing), r.Lock(ctx), r.TryLock(ctx), r.Unlock(ctx),
-			r.Do(ctx, locktest.Nothing), r.TryDo(ctx, locktest.Nothing), second(broken.Acquire(ctx)), second(broken.TryAcquire(ctx)),
-			second(broken.RAcquire(ctx)), second(broken.TryRAcquire(ctx)),
-		} {
-			require.ErrorIs(t, err, relock.ErrInvalid, "call %d", i)
-		}
-	}
 }
 
 // RLocker reads, by each of its methods.

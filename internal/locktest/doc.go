@@ -9,11 +9,11 @@
 //   - permissions.go: users with the permissions that the README lists
 //   - queue.go, waiting.go, queue_checks.go: a lock with clients that wait for
 //     it, in each mode; their calls, and its queue
-//   - redlock.go, redlock_waits.go: the servers of a RedLock, which have been up
-//     for long enough; its clients; their waits
+//   - redlock.go, redlock_waits.go: the servers of a RedLock, which have been
+//     up for long enough; its clients; their waits
 //   - replicas.go: a master and its replica
-//   - cell.go, cell_faults.go, cell_validity.go, variants.go: one operation of a
-//     client behind a proxy that loses, delays or repeats its messages;
+//   - cell.go, cell_faults.go, cell_validity.go, variants.go: one operation of
+//     a client behind a proxy that loses, delays or repeats its messages;
 //     meanwhile the validity of its hold is compared with the server
 //   - parallel.go: subtests that wait together, and TestMain
 //   - inside.go: what is below the public API

@@ -65,6 +65,13 @@ type QueueBench struct {
 	Key     string // in Redis
 }
 
+// Reading returns the bench with calls that read.
+func (q *QueueBench) Reading() *QueueBench {
+	reading := *q
+	reading.Kind += ", reading"
+	return &reading
+}
+
 // NewQueueBench returns a bench on a new server.
 func NewQueueBench(t testing.TB, m QueueMode, clients int, opts ...relock.ClientOption) *QueueBench {
 	return NewQueueBenchOn(t, redistest.Start(t), m, clients, opts...)

@@ -24,9 +24,9 @@ func (q *QueueBench) QueueLength() int {
 }
 
 // EntriesOf returns how many of so many waits have an entry in Redis: of an
-// unfair lock, one for each client.
+// unfair lock with one holder, one for each client.
 func (q *QueueBench) EntriesOf(waits, clients int) int {
-	if !q.Fair {
+	if !q.Fair && q.Kind != "RWLock" {
 		return min(waits, clients)
 	}
 	return waits

@@ -18,55 +18,6 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// Waiters behind a client that crashes or hangs get the lock.
-func TestClientIsGoneWhileItWaits(t *testing.T) {
-	const waiters, claim = 10, 1250 * time.Millisecond
-	type fate struct {
-		crash func(*faults.Proxy)
-		limit time.Duration // with what a loaded machine may add
-		cut   bool
-	}
-	locktest.EachCase(t, locktest.QueueModes, map[string]fate{
-		"sockets cut": {(*faults.Proxy).Refuse, claim + 3*time.Second, true},
-		"hangs":       {(*faults.Proxy).Stall, 2500*time.Millisecond + claim + 4*time.Second, false},
-	}, func(t testing.TB, m mode, f fate) {
-		q := locktest.NewQueueBench(t, m, 2)
-		gone, proxy := q.Behind()
-		h := q.Take(q.Clients[0])
-		ctx, cancel := context.WithCancel(t.Context())
-		var lost []*waiting
-		for i := range waiters {
-			lost = append(lost, q.Wait(ctx, gone))
-			q.AwaitQueued(q.EntriesOf(i+1, 1))
-		}
-		w := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])
-		q.AwaitSubscribed(gone)
-		q.AwaitSubscribed(q.Clients[1])
-		f.crash(proxy)
-		if f.cut {
-			testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, gone) == 0 }, "the server sees the end of the connections")
-			if !m.Fair {
-				f.limit = claim / 2 // immediately: its subscription is gone
-			}
-		}
-		next, d := q.HandOff(h, w)
-		q.Unlock(next)
-		require.Less(t, d, f.limit)
-		cancel()
-		for _, w := range lost {
-			require.Error(t, w.End())
-		}
-		proxy.Resume()
-		proxy.Accept()
-		testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key, q.Key+":q") == int64(0) }, "nothing left")
-	})
-}
-
-// listeners returns how many connections get a client's messages.
-func listeners(q *bench, c *relock.Client) int64 {
-	return q.Server.Do(q, "PUBSUB", "NUMSUB", channel(c)).([]any)[1].(int64)
-}
-
 // A client that was cut off for longer than it seems alive comes back to its
 // old entry.
 func TestClientThatComesBackKeepsItsEntry(t *testing.T) {

@@ -21,14 +21,19 @@ import (
 // subscription; TestMain sees whether a goroutine is left. The waiters of other
 // clients get the lock.
 func TestCloseEndsWaits(t *testing.T) {
-	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
+	modes := append([]mode{{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}}, locktest.QueueModes...)
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		const waiters = 100
 		q := locktest.NewQueueBench(t, m, 3)
 		closing := q.Clients[2]
 		h := q.Take(q.Clients[0])
 		var all []*waiting
-		for range waiters {
-			all = append(all, q.Wait(context.Background(), closing))
+		for n := range waiters {
+			w := q
+			if n%2 == 0 && m.Kind == "RWLock" {
+				w = q.Reading()
+			}
+			all = append(all, w.Wait(context.Background(), closing))
 		}
 		q.AwaitQueued(q.EntriesOf(waiters, 1))
 		next := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])

@@ -25,7 +25,8 @@ func TestWaiterGivesUp(t *testing.T) {
 		limit  time.Duration // else it is cancelled
 		why    error         // in the queue, else at the unlock
 	}
-	locktest.EachCase(t, locktest.QueueModes, map[string]end{
+	modes := append([]mode{{Kind: "MultiLock"}, {Kind: "RWLock"}}, locktest.QueueModes...)
+	locktest.EachCase(t, modes, map[string]end{
 		"in the queue":                 {5, 0, context.Canceled},
 		"in the queue, block timeout":  {5, 600 * time.Millisecond, relock.ErrLockAcquiredByOthers},
 		"at the unlock":                {40, 0, nil},
@@ -235,11 +236,8 @@ func TestBlockTimeoutShorterThanARoundTrip(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Any, faults.Every, faults.Delay(2*time.Second))
 	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-	short := relock.WithBlockTimeout(time.Millisecond)
-	for name, lock := range map[string]relock.Mutex{
-		"RedisLock": relock.NewRedisLock("a", c, short), "fair RedisLock": relock.NewRedisLock("b", c, short, relock.WithFair()),
-		"ReentrantLock": relock.NewReentrantLock("c", c, short), "RWLock": relock.NewRWLock("d", c, short), "MultiLock": relock.NewMultiLock([]string{"e", "f"}, c, short),
-	} {
+	for name, newLock := range locktest.AllKinds {
+		lock := newLock(name, c, relock.WithBlockTimeout(time.Millisecond))
 		start := time.Now()
 		err := lock.Lock(t.Context())
 		require.ErrorContains(t, err, "block timeout of 1ms ended before the server's first answer", name)

@@ -127,6 +127,26 @@ func TestWaitersWithoutMessages(t *testing.T) {
 	})
 }
 
+// Nor do they poll faster than that.
+func TestPollIsNeverFaster(t *testing.T) {
+	t.Parallel()
+	const poll = 40 * time.Millisecond
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 1)
+	deaf := asUser(q, []any{"~*", "&*", "+@all", "-subscribe"}, relock.WithPollInterval(poll))
+	h := q.Take(q.Clients[0])
+	q.Server.Do(t, "CONFIG", "RESETSTAT")
+	start := time.Now()
+	w := q.Wait(t.Context(), deaf)
+	polls := 0
+	testkit.Eventually(t, 4*time.Second, func() bool {
+		polls = locktest.Calls(t, q.Server, "evalsha")
+		return polls >= 25
+	}, "polls")
+	require.LessOrEqual(t, polls, 1+int(time.Since(start)/poll))
+	q.Unlock(h)
+	q.Unlock(w.Granted())
+}
+
 // The waiters for many locks share one subscription, which ends with the
 // client.
 func TestOneSubscriptionForManyLocks(t *testing.T) {

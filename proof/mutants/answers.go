@@ -227,7 +227,7 @@ var answerFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "return l.interval + rand.N(l.interval/5+1)",
 		new:  "return rand.N(l.interval/5 + 1)",
-		in:   "internal/acquire",
+		in:   "internal/waitqueue",
 		test: "TestPollIsNeverFaster",
 	},
 	{
