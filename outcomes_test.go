@@ -18,6 +18,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -111,13 +112,14 @@ var outcomes = map[string]struct {
 		call: func(o *outcome) error {
 			ctx, cancel := context.WithCancelCause(o.Context())
 			cancel(errMine)
-			before := locktest.CommandCount(o.T, o.s)
+			count := func() int64 { return scripttest.InfoField(o, o.s, "stats", "total_commands_processed") }
+			before := count()
 			for call, f := range firstCalls(o.newLock(relock.WithBlock())) {
 				if call != "Unlock" {
 					require.ErrorIs(o, f(ctx), errMine, call)
 				}
 			}
-			require.LessOrEqual(o, locktest.CommandCount(o.T, o.s)-before, int64(1), "the counting itself")
+			require.LessOrEqual(o, count()-before, int64(1), "the counting itself")
 			return o.l.Lock(ctx)
 		},
 		matches: []error{context.Canceled, errMine}, not: []error{relock.ErrLockAcquiredByOthers},

@@ -41,7 +41,7 @@ func awaitAsked(b *locktest.RedBench, times int) {
 
 // handOver returns the median of the time from an Unlock to the grant of a call
 // that waits, which begins anew each time.
-func handOver(b *locktest.RedBench, wait func() *locktest.RedCall, opts ...relock.LockOption) time.Duration {
+func handOver(b *locktest.RedBench, wait func() *locktest.Waiting, opts ...relock.LockOption) time.Duration {
 	b.Helper()
 	var took []time.Duration
 	for range 5 {
@@ -71,7 +71,7 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			for node := range tt.deaf {
 				permit(b, node, "-subscribe")
 			}
-			require.Less(t, handOver(b, func() *locktest.RedCall {
+			require.Less(t, handOver(b, func() *locktest.Waiting {
 				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
 				if tt.deaf > 0 {
 					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
@@ -132,7 +132,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 				ends := time.Now().Add(tt.lease)
 				w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
 				start := tt.free(b, ends)
-				require.NoError(t, b.End(w))
+				require.NoError(t, w.End())
 				took = append(took, w.At.Sub(start))
 				require.NoError(t, w.Hold.Unlock(t.Context()))
 				b.RequireFree(time.Second)
@@ -153,7 +153,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			b := newRed(t, 3)
 			list := b.Prefix + "{k}" + script.WaitersSuffix
 			others := b.Others()
-			require.Less(t, handOver(b, func() *locktest.RedCall {
+			require.Less(t, handOver(b, func() *locktest.Waiting {
 				for _, s := range b.Servers {
 					s.Do(t, "DEL", list) // what a late request has left
 				}
@@ -169,11 +169,11 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 					for _, c := range gone {
 						require.NoError(t, c.Close())
 					}
-					require.ErrorIs(t, b.End(first), relock.ErrClosed)
+					require.ErrorIs(t, first.End(), relock.ErrClosed)
 					return second
 				}
 				cancel()
-				require.ErrorIs(t, b.End(first), context.Canceled)
+				require.ErrorIs(t, first.End(), context.Canceled)
 				for node, listed := range before {
 					if tt.returns && len(listed) == 1 {
 						testkit.Eventually(t, testkit.Patience, func() bool { return !slices.Contains(b.ListedWaits(node), listed[0]) }, "it leaves")
@@ -203,7 +203,7 @@ func TestRedLockRoundsThatFail(t *testing.T) {
 	}
 	b.Servers[2].Do(t, "DEL", waiters)
 	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
-	require.ErrorIs(t, b.End(w), relock.ErrLockAcquiredByOthers)
+	require.ErrorIs(t, w.End(), relock.ErrLockAcquiredByOthers)
 	b.RequireNoListedWaits(b.Clients)
 
 	for _, s := range b.Servers {
@@ -271,7 +271,7 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 	b := newRed(t, 3)
 	waiters := asUser(b)
-	require.Less(t, handOver(b, func() *locktest.RedCall {
+	require.Less(t, handOver(b, func() *locktest.Waiting {
 		w := b.Wait(t.Context(), waiters, often)
 		for node, s := range b.Servers {
 			permit(b, node, "-subscribe")

@@ -220,45 +220,6 @@ func TestRWLockRLocker(t *testing.T) {
 			return locktest.ErrMine
 		}), locktest.ErrMine)
 	}
-	for _, do := range []func(context.Context, func(context.Context) error) error{l.Do, l.TryDo} {
-		require.NoError(t, do(t.Context(), func(context.Context) error {
-			require.ErrorIs(t, other.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
-			return nil
-		}))
-	}
-	b.requireGone("k")
-}
-
-// The lock that is lost is lost for all levels, and the Unlocks that follow do
-// not touch the hold of another owner.
-func TestRWLockLoss(t *testing.T) {
-	b := newBench(t)
-	l, other := relock.NewRWLock("k", b.client, relock.WithExpiry(1500*time.Millisecond)), relock.NewRWLock("k", b.other, relock.WithBlock())
-	me := locktest.As(t, "me")
-	w, err := l.Acquire(me)
-	require.NoError(t, err)
-	require.NoError(t, l.RLock(me))
-	requireEnds(t, w, relock.ErrLockLost)
-	require.ErrorIs(t, w.Err(), relock.ErrLockLost)
-	require.NoError(t, other.Lock(t.Context()))
-	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockLost, "until the outermost Unlock")
-	require.ErrorIs(t, l.TryLock(me), relock.ErrLockLost)
-	requireIs(t, l.Unlock(me), relock.ErrLockLost, relock.ErrNotHeld)
-	require.ErrorIs(t, l.RUnlock(me), relock.ErrLockLost)
-	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockAcquiredByOthers)
-	require.NoError(t, other.Unlock(t.Context()))
-
-	require.NoError(t, l.Lock(me))
-	b.forget("k")
-	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockLost)
-	require.ErrorIs(t, l.Unlock(me), relock.ErrLockLost)
-	require.NoError(t, l.RLock(me))
-	h, err := l.RAcquire(me)
-	require.NoError(t, err)
-	b.forget("k")
-	require.ErrorIs(t, h.Extend(t.Context(), time.Second), relock.ErrLockLost)
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	require.ErrorIs(t, l.RUnlock(me), relock.ErrLockLost)
 	b.requireGone("k")
 }
 

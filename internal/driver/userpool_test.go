@@ -96,7 +96,7 @@ func TestUserDialThatBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &locktest.Closing{S: s, Block: make(chan struct{})}
-			b.UserClient(knowsContext)(t)
+			b.UserClient(t, knowsContext)
 			defer func() { require.NoError(t, b.Pool.Close()) }()
 			defer func() { require.NoError(t, b.C.Close()) }()
 			defer close(b.Block)

@@ -164,16 +164,15 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 	}
 }
 
-// reentrantKinds are the locks that an owner can take again.
+// reentrantKinds returns the locks that an owner can take again.
 func reentrantKinds(c *relock.Client) map[string]func(opts ...relock.LockOption) locktest.AnyLock {
-	return map[string]func(opts ...relock.LockOption) locktest.AnyLock{
-		"ReentrantLock": func(opts ...relock.LockOption) locktest.AnyLock {
-			return locktest.Owned("me", relock.NewReentrantLock("reentrant", c, opts...))
-		},
-		"RWLock": func(opts ...relock.LockOption) locktest.AnyLock {
-			return locktest.Owned("me", relock.NewRWLock("rw", c, opts...))
-		},
+	kinds := map[string]func(opts ...relock.LockOption) locktest.AnyLock{}
+	for _, name := range []string{"ReentrantLock", "RWLock"} {
+		kinds[name] = func(opts ...relock.LockOption) locktest.AnyLock {
+			return locktest.Owned("me", locktest.AllKinds[name](name, c, opts...))
+		}
 	}
+	return kinds
 }
 
 // A level cannot have what the hold does not have. It is refused, and the hold

@@ -75,6 +75,14 @@ func (q *QueueBench) Entries() []string {
 	return waits
 }
 
+// NewestEntry returns the last entry of the queue.
+func (q *QueueBench) NewestEntry() string {
+	q.Helper()
+	all := q.Entries()
+	require.NotEmpty(q, all)
+	return all[len(all)-1]
+}
+
 // Snapshot returns what the server has of the lock, for messages.
 func (q *QueueBench) Snapshot() string {
 	var all []string

@@ -127,7 +127,7 @@ func TestForgedMessages(t *testing.T) {
 		for _, name := range []string{
 			granted, granted, waits, waits, mine + ":1", mine + ":2", // holds
 			mine + ":999" + suffix, mine + ":999:xx:1", mine + "::::", mine + ":", // never drawn
-			locktest.Engine(other).Identity.ID + ":1" + suffix, third.Entry(),
+			locktest.Engine(other).Identity.ID + ":1" + suffix, q.NewestEntry(),
 		} {
 			q.Server.Do(t, "PUBLISH", channel(c), name+" "+q.Key)
 		}
@@ -170,7 +170,7 @@ func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
 		h := q.Take(q.Clients[1])
 		w := q.WaitNext(context.Background(), 0, q.Clients[0], patient)
 		q.AwaitSubscribed(q.Clients[0])
-		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], w.Entry()+" "+q.Key)
+		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], q.NewestEntry()+" "+q.Key)
 		polls := 2 * (1 + int(took/time.Second))
 		require.LessOrEqual(t, scripts, allowed+polls)
 		require.Greater(t, scripts, 1, "no attempt at all")
@@ -219,7 +219,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			h := q.Take(q.Clients[1])
 			w := q.WaitNext(context.Background(), 0, waiter, patient)
 			q.AwaitSubscribed(waiter)
-			text := w.Entry() + " " + q.Key
+			text := q.NewestEntry() + " " + q.Key
 			before := locktest.Calls(t, q.Server, "evalsha")
 			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.Server.Do(t, "PUBLISH", channel(waiter), text)
