@@ -83,33 +83,6 @@ func TestSharedObjectExcludes(t *testing.T) {
 	red.RequireFree(time.Second)
 }
 
-// A hold is lost while a second caller waits on the same object. The object
-// stays taken until the first caller's Unlock. That reports the loss, and does
-// not touch the hold that the second one then gets.
-func TestSharedObjectAfterALoss(t *testing.T) {
-	b := newBench(t)
-	for name, tt := range map[string]struct {
-		lock locktest.AnyLock
-		keys []string
-		lose func(...string)
-	}{
-		"RedisLock, expires":   {relock.NewRedisLock("k", b.client, relock.WithBlock(), relock.WithExpiry(1500*time.Millisecond)), []string{"k"}, b.awaitFree},
-		"MultiLock, forgotten": {relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock()), []string{"a", "b"}, b.forget},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.NoError(t, tt.lock.Lock(t.Context()))
-			second := testkit.Async(t, func() error { return tt.lock.Lock(t.Context()) })
-			tt.lose(tt.keys...)
-			requireBlocked(t, second, 200*time.Millisecond)
-			requireIs(t, tt.lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
-			requireGranted(t, second)
-			b.requireHeld(tt.keys...)
-			require.NoError(t, tt.lock.Unlock(t.Context()))
-			b.requireNothingLeft(tt.keys...)
-		})
-	}
-}
-
 func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewRedisLock("k", b.client)
@@ -124,30 +97,12 @@ func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 // wildClient returns a client of something that speaks Redis's protocol, but
 // gives each command the reply that the test chooses.
 func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() {
-				defer conn.Close()                    //nolint:errcheck // the end of the test
-				requests := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
-				for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
-					_, _ = io.WriteString(conn, reply(args))
-				}
-			})
+	return locktest.NewTestClient(t, testkit.Serve(t, func(conn net.Conn) {
+		requests := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
+		for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
+			_, _ = io.WriteString(conn, reply(args))
 		}
-	})
-	t.Cleanup(group.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	c, err := relock.NewClient("tcp", listener.Addr().String(), "")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	}))
 }
 
 // Only the reply that means so grants a lock. What may have been locked

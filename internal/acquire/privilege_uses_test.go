@@ -232,24 +232,24 @@ func withReplica(t testing.TB) []*redistest.Server {
 }
 
 // locksOf makes locks of different names.
-type locksOf func(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer
+type locksOf func(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock
 
-func twoKinds(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewRedisLock("p", c[0], opts...), relock.NewReentrantLock("r", c[0], opts...)}
+func twoKinds(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
+	return []locktest.AnyLock{relock.NewRedisLock("p", c[0], opts...), relock.NewReentrantLock("r", c[0], opts...)}
 }
 
-func rwOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewRWLock("w", c[0], opts...), relock.NewRWLock("s", c[0], opts...).RLocker().(locktest.AnyLock)}
+func rwOf(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
+	return []locktest.AnyLock{relock.NewRWLock("w", c[0], opts...), relock.NewRWLock("s", c[0], opts...).RLocker().(locktest.AnyLock)}
 }
 
-func multiOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewMultiLock([]string{"m", "n"}, c[0], opts...)}
+func multiOf(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
+	return []locktest.AnyLock{relock.NewMultiLock([]string{"m", "n"}, c[0], opts...)}
 }
 
-func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
+func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
 	l := relock.NewRedLock("q", c, append(opts, relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease))...)
 	locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
-	return []locktest.Acquirer{l}
+	return []locktest.AnyLock{l}
 }
 
 // takeAll acquires each lock, extends its lease and releases it.
@@ -333,7 +333,7 @@ func (b *privilegeBench) waitFor(c *relock.Client, key string, f func() error) <
 // the user whose permissions are tried.
 type contended struct {
 	key        string
-	hold, wait locktest.Acquirer
+	hold, wait locktest.AnyLock
 }
 
 func twoContended(c *relock.Client) []contended {

@@ -202,45 +202,6 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 	})
 }
 
-// Grants come in the order of arrival. Readers in a row count as one.
-func TestRWLockFairOrder(t *testing.T) {
-	q := newRW(t, true, 4)
-	h := q.Take(q.Clients[0])
-	const waits = 40
-	order := "rrwrwwrrrw" // again and again
-	var granted []int
-	var mu sync.Mutex
-	results := make([]<-chan error, waits)
-	group := 0
-	for i := range waits {
-		l := q.Lock(q.Clients[i%4], relock.WithPollInterval(locktest.SlowPoll)).(*relock.RWLock)
-		do := l.Do
-		if order[i%len(order)] == 'w' || i > 0 && order[(i-1)%len(order)] == 'w' {
-			group++
-		}
-		if order[i%len(order)] == 'r' {
-			do = l.RLocker().Do
-		}
-		own := group
-		results[i] = q.Async(t.Context(), func(ctx context.Context) error {
-			return do(ctx, func(context.Context) error {
-				mu.Lock()
-				defer mu.Unlock()
-				granted = append(granted, own)
-				return nil
-			})
-		})
-		q.AwaitQueued(i + 1)
-	}
-	q.Unlock(h)
-	for _, result := range results {
-		requireGranted(t, result)
-	}
-	require.Len(t, granted, waits)
-	require.True(t, slices.IsSorted(granted), "order: %v", granted)
-	q.RequireNothingLeft()
-}
-
 // An entry at the front of the queue that its client has forgotten is cancelled
 // by that client's next poll. It would keep those behind it out for as long as
 // the lock is read.

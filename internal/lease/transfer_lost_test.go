@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -181,9 +180,8 @@ func TestCloseDuringATransfer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
-			c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.Clients[1])
+			c := q.Clients[0]
 			h := q.Take(c)
-			q.Clients[0] = c
 			first, second := q.WaitLocally(context.Background(), 0), q.WaitLocally(context.Background(), 1)
 			proxy.On(locktest.TransferOnly, 1, action)
 			locktest.NeverStale(h)

@@ -299,8 +299,12 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
 			testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
-			require.ErrorIs(t, lock.Unlock(t.Context()), relock.ErrLockLost)
+			require.Empty(t, waiting, "the object is taken until the Unlock")
+			err := lock.Unlock(t.Context())
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.ErrorIs(t, err, relock.ErrNotHeld)
 			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+			locktest.RequireHeld(t, s, c, "k")
 			require.NoError(t, lock.Unlock(t.Context()))
 		})
 	}

@@ -49,11 +49,6 @@ var (
 // OtherKey is the second key of a MultiLock of [AllKinds].
 const OtherKey = "other"
 
-// Acquirer is a lock whose hold can be acquired.
-type Acquirer interface {
-	Acquire(ctx context.Context) (relock.Hold, error)
-}
-
 // Nothing does nothing.
 func Nothing(context.Context) error { return nil }
 

@@ -34,7 +34,7 @@ func newWaiting(t testing.TB, snapshot func() string) *Waiting {
 	return &Waiting{TB: t, snapshot: snapshot, Ended: make(chan struct{})}
 }
 
-func (w *Waiting) run(ctx context.Context, lock Acquirer) error {
+func (w *Waiting) run(ctx context.Context, lock AnyLock) error {
 	defer close(w.Ended)
 	w.Hold, w.Err = lock.Acquire(ctx)
 	w.At = time.Now()
