@@ -165,20 +165,14 @@ func TestPasswordRotation(t *testing.T) {
 	const lease = 2400 * time.Millisecond
 	start := func(t *testing.T) (*redistest.Server, []relock.Hold) {
 		s := redistest.Start(t)
-		s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
-		c, err := relock.NewClient(s.Network, s.Address, "old", relock.WithUsername("app"), relock.WithWatchdog(lease))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, c.Close()) })
-		plain, err := relock.NewRedisLock("p", c).Acquire(t.Context())
-		require.NoError(t, err)
-		reentrant, err := relock.NewReentrantLock("r", c).Acquire(t.Context())
-		require.NoError(t, err)
+		c := locktest.AsUser(t, s, "app", "test:", []any{"~*", "+@all"}, relock.WithWatchdog(lease))
+		holds := []relock.Hold{take(t, relock.NewRedisLock("p", c).Acquire), take(t, relock.NewReentrantLock("r", c).Acquire)}
 		s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 		s.Do(t, "CLIENT", "KILL", "USER", "app")
-		err = relock.NewRedisLock("other", c, relock.WithBlock()).Lock(t.Context())
+		err := relock.NewRedisLock("other", c, relock.WithBlock()).Lock(t.Context())
 		require.ErrorIs(t, err, relock.ErrDenied)
 		require.ErrorContains(t, err, "WRONGPASS")
-		return s, []relock.Hold{plain, reentrant}
+		return s, holds
 	}
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()
@@ -198,7 +192,7 @@ func TestPasswordRotation(t *testing.T) {
 		t.Parallel()
 		s, holds := start(t)
 		time.Sleep(lease / 4) // of the outage
-		s.Do(t, "ACL", "SETUSER", "app", ">old")
+		s.Do(t, "ACL", "SETUSER", "app", ">pw")
 		for _, h := range holds {
 			locktest.AwaitRenewal(t, h, 2*lease)
 			locktest.AwaitRenewal(t, h, 2*lease)

@@ -92,10 +92,7 @@ func TestReleaseWhileTheSlotMoves(t *testing.T) {
 func TestReleaseWithTheLocksKeyAlone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "narrow", "on", ">pw", "~relock:{k}", "&*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithUsername("narrow"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	c := locktest.AsUser(t, s, "narrow", "relock:", []any{"~relock:{k}", "&*", "+@all"})
 	for name, newLock := range locktest.Kinds {
 		l := newLock("k", c)
 		require.NoError(t, l.Lock(t.Context()), name)
@@ -110,13 +107,10 @@ func TestReleaseWithTheLocksKeyAlone(t *testing.T) {
 func TestDeniedReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "user", "reset", "on", ">secret", "~*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("user"))
-	require.NoError(t, err)
-	defer c.Close() //nolint:errcheck // a second Close does nothing
+	c := locktest.AsUser(t, s, "user", "test:", []any{"~*", "+@all"})
 	h := acquired(t, relock.NewRedisLock("lock", c))
 	s.Do(t, "ACL", "SETUSER", "user", "-evalsha", "-eval")
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrUnconfirmed)
 	require.ErrorIs(t, err, relock.ErrDenied)
 	locktest.RequireHeld(t, s, c, "lock")

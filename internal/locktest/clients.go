@@ -35,6 +35,16 @@ func Sibling(t testing.TB, s *redistest.Server, c *relock.Client, opts ...relock
 	return NewTestClient(t, s, append([]relock.ClientOption{relock.WithKeyPrefix(Prefix(c))}, opts...)...)
 }
 
+// AsUser returns a client with this prefix, as a user with these permissions.
+func AsUser(t testing.TB, s *redistest.Server, user, prefix string, rules []any, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	s.Do(t, "ACL", append([]any{"SETUSER", user, "on", ">pw"}, rules...)...)
+	c, err := relock.NewClient(s.Network, s.Address, "pw", append(opts, relock.WithUsername(user), relock.WithKeyPrefix(prefix))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
 // Patient returns c, whose holders have longer to learn why they were refused.
 func Patient(c *relock.Client) *relock.Client {
 	Engine(c).SetReasonLimit(testkit.Patience)

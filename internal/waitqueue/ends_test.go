@@ -155,12 +155,7 @@ func TestWaiterLosesItsPermission(t *testing.T) {
 // asUser returns another client of the lock, as a user with these permissions.
 func asUser(q *bench, rules []any, opts ...relock.ClientOption) *relock.Client {
 	q.Helper()
-	q.Server.Do(q, "ACL", append([]any{"SETUSER", "app", "on", ">pw"}, rules...)...)
-	opts = append(opts, relock.WithUsername("app"), relock.WithKeyPrefix(locktest.Prefix(q.Clients[0])))
-	c, err := relock.NewClient(q.Server.Network, q.Server.Address, "pw", opts...)
-	require.NoError(q, err)
-	q.Cleanup(func() { require.NoError(q, c.Close()) })
-	return c
+	return locktest.AsUser(q, q.Server, "app", locktest.Prefix(q.Clients[0]), rules, opts...)
 }
 
 // A call beyond the queue limit fails immediately, even if it may wait. Nothing

@@ -2,6 +2,10 @@ package waitqueue_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -235,4 +239,60 @@ func TestExtendAndLocalHandOff(t *testing.T) {
 	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease)
 	q.Unlock(last)
 	q.RequireNothingLeft()
+}
+
+// Many callers of few objects of two clients, whose contexts are cancelled at
+// any time: no two hold the lock together, and nothing is left behind.
+func TestStormOfLocalWaiters(t *testing.T) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		objects := []locktest.AnyLock{q.Lock(q.Clients[0]), q.Lock(q.Clients[1])}
+		var inside, passed int // guarded by the lock
+		var results []<-chan error
+		for g := range 24 {
+			lock, nests := objects[g%2], m == locktest.ReentrantUnfair
+			switch {
+			case g%3 == 0:
+				lock = q.Lock(q.Clients[g%2], relock.WithLabel(fmt.Sprint(g%2)))
+			case g > 20 && m == locktest.ReentrantUnfair: // several goroutines of one owner
+				lock, nests = locktest.Owned("one", q.Lock(q.Clients[0])), false
+			}
+			once := func(ctx context.Context, n int) error {
+				return lock.Do(ctx, func(ctx context.Context) error {
+					h, ok := relock.HoldFromContext(ctx, locktest.QueueKey)
+					if !strings.HasSuffix(locktest.Level(h).Owner(), ":one") {
+						if inside++; inside != 1 || !ok {
+							t.Error("two hold it")
+						}
+						passed = max(passed, locktest.Passes(h))
+						inside--
+					}
+					if n%7 == 0 {
+						time.Sleep(100 * time.Microsecond)
+					}
+					if nests && n%5 == 0 {
+						return lock.Do(ctx, locktest.Nothing)
+					}
+					return nil
+				})
+			}
+			results = append(results, testkit.Async(t, func() error {
+				for n := range 60 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if n%3 == 0 {
+						time.AfterFunc(rand.N(3*time.Millisecond), cancel)
+					}
+					err := once(ctx, n)
+					cancel()
+					if err != nil && (n%3 != 0 || !errors.Is(err, context.Canceled)) {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		requireAll(t, results)
+		require.Positive(t, passed)
+		q.RequireIdle()
+	})
 }
