@@ -118,7 +118,7 @@ func joined(err error) (all []error) {
 	if reflect.TypeOf(err) != reflect.TypeOf(errors.Join(errors.ErrUnsupported)) {
 		return []error{err}
 	}
-	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() { //nolint:errorlint // not of those within
+	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
 		all = append(all, joined(one)...)
 	}
 	return all

@@ -33,10 +33,13 @@ type QueueMode struct {
 
 // The modes of locks with one holder.
 var (
-	PlainUnfair, PlainFair         = QueueMode{"RedisLock", false}, QueueMode{"RedisLock", true}
-	ReentrantUnfair, ReentrantFair = QueueMode{"ReentrantLock", false}, QueueMode{"ReentrantLock", true}
-	Unfair, Fair                   = []QueueMode{PlainUnfair, ReentrantUnfair}, []QueueMode{PlainFair, ReentrantFair}
-	QueueModes                     = []QueueMode{PlainUnfair, PlainFair, ReentrantUnfair, ReentrantFair}
+	PlainUnfair     = QueueMode{"RedisLock", false}
+	PlainFair       = QueueMode{"RedisLock", true}
+	ReentrantUnfair = QueueMode{"ReentrantLock", false}
+	ReentrantFair   = QueueMode{"ReentrantLock", true}
+	Unfair          = []QueueMode{PlainUnfair, ReentrantUnfair}
+	Fair            = []QueueMode{PlainFair, ReentrantFair}
+	QueueModes      = []QueueMode{PlainUnfair, PlainFair, ReentrantUnfair, ReentrantFair}
 )
 
 // Title returns the name of a subtest.

@@ -145,7 +145,7 @@ func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
 		q := locktest.NewQueueBenchOn(t, s, m, 1)
 		client, proxy := q.Behind()
 		enqueue := faults.Script(script.Enqueue.SHA)
-		action := faults.Action(faults.HoldOnly)
+		action := faults.HoldOnly
 		if cut {
 			action = faults.HoldAndCut
 		}
