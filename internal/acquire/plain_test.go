@@ -102,7 +102,7 @@ func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
 		for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
 			_, _ = io.WriteString(conn, reply(args))
 		}
-	}))
+	}), relock.WithKeyPrefix("relock:")) // a short one, see below
 }
 
 // Only the reply that means so grants a lock. What may have been locked
