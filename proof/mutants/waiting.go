@@ -8,7 +8,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "if !l.Queue.subscription.reaches() {",
 		new:  "if !l.Queue.subscription.started {",
-		in:   "internal/acquire",
+		in:   "internal/waitqueue",
 		test: "TestPollIsNeverFaster",
 	},
 	{
