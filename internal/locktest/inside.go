@@ -72,8 +72,3 @@ func NeverStale(h relock.Hold) { GrantedAt(h, time.Now().Add(time.Hour)) }
 func GrantedAt(h relock.Hold, at time.Time) {
 	LeaseOf(h).Set(func(s *lease.State) { s.Granted = at })
 }
-
-// ShortenValidity makes a hold valid for only d from now.
-func ShortenValidity(h relock.Hold, d time.Duration) {
-	LeaseOf(h).Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(d) })
-}
