@@ -29,8 +29,10 @@ func TestDo(t *testing.T) {
 				var kept context.Context
 				require.NoError(t, run(func(ctx context.Context) error {
 					require.NoError(t, carried(t, ctx, "k").Err())
-					_, ok := relock.HoldFromContext(ctx, "other")
-					require.False(t, ok)
+					for key, none := range map[string]context.Context{"other": ctx, "k": nil} {
+						_, ok := relock.HoldFromContext(none, key)
+						require.False(t, ok)
+					}
 					kept = ctx
 					return ctx.Err()
 				}))
@@ -95,7 +97,7 @@ func TestLockerWaitsUntilTheContextEnds(t *testing.T) {
 // RedisLock do.
 func TestLockerHandsOffInMemory(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	l := locktest.NewLocker(t, q.Clients[0])
 	h := locktest.TakeKey(t, t.Context(), l, locktest.QueueKey)
 	var next relock.Hold

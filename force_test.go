@@ -41,7 +41,7 @@ func TestForceUnlock(t *testing.T) {
 		"by Unlock": func(q *locktest.QueueBench, h relock.Hold) error { return h.Unlock(q.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
+			locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m locktest.QueueMode) {
 				q := locktest.NewQueueBenchOn(t, locktest.WithScripts(t, redistest.Start(t)), m, 3)
 				h := q.Take(locktest.Patient(q.Clients[0]))
 				if name == "by a message" {
@@ -69,7 +69,8 @@ func TestForceUnlock(t *testing.T) {
 // subscription, until the test ends.
 func subscribe(q *locktest.QueueBench) {
 	q.Helper()
-	other := q.TakeOther(q)
+	other, err := relock.NewRedisLock("other", q.Clients[1]).Acquire(q.Context())
+	require.NoError(q, err)
 	ctx, cancel := context.WithCancel(q.Context())
 	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
 	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.Engine(q.Clients[0]).Queue.State().Subscribed }, "subscribed")

@@ -42,7 +42,7 @@ func TestHoldContext(t *testing.T) {
 		require.NotErrorIs(t, err, relock.ErrLockLost)
 
 		h = locktest.Take(t, newLock("k", c).Acquire)
-		require.NoError(t, h.Unlock(t.Context()))
+		require.NoError(t, h.Unlock(nil)) //nolint:staticcheck // the mistake is meant
 		require.Equal(t, relock.ErrNotHeld, context.Cause(h.Context()), "its first use is after the end")
 	})
 }
@@ -260,8 +260,8 @@ func TestOptionThatAKindCannotHonour(t *testing.T) {
 func TestKeyConflict(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnOwn(t)
-	require.NoError(t, relock.NewRedisLock("plain lock", c).Lock(t.Context()))
-	require.NoError(t, relock.NewReentrantLock("reentrant lock", c).Lock(t.Context()))
+	require.NoError(t, relock.NewRedisLock("RedisLock", c).Lock(t.Context()))
+	require.NoError(t, relock.NewReentrantLock("ReentrantLock", c).Lock(t.Context()))
 	other := locktest.Sibling(t, s, c, relock.WithBlock())
 	for name, create := range map[string][]any{
 		"string":         {"SET", "hello"},
@@ -273,18 +273,21 @@ func TestKeyConflict(t *testing.T) {
 		"set":            {"SADD", "x"},
 		"sorted set":     {"ZADD", 1, "x"},
 		"stream":         {"XADD", "*", "f", "v"},
-		"plain lock":     nil,
-		"reentrant lock": nil,
+		"RedisLock":      nil,
+		"ReentrantLock":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if create != nil {
 				setKey(t, s, c, name, create)
 			}
 			before := s.Content(t, locktest.KeyOf(c, name))
-			for kind, l := range map[string]locktest.AnyLock{"plain": relock.NewRedisLock(name, other), "reentrant": relock.NewReentrantLock(name, other)} {
-				for call, f := range acquiringCalls(l) {
-					if kind+" lock" != name { // its own kind is held
-						require.ErrorIs(t, locktest.RequireAtOnce(t, f), relock.ErrKeyConflict, "%s %s", kind, call)
+			for kind, newLock := range locktest.AllKinds {
+				if kind == name || kind == "MultiLock" { // its own kind is held
+					continue
+				}
+				for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+					for call, f := range acquiringCalls(newLock(name, other, opts...)) {
+						require.ErrorIs(t, locktest.RequireAtOnce(t, f), relock.ErrKeyConflict, "%s %s %s", mode, kind, call)
 					}
 				}
 			}

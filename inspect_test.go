@@ -80,7 +80,7 @@ func TestInspectLevelsAndToken(t *testing.T) {
 // Inspect returns the waiters in their order.
 func TestInspectWaiters(t *testing.T) {
 	t.Parallel()
-	for _, m := range locktest.QueueModes() {
+	for _, m := range locktest.QueueModes {
 		t.Run(m.Title(), func(t *testing.T) {
 			t.Parallel()
 			q := locktest.NewQueueBench(t, m, 3)

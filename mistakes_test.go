@@ -263,6 +263,9 @@ func TestLockWithoutAClient(t *testing.T) {
 	for i, l := range []locktest.AnyLock{
 		&relock.RedisLock{}, relock.NewRedisLock("k", nil, relock.WithBlock()), relock.NewRedisLock("k", &relock.Client{}),
 		&relock.ReentrantLock{}, relock.NewReentrantLock("k", nil, relock.WithBlock()), relock.NewReentrantLock("k", &relock.Client{}),
+		&relock.RWLock{}, relock.NewRWLock("k", nil), relock.NewRWLock("", locktest.Unconnected(t)),
+		new(relock.RWLock).RLocker().(locktest.AnyLock), relock.NewRWLock("k", nil).RLocker().(locktest.AnyLock),
+		relock.NewRWLock("", locktest.Unconnected(t)).RLocker().(locktest.AnyLock),
 	} {
 		require.ErrorIs(t, l.Validate(), relock.ErrInvalid, i)
 		for call, f := range firstCalls(l) {

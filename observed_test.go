@@ -49,7 +49,7 @@ func TestObserverOfEachKind(t *testing.T) {
 		use("TryLock", errors.Join(tt.lock.TryLock(ctx), tt.lock.Unlock(ctx)))
 		use("Do", tt.lock.Do(ctx, locktest.Nothing))
 		use("TryDo", tt.lock.TryDo(ctx, locktest.Nothing))
-		if l, ok := tt.lock.(locktest.Acquirer); ok {
+		if l, ok := tt.lock.(locktest.AnyLock); ok {
 			h, err := l.Acquire(ctx)
 			require.NoError(t, err)
 			use("Acquire", h.Unlock(ctx))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -240,24 +241,39 @@ func TestRedLockRestartGuard(t *testing.T) {
 	})
 }
 
-// Twenty clients that lock random 3 of 6 keys make progress in each second. No
-// two hold a key together, and no key is left.
+// Twenty clients that lock random 3 of 6 keys, or one of them, make progress in
+// each second. No two hold a key together, and no key is left.
 func TestMultiLockProgress(t *testing.T) {
 	t.Parallel()
+	for name, apart := range map[string]bool{"together": false, "one by one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			multiLocksProgress(t, apart)
+		})
+	}
+}
+
+func multiLocksProgress(t *testing.T, apart bool) {
 	s := redistest.Start(t)
 	limit := pick(30*time.Second, 4*time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	seconds := make([]atomic.Int64, limit/time.Second+1)
+	seconds := map[int][]atomic.Int64{1: make([]atomic.Int64, limit/time.Second+1), 3: make([]atomic.Int64, limit/time.Second+1)} // by the number of keys
 	var inside [6]atomic.Int32
 	start := time.Now()
 	var group sync.WaitGroup
 	for range 20 {
 		client := newParentClient(t, s)
+		locktest.Engine(client).OneByOne.Store(apart)
 		group.Go(func() {
 			for ctx.Err() == nil {
 				chosen := rand.Perm(len(inside))[:3]
-				err := relock.NewMultiLock(namesOf(chosen), client, relock.WithBlock()).Do(ctx, func(context.Context) error {
+				var lock relock.Mutex = relock.NewMultiLock(namesOf(chosen), client, relock.WithBlock())
+				if rand.IntN(4) == 0 {
+					chosen = chosen[:1]
+					lock = relock.NewRedisLock(namesOf(chosen)[0], client, relock.WithBlock())
+				}
+				err := lock.Do(ctx, func(context.Context) error {
 					for _, n := range chosen {
 						if inside[n].Add(1) != 1 {
 							t.Errorf("two have key %d", n)
@@ -267,7 +283,7 @@ func TestMultiLockProgress(t *testing.T) {
 					for _, n := range chosen {
 						inside[n].Add(-1)
 					}
-					seconds[int(time.Since(start)/time.Second)].Add(1)
+					seconds[len(chosen)][int(time.Since(start)/time.Second)].Add(1)
 					return nil
 				})
 				if err != nil && ctx.Err() == nil {
@@ -278,12 +294,14 @@ func TestMultiLockProgress(t *testing.T) {
 		})
 	}
 	group.Wait()
-	var counts []int64
-	for n := range seconds[:limit/time.Second] {
-		counts = append(counts, seconds[n].Load())
+	for keys, each := range seconds {
+		var counts []int64
+		for n := range each[:limit/time.Second] {
+			counts = append(counts, each[n].Load())
+		}
+		t.Logf("%d keys in each second: %v", keys, counts)
+		require.Positive(t, slices.Min(counts), "no progress in a second")
 	}
-	t.Logf("in each second: %v", counts)
-	require.Positive(t, slices.Min(counts), "no progress in a second")
 	for n := range inside {
 		serverUntil(t, patience, func() bool {
 			key := keyInRedis(fmt.Sprint("multi:", n))

@@ -24,22 +24,20 @@ func TestReadForTheTextChangesNoResult(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	isRead := faults.Script(script.Inspect.SHA)
+	reentrantK, plainK := locktest.AllKinds["ReentrantLock"], locktest.AllKinds["RedisLock"]
+	block, keeps := relock.WithBlock(), relock.WithMinHold(time.Minute)
 	for name, tt := range map[string]struct {
-		held, lock func(*relock.Client) relock.Mutex
-		want       error
+		held locktest.NewLock
+		kind string
+		opts []relock.LockOption
+		want error
 	}{
-		"plain": {reentrantK, func(c *relock.Client) relock.Mutex { return relock.NewRedisLock("k", c) }, relock.ErrKeyConflict},
-		"plain, waiting": {reentrantK, func(c *relock.Client) relock.Mutex {
-			return relock.NewRedisLock("k", c, relock.WithBlock())
-		}, relock.ErrKeyConflict},
-		"reentrant":  {plainK, func(c *relock.Client) relock.Mutex { return relock.NewReentrantLock("k", c) }, relock.ErrKeyConflict},
-		"read/write": {plainK, func(c *relock.Client) relock.Mutex { return relock.NewRWLock("k", c) }, relock.ErrKeyConflict},
-		"several": {reentrantK, func(c *relock.Client) relock.Mutex {
-			return relock.NewMultiLock([]string{"a", "k"}, c, relock.WithBlock())
-		}, relock.ErrKeyConflict},
-		"minimum hold": {plainK, func(c *relock.Client) relock.Mutex {
-			return relock.NewRedisLock("k", c, relock.WithMinHold(time.Minute))
-		}, relock.ErrLockAcquiredByOthers},
+		"plain":          {reentrantK, "RedisLock", nil, relock.ErrKeyConflict},
+		"plain, waiting": {reentrantK, "RedisLock", []relock.LockOption{block}, relock.ErrKeyConflict},
+		"reentrant":      {plainK, "ReentrantLock", nil, relock.ErrKeyConflict},
+		"read/write":     {plainK, "RWLock", nil, relock.ErrKeyConflict},
+		"several":        {reentrantK, "MultiLock", []relock.LockOption{block}, relock.ErrKeyConflict},
+		"minimum hold":   {plainK, "RedisLock", []relock.LockOption{keeps}, relock.ErrLockAcquiredByOthers},
 	} {
 		for _, end := range []string{"cancelled", "closed"} {
 			t.Run(name+", "+end, func(t *testing.T) {
@@ -48,7 +46,7 @@ func TestReadForTheTextChangesNoResult(t *testing.T) {
 				c, err := relock.NewClient(p.Network, p.Address, "", relock.WithKeyPrefix(uuid.NewString()+":"))
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, c.Close()) })
-				require.NoError(t, tt.held(c).Lock(relock.ContextWithOwner(t.Context(), "holder")))
+				require.NoError(t, tt.held("k", c).Lock(relock.ContextWithOwner(t.Context(), "holder")))
 				ctx, cancel := context.WithCancel(t.Context())
 				reads := make(chan struct{}, 10)
 				p.On(func(args []string) bool {
@@ -61,7 +59,7 @@ func TestReadForTheTextChangesNoResult(t *testing.T) {
 					reads <- struct{}{}
 					return true
 				}, faults.Every, faults.DropAnswer)
-				done := testkit.Async(t, func() error { return tt.lock(c).Lock(ctx) })
+				done := testkit.Async(t, func() error { return locktest.AllKinds[tt.kind]("k", c, tt.opts...).Lock(ctx) })
 				testkit.Eventually(t, testkit.Patience, func() bool { return len(reads) > 0 }, "the read")
 				if end == "closed" {
 					require.NoError(t, c.Close())
@@ -76,15 +74,12 @@ func TestReadForTheTextChangesNoResult(t *testing.T) {
 	}
 }
 
-func plainK(c *relock.Client) relock.Mutex     { return relock.NewRedisLock("k", c) }
-func reentrantK(c *relock.Client) relock.Mutex { return relock.NewReentrantLock("k", c) }
-
 // The nodes of a RedLock are read for the text once the call has ended, so slow
 // reads hide no conflict.
 func TestReadForTheTextHidesNoConflictOfNodes(t *testing.T) {
 	b := newRed(t, 3)
 	for n, c := range b.Clients {
-		require.NoError(t, reentrantK(c).Lock(t.Context()))
+		require.NoError(t, relock.NewReentrantLock("k", c).Lock(t.Context()))
 		b.Proxies[n].On(faults.Script(script.Inspect.SHA), faults.Every, faults.DropAnswer)
 	}
 	const lease = 500 * time.Millisecond // a round waits for a fifth of it

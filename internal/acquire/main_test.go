@@ -68,12 +68,9 @@ func permit(b *locktest.RedBench, node int, rules ...any) {
 // all permissions, changed by the rules.
 func asUser(b *locktest.RedBench, rules ...any) (clients []*relock.Client) {
 	b.Helper()
-	for node, p := range b.Proxies {
-		permit(b, node, append([]any{"on", ">pw", "~*", "&*", "+@all"}, rules...)...)
-		c, err := relock.NewClient(p.Network, p.Address, "pw", relock.WithUsername(userOf(b)), relock.WithKeyPrefix(b.Prefix))
-		require.NoError(b, err)
-		b.Cleanup(func() { require.NoError(b, c.Close()) })
-		clients = append(clients, c)
+	for _, p := range b.Proxies {
+		behind := &redistest.Server{Network: p.Network, Address: p.Address}
+		clients = append(clients, locktest.AsUser(b, behind, userOf(b), b.Prefix, append([]any{"~*", "&*", "+@all"}, rules...)))
 	}
 	return clients
 }

@@ -3,7 +3,6 @@ package acquire_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -66,52 +65,6 @@ func (c *crowd) use(ctx context.Context, lock locktest.AnyLock, count *atomic.In
 		c.Errorf("Do: %v", err)
 	}
 	return err == nil && ctx.Err() == nil
-}
-
-// Goroutines of many clients that lock random keys of 6, one or three of them,
-// get on all the time, and leave nothing behind.
-func TestMultiLockCrowd(t *testing.T) {
-	for name, apart := range map[string]bool{"together": false, "one by one": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCrowd(t, 6, func() time.Duration { return rand.N(2 * time.Millisecond) })
-			clients := []*relock.Client{c.client, c.other}
-			for range 8 {
-				clients = append(clients, locktest.Sibling(t, c.server, c.client))
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			var group sync.WaitGroup
-			defer group.Wait()
-			defer cancel()
-			var one, three atomic.Int64
-			for i := range 2 * len(clients) {
-				client := clients[i/2]
-				locktest.Engine(client).OneByOne.Store(apart)
-				group.Go(func() {
-					for going := true; going; {
-						n, count := 3, &three
-						if rand.IntN(4) == 0 {
-							n, count = 1, &one
-						}
-						chosen := rand.Perm(len(c.keys))[:n]
-						going = c.use(ctx, c.lock(client, chosen...), count, chosen...)
-					}
-				})
-			}
-			for range 2 {
-				ones, threes := one.Load(), three.Load()
-				time.Sleep(time.Second)
-				require.Greater(t, one.Load(), ones, "no lock of one key gets on")
-				require.Greater(t, three.Load(), threes, "no lock of three keys gets on")
-			}
-			cancel()
-			group.Wait()
-			t.Logf("%d times one key, %d times three", one.Load(), three.Load())
-			for _, client := range clients {
-				locktest.RequireNoQueues(t, c.server, client, c.keys...)
-			}
-		})
-	}
 }
 
 // A server of a Cluster gets one key at a time: the keys are locked one after

@@ -46,38 +46,6 @@ func TestMultiLockWaits(t *testing.T) {
 	b.requireNothingLeft(keys...)
 }
 
-func TestMultiLockWaitEnds(t *testing.T) {
-	b := newBench(t)
-	keys := []string{"a", "b"}
-	h := b.hold("b")
-	limited := testkit.Async(t, func() error {
-		return relock.NewMultiLock(keys, b.client, relock.WithBlockTimeout(2*time.Second)).Lock(t.Context())
-	})
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, locktest.ErrMine)
-	defer cancel()
-	err := relock.NewMultiLock(keys, b.client, relock.WithBlock()).Lock(ctx)
-	requireIs(t, err, context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers)
-	require.ErrorIs(t, testkit.ResultWithin(t, limited, testkit.Patience), relock.ErrLockAcquiredByOthers)
-	require.NoError(t, h.Unlock(t.Context()))
-	b.requireNothingLeft(keys...)
-	require.ErrorIs(t, relock.NewMultiLock(keys, b.client).Lock(ctx), context.DeadlineExceeded)
-}
-
-func TestMultiLockQueueLimit(t *testing.T) {
-	b := newBench(t)
-	h := b.hold("b")
-	keys := []string{"a", "b"}
-	l := relock.NewMultiLock(keys, b.client, relock.WithBlock())
-	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	b.awaitQueued("b")
-	full := relock.NewMultiLock(keys, b.other, relock.WithBlock(), relock.WithQueueLimit(1))
-	require.ErrorIs(t, full.Lock(t.Context()), relock.ErrQueueFull)
-	require.NoError(t, h.Unlock(t.Context()))
-	requireGranted(t, waiting)
-	require.NoError(t, l.Unlock(t.Context()))
-	b.requireNothingLeft(keys...)
-}
-
 // A MultiLock that waits releases the key that it cannot use with the request
 // that finds so: it needs no other connection, though the server refuses one.
 func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {

@@ -80,33 +80,6 @@ func TestSharedObjectExcludes(t *testing.T) {
 	red.RequireFree(time.Second)
 }
 
-// A hold is lost while a second caller waits on the same object. The object
-// stays taken until the first caller's Unlock. That reports the loss, and does
-// not touch the hold that the second one then gets.
-func TestSharedObjectAfterALoss(t *testing.T) {
-	b := newBench(t)
-	for name, tt := range map[string]struct {
-		lock locktest.AnyLock
-		keys []string
-		lose func(...string)
-	}{
-		"RedisLock, expires":   {relock.NewRedisLock("k", b.client, relock.WithBlock(), relock.WithExpiry(1500*time.Millisecond)), []string{"k"}, b.awaitFree},
-		"MultiLock, forgotten": {relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock()), []string{"a", "b"}, b.forget},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.NoError(t, tt.lock.Lock(t.Context()))
-			second := testkit.Async(t, func() error { return tt.lock.Lock(t.Context()) })
-			tt.lose(tt.keys...)
-			requireBlocked(t, second, 200*time.Millisecond)
-			requireIs(t, tt.lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
-			requireGranted(t, second)
-			b.requireHeld(tt.keys...)
-			require.NoError(t, tt.lock.Unlock(t.Context()))
-			b.requireNothingLeft(tt.keys...)
-		})
-	}
-}
-
 func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewRedisLock("k", b.client)
@@ -133,19 +106,17 @@ func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
 func TestWildAnswerIsNoGrant(t *testing.T) {
 	toScripts := []string{"+PONG\r\n", "*0\r\n", "$-1\r\n"}
 	for name, tt := range map[string]struct {
+		kind    string
+		opt     relock.LockOption
 		replies []string
-		lock    func(c *relock.Client) locktest.AnyLock
 	}{
-		"SET": {
-			[]string{"+QUEUED\r\n", ":0\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+PONG\r\n"},
-			func(c *relock.Client) locktest.AnyLock { return relock.NewRedisLock("k", c) },
-		},
-		"RedisLock":           {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewRedisLock("k", c, relock.WithFencing()) }},
-		"RedisLock, fair":     {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewRedisLock("k", c, relock.WithFair()) }},
-		"ReentrantLock":       {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewReentrantLock("k", c) }},
-		"ReentrantLock, fair": {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewReentrantLock("k", c, relock.WithFair()) }},
-		"RWLock":              {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewRWLock("k", c) }},
-		"MultiLock":           {toScripts, func(c *relock.Client) locktest.AnyLock { return relock.NewMultiLock([]string{"k", "l"}, c) }},
+		"SET":                 {"RedisLock", relock.WithLabel(""), []string{"+QUEUED\r\n", ":0\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+PONG\r\n"}},
+		"RedisLock":           {"RedisLock", relock.WithFencing(), toScripts},
+		"RedisLock, fair":     {"RedisLock", relock.WithFair(), toScripts},
+		"ReentrantLock":       {"ReentrantLock", relock.WithLabel(""), toScripts},
+		"ReentrantLock, fair": {"ReentrantLock", relock.WithFair(), toScripts},
+		"RWLock":              {"RWLock", relock.WithLabel(""), toScripts},
+		"MultiLock":           {"MultiLock", relock.WithLabel(""), toScripts},
 	} {
 		for _, reply := range tt.replies {
 			t.Run(name+"/"+strings.TrimSpace(reply), func(t *testing.T) {
@@ -164,7 +135,7 @@ func TestWildAnswerIsNoGrant(t *testing.T) {
 					}
 					return ":0\r\n"
 				})
-				_, err := tt.lock(c).TryAcquire(t.Context())
+				_, err := locktest.AllKinds[tt.kind]("k", c, tt.opt).TryAcquire(t.Context())
 				require.ErrorIs(t, err, relock.ErrKeyConflict)
 				testkit.Eventually(t, testkit.Patience, released.Load, "a release of what it may have locked")
 				if name == "SET" {

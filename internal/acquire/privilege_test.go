@@ -1,14 +1,19 @@
 package acquire_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The tests try what the READMEs promise.
@@ -25,6 +30,40 @@ func TestPrivilegesAreThoseOfTheReadme(t *testing.T) {
 		require.NotEmpty(t, append(one.Beside, one.Commands...), one.Of)
 	}
 	require.Len(t, p.OnTop, len(uses), "the README does not name them all")
+}
+
+// As a user with the least privileges everything works. With one less, each
+// step that fails names it, and no key is left without an expiry.
+func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	b := newPrivilegeBench(t, privilegeUse{use: lockAndUnlock})
+	require.NoError(t, b.try(nil))
+	for _, command := range locktest.LeastPrivilege {
+		b.requireDenied(command, []string{"-" + command})
+	}
+}
+
+// waitPrivilege is what a user needs on top to wait, or for fair locks, as the
+// README says.
+var waitPrivilege = []string{
+	"time", "exists", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish", "subscribe",
+}
+
+func TestLeastPrivilegeToWait(t *testing.T) {
+	t.Parallel()
+	rules := locktest.ReadmePrivileges(t).Wait[2:]
+	t.Run("all", func(t *testing.T) {
+		t.Parallel()
+		require.NoError(t, newPrivilegeBench(t, privilegeUse{use: handOffInEachMode}).try(rules))
+	})
+	for _, command := range waitPrivilege {
+		t.Run("without "+command, func(t *testing.T) {
+			t.Parallel()
+			err := newPrivilegeBench(t, privilegeUse{use: handOffInEachMode}).try(append(slices.Clone(rules), "-"+command))
+			require.Error(t, err, "it is not needed")
+			t.Log(err)
+		})
+	}
 }
 
 // What a feature needs on top is enough: nothing is denied. Without any one of
@@ -71,4 +110,94 @@ func TestPrivilegesTogether(t *testing.T) {
 			b.requireNothingDenied()
 		})
 	}
+}
+
+// A wrong password and a missing permission are permanent: a blocking Lock
+// returns immediately.
+func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "sesame")
+	admin := s.Dial(t, redis.DialPassword("sesame"))
+	defer admin.Close() //nolint:errcheck // nothing is pending
+	for _, user := range [][]any{
+		{"SETUSER", "nothing", "on", ">pw", "~*"},
+		{"SETUSER", "noscript", "on", ">pw", "~*", "+set"},
+		{"SETUSER", "noread", "on", ">pw", "~*", "+@all", "-get", "-set"},
+		{"SETUSER", "nokeys", "on", ">pw", "~other:*", "+@all"},
+		{"SETUSER", "off", "off", ">pw", "~*", "+@all"},
+	} {
+		_, err := admin.Do("ACL", user...)
+		require.NoError(t, err)
+	}
+	_, err := admin.Do("SET", "relock:{taken}", "relock/1|p|somebody's", "PX", 3600_000)
+	require.NoError(t, err)
+	for _, tt := range []struct{ name, user, password, want string }{
+		{"no password", "", "", ""},
+		{"wrong password", "", "hunter2", "WRONGPASS"},
+		{"user is off", "off", "pw", "WRONGPASS"},
+		{"no command", "nothing", "pw", "NOPERM"},
+		{"no script", "noscript", "pw", "NOPERM"},
+		{"no command, in the script", "noread", "pw", ""},
+		{"no keys", "nokeys", "pw", "NOPERM"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := relock.NewClient(s.Network, s.Address, tt.password, relock.WithUsername(tt.user), relock.WithBlock())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			for name, lock := range map[string]func(context.Context) error{
+				"taken":     relock.NewRedisLock("taken", c).Lock,
+				"reentrant": relock.NewReentrantLock("taken", c).Lock,
+				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("other", c).Do(ctx, locktest.Nothing) },
+				"Acquire":   func(ctx context.Context) error { return second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
+			} {
+				err := locktest.RequireAtOnce(t, lock)
+				require.ErrorIs(t, err, relock.ErrDenied, name)
+				require.ErrorContains(t, err, tt.want, name)
+			}
+		})
+	}
+}
+
+// The password changes while a lock is held, and the connections are cut.
+func TestPasswordRotation(t *testing.T) {
+	t.Parallel()
+	const lease = 2400 * time.Millisecond
+	start := func(t *testing.T) (*redistest.Server, []relock.Hold) {
+		s := redistest.Start(t)
+		c := locktest.AsUser(t, s, "app", "test:", []any{"~*", "+@all"}, relock.WithWatchdog(lease))
+		holds := []relock.Hold{take(t, relock.NewRedisLock("p", c).Acquire), take(t, relock.NewReentrantLock("r", c).Acquire)}
+		s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
+		s.Do(t, "CLIENT", "KILL", "USER", "app")
+		err := relock.NewRedisLock("other", c, relock.WithBlock()).Lock(t.Context())
+		require.ErrorIs(t, err, relock.ErrDenied)
+		require.ErrorContains(t, err, "WRONGPASS")
+		return s, holds
+	}
+	t.Run("for good", func(t *testing.T) {
+		t.Parallel()
+		_, holds := start(t)
+		due := []*locktest.Alarm{locktest.SetAlarm(t, holds[0].ValidUntil()), locktest.SetAlarm(t, holds[1].ValidUntil())}
+		for i, h := range holds {
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*lease), relock.ErrLockLost)
+			ended := time.Now()
+			require.False(t, ended.Before(due[i].At), "lost before its validity ended")
+			require.Less(t, ended.Sub(due[i].Ring()), 500*time.Millisecond)
+			err := h.Unlock(t.Context())
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.ErrorIs(t, err, relock.ErrNotHeld)
+		}
+	})
+	t.Run("for a moment", func(t *testing.T) {
+		t.Parallel()
+		s, holds := start(t)
+		time.Sleep(lease / 4) // of the outage
+		s.Do(t, "ACL", "SETUSER", "app", ">pw")
+		for _, h := range holds {
+			locktest.AwaitRenewal(t, h, 2*lease)
+			locktest.AwaitRenewal(t, h, 2*lease)
+			require.NoError(t, h.Err())
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+	})
 }

@@ -2,6 +2,8 @@ package acquire_test
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -66,6 +68,7 @@ func (b *privilegeBench) try(rules []string) error {
 	var app, other []*relock.Client
 	for _, s := range b.servers {
 		s.Do(b, "FLUSHALL")
+		s.Do(b, "SCRIPT", "FLUSH")
 		b.allow(b, s, rules...)
 		s.Do(b, "ACL", "LOG", "RESET")
 		app = append(app, b.client(s, "password", relock.WithUsername("app"), b.log.Option()))
@@ -98,11 +101,122 @@ func (b *privilegeBench) requireNothingDenied() {
 	require.NotContains(b, b.log.String(), relock.ErrDenied.Error())
 }
 
+// requireDenied checks that each error is that of a missing permission, and
+// that there is one.
 func (b *privilegeBench) requireDenied(what string, rules []string) {
 	b.Helper()
 	err := b.try(rules)
-	require.ErrorIs(b, err, relock.ErrDenied, "without %s", what)
-	require.False(b, relock.IsRetryableErr(err), "without %s: %v", what, err)
+	require.Error(b, err, "%s is not needed", what)
+	for _, err := range joined(err) {
+		require.ErrorIs(b, err, relock.ErrDenied, "without %s", what)
+		require.False(b, relock.IsRetryableErr(err), "without %s: %v", what, err)
+	}
+}
+
+// joined returns the errors of errors.Join.
+func joined(err error) (all []error) {
+	if reflect.TypeOf(err) != reflect.TypeOf(errors.Join(errors.ErrUnsupported)) {
+		return []error{err}
+	}
+	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+		all = append(all, joined(one)...)
+	}
+	return all
+}
+
+// lockAndUnlock does what needs no waiting, with each kind and nested, and
+// checks after each step that no key would stay forever.
+func lockAndUnlock(b *privilegeBench, app, _ []*relock.Client) (err error) {
+	step := func(failed error) bool {
+		err = errors.Join(err, failed)
+		keys, scanned := redis.Strings(b.servers[0].Do(b, "KEYS", "*"), nil)
+		require.NoError(b, scanned)
+		for _, key := range keys {
+			require.NotEqual(b, int64(-1), b.servers[0].Do(b, "PTTL", key), "%s would stay for ever", key)
+		}
+		return failed == nil
+	}
+	use := func(l locktest.AnyLock, meanwhile func()) {
+		if h, failed := l.Acquire(b.Context()); step(failed) {
+			meanwhile()
+			step(h.Extend(b.Context(), 40*time.Second))
+			step(h.Unlock(b.Context()))
+		}
+	}
+	step(app[0].Ping(b.Context()))
+	for kind, newLock := range locktest.Kinds {
+		l := newLock(kind, app[0])
+		use(l, func() {
+			if kind == "ReentrantLock" {
+				use(l, func() {})
+			} else if failed := l.TryLock(b.Context()); !errors.Is(failed, relock.ErrLockAcquiredByOthers) {
+				step(failed)
+			}
+		})
+		use(newLock(kind+", kept", app[0], relock.WithMinHold(time.Second)), func() {})
+	}
+	return err
+}
+
+// handOffInEachMode hands locks off among waiters, which log nothing and leave
+// nothing. It returns what went wrong in the first mode in which something did.
+func handOffInEachMode(b *privilegeBench, app, _ []*relock.Client) error {
+	for range 2 {
+		c := b.client(b.servers[0], "password", relock.WithUsername("app"), b.log.Option())
+		defer func() { require.NoError(b, c.Close()) }()
+		app = append(app, c)
+	}
+	for _, m := range locktest.QueueModes {
+		err := b.handOff(m, app[0], app[1], app[2])
+		if text := b.log.String(); text != "" {
+			err = errors.Join(err, errors.New(text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for end := time.Now().Add(time.Second); b.servers[0].Do(b, "DBSIZE") != int64(0); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("left: %s", b.servers[0].Do(b, "KEYS", "*"))
+		}
+	}
+	return nil
+}
+
+// handOff has one client hand a lock off to another, while the third gives up.
+func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *relock.Client) error {
+	opts := []relock.LockOption{relock.WithBlockTimeout(2 * time.Second)}
+	h, err := m.Lock(holder, opts...).TryAcquire(b.Context())
+	if err != nil {
+		return err
+	}
+	granted := make(chan error, 1)
+	ended := b.waitFor(waiter, locktest.QueueKey, func() error {
+		next, err := m.Lock(waiter, opts...).Acquire(b.Context())
+		granted <- err
+		if err != nil {
+			return nil
+		}
+		return next.Unlock(b.Context())
+	})
+	err = m.Lock(other, relock.WithBlockTimeout(500*time.Millisecond), relock.WithWatchdog(600*time.Millisecond)).Lock(b.Context()) // a poll every 200ms
+	if errors.Is(err, relock.ErrLockAcquiredByOthers) {
+		err = nil
+	}
+	key, s := locktest.KeyOf(waiter, locktest.QueueKey), b.servers[0]
+	if first, failed := redis.Strings(s.Do(b, "ZRANGE", key+":q", 0, 0), nil); failed == nil && len(first) == 1 {
+		before := locktest.Calls(b, s, "evalsha")
+		if s.Do(b, "PUBLISH", "relock:"+locktest.Engine(waiter).Identity.ID, first[0]+" "+key) == int64(1) {
+			testkit.Eventually(b, 5*time.Second, func() bool { return locktest.Calls(b, s, "evalsha") > before }, "it claims, in vain")
+		}
+	}
+	err = errors.Join(err, h.Unlock(b.Context()))
+	start := time.Now()
+	err = errors.Join(err, testkit.ResultWithin(b, granted, 5*time.Second))
+	if d := time.Since(start); d > time.Second {
+		err = errors.Join(err, fmt.Errorf("the wait took %v", d))
+	}
+	return errors.Join(err, testkit.ResultWithin(b, ended, 5*time.Second))
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -114,24 +228,27 @@ func withReplica(t testing.TB) []*redistest.Server {
 }
 
 // locksOf makes locks of different names.
-type locksOf func(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer
+type locksOf func(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock
 
-func twoKinds(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewRedisLock("p", c[0], opts...), relock.NewReentrantLock("r", c[0], opts...)}
+func kindsOf(kinds ...string) locksOf {
+	return func(c []*relock.Client, opts ...relock.LockOption) (all []locktest.AnyLock) {
+		for _, kind := range kinds {
+			all = append(all, locktest.AllKinds[kind](kind, c[0], opts...))
+		}
+		return all
+	}
 }
 
-func rwOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewRWLock("w", c[0], opts...), locktest.Reader{RWLock: relock.NewRWLock("s", c[0], opts...)}}
-}
+var (
+	twoKinds = kindsOf("RedisLock", "ReentrantLock")
+	rwOf     = kindsOf("RWLock", "RWLock, reading")
+	multiOf  = kindsOf("MultiLock")
+)
 
-func multiOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
-	return []locktest.Acquirer{relock.NewMultiLock([]string{"m", "n"}, c[0], opts...)}
-}
-
-func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.Acquirer {
+func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
 	l := relock.NewRedLock("q", c, append(opts, relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease))...)
 	locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
-	return []locktest.Acquirer{l}
+	return []locktest.AnyLock{l}
 }
 
 // takeAll acquires each lock, extends its lease and releases it.
@@ -148,18 +265,30 @@ func takeAll(locks locksOf, opts ...relock.LockOption) func(*privilegeBench, []*
 	}
 }
 
-// readAndWrite acquires levels of a read/write lock, and has a call wait.
+// readAndWrite acquires levels of a read/write lock, which are renewed, and has
+// calls wait until they are notified.
 func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
-	me, block := locktest.As(b, "me"), relock.WithBlockTimeout(10*time.Second)
-	l := relock.NewRWLock("w", app[0], block)
-	if err := errors.Join(l.RLock(me), l.RLock(me), l.Lock(me)); err != nil {
+	me, opts := locktest.As(b, "me"), []relock.LockOption{relock.WithBlockTimeout(10 * time.Second), relock.WithFair(), relock.WithWatchdog(3 * time.Second)}
+	l := relock.NewRWLock("w", app[0], opts...)
+	h, err := l.RAcquire(me)
+	if err := errors.Join(err, l.RLock(me), l.Lock(me)); err != nil {
 		return err
 	}
-	read := b.waitFor(other[0], "w", func() error { return second(relock.NewRWLock("w", other[0], block).RAcquire(locktest.As(b, "other"))) })
-	if err := errors.Join(l.Unlock(me), l.RUnlock(me), l.RUnlock(me)); err != nil {
+	read := b.waitFor(other[0], "w", func() error {
+		return second(relock.NewRWLock("w", other[0], opts...).RAcquire(locktest.As(b, "other")))
+	})
+	until := h.ValidUntil()
+	testkit.Eventually(b, testkit.Patience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "renewed, or refused")
+	if err := errors.Join(h.Err(), l.Unlock(me), l.RUnlock(me), l.RUnlock(me)); err != nil {
 		return err
 	}
-	return testkit.ResultWithin(b, read, 10*time.Second)
+	if err := testkit.ResultWithin(b, read, 10*time.Second); err != nil {
+		return err
+	}
+	write := testkit.Async(b, func() error { return l.Do(me, locktest.Nothing) })
+	testkit.Eventually(b, 10*time.Second, func() bool { return locktest.Engine(app[0]).Queue.State().Subscribed || len(write) > 0 }, "waits")
+	require.NoError(b, relock.NewRWLock("w", other[0]).RUnlock(locktest.As(b, "other")))
+	return testkit.ResultWithin(b, write, 10*time.Second)
 }
 
 // waitForMany has a MultiLock wait for one of its keys.
@@ -203,22 +332,22 @@ func (b *privilegeBench) waitFor(c *relock.Client, key string, f func() error) <
 // the user whose permissions are tried.
 type contended struct {
 	key        string
-	hold, wait locktest.Acquirer
+	hold, wait locktest.AnyLock
 }
 
-func twoContended(c *relock.Client) []contended {
-	fair, block := relock.WithFair(), relock.WithBlockTimeout(10*time.Second)
-	return []contended{
-		{"p", relock.NewRedisLock("p", c, fair), relock.NewRedisLock("p", c, fair, block)},
-		{"r", relock.NewReentrantLock("r", c, fair), relock.NewReentrantLock("r", c, fair, block)},
-	}
-}
+var (
+	twoContended = contendedOf(map[string]string{"RedisLock": "RedisLock", "ReentrantLock": "ReentrantLock"})
+	rwContended  = contendedOf(map[string]string{"RWLock": "RWLock", "RWLock, reading": "RWLock"})
+)
 
-func rwContended(c *relock.Client) []contended {
+// contendedOf is for kinds that are held, and those that wait for them.
+func contendedOf(kinds map[string]string) func(c *relock.Client) []contended {
 	fair, block := relock.WithFair(), relock.WithBlockTimeout(10*time.Second)
-	return []contended{
-		{"w", relock.NewRWLock("w", c, fair), relock.NewRWLock("w", c, fair, block)},
-		{"s", locktest.Reader{RWLock: relock.NewRWLock("s", c, fair)}, relock.NewRWLock("s", c, fair, block)},
+	return func(c *relock.Client) (all []contended) {
+		for held, waits := range kinds {
+			all = append(all, contended{held, locktest.AllKinds[held](held, c, fair), locktest.AllKinds[waits](held, c, fair, block)})
+		}
+		return all
 	}
 }
 

@@ -31,13 +31,7 @@ func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		b.RequireFree(time.Second)
 		require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
-		require.NoError(t, other.Do(t.Context(), func(ctx context.Context) error {
-			h, ok := relock.HoldFromContext(ctx, "k")
-			require.True(t, ok)
-			require.Equal(t, "k", h.Key())
-			require.Zero(t, h.Fence())
-			return h.Err()
-		}))
+		require.NoError(t, other.Do(t.Context(), locktest.Nothing))
 		b.RequireFree(time.Second)
 	}
 }
@@ -85,31 +79,6 @@ func TestRedLockTwiceOnOneServer(t *testing.T) {
 	twice.RequireFree(time.Second)
 }
 
-func TestRedLockWaits(t *testing.T) {
-	b := newRed(t, 3)
-	h := take(t, b.Lock(b.Others()).Acquire)
-	limited := testkit.Async(t, func() error {
-		return b.Lock(b.Clients, relock.WithBlockTimeout(2*time.Second)).Lock(t.Context())
-	})
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, locktest.ErrMine)
-	defer cancel()
-	err := b.Lock(b.Clients, relock.WithBlock()).Lock(ctx)
-	requireIs(t, err, context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers)
-	require.ErrorIs(t, testkit.ResultWithin(t, limited, testkit.Patience), relock.ErrLockAcquiredByOthers)
-	l := b.Lock(b.Clients, relock.WithBlock())
-	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-	requireBlocked(t, waiting, 120*time.Millisecond)
-	require.NoError(t, h.Unlock(t.Context()))
-	requireGranted(t, waiting)
-
-	inside := locktest.Quorum(l).Held().Context()
-	require.ErrorIs(t, l.Lock(inside), relock.ErrInvalid, "would wait for itself")
-	turned := append(slices.Clone(b.Clients[1:]), b.Clients[0])
-	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(inside), relock.ErrInvalid, "so would one with the clients in another order")
-	require.NoError(t, l.Unlock(t.Context()))
-	b.RequireFree(testkit.Patience)
-}
-
 // A RedLock's hold is in the way of another call if it leaves no quorum of that
 // call's clients.
 func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
@@ -118,30 +87,23 @@ func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	awaitMembers(t, h, 3)
 	more := []*relock.Client{b.Clients[0], b.Client(nodes[3]), b.Client(nodes[4])}
 	require.Nil(t, locktest.Quorum(b.Lock(more, relock.WithBlock())).InTheWay(h.Context()), "two of three are left")
+	turned := append(slices.Clone(b.Clients[1:]), b.Clients[0])
+	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(h.Context()), relock.ErrInvalid, "would wait for itself, also with the clients in another order")
 	require.NotNil(t, locktest.Quorum(b.Lock(append(more, b.Clients[1]), relock.WithBlock())).InTheWay(h.Context()), "two of four are no quorum")
 	require.NoError(t, h.Unlock(t.Context()))
 	b.RequireFree(testkit.Patience)
 }
 
-// A call's context that is cancelled ends the call, not the hold.
-func TestRedLockOutlivesItsCall(t *testing.T) {
+// A call whose context is cancelled while it asks leaves nothing behind.
+func TestRedLockCallThatIsCancelled(t *testing.T) {
 	b := newRed(t, 3)
-	ctx, cancel := context.WithCancel(t.Context())
-	h, err := b.Lock(b.Clients).Acquire(ctx)
-	require.NoError(t, err)
-	cancel()
-	awaitRenewed(t, h, time.Now())
-	require.NoError(t, h.Err())
-	require.NoError(t, h.Unlock(ctx))
-	b.RequireFree(time.Second)
-	require.ErrorIs(t, b.Lock(b.Clients).Lock(ctx), context.Canceled)
-
 	for _, p := range b.Proxies {
 		p.Stall()
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, b.Lock(b.Clients).Lock(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, b.Lock(b.Clients).Lock(ctx), context.DeadlineExceeded, "over before it asks")
 	for _, p := range b.Proxies {
 		p.Resume()
 	}

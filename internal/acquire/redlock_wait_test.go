@@ -3,8 +3,6 @@ package acquire_test
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +41,7 @@ func awaitAsked(b *locktest.RedBench, times int) {
 
 // handOff returns the median of the time from an Unlock to the grant of a call
 // that waits, which begins anew each time.
-func handOff(b *locktest.RedBench, wait func() *locktest.RedCall, opts ...relock.LockOption) time.Duration {
+func handOff(b *locktest.RedBench, wait func() *locktest.Waiting, opts ...relock.LockOption) time.Duration {
 	b.Helper()
 	var took []time.Duration
 	for range 5 {
@@ -73,7 +71,7 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			for node := range tt.deaf {
 				permit(b, node, "-subscribe")
 			}
-			require.Less(t, handOff(b, func() *locktest.RedCall {
+			require.Less(t, handOff(b, func() *locktest.Waiting {
 				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
 				if tt.deaf > 0 {
 					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
@@ -134,7 +132,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 				ends := time.Now().Add(tt.lease)
 				w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
 				start := tt.free(b, ends)
-				require.NoError(t, b.End(w))
+				require.NoError(t, w.End())
 				took = append(took, w.At.Sub(start))
 				require.NoError(t, w.Hold.Unlock(t.Context()))
 				b.RequireFree(time.Second)
@@ -142,38 +140,6 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 			require.Less(t, locktest.Median(took), polled)
 		})
 	}
-}
-
-// Many calls for one lock get it in turn.
-func TestRedLockCrowd(t *testing.T) {
-	b := newRed(t, 3)
-	var inside atomic.Int32
-	var group sync.WaitGroup
-	var all []*relock.Client
-	for range 4 {
-		clients := b.Others()
-		all = append(all, clients...)
-		l := b.Lock(clients, relock.WithBlock(), often)
-		for range 5 {
-			group.Go(func() {
-				for range 4 {
-					err := l.Do(t.Context(), func(context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two hold it")
-						}
-						inside.Add(-1)
-						return nil
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	b.RequireNoListedWaits(all)
-	b.RequireFree(time.Second)
 }
 
 // A message to a call that has ended, or would have gone to one, wakes the next
@@ -187,7 +153,7 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 			b := newRed(t, 3)
 			list := b.Prefix + "{k}" + script.WaitersSuffix
 			others := b.Others()
-			require.Less(t, handOff(b, func() *locktest.RedCall {
+			require.Less(t, handOff(b, func() *locktest.Waiting {
 				for _, s := range b.Servers {
 					s.Do(t, "DEL", list) // what a late request has left
 				}
@@ -203,11 +169,11 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 					for _, c := range gone {
 						require.NoError(t, c.Close())
 					}
-					require.ErrorIs(t, b.End(first), relock.ErrClosed)
+					require.ErrorIs(t, first.End(), relock.ErrClosed)
 					return second
 				}
 				cancel()
-				require.ErrorIs(t, b.End(first), context.Canceled)
+				require.ErrorIs(t, first.End(), context.Canceled)
 				for node, listed := range before {
 					if tt.returns && len(listed) == 1 {
 						testkit.Eventually(t, testkit.Patience, func() bool { return !slices.Contains(b.ListedWaits(node), listed[0]) }, "it leaves")
@@ -237,7 +203,7 @@ func TestRedLockRoundsThatFail(t *testing.T) {
 	}
 	b.Servers[2].Do(t, "DEL", waiters)
 	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
-	require.ErrorIs(t, b.End(w), relock.ErrLockAcquiredByOthers)
+	require.ErrorIs(t, w.End(), relock.ErrLockAcquiredByOthers)
 	b.RequireNoListedWaits(b.Clients)
 
 	for _, s := range b.Servers {
@@ -305,7 +271,7 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 	b := newRed(t, 3)
 	waiters := asUser(b)
-	require.Less(t, handOff(b, func() *locktest.RedCall {
+	require.Less(t, handOff(b, func() *locktest.Waiting {
 		w := b.Wait(t.Context(), waiters, often)
 		for node, s := range b.Servers {
 			permit(b, node, "-subscribe")

@@ -176,58 +176,6 @@ func TestRWLockOwners(t *testing.T) {
 	b.requireGone("k")
 }
 
-// A key belongs to one kind of lock, and to one mode. A call for another kind
-// or mode gets an error, and changes nothing.
-func TestRWLockConflict(t *testing.T) {
-	b := newBench(t)
-	blocking := locktest.Sibling(t, b.server, b.client, relock.WithBlock())
-	calls := func(opts ...relock.LockOption) map[string]func(context.Context) error {
-		l := relock.NewRWLock("k", blocking, opts...)
-		return map[string]func(context.Context) error{"Lock": l.Lock, "RLock": l.RLock, "TryLock": l.TryLock, "TryRLock": l.TryRLock}
-	}
-	refused := func(what string, calls map[string]func(context.Context) error) {
-		t.Helper()
-		before := b.server.Content(t, b.key("k"))
-		for name, call := range calls {
-			require.ErrorIs(t, locktest.RequireAtOnce(t, call), relock.ErrKeyConflict, "%s, %s", name, what)
-		}
-		require.Equal(t, before, b.server.Content(t, b.key("k")), what)
-	}
-	for what, create := range map[string][]any{
-		"string": {"SET", "x"}, "hash": {"HSET", "f", "v"}, "list": {"RPUSH", "x"}, "sorted set": {"ZADD", 1, "x"}, "set": {"SADD", "x"},
-	} {
-		b.server.Do(t, create[0].(string), append([]any{b.key("k")}, create[1:]...)...)
-		refused(what, calls())
-		refused(what, calls(relock.WithFair()))
-		b.forget("k")
-	}
-	modes := map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}}
-	for mode, opts := range modes {
-		for name, newLock := range locktest.Kinds {
-			h := take(t, newLock("k", b.client, opts...).Acquire)
-			refused(mode+" "+name, calls())
-			refused(mode+" "+name, calls(relock.WithFair()))
-			require.NoError(t, h.Unlock(t.Context()))
-		}
-		l := relock.NewRWLock("k", b.client, opts...)
-		for _, acquire := range []func(context.Context) (relock.Hold, error){l.Acquire, l.RAcquire} {
-			h := take(t, acquire)
-			for asked, opts := range modes {
-				for name, newLock := range locktest.Kinds {
-					l := newLock("k", blocking, opts...)
-					refused("others: "+name, map[string]func(context.Context) error{"Lock": l.Lock, "TryLock": l.TryLock})
-				}
-				if asked != mode {
-					refused("the other mode", calls(opts...))
-				}
-			}
-			require.NoError(t, h.Err())
-			require.NoError(t, h.Unlock(t.Context()))
-		}
-	}
-	b.requireGone("k")
-}
-
 func TestRWLockOptions(t *testing.T) {
 	b := newBench(t, relock.WithMinHold(time.Minute))
 	require.ErrorIs(t, relock.NewRWLock("k", b.client, relock.WithMinHold(time.Second)).Validate(), relock.ErrInvalid)
@@ -241,18 +189,6 @@ func TestRWLockOptions(t *testing.T) {
 	require.Contains(t, entries[0].Info, "|a%20label|")
 	require.NoError(t, l.RUnlock(t.Context()))
 	b.requireGone("k")
-
-	for _, broken := range []*relock.RWLock{{}, relock.NewRWLock("", b.client), relock.NewRWLock("k", nil)} {
-		ctx, r := t.Context(), broken.RLocker()
-		for i, err := range []error{
-			broken.Validate(), broken.Lock(ctx), broken.TryLock(ctx), broken.Unlock(ctx), broken.RLock(ctx), broken.TryRLock(ctx),
-			broken.RUnlock(ctx), broken.Do(ctx, locktest.Nothing), broken.TryDo(ctx, locktest.Nothing), r.Lock(ctx), r.TryLock(ctx), r.Unlock(ctx),
-			r.Do(ctx, locktest.Nothing), r.TryDo(ctx, locktest.Nothing), second(broken.Acquire(ctx)), second(broken.TryAcquire(ctx)),
-			second(broken.RAcquire(ctx)), second(broken.TryRAcquire(ctx)),
-		} {
-			require.ErrorIs(t, err, relock.ErrInvalid, "call %d", i)
-		}
-	}
 }
 
 // RLocker reads, by each of its methods.
@@ -283,45 +219,6 @@ func TestRWLockRLocker(t *testing.T) {
 			return locktest.ErrMine
 		}), locktest.ErrMine)
 	}
-	for _, do := range []func(context.Context, func(context.Context) error) error{l.Do, l.TryDo} {
-		require.NoError(t, do(t.Context(), func(context.Context) error {
-			require.ErrorIs(t, other.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
-			return nil
-		}))
-	}
-	b.requireGone("k")
-}
-
-// The lock that is lost is lost for all levels, and the Unlocks that follow do
-// not touch the hold of another owner.
-func TestRWLockLoss(t *testing.T) {
-	b := newBench(t)
-	l, other := relock.NewRWLock("k", b.client, relock.WithExpiry(1500*time.Millisecond)), relock.NewRWLock("k", b.other, relock.WithBlock())
-	me := locktest.As(t, "me")
-	w, err := l.Acquire(me)
-	require.NoError(t, err)
-	require.NoError(t, l.RLock(me))
-	requireEnds(t, w, relock.ErrLockLost)
-	require.ErrorIs(t, w.Err(), relock.ErrLockLost)
-	require.NoError(t, other.Lock(t.Context()))
-	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockLost, "until the outermost Unlock")
-	require.ErrorIs(t, l.TryLock(me), relock.ErrLockLost)
-	requireIs(t, l.Unlock(me), relock.ErrLockLost, relock.ErrNotHeld)
-	require.ErrorIs(t, l.RUnlock(me), relock.ErrLockLost)
-	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockAcquiredByOthers)
-	require.NoError(t, other.Unlock(t.Context()))
-
-	require.NoError(t, l.Lock(me))
-	b.forget("k")
-	require.ErrorIs(t, l.TryRLock(me), relock.ErrLockLost)
-	require.ErrorIs(t, l.Unlock(me), relock.ErrLockLost)
-	require.NoError(t, l.RLock(me))
-	h, err := l.RAcquire(me)
-	require.NoError(t, err)
-	b.forget("k")
-	require.ErrorIs(t, h.Extend(t.Context(), time.Second), relock.ErrLockLost)
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	require.ErrorIs(t, l.RUnlock(me), relock.ErrLockLost)
 	b.requireGone("k")
 }
 

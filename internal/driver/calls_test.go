@@ -197,7 +197,7 @@ func TestContextsThatEndAtTheGrant(t *testing.T) {
 		for range goroutines {
 			group.Go(func() {
 				for range rounds {
-					result := c.RoundWithEndingContext(rand.IntN(4 * goroutines))
+					result := roundWithEndingContext(c, rand.IntN(4*goroutines))
 					mu.Lock()
 					results[result]++
 					mu.Unlock()
@@ -219,6 +219,41 @@ func TestContextsThatEndAtTheGrant(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// roundWithEndingContext takes a lock with a context that is cancelled at a
+// random moment, and releases it. It returns the result as text.
+func roundWithEndingContext(c *locktest.FaultBench, name int) string {
+	lock := locktest.AnyLock(relock.NewRedisLock(fmt.Sprint("plain", name), c.Client, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond)))
+	if rand.IntN(2) == 0 {
+		lock = relock.NewReentrantLock(fmt.Sprint("reentrant", name), c.Client)
+	}
+	delay := rand.N(3 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(c.Context(), delay)
+	if rand.IntN(2) == 0 {
+		ctx, cancel = context.WithCancel(c.Context())
+		defer time.AfterFunc(delay, cancel).Stop()
+	}
+	defer cancel()
+	take := lock.Acquire
+	if rand.IntN(2) == 0 {
+		take = lock.TryAcquire
+	}
+	hold, err := take(ctx)
+	switch {
+	case (hold == nil) == (err == nil):
+		return fmt.Sprintf("hold %v, error %v", hold, err)
+	case err == nil:
+		if err := hold.Unlock(ctx); err != nil {
+			return "unlock: " + err.Error()
+		}
+		return "granted"
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return "ended"
+	case errors.Is(err, relock.ErrLockAcquiredByOthers):
+		return "held by others"
+	}
+	return "lock: " + err.Error()
+}
+
 // A deadline that comes while a connection is dialled is the end of the
 // context, not a failure of the network.
 func TestDeadlineWhileDialling(t *testing.T) {
@@ -232,41 +267,4 @@ func TestDeadlineWhileDialling(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 	}
-}
-
-// The server is gone without a word: connections stay and are taken, and
-// nothing comes back on any of them. Holds are lost when their validity ends,
-// callers return at their deadlines, and when the network is back the lock is
-// free.
-func TestSilentNetwork(t *testing.T) {
-	t.Parallel()
-	const lease = 900 * time.Millisecond
-	s := locktest.NewServerWithScripts(t)
-	var cells []locktest.Subtest
-	for _, op := range locktest.Renewers() {
-		cells = append(cells, locktest.Subtest{Name: op.Name, Run: func(t testing.TB) {
-			c := locktest.NewFaultBench(t, s, relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
-			lock := op.Lock(c.Client, lease)
-			holds := make([]relock.Hold, op.Levels)
-			for i := range holds {
-				var err error
-				holds[i], err = lock.Acquire(t.Context())
-				require.NoError(t, err)
-			}
-			c.Proxy.Stall()
-			returned := c.CallsWithDeadlines(op)
-			c.RequireLossInTime(locktest.Level(holds[0]))
-			for name, err := range returned {
-				require.NoError(t, testkit.ResultWithin(t, err, locktest.FaultPatience), name)
-			}
-			c.Proxy.Resume()
-			for _, h := range holds {
-				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
-			defer cancel()
-			require.NoError(t, op.Lock(c.Other, lease, relock.WithBlock()).Lock(ctx))
-		}})
-	}
-	locktest.RunTogether(t, cells)
 }

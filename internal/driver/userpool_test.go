@@ -89,7 +89,7 @@ func TestUserDialThatBlocks(t *testing.T) {
 	s := redistest.Start(t)
 	testkit.Each(t, map[string]bool{"Dial": false, "DialContext": true}, func(t *testing.T, name string, knowsContext bool) {
 		b := &locktest.Closing{S: s, Block: make(chan struct{})}
-		b.UserClient(knowsContext)(t)
+		b.UserClient(t, knowsContext)
 		defer func() { require.NoError(t, b.Pool.Close()) }()
 		defer func() { require.NoError(t, b.C.Close()) }()
 		defer close(b.Block)

@@ -52,33 +52,6 @@ func TestContextEndsALargeWrite(t *testing.T) {
 	require.Less(t, ended.Sub(<-cancelled), 1900*time.Millisecond)
 }
 
-func TestNilContexts(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	h := acquired(t, relock.NewRedisLock("k", locktest.NewTestClient(t, s)))
-	require.ErrorIs(t, h.Extend(nil, time.Minute), relock.ErrInvalid) //nolint:staticcheck // the mistake is meant
-	_, ok := relock.HoldFromContext(nil, "k")                         //nolint:staticcheck // the mistake is meant
-	require.False(t, ok)
-	require.NoError(t, h.Unlock(nil)) //nolint:staticcheck // the mistake is meant
-}
-
-// The function unlocks a hold that was lost, and ignores the error. Do reports
-// the loss.
-func TestDoReportsALossThatFnHasSeen(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		c := locktest.NewTestClient(t, s)
-		err := newLock("k", c).Do(t.Context(), func(ctx context.Context) error {
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-			h, _ := relock.HoldFromContext(ctx, "k")
-			_ = h.Unlock(ctx)
-			return nil
-		})
-		require.ErrorIs(t, err, relock.ErrLockLost, name)
-	}
-}
-
 // Limits that mean "none" do not overflow.
 func TestHugeTimeouts(t *testing.T) {
 	t.Parallel()
@@ -115,33 +88,6 @@ func TestPanicInUserDial(t *testing.T) {
 	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(600*time.Millisecond)))
 	panics.Store(true)
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
-}
-
-// A waiter that sleeps wakes when its context is cancelled, and when the client
-// is closed.
-func TestWaiterSleepsNoLongerThanItsContext(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	for name, newLock := range locktest.Kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			require.NoError(t, newLock("k", c).Lock(t.Context()))
-			const end, poll, limit = 200 * time.Millisecond, 4 * time.Second, 2 * time.Second
-			waiter := newLock("k", locktest.Sibling(t, s, c), relock.WithBlock(), relock.WithPollInterval(poll))
-			ctx, cancel := context.WithTimeout(t.Context(), end)
-			defer cancel()
-			result := testkit.Async(t, func() error { return waiter.Lock(ctx) })
-			require.ErrorIs(t, testkit.ResultWithin(t, result, limit), context.DeadlineExceeded)
-
-			closed := locktest.Sibling(t, s, c)
-			waiter = newLock("k", closed, relock.WithBlock(), relock.WithPollInterval(poll))
-			result = testkit.Async(t, func() error { return waiter.Lock(t.Context()) })
-			<-time.After(end) // it sleeps by then; were it still asking, it would have to end just the same
-			require.NoError(t, closed.Close())
-			require.ErrorIs(t, testkit.ResultWithin(t, result, limit), relock.ErrClosed)
-		})
-	}
 }
 
 // A log handler that blocks delays only those that log: calls end, and holds

@@ -22,38 +22,36 @@ import (
 
 // TestClose is not parallel: it counts milliseconds and goroutines.
 func TestClose(t *testing.T) {
-	own := func(opts ...relock.ClientOption) func(*locktest.Closing) func(*testing.T) {
-		return func(b *locktest.Closing) func(*testing.T) { return b.OwnClient(opts...) }
+	users := func(b *locktest.Closing, t *testing.T) { b.UserClient(t, false) }
+	usersContext := func(b *locktest.Closing, t *testing.T) { b.UserClient(t, true) }
+	own := func(b *locktest.Closing, t *testing.T) { b.OwnClient(t) }
+	few := func(b *locktest.Closing, t *testing.T) {
+		b.OwnClient(t, relock.WithMaxActive(3), relock.WithWaitMode())
 	}
-	users := func(b *locktest.Closing) func(*testing.T) { return b.UserClient(false) }
 	nothing := func(*testing.T, *locktest.Closing) {}
 	pause := func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) }
+	kill := func(t *testing.T, b *locktest.Closing) { b.S.Kill(t) }
+	borrow := func(t *testing.T, b *locktest.Closing) { b.Taken = locktest.Borrow(t, b.C, 3) }
 	for _, tt := range []struct {
 		name  string
-		setup func(*locktest.Closing) func(*testing.T)
+		setup func(*locktest.Closing, *testing.T)
 		spoil func(*testing.T, *locktest.Closing)
 		alive bool // calls in flight may succeed before Close
 	}{
-		{name: "idle server", setup: own(), spoil: nothing, alive: true},
-		{name: "paused server", setup: own(), spoil: pause},
-		{
-			name: "full pool in wait mode", setup: own(relock.WithMaxActive(3), relock.WithWaitMode()),
-			spoil: func(t *testing.T, b *locktest.Closing) { b.Taken = locktest.Borrow(t, b.C, 3) },
-		},
-		{name: "server gone", setup: own(), spoil: func(t *testing.T, b *locktest.Closing) { b.S.Kill(t) }, alive: true},
-		{name: "user's pool", setup: users, spoil: nothing, alive: true},
-		{name: "user's pool, paused server", setup: users, spoil: pause},
-		{name: "user's pool, Dial blocks", setup: users, spoil: blockDials},
-		{name: "user's pool, Dial and engine's Dial block", setup: users, spoil: blockEngine},
-		{
-			name:  "user's pool, DialContext and engine's DialContext block",
-			setup: func(b *locktest.Closing) func(*testing.T) { return b.UserClient(true) }, spoil: blockEngine,
-		},
+		{"idle server", own, nothing, true},
+		{"paused server", own, pause, false},
+		{"full pool in wait mode", few, borrow, false},
+		{"server gone", own, kill, true},
+		{"user's pool", users, nothing, true},
+		{"user's pool, paused server", users, pause, false},
+		{"user's pool, Dial blocks", users, blockDials, false},
+		{"user's pool, Dial and engine's Dial block", users, blockEngine, false},
+		{"user's pool, DialContext and engine's DialContext block", usersContext, blockEngine, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &locktest.Closing{S: redistest.Start(t), Block: make(chan struct{})}
 			leaks := goleak.IgnoreCurrent()
-			tt.setup(b)(t)
+			tt.setup(b, t)
 			closeEndsAll(t, b, tt.spoil, tt.alive)
 
 			b.Unblock()
@@ -261,7 +259,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 // Close takes its own calls out of the queue before it releases the lock. The
 // lock goes to the waiter behind them.
 func TestReleaseOnCloseBesideItsOwnWaits(t *testing.T) {
-	locktest.EachMode(t, func(t testing.TB, m locktest.QueueMode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m locktest.QueueMode) {
 		q := locktest.NewQueueBench(t, m, 1)
 		closing := locktest.Sibling(t, q.Server, q.Clients[0], relock.WithReleaseOnClose())
 		q.Take(closing)

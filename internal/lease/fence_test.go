@@ -17,43 +17,34 @@ import (
 // asideMost is how many tokens a grant sets aside, see lua/fence.lua.
 const asideMost = 63
 
-// fencedKinds are the locks that have tokens.
-var fencedKinds = map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer{
-	"RedisLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-		return relock.NewRedisLock("fenced", c, opts...)
-	},
-	"ReentrantLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-		return relock.NewReentrantLock("fenced", c, opts...)
-	},
-	"RWLock": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-		return relock.NewRWLock("fenced", c, opts...)
-	},
-	"RWLock, reading": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-		return locktest.Reader{RWLock: relock.NewRWLock("fenced", c, opts...)}
-	},
-}
+// fencedKinds are the locks of one key.
+var fencedKinds = []string{"RedisLock", "ReentrantLock", "RWLock", "RWLock, reading"}
 
 // Tokens rise from hold to hold: over clients, over holds that were lost, over
 // a server that has lost everything. Without the option there is no token, and
 // no counter.
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
-	for name, lock := range fencedKinds {
+	for _, name := range fencedKinds {
 		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}, "waiting": {relock.WithBlock()}} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Start(t)
 				a := locktest.NewTestClient(t, s)
 				clients, counter := []*relock.Client{a, locktest.Sibling(t, s, a)}, locktest.KeyOf(a, "fenced")+":f"
-				h := acquired(t, lock(a, opts...))
+				lock := locktest.AllKinds[name]
+				h := acquired(t, lock("fenced", a, opts...))
 				require.Zero(t, h.Fence())
 				require.NoError(t, h.Unlock(t.Context()))
 				require.Equal(t, int64(0), s.Do(t, "EXISTS", counter))
 				last := int64(0)
 				for n := range 12 {
-					h := acquired(t, lock(clients[n%2], append(opts, relock.WithFencing())...))
+					h := acquired(t, lock("fenced", clients[n%2], append(opts, relock.WithFencing())...))
 					require.Greater(t, h.Fence(), last)
 					last = h.Fence()
+					aside := locktest.LeaseOf(h).State().Aside
+					require.Equal(t, name == "RedisLock" && mode != "fair", aside == asideMost, "%d set aside", aside)
+					require.Equal(t, last+aside, locktest.Inspect(t, a, "fenced").Fence, "the last token that a holder can have")
 					switch n % 4 {
 					case 1:
 						s.Do(t, "FLUSHALL")
@@ -67,25 +58,6 @@ func TestTokensRise(t *testing.T) {
 					require.Equal(t, last, h.Fence())
 				}
 			})
-		}
-	}
-}
-
-// Inspect returns the last token that a holder can have: that of the hold, or
-// the last of those that are set aside.
-func TestInspectReturnsTheHighestToken(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	for name, lock := range fencedKinds {
-		for mode, opts := range map[string][]relock.LockOption{"unfair": {relock.WithFencing()}, "fair": {relock.WithFair(), relock.WithFencing()}} {
-			h := acquired(t, lock(c, opts...))
-			aside := int64(0)
-			if name == "RedisLock" && mode == "unfair" {
-				aside = locktest.LeaseOf(h).State().Aside
-				require.Equal(t, int64(asideMost), aside)
-			}
-			require.Equal(t, h.Fence()+aside, locktest.Inspect(t, c, "fenced").Fence, "%s, %s", name, mode)
-			require.NoError(t, h.Unlock(t.Context()))
 		}
 	}
 }
@@ -123,11 +95,10 @@ func TestTokensOfReaders(t *testing.T) {
 // block is used up, Redis grants the lock.
 func TestTokensOfLocalHandOffs(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := acquired(t, relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()))
 	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
-	unlockFresh(q, h)
-	next := w.Granted()
+	next := q.PassTo(h, w)
 	l := locktest.LeaseOf(next)
 	require.Same(t, locktest.LeaseOf(h), l)
 	require.Equal(t, h.Fence()+1, next.Fence())
@@ -139,23 +110,21 @@ func TestTokensOfLocalHandOffs(t *testing.T) {
 	require.NotSame(t, l, locktest.LeaseOf(last))
 	require.Greater(t, last.Fence(), h.Fence()+asideMost)
 	unfenced := q.WaitLocally(t.Context(), 0)
-	unlockFresh(q, last)
-	other := unfenced.Granted()
+	other := q.PassTo(last, unfenced)
 	require.NotSame(t, locktest.LeaseOf(last), locktest.LeaseOf(other))
 	require.Zero(t, other.Fence())
 	q.Unlock(other)
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // A reentrant lock that is transferred has the token that the transfer drew.
 func TestTransferDrawsAToken(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0], relock.WithFencing())
 	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
-	unlockFresh(q, h)
-	next := w.Granted()
-	require.Equal(t, 1, passes(next))
+	next := q.PassTo(h, w)
+	require.Equal(t, 1, locktest.Passes(next))
 	require.Greater(t, next.Fence(), h.Fence())
 	require.Equal(t, next.Fence(), locktest.Inspect(t, q.Clients[0], locktest.QueueKey).Fence)
 	q.Unlock(next)
@@ -195,16 +164,15 @@ func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 	}
 }
 
-// reentrantKinds are the locks that an owner can take again.
+// reentrantKinds returns the locks that an owner can take again.
 func reentrantKinds(c *relock.Client) map[string]func(opts ...relock.LockOption) locktest.AnyLock {
-	return map[string]func(opts ...relock.LockOption) locktest.AnyLock{
-		"ReentrantLock": func(opts ...relock.LockOption) locktest.AnyLock {
-			return locktest.Owned("me", relock.NewReentrantLock("reentrant", c, opts...))
-		},
-		"RWLock": func(opts ...relock.LockOption) locktest.AnyLock {
-			return locktest.Owned("me", relock.NewRWLock("rw", c, opts...))
-		},
+	kinds := map[string]func(opts ...relock.LockOption) locktest.AnyLock{}
+	for _, name := range []string{"ReentrantLock", "RWLock"} {
+		kinds[name] = func(opts ...relock.LockOption) locktest.AnyLock {
+			return locktest.Owned("me", locktest.AllKinds[name](name, c, opts...))
+		}
 	}
+	return kinds
 }
 
 // A level cannot have what the hold does not have. It is refused, and the hold

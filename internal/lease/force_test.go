@@ -1,14 +1,12 @@
 package lease_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
@@ -21,10 +19,8 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := locktest.Patient(locktest.NewTestClient(t, s))
-	outer, err := locktest.Owned("me", relock.NewReentrantLock("k", c)).Acquire(t.Context())
-	require.NoError(t, err)
-	inner, err := locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour))).Acquire(t.Context())
-	require.NoError(t, err)
+	outer := acquired(t, locktest.Owned("me", relock.NewReentrantLock("k", c)))
+	inner := acquired(t, locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour))))
 	require.NoError(t, locktest.Sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
 	locktest.Level(inner).ReachMaxHold()
 	require.ErrorIs(t, inner.Err(), relock.ErrMaxHold)
@@ -38,8 +34,7 @@ func TestForgedForceMessage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Patient(locktest.NewTestClient(t, s))
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("k", c))
 	p := locktest.LeaseOf(h).Protocol()
 	require.Equal(t, locktest.KeyOf(c, "k"), p.LockKey())
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
@@ -52,22 +47,4 @@ func TestForgedForceMessage(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// Close also releases a lock that was handed off to a call that has not taken
-// it yet.
-func TestReleaseOnCloseOfATransfer(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewTransferBench(t, relock.WithReleaseOnClose())
-	c := q.Clients[0]
-	h := q.Take(c)
-	first := q.WaitLocally(context.Background(), 0)
-	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
-	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
-	locktest.NeverStale(h)
-	q.Unlock(h)
-	require.NoError(t, c.Close())
-	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))
-	goOn()
-	require.ErrorIs(t, first.End(), relock.ErrClosed)
 }

@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
 
 // acquired acquires a lock.
-func acquired(t testing.TB, l locktest.Acquirer) relock.Hold {
+func acquired(t testing.TB, l locktest.AnyLock) relock.Hold {
 	t.Helper()
 	h, err := l.Acquire(t.Context())
 	require.NoError(t, err)

@@ -60,43 +60,26 @@ func TestObserverCountsInAStorm(t *testing.T) {
 func TestObserverOfLosses(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
-		opt  relock.LockOption
+		opts []relock.LockOption
 		lose func(t *testing.T, s *redistest.Server, c *relock.Client)
 		why  error
 	}{
-		"fixed lease": {opt: relock.WithExpiry(800 * time.Millisecond), why: relock.ErrLockLost},
-		"max hold":    {opt: relock.WithMaxHold(300 * time.Millisecond), why: relock.ErrMaxHold},
+		"fixed lease": {opts: []relock.LockOption{relock.WithExpiry(800 * time.Millisecond)}, why: relock.ErrLockLost},
+		"max hold":    {opts: []relock.LockOption{relock.WithMaxHold(300 * time.Millisecond)}, why: relock.ErrMaxHold},
 		"refused": {why: relock.ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *relock.Client) {
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
+			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, locktest.OtherKey))
 		}},
 		"forced": {why: relock.ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "test"))
 		}},
 		"closed": {why: relock.ErrClosed, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) { require.NoError(t, c.Close()) }},
 	} {
-		for kind, newLock := range map[string]func(*relock.Client, ...relock.LockOption) locktest.Acquirer{
-			"plain": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-				return relock.NewRedisLock("k", c, opts...)
-			},
-			"reentrant": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-				return relock.NewReentrantLock("k", c, opts...)
-			},
-			"write": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-				return relock.NewRWLock("k", c, opts...)
-			},
-			"multi": func(c *relock.Client, opts ...relock.LockOption) locktest.Acquirer {
-				return relock.NewMultiLock([]string{"k", "l"}, c, opts...)
-			},
-		} {
+		for kind, of := range map[string]string{"plain": "RedisLock", "reentrant": "ReentrantLock", "write": "RWLock", "multi": "MultiLock"} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				s, w := redistest.Shared(t), locktest.NewWitness(t)
 				c := locktest.Patient(locktest.NewTestClient(t, s, relock.WithObserver(w.Observer())))
-				var opts []relock.LockOption
-				if one.opt != nil {
-					opts = append(opts, one.opt)
-				}
-				h, err := newLock(c, opts...).Acquire(locktest.Marked(t))
+				h, err := locktest.AllKinds[of]("k", c, one.opts...).Acquire(locktest.Marked(t))
 				require.NoError(t, err)
 				if one.lose != nil {
 					one.lose(t, s, c)
@@ -135,8 +118,7 @@ func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 	w := locktest.NewWitness(t)
 	slow := relock.Observer{LockDone: func(context.Context, relock.LockDone) { time.Sleep(length) }}
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(slow), relock.WithObserver(w.Observer()))
-	h, err := relock.NewRedisLock("k", c, relock.WithExpiry(length)).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("k", c, relock.WithExpiry(length)))
 	require.Error(t, h.Err())
 	require.ErrorIs(t, w.LastEnd().Err, relock.ErrLockLost)
 	require.Len(t, w.Events(), 3)
@@ -149,8 +131,7 @@ func TestObserverOfSlowUnlock(t *testing.T) {
 	w := locktest.NewWitness(t)
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()))
-	h, err := relock.NewRedisLock("k", c).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("k", c))
 	s.Pause(t)
 	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 	<-h.Context().Done()
@@ -192,8 +173,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(500*time.Millisecond))
 	start := time.Now()
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)))
 	await := func(what string, as func(error) bool) {
 		locktest.LeaseOf(h).RenewNow()
 		testkit.Eventually(t, 5*time.Second, func() bool {
@@ -227,8 +207,7 @@ func TestObserverOfExtend(t *testing.T) {
 	s := redistest.Shared(t)
 	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()))
 	start := time.Now()
-	h, err := relock.NewMultiLock([]string{"a", "b"}, c, relock.WithExpiry(time.Minute)).Acquire(t.Context())
-	require.NoError(t, err)
+	h := acquired(t, relock.NewMultiLock([]string{"a", "b"}, c, relock.WithExpiry(time.Minute)))
 	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
 	renewed := map[string]error{}
 	for _, e := range w.Renewals() {
@@ -238,8 +217,7 @@ func TestObserverOfExtend(t *testing.T) {
 	require.Equal(t, map[string]error{"a": nil, "b": nil}, renewed)
 	require.NoError(t, h.Unlock(t.Context()))
 
-	h, err = relock.NewRedisLock("a", c, relock.WithExpiry(time.Minute)).Acquire(t.Context())
-	require.NoError(t, err)
+	h = acquired(t, relock.NewRedisLock("a", c, relock.WithExpiry(time.Minute)))
 	s.Do(t, "DEL", locktest.KeyOf(c, "a"))
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
 	all := w.Renewals()

@@ -37,26 +37,6 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 	}}, relock.WithCommandTimeout(time.Second))
 }
 
-// A renewal that comes after the Unlock revives nothing.
-func TestRenewalAfterUnlock(t *testing.T) {
-	t.Parallel()
-	eachVariant(t, locktest.Renewers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		lock := op.Lock(c.Client, locktest.FaultLease)
-		for range op.Levels {
-			require.NoError(c, lock.Lock(c.Context()))
-		}
-		done := c.Proxy.On(op.Match, 1, faults.HoldOnly)
-		locktest.Engine(c.Client).Leases()[0].RenewNow()
-		c.Await(done, "not renewed")
-		for range op.Levels {
-			require.NoError(c, lock.Unlock(c.Context()))
-		}
-		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
-		require.Equal(c, []string{":0"}, c.Proxy.Release())
-		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
-	}})
-}
-
 // A release that finds nothing may stand for an earlier copy that has done the
 // work, but only while the lease cannot have ended.
 func TestUnlockAfterValidUntilIsNoSuccess(t *testing.T) {
@@ -112,10 +92,7 @@ func TestReleaseWhileTheSlotMoves(t *testing.T) {
 func TestReleaseWithTheLocksKeyAlone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "narrow", "on", ">pw", "~relock:{k}", "&*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithUsername("narrow"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
+	c := locktest.AsUser(t, s, "narrow", "relock:", []any{"~relock:{k}", "&*", "+@all"})
 	for name, newLock := range locktest.Kinds {
 		l := newLock("k", c)
 		require.NoError(t, l.Lock(t.Context()), name)
@@ -130,13 +107,10 @@ func TestReleaseWithTheLocksKeyAlone(t *testing.T) {
 func TestDeniedReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "user", "reset", "on", ">secret", "~*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("user"))
-	require.NoError(t, err)
-	defer c.Close() //nolint:errcheck // a second Close does nothing
+	c := locktest.AsUser(t, s, "user", "test:", []any{"~*", "+@all"})
 	h := acquired(t, relock.NewRedisLock("lock", c))
 	s.Do(t, "ACL", "SETUSER", "user", "-evalsha", "-eval")
-	err = h.Unlock(t.Context())
+	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrUnconfirmed)
 	require.ErrorIs(t, err, relock.ErrDenied)
 	locktest.RequireHeld(t, s, c, "lock")

@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -21,7 +20,7 @@ import (
 func transferFreed(q *locktest.QueueBench) {
 	q.Helper()
 	testkit.Eventually(q, lockspec.DefaultLease/3, func() bool { return q.Server.Do(q, "EXISTS", q.Key) == int64(0) }, "free")
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // A call whose context is cancelled while the lock is on its way to it ends
@@ -31,7 +30,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 	for _, more := range []int{0, 1, 2} {
 		t.Run(strconv.Itoa(more)+" more", func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 			h := q.Take(q.Clients[0])
 			ctx, cancel := context.WithCancel(t.Context())
 			w := q.WaitLocally(ctx, 0)
@@ -68,12 +67,12 @@ func ownerKey(q *locktest.QueueBench, name string) lease.OwnerKey {
 // take it any more, releases it.
 func TestTransferAtTheLastMoment(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.WaitLocally(relock.ContextWithOwner(ctx, "slow"), 0)
 	goOn := locktest.Engine(q.Clients[0]).Block(ownerKey(q, "slow")) // another attempt of the owner is under way
-	unlockFresh(q, h)
+	q.UnlockFresh(h)
 	cancel()
 	require.ErrorIs(t, w.End(), context.Canceled)
 	goOn()
@@ -84,15 +83,15 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 // call returns that loss, and the lock is free.
 func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(locktest.As(t, "late"), 0)
 	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
-	unlockFresh(q, h)
+	q.UnlockFresh(h)
 	require.ErrorIs(t, w.End(), relock.ErrLockLost)
 	remove()
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // While the server does not answer, Unlock returns in time that it is
@@ -101,7 +100,7 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 func TestTransferToASilentServer(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
-	q := locktest.NewTransferBench(t, relock.WithCommandTimeout(timeout))
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithCommandTimeout(timeout))
 	h := q.Take(q.Clients[0])
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	locktest.NeverStale(h)
@@ -113,7 +112,7 @@ func TestTransferToASilentServer(t *testing.T) {
 	require.False(t, first.HasEnded())
 	q.Server.Resume(t)
 	q.UnlockEach(first, second)
-	requireForgotten(q)
+	q.RequireIdle()
 }
 
 // A server that has no memory left, or refuses the request, releases the lock
@@ -130,20 +129,20 @@ func TestTransferRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := locktest.NewTransferBench(t)
+			q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 			h := q.Take(q.Clients[0])
 			w := q.WaitLocally(t.Context(), 0)
 			q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
-			unlockFresh(q, h)
+			q.UnlockFresh(h)
 			q.Server.Do(t, tt.end[0].(string), tt.end[1:]...)
 			if err := w.End(); name == "denied" && err != nil {
 				require.ErrorIs(t, err, relock.ErrDenied) // it has tried meanwhile
 			} else {
 				require.NoError(t, err)
-				require.Equal(t, tt.transferred, passes(w.Hold) == 1)
+				require.Equal(t, tt.transferred, locktest.Passes(w.Hold) == 1)
 				q.Unlock(w.Hold)
 			}
-			requireForgotten(q)
+			q.RequireIdle()
 		})
 	}
 }
@@ -156,7 +155,7 @@ func TestTransferFindsTheLoss(t *testing.T) {
 	for name, requests := range map[string]int{"": 1, "behind a break": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
 			poll := relock.WithPollInterval(1500 * time.Millisecond) // a poll would find the lock free, and wake the call
 			h := q.Take(q.Clients[0], poll)
 			first, second := q.WaitLocally(t.Context(), 0, poll), q.WaitLocally(t.Context(), 1, poll)
@@ -169,7 +168,7 @@ func TestTransferFindsTheLoss(t *testing.T) {
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			require.Equal(t, requests, proxy.Count(locktest.TransferOnly))
 			q.UnlockEach(first, second)
-			requireForgotten(q, 1500*time.Millisecond)
+			q.RequireIdle(1500 * time.Millisecond)
 		})
 	}
 }
@@ -180,10 +179,9 @@ func TestCloseDuringATransfer(t *testing.T) {
 	for name, action := range map[string]faults.Action{"request": faults.DelayRequest(time.Second), "answer": faults.Delay(time.Second)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, proxy := locktest.NewTransferBenchBehind(t)
-			c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, q.Clients[1])
+			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
+			c := q.Clients[0]
 			h := q.Take(c)
-			q.Clients[0] = c
 			first, second := q.WaitLocally(context.Background(), 0), q.WaitLocally(context.Background(), 1)
 			proxy.On(locktest.TransferOnly, 1, action)
 			locktest.NeverStale(h)
@@ -198,4 +196,22 @@ func TestCloseDuringATransfer(t *testing.T) {
 			require.Zero(t, locktest.Engine(c).State().Owners)
 		})
 	}
+}
+
+// Close also releases a lock that was handed off to a call that has not taken
+// it yet.
+func TestReleaseOnCloseOfATransfer(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithReleaseOnClose())
+	c := q.Clients[0]
+	h := q.Take(c)
+	first := q.WaitLocally(context.Background(), 0)
+	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
+	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
+	locktest.NeverStale(h)
+	q.Unlock(h)
+	require.NoError(t, c.Close())
+	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))
+	goOn()
+	require.ErrorIs(t, first.End(), relock.ErrClosed)
 }

@@ -139,6 +139,12 @@ func TestClockDecidesWithoutTimers(t *testing.T) {
 		require.ErrorIs(t, h.Lease().Renewed(time.Now(), time.Minute), errs.ErrLockLost)
 		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
 
+		h = e.take(t, lockspec.Plain, "asked", fixed(800*time.Millisecond))
+		h.Lease().StopTimer()
+		time.Sleep(time.Until(h.ValidUntil()))
+		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
+		require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
+
 		h = e.take(t, lockspec.Plain, "maximum", func(s *lockspec.Spec) { s.MaxHold = time.Second })
 		require.Equal(t, time.Now().Add(time.Second), h.ValidUntil())
 		time.Sleep(time.Until(h.StopMaxHold()))
@@ -227,22 +233,6 @@ func TestLateGrantIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := locktest.NewServerWithScripts(t)
 	long, short := relock.WithMinHold(3*time.Hour), relock.WithMaxHold(50*time.Millisecond) // a late answer looks as if it had taken an hour
-	multi := func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-		return relock.NewMultiLock([]string{locktest.FaultKey, "b"}, c, o...)
-	}
-	locks := map[string]func(*relock.Client, ...relock.LockOption) locktest.AnyLock{
-		"MultiLock": multi,
-		"MultiLock, one by one": func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			locktest.Engine(c).OneByOne.Store(true)
-			return multi(c, o...)
-		},
-		"RWLock": func(c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock(locktest.FaultKey, c, o...)
-		},
-	}
-	for _, m := range locktest.QueueModes() {
-		locks[m.Title()] = m.Lock
-	}
 	left := func(c *locktest.FaultBench) time.Duration {
 		return locktest.PTTL(c, c.Server, c.Client, locktest.FaultKey)
 	}
@@ -253,18 +243,24 @@ func TestLateGrantIsNotKept(t *testing.T) {
 		c.WaitFor(locktest.CleanWithin, func() bool { return left(c) == scripttest.Absent }, "it is kept for nobody")
 	}
 	var cells []locktest.Subtest
-	for name, newLock := range locks {
-		cells = append(cells, locktest.Subtest{Name: name + "/maximum hold", Run: func(t testing.TB) {
+	modes := append([]locktest.QueueMode{{Kind: "MultiLock"}, {Kind: "MultiLock"}, {Kind: "RWLock"}}, locktest.QueueModes...)
+	for n, m := range modes {
+		newBench := func(t testing.TB) *locktest.FaultBench {
 			c := locktest.NewFaultBench(t, s)
+			locktest.Engine(c.Client).OneByOne.Store(n == 0)
+			return c
+		}
+		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/maximum hold"), Run: func(t testing.TB) {
+			c := newBench(t)
 			c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-			late(c, newLock(c.Client, short))
+			late(c, m.Lock(c.Client, short))
 		}})
-		if name == "RWLock" {
+		if m.Kind == "RWLock" {
 			continue // has no minimum hold
 		}
-		cells = append(cells, locktest.Subtest{Name: name + "/lease", Run: func(t testing.TB) {
-			c := locktest.NewFaultBench(t, s)
-			lock := newLock(c.Client, long)
+		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/lease"), Run: func(t testing.TB) {
+			c := newBench(t)
+			lock := m.Lock(c.Client, long)
 			c.LateAnswers(1)
 			late(c, lock)
 			require.NoError(t, lock.TryLock(t.Context()))
@@ -303,8 +299,12 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
 			testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
-			require.ErrorIs(t, lock.Unlock(t.Context()), relock.ErrLockLost)
+			require.Empty(t, waiting, "the object is taken until the Unlock")
+			err := lock.Unlock(t.Context())
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.ErrorIs(t, err, relock.ErrNotHeld)
 			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+			locktest.RequireHeld(t, s, c, "k")
 			require.NoError(t, lock.Unlock(t.Context()))
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -137,13 +136,7 @@ func (c *FaultBench) Levels() int {
 		if scripttest.IsRW(content) {
 			return rwLevelsAt(c, c.Bench)
 		}
-		for field, value := range content {
-			if strings.Contains(field, ":") {
-				n, err := redis.Int([]byte(value), nil)
-				require.NoError(c, err)
-				return n
-			}
-		}
+		return levelsIn(c, content)
 	}
 	return 0
 }

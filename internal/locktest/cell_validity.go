@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
 )
 
 // observe checks the cell again and again until its end. No client's hold is
@@ -105,17 +104,4 @@ func (c *FaultBench) RequireValidity(h relock.Hold, match faults.Match, length t
 		}
 	}
 	require.FailNow(c, "there was no such request")
-}
-
-// RequireLossInTime waits until a hold is lost, and checks that this is when
-// its validity ends.
-func (c *FaultBench) RequireLossInTime(h *lease.Hold) {
-	c.Helper()
-	due := SetAlarm(c, h.ValidUntil())
-	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), FaultPatience), relock.ErrLockLost)
-	err := due.Prompt()
-	require.ErrorIs(c, h.Err(), relock.ErrLockLost)
-	if h.Lease().State().ValidUntil.Equal(due.At) { // else one more answer was on its way
-		require.NoError(c, err)
-	}
 }

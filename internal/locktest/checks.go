@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -46,13 +48,6 @@ func Calls(t testing.TB, s *redistest.Server, command string) int {
 	return testkit.CallsIn(t, text, command)
 }
 
-// CommandCount returns how many commands the server has processed, except this
-// one. The watchdog may add some.
-func CommandCount(t *testing.T, s *redistest.Server) int64 {
-	t.Helper()
-	return s.Info(t, "stats", "total_commands_processed")
-}
-
 // WaitingIn returns how many calls of the client wait locally for a lock.
 func WaitingIn(c *relock.Client, redisKey string) int {
 	return len(Engine(c).Queue.State().Lines[redisKey].Waiters)
@@ -70,20 +65,26 @@ func RequireHeld(t testing.TB, s *redistest.Server, c *relock.Client, key string
 	require.Greater(t, PTTL(t, s, c, key), time.Duration(0), "key %q is not held", key)
 }
 
-// RequireCount checks how many levels the server has of a reentrant lock: the
-// one field whose value is a number.
+// RequireCount checks how many levels the server has of a reentrant lock.
 func RequireCount(t testing.TB, s *redistest.Server, c *relock.Client, key string, want int) {
 	t.Helper()
 	fields, err := redis.StringMap(s.Do(t, "HGETALL", KeyOf(c, key)), nil)
 	require.NoError(t, err)
-	got := 0
-	for field, value := range fields {
+	require.Equal(t, want, levelsIn(t, fields), "levels at the server")
+}
+
+// levelsIn returns the count of a reentrant lock: the one field whose value is
+// a number.
+func levelsIn(t testing.TB, hash map[string]string) (n int) {
+	t.Helper()
+	for field, value := range hash {
 		if strings.Contains(field, ":") {
-			got, err = redis.Int([]byte(value), nil)
+			var err error
+			n, err = strconv.Atoi(value)
 			require.NoError(t, err)
 		}
 	}
-	require.Equal(t, want, got, "levels at the server")
+	return n
 }
 
 // StaysHeld checks every few milliseconds that a hold is held, and leaves the
@@ -139,4 +140,15 @@ func RequireIs(t testing.TB, err error, reasons ...error) {
 	for _, reason := range reasons {
 		require.ErrorIs(t, err, reason)
 	}
+}
+
+// RWStored returns what the server has of a read/write lock by the owner's
+// name, as '<r or w> <reads>:<writes>'.
+func RWStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
+	t.Helper()
+	stored := map[string]string{}
+	for _, e := range scripttest.ReadRW(t, s.Dial(t), KeyOf(c, key)) {
+		stored[e.Owner] = e.Kind + " " + e.Counts
+	}
+	return stored
 }

@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -55,6 +57,16 @@ func Sibling(t testing.TB, s *redistest.Server, c *relock.Client, opts ...relock
 	return NewTestClient(t, s, append([]relock.ClientOption{relock.WithKeyPrefix(Prefix(c))}, opts...)...)
 }
 
+// AsUser returns a client with this prefix, as a user with these permissions.
+func AsUser(t testing.TB, s *redistest.Server, user, prefix string, rules []any, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	s.Do(t, "ACL", append([]any{"SETUSER", user, "on", ">pw"}, rules...)...)
+	c, err := relock.NewClient(s.Network, s.Address, "pw", append(opts, relock.WithUsername(user), relock.WithKeyPrefix(prefix))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
 // Patient returns c, whose holders have longer to learn why they were refused.
 func Patient(c *relock.Client) *relock.Client {
 	Engine(c).SetReasonLimit(testkit.Patience)
@@ -78,4 +90,66 @@ func Unconnected(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 func ClosedPort(t testing.TB) string {
 	t.Helper()
 	return "127.0.0.1:" + redistest.FreePort(t)
+}
+
+// HasKey reports whether a lock of c is in Redis.
+func HasKey(t testing.TB, f *testkit.Full, c *relock.Client, key string) bool {
+	t.Helper()
+	n, err := redis.Int(f.Control.Do("EXISTS", KeyOf(c, key)))
+	require.NoError(t, err)
+	return n == 1
+}
+
+// AsUserPool returns a client on a pool of the user's. The pool dials the
+// server unless it has a dial.
+func AsUserPool(t testing.TB, s *redistest.Server, pool *redis.Pool, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	if pool.Dial == nil && pool.DialContext == nil {
+		pool.Dial = func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	c, err := relock.NewClientPool(pool, append([]relock.ClientOption{relock.WithKeyPrefix("test:")}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// Sharing makes all commands of locks share one connection, not only those
+// beyond the first few.
+func Sharing(c *relock.Client) *relock.Client {
+	Engine(c).Driver.(*driver.Pool).Apart = 0
+	return c
+}
+
+// PoolOf returns the pool below a client.
+func PoolOf(c *relock.Client) *redis.Pool { return Engine(c).Driver.(*driver.Pool).Redis }
+
+// Borrow takes n connections out of the client's pool, as its calls do.
+func Borrow(t testing.TB, c *relock.Client, n int) []redis.Conn {
+	t.Helper()
+	conns := make([]redis.Conn, n)
+	for i := range conns {
+		conn, err := Engine(c).Driver.(*driver.Pool).Connect(t.Context(), 0)
+		require.NoError(t, err)
+		conns[i] = conn
+	}
+	return conns
+}
+
+// PutBack returns connections to the client's pool.
+func PutBack(c *relock.Client, conns []redis.Conn) {
+	for _, conn := range conns {
+		Engine(c).Driver.(*driver.Pool).PutBack(conn)
+	}
+}
+
+// Warm leaves n idle connections, used once, in the client's pool.
+func Warm(t testing.TB, c *relock.Client, n int) {
+	t.Helper()
+	conns := Borrow(t, c, n)
+	for _, conn := range conns {
+		_, err := conn.Do("PING")
+		require.NoError(t, err)
+	}
+	PutBack(c, conns)
 }

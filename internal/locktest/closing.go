@@ -30,29 +30,25 @@ type Closing struct {
 	Taken  []redis.Conn  // out of the pool, by the test
 }
 
-// OwnClient returns the set-up of a client with its own pool.
-func (b *Closing) OwnClient(opts ...relock.ClientOption) func(*testing.T) {
-	return func(t *testing.T) {
-		c, err := relock.NewClient(b.S.Network, b.S.Address, "", append(opts, relock.WithKeyPrefix("test:"))...)
-		require.NoError(t, err)
-		b.C = c
-	}
+// OwnClient makes a client with its own pool.
+func (b *Closing) OwnClient(t *testing.T, opts ...relock.ClientOption) {
+	var err error
+	b.C, err = relock.NewClient(b.S.Network, b.S.Address, "", append(opts, relock.WithKeyPrefix("test:"))...)
+	require.NoError(t, err)
 }
 
-// UserClient returns the set-up of a client on the user's pool, whose dial
-// takes a context or not.
-func (b *Closing) UserClient(knowsContext bool) func(*testing.T) {
-	return func(t *testing.T) {
-		b.Pool = &redis.Pool{MaxIdle: 10}
-		if knowsContext { // by its type only
-			b.Pool.DialContext = func(context.Context) (redis.Conn, error) { return b.Dial() }
-		} else {
-			b.Pool.Dial = b.Dial
-		}
-		c, err := relock.NewClientPool(b.Pool, relock.WithKeyPrefix("test:"))
-		require.NoError(t, err)
-		b.C = c
+// UserClient makes a client on the user's pool, whose dial takes a context or
+// not.
+func (b *Closing) UserClient(t *testing.T, knowsContext bool) {
+	b.Pool = &redis.Pool{MaxIdle: 10}
+	if knowsContext { // by its type only
+		b.Pool.DialContext = func(context.Context) (redis.Conn, error) { return b.Dial() }
+	} else {
+		b.Pool.Dial = b.Dial
 	}
+	var err error
+	b.C, err = relock.NewClientPool(b.Pool, relock.WithKeyPrefix("test:"))
+	require.NoError(t, err)
 }
 
 // Dial connects for the user's pool. It blocks while Blocks is set.
@@ -107,4 +103,20 @@ func RequireClosed(t testing.TB, c *relock.Client) {
 		require.False(t, relock.IsRetryableErr(err))
 	}
 	require.NoError(t, plain.Validate(), "a handle stays valid")
+}
+
+// Timed is a call, and when it has ended.
+type Timed struct {
+	testing.TB
+	result <-chan error
+	at     time.Time
+}
+
+// End returns what came of it, and sees that it ended as long after an alarm as
+// that was set to at most.
+func (c *Timed) End(half *Alarm) error {
+	c.Helper()
+	err := testkit.ResultWithin(c, c.result, 5*time.Second)
+	require.Less(c, c.at.Sub(half.Ring()), CloseLimit/2)
+	return err
 }

@@ -1,22 +1,22 @@
 // Package locktest owns what tests of several packages do with clients and
 // locks. Its files, by what a test needs:
 //
-//   - clients.go, locks.go: a client of a test, and a lock of any kind
+//   - clients.go, locks.go: a client of a test with its pool, and a lock of any
+//     kind
 //   - logs.go, observers.go: what a client logged, and what its observer got
 //   - checks.go: what a server has of a lock, and that nothing is left
-//   - connections.go, closing.go: a client's pool, and a client that is closed
+//   - closing.go: a client that is closed
 //   - permissions.go: users with the permissions that the README lists
 //   - queue.go, waiting.go, queue_checks.go: a lock with clients that wait for
-//     it, their calls, and its queue
-//   - redlock_servers.go, redlock.go, redlock_waits.go: the servers of a
-//     RedLock, which have been up for long enough; its clients; their waits
+//     it, in each mode; their calls, and its queue
+//   - redlock.go, redlock_waits.go: the servers of a RedLock, which have been
+//     up for long enough; its clients; their waits
 //   - replicas.go: a master and its replica
-//   - readwrite.go: read/write locks as one of several kinds
-//   - cell.go, cell_faults.go, cell_validity.go: one operation of a client
-//     behind a proxy that loses, delays or repeats its messages; meanwhile the
-//     validity of its hold is compared with the server
-//   - parallel.go, run.go: subtests that wait together, and TestMain
-//   - inside.go, leases.go: what is below the public API
+//   - cell.go, cell_faults.go, cell_validity.go, variants.go: one operation of
+//     a client behind a proxy that loses, delays or repeats its messages;
+//     meanwhile the validity of its hold is compared with the server
+//   - parallel.go: subtests that wait together, and TestMain
+//   - inside.go: what is below the public API
 //
 // [Engine], [Level] and their like read unexported fields, so that the public
 // API has nothing that only tests need.

@@ -3,6 +3,8 @@ package locktest
 import (
 	"reflect"
 	"strings"
+	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/relock-go/relock"
@@ -10,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Engine returns the engine of the client.
@@ -47,4 +50,25 @@ func pointer(of any, field string) unsafe.Pointer {
 // address returns where an unexported field is.
 func address(of any, field string) unsafe.Pointer {
 	return reflect.Indirect(reflect.ValueOf(of)).FieldByName(field).Addr().UnsafePointer()
+}
+
+// LeaseOf returns the lease of a hold.
+func LeaseOf(h relock.Hold) *lease.Lease { return Level(h).Lease() }
+
+// MembersOf returns the members of a group.
+func MembersOf(h relock.Hold) []*lease.Hold { return Level(h).Members() }
+
+// AwaitRenewal waits until a hold has been renewed once more.
+func AwaitRenewal(t testing.TB, h relock.Hold, limit time.Duration) {
+	t.Helper()
+	until := h.ValidUntil()
+	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
+}
+
+// NeverStale makes a hold look as if it could be handed off for an hour.
+func NeverStale(h relock.Hold) { GrantedAt(h, time.Now().Add(time.Hour)) }
+
+// GrantedAt makes the lease of a hold look as if Redis had granted it then.
+func GrantedAt(h relock.Hold, at time.Time) {
+	LeaseOf(h).Set(func(s *lease.State) { s.Granted = at })
 }

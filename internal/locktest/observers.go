@@ -32,37 +32,40 @@ func (w *Witness) Observer() relock.Observer {
 	return relock.Observer{LockStart: w.lockStart, LockDone: w.lockDone, HoldDone: w.holdDone, RenewDone: w.renewDone}
 }
 
-func (w *Witness) lockStart(ctx context.Context, e relock.LockStart) {
+// note adds an event, and what else changes with it.
+func (w *Witness) note(change func(), format string, args ...any) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	w.Starts++
-	w.events = append(w.events, fmt.Sprintf("start %s %q %v %v", e.Kind, e.Key, e.Block, ctx.Value(MarkKey{})))
+	change()
+	w.events = append(w.events, fmt.Sprintf(format, args...))
+}
+
+func (w *Witness) lockStart(ctx context.Context, e relock.LockStart) {
+	w.note(func() { w.Starts++ }, "start %s %q %v %v", e.Kind, e.Key, e.Block, ctx.Value(MarkKey{}))
 }
 
 func (w *Witness) lockDone(ctx context.Context, e relock.LockDone) {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	w.Starts--
-	if e.Err == nil {
-		w.Locked[e.Kind]++
-	}
 	if e.Start.IsZero() || time.Since(e.Start) > time.Minute {
 		w.Errorf("began at %v", e.Start)
 	}
-	w.events = append(w.events, fmt.Sprintf("done %s %q %v %v %v", e.Kind, e.Key, e.Block, ctx.Value(MarkKey{}), e.Err))
+	w.note(func() {
+		w.Starts--
+		if e.Err == nil {
+			w.Locked[e.Kind]++
+		}
+	}, "done %s %q %v %v %v", e.Kind, e.Key, e.Block, ctx.Value(MarkKey{}), e.Err)
 }
 
 func (w *Witness) holdDone(ctx context.Context, e relock.HoldDone) {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if w.Locked[e.Kind]--; w.Locked[e.Kind] < 0 {
-		w.Errorf("the end of a %s hold that never started", e.Kind)
-	}
 	if ctx.Err() != nil || e.Start.IsZero() || e.End.Before(e.Start) {
 		w.Errorf("a hold from %v to %v, %v", e.Start, e.End, ctx.Err())
 	}
-	w.Last = e
-	w.events = append(w.events, fmt.Sprintf("over %s %q %v %v", e.Kind, e.Key, ctx.Value(MarkKey{}), e.Err))
+	w.note(func() {
+		if w.Locked[e.Kind]--; w.Locked[e.Kind] < 0 {
+			w.Errorf("the end of a %s hold that never started", e.Kind)
+		}
+		w.Last = e
+	}, "over %s %q %v %v", e.Kind, e.Key, ctx.Value(MarkKey{}), e.Err)
 }
 
 func (w *Witness) renewDone(_ context.Context, e relock.RenewDone) {
@@ -105,3 +108,9 @@ func (w *Witness) LastEnd() relock.HoldDone {
 	defer w.Mu.Unlock()
 	return w.Last
 }
+
+// MarkKey is the key of a mark in a context.
+type MarkKey struct{}
+
+// Marked is a context that the hooks know again.
+func Marked(t testing.TB) context.Context { return context.WithValue(t.Context(), MarkKey{}, "mine") }

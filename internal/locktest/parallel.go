@@ -9,6 +9,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 // Subtest is a subtest that usually waits.
@@ -133,3 +137,20 @@ func (t *subtest) Logf(format string, args ...any) { t.Log(fmt.Sprintf(format, a
 func (t *subtest) Name() string { return t.name }
 
 func (t *subtest) Helper() {}
+
+// Run runs the tests of a package, more together than there are processors.
+// Then it stops the servers that were kept for later tests, runs the given
+// functions, and checks that no goroutine is left. It returns the exit code.
+func Run(m *testing.M, after ...func()) (code int) {
+	redistest.Overlap()
+	code = m.Run()
+	RedServers.Close()
+	for _, f := range after {
+		f()
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		return 1
+	}
+	return code
+}

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,10 +31,16 @@ type QueueMode struct {
 	Fair bool
 }
 
-// QueueModes returns each kind of lock, unfair and fair.
-func QueueModes() []QueueMode {
-	return []QueueMode{{"RedisLock", false}, {"RedisLock", true}, {"ReentrantLock", false}, {"ReentrantLock", true}}
-}
+// The modes of locks with one holder.
+var (
+	PlainUnfair     = QueueMode{"RedisLock", false}
+	PlainFair       = QueueMode{"RedisLock", true}
+	ReentrantUnfair = QueueMode{"ReentrantLock", false}
+	ReentrantFair   = QueueMode{"ReentrantLock", true}
+	Unfair          = []QueueMode{PlainUnfair, ReentrantUnfair}
+	Fair            = []QueueMode{PlainFair, ReentrantFair}
+	QueueModes      = []QueueMode{PlainUnfair, PlainFair, ReentrantUnfair, ReentrantFair}
+)
 
 // Title returns the name of a subtest.
 func (m QueueMode) Title() string {
@@ -49,10 +56,7 @@ func (m QueueMode) Lock(c *relock.Client, opts ...relock.LockOption) AnyLock {
 	if m.Fair {
 		opts = append(opts, relock.WithFair())
 	}
-	if m.Kind == "RWLock" {
-		return relock.NewRWLock(QueueKey, c, opts...)
-	}
-	return Kinds[m.Kind](QueueKey, c, opts...)
+	return AllKinds[m.Kind](QueueKey, c, opts...)
 }
 
 // QueueBench is a lock with its own server, and clients that wait for it.
@@ -62,6 +66,13 @@ type QueueBench struct {
 	Server  *redistest.Server
 	Clients []*relock.Client
 	Key     string // in Redis
+}
+
+// Reading returns the bench with calls that read.
+func (q *QueueBench) Reading() *QueueBench {
+	reading := *q
+	reading.Kind += ", reading"
+	return &reading
 }
 
 // NewQueueBench returns a bench on a new server.
@@ -79,30 +90,27 @@ func NewQueueBenchOn(t testing.TB, s *redistest.Server, m QueueMode, clients int
 	return q
 }
 
-// NewLocalWaitBench returns a bench with an unfair plain lock, a client with
-// several waiters, and another client.
-func NewLocalWaitBench(t testing.TB, opts ...relock.ClientOption) *QueueBench {
-	return NewQueueBench(t, QueueMode{"RedisLock", false}, 2, opts...)
-}
-
-// NewTransferBench returns a bench with an unfair reentrant lock, a client with
-// several waiters, and another client.
-func NewTransferBench(t testing.TB, opts ...relock.ClientOption) *QueueBench {
-	return NewQueueBench(t, ReentrantUnfair, 2, opts...)
-}
-
 // TransferOnly matches the transfer of a reentrant hold.
 var TransferOnly = faults.Script(script.ReentrantTransfer.SHA)
 
-// EachMode runs a test with each kind of lock, fair and unfair, all together.
-func EachMode(t *testing.T, run func(t testing.TB, m QueueMode)) {
+// EachCase runs a test for each case in each mode, all at the same time.
+func EachCase[T any](t *testing.T, modes []QueueMode, cases map[string]T, run func(t testing.TB, m QueueMode, c T)) {
 	t.Helper()
 	t.Parallel()
 	var cells []Subtest
-	for _, m := range QueueModes() {
-		cells = append(cells, Subtest{m.Title(), func(t testing.TB) { run(t, m) }})
+	for name, c := range cases {
+		for _, m := range modes {
+			title := strings.TrimPrefix(name+", "+m.Title(), ", ")
+			cells = append(cells, Subtest{Name: title, Run: func(t testing.TB) { run(t, m, c) }})
+		}
 	}
 	RunTogether(t, cells)
+}
+
+// EachMode runs a test in each mode, all at the same time.
+func EachMode(t *testing.T, modes []QueueMode, run func(t testing.TB, m QueueMode)) {
+	t.Helper()
+	EachCase(t, modes, map[string]bool{"": true}, func(t testing.TB, m QueueMode, _ bool) { run(t, m) })
 }
 
 // Take acquires the lock, which must be free.
@@ -113,16 +121,29 @@ func (q *QueueBench) Take(c *relock.Client, opts ...relock.LockOption) relock.Ho
 	return h
 }
 
-// TakeOther acquires another lock. A client that waits for it has a
-// subscription.
-func (q *QueueBench) TakeOther(t testing.TB) relock.Hold {
-	h, err := relock.NewRedisLock("other", q.Clients[1]).Acquire(t.Context())
-	require.NoError(t, err)
-	return h
-}
-
 // Unlock releases a hold.
 func (q *QueueBench) Unlock(h relock.Hold) {
 	q.Helper()
 	require.NoError(q, h.Unlock(context.Background()))
 }
+
+// NewQueueBenchBehind returns a bench with another client, and with a first one
+// that is behind a proxy.
+func NewQueueBenchBehind(t testing.TB, m QueueMode, opts ...relock.ClientOption) (*QueueBench, *faults.Proxy) {
+	q := NewQueueBench(t, m, 2)
+	c, proxy := q.Behind(opts...)
+	q.Clients[0] = c
+	return q, proxy
+}
+
+// Behind returns one more client of the lock, which is behind a proxy. The
+// server knows the scripts.
+func (q *QueueBench) Behind(opts ...relock.ClientOption) (*relock.Client, *faults.Proxy) {
+	q.Helper()
+	WithScripts(q, q.Server)
+	p := faults.Start(q, q.Server.Network, q.Server.Address)
+	return Sibling(q, &redistest.Server{Network: p.Network, Address: p.Address}, q.Clients[0], opts...), p
+}
+
+// HoldOf is the id of a reentrant hold.
+func HoldOf(h relock.Hold) string { return LeaseOf(h).Protocol().HoldID() }

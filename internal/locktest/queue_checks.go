@@ -24,9 +24,9 @@ func (q *QueueBench) QueueLength() int {
 }
 
 // EntriesOf returns how many of so many waits have an entry in Redis: of an
-// unfair lock, one for each client.
+// unfair lock with one holder, one for each client.
 func (q *QueueBench) EntriesOf(waits, clients int) int {
-	if !q.Fair {
+	if !q.Fair && q.Kind != "RWLock" {
 		return min(waits, clients)
 	}
 	return waits
@@ -75,6 +75,14 @@ func (q *QueueBench) Entries() []string {
 	return waits
 }
 
+// NewestEntry returns the last entry of the queue.
+func (q *QueueBench) NewestEntry() string {
+	q.Helper()
+	all := q.Entries()
+	require.NotEmpty(q, all)
+	return all[len(all)-1]
+}
+
 // Snapshot returns what the server has of the lock, for messages.
 func (q *QueueBench) Snapshot() string {
 	var all []string
@@ -109,24 +117,15 @@ func (q *QueueBench) RequireStored(h relock.Hold, levels int) {
 	require.Len(q, fields, 4, "%v", fields)
 }
 
-// RequireForgotten waits until the clients have no lease and no owner.
-func (q *QueueBench) RequireForgotten() {
+// RequireIdle waits until neither Redis nor the clients have anything of the
+// lock. Poll intervals above a second are named.
+func (q *QueueBench) RequireIdle(intervals ...time.Duration) {
 	q.Helper()
+	q.RequireNothingLeft(intervals...)
 	for _, c := range q.Clients {
 		testkit.Eventually(q, testkit.Patience, func() bool {
-			s := Engine(c).State()
-			return s.Leases == 0 && s.Owners == 0
-		}, "no lease and no owner is left")
-	}
-}
-
-// RequireNoWaiters waits until the clients have no waiter.
-func (q *QueueBench) RequireNoWaiters() {
-	q.Helper()
-	for _, c := range q.Clients {
-		testkit.Eventually(q, testkit.Patience, func() bool {
-			state := Engine(c).Queue.State()
-			return len(state.Lines) == 0 && state.Waits == 0
+			state, waits := Engine(c).State(), Engine(c).Queue.State()
+			return state.Leases == 0 && state.Owners == 0 && len(waits.Lines) == 0 && waits.Waits == 0
 		}, "nothing is remembered")
 	}
 }

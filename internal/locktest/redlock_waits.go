@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -20,54 +21,29 @@ const RedPoll = RedLease / 4
 // busy machine too.
 const PatientPoll = FaultLease / 4
 
-// RedCall is a call that waits.
-type RedCall struct {
-	ended chan struct{}
-	Hold  relock.Hold
-	err   error
-	At    time.Time
-}
-
 // Wait begins to wait.
-func (b *RedBench) Wait(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *RedCall {
+func (b *RedBench) Wait(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *Waiting {
 	return b.begin(ctx, b.Lock(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(RedPoll)}, opts...)...))
 }
 
 // WaitPatiently begins to wait with the next poll far away.
-func (b *RedBench) WaitPatiently(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *RedCall {
+func (b *RedBench) WaitPatiently(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *Waiting {
 	return b.begin(ctx, b.patientBy(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(PatientPoll)}, opts...)...))
 }
 
-func (b *RedBench) begin(ctx context.Context, l *relock.RedLock) *RedCall {
-	w := &RedCall{ended: make(chan struct{})}
-	testkit.Async(b, func() error {
-		defer close(w.ended)
-		w.Hold, w.err = l.Acquire(ctx)
-		w.At = time.Now()
-		return nil
-	})
+func (b *RedBench) begin(ctx context.Context, l *relock.RedLock) *Waiting {
+	w := newWaiting(b, func() string { return fmt.Sprint(b.HeldNodes(), " nodes are held") })
+	testkit.Async(b, func() error { return w.run(ctx, l) })
 	return w
-}
-
-// End waits for the end of the call, and returns its error.
-func (b *RedBench) End(w *RedCall) error {
-	b.Helper()
-	select {
-	case <-w.ended:
-	case <-time.After(testkit.Patience):
-		require.FailNow(b, "waits for ever")
-	}
-	return w.err
 }
 
 // Granted releases the hold before, and returns the hold of the call and how
 // long it took to get it.
-func (b *RedBench) Granted(w *RedCall, before relock.Hold) (relock.Hold, time.Duration) {
+func (b *RedBench) Granted(w *Waiting, before relock.Hold) (relock.Hold, time.Duration) {
 	b.Helper()
 	start := time.Now()
 	require.NoError(b, before.Unlock(context.Background()))
-	require.NoError(b, b.End(w))
-	return w.Hold, w.At.Sub(start)
+	return w.Granted(), w.At.Sub(start)
 }
 
 // ListedWaits returns the waits that a node lists.

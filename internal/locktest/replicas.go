@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -52,3 +53,10 @@ func (r *Replicated) FailOver() {
 
 // OneReplica waits for one replica.
 var OneReplica = relock.WithReplicas(1, time.Second)
+
+// Replicate makes one server a replica of the other.
+func Replicate(t testing.TB, replica, master *redistest.Server) {
+	host, port, err := net.SplitHostPort(master.Address)
+	require.NoError(t, err)
+	replica.Do(t, "REPLICAOF", host, port)
+}

@@ -12,75 +12,45 @@ import (
 // Variant is an operation at some level and under some kind of lease. A fault
 // can be in its request.
 type Variant struct {
-	Name      string
-	reentrant bool
-	Levels    int          // before
-	Match     faults.Match // of the request
-	First     bool         // it acquires: there is no hold before, and a copy that comes late may make one
-	cut       bool         // the SET before it is lost
-	Renews    bool         // the watchdog does it
-	Releases  bool
-	Lease     string // "watched" or "fixed"
-}
-
-func plainVariants() []Variant {
-	release := faults.Script(script.Release.SHA)
-	return []Variant{
-		{Name: "plain acquire by SET", Match: faults.Command("SET"), First: true},
-		{Name: "plain acquire by script", Match: faults.Script(script.Acquire.SHA), First: true, cut: true},
-		{Name: "plain renewal", Levels: 1, Match: faults.Script(script.Renew.SHA), Renews: true},
-		{Name: "plain release", Levels: 1, Match: release, Releases: true},
-	}
-}
-
-func reentrantVariants() []Variant {
-	renew, release := faults.Script(script.ReentrantRenew.SHA), faults.Script(script.ReentrantRelease.SHA)
-	all := []Variant{{Name: "reentrant acquire", Match: faults.Script(script.ReentrantAcquire.SHA), First: true}}
-	for n := 1; n <= 3; n++ {
-		all = append(
-			all,
-			Variant{Name: fmt.Sprintf("renewal of level %d", n), Levels: n, Match: renew, Renews: true},
-			Variant{Name: fmt.Sprintf("release of level %d", n), Levels: n, Match: release, Releases: true},
-		)
-	}
-	for i := range all {
-		all[i].reentrant = true
-	}
-	return all
-}
-
-// Variants returns all of them, under both kinds of lease.
-func Variants() []Variant {
-	var all []Variant
-	for _, op := range append(plainVariants(), reentrantVariants()...) {
-		for _, op.Lease = range []string{"watched", "fixed"} {
-			if !op.Renews || op.Lease == "watched" {
-				all = append(all, op)
-			}
-		}
-	}
-	return all
-}
-
-// VariantsThat returns those for which wanted returns true.
-func VariantsThat(wanted func(Variant) bool) []Variant {
-	var all []Variant
-	for _, op := range Variants() {
-		if wanted(op) {
-			all = append(all, op)
-		}
-	}
-	return all
+	Name, Lease    string // the lease is "watched" or "fixed"
+	Match, Release faults.Match
+	Levels         int  // before
+	Cut            bool // the SET before it is to be lost
+	reentrant      bool
 }
 
 // Acquirers returns the requests that make a hold.
-func Acquirers() []Variant { return VariantsThat(func(op Variant) bool { return op.First }) }
+func Acquirers() (all []Variant) {
+	for _, lease := range []string{"watched", "fixed"} {
+		all = append(
+			all,
+			plainVariant("plain acquire by SET", lease, faults.Command("SET")),
+			plainVariant("plain acquire by script", lease, faults.Script(script.Acquire.SHA)),
+			reentrantVariant("reentrant acquire", lease, script.ReentrantAcquire, 0),
+		)
+		all[len(all)-2].Cut = true
+	}
+	return all
+}
 
 // Renewers returns the requests of the watchdog.
-func Renewers() []Variant { return VariantsThat(func(op Variant) bool { return op.Renews }) }
+func Renewers() []Variant {
+	plain := plainVariant("plain renewal", "watched", faults.Script(script.Renew.SHA))
+	plain.Levels = 1
+	all := []Variant{plain}
+	for n := 1; n <= 3; n++ {
+		all = append(all, reentrantVariant(fmt.Sprintf("renewal of level %d", n), "watched", script.ReentrantRenew, n))
+	}
+	return all
+}
 
-// FullName returns the name with the kind of lease.
-func (op Variant) FullName() string { return op.Name + "/" + op.Lease }
+func plainVariant(name, lease string, match faults.Match) Variant {
+	return Variant{Name: name, Lease: lease, Match: match, Release: faults.Script(script.Release.SHA)}
+}
+
+func reentrantVariant(name, lease string, s *script.Script, levels int) Variant {
+	return Variant{name, lease, faults.Script(s.SHA), faults.Script(script.ReentrantRelease.SHA), levels, false, true}
+}
 
 // Lock returns the operation's kind of lock with a lease of this length.
 func (op Variant) Lock(c *relock.Client, lease time.Duration, opts ...relock.LockOption) AnyLock {
@@ -93,19 +63,4 @@ func (op Variant) Lock(c *relock.Client, lease time.Duration, opts ...relock.Loc
 		return relock.NewReentrantLock(FaultKey, c, opts...)
 	}
 	return relock.NewRedisLock(FaultKey, c, opts...)
-}
-
-// MatchRelease matches the release.
-func (op Variant) MatchRelease() faults.Match {
-	if op.reentrant {
-		return faults.Script(script.ReentrantRelease.SHA)
-	}
-	return faults.Script(script.Release.SHA)
-}
-
-// LoseSET makes the acquire script the first request that comes to the server.
-func (op Variant) LoseSET(c *FaultBench) {
-	if op.cut {
-		c.Proxy.On(faults.Command("SET"), 1, faults.CutBefore)
-	}
 }

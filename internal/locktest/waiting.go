@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,24 +14,31 @@ import (
 
 // Waiting is a call that waits for the lock.
 type Waiting struct {
-	Bench *QueueBench
-	Ended chan struct{}
-	Hold  relock.Hold
-	Err   error
-	At    time.Time // of the end
+	testing.TB
+	snapshot func() string
+	Ended    chan struct{}
+	Hold     relock.Hold
+	Err      error
+	At       time.Time // of the end
 }
 
 // Wait begins to wait.
 func (q *QueueBench) Wait(ctx context.Context, c *relock.Client, opts ...relock.LockOption) *Waiting {
-	w := &Waiting{Bench: q, Ended: make(chan struct{})}
+	w := newWaiting(q, q.Snapshot)
 	lock := q.Lock(c, opts...)
-	q.Async(ctx, func(ctx context.Context) error {
-		w.Hold, w.Err = lock.Acquire(ctx)
-		w.At = time.Now()
-		close(w.Ended)
-		return nil
-	})
+	q.Async(ctx, func(ctx context.Context) error { return w.run(ctx, lock) })
 	return w
+}
+
+func newWaiting(t testing.TB, snapshot func() string) *Waiting {
+	return &Waiting{TB: t, snapshot: snapshot, Ended: make(chan struct{})}
+}
+
+func (w *Waiting) run(ctx context.Context, lock AnyLock) error {
+	defer close(w.Ended)
+	w.Hold, w.Err = lock.Acquire(ctx)
+	w.At = time.Now()
+	return nil
 }
 
 // Async is testkit.Async with a context that is cancelled when the test ends,
@@ -71,20 +79,19 @@ func (q *QueueBench) WaitLocally(ctx context.Context, n int, opts ...relock.Lock
 
 // End waits for the end of the call, and returns its error.
 func (w *Waiting) End() error {
-	w.Bench.Helper()
+	w.Helper()
 	select {
 	case <-w.Ended:
-		return w.Err
 	case <-time.After(testkit.Patience):
-		require.FailNow(w.Bench, "the waiter sleeps for ever", "%s", w.Bench.Snapshot())
-		return nil
+		require.FailNow(w, "the waiter sleeps for ever", "%s", w.snapshot())
 	}
+	return w.Err
 }
 
 // Granted waits for the grant.
 func (w *Waiting) Granted() relock.Hold {
-	w.Bench.Helper()
-	require.NoError(w.Bench, w.End())
+	w.Helper()
+	require.NoError(w, w.End())
 	return w.Hold
 }
 
@@ -98,14 +105,6 @@ func (w *Waiting) HasEnded() bool {
 	}
 }
 
-// Entry returns the newest entry of the queue.
-func (w *Waiting) Entry() string {
-	w.Bench.Helper()
-	all := w.Bench.Entries()
-	require.NotEmpty(w.Bench, all)
-	return all[len(all)-1]
-}
-
 // HandOff unlocks. It returns the hold of the waiter, and how long after the
 // call began the waiter had it.
 func (q *QueueBench) HandOff(h relock.Hold, w *Waiting) (relock.Hold, time.Duration) {
@@ -115,6 +114,24 @@ func (q *QueueBench) HandOff(h relock.Hold, w *Waiting) (relock.Hold, time.Durat
 	next := w.Granted()
 	return next, w.At.Sub(start)
 }
+
+// PassTo unlocks a hold that has all the time to be handed off, and
+// returns the hold of the local waiter that gets the lock.
+func (q *QueueBench) PassTo(h relock.Hold, w *Waiting) relock.Hold {
+	q.Helper()
+	q.UnlockFresh(h)
+	return w.Granted()
+}
+
+// UnlockFresh is PassTo without a wait for the grant.
+func (q *QueueBench) UnlockFresh(h relock.Hold) {
+	q.Helper()
+	NeverStale(h)
+	q.Unlock(h)
+}
+
+// Passes returns how often the lease of a hold was handed off.
+func Passes(h relock.Hold) int { return LeaseOf(h).State().Passes }
 
 // UnlockEach releases the lock for each waiter that is granted it, in any
 // order.

@@ -18,61 +18,12 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// Waiters behind a client that crashes or hangs get the lock.
-func TestClientIsGoneWhileItWaits(t *testing.T) {
-	const waiters, claim = 10, 1250 * time.Millisecond
-	type fate struct {
-		crash func(*faults.Proxy)
-		limit time.Duration // with what a loaded machine may add
-		cut   bool
-	}
-	eachCase(t, allModes, map[string]fate{
-		"sockets cut": {(*faults.Proxy).Refuse, claim + 3*time.Second, true},
-		"hangs":       {(*faults.Proxy).Stall, 2500*time.Millisecond + claim + 4*time.Second, false},
-	}, func(t testing.TB, m mode, f fate) {
-		q := locktest.NewQueueBench(t, m, 2)
-		gone, proxy := behindProxy(q)
-		h := q.Take(q.Clients[0])
-		ctx, cancel := context.WithCancel(t.Context())
-		var lost []*waiting
-		for i := range waiters {
-			lost = append(lost, q.Wait(ctx, gone))
-			q.AwaitQueued(q.EntriesOf(i+1, 1))
-		}
-		w := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])
-		q.AwaitSubscribed(gone)
-		q.AwaitSubscribed(q.Clients[1])
-		f.crash(proxy)
-		if f.cut {
-			testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, gone) == 0 }, "the server sees the end of the connections")
-			if !m.Fair {
-				f.limit = claim / 2 // immediately: its subscription is gone
-			}
-		}
-		next, d := q.HandOff(h, w)
-		q.Unlock(next)
-		require.Less(t, d, f.limit)
-		cancel()
-		for _, w := range lost {
-			require.Error(t, w.End())
-		}
-		proxy.Resume()
-		proxy.Accept()
-		testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key, q.Key+":q") == int64(0) }, "nothing left")
-	})
-}
-
-// listeners returns how many connections get a client's messages.
-func listeners(q *bench, c *relock.Client) int64 {
-	return q.Server.Do(q, "PUBSUB", "NUMSUB", channel(c)).([]any)[1].(int64)
-}
-
 // A client that was cut off for longer than it seems alive comes back to its
 // old entry.
 func TestClientThatComesBackKeepsItsEntry(t *testing.T) {
-	eachMode(t, fair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Fair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
-		away, proxy := behindProxy(q)
+		away, proxy := q.Behind()
 		h := q.Take(q.Clients[0])
 		first := q.WaitNext(context.Background(), 0, away, relock.WithPollInterval(time.Second)) // with 4 s to take it
 		second := q.WaitNext(context.Background(), 1, q.Clients[1])
@@ -104,7 +55,7 @@ func TestServerForgetsTheQueue(t *testing.T) {
 	restart := func(pause time.Duration) func(*bench) {
 		return func(q *bench) { q.Server.Kill(q); time.Sleep(pause); q.Server.Boot(q) }
 	}
-	eachCase(t, allModes, map[string]func(*bench){
+	locktest.EachCase(t, locktest.QueueModes, map[string]func(*bench){
 		"everything": forget("*"), "only the queue": forget("*:q", "*:b"), "only the heartbeats": forget("*:b"),
 		"killed, restarts": restart(0), "away for a while": restart(1500 * time.Millisecond),
 	}, func(t testing.TB, m mode, forget func(*bench)) {
@@ -144,11 +95,11 @@ func TestWaiterWhoseClientIsSlow(t *testing.T) {
 		p.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
 		p.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(background.RetryLimit+200*time.Millisecond))
 	}
-	eachCase(t, []mode{plain, plainFair}, map[string]func(*faults.Proxy){
+	locktest.EachCase(t, []mode{locktest.PlainUnfair, locktest.PlainFair}, map[string]func(*faults.Proxy){
 		"connects slowly": slowConnect, "polls are answered late": latePolls,
 	}, func(t testing.TB, m mode, slow func(*faults.Proxy)) {
 		q := locktest.NewQueueBench(t, m, 1, relock.WithDatabase(1))
-		c, proxy := behindProxy(q, relock.WithDatabase(1))
+		c, proxy := q.Behind(relock.WithDatabase(1))
 		slow(proxy)
 		h := q.Take(q.Clients[0])
 		w := q.Wait(t.Context(), c)
@@ -162,8 +113,8 @@ func TestWaiterWhoseClientIsSlow(t *testing.T) {
 // it waits for an answer: what was not answered is released.
 func TestRetrierConnectsSlowly(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewQueueBench(t, plain, 1, relock.WithDatabase(1))
-	c, proxy := behindProxy(q, relock.WithDatabase(1))
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 1, relock.WithDatabase(1))
+	c, proxy := q.Behind(relock.WithDatabase(1))
 	h := q.Take(c)
 	proxy.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+700*time.Millisecond))
 	proxy.On(faults.Script(script.Release.SHA), 1, faults.CutBefore)
@@ -177,7 +128,7 @@ func TestRetrierConnectsSlowly(t *testing.T) {
 // that has left.
 func TestPollForgetsTheIntervalOfACancelledCall(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewQueueBenchOn(t, redistest.Shared(t), plainFair, 2)
+	q := locktest.NewQueueBenchOn(t, redistest.Shared(t), locktest.PlainFair, 2)
 	h, c := q.Take(q.Clients[0]), q.Clients[1]
 	wait := func(ctx context.Context, interval time.Duration) *waiting {
 		w := q.Wait(ctx, c, relock.WithPollInterval(interval))

@@ -2,6 +2,8 @@ package waitqueue_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,14 +20,19 @@ import (
 // subscription; TestMain sees whether a goroutine is left. The waiters of other
 // clients get the lock.
 func TestCloseEndsWaits(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	modes := append([]mode{{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}}, locktest.QueueModes...)
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		const waiters = 100
 		q := locktest.NewQueueBench(t, m, 3)
 		closing := q.Clients[2]
 		h := q.Take(q.Clients[0])
 		var all []*waiting
-		for range waiters {
-			all = append(all, q.Wait(context.Background(), closing))
+		for n := range waiters {
+			w := q
+			if n%2 == 0 && m.Kind == "RWLock" {
+				w = q.Reading()
+			}
+			all = append(all, w.Wait(context.Background(), closing))
 		}
 		q.AwaitQueued(q.EntriesOf(waiters, 1))
 		next := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])
@@ -41,14 +48,14 @@ func TestCloseEndsWaits(t *testing.T) {
 		last := next.Granted()
 		require.Less(t, next.At.Sub(start), 10*time.Second)
 		q.Unlock(last)
-		requireIdle(q)
+		q.RequireIdle()
 	})
 }
 
 // The key becomes another program's while somebody waits: the waiter gets an
 // error.
 func TestKeyBecomesSomethingElseWhileWaiting(t *testing.T) {
-	eachCase(t, allModes, map[string][]any{
+	locktest.EachCase(t, locktest.QueueModes, map[string][]any{
 		"a list":   {"RPUSH", "x"},
 		"a set":    {"SADD", "x"},
 		"a string": {"SET", "x"},
@@ -77,35 +84,50 @@ func replaceKey(q *bench, command ...any) {
 	q.Server.Do(q, "EVAL", append([]any{replace, 1, q.Key}, command...)...)
 }
 
-// Fair and unfair, plain and reentrant users of one key learn that they do not
-// agree, from a hold and from a reservation.
+// A key belongs to one kind of lock, and to one mode. Users of another learn
+// that they do not agree, from a hold, from a local waiter and from a
+// reservation. They change nothing.
 func TestModesDoNotMix(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	modes := append([]mode{{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}, {Kind: "RWLock, reading"}, {Kind: "RWLock, reading", Fair: true}}, locktest.QueueModes...)
+	family := func(m mode) mode { return mode{Kind: strings.TrimSuffix(m.Kind, ", reading"), Fair: m.Fair} }
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
-		requireConflicts := func(what string) {
-			for _, other := range allModes {
-				if lock := other.Lock(q.Clients[1]); other == m {
-					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
-				} else {
+		requireConflicts := func(c *relock.Client, what string) {
+			before := q.Server.Content(t, q.Key)
+			for _, other := range modes {
+				lock := other.Lock(c)
+				switch {
+				case family(other) != family(m):
 					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrKeyConflict, "%s meets %s of %s", other.Title(), what, m.Title())
 					require.ErrorIs(t, locktest.RequireAtOnce(t, lock.Lock), relock.ErrKeyConflict, "%s waits for %s of %s", other.Title(), what, m.Title())
+				case c == q.Clients[1] && other == m && m.Kind != "RWLock, reading":
+					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
 				}
 			}
+			require.Equal(t, before, q.Server.Content(t, q.Key), what)
 		}
 		h := q.Take(q.Clients[0])
-		requireConflicts("a hold")
+		requireConflicts(q.Clients[1], "a hold")
 		require.NoError(t, h.Err())
 		q.AwaitQueued(0)
+		if slices.Contains(locktest.Unfair, m) {
+			w := q.WaitLocally(t.Context(), 0)
+			requireConflicts(q.Clients[0], "a local waiter")
+			h = q.PassTo(h, w)
+		}
 		q.Unlock(h)
-		q.Server.Do(t, "SET", q.Key, "relock/1|w|somebody:1:"+letters(m)+":60000", "PX", 60000)
-		requireConflicts("a reservation")
+		q.RequireIdle()
+		if family(m).Kind != "RWLock" {
+			q.Server.Do(t, "SET", q.Key, "relock/1|w|somebody:1:"+letters(m)+":60000", "PX", 60000)
+			requireConflicts(q.Clients[1], "a reservation")
+		}
 	})
 }
 
 // A waiter that loses its permission or its password gets an error, and does
 // not sleep for ever.
 func TestWaiterLosesItsPermission(t *testing.T) {
-	eachCase(t, allModes, map[string][][]any{
+	locktest.EachCase(t, locktest.QueueModes, map[string][][]any{
 		"commands":       {{"ACL", "SETUSER", "app", "-@all"}},
 		"keys":           {{"ACL", "SETUSER", "app", "resetkeys"}},
 		"scripts":        {{"ACL", "SETUSER", "app", "-evalsha", "-eval"}},
@@ -132,18 +154,14 @@ func TestWaiterLosesItsPermission(t *testing.T) {
 // asUser returns another client of the lock, as a user with these permissions.
 func asUser(q *bench, rules []any, opts ...relock.ClientOption) *relock.Client {
 	q.Helper()
-	q.Server.Do(q, "ACL", append([]any{"SETUSER", "app", "on", ">pw"}, rules...)...)
-	opts = append(opts, relock.WithUsername("app"), relock.WithKeyPrefix(locktest.Prefix(q.Clients[0])))
-	c, err := relock.NewClient(q.Server.Network, q.Server.Address, "pw", opts...)
-	require.NoError(q, err)
-	q.Cleanup(func() { require.NoError(q, c.Close()) })
-	return c
+	return locktest.AsUser(q, q.Server, "app", locktest.Prefix(q.Clients[0]), rules, opts...)
 }
 
 // A call beyond the queue limit fails immediately, even if it may wait. Nothing
 // of it is left.
 func TestQueueLimit(t *testing.T) {
-	eachMode(t, []mode{plainFair, reentrant, reentrantFair}, func(t testing.TB, m mode) {
+	modes := append([]mode{{Kind: "MultiLock"}, {Kind: "RWLock"}}, locktest.QueueModes[1:]...)
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 3)
 		h := q.Take(q.Clients[0])
 		w := q.Wait(t.Context(), q.Clients[1], relock.WithQueueLimit(1))
@@ -160,7 +178,7 @@ func TestQueueLimit(t *testing.T) {
 // holds for local waiters too.
 func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	limit := relock.WithQueueLimit(2)
 	first, second := q.WaitLocally(t.Context(), 0, limit), q.WaitLocally(t.Context(), 1, limit)
@@ -174,14 +192,13 @@ func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	q.Unlock(h)
 	q.Unlock(first.Granted())
 	q.Unlock(second.Granted())
-	q.RequireNothingLeft()
-	q.RequireNoWaiters()
+	q.RequireIdle()
 }
 
 // What ends all waits of a client together does not make it open a connection
 // for each.
 func TestManyWaitersEndOverAFewConnections(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const waiters = 300
 		q := locktest.NewQueueBench(t, m, 2, relock.WithMaxIdle(2*waitqueue.MaxSending))
 		c := q.Clients[0]

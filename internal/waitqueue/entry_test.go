@@ -2,6 +2,8 @@ package waitqueue_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,13 +18,6 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// requireIdle checks that neither Redis nor a client has anything of the lock.
-func requireIdle(q *bench) {
-	q.Helper()
-	q.RequireNothingLeft()
-	q.RequireNoWaiters()
-}
-
 // newRetained returns a lock that was handed off to its only local waiter,
 // whose entry is retained.
 func newRetained(t testing.TB, m mode) (q *bench, h relock.Hold, entries []string) {
@@ -32,33 +27,50 @@ func newRetained(t testing.TB, m mode) (q *bench, h relock.Hold, entries []strin
 	w := q.WaitLocally(t.Context(), 0)
 	q.AwaitSubscribed(q.Clients[0]) // nobody polls for a retained entry
 	entries = q.Entries()
-	return q, handOff(q, h, w), entries
+	return q, q.PassTo(h, w), entries
 }
 
-// A first local waiter that gives up leaves its entry to the next one. The last
-// one removes it.
+// A first local waiter that gives up does so immediately, and leaves its entry
+// to the next one, for which that takes the lock. The last one removes it. An
+// indeterminate entry of a reentrant lock is not inherited: a late copy would
+// take the lock in the name of the call before.
 func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
-		q := locktest.NewQueueBench(t, m, 2)
+	const far, soon = 4 * time.Second, 2 * time.Second // the poll interval, and what is less
+	locktest.EachCase(t, locktest.Unfair, map[string]bool{"resolved": false, "indeterminate": true}, func(t testing.TB, m mode, indeterminate bool) {
+		q, proxy := locktest.NewQueueBenchBehind(t, m)
+		if indeterminate {
+			proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.HoldAndCut) // and sent again
+		}
+		givesUp := func(cancel context.CancelFunc, w *waiting) {
+			start := time.Now()
+			cancel()
+			require.ErrorIs(t, w.End(), context.Canceled)
+			require.Less(t, time.Since(start), soon)
+		}
 		h := q.Take(q.Clients[1])
 		ctx, cancel := context.WithCancel(t.Context())
-		first, second, third := q.WaitLocally(ctx, 0), q.WaitLocally(t.Context(), 1), q.WaitLocally(t.Context(), 2)
+		seldom := relock.WithPollInterval(far)
+		first, second, third := q.WaitLocally(ctx, 0, seldom), q.WaitLocally(t.Context(), 1, seldom), q.WaitLocally(t.Context(), 2, seldom)
 		entries := q.Entries()
-		cancel()
-		require.ErrorIs(t, first.End(), context.Canceled)
-		require.Equal(t, entries, q.Entries())
+		givesUp(cancel, first)
+		inherits := m == locktest.PlainUnfair || !indeterminate
+		testkit.Eventually(t, testkit.Patience, func() bool { return q.QueueLength() == 1 && slices.Equal(entries, q.Entries()) == inherits }, "its entry, or a separate one")
 		q.Unlock(h)
-		q.Unlock(handOff(q, second.Granted(), third))
-		requireIdle(q)
+		next := second.Granted()
+		if m == locktest.ReentrantUnfair {
+			q.RequireStored(next, 1)
+			require.Equal(t, inherits, strings.HasPrefix(entries[0], locktest.HoldOf(next)+":"), "it had the entry")
+		}
+		proxy.Release()
+		q.Unlock(q.PassTo(next, third))
+		q.RequireIdle(far)
 
 		h = q.Take(q.Clients[1])
 		ctx, cancel = context.WithCancel(t.Context())
-		first = q.WaitLocally(ctx, 0)
-		cancel()
-		require.ErrorIs(t, first.End(), context.Canceled)
+		givesUp(cancel, q.WaitLocally(ctx, 0, seldom))
 		q.AwaitQueued(0)
 		q.Unlock(h)
-		requireIdle(q)
+		q.RequireIdle(far)
 	})
 }
 
@@ -66,13 +78,13 @@ func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 // other waiter. The next waiter takes it, or the end of the lease removes it.
 // What is handed off to it meanwhile goes to others immediately.
 func TestRetainedEntry(t *testing.T) {
-	eachCase(t, unfair, map[string]func(*bench, relock.Hold){
+	locktest.EachCase(t, locktest.Unfair, map[string]func(*bench, relock.Hold){
 		"taken again": func(q *bench, h relock.Hold) {
 			entries := q.Entries()
 			for range 5 {
 				w := q.WaitLocally(q.Context(), 0)
 				require.Equal(q, entries, q.Entries())
-				h = handOff(q, h, w)
+				h = q.PassTo(h, w)
 				require.Equal(q, entries, q.Entries())
 			}
 			q.Unlock(h)
@@ -106,14 +118,14 @@ func TestRetainedEntry(t *testing.T) {
 		q, h, entries := newRetained(t, m)
 		require.Equal(t, entries, q.Entries())
 		end(q, h)
-		requireIdle(q)
+		q.RequireIdle()
 	})
 }
 
 // A retained entry is of no use to a call with other options: the entry asks
 // Redis for something else.
 func TestRetainedEntryForOtherOptions(t *testing.T) {
-	eachCase(t, unfair, map[string]relock.LockOption{
+	locktest.EachCase(t, locktest.Unfair, map[string]relock.LockOption{
 		"shorter, fixed": relock.WithExpiry(5 * time.Second), "longer, fixed": relock.WithExpiry(2 * time.Minute),
 		"label": relock.WithLabel("other"), "maximum hold": relock.WithMaxHold(time.Hour),
 	}, func(t testing.TB, m mode, opt relock.LockOption) {
@@ -128,21 +140,21 @@ func TestRetainedEntryForOtherOptions(t *testing.T) {
 		left := locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey)
 		require.LessOrEqual(t, time.Until(next.ValidUntil()), left)
 		q.Unlock(next)
-		requireIdle(q)
+		q.RequireIdle()
 	})
 }
 
 // Redis may have removed an entry that was retained for a while: the waiter
 // that takes it makes sure immediately.
 func TestRetainedEntryThatIsGone(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q, h, _ := newRetained(t, m)
 		time.Sleep(lockspec.DefaultPollInterval)
 		q.Server.Do(t, "DEL", q.Key+":q", q.Key+":b")
 		w := q.WaitLocally(t.Context(), 0)
 		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.QueueLength() == 1 }, "back in the queue")
 		next, _ := q.HandOff(h, w)
-		require.EqualValues(t, 2, locktest.LeaseOf(next).State().Passes, "handed off by the entry that it took")
+		require.Equal(t, 2, locktest.Passes(next), "handed off by the entry that it took")
 		q.Unlock(next)
 		q.RequireNothingLeft()
 	})
@@ -152,7 +164,7 @@ func TestRetainedEntryThatIsGone(t *testing.T) {
 // second one. The first is next.
 func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	t.Parallel()
-	q, proxy := newBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair)
 	h := q.Take(q.Clients[0])
 	enqueue := faults.Script(script.Enqueue.SHA)
 	proxy.On(enqueue, 1, faults.Delay(500*time.Millisecond))
@@ -161,26 +173,26 @@ func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	second := q.Wait(t.Context(), q.Clients[0])
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 2 }, "both wait")
 	value := q.Value()
-	next := handOff(q, h, second)
+	next := q.PassTo(h, second)
 	require.False(t, first.HasEnded())
 	require.Equal(t, value, q.Value())
 	q.Unlock(next)
 	q.Unlock(first.Granted())
-	requireIdle(q)
+	q.RequireIdle()
 }
 
 // A first local waiter that was notified is handed off nothing: Redis may have
 // reserved the lock for its entry.
 func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 	t.Parallel()
-	q, proxy := newBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	value := q.Value()
 	locktest.Engine(q.Clients[0]).Queue.Notify(q.Entries()[0], q.Key)
 	require.False(t, q.IsQueued(q.Clients[0]))
-	next := handOff(q, h, w)
+	next := q.PassTo(h, w)
 	require.NotEqual(t, value, q.Value())
 	q.Unlock(next)
 	q.RequireNothingLeft()
@@ -190,7 +202,7 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 // entry, which is another waiter's then.
 func TestLocalHandOffDuringAWakeUp(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	c, l := q.Clients[0], locktest.Level(h).Lease()
@@ -202,5 +214,5 @@ func TestLocalHandOffDuringAWakeUp(t *testing.T) {
 	require.Same(t, l.PassTo(next), locktest.Level(w.Granted()))
 	require.Len(t, entry.Wake, 1)
 	l.Lose(relock.ErrLockLost) // the first hold was not unlocked
-	requireIdle(q)
+	q.RequireIdle()
 }

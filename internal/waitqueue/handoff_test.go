@@ -26,11 +26,11 @@ import (
 // order of the calls. The hold before is over, and cannot touch the next one.
 func TestLocalHandOff(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	value, zadds, sets := q.Value(), locktest.Calls(t, q.Server, "zadd"), locktest.Calls(t, q.Server, "set")
-	next := handOff(q, h, first)
+	next := q.PassTo(h, first)
 	require.False(t, second.HasEnded())
 	require.Greater(t, time.Until(next.ValidUntil()), lockspec.DefaultLease/2)
 	require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
@@ -40,28 +40,28 @@ func TestLocalHandOff(t *testing.T) {
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Context().Err())
 	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the second has the entry")
-	last := handOff(q, next, second)
+	last := q.PassTo(next, second)
 	require.Equal(t, value, q.Value())
 	require.Equal(t, zadds, locktest.Calls(t, q.Server, "zadd"))
 	require.Equal(t, sets, locktest.Calls(t, q.Server, "set"))
 	require.NoError(t, last.Extend(t.Context(), 2*lockspec.DefaultLease))
 	require.Greater(t, time.Until(last.ValidUntil()), lockspec.DefaultLease)
 	q.Unlock(last)
-	requireIdle(q)
+	q.RequireIdle()
 }
 
 // A hold that was handed off is renewed, is lost when its key is, and ends with
 // its client.
 func TestHandedOffHold(t *testing.T) {
-	eachCase(t, unfair, map[string]func(*bench, relock.Hold) error{
+	locktest.EachCase(t, locktest.Unfair, map[string]func(*bench, relock.Hold) error{
 		"is lost":         func(q *bench, _ relock.Hold) error { q.Server.Do(q, "DEL", q.Key); return relock.ErrLockLost },
 		"its client ends": func(q *bench, _ relock.Hold) error { require.NoError(q, q.Clients[0].Close()); return relock.ErrClosed },
 	}, func(t testing.TB, m mode, end func(*bench, relock.Hold) error) {
 		q := locktest.NewQueueBench(t, m, 2)
 		lease := relock.WithWatchdog(3 * time.Second)
 		h := q.Take(q.Clients[0], lease)
-		next := handOff(q, h, q.WaitLocally(t.Context(), 0, lease))
-		require.EqualValues(t, 1, locktest.LeaseOf(next).State().Passes)
+		next := q.PassTo(h, q.WaitLocally(t.Context(), 0, lease))
+		require.Equal(t, 1, locktest.Passes(next))
 		locktest.AwaitRenewal(t, next, 10*time.Second)
 		require.NoError(t, next.Err())
 		why := end(q, next)
@@ -70,42 +70,53 @@ func TestHandedOffHold(t *testing.T) {
 	})
 }
 
-// The next local waiter gets these locks from Redis.
+// The next local waiter gets these locks from Redis. A transfer begins a new
+// lease, so it hands off some of them.
 func TestNoLocalHandOff(t *testing.T) {
 	type handed struct {
 		holder, waiter []relock.LockOption
 		set            func(h relock.Hold)
+		transferred    bool
+		nested         bool // only a reentrant lock can be so
 	}
-	state := func(change func(*lease.State)) handed {
-		return handed{set: func(h relock.Hold) { locktest.LeaseOf(h).Set(change) }}
+	state := func(change func(*lease.State)) func(relock.Hold) {
+		return func(h relock.Hold) { locktest.LeaseOf(h).Set(change) }
 	}
-	fixed, keeps := []relock.LockOption{relock.WithExpiry(20 * time.Second)}, []relock.LockOption{relock.WithMinHold(10 * time.Millisecond)}
-	eachCase(t, []mode{plain}, map[string]handed{
-		"the time without remote waiters is over": state(func(s *lease.State) { s.Granted = time.Now().Add(-waitqueue.PassAlone) }),
-		"handed off a thousand times":             state(func(s *lease.State) { s.Passes = waitqueue.PassesAlone }),
-		"less than half of the lease":             state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }),
-		"an indeterminate request":                state(func(s *lease.State) { s.Indeterminate.Error = true }),
-		"refused by the server":                   {set: func(h relock.Hold) { locktest.Level(h).Lease().Refuse(lockspec.DefaultLease) }},
-		"a fixed lease":                           {holder: fixed, waiter: fixed},
+	opts := func(opts ...relock.LockOption) []relock.LockOption { return opts }
+	fixed, keeps := opts(relock.WithExpiry(20*time.Second)), opts(relock.WithMinHold(10*time.Millisecond))
+	locktest.EachCase(t, locktest.Unfair, map[string]handed{
+		"the time without remote waiters is over": {set: func(h relock.Hold) { locktest.GrantedAt(h, time.Now().Add(-waitqueue.PassAlone)) }},
+		"handed off a thousand times":             {set: state(func(s *lease.State) { s.Passes = waitqueue.PassesAlone })},
+		"less than half of the lease":             {set: state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }), transferred: true},
+		"an indeterminate request":                {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
+		"refused by the server":                   {set: func(h relock.Hold) { locktest.LeaseOf(h).Refuse(lockspec.DefaultLease) }, transferred: true},
+		"a level that keeps the key":              {set: state(func(s *lease.State) { s.Keep = time.Now().Add(200 * time.Millisecond) }), nested: true},
+		"a fixed lease":                           {holder: fixed, waiter: fixed, transferred: true},
 		"a minimum hold":                          {holder: keeps, waiter: keeps},
-		"another lease":                           {waiter: []relock.LockOption{relock.WithWatchdog(20 * time.Second)}},
-		"another label":                           {waiter: []relock.LockOption{relock.WithLabel("other")}},
-		"another maximum hold":                    {waiter: []relock.LockOption{relock.WithMaxHold(time.Hour)}},
+		"another lease":                           {waiter: opts(relock.WithWatchdog(20 * time.Second))},
+		"another label":                           {waiter: opts(relock.WithLabel("other"))},
+		"another maximum hold":                    {waiter: opts(relock.WithMaxHold(time.Hour))},
 	}, func(t testing.TB, m mode, c handed) {
+		if c.nested && m == locktest.PlainUnfair {
+			return
+		}
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0], c.holder...)
 		w := q.WaitLocally(t.Context(), 0, c.waiter...)
 		if locktest.NeverStale(h); c.set != nil {
 			c.set(h)
 		}
-		value := q.Value()
+		before := q.Server.Content(t, q.Key)
 		q.Unlock(h)
 		next := w.Granted()
-		require.NotEqual(t, value, q.Value())
-		require.NotSame(t, locktest.Level(h).Lease(), locktest.Level(next).Lease())
+		require.NotEqual(t, before, q.Server.Content(t, q.Key))
+		require.NotSame(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
+		require.Equal(t, c.transferred && m == locktest.ReentrantUnfair, locktest.Passes(next) == 1)
+		if m == locktest.ReentrantUnfair {
+			q.RequireStored(next, 1)
+		}
 		q.Unlock(next)
-		testkit.Eventually(t, testkit.Patience, func() bool { return q.Server.Do(t, "EXISTS", q.Key) == int64(0) }, "free")
-		q.RequireNoWaiters()
+		q.RequireIdle()
 	})
 }
 
@@ -113,7 +124,7 @@ func TestNoLocalHandOff(t *testing.T) {
 // millisecond. Then it is the other's turn. The last answer says whether others
 // are in the queue.
 func TestRemoteWaiterHasItsTurn(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0])
 		other := q.Wait(t.Context(), q.Clients[1])
@@ -122,7 +133,7 @@ func TestRemoteWaiterHasItsTurn(t *testing.T) {
 		first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 		require.True(t, line(q, q.Clients[0]).Remote)
 		time.Sleep(20 * time.Millisecond) // so that the other one is certainly next
-		next := handOff(q, h, first)      // within the millisecond
+		next := q.PassTo(h, first)        // within the millisecond
 		testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the second has the entry")
 		locktest.GrantedAt(next, time.Now().Add(-waitqueue.PassBeside))
 		q.Unlock(next)
@@ -134,14 +145,14 @@ func TestRemoteWaiterHasItsTurn(t *testing.T) {
 		require.False(t, line(q, q.Clients[0]).Remote)
 		q.Unlock(h)
 		q.Unlock(last.Granted())
-		requireIdle(q)
+		q.RequireIdle()
 	})
 }
 
 // Local waiters report why the first of them cannot get on. They never say that
 // others hold a lock of which Redis has said nothing.
 func TestLocalWaitersReportTheTrouble(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
 		first := q.WaitLocally(t.Context(), 0)
@@ -174,13 +185,13 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 // A renewal that an earlier holder sent changes nothing for the next one,
 // whenever it is executed.
 func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
-	eachCase(t, []mode{plain}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
-		q, proxy := newBenchBehind(t, relock.WithCommandTimeout(time.Second))
+	locktest.EachCase(t, []mode{locktest.PlainUnfair}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
+		q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair, relock.WithCommandTimeout(time.Second))
 		h := q.Take(q.Clients[0])
 		w := q.WaitLocally(t.Context(), 0)
 		proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
 		require.Error(t, h.Extend(t.Context(), lockspec.DefaultLease))
-		next := handOff(q, h, w)
+		next := q.PassTo(h, w)
 		if after {
 			q.Unlock(next)
 		}
@@ -199,14 +210,14 @@ func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 // An Extend that was under way during the hand-off says that its hold is over.
 func TestExtendDuringALocalHandOff(t *testing.T) {
 	t.Parallel()
-	q, proxy := newBenchBehind(t)
+	q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair)
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	renewal := faults.Script(script.Renew.SHA)
 	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
 	extended := testkit.Async(t, func() error { return h.Extend(t.Context(), time.Hour) })
 	require.True(t, proxy.Await(renewal, 1, testkit.Patience))
-	next := handOff(q, h, w)
+	next := q.PassTo(h, w)
 	require.ErrorIs(t, testkit.ResultWithin(t, extended, testkit.Patience), relock.ErrNotHeld)
 	require.NoError(t, next.Err())
 	q.Unlock(next)
@@ -217,14 +228,14 @@ func TestExtendDuringALocalHandOff(t *testing.T) {
 // than the next holder asks for, whatever the one before has asked for.
 func TestExtendAndLocalHandOff(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewLocalWaitBench(t)
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
-	next := handOff(q, h, q.WaitLocally(t.Context(), 0))
+	next := q.PassTo(h, q.WaitLocally(t.Context(), 0))
 	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
 	require.Equal(t, relock.ErrNotHeld, locktest.Level(h).Lengthen(time.Hour), "it has looked before")
 	require.Equal(t, lockspec.DefaultLease, locktest.LeaseOf(next).State().Length)
 	require.NoError(t, next.Extend(t.Context(), time.Hour))
-	last := handOff(q, next, q.WaitLocally(t.Context(), 0))
+	last := q.PassTo(next, q.WaitLocally(t.Context(), 0))
 	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease)
 	q.Unlock(last)
 	q.RequireNothingLeft()
@@ -233,17 +244,17 @@ func TestExtendAndLocalHandOff(t *testing.T) {
 // Many callers of few objects of two clients, whose contexts are cancelled at
 // any time: no two hold the lock together, and nothing is left behind.
 func TestStormOfLocalWaiters(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		objects := []locktest.AnyLock{q.Lock(q.Clients[0]), q.Lock(q.Clients[1])}
 		var inside, passed int // guarded by the lock
 		var results []<-chan error
 		for g := range 24 {
-			lock, nests := objects[g%2], m == reentrant
+			lock, nests := objects[g%2], m == locktest.ReentrantUnfair
 			switch {
 			case g%3 == 0:
 				lock = q.Lock(q.Clients[g%2], relock.WithLabel(fmt.Sprint(g%2)))
-			case g > 20 && m == reentrant: // several goroutines of one owner
+			case g > 20 && m == locktest.ReentrantUnfair: // several goroutines of one owner
 				lock, nests = locktest.Owned("one", q.Lock(q.Clients[0])), false
 			}
 			once := func(ctx context.Context, n int) error {
@@ -253,7 +264,7 @@ func TestStormOfLocalWaiters(t *testing.T) {
 						if inside++; inside != 1 || !ok {
 							t.Error("two hold it")
 						}
-						passed = max(passed, locktest.LeaseOf(h).State().Passes)
+						passed = max(passed, locktest.Passes(h))
 						inside--
 					}
 					if n%7 == 0 {
@@ -282,7 +293,6 @@ func TestStormOfLocalWaiters(t *testing.T) {
 		}
 		requireAll(t, results)
 		require.Positive(t, passed)
-		requireIdle(q)
-		q.RequireForgotten()
+		q.RequireIdle()
 	})
 }

@@ -1,10 +1,89 @@
 package waitqueue_test
 
 import (
+	"context"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+
+type (
+	bench   = locktest.QueueBench
+	mode    = locktest.QueueMode
+	waiting = locktest.Waiting
+)
+
+var patient = relock.WithPollInterval(locktest.SlowPoll)
+
+// letters are the kind and the mode in the name of an entry.
+func letters(m mode) string {
+	return map[string]string{"RedisLock": "p", "ReentrantLock": "r"}[m.Kind] + map[bool]string{true: "f", false: "u"}[m.Fair]
+}
+
+// requireMedian checks the median of what took as long.
+func requireMedian(t testing.TB, took []time.Duration, limit time.Duration) {
+	t.Helper()
+	middle := locktest.Median(took)
+	t.Logf("median %v, longest %v", middle, took[len(took)-1])
+	require.Less(t, middle, limit)
+}
+
+// async runs f under the lock so many times, each when it is granted.
+func async(q *bench, lock locktest.AnyLock, times int, f func()) <-chan error {
+	return q.Async(context.Background(), func(ctx context.Context) (err error) {
+		for n := 0; n < times && err == nil; n++ {
+			err = lock.Do(ctx, func(context.Context) error {
+				f()
+				return nil
+			})
+		}
+		return err
+	})
+}
+
+func requireAll(t testing.TB, results []<-chan error) {
+	t.Helper()
+	for _, result := range results {
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+	}
+}
+
+// handOffs hands the lock off from one client to another so many times. It
+// returns how long each took from the unlock on.
+func handOffs(q *bench, times int, holder, waiter *relock.Client, interval time.Duration, waits func()) (took []time.Duration) {
+	q.Helper()
+	for range times {
+		h := q.Take(holder)
+		w := q.WaitNext(q.Context(), 0, waiter, relock.WithPollInterval(interval))
+		waits()
+		next, d := q.HandOff(h, w)
+		took = append(took, d)
+		q.Unlock(next)
+	}
+	q.RequireNothingLeft()
+	return took
+}
+
+// line returns what a client knows of the waiters for the lock.
+func line(q *bench, c *relock.Client) waitqueue.LineState {
+	return locktest.Engine(c).Queue.State().Lines[q.Key]
+}
+
+// channel is where a client gets its messages.
+func channel(c *relock.Client) string { return locktest.Prefix(c) + locktest.Engine(c).Identity.ID }
+
+func subscribed(c *relock.Client) bool { return locktest.Engine(c).Queue.State().Subscribed }
+
+// listeners returns how many connections get a client's messages.
+func listeners(q *bench, c *relock.Client) int64 {
+	return q.Server.Do(q, "PUBSUB", "NUMSUB", channel(c)).([]any)[1].(int64)
+}

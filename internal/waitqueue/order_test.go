@@ -25,7 +25,7 @@ func TestFairLockKeepsTheOrderOfArrival(t *testing.T) {
 		shared           bool          // the object
 		pause            time.Duration // of the server
 	}
-	eachCase(t, fair, map[string]order{
+	locktest.EachCase(t, locktest.Fair, map[string]order{
 		"several clients":           {waiters: 100, clients: 4},
 		"one object":                {waiters: 8, clients: 1, shared: true},
 		"a server that stood still": {waiters: 16, clients: 4, pause: 2700 * time.Millisecond},
@@ -58,7 +58,7 @@ func TestFairLockKeepsTheOrderOfArrival(t *testing.T) {
 
 // Many waiters of one client are all served, over a few connections.
 func TestManyWaitersOfOneClient(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const waiters = 300
 		q := locktest.NewQueueBench(t, m, 2)
 		c := q.Clients[0]
@@ -94,7 +94,7 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 // it has taken what is reserved for it. A waiter that takes longer than its
 // reservation has lost its turn. That is not counted.
 func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
-	eachMode(t, fair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Fair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 3)
 		for n := range 40 {
 			h := q.Take(q.Clients[0])
@@ -103,23 +103,21 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 			var tried, overtook, unlocked atomic.Int64
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			lock, got := q.Lock(q.Clients[1]), func() {
+			lock := q.Lock(q.Clients[1])
+			got := func() {
 				if at := unlocked.Load(); at > 0 && time.Since(time.Unix(0, at)) < 2*time.Second {
 					overtook.Add(1)
 				}
 			}
-			var results []<-chan error
-			for _, try := range []func() error{
-				func() error {
-					err := lock.TryLock(ctx)
-					if err == nil {
-						got()
-						return lock.Unlock(context.Background())
-					}
+			tryLock := func() error {
+				if err := lock.TryLock(ctx); err != nil {
 					return err
-				},
-				func() error { return lock.TryDo(ctx, func(context.Context) error { got(); return nil }) },
-			} {
+				}
+				got()
+				return lock.Unlock(context.Background())
+			}
+			var results []<-chan error
+			for _, try := range []func() error{tryLock, func() error { return lock.TryDo(ctx, func(context.Context) error { got(); return nil }) }} {
 				results = append(results, testkit.Async(t, func() error {
 					for ctx.Err() == nil {
 						tried.Add(1)
@@ -155,9 +153,9 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 // A newcomer may take an unfair lock from a waiter that has just come. A waiter
 // of more than 10 ms is certainly next.
 func TestTryMayOvertakeOnAnUnfairLock(t *testing.T) {
-	eachMode(t, unfair, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
-		slow, proxy := behindProxy(q)
+		slow, proxy := q.Behind()
 		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(30*time.Millisecond))
 		overtaken := func(pause time.Duration) bool {
 			h := q.Take(q.Clients[0])
@@ -183,7 +181,7 @@ func TestTryMayOvertakeOnAnUnfairLock(t *testing.T) {
 // others hold it immediately too, one level deeper each. Any of their entries
 // may be the one that the lock is handed off to.
 func TestGoroutinesOfOneOwnerWait(t *testing.T) {
-	eachCase(t, []mode{reentrant, reentrantFair}, map[string]int{"two": 2, "ten": 10}, func(t testing.TB, m mode, goroutines int) {
+	locktest.EachCase(t, []mode{locktest.ReentrantUnfair, locktest.ReentrantFair}, map[string]int{"two": 2, "ten": 10}, func(t testing.TB, m mode, goroutines int) {
 		q := locktest.NewQueueBench(t, m, 3)
 		var took []time.Duration
 		for range 5 {
@@ -235,7 +233,7 @@ func waitToo(ctx context.Context, q *bench, n int, c *relock.Client, opts ...rel
 func TestMinimumHoldIsNotHandedOff(t *testing.T) {
 	const keep = 1500 * time.Millisecond
 	var soon atomic.Int64
-	eachCase(t, allModes, map[string]int{"1": 1, "2": 2, "3": 3}, func(t testing.TB, m mode, _ int) {
+	locktest.EachCase(t, locktest.QueueModes, map[string]int{"1": 1, "2": 2, "3": 3}, func(t testing.TB, m mode, _ int) {
 		q := locktest.NewQueueBench(t, m, 2)
 		start := time.Now()
 		h := q.Take(q.Clients[0], relock.WithMinHold(keep))

@@ -20,7 +20,7 @@ import (
 // The subscriptions are cut again and again while the lock goes round: no
 // waiter sleeps for ever. Most hand-offs wait for a poll here.
 func TestSubscriptionsAreCutDuringHandOffs(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const goroutines, turns = 8, 6
 		q := locktest.NewQueueBench(t, m, 4)
 		var served atomic.Int64
@@ -45,7 +45,7 @@ func TestSubscriptionsAreCutDuringHandOffs(t *testing.T) {
 // A waiter whose wake-up is missed tries again when its subscription is cut,
 // not when its poll is due.
 func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const far = 6 * time.Second // the poll interval
 		q := locktest.NewQueueBench(t, m, 2)
 		var took []time.Duration
@@ -70,8 +70,8 @@ func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
 // goes: what happened before reached no call.
 func TestSubscriptionNotifiesQuorumCalls(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewQueueBench(t, plainFair, 1)
-	c, proxy := behindProxy(q)
+	q := locktest.NewQueueBench(t, locktest.PlainFair, 1)
+	c, proxy := q.Behind()
 	h := q.Take(q.Clients[0])
 	notified := make(chan struct{}, 10)
 	queue := locktest.Engine(c).Queue
@@ -91,8 +91,8 @@ func TestSubscriptionNotifiesQuorumCalls(t *testing.T) {
 // polls. After a while, the client subscribes again.
 func TestSilentSubscription(t *testing.T) {
 	t.Parallel()
-	q := locktest.NewQueueBench(t, plainFair, 1)
-	deaf, proxy := behindProxy(q)
+	q := locktest.NewQueueBench(t, locktest.PlainFair, 1)
+	deaf, proxy := q.Behind()
 	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
 	h := q.Take(q.Clients[0])
 	w := q.WaitNext(t.Context(), 0, deaf)
@@ -111,7 +111,7 @@ func TestSilentSubscription(t *testing.T) {
 // Without permission to subscribe or to publish, waiters poll at their poll
 // interval, and the log has one line about it.
 func TestWaitersWithoutMessages(t *testing.T) {
-	eachCase(t, allModes, map[string][]any{
+	locktest.EachCase(t, locktest.QueueModes, map[string][]any{
 		"no channel":             {"~*", "+@all", "resetchannels"},
 		"no channel, no publish": {"~*", "+@all", "-publish", "resetchannels"},
 		"no subscribe":           {"~*", "&*", "+@all", "-subscribe"},
@@ -127,12 +127,32 @@ func TestWaitersWithoutMessages(t *testing.T) {
 	})
 }
 
+// Nor do they poll faster than that.
+func TestPollIsNeverFaster(t *testing.T) {
+	t.Parallel()
+	const poll = 40 * time.Millisecond
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 1)
+	deaf := asUser(q, []any{"~*", "&*", "+@all", "-subscribe"}, relock.WithPollInterval(poll))
+	h := q.Take(q.Clients[0])
+	q.Server.Do(t, "CONFIG", "RESETSTAT")
+	start := time.Now()
+	w := q.Wait(t.Context(), deaf)
+	polls := 0
+	testkit.Eventually(t, 4*time.Second, func() bool {
+		polls = locktest.Calls(t, q.Server, "evalsha")
+		return polls >= 25
+	}, "polls")
+	require.LessOrEqual(t, polls, 1+int(time.Since(start)/poll))
+	q.Unlock(h)
+	q.Unlock(w.Granted())
+}
+
 // The waiters for many locks share one subscription, which ends with the
 // client.
 func TestOneSubscriptionForManyLocks(t *testing.T) {
 	t.Parallel()
 	const locks, waiters = 100, 5
-	q := locktest.NewQueueBench(t, plainFair, 2)
+	q := locktest.NewQueueBench(t, locktest.PlainFair, 2)
 	c := q.Clients[1]
 	var holds []relock.Hold
 	var results []<-chan error
@@ -161,7 +181,7 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 // However many calls wait, a client polls for a lock once a second, and has one
 // subscription. One unlock wakes one waiter.
 func TestWaitersAreIdle(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const waiters, clients, idle = 200, 4, 2 * time.Second
 		q := locktest.NewQueueBench(t, m, 1+clients)
 		h := q.Take(q.Clients[0])

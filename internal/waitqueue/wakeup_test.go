@@ -23,7 +23,8 @@ import (
 
 // A release wakes the waiter by a message: polls would take most of a second.
 func TestWaiterIsWokenByTheRelease(t *testing.T) {
-	eachCase(t, allModes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
+	modes := append([]mode{{Kind: "RWLock", Fair: true}}, locktest.QueueModes...)
+	locktest.EachCase(t, modes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
 		q := locktest.NewQueueBench(t, m, clients)
 		waiter := q.Clients[clients-1]
 		requireMedian(t, handOffs(q, 15, q.Clients[0], waiter, locktest.SlowPoll, func() {
@@ -36,7 +37,7 @@ func TestWaiterIsWokenByTheRelease(t *testing.T) {
 // Two clients that always want the lock take turns, by messages. For a fair
 // lock, they do so strictly.
 func TestHandOffBetweenTwoClients(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const turns = 25 // of each client
 		q := locktest.NewQueueBench(t, m, 2)
 		var order []int // guarded by the lock, like all that follow
@@ -68,7 +69,7 @@ func TestHandOffBetweenTwoClients(t *testing.T) {
 // A client does not know an entry that a late poll has put back. It cancels it
 // immediately: the next waiter does not wait for the end of the reservation.
 func TestUnknownEntryGivesItsTurnUp(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		waiter := q.Clients[1]
 		entry := fmt.Sprintf("%s:999:%s:1250", locktest.Engine(waiter).Identity.ID, letters(m))
@@ -82,12 +83,12 @@ func TestUnknownEntryGivesItsTurnUp(t *testing.T) {
 // A release whose answer is lost is sent again. Meanwhile the lock is reserved
 // for the next waiter. That is no loss.
 func TestReleaseIsSentTwice(t *testing.T) {
-	eachCase(t, allModes, map[string]faults.Action{
+	locktest.EachCase(t, locktest.QueueModes, map[string]faults.Action{
 		"cut after": faults.CutAfter, "cut in the answer": faults.CutInAnswer,
 	}, func(t testing.TB, m mode, action faults.Action) {
 		q := locktest.NewQueueBench(t, m, 1)
-		holder, proxy := behindProxy(q)
-		waiter, waiterProxy := behindProxy(q)
+		holder, proxy := q.Behind()
+		waiter, waiterProxy := q.Behind()
 		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(locktest.AnswerLimit)) // it stays reserved
 		release := func(args []string) bool {
 			return faults.Script(script.Release.SHA)(args) || faults.Script(script.ReentrantRelease.SHA)(args)
@@ -105,7 +106,7 @@ func TestReleaseIsSentTwice(t *testing.T) {
 // Whatever comes over a client's channel, no active hold is released, no waiter
 // is lost, and nobody gets what is not theirs.
 func TestForgedMessages(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		c, other := q.Clients[0], q.Clients[1]
 		h := q.Take(other)
@@ -126,7 +127,7 @@ func TestForgedMessages(t *testing.T) {
 		for _, name := range []string{
 			granted, granted, waits, waits, mine + ":1", mine + ":2", // holds
 			mine + ":999" + suffix, mine + ":999:xx:1", mine + "::::", mine + ":", // never drawn
-			locktest.Engine(other).Identity.ID + ":1" + suffix, third.Entry(),
+			locktest.Engine(other).Identity.ID + ":1" + suffix, q.NewestEntry(),
 		} {
 			q.Server.Do(t, "PUBLISH", channel(c), name+" "+q.Key)
 		}
@@ -164,12 +165,12 @@ func forge(t testing.TB, at, counted *redistest.Server, c *relock.Client, text s
 // However many wake-ups somebody forges, a waiter makes one attempt for each
 // pause.
 func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
 		w := q.WaitNext(context.Background(), 0, q.Clients[0], patient)
 		q.AwaitSubscribed(q.Clients[0])
-		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], w.Entry()+" "+q.Key)
+		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], q.NewestEntry()+" "+q.Key)
 		polls := 2 * (1 + int(took/time.Second))
 		require.LessOrEqual(t, scripts, allowed+polls)
 		require.Greater(t, scripts, 1, "no attempt at all")
@@ -209,7 +210,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 // A wake-up that comes within the pause after an attempt causes one when that
 // ends: it may be the one that counts.
 func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
-	eachMode(t, allModes, func(t testing.TB, m mode) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		waiter := q.Clients[0]
 		queue := locktest.Engine(waiter).Queue
@@ -218,7 +219,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			h := q.Take(q.Clients[1])
 			w := q.WaitNext(context.Background(), 0, waiter, patient)
 			q.AwaitSubscribed(waiter)
-			text := w.Entry() + " " + q.Key
+			text := q.NewestEntry() + " " + q.Key
 			before := locktest.Calls(t, q.Server, "evalsha")
 			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.Server.Do(t, "PUBLISH", channel(waiter), text)
@@ -240,7 +241,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 func TestWakeUpOfACancelledCall(t *testing.T) {
 	t.Parallel()
 	const far = 7 * time.Second
-	q := locktest.NewTransferBench(t)
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h, c := q.Take(q.Clients[1]), q.Clients[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

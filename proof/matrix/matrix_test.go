@@ -97,7 +97,7 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 	for _, op := range operationsOf(kinds) {
 		for _, f := range faultKinds {
 			if op.levels == 0 && f.copy && f.released || op.nodes && f.leaves {
-				continue // it takes the free key: TestLateCopyOfAGrantedAcquire; TestRedLockOutlivesItsCall
+				continue // it takes the free key: TestLateCopyOfAGrantedAcquire; TestRedLockCallThatIsCancelled
 			}
 			s := unix
 			if f.tcp {

@@ -2,7 +2,9 @@ package matrix_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -211,6 +213,9 @@ func (c *cell) requireOutcome(ctx context.Context, err error) bool {
 	}
 	if ctx.Err() != nil {
 		require.ErrorIs(c, err, ctx.Err())
+	} else {
+		require.True(c, relock.IsRetryableErr(err), err)
+		require.Equal(c, c.fault.silent, errors.Is(err, os.ErrDeadlineExceeded), err)
 	}
 	return false
 }

@@ -88,20 +88,22 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 func TestHandOffWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
+	var benches []*locktest.QueueBench
 	var holds []relock.Hold
 	var waits []*locktest.Waiting
-	for _, m := range locktest.QueueModes() {
+	for _, m := range locktest.QueueModes {
 		q := locktest.NewQueueBenchOn(t, r.Master, m, 2)
+		benches = append(benches, q)
 		holds = append(holds, q.Take(q.Clients[0]))
 		waits = append(waits, q.WaitNext(t.Context(), 0, q.Clients[1], locktest.OneReplica))
 	}
 	r.Disconnect()
 	for i, h := range holds {
-		waits[i].Bench.Unlock(h)
+		benches[i].Unlock(h)
 	}
 	time.Sleep(1500 * time.Millisecond) // for what should not happen
-	for _, w := range waits {
-		require.False(t, w.HasEnded(), "%s is granted without a replica: %v", w.Bench.Title(), w.Err)
+	for i, w := range waits {
+		require.False(t, w.HasEnded(), "%s is granted without a replica: %v", benches[i].Title(), w.Err)
 	}
 	r.Connect()
 	for i, w := range waits {
@@ -109,7 +111,7 @@ func TestHandOffWaitsForReplicas(t *testing.T) {
 	}
 	r.FailOver()
 	for i, h := range holds {
-		require.Equal(t, int64(1), r.Replica.Do(t, "EXISTS", waits[i].Bench.Key))
+		require.Equal(t, int64(1), r.Replica.Do(t, "EXISTS", benches[i].Key))
 		require.NoError(t, h.Err())
 	}
 }

@@ -72,7 +72,7 @@ func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fa
 // leaves nothing behind, and those behind it get the lock afterwards. What
 // comes late touches no hold. See locktest.Cell for what is true all the time.
 func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
-	meetFaultsWaiting(t, lockspec.MutexQueue, []bool{false}, locktest.QueueModes()...)
+	meetFaultsWaiting(t, lockspec.MutexQueue, []bool{false}, locktest.QueueModes...)
 }
 
 func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
@@ -122,19 +122,11 @@ func (c *waiterCell) begin(ctx context.Context) (h relock.Hold, w *locktest.Wait
 	c.Helper()
 	h = c.queue.Take(c.Other)
 	c.met = c.Proxy.On(c.match, 1, c.fault.action)
-	lock := c.queue.Lock(c.Client, relock.WithWatchdog(locktest.FaultLease))
-	acquire := lock.Acquire
+	q := c.queue
 	if c.reads {
-		acquire = lock.(*relock.RWLock).RAcquire
+		q = q.Reading()
 	}
-	w = &locktest.Waiting{Bench: c.queue, Ended: make(chan struct{})}
-	c.queue.Async(ctx, func(ctx context.Context) error {
-		defer close(w.Ended)
-		w.Hold, w.Err = acquire(ctx)
-		w.At = time.Now()
-		return nil
-	})
-	return h, w
+	return h, q.Wait(ctx, c.Client, relock.WithWatchdog(locktest.FaultLease))
 }
 
 // isGranted checks that the waiter gets the lock, and the one behind it

@@ -43,7 +43,7 @@ var validityFaults = []mutant{
 		old:  "{ return lease/100 + 2*time.Millisecond }",
 		new:  "{ return 0 * lease }",
 		in:   "internal/lease",
-		test: "TestValidityEndsBeforeTheLease",
+		test: "TestRenewalRate",
 	},
 	{
 		name: "validity: is shortened",
@@ -91,7 +91,7 @@ var validityFaults = []mutant{
 		old:  "\t_ = h.lease.checkAt(now)\n\tif h.maxHold",
 		new:  "\tif h.maxHold",
 		in:   "internal/lease",
-		test: "TestErrDoesNotNeedTheTimer",
+		test: "TestClockDecidesWithoutTimers",
 	},
 	{
 		name: "grant: valid though it came after its lease",
@@ -153,16 +153,16 @@ var validityFaults = []mutant{
 		file: "internal/acquire/plain.go",
 		old:  "a.value = a.Manager.Identity.Value(id, &a.Settings)\n",
 		new:  "a.value = a.first\n\t\t_ = id\n",
-		in:   "internal/lease",
-		test: "TestUnansweredSETIsNoGrant",
+		in:   "proof/matrix",
+		test: "TestOneFaultInEachOperation/plain_by_SET/acquire",
 	},
 	{
 		name: "retry: none when the connection is cut",
 		file: "internal/script/run.go",
 		old:  "if o.Broke() && ctx.Err() == nil {",
 		new:  "if o.Broke() && ctx.Err() != nil {",
-		in:   "internal/acquire",
-		test: "TestLevelsCountOnce",
+		in:   "proof/matrix",
+		test: "TestOneFaultInEachOperation/reentrant/enter",
 	},
 	{
 		name: "owner: all goroutines are one owner",

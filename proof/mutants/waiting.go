@@ -8,7 +8,7 @@ var clientFaults = []mutant{
 		file: "internal/waitqueue/poll.go",
 		old:  "if !l.Queue.subscriptions.of(l.redisKey).reaches() {",
 		new:  "if !l.Queue.subscriptions.of(l.redisKey).started {",
-		in:   "internal/acquire",
+		in:   "internal/waitqueue",
 		test: "TestPollIsNeverFaster",
 	},
 	{
