@@ -139,7 +139,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	docs, got := map[string]string{}, map[string]string{}
 	stated := regexp.MustCompile(`The\s+default\s+is\s+([^\s,]+?)[.,]?(\s|$)`)
-	for _, file := range []string{"options.go", "lock_options.go", "hold.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
+	for _, file := range []string{"options.go", "lock_options.go", "watchdog.go", "hold.go", "lock.go", "reentrant.go", "multilock.go", "redlock.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		require.NoError(t, err)
 		for _, decl := range parsed.Decls {
