@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"io"
 	"log"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -16,16 +15,7 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-func main() {
-	url, stop, err := embedded.Open(os.Getenv("REDIS_URL"))
-	if err == nil {
-		err = run(context.Background(), os.Stdout, url)
-		stop()
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { embedded.Main(run) }
 
 func run(ctx context.Context, out io.Writer, url string) error {
 	client, err := relock.NewClientURL(url)

@@ -16,16 +16,7 @@ import (
 
 const variable = "VIDEO_TOKEN" // the worker has it; it is as secret as a password
 
-func main() {
-	url, stop, err := embedded.Open(os.Getenv("REDIS_URL"))
-	if err == nil {
-		err = run(context.Background(), os.Stdout, url)
-		stop()
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { embedded.Main(run) }
 
 func run(ctx context.Context, out io.Writer, url string) error {
 	lines := log.New(out, "", 0)

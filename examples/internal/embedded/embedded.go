@@ -3,7 +3,11 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log"
+	"os"
 	"sync"
 	"time"
 
@@ -34,6 +38,19 @@ func Start() (*Server, error) {
 	e := &Server{server: server, done: make(chan struct{})}
 	e.clock.Go(e.tick)
 	return e, nil
+}
+
+// Main runs an example on the server of REDIS_URL or, without it, on a new one.
+// The program ends with code 1 if the example fails.
+func Main(run func(ctx context.Context, out io.Writer, url string) error) {
+	url, stop, err := Open(os.Getenv("REDIS_URL"))
+	if err == nil {
+		err = run(context.Background(), os.Stdout, url)
+		stop()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
 }
 
 // Open returns url, or that of a new server if url is empty. stop ends that

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/examples/internal/runs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The database refuses the write of the holder that has lost the lock.
+func TestFencing(t *testing.T) {
+	t.Parallel()
+	runs.OnBoth(t, run, runs.Prints("next holder: <nil>\npaused holder: too late: another holder has written\nlost: true\n"))
+}

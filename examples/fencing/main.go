@@ -1,0 +1,60 @@
+// Fencing writes to a SQL database under a lock. The database refuses the write
+// of a holder that has lost the lock. It needs only Go, see quickstart.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"log"
+
+	_ "modernc.org/sqlite" // or the driver of your database
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/examples/internal/embedded"
+)
+
+func main() { embedded.Main(run) }
+
+func run(ctx context.Context, out io.Writer, url string) error {
+	client, err := relock.NewClientURL(url)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // nothing is held by then
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return err
+	}
+	defer db.Close()      //nolint:errcheck // it is in memory
+	db.SetMaxOpenConns(1) // each connection would have its own memory
+	_, err = db.ExecContext(ctx, `CREATE TABLE account (id INT, balance INT, fence BIGINT NOT NULL DEFAULT 0);
+		INSERT INTO account (id, balance) VALUES (7, 100)`)
+	if err != nil {
+		return err
+	}
+	first, lines := relock.NewRedisLock("account:7", client, relock.WithFencing()), log.New(out, "", 0)
+	err = first.Do(ctx, func(paused context.Context) error {
+		err := client.ForceUnlock(ctx, "account:7", "the holder is paused")
+		next := relock.NewRedisLock("account:7", client, relock.WithFencing())
+		lines.Println("next holder:", errors.Join(err, next.Do(ctx, func(ctx context.Context) error { return setBalance(ctx, db, 70) })))
+		lines.Println("paused holder:", setBalance(context.WithoutCancel(paused), db, 30))
+		return nil
+	})
+	lines.Println("lost:", errors.Is(err, relock.ErrLockLost))
+	return nil
+}
+
+func setBalance(ctx context.Context, db *sql.DB, balance int) error {
+	hold, _ := relock.CurrentHold(ctx)
+	result, err := db.ExecContext(ctx, `UPDATE account SET balance = $1, fence = $2
+		WHERE id = 7 AND fence <= $2 AND $2 > 0`, balance, hold.Fence())
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); n == 0 {
+		return errors.Join(errors.New("too late: another holder has written"), err)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+// Package runs is how the tests of examples run them.
+package runs
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/examples/internal/embedded"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// OnBoth runs an example on an embedded and on a real server, and checks what
+// it prints.
+func OnBoth(t *testing.T, run func(ctx context.Context, out io.Writer, url string) error, check func(t *testing.T, out string)) {
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		on(t, "", run, check)
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		on(t, "unix://"+redistest.Start(t).Address, run, check)
+	})
+}
+
+func on(t *testing.T, url string, run func(ctx context.Context, out io.Writer, url string) error, check func(t *testing.T, out string)) {
+	url, stop, err := embedded.Open(url)
+	require.NoError(t, err)
+	defer stop()
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out, url))
+	t.Log(out.String())
+	check(t, out.String())
+}
+
+// Prints returns the check for one text.
+func Prints(want string) func(t *testing.T, out string) {
+	return func(t *testing.T, out string) { require.Equal(t, want, out) }
+}
