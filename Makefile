@@ -52,8 +52,8 @@ test-heavy:  ## The heavy tests at full length that take at most 90 seconds toge
 stress:  ## Test the root package and the engine ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on -p 1 -timeout 30m . ./lua ./internal/... ./proof/matrix
 
-bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results and the tables of README.md
-	@scripts/with-redis.sh go run -C bench . -out results -into ../README.md
+bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results and the tables of docs/measured.md
+	@scripts/with-redis.sh go run -C bench . -out results -into ../docs/measured.md
 
 bench-queue:  ## Compare the task queue with asynq, in some 10 minutes; writes the table of docs/queue.md
 	@scripts/with-redis.sh go run -C bench . -queues -into ../docs/queue.md

@@ -387,7 +387,7 @@ func TestDetachIsObserved(t *testing.T) {
 func TestDetachPermissions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	locktest.ReadmePrivileges(t).Allow(t, s)
+	locktest.ReadPrivileges(t).Allow(t, s)
 	c, err := relock.NewClient(s.Network, s.Address, "password", relock.WithUsername("app"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()

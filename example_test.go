@@ -56,18 +56,14 @@ func Example_nested() {
 	defer client.Close()
 	ctx := context.Background()
 
-	transfer := relock.NewReentrantLock("account:7", client)
-	audit := relock.NewReentrantLock("account:7", client)
-	err := transfer.Do(ctx, func(ctx context.Context) error {
-		fmt.Println("transfer")
-		return audit.Do(ctx, func(context.Context) error {
-			fmt.Println("audit, inside")
-			return nil
-		})
-	})
+	audit := func(context.Context) error {
+		fmt.Println("audit, inside")
+		return nil
+	}
+	transfer := func(ctx context.Context) error { return relock.NewReentrantLock("account:7", client).Do(ctx, audit) }
+	err := relock.NewReentrantLock("account:7", client).Do(ctx, transfer) // both lock it: level 2
 	fmt.Println("error:", err)
 	// Output:
-	// transfer
 	// audit, inside
 	// error: <nil>
 }

@@ -3,7 +3,7 @@
 // Each runs on its own redis-server, in one or several processes.
 //
 //	go run . [-runs 3] [-libs "relock,raw redigo,..."] [-out results]
-//		[-into ../README.md,...] [scenario ...]
+//		[-into ../docs/measured.md,...] [scenario ...]
 //	go run . -queues [-runs 3] [-into ../docs/queue.md] [scenario ...]
 //	go run . -smoke
 //

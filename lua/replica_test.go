@@ -28,7 +28,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
 	b := scripttest.NewQueue(t, s)
-	locktest.ReadmePrivileges(t).Allow(t, s, "allkeys")
+	locktest.ReadPrivileges(t).Allow(t, s, "allkeys")
 	reads := scripttest.WaitNamed("c1", 1, "su")
 	forLeast := []script.Call{
 		{Script: script.Release, Args: []any{"a", 0, ""}},

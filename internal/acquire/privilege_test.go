@@ -16,20 +16,19 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// The tests try what the READMEs promise.
-func TestPrivilegesAreThoseOfTheReadme(t *testing.T) {
+// The tests try what docs/operations.md promises.
+func TestPrivilegesAreThoseOfTheDocs(t *testing.T) {
 	t.Parallel()
-	p := locktest.ReadmePrivileges(t)
+	p := locktest.ReadPrivileges(t)
 	require.Equal(t, append(strings.Fields("SETUSER app on >password resetkeys ~relock:* -@all"), locktest.Plus(locktest.LeastPrivilege)...), p.Least)
 	require.Equal(t, append(strings.Fields("SETUSER app resetchannels &relock:*"), locktest.Plus(waitPrivilege)...), p.Wait)
 	require.Equal(t, strings.Fields(locktest.RWCommands), p.Find(t, "NewRWLock").Commands)
-	require.Equal(t, p, locktest.ReadPrivileges(t, "README.zh-CN.md", "等待所需的权限"))
 	uses := privilegeUses()
 	for _, one := range p.OnTop {
 		require.Contains(t, uses, one.Of, "no test needs it")
 		require.NotEmpty(t, append(one.Beside, one.Commands...), one.Of)
 	}
-	require.Len(t, p.OnTop, len(uses), "the README does not name them all")
+	require.Len(t, p.OnTop, len(uses), "docs/operations.md does not name them all")
 }
 
 // As a user with the least privileges everything works. With one less, each
@@ -44,14 +43,14 @@ func TestLeastPrivilege(t *testing.T) {
 }
 
 // waitPrivilege is what a user needs on top to wait, or for fair locks, as the
-// README says.
+// docs/operations.md says.
 var waitPrivilege = []string{
 	"time", "exists", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish", "subscribe",
 }
 
 func TestLeastPrivilegeToWait(t *testing.T) {
 	t.Parallel()
-	rules := locktest.ReadmePrivileges(t).Wait[2:]
+	rules := locktest.ReadPrivileges(t).Wait[2:]
 	t.Run("all", func(t *testing.T) {
 		t.Parallel()
 		require.NoError(t, newPrivilegeBench(t, privilegeUse{use: handOffInEachMode}).try(rules))
@@ -70,7 +69,7 @@ func TestLeastPrivilegeToWait(t *testing.T) {
 // it, an error names what is missing.
 func TestPrivilegesOnTop(t *testing.T) {
 	t.Parallel()
-	p := locktest.ReadmePrivileges(t)
+	p := locktest.ReadPrivileges(t)
 	for of, use := range privilegeUses() {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
@@ -85,6 +84,24 @@ func TestPrivilegesOnTop(t *testing.T) {
 			for _, command := range one.Commands {
 				b.requireDenied(command, append(slices.Clone(all), "-"+strings.TrimPrefix(command, "+")))
 			}
+		})
+	}
+}
+
+// The READMEs' line by categories allows every feature.
+func TestCategoriesAllowEverything(t *testing.T) {
+	t.Parallel()
+	p := locktest.ReadCategories(t, "README.md")
+	require.Equal(t, p, locktest.ReadCategories(t, "README.zh-CN.md"))
+	uses := privilegeUses()
+	uses["a lock"], uses["waiting"] = privilegeUse{use: lockAndUnlock}, privilegeUse{use: handOffInEachMode}
+	for of, use := range uses {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			b := newPrivilegeBench(t, use)
+			b.allow = p.Allow
+			require.NoError(t, b.try(nil))
+			b.requireNothingDenied()
 		})
 	}
 }
@@ -106,7 +123,7 @@ func TestPrivilegesTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newPrivilegeBench(t, tt.use)
-			require.NoError(t, b.try(locktest.ReadmePrivileges(t).Besides(t, locktest.Privilege{Beside: tt.of})))
+			require.NoError(t, b.try(locktest.ReadPrivileges(t).Besides(t, locktest.Privilege{Beside: tt.of})))
 			b.requireNothingDenied()
 		})
 	}

@@ -24,7 +24,7 @@ type privilegeUse struct {
 	use   func(b *privilegeBench, app, other []*relock.Client) error
 }
 
-// privilegeUses are those of the names in the README's table.
+// privilegeUses are those of the names in the table of docs/operations.md.
 func privilegeUses() map[string]privilegeUse {
 	return map[string]privilegeUse{
 		"NewRWLock":             {use: readAndWrite},
@@ -52,7 +52,7 @@ type privilegeBench struct {
 }
 
 func newPrivilegeBench(t testing.TB, use privilegeUse) *privilegeBench {
-	b := &privilegeBench{TB: t, privilegeUse: use, allow: locktest.ReadmePrivileges(t).Allow}
+	b := &privilegeBench{TB: t, privilegeUse: use, allow: locktest.ReadPrivileges(t).Allow}
 	if use.start == nil {
 		b.servers = []*redistest.Server{redistest.Start(t)}
 	} else {

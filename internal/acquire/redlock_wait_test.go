@@ -237,11 +237,11 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 	t.Parallel()
 	least := redis.Args{"resetchannels", "-@all", "+info"}.AddFlat(locktest.Plus(locktest.LeastPrivilege))
 	for name, rules := range map[string][]any{
-		"the lock alone":     nil, // see below
-		"no lists":           {"-zadd", "-time"},
-		"the README's least": least,
-		"no messages":        {"-publish"},
-		"no channels":        {"resetchannels"},
+		"the lock alone": nil, // see below
+		"no lists":       {"-zadd", "-time"},
+		"the least":      least,
+		"no messages":    {"-publish"},
+		"no channels":    {"resetchannels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newRed(t, 3)

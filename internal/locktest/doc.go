@@ -6,7 +6,7 @@
 //   - logs.go, observers.go: what a client logged, and what its observer got
 //   - checks.go: what a server has of a lock, and that nothing is left
 //   - closing.go: a client that is closed
-//   - permissions.go: users with the permissions that the README lists
+//   - permissions.go: users with the permissions that the docs list
 //   - queue.go, waiting.go, queue_checks.go: a lock with clients that wait for
 //     it, in each mode; their calls, and its queue
 //   - redlock.go, redlock_waits.go: the servers of a RedLock, which have been

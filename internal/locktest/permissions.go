@@ -14,7 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Privileges are what a README says that a Redis user needs.
+// Privileges are what docs/operations.md says that a Redis user needs.
 type Privileges struct {
 	Least, Wait []string // the arguments of ACL, of a user that does not wait, and what is on top for one that does
 	OnTop       []Privilege
@@ -36,23 +36,20 @@ var (
 	inCode  = regexp.MustCompile("`([^`]+)`")
 )
 
-// ReadPrivileges reads the two commands of a README and the table after them.
-// word is how its language calls waiting.
-func ReadPrivileges(t testing.TB, file, word string) (p Privileges) {
+// ReadPrivileges reads the two commands of docs/operations.md and the table
+// after them.
+func ReadPrivileges(t testing.TB) (p Privileges) {
 	t.Helper()
-	text, err := os.ReadFile(fromRoot(t, file))
-	require.NoError(t, err)
-	lines := aclLine.FindAllStringSubmatch(string(text), -1)
-	require.Len(t, lines, 2, file)
+	text, lines := readACL(t, "docs/operations.md", 2)
 	p.Least, p.Wait = strings.Fields(lines[0][1]), strings.Fields(lines[1][1])
-	_, rest, _ := strings.Cut(string(text), lines[1][0])
+	_, rest, _ := strings.Cut(text, lines[1][0])
 	rest, _, _ = strings.Cut(rest, "\n## ")
 	for _, row := range aclRow.FindAllStringSubmatch(rest, -1) {
 		one := Privilege{Of: strings.Join(inBackquotes(row[1]), " ")}
 		if strings.HasPrefix(one.Of, "fence.") {
 			continue // keys, which TestPermissions of package fence tries
 		}
-		if strings.Contains(row[2], word) {
+		if strings.Contains(row[2], "what waiting needs") {
 			one.Beside = append(one.Beside, ToWait)
 		}
 		for _, span := range inBackquotes(row[2]) {
@@ -75,17 +72,29 @@ func inBackquotes(text string) (spans []string) {
 	return spans
 }
 
-// ReadmePrivileges reads the README.
-func ReadmePrivileges(t testing.TB) Privileges {
+// ReadCategories reads the one command of a README, which allows categories of
+// commands.
+func ReadCategories(t testing.TB, file string) Privileges {
 	t.Helper()
-	return ReadPrivileges(t, "README.md", "what waiting needs")
+	_, lines := readACL(t, file, 1)
+	return Privileges{Least: strings.Fields(lines[0][1])}
+}
+
+// readACL reads a file and its commands that create a user.
+func readACL(t testing.TB, file string, n int) (text string, lines [][]string) {
+	t.Helper()
+	read, err := os.ReadFile(fromRoot(t, file))
+	require.NoError(t, err)
+	lines = aclLine.FindAllStringSubmatch(string(read), -1)
+	require.Len(t, lines, n, file)
+	return string(read), lines
 }
 
 // Find returns the row of a name.
 func (p Privileges) Find(t testing.TB, of string) Privilege {
 	t.Helper()
 	i := slices.IndexFunc(p.OnTop, func(one Privilege) bool { return one.Of == of })
-	require.GreaterOrEqual(t, i, 0, "the README does not say what %s needs", of)
+	require.GreaterOrEqual(t, i, 0, "docs/operations.md does not say what %s needs", of)
 	return p.OnTop[i]
 }
 
@@ -104,7 +113,7 @@ func (p Privileges) Besides(t testing.TB, one Privilege) (rules []string) {
 	return rules
 }
 
-// Allow creates a user with the command of the README and more rules.
+// Allow creates a user with the first command and more rules.
 func (p Privileges) Allow(t testing.TB, s *redistest.Server, rules ...string) {
 	t.Helper()
 	s.Do(t, "ACL", "DELUSER", "app")

@@ -1,0 +1,91 @@
+package relock_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/snippets"
+)
+
+// usedInDocs are the packages and variables of code in Markdown files.
+var usedInDocs = []string{"context", "errors", "log/slog", "net/http", "time", "github.com/relock-go/relock", "github.com/relock-go/relock/relocktest"}
+
+const declaredInDocs = `
+var (
+	ctx    context.Context
+	client *relock.Client
+	hold   relock.Hold
+	report func(context.Context) error
+)`
+
+// The Go code of README and docs compiles, or is a part of an example that is
+// executed. That of docs/migration.md and etcd needs other modules, and is
+// checked there.
+func TestDocumentedCode(t *testing.T) {
+	t.Parallel()
+	check := snippets.NewChecker(t, usedInDocs, declaredInDocs)
+	require.ErrorContains(t, check.Check("client.Lock(ctx)"), "client.Lock undefined")
+	examples := executed(t)
+	files, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	parts := 0
+	for _, file := range append(files, "README.md", "README.zh-CN.md") {
+		if file == filepath.Join("docs", "migration.md") {
+			continue
+		}
+		for _, block := range snippets.Blocks(t, file) {
+			if partsOf(examples, block) {
+				parts++
+			} else {
+				require.NoError(t, check.Check(block), "%s: %s", file, block)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, parts, 4, "the recipes of both READMEs")
+}
+
+// executed returns the bare code of each example.
+func executed(t *testing.T) (examples []string) {
+	t.Helper()
+	for _, pattern := range []string{"example*_test.go", "examples/*/main.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			examples = append(examples, snippets.Bare(readFile(t, file)))
+		}
+	}
+	return examples
+}
+
+// partsOf reports whether each piece of the code is in an example.
+func partsOf(examples []string, code string) bool {
+	for _, piece := range snippets.Pieces(code) {
+		found := false
+		for _, example := range examples {
+			found = found || strings.Contains(example, piece)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// A reader is through with a README in a few minutes. Both have the same code.
+func TestReadmes(t *testing.T) {
+	t.Parallel()
+	var code [2][]string
+	for i, file := range []string{"README.md", "README.zh-CN.md"} {
+		text := readFile(t, file)
+		require.LessOrEqual(t, strings.Count(text, "\n"), 150, file)
+		require.LessOrEqual(t, len(text), 9000, file)
+		for _, block := range snippets.Blocks(t, file) {
+			code[i] = append(code[i], snippets.Bare(block))
+		}
+	}
+	require.Equal(t, code[0], code[1])
+}

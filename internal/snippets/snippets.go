@@ -1,0 +1,115 @@
+// Package snippets checks the Go code in Markdown files, for tests.
+package snippets
+
+import (
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	comment = regexp.MustCompile(`(^|\s)//( .*)?$`)
+)
+
+// Blocks returns the Go code of a Markdown file.
+func Blocks(t testing.TB, path string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, found := range goBlock.FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// Bare returns code without comments, indentation and empty lines.
+func Bare(code string) string { return strings.Join(Pieces(code), "\n") }
+
+// Pieces returns what Bare does, in pieces: a line that has only a comment ends
+// one.
+func Pieces(code string) (pieces []string) {
+	var piece []string
+	end := func() {
+		if len(piece) > 0 {
+			pieces = append(pieces, strings.Join(piece, "\n"))
+		}
+		piece = nil
+	}
+	for line := range strings.Lines(code) {
+		bare := strings.TrimSpace(comment.ReplaceAllString(strings.TrimRight(line, "\n"), ""))
+		switch {
+		case bare != "":
+			piece = append(piece, bare)
+		case strings.TrimSpace(line) != "":
+			end()
+		}
+	}
+	end()
+	return pieces
+}
+
+// A Checker type-checks code as the body of a function.
+type Checker struct {
+	prelude  string
+	files    *token.FileSet
+	packages types.Importer
+}
+
+// NewChecker returns a Checker for code that uses packages and what the prelude
+// declares. The packages are those of the module of the test.
+func NewChecker(t testing.TB, packages []string, prelude string) *Checker {
+	t.Helper()
+	exports := exports(t, packages)
+	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	var imports strings.Builder
+	for _, path := range packages {
+		fmt.Fprintf(&imports, "import %q\n", path)
+	}
+	files := token.NewFileSet()
+	return &Checker{"package snippet\n" + imports.String() + prelude, files, importer.ForCompiler(files, "gc", lookup)}
+}
+
+// exports returns the files in which the build cache has the types of packages
+// and of all that they import.
+func exports(t testing.TB, packages []string) map[string]string {
+	t.Helper()
+	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	require.NoError(t, err)
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[path] = file
+	}
+	return files
+}
+
+// Check returns the first mistake that keeps the code from compiling. A
+// variable or package that is not used is none. A return may be missing.
+func (c *Checker) Check(code string) error {
+	source := c.prelude + "\nfunc _() (failed error) {\n" + code + "\nreturn nil\n}\n"
+	file, err := parser.ParseFile(c.files, "snippet.go", source, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	var first error
+	config := types.Config{Importer: c.packages, Error: func(err error) {
+		if e, ok := err.(types.Error); first == nil && (!ok || !e.Soft) { //nolint:errorlint // it is not wrapped
+			first = err
+		}
+	}}
+	_, _ = config.Check("snippet", c.files, []*ast.File{file}, nil)
+	return first
+}
