@@ -1,7 +1,7 @@
 // Package relock provides distributed locks backed by Redis. At most one
 // goroutine, on one machine, holds a lock at a time.
 //
-//	client, err := relock.NewClient("tcp", "localhost:6379", "")
+//	client, err := relock.NewClientURL("redis://localhost:6379", relock.WithLogger(slog.Default()))
 //	...
 //	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
 //	err = lock.Do(ctx, func(ctx context.Context) error {

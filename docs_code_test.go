@@ -75,6 +75,21 @@ func partsOf(examples []string, code string) bool {
 	return true
 }
 
+// A recipe is one file of a page. The others show more than one thing.
+func TestRecipesAreShort(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("examples/*/main.go")
+	require.NoError(t, err)
+	require.Greater(t, len(files), 10)
+	for _, file := range files {
+		switch filepath.Base(filepath.Dir(file)) {
+		case "competition", "flashsale", "quickstart":
+		default:
+			require.LessOrEqual(t, strings.Count(readFile(t, file), "\n"), 60, file)
+		}
+	}
+}
+
 // A reader is through with a README in a few minutes. Both have the same code.
 func TestReadmes(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
-// Package etcdlock is relock on etcd: fair and unfair locks with fencing
-// tokens, behind the interface [relock.Locker].
+// Package etcdlock provides relock's locks on etcd: fair and unfair ones with
+// fencing tokens, behind the interface [relock.Locker].
 //
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:2379"}})
 //	...
@@ -8,7 +8,7 @@
 //	defer locker.Close()
 //
 //	err = relock.Do(ctx, locker, "orders/42", func(ctx context.Context) error {
-//		return pay(ctx) // ctx ends when the lock is lost
+//		return pay(ctx) // ctx is cancelled when the lock is lost
 //	})
 //
 // # Fair and unfair

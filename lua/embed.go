@@ -1,5 +1,5 @@
-// Package lua has the scripts of the locks, one file each, and what they share.
-// It is no API: files, names and keys may change with any release.
+// Package lua provides the scripts of the locks, one file each, and what they
+// share. It is no API: files, names and keys may change with any release.
 package lua
 
 import "embed"

@@ -1,5 +1,5 @@
-// Package queue is a task queue on the engine of a [relock.Client]: delayed
-// tasks, at least once, one at a time per key and in order.
+// Package queue provides a task queue on the engine of a [relock.Client]:
+// delayed tasks, at least once, one at a time per key and in order.
 //
 //	q, err := queue.New("mail", client)
 //	...

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/queue"
@@ -346,6 +347,9 @@ func TestPermissions(t *testing.T) {
 		return errors.Join(err1, err2, q.Remove(ctx, "late"), plain.Remove(ctx, "plain"))
 	}
 	require.NoError(t, all())
+	s.Do(t, "FLUSHALL")
+	allow(locktest.ReadCategories(t, "README.md").Least[3:]...)
+	require.NoError(t, all(), "the README's line by categories")
 	require.NotContains(t, log.String(), "NOPERM")
 
 	for i, command := range commands {

@@ -1,5 +1,5 @@
-// Package relocktest has a [relock.Locker] in memory, for unit tests of code
-// that takes locks. It needs no Redis, and imports no package testing.
+// Package relocktest provides a [relock.Locker] in memory, for unit tests of
+// code that takes locks. It needs no Redis, and imports no package testing.
 //
 // This is the test of an HTTP handler that returns 409 while others hold the
 // lock of an order:

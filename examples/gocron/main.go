@@ -31,9 +31,8 @@ func (l locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 func main() { embedded.Main(run) }
 
 func run(_ context.Context, out io.Writer, url string) error {
-	lines, runs := log.New(out, "", 0), atomic.Int32{}
+	lines, runs, start := log.New(out, "", 0), atomic.Int32{}, time.Now().Add(period)
 	report := func() { lines.Println("report", runs.Add(1)) }
-	start := time.Now().Add(period)
 	for range 3 {
 		client, err := relock.NewClientURL(url, relock.WithMinHold(period*9/10)) // each replica is a process in real life
 		if err != nil {
