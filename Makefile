@@ -8,7 +8,7 @@ HEAVY ?= LossComes|KilledHolder
 COVERAGE ?= 85
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint structure test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-smoke bench-go check proof long
+.PHONY: help fast build lint structure test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-queue bench-smoke bench-go check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ stress:  ## Test the root package and the engine ten times under the race detect
 
 bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results and the tables of README.md
 	@scripts/with-redis.sh go run -C bench . -out results -into ../README.md
+
+bench-queue:  ## Compare the task queue with asynq, in some 10 minutes; writes the table of docs/queue.md
+	@scripts/with-redis.sh go run -C bench . -queues -into ../docs/queue.md
 
 bench-smoke:  ## Run each scenario of the comparison with each library for a moment, to see that it runs
 	@scripts/with-redis.sh go run -C bench . -smoke

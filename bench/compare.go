@@ -13,6 +13,9 @@ type results struct {
 	Machine machine
 	Runs    int
 	Figures map[string]map[string]figures // by scenario and library
+	Load    string                        // of the machine, before and after
+
+	runs map[string]map[string][]figures // of all runs
 }
 
 // of returns a figure, and reports whether there is one.
@@ -25,21 +28,28 @@ func (r results) of(scenario, library, figure string) (float64, bool) {
 // scenario, so that a noisy moment does not hit all runs of one library.
 func compare(all []scenario, libs []string, runs int) (results, error) {
 	m, err := describe()
-	r := results{Machine: m, Runs: runs, Figures: map[string]map[string]figures{}}
+	r := results{Machine: m, Runs: runs, Figures: map[string]map[string]figures{}, runs: map[string]map[string][]figures{}}
 	if err != nil {
 		return r, err
 	}
+	before := loadAverage()
 	for _, s := range all {
 		start := time.Now()
-		if r.Figures[s.name], err = s.compare(libs, runs); err != nil {
+		if r.runs[s.name], err = s.compare(libs, runs); err != nil {
 			return r, err
+		}
+		r.Figures[s.name] = map[string]figures{}
+		for library, runs := range r.runs[s.name] {
+			r.Figures[s.name][library] = medians(runs)
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", s.name, time.Since(start).Round(time.Second))
 	}
+	r.Load = fmt.Sprintf("Load average %s before and %s after", before, loadAverage())
 	return r, nil
 }
 
-func (s scenario) compare(libs []string, runs int) (map[string]figures, error) {
+// compare returns the figures of each run, by library.
+func (s scenario) compare(libs []string, runs int) (map[string][]figures, error) {
 	all := map[string][]figures{}
 	for range runs {
 		for _, library := range s.libraries {
@@ -53,9 +63,5 @@ func (s scenario) compare(libs []string, runs int) (map[string]figures, error) {
 			all[library] = append(all[library], f)
 		}
 	}
-	m := map[string]figures{}
-	for library, runs := range all {
-		m[library] = medians(runs)
-	}
-	return m, nil
+	return all, nil
 }

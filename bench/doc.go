@@ -4,12 +4,14 @@
 //
 //	go run . [-runs 3] [-libs "relock,raw redigo,..."] [-out results]
 //		[-into ../README.md,...] [scenario ...]
+//	go run . -queues [-runs 3] [-into ../docs/queue.md] [scenario ...]
 //	go run . -smoke
 //
 // It prints tables of the medians. With -out it writes the tables to results.md
 // in a folder. There it also writes a plot of the main ones to results.svg, and
 // all figures to results.json. -into puts the main tables between the two
-// marker comments of Markdown files. -smoke runs everything once and briefly.
+// marker comments of Markdown files. -queues compares relock's task queue with
+// asynq instead. -smoke runs everything once and briefly.
 //
 // A run fails if a figure is missing or makes no sense. The figures of a
 // hand-off may be missing, since a short run may see none.
@@ -18,4 +20,7 @@
 // distinct.go, onekey.go, busy.go, think.go, handoff.go, nested.go,
 // reentrantkey.go, quorum.go, replicated.go. A library is an adapter. Each has
 // its own file: relock.go, raw.go, redsync.go, redislock.go, rueidislock.go.
+//
+// The files of task queues begin with task: taskrates.go, tasklatency.go,
+// taskkilled.go, taskmemory.go and taskbacklog.go have the scenarios.
 package main

@@ -23,6 +23,8 @@ type load struct {
 	Ramp       time.Duration // until measuring begins
 	Duration   time.Duration // of the measurement
 	Patience   time.Duration // for the last waiters, after the measurement
+	Tasks      int           // of a task queue
+	Brief      bool          // what cannot be shortened otherwise is
 }
 
 // report is what one process measured. Each kind of work fills in its own part.

@@ -24,7 +24,7 @@ type machine struct {
 // compared lists the modules whose versions matter.
 var compared = []string{
 	"github.com/gomodule/redigo", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9",
-	"github.com/bsm/redislock", "github.com/redis/rueidis",
+	"github.com/bsm/redislock", "github.com/redis/rueidis", "github.com/hibiken/asynq",
 }
 
 func describe() (machine, error) {
@@ -65,6 +65,17 @@ func kernel() string {
 		name += " " + version
 	}
 	return name
+}
+
+// loadAverage returns the machine's load over the last minute, if the system
+// reports it.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	load, _, _ := strings.Cut(string(text), " ")
+	return load
 }
 
 func versions(modules []*debug.Module) []string {

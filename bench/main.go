@@ -29,18 +29,20 @@ type settings struct {
 	scenarios []string // empty means all
 	runs      int
 	smoke     bool
+	queues    bool
 	out       string
 	into      []string
 }
 
 func parse() settings {
-	libs := flag.String("libs", strings.Join(slices.Sorted(maps.Keys(libraries)), ","), "libraries to compare")
+	libs := flag.String("libs", strings.Join(slices.Concat(slices.Sorted(maps.Keys(libraries)), bothQueues), ","), "libraries to compare")
 	runs := flag.Int("runs", 3, "runs, of which the medians count")
 	smoke := flag.Bool("smoke", false, "run everything once and for a moment, to see that it runs")
 	out := flag.String("out", "", "folder for the tables, the plot and all figures")
 	into := flag.String("into", "", "files to put the main tables into, between their marks")
+	queues := flag.Bool("queues", false, "compare task queues")
 	flag.Parse()
-	s := settings{libs: strings.Split(*libs, ","), scenarios: flag.Args(), runs: *runs, smoke: *smoke, out: *out}
+	s := settings{libs: strings.Split(*libs, ","), scenarios: flag.Args(), runs: *runs, smoke: *smoke, queues: *queues, out: *out}
 	if *into != "" {
 		s.into = strings.Split(*into, ",")
 	}
@@ -59,6 +61,10 @@ func (s settings) run() error {
 	if err != nil {
 		return err
 	}
+	if s.queues {
+		fmt.Print(taskPage(r))
+		return s.insert(taskPage(r))
+	}
 	fmt.Print(page(r, false))
 	return s.write(r)
 }
@@ -73,27 +79,34 @@ func smoke(chosen []scenario, libs []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d scenarios ran with all their libraries; %d bytes of tables, %d of plot\n", len(chosen), len(page(r, false)), len(plot(panels(tables, r))))
+	fmt.Printf("%d scenarios ran with all their libraries; %d bytes of tables, %d of plot\n", len(chosen), len(page(r, false))+len(taskPage(r)), len(plot(panels(tables, r))))
 	return nil
 }
 
 // chosen returns the scenarios to run. It fails if a name is unknown.
 func (s settings) chosen() ([]scenario, error) {
 	for _, name := range s.libs {
-		if libraries[name] == nil {
+		if libraries[name] == nil && taskQueues[name] == nil {
 			return nil, fmt.Errorf("no library %q", name)
 		}
 	}
-	if len(s.scenarios) == 0 {
+	all := slices.Concat(scenarios, taskScenarios)
+	switch {
+	case len(s.scenarios) > 0:
+	case s.smoke:
+		return all, nil
+	case s.queues:
+		return slices.Clone(taskScenarios), nil
+	default:
 		return slices.Clone(scenarios), nil
 	}
 	var chosen []scenario
 	for _, name := range s.scenarios {
-		i := slices.IndexFunc(scenarios, func(known scenario) bool { return known.name == name })
+		i := slices.IndexFunc(all, func(known scenario) bool { return known.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no scenario %q", name)
 		}
-		chosen = append(chosen, scenarios[i])
+		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }
@@ -103,8 +116,13 @@ func (s settings) write(r results) (err error) {
 	if s.out != "" {
 		err = save(s.out, r)
 	}
+	return errors.Join(err, s.insert(page(r, true)))
+}
+
+// insert puts the tables into the files of the command line.
+func (s settings) insert(tables string) (err error) {
 	for _, path := range s.into {
-		err = errors.Join(err, insert(path, r))
+		err = errors.Join(err, insert(path, tables))
 	}
 	return err
 }

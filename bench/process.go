@@ -23,6 +23,9 @@ func child(text string) error {
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		return err
 	}
+	if l.Work == workOnTask {
+		return hangInTask(l)
+	}
 	lib, err := libraries[l.Library](l.Address, l.Goroutines)
 	if err != nil {
 		return err

@@ -16,10 +16,18 @@ type scenario struct {
 	replicas  int // number of replicas of the first server
 	load      load
 	figures   func(outcome) (figures, error)
+
+	// Of a load for task queues: how to run it, and the figures without which
+	// the run has failed.
+	tasks func(taskRun) (figures, error)
+	needs []string
 }
 
 // scenarios lists all scenarios, in the order of the run.
 var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated}
+
+// taskScenarios lists those for task queues.
+var taskScenarios = []scenario{enqueue1, enqueue64, processing, idleStart, delayed, killed, taskMemory, backlog}
 
 // outcome is the result of one run of a scenario with one library.
 type outcome struct {
@@ -60,11 +68,7 @@ func (f figures) check(needed ...string) error {
 
 // measure runs a scenario once with a library, on fresh servers.
 func (s scenario) measure(library string) (figures, error) {
-	o, err := s.run(library)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", s.name, library, err)
-	}
-	f, err := s.figures(o)
+	f, err := s.once(library)
 	if err == nil {
 		err = f.check(s.needed()...)
 	}
@@ -72,6 +76,17 @@ func (s scenario) measure(library string) (figures, error) {
 		return nil, fmt.Errorf("%s: %s: %w", s.name, library, err)
 	}
 	return f, nil
+}
+
+func (s scenario) once(library string) (figures, error) {
+	if s.tasks != nil {
+		return s.onTasks(library)
+	}
+	o, err := s.run(library)
+	if err != nil {
+		return nil, err
+	}
+	return s.figures(o)
 }
 
 func (s scenario) run(library string) (o outcome, err error) {
@@ -100,6 +115,9 @@ func (s scenario) run(library string) (o outcome, err error) {
 // needed returns the figures without which a run has failed. These are all but
 // those of a hand-off, since a short run may have seen none.
 func (s scenario) needed() []string {
+	if s.tasks != nil {
+		return s.needs
+	}
 	switch s.load.Work {
 	case "nest":
 		return []string{outerPair, nestedPair, nestedShare}
@@ -114,6 +132,12 @@ func (s scenario) needed() []string {
 func (s scenario) short() scenario {
 	s.load.Ramp, s.load.Duration, s.load.Patience = 10*time.Millisecond, 100*time.Millisecond, 300*time.Millisecond
 	s.load.Goroutines = min(s.load.Goroutines, 16)
+	if s.tasks != nil {
+		s.load.Brief, s.load.Patience, s.load.Tasks = true, 10*time.Second, min(s.load.Tasks, 20)
+	}
+	if s.name == killed.name {
+		s.libraries = s.libraries[:1] // asynq takes a minute at least
+	}
 	return s
 }
 

@@ -162,7 +162,7 @@ func TestSaveAndInsert(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time over its own text
-		if err := insert(path, someResults()); err != nil {
+		if err := insert(path, page(someResults(), true)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +180,7 @@ func TestInsertNeedsBothMarks(t *testing.T) {
 	if err := os.WriteFile(path, []byte("text\n"+beginMark), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := insert(path, someResults()); err == nil {
+	if err := insert(path, page(someResults(), true)); err == nil {
 		t.Error("a file without the second mark was accepted")
 	}
 	if got, _ := os.ReadFile(path); string(got) != "text\n"+beginMark {

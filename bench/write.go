@@ -48,12 +48,12 @@ const (
 )
 
 // insert puts the tables between the marks of a file.
-func insert(path string, r results) error {
+func insert(path, tables string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	changed, ok := betweenMarks(string(text), page(r, true))
+	changed, ok := betweenMarks(string(text), tables)
 	if !ok {
 		return fmt.Errorf("%s has no place for tables, between %q and %q", path, beginMark, endMark)
 	}

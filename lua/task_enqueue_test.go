@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // worker and other are receivers of two clients.
@@ -33,23 +34,14 @@ func TestTaskEnqueueScriptOrder(t *testing.T) {
 	b.Do("SET", b.Key("n"), b.Now()+3600_000_000) // as after a clock that went back
 	b.Enqueue("k", "5", "4")
 	b.Enqueue("k", "6")
-	require.Equal(t, []string{"9", "5", "4", "6"}, behind(b), "the first one of the key is due")
-	require.Equal(t, []byte("head"), b.Do("HGET", b.Key("k"), "k"))
+	require.Equal(t, []string{"9", "5", "4", "6"}, b.BehindTask("head"), "the first one of the key is due")
+	require.Equal(t, []byte("6"), b.Do("HGET", b.Key("k"), "k"))
 	require.Equal(t, []string{"z", "a", "m", "b", "y", "head", "late"}, b.Members("d"), "late does not join its key before it is due")
 	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "late"), 1e6)
 	b.Do("SET", b.Key("n"), 5) // an old one
 	b.Enqueue("k2", "later")
 	require.LessOrEqual(t, b.Score("d", "later"), b.Now())
 	require.Greater(t, b.Do("PTTL", b.Key("n")), int64(29*24*time.Hour/time.Millisecond))
-}
-
-// behind returns the tasks behind the first one of their key.
-func behind(b *scripttest.Tasks) (ids []string) {
-	b.Helper()
-	for _, member := range b.Members("o") {
-		ids = append(ids, strings.Split(member, "\x00")[2])
-	}
-	return ids
 }
 
 // The two scripts that put tasks: put is for those without a key.
@@ -100,7 +92,7 @@ func TestTaskEnqueueScriptCopies(t *testing.T) {
 	for range 2 {
 		require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...))
 		require.Equal(t, []string{"a"}, b.Members("d"))
-		require.Len(t, b.Members("o"), 1)
+		require.Equal(t, []string{"b"}, b.BehindTask("a"))
 	}
 }
 
@@ -151,6 +143,18 @@ func TestTaskEnqueueScriptWakes(t *testing.T) {
 	}
 }
 
+// A time of less than 100 ms beside the seconds has 6 digits, too.
+func TestTaskPutScriptDigits(t *testing.T) {
+	b := scripttest.NewTasks(t, server)
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		now := b.Now()
+		id := fmt.Sprint(now)
+		require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, id)...))
+		require.InDelta(t, now, b.Score("d", id), 5e6)
+		return now%1_000_000 < 90_000
+	}, "a time shortly after a second")
+}
+
 // An id that is done is refused as long as the one that has done it said.
 func TestTaskEnqueueScriptUnique(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
@@ -184,10 +188,10 @@ func TestTaskScriptsRefuseBadArguments(t *testing.T) {
 		bad    map[int][]any // by the number of the argument
 	}{
 		{"enqueue", script.TaskEnqueue, enqueue, map[int][]any{
-			0: {"", "short", "too long a nonce"}, 1: {"", "2"}, 2: {""}, 3: {"", "-1", "x", "1.5"}, 4: {"", "01", "x01k", "002k", "002\x00k"},
+			0: {"", "short", "too long a nonce"}, 1: {"", "2"}, 2: {""}, 3: {"", "-1", "x", "1.5"}, 4: {"", "00001", "000x01k", "000002k", "000002\x00k", "001b001k"},
 		}},
 		{"put", script.TaskPut, scripttest.PutOf(0, "a"), map[int][]any{
-			0: {"", "short"}, 1: {""}, 2: {"", "-1", "x", "1.5", strings.Repeat("9", 16)}, 3: {"", "00", "001k"},
+			0: {"", "short"}, 1: {""}, 2: {"", "-1", "x", "1.5", strings.Repeat("9", 16)}, 3: {"", "00", "00000", "000001k"},
 		}},
 		{"receive", script.TaskReceive, receive, map[int][]any{
 			0: {"", "c1", "c1:", ":1", "c1:x"},

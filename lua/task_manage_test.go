@@ -36,11 +36,21 @@ func TestTaskRemoveScript(t *testing.T) {
 	b.Enqueue("k", "1", "2", "3")
 	b.EnqueueIn(time.Minute, "k", "late")
 	b.Enqueue("", "free")
+	b.Enqueue("k", "4", "5")
 	require.Equal(t, int64(1), remove("2"), "behind its key")
+	require.Equal(t, int64(1), remove("5"), "the last one")
+	b.Enqueue("k", "6")
+	require.Equal(t, []string{"3", "4", "6"}, b.BehindTask("1"))
+	for _, id := range []string{"6", "4"} {
+		require.Equal(t, int64(1), remove(id))
+	}
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
 	require.Equal(t, int64(1), remove("1"), "the head")
 	require.Len(t, l.Heard(), 1)
 	require.Equal(t, int64(1), remove("free"))
+	b.Enqueue("k2", "single")
+	require.Equal(t, int64(1), remove("single"))
+	require.Nil(t, b.Do("HGET", b.Key("k"), "k2"))
 	require.Equal(t, int64(1), remove("late"))
 	require.Equal(t, int64(0), remove("late"))
 	require.Equal(t, []string{"3"}, b.Members("d"))
@@ -50,6 +60,11 @@ func TestTaskRemoveScript(t *testing.T) {
 	require.Equal(t, int64(1), remove("3"), "a dead letter")
 	require.Empty(t, b.Members("z"))
 	require.Empty(t, b.Do("HKEYS", b.Key("m")))
+	b.Enqueue("k", "1", "2", "3", "4")
+	b.Do("HDEL", b.Key("p"), "3")
+	b.Damaged = true
+	require.Equal(t, int64(1), remove("2"), "before one that others have deleted")
+	require.Equal(t, []string{"3", "4"}, b.BehindTask("1"))
 }
 
 func TestTaskStatsScript(t *testing.T) {
@@ -90,7 +105,7 @@ func TestTaskDeadScript(t *testing.T) {
 
 	b.Flush()
 	for i := range 6 {
-		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0, "000"+strings.Repeat("x", 1<<20))
+		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0, "000000"+strings.Repeat("x", 1<<20))
 	}
 	for n := range 2 {
 		b.RequireSettled("d", "", b.Receive(scripttest.Receive{Receiver: worker, N: n + 1, Want: 3}).All...)
@@ -120,7 +135,7 @@ func TestTaskRequeueScript(t *testing.T) {
 	require.Equal(t, int64(1), again.Attempt)
 	require.Equal(t, d.Record[:8], again.Record[:8])
 	require.Greater(t, again.Record[8:24], d.Record[8:24])
-	require.Equal(t, d.Record[24:], again.Record[24:])
+	require.Equal(t, "001b"+d.Record[27:], again.Record[24:], "it was behind b")
 	b.RequireSettled("a", "", again)
 
 	b.Do("ZADD", b.Key("i"), b.Now(), other)

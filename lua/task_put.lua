@@ -5,7 +5,7 @@
 -- KEYS    d due, p records, i idle receivers; see docs/queue-design.md
 -- ARGV[1] 8 bytes that are drawn for this call
 -- ARGV[2], and so on: for each task its id, its delay in ms, and its body:
---         000, and what no script reads
+--         000000, and what no script reads
 --
 -- For each task 1: queued, also by an earlier copy. 0: its id is in use.
 
@@ -14,7 +14,7 @@ if #ARGV < 4 or #ARGV % 3 ~= 1 or #ARGV[1] ~= 8 then
 end
 for i = 2, #ARGV, 3 do
   local delay = ARGV[i + 1]
-  if #ARGV[i] == 0 or not string.find(delay, '^%d+$') or #delay > 15 or string.sub(ARGV[i + 2], 1, 3) ~= '000' then
+  if #ARGV[i] == 0 or not string.find(delay, '^%d+$') or #delay > 15 or string.sub(ARGV[i + 2], 1, 6) ~= '000000' then
     return redis.error_reply('ERR relock: task_put: bad arguments')
   end
 end
@@ -22,9 +22,8 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local answers, added, soon = {}, {}, 0
-redis.call('ZADD', KEYS[1], 'XX', 0, '') -- fails before the first write, if at all
 if #ARGV > 4 then
-  redis.call('HGET', KEYS[2], '')
+  redis.call('HGET', KEYS[2], '') -- fails before the first write, if at all
 end
 for i = 2, #ARGV, 3 do
   local at = now + #answers + ARGV[i + 1] * 1000
@@ -42,7 +41,13 @@ for i = 2, #ARGV, 3 do
   answers[#answers + 1] = answer
 end
 if #added > 0 then
-  redis.call('ZADD', KEYS[1], unpack(added))
+  local reply = redis.pcall('ZADD', KEYS[1], unpack(added))
+  if type(reply) == 'table' then -- no permission: the ids are free again
+    for i = 2, #added, 2 do
+      redis.call('HDEL', KEYS[2], added[i])
+    end
+    return reply
+  end
   wake(KEYS[3], soon, now)
 end
 return answers

@@ -1,7 +1,7 @@
 -- Take tasks that are due, for a while.
 --
--- KEYS    n the last number, d due, l leased, p records, m attempts, k heads of
---         keys, o behind their keys, i idle receivers, z dead letters, c the
+-- KEYS    n the last number, d due, l leased, p records, m attempts, k last ids
+--         of keys, o behind their keys, i idle receivers, z dead letters, c the
 --         last receive of this receiver; see docs/queue-design.md
 -- ARGV[1] receiver   ARGV[2] number of this receive
 -- ARGV[3] number of the last receive that was answered, or 0
@@ -40,7 +40,7 @@ local function earlier()
     return 0, 0, ids
   end
   local last, fence, count, at = string.match(stored, '^(%d+) (%d+) (%d+) ()')
-  for i = 1, tonumber(count) do
+  for i = 1, count do
     local size, from = string.match(stored, '^(%d+):()', at)
     ids[i] = string.sub(stored, from, from + size - 1)
     at = from + size
@@ -87,11 +87,11 @@ end
 -- ended returns tasks whose leases have ended: due again, or dead after the
 -- last attempt. It returns how many leases, and how many tasks are due now.
 local function ended()
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, 64)
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, 32)
   if #ids == 0 then
     return 0, 0
   end
-  local back, stored = 0, redis.call('HMGET', KEYS[5], unpack(ids))
+  local back, number, stored = 0, nil, redis.call('HMGET', KEYS[5], unpack(ids))
   may(KEYS[3], KEYS[5])
   for i, id in ipairs(ids) do
     local attempt, ticket, key = string.match(tostring(stored[i]), '^(%d+) %d+ (%d+) (.*)$')
@@ -102,10 +102,14 @@ local function ended()
         redis.call('ZADD', KEYS[2], due_at(ticket, now), id)
         back = back + 1
       else
-        local first = next_of(KEYS[7], key)
-        bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
+        local first = next_of(KEYS[7], id)
+        if not number then
+          number = draw(KEYS[1], #ids)
+        end
+        bury(number, KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
+        number = number + 1
         if #key > 0 then
-          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, first, now)
+          back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, id, first, now)
         end
       end
     end
@@ -114,56 +118,69 @@ local function ended()
   return #ids, back
 end
 
--- may_run reports whether a due task is the head of its key. Without a head it
--- becomes the head. Behind another one it joins its key.
-local function may_run(id, record)
-  if string.sub(record, 25, 27) == '000' then
-    return true
+-- join puts a delayed task that is due into its key. It returns its record if
+-- it may run, which it may not behind another task.
+local tried = false
+local function join(id, record, ticket, key, from)
+  local before = redis.call('HGET', KEYS[6], key)
+  if before and not tried then -- fails before the first write, if at all
+    tried = true
+    redis.call('ZADD', KEYS[2], 'XX', 0, '') -- for want of memory, too
+    redis.call('ZREM', KEYS[2], '')
   end
-  local ticket, key = parts(record)
-  if #key == 0 or redis.call('HSETNX', KEYS[6], key, id) == 1 or redis.call('HGET', KEYS[6], key) == id then
-    return true
+  record = placed(record, ticket, from, before)
+  redis.call('HSET', KEYS[6], key, id)
+  redis.call('HSET', KEYS[4], id, record)
+  if not before then
+    return record
   end
-  redis.call('ZADD', KEYS[7], 0, key .. '\0' .. ticket .. '\0' .. id)
+  redis.call('HSET', KEYS[7], before, ticket .. id)
   redis.call('ZREM', KEYS[2], id)
-  return false
+  return nil
 end
 
--- pick returns the ids and the records of tasks that are due and may run, and
--- whether there may be more.
+-- pick returns the ids and the records of tasks that are due and may run, their
+-- tickets and keys, and whether there may be more.
 local function pick()
-  local ids, records, bytes, more, full = {}, {}, 0, false, false
+  local ids, records, places, bytes, more, full = {}, {}, {}, 0, false, false
   if want == 0 then
-    return ids, records, more
+    return ids, records, places, more
   end
   local due = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, want)
-  for from = 1, #due, 8 do -- what is read beyond the maximum is bounded
+  for first = 1, #due, 8 do -- what is read beyond the maximum is bounded
     if full then
-      return ids, records, more
+      return ids, records, places, more
     end
-    for i, record in ipairs(redis.call('HMGET', KEYS[4], unpack(due, from, math.min(from + 7, #due)))) do
-      local id = due[from + i - 1]
+    for i, record in ipairs(redis.call('HMGET', KEYS[4], unpack(due, first, math.min(first + 7, #due)))) do
+      local id = due[first + i - 1]
       if not record then
         redis.call('ZREM', KEYS[2], id) -- deleted by others
         redis.call('HDEL', KEYS[5], id)
         more = true
       elseif full or (#ids > 0 and bytes + #record > maximum) then
         more, full = true, true
-      elseif not may_run(id, record) then
-        more = true
       else
-        ids[#ids + 1] = id
-        records[#records + 1] = record
-        bytes = bytes + #record
+        local ticket, key, from, before = parts(record)
+        if not before and #key > 0 then
+          record = join(id, record, ticket, key, from)
+        end
+        if record then
+          ids[#ids + 1] = id
+          records[#ids] = record
+          places[#ids] = ' ' .. ticket .. ' ' .. key
+          bytes = bytes + #record
+        else
+          more = true
+        end
       end
     end
   end
-  return ids, records, more
+  return ids, records, places, more
 end
 
 -- take leases the tasks. It adds them to the answer, and returns what is
 -- stored of this receive.
-local function take(answer, ids, records)
+local function take(answer, ids, records, places)
   if #ids == 0 then
     return ARGV[2] .. ' 0 0 '
   end
@@ -176,9 +193,8 @@ local function take(answer, ids, records)
     if stored[i] then
       attempt = text(string.match(stored[i], '^%d+') + 1)
     end
-    local ticket, key = parts(record)
     leases[2 * i - 1], leases[2 * i] = ends, id
-    meta[2 * i - 1], meta[2 * i] = id, attempt .. ' ' .. fence .. ' ' .. ticket .. ' ' .. key
+    meta[2 * i - 1], meta[2 * i] = id, attempt .. ' ' .. fence .. places[i]
     took[i] = #id .. ':' .. id
     answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] = id, fence, attempt, record
     at = at + 4
@@ -223,12 +239,12 @@ if last > heard then
   back = undo(fence, before)
 end
 local leases, due = ended()
-local ids, records, more = pick()
-if leases == 64 then
+local ids, records, places, more = pick()
+if leases == 32 then
   more = true
 end
 local answer = {1, -1, -1}
-redis.call('SET', KEYS[10], take(answer, ids, records), 'PX', text(math.max(10 * lease, 60000)))
+redis.call('SET', KEYS[10], take(answer, ids, records, places), 'PX', text(math.max(10 * lease, 60000)))
 if more then
   answer[1] = 4
 end

@@ -1,7 +1,7 @@
 -- Remove a task, or a dead letter.
 --
--- KEYS    d due, l leased, p records, m attempts, k heads of keys, o behind
---         their keys, i idle receivers, z dead letters; see
+-- KEYS    d due, l leased, p records, m attempts, k last ids of keys, o
+--         behind their keys, i idle receivers, z dead letters; see
 --         docs/queue-design.md
 -- ARGV[1] id
 --
@@ -18,16 +18,40 @@ end
 if redis.call('ZSCORE', KEYS[2], id) then
   return absent(2)
 end
-local ticket, key = parts(record)
+local due, dead = redis.call('ZSCORE', KEYS[1], id), redis.call('ZSCORE', KEYS[8], id)
+local _, key, _, before = parts(record)
 may(KEYS[1], KEYS[4])
-if #key > 0 and redis.call('HGET', KEYS[5], key) == id then
-  local t, first = redis.call('TIME'), next_of(KEYS[6], key)
+
+-- leave takes the task from its key. It returns how many others are due now.
+local function leave(now)
+  local after = next_of(KEYS[6], id)
+  if due then
+    return follow(KEYS[1], KEYS[5], KEYS[6], key, id, after, now)
+  end
+  -- The one behind it follows the one before it.
+  if after then
+    redis.call('HSET', KEYS[6], before, after)
+    local behind = string.sub(after, 17)
+    record = redis.call('HGET', KEYS[3], behind)
+    if record then
+      local ticket, _, from = parts(record)
+      redis.call('HSET', KEYS[3], behind, placed(record, ticket, from, before))
+    end
+    redis.call('HDEL', KEYS[6], id)
+  else
+    redis.call('HSET', KEYS[5], key, before)
+    redis.call('HDEL', KEYS[6], before)
+  end
+  return 0
+end
+
+if #key > 0 and before and not dead then
+  local t = redis.call('TIME')
   local now = t[1] * 1000000 + t[2]
-  wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, first, now), now)
+  wake(KEYS[7], leave(now), now)
 end
 redis.call('HDEL', KEYS[3], id)
 redis.call('HDEL', KEYS[4], id)
 redis.call('ZREM', KEYS[1], id)
-redis.call('ZREM', KEYS[6], key .. '\0' .. ticket .. '\0' .. id)
 redis.call('ZREM', KEYS[8], id)
 return 1

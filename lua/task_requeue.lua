@@ -1,7 +1,7 @@
 -- Queue dead letters once more, as if they were new.
 --
--- KEYS n the last number, d due, p records, m attempts, k heads of keys, o
---      behind their keys, i idle receivers, z dead letters; see
+-- KEYS n the last number, d due, p records, m attempts, k last ids of
+--      keys, o behind their keys, i idle receivers, z dead letters; see
 --      docs/queue-design.md
 -- ARGV ids, at most 64
 --
@@ -16,11 +16,15 @@ local queued, soon = 0, 0
 for i, id in ipairs(ARGV) do
   local record = redis.call('HGET', KEYS[3], id)
   if record and redis.call('ZSCORE', KEYS[8], id) then
-    local _, key = parts(record)
-    local score = text(ticket + i - 1)
-    redis.call('HSET', KEYS[3], id, string.sub(record, 1, 8) .. score .. string.sub(record, 25))
-    if #key > 0 and redis.call('HSETNX', KEYS[5], key, id) == 0 then
-      redis.call('ZADD', KEYS[6], 0, key .. '\0' .. score .. '\0' .. id)
+    local _, key, from = parts(record)
+    local score, before = text(ticket + i - 1), false
+    if #key > 0 then
+      before = redis.call('HGET', KEYS[5], key)
+      redis.call('HSET', KEYS[5], key, id)
+    end
+    redis.call('HSET', KEYS[3], id, placed(record, score, from, before))
+    if before then
+      redis.call('HSET', KEYS[6], before, score .. id)
     else
       redis.call('ZADD', KEYS[2], text(now + i - 1), id)
       soon = soon + 1

@@ -1,8 +1,8 @@
 -- End deliveries that have their leases.
 --
--- KEYS    n the last number, d due, l leased, p records, m attempts, k heads of
---         keys, o behind their keys, i idle receivers, z dead letters, u done
---         ids; see docs/queue-design.md
+-- KEYS    n the last number, d due, l leased, p records, m attempts, k last ids
+--         of keys, o behind their keys, i idle receivers, z dead letters, u
+--         done ids; see docs/queue-design.md
 -- ARGV[1] ms for which a done id is refused, or 0
 -- ARGV[2] dead letters that are kept   ARGV[3] for so many ms
 -- ARGV[4], and so on: for each delivery its id, its fence, what becomes of it,
@@ -34,8 +34,7 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
-local answers, held, ended, done, refused, soon, moves = {}, {}, {}, {}, {}, 0, false
-local nexts = {} -- read before the first write: an error leaves nothing half done
+local answers, held, ended, keys, heads, moves = {}, {}, {}, {}, {}, false
 for i, id in ipairs(ids) do
   local fence, key = string.match(tostring(stored[i]), '^%d+ (%d+) %d+ (.*)$')
   answers[i] = 0
@@ -43,17 +42,26 @@ for i, id in ipairs(ids) do
   if fence == ARGV[4 * i + 1] and ends[i] and tonumber(ends[i]) > now and not held[id] then
     answers[i] = 1
     held[id] = true
+    keys[i] = key
     if #key > 0 then
-      nexts[i] = next_of(KEYS[7], key)
+      heads[#heads + 1] = id
     end
-    if #key > 0 or ARGV[4 * i + 2] ~= 'a' then
+    if ARGV[4 * i + 2] ~= 'a' then
       moves = true
     end
     ended[#ended + 1] = id
   end
 end
+local nexts = {} -- read before the first write: an error leaves nothing half done
+if #heads > 0 then
+  for i, first in ipairs(redis.call('HMGET', KEYS[7], unpack(heads))) do
+    nexts[heads[i]] = first
+  end
+end
 if moves then
   may(KEYS[3], KEYS[5])
+elseif #heads > 0 then
+  redis.call('HDEL', KEYS[7], '') -- fails before the first write, if at all
 elseif #ended == 0 then
   local write = absent(0)
   if write ~= 0 then
@@ -75,27 +83,53 @@ local function retry(id, attempt, ticket, key, pause)
   return 0
 end
 
+local until_then = text(now + keep * 1000)
+local done, refused, passed, due, freed, soon, number = {}, {}, {}, {}, {}, 0, nil
+
+-- leave takes a task from its key: the next one is due, or the key is free.
+local function leave(id, key)
+  local first = nexts[id]
+  if first then
+    passed[#passed + 1] = id
+    due[#due + 1] = due_at(string.sub(first, 1, 16), now)
+    due[#due + 1] = string.sub(first, 17)
+  else
+    freed[#freed + 1] = key
+  end
+end
+
 for i, id in ipairs(ids) do
-  local verb, argument = ARGV[4 * i + 2], ARGV[4 * i + 3]
+  local verb, argument, key = ARGV[4 * i + 2], ARGV[4 * i + 3], keys[i]
   if answers[i] == 1 then
-    local attempt, ticket, key = string.match(stored[i], '^(%d+) %d+ (%d+) (.*)$')
-    if verb == 'n' then
-      soon = soon + retry(id, attempt, ticket, key, argument)
-    elseif verb == 'r' then
-      soon = soon + retry(id, attempt - 1, ticket, key, argument)
+    if verb == 'a' then
+      done[#done + 1] = id
+      refused[#refused + 1] = until_then
+      refused[#refused + 1] = id
     else
-      if verb == 'a' then
-        done[#done + 1] = id
-        refused[#refused + 1] = text(now + keep * 1000)
-        refused[#refused + 1] = id
+      local attempt, ticket = string.match(stored[i], '^(%d+) %d+ (%d+)')
+      if verb == 'n' then
+        soon = soon + retry(id, attempt, ticket, key, argument)
+      elseif verb == 'r' then
+        soon = soon + retry(id, attempt - 1, ticket, key, argument)
       else
-        bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
-      end
-      if #key > 0 then
-        soon = soon + follow(KEYS[2], KEYS[6], KEYS[7], key, nexts[i], now)
+        if not number then
+          number = draw(KEYS[1], #ids)
+        end
+        bury(number, KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
+        number = number + 1
       end
     end
+    if #key > 0 and (verb == 'a' or verb == 'd') then
+      leave(id, key)
+    end
   end
+end
+if #passed > 0 then
+  redis.call('ZADD', KEYS[2], unpack(due))
+  redis.call('HDEL', KEYS[7], unpack(passed))
+end
+if #freed > 0 then
+  redis.call('HDEL', KEYS[6], unpack(freed))
 end
 if #done > 0 then
   redis.call('HDEL', KEYS[4], unpack(done)) -- never refused for want of memory
@@ -111,7 +145,7 @@ if keep > 0 and #done > 0 then
   end
   redis.call('ZADD', KEYS[10], unpack(refused))
 end
-wake(KEYS[8], soon, now)
+wake(KEYS[8], soon + #passed, now)
 if #answers == 1 then
   return answers[1]
 end

@@ -1,6 +1,6 @@
 -- Count the tasks of a queue.
 --
--- KEYS d due, l leased, o behind their keys, i idle receivers, z dead letters;
+-- KEYS d due, l leased, p records, i idle receivers, z dead letters;
 --      see docs/queue-design.md
 --
 -- {due, delayed, leased, behind a key, dead, idle receivers, us since the
@@ -15,5 +15,6 @@ if oldest then
   age = now - oldest
 end
 local idle = redis.call('ZCOUNT', KEYS[4], string.format('%.0f', now - 2500000), '+inf')
-local delayed, leased = redis.call('ZCARD', KEYS[1]) - due, redis.call('ZCARD', KEYS[2])
-return {due, delayed, leased, redis.call('ZCARD', KEYS[3]), redis.call('ZCARD', KEYS[5]), idle, age}
+local unleased, leased, dead = redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[5])
+local behind = redis.call('HLEN', KEYS[3]) - unleased - leased - dead -- each task is in one place
+return {due, unleased - due, leased, math.max(0, behind), dead, idle, age}

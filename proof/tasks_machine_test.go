@@ -168,43 +168,6 @@ func (m *taskMachine) become(r *rapid.T, models ...*taskModel) {
 	require.Fail(r, "the queue differs from the model", text)
 }
 
-// readTasks reads a queue.
-const readTasks = `
-local all = {}
-for i, suffix in ipairs({'d', 'l', 'o', 'z'}) do
-  all[i] = redis.call('ZRANGE', KEYS[1] .. suffix, 0, -1)
-end
-all[5] = redis.call('HGETALL', KEYS[1] .. 'k')
-all[6] = redis.call('HGETALL', KEYS[1] .. 'm')
-all[7] = redis.call('HKEYS', KEYS[1] .. 'p')
-all[8] = redis.call('ZRANGE', KEYS[1] .. 'd', 0, -1, 'WITHSCORES')
-return all`
-
-// state describes the queue, and returns when tasks are due, in us.
-func (m *taskMachine) state(r *rapid.T) (text string, due map[string]int64) {
-	parts, err := redis.Values(m.conn.Do("EVAL", readTasks, 1, taskKeys))
-	require.NoError(r, err)
-	lists := make([][]string, len(parts))
-	for i, part := range parts {
-		lists[i], err = redis.Strings(part, nil)
-		require.NoError(r, err)
-	}
-	behind, heads, attempts := []string{}, []string{}, []string{}
-	for _, member := range lists[2] {
-		behind = append(behind, strings.Split(member, "\x00")[2])
-	}
-	for pair := range slices.Chunk(lists[4], 2) {
-		heads = append(heads, pair[0]+"="+pair[1])
-	}
-	for pair := range slices.Chunk(lists[5], 2) {
-		attempt, _, _ := strings.Cut(pair[1], " ")
-		attempts = append(attempts, pair[0]+"="+attempt)
-	}
-	due, err = redis.Int64Map(parts[7], nil)
-	require.NoError(r, err)
-	return taskState(lists[0], lists[1], behind, lists[3], heads, attempts, lists[6]), due
-}
-
 // now is the time by the server's clock.
 func (m *taskMachine) now() time.Time { return m.clock.Now() }
 

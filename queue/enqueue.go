@@ -95,7 +95,7 @@ func (e *enqueuing) send(ctx context.Context) {
 		return
 	}
 	o, d := e.put(ctx, tasks, bodies)
-	answers, err := driver.Int64s(o.Reply, o.Err)
+	answers, err := answersOf(o)
 	if err == nil && len(answers) != len(tasks) {
 		err = fmt.Errorf("%d answers for %d tasks", len(answers), len(tasks))
 	}
@@ -108,6 +108,14 @@ func (e *enqueuing) send(ctx context.Context) {
 	for i, t := range tasks {
 		e.read(ctx, &t, answers[i])
 	}
+}
+
+// answersOf returns the answers of a script. A single one may be a number.
+func answersOf(o driver.Result) ([]int64, error) {
+	if n, ok := o.Reply.(int64); ok {
+		return []int64{n}, o.Err
+	}
+	return driver.Int64s(o.Reply, o.Err)
 }
 
 // put sends one script. Tasks without keys have one that takes less time.

@@ -57,13 +57,15 @@ type process struct {
 	set   processSettings
 	slots chan struct{} // has a value for each free worker
 
-	// work is the context of the functions: with the values of the caller's,
+	// life is the context of the functions: with the values of the caller's,
 	// and cancelled after the grace.
-	work context.Context
+	life context.Context
 	stop context.CancelCauseFunc
 
 	group   sync.WaitGroup
+	next    chan *Delivery // for workers that wait; closed when no more come
 	mu      sync.Mutex
+	waiting int // workers that wait, or are about to
 	running map[*Delivery]struct{}
 }
 
@@ -72,11 +74,12 @@ type process struct {
 var errStopped = errors.New("the grace period of Process is over")
 
 func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Delivery) error, s processSettings) *process {
-	p := &process{queue: q, fn: fn, set: s, slots: make(chan struct{}, s.workers), running: map[*Delivery]struct{}{}}
+	p := &process{queue: q, fn: fn, set: s, running: map[*Delivery]struct{}{}}
+	p.slots, p.next = make(chan struct{}, s.workers), make(chan *Delivery, s.workers)
 	for range s.workers {
 		p.slots <- struct{}{}
 	}
-	p.work, p.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	p.life, p.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	return p
 }
 
@@ -85,6 +88,7 @@ func (p *process) run(ctx context.Context) error {
 	defer p.stop(nil)
 	p.queue.receiver.enter(true)
 	err := p.fetch(ctx)
+	close(p.next)
 	p.queue.receiver.leave(true)
 	if ctx.Err() != nil {
 		err = nil
@@ -149,21 +153,41 @@ func (p *process) free(ctx context.Context) (want int, err error) {
 	return want, nil
 }
 
-// begin starts the goroutine of a delivery.
+// begin gives a delivery to a worker that waits, or starts another one. A new
+// goroutine takes longer: its stack must grow.
 func (p *process) begin(d *Delivery) {
 	p.mu.Lock()
 	p.running[d] = struct{}{}
+	waits := p.waiting > 0
+	if waits {
+		p.waiting--
+	}
 	p.mu.Unlock()
+	if waits {
+		p.next <- d
+		return
+	}
 	p.group.Go(func() {
-		defer p.end(d)
-		p.handle(d)
+		for d := d; d != nil; d = <-p.next {
+			p.work(d)
+		}
 	})
 }
 
-// end frees the worker of a delivery.
-func (p *process) end(d *Delivery) {
+// work handles one delivery. The worker then waits, unless its function has
+// ended the goroutine.
+func (p *process) work(d *Delivery) {
+	waits := 0
+	defer func() { p.end(d, waits) }()
+	p.handle(d)
+	waits = 1
+}
+
+// end frees the slot of a delivery. waiting is how many workers wait after it.
+func (p *process) end(d *Delivery, waiting int) {
 	p.mu.Lock()
 	delete(p.running, d)
+	p.waiting += waiting
 	p.mu.Unlock()
 	p.slots <- struct{}{}
 }

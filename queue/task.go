@@ -66,11 +66,12 @@ func milliseconds(d time.Duration) int64 {
 }
 
 // body encodes what is stored of the task besides its id. The script reads the
-// length of the key, and the key.
+// length of the key, and the key. Before them it puts the id of the task before
+// this one, of which there is none yet.
 func (t *Task) body() []byte {
 	n := len(t.Key)
-	b := make([]byte, 0, 3+n+16+len(t.Payload))
-	b = append(b, byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10))
+	b := make([]byte, 0, 6+n+16+len(t.Payload))
+	b = append(b, '0', '0', '0', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10))
 	b = append(b, t.Key...)
 	b = binary.AppendUvarint(b, uint64(t.delay()))
 	b = binary.AppendUvarint(b, uint64(len(t.Header)))
@@ -91,6 +92,10 @@ const (
 	ticketSize = 16
 )
 
+// apart is in the place of the length of the id before it, while a delayed task
+// has not joined its key.
+const apart = "---"
+
 var errRecord = errors.New("the record of a task cannot be read")
 
 // readRecord returns the task with this id and record, and when it was
@@ -99,6 +104,9 @@ func readRecord(id string, record []byte) (t Task, enqueued time.Time, err error
 	r := reader{rest: record}
 	r.take(nonceSize)
 	ticket := r.number(ticketSize)
+	if mark := r.take(3); string(mark) != apart {
+		r.take(int(r.parse(mark))) // the id before it
+	}
 	t.ID = id
 	t.Key = string(r.take(int(r.number(3))))
 	t.Delay = time.Duration(r.uvarint()) * time.Millisecond
@@ -131,8 +139,10 @@ func (r *reader) take(n int) []byte {
 	return taken
 }
 
-func (r *reader) number(digits int) int64 {
-	n, err := strconv.ParseInt(string(r.take(digits)), 10, 64)
+func (r *reader) number(digits int) int64 { return r.parse(r.take(digits)) }
+
+func (r *reader) parse(text []byte) int64 {
+	n, err := strconv.ParseInt(string(text), 10, 64)
 	r.bad = r.bad || err != nil
 	return n
 }

@@ -13,7 +13,7 @@ import (
 
 // handle runs the function for a delivery, and settles it.
 func (p *process) handle(d *Delivery) {
-	ctx, cancel := context.WithCancelCause(p.work)
+	ctx, cancel := context.WithCancelCause(p.life)
 	defer cancel(nil)
 	d.hold.CancelWith(cancel)
 	if p.set.timeout > 0 {
@@ -73,14 +73,14 @@ func (p *process) settle(d *Delivery, err error, backoff func(int, error) time.D
 	case errors.Is(err, errBusy):
 		err = d.settle("release", verbRelease, milliseconds(busyPause), Released, nil)
 	case isPermanent(err):
-		err = d.DeadLetter(p.work, err)
-	case p.work.Err() != nil:
+		err = d.DeadLetter(p.life, err)
+	case p.life.Err() != nil:
 		err = d.settle("release", verbRelease, 0, Released, err)
 	case d.Attempt >= p.queue.set.attempts:
-		err = d.DeadLetter(p.work, err)
+		err = d.DeadLetter(p.life, err)
 	default:
 		pause := backoff(d.Attempt, err)
-		err = d.Nack(p.work, min(max(0, pause), lockspec.MaxLease), err)
+		err = d.Nack(p.life, min(max(0, pause), lockspec.MaxLease), err)
 	}
 	p.settled(d, err)
 }

@@ -2,7 +2,6 @@ package scripttest
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,12 +19,14 @@ import (
 type Tasks struct {
 	*Bench
 	Q string
+
+	Damaged bool // others have deleted a part: it is no longer checked
 }
 
 // NewTasks returns a bench with an empty queue.
 func NewTasks(t testing.TB, s *redistest.Server) *Tasks {
 	b := NewQueue(t, s).Bench
-	tasks := &Tasks{b, strings.TrimSuffix(b.Key, "{k}") + "queue:{k}"}
+	tasks := &Tasks{Bench: b, Q: strings.TrimSuffix(b.Key, "{k}") + "queue:{k}"}
 	tasks.Flush()
 	return tasks
 }
@@ -69,6 +70,9 @@ func (b *Tasks) Ints(s *script.TaskScript, args ...any) []int64 {
 // behind their keys.
 func (b *Tasks) requireWhole() {
 	b.Helper()
+	if b.Damaged {
+		return
+	}
 	ids, err := redis.Strings(b.Do("HKEYS", b.Key("p")), nil)
 	require.NoError(b, err)
 	places := map[string]int{}
@@ -77,18 +81,83 @@ func (b *Tasks) requireWhole() {
 			places[id]++
 		}
 	}
-	for _, member := range b.Members("o") {
-		places[strings.SplitN(member, "\x00", 3)[2]]++
+	for id := range b.Behind() {
+		places[id]++
 	}
 	for _, id := range ids {
 		require.Equal(b, 1, places[id], "places of %s", id)
 		delete(places, id)
 	}
 	require.Empty(b, places, "without a record")
-	heads, err := redis.StringMap(b.Do("HGETALL", b.Key("k")), nil)
+}
+
+// Behind returns the tasks that are behind others. Their lists must be whole:
+// each begins with a task in d or l, and ends with the last one of its key.
+func (b *Tasks) Behind() map[string]bool {
+	b.Helper()
+	links, err := redis.StringMap(b.Do("HGETALL", b.Key("o")), nil)
 	require.NoError(b, err)
-	for key, id := range heads {
-		require.True(b, slices.Contains(b.Members("d"), id) || slices.Contains(b.Members("l"), id), "%s is the head of %s", id, key)
+	behind, ends := map[string]bool{}, map[string]string{}
+	for before, link := range links {
+		id := link[16:]
+		require.False(b, behind[id], "%s is behind two", id)
+		behind[id] = true
+		require.Equal(b, before, b.place(id).before, "the task before %s", id)
+	}
+	for _, suffix := range []string{"d", "l"} {
+		for _, id := range b.Members(suffix) {
+			record := b.place(id)
+			if record.key == "" || record.apart {
+				continue
+			}
+			require.Empty(b, ends[record.key], "%s and another one are heads of %q", id, record.key)
+			for links[id] != "" {
+				id = links[id][16:]
+				require.Equal(b, record.key, b.place(id).key, "the key of %s", id)
+			}
+			ends[record.key] = id
+		}
+	}
+	lasts, err := redis.StringMap(b.Do("HGETALL", b.Key("k")), nil)
+	require.NoError(b, err)
+	require.Equal(b, ends, lasts, "the last ids of keys")
+	return behind
+}
+
+// place is where a record says that its task is.
+type place struct {
+	key, before string
+	apart       bool
+}
+
+func (b *Tasks) place(id string) (p place) {
+	b.Helper()
+	record, _ := redis.String(b.Do("HGET", b.Key("p"), id), nil)
+	if len(record) < 30 {
+		return p
+	}
+	size, err := strconv.Atoi(record[24:27])
+	if p.apart = err != nil; p.apart {
+		size = 0
+	}
+	p.before = record[27 : 27+size]
+	record = record[27+size:]
+	size, err = strconv.Atoi(record[:3])
+	require.NoError(b, err)
+	p.key = record[3 : 3+size]
+	return p
+}
+
+// BehindTask returns the tasks behind a task, in their order.
+func (b *Tasks) BehindTask(id string) (ids []string) {
+	b.Helper()
+	for {
+		link, ok := b.Do("HGET", b.Key("o"), id).([]byte)
+		if !ok {
+			return ids
+		}
+		id = string(link[16:])
+		ids = append(ids, id)
 	}
 }
 
@@ -109,7 +178,7 @@ func (b *Tasks) Score(suffix, id string) int64 {
 }
 
 // Body returns the body of a task with this key.
-func Body(key string) string { return fmt.Sprintf("%03d%s|the payload", len(key), key) }
+func Body(key string) string { return fmt.Sprintf("000%03d%s|the payload", len(key), key) }
 
 // Nonce returns 8 bytes for the n-th call.
 func Nonce(n int) string { return fmt.Sprintf("nonce%03d", n) }
