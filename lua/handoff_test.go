@@ -135,7 +135,7 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 					require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
 				}
 				if tt.script.Script == script.Poll {
-					require.Equal(t, tt.name == "own poll", answer[1] == string(first), "only its own waits are named")
+					require.Equal(t, tt.name == "poll of the same client", answer[1] == string(first), "only its own waits are named")
 				}
 			})
 		}
