@@ -40,7 +40,7 @@ local function earlier()
     return 0, 0, ids
   end
   local last, fence, count, at = string.match(stored, '^(%d+) (%d+) (%d+) ()')
-  for i = 1, count do
+  for i = 1, tonumber(count) do
     local size, from = string.match(stored, '^(%d+):()', at)
     ids[i] = string.sub(stored, from, from + size - 1)
     at = from + size
