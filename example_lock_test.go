@@ -335,6 +335,6 @@ func ExampleWithMaxLease() {
 	fmt.Println(relock.NewRedLock("k", clients, relock.WithWatchdog(time.Minute)).Validate())
 	fmt.Println(relock.NewRedLock("k", clients, relock.WithWatchdog(time.Minute), relock.WithMaxLease(time.Minute)).Validate())
 	// Output:
-	// relock: validate "k": invalid: lease of 1m0s: above the largest one allowed, 30s; see WithMaxLease
+	// relock: validate "k": invalid: lease: 1m0s is above the largest allowed, 30s; see WithMaxLease
 	// <nil>
 }
