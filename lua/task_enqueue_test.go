@@ -42,6 +42,7 @@ func TestTaskEnqueueScriptOrder(t *testing.T) {
 	b.Enqueue("k2", "later")
 	require.LessOrEqual(t, b.Score("d", "later"), b.Now())
 	require.Greater(t, b.Do("PTTL", b.Key("n")), int64(29*24*time.Hour/time.Millisecond))
+}
 
 // The two scripts that put tasks: put is for those without a key.
 var putScripts = []struct {

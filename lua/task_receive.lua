@@ -122,7 +122,6 @@ end
 -- it may run, which it may not behind another task.
 local tried = false
 local function join(id, record, ticket, key, from)
-  redis.call('ZREM', KEYS[2], '') -- fails before the first write, if at all
   local before = redis.call('HGET', KEYS[6], key)
   if before and not tried then -- fails before the first write, if at all
     tried = true

@@ -24,7 +24,6 @@ type modelTask struct {
 	ticket   time.Time
 	due      time.Time // in d
 	ends     time.Time // in l
-	joined   int       // in o: the how many-th
 	died     int       // in z: the how many-th
 	joined   int       // in o: the how many-th
 	received bool
@@ -37,7 +36,6 @@ type taskModel struct {
 	heads  map[string]string
 	done   map[string]time.Time // until when an ID is refused
 	unique time.Duration
-	joins  int
 	deaths int
 	joins  int
 }
