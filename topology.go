@@ -30,8 +30,8 @@ type Topology struct {
 	Masters func(ctx context.Context) (addresses []string, err error)
 
 	// Dial opens a connection to a server, encrypted if that is wanted. It is
-	// optional, and excludes [WithDialer]. Without it the options of the client
-	// apply.
+	// optional, and excludes [WithDialer] and [WithTLS]. Without it the options
+	// of the client apply.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
 	// Login returns the user and the password of a new connection to a server,
@@ -64,6 +64,7 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 	m.Check(t.Master != nil, "topology: has no Master")
 	m.Check(t.Masters != nil, "topology: has no Masters")
 	m.Check(t.Dial == nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: the topology has a Dial")
+	m.Check(t.Dial == nil || !c.UseTLS, "WithTLS: the topology has a Dial, which encrypts")
 	m.Check(t.Login == nil || c.Login == nil && c.Username == "", "topology: Login beside WithCredentials or WithUsername")
 	c.checkConnection(&m)
 	c.check(&m)

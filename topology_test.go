@@ -34,6 +34,7 @@ func TestTopologyMistakes(t *testing.T) {
 	}{
 		{relock.Topology{}, nil, []string{"Master", "Masters"}},
 		{whole, []relock.ClientOption{dialer}, []string{"WithDialer: the topology has a Dial"}},
+		{whole, []relock.ClientOption{relock.WithTLS(nil)}, []string{"WithTLS: the topology has a Dial"}},
 		{whole, []relock.ClientOption{login}, []string{"Login beside WithCredentials"}},
 		{whole, []relock.ClientOption{relock.WithUsername("app")}, []string{"Login beside", "WithUsername"}},
 		{whole, []relock.ClientOption{relock.WithMaxIdle(-1), nil}, []string{"WithMaxIdle", "opts[1]"}},

@@ -1,7 +1,6 @@
--- bury makes a task a dead letter, and forgets up to two that are too many or
--- too old.
-local function bury(counter, payloads, meta, dead, id, stored, why, most, age)
-  local number = draw(counter, 1)
+-- bury makes a task a dead letter with this number, and forgets up to two that
+-- are too many or too old.
+local function bury(number, payloads, meta, dead, id, stored, why, most, age)
   local left = redis.call('ZCARD', dead) + 1
   local oldest = redis.call('ZRANGE', dead, 0, 1, 'WITHSCORES')
   if #oldest < 4 then

@@ -109,7 +109,14 @@ func taskCalls() map[string]taskCall {
 		"retries":   {script: script.TaskSettle, setUp: settled("n")},
 		"all verbs": {script: script.TaskSettle, setUp: settled("a", "n", "d", "r")},
 	}
-	for name, id := range map[string]string{"a head": "1", "behind": "2", "without a key": "free"} {
+	calls["receive what joins its key"] = taskCall{script: script.TaskReceive, setUp: func(b *scripttest.Tasks) []any {
+		b.Enqueue("k", "head", "behind")
+		b.EnqueueIn(time.Millisecond, "k", "joins", "joins too")
+		b.EnqueueIn(time.Millisecond, "new", "leads", "follows")
+		testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("d", "follows") }, "the delayed ones are due")
+		return scripttest.Receive{Receiver: worker, N: 1, Want: 10}.Args()
+	}}
+	for name, id := range map[string]string{"a head": "1", "behind": "2", "the last of a key": "3", "without a key": "free"} {
 		calls["remove "+name] = taskCall{script: script.TaskRemove, setUp: func(b *scripttest.Tasks) []any {
 			b.Enqueue("k", "1", "2", "3")
 			b.Enqueue("", "free")

@@ -41,21 +41,22 @@ local function is_done(id, now)
 end
 
 -- Only keys need numbers that never go back. Others do not pay for them.
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-local ticket = now
+local ticket, now
 local lasts = {} -- the last id of each key
-if #ordered > 0 then
+if #ordered == 0 then
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+  ticket = now
+else
   ticket, now = draw(KEYS[1], (#ARGV - 2) / 3)
   local stored = redis.call('HMGET', KEYS[4], unpack(ordered))
   for i, key in ipairs(ordered) do
     lasts[key] = stored[i]
   end
 end
-local answers, new, added, links, ends, soon = {}, {}, {}, {}, {}, 0
-redis.call('ZADD', KEYS[2], 'XX', 0, '') -- fails before the first write, if at all
+local answers, queued, added, links, ends, soon = {}, {}, {}, {}, {}, 0
 if #ARGV > 5 then
-  redis.call('HGET', KEYS[3], '')
+  redis.call('HGET', KEYS[3], '') -- fails before the first write, if at all
 end
 for i = 3, #ARGV, 3 do
   local id, delay, body, key, answer = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], keys[i], 0
@@ -63,12 +64,13 @@ for i = 3, #ARGV, 3 do
   if delay > 0 then
     at = now + delay * 1000
   end
-  local due = at
-  if delay == 0 and ticket > now + period then -- the clock was set back
-    due = now + #answers
-  end
   ticket = ticket + 1
   local score = string.format('%016.0f', at)
+  local due = score
+  if delay == 0 and at > now + period then -- the clock was set back
+    at = now + #answers
+    due = text(at)
+  end
   if #key > 0 then
     if delay > 0 then
       body = apart .. string.sub(body, 4)
@@ -82,7 +84,7 @@ for i = 3, #ARGV, 3 do
   if not is_done(id, now) then
     if redis.call('HSETNX', KEYS[3], id, ARGV[1] .. score .. body) == 1 then
       answer = 1
-      new[#new + 1] = id
+      queued[#queued + 1] = id
       if #key > 0 and delay == 0 then
         lasts[key] = id
         ends[#ends + 1] = key
@@ -92,9 +94,9 @@ for i = 3, #ARGV, 3 do
         links[#links + 1] = before
         links[#links + 1] = score .. id
       else
-        added[#added + 1] = string.format('%.0f', due)
+        added[#added + 1] = due
         added[#added + 1] = id
-        if due <= now + period then
+        if at <= now + period then
           soon = soon + 1
         end
       end
@@ -104,18 +106,20 @@ for i = 3, #ARGV, 3 do
   end
   answers[#answers + 1] = answer
 end
-if #ends > 0 then
-  local placed = redis.pcall('HSET', KEYS[4], unpack(ends))
-  if type(placed) == 'table' then -- no permission: the ids are free again
-    redis.call('HDEL', KEYS[3], unpack(new))
-    return placed
-  end
+local reply = 0
+if #added > 0 then
+  reply = redis.pcall('ZADD', KEYS[2], unpack(added))
+end
+if #ends > 0 and type(reply) == 'number' then
+  reply = redis.pcall('HSET', KEYS[4], unpack(ends))
+end
+if type(reply) == 'table' then -- no permission: the ids are free again
+  redis.call('HDEL', KEYS[3], unpack(queued))
+  redis.call('ZREM', KEYS[2], unpack(queued))
+  return reply
 end
 if #links > 0 then
   redis.call('HSET', KEYS[5], unpack(links))
 end
-if #added > 0 then
-  redis.call('ZADD', KEYS[2], unpack(added))
-  wake(KEYS[6], soon, now)
-end
+wake(KEYS[6], soon, now)
 return answers

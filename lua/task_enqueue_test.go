@@ -35,21 +35,13 @@ func TestTaskEnqueueScriptOrder(t *testing.T) {
 	b.Enqueue("k", "5", "4")
 	b.Enqueue("k", "6")
 	require.Equal(t, []string{"9", "5", "4", "6"}, b.BehindTask("head"), "the first one of the key is due")
+	require.Equal(t, []byte("6"), b.Do("HGET", b.Key("k"), "k"))
 	require.Equal(t, []string{"z", "a", "m", "b", "y", "head", "late"}, b.Members("d"), "late does not join its key before it is due")
 	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "late"), 1e6)
 	b.Do("SET", b.Key("n"), 5) // an old one
 	b.Enqueue("k2", "later")
 	require.LessOrEqual(t, b.Score("d", "later"), b.Now())
 	require.Greater(t, b.Do("PTTL", b.Key("n")), int64(29*24*time.Hour/time.Millisecond))
-
-	// A time of 5 digits beside the seconds is 6 digits, too.
-	testkit.Eventually(t, testkit.Patience, func() bool {
-		now := b.Now()
-		id := fmt.Sprint(now)
-		require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, id)...))
-		require.InDelta(t, now, b.Score("d", id), 5e6)
-		return now%1_000_000 < 90_000
-	}, "a time shortly after a second")
 }
 
 // The two scripts that put tasks: put is for those without a key.
@@ -149,6 +141,18 @@ func TestTaskEnqueueScriptWakes(t *testing.T) {
 			require.Len(t, b.Members("i"), 1, "16 are tried")
 		})
 	}
+}
+
+// A time of less than 100 ms beside the seconds has 6 digits, too.
+func TestTaskPutScriptDigits(t *testing.T) {
+	b := scripttest.NewTasks(t, server)
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		now := b.Now()
+		id := fmt.Sprint(now)
+		require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, id)...))
+		require.InDelta(t, now, b.Score("d", id), 5e6)
+		return now%1_000_000 < 90_000
+	}, "a time shortly after a second")
 }
 
 // An id that is done is refused as long as the one that has done it said.

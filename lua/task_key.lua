@@ -6,7 +6,10 @@ end
 -- due_at returns when a task without a pause is due: at its ticket, or now if
 -- the clock was set back since that was drawn.
 local function due_at(ticket, now)
-  return text(math.min(ticket, now))
+  if tonumber(ticket) > now then
+    return text(now)
+  end
+  return ticket
 end
 
 -- The tasks of a key are a list. The hash k has the last id of each key, the

@@ -22,9 +22,8 @@ end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local answers, added, soon = {}, {}, 0
-redis.call('ZADD', KEYS[1], 'XX', 0, '') -- fails before the first write, if at all
 if #ARGV > 4 then
-  redis.call('HGET', KEYS[2], '')
+  redis.call('HGET', KEYS[2], '') -- fails before the first write, if at all
 end
 for i = 2, #ARGV, 3 do
   local at = now + #answers + ARGV[i + 1] * 1000
@@ -42,7 +41,13 @@ for i = 2, #ARGV, 3 do
   answers[#answers + 1] = answer
 end
 if #added > 0 then
-  redis.call('ZADD', KEYS[1], unpack(added))
+  local reply = redis.pcall('ZADD', KEYS[1], unpack(added))
+  if type(reply) == 'table' then -- no permission: the ids are free again
+    for i = 2, #added, 2 do
+      redis.call('HDEL', KEYS[2], added[i])
+    end
+    return reply
+  end
   wake(KEYS[3], soon, now)
 end
 return answers

@@ -12,7 +12,7 @@ do
       end
       if call('HSETNX', KEYS[2], id, nonce .. seconds .. us .. body) == 1 then
         local added = redis.pcall('ZADD', KEYS[1], seconds .. us, id)
-        if type(added) == 'table' then
+        if type(added) == 'table' then -- no permission: the id is free again
           call('HDEL', KEYS[2], id)
           return added
         end

@@ -87,11 +87,11 @@ end
 -- ended returns tasks whose leases have ended: due again, or dead after the
 -- last attempt. It returns how many leases, and how many tasks are due now.
 local function ended()
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, 64)
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, 32)
   if #ids == 0 then
     return 0, 0
   end
-  local back, stored = 0, redis.call('HMGET', KEYS[5], unpack(ids))
+  local back, number, stored = 0, nil, redis.call('HMGET', KEYS[5], unpack(ids))
   may(KEYS[3], KEYS[5])
   for i, id in ipairs(ids) do
     local attempt, ticket, key = string.match(tostring(stored[i]), '^(%d+) %d+ (%d+) (.*)$')
@@ -103,7 +103,11 @@ local function ended()
         back = back + 1
       else
         local first = next_of(KEYS[7], id)
-        bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
+        if not number then
+          number = draw(KEYS[1], #ids)
+        end
+        bury(number, KEYS[4], KEYS[5], KEYS[9], id, released, 'the lease of the last attempt has ended', letters, age)
+        number = number + 1
         if #key > 0 then
           back = back + follow(KEYS[2], KEYS[6], KEYS[7], key, id, first, now)
         end
@@ -116,9 +120,14 @@ end
 
 -- join puts a delayed task that is due into its key. It returns its record if
 -- it may run, which it may not behind another task.
+local tried = false
 local function join(id, record, ticket, key, from)
-  redis.call('ZREM', KEYS[2], '') -- fails before the first write, if at all
   local before = redis.call('HGET', KEYS[6], key)
+  if before and not tried then -- fails before the first write, if at all
+    tried = true
+    redis.call('ZADD', KEYS[2], 'XX', 0, '') -- for want of memory, too
+    redis.call('ZREM', KEYS[2], '')
+  end
   record = placed(record, ticket, from, before)
   redis.call('HSET', KEYS[6], key, id)
   redis.call('HSET', KEYS[4], id, record)
@@ -231,7 +240,7 @@ if last > heard then
 end
 local leases, due = ended()
 local ids, records, places, more = pick()
-if leases == 64 then
+if leases == 32 then
   more = true
 end
 local answer = {1, -1, -1}

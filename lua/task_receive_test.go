@@ -194,24 +194,23 @@ func TestTaskReceiveScriptEndedLeases(t *testing.T) {
 	require.Equal(t, []string{"behind"}, b.Members("l"))
 }
 
-// No script returns more than 64 leases. It says that there are more.
+// No script returns more than 32 leases. It says that there are more.
 func TestTaskReceiveScriptManyEndedLeases(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	var ids []string
-	for i := range 65 {
+	for i := range 33 {
 		ids = append(ids, fmt.Sprintf("%02d", i))
 	}
 	b.Enqueue("", ids...)
-	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).All, 64)
-	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 64}).All, 1)
+	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).All, 33)
 	for _, id := range ids {
 		b.EndLease(id)
 	}
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1})
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1})
 	require.Equal(t, int64(4), got.Code)
 	require.Len(t, got.All, 1)
-	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 4, Want: 64}).Code)
-	require.Len(t, b.Members("l"), 65)
+	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 64}).Code)
+	require.Len(t, b.Members("l"), 33)
 }
 
 // A delayed task joins its key when it is due: as the head, or behind it.
@@ -292,10 +291,12 @@ func TestTaskReceiveScriptRecordEnds(t *testing.T) {
 // A record that cannot be read is of no key. It stops no other task.
 func TestTaskReceiveScriptDamaged(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
-	b.Enqueue("", "short", "length", "ticket", "good")
-	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx001k")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
-	require.Equal(t, []string{"short", "length", "ticket", "good"}, got.IDs())
+	b.Enqueue("", "short", "length", "ticket", "good", "key", "apart")
+	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx000001k",
+		"key", "noncenon1700000000000000001bkkk", "apart", "noncenon1700000000000000---000")
+	b.Damaged = true
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 6})
+	require.Equal(t, []string{"short", "length", "ticket", "good", "key", "apart"}, got.IDs())
 	require.Empty(t, b.Do("HKEYS", b.Key("k")))
 	b.RequireSettled("d", "why", got.All[:2]...)
 	require.Equal(t, int64(1), b.Ints(script.TaskRemove, "short")[0])

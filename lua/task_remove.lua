@@ -18,28 +18,37 @@ end
 if redis.call('ZSCORE', KEYS[2], id) then
   return absent(2)
 end
-may(KEYS[1], KEYS[4])
+local due, dead = redis.call('ZSCORE', KEYS[1], id), redis.call('ZSCORE', KEYS[8], id)
 local _, key, _, before = parts(record)
-if #key > 0 and before and not redis.call('ZSCORE', KEYS[8], id) then
+may(KEYS[1], KEYS[4])
+
+-- leave takes the task from its key. It returns how many others are due now.
+local function leave(now)
   local after = next_of(KEYS[6], id)
-  if redis.call('ZSCORE', KEYS[1], id) then
-    local t = redis.call('TIME')
-    local now = t[1] * 1000000 + t[2]
-    wake(KEYS[7], follow(KEYS[1], KEYS[5], KEYS[6], key, id, after, now), now)
-  elseif after then
-    -- The one behind it follows the one before it.
-    local next = string.sub(after, 17)
-    local moved = redis.call('HGET', KEYS[3], next)
-    if moved then
-      local ticket, _, from = parts(moved)
-      redis.call('HSET', KEYS[3], next, placed(moved, ticket, from, before))
-    end
+  if due then
+    return follow(KEYS[1], KEYS[5], KEYS[6], key, id, after, now)
+  end
+  -- The one behind it follows the one before it.
+  if after then
     redis.call('HSET', KEYS[6], before, after)
+    local behind = string.sub(after, 17)
+    record = redis.call('HGET', KEYS[3], behind)
+    if record then
+      local ticket, _, from = parts(record)
+      redis.call('HSET', KEYS[3], behind, placed(record, ticket, from, before))
+    end
     redis.call('HDEL', KEYS[6], id)
   else
     redis.call('HSET', KEYS[5], key, before)
     redis.call('HDEL', KEYS[6], before)
   end
+  return 0
+end
+
+if #key > 0 and before and not dead then
+  local t = redis.call('TIME')
+  local now = t[1] * 1000000 + t[2]
+  wake(KEYS[7], leave(now), now)
 end
 redis.call('HDEL', KEYS[3], id)
 redis.call('HDEL', KEYS[4], id)

@@ -46,7 +46,7 @@ for i, id in ipairs(ids) do
     if #key > 0 then
       heads[#heads + 1] = id
     end
-    if #key > 0 or ARGV[4 * i + 2] ~= 'a' then
+    if ARGV[4 * i + 2] ~= 'a' then
       moves = true
     end
     ended[#ended + 1] = id
@@ -60,6 +60,8 @@ if #heads > 0 then
 end
 if moves then
   may(KEYS[3], KEYS[5])
+elseif #heads > 0 then
+  redis.call('HDEL', KEYS[7], '') -- fails before the first write, if at all
 elseif #ended == 0 then
   local write = absent(0)
   if write ~= 0 then
@@ -82,7 +84,7 @@ local function retry(id, attempt, ticket, key, pause)
 end
 
 local until_then = text(now + keep * 1000)
-local done, refused, passed, due, freed, soon = {}, {}, {}, {}, {}, 0
+local done, refused, passed, due, freed, soon, number = {}, {}, {}, {}, {}, 0, nil
 
 -- leave takes a task from its key: the next one is due, or the key is free.
 local function leave(id, key)
@@ -110,7 +112,11 @@ for i, id in ipairs(ids) do
       elseif verb == 'r' then
         soon = soon + retry(id, attempt - 1, ticket, key, argument)
       else
-        bury(KEYS[1], KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
+        if not number then
+          number = draw(KEYS[1], #ids)
+        end
+        bury(number, KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
+        number = number + 1
       end
     end
     if #key > 0 and (verb == 'a' or verb == 'd') then

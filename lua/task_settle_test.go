@@ -212,7 +212,7 @@ func TestTaskScriptsOutOfMemory(t *testing.T) {
 // After the server's clock was set back, numbers that were drawn before are
 // ahead of it. What becomes due then is due now, and keys stay in order.
 func TestTaskScriptsAfterTheClockWasSetBack(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := scripttest.NewTasks(t, redistest.Shared(t))
 	b.Do("SET", b.Key("n"), b.Now()+3600_000_000)
 	b.Enqueue("k", "1", "2", "3")
 	next := func(n int, id string) scripttest.Delivery {

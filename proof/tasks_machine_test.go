@@ -168,62 +168,6 @@ func (m *taskMachine) become(r *rapid.T, models ...*taskModel) {
 	require.Fail(r, "the queue differs from the model", text)
 }
 
-// readTasks reads a queue.
-const readTasks = `
-local all = {}
-for i, suffix in ipairs({'d', 'l', 'z'}) do
-  all[i] = redis.call('ZRANGE', KEYS[1] .. suffix, 0, -1)
-end
-all[4] = redis.call('HGETALL', KEYS[1] .. 'o')
-all[5] = redis.call('HGETALL', KEYS[1] .. 'k')
-all[6] = redis.call('HGETALL', KEYS[1] .. 'm')
-all[7] = redis.call('HKEYS', KEYS[1] .. 'p')
-all[8] = redis.call('ZRANGE', KEYS[1] .. 'd', 0, -1, 'WITHSCORES')
-return all`
-
-// state describes the queue, and returns when tasks are due, in us.
-func (m *taskMachine) state(r *rapid.T) (text string, due map[string]int64) {
-	parts, err := redis.Values(m.conn.Do("EVAL", readTasks, 1, taskKeys))
-	require.NoError(r, err)
-	lists := make([][]string, len(parts))
-	for i, part := range parts {
-		lists[i], err = redis.Strings(part, nil)
-		require.NoError(r, err)
-	}
-	behind, heads := keyLists(lists[3], lists[4])
-	attempts := []string{}
-	for pair := range slices.Chunk(lists[5], 2) {
-		attempt, _, _ := strings.Cut(pair[1], " ")
-		attempts = append(attempts, pair[0]+"="+attempt)
-	}
-	due, err = redis.Int64Map(parts[7], nil)
-	require.NoError(r, err)
-	return taskState(lists[0], lists[1], behind, lists[2], heads, attempts, lists[6]), due
-}
-
-// keyLists returns the tasks behind their keys, in the order of their keys, and
-// the head of each key. links has the task behind each, lasts the last one of
-// each key.
-func keyLists(links, lasts []string) (behind, heads []string) {
-	before, last := map[string]string{}, map[string]string{}
-	for pair := range slices.Chunk(links, 2) {
-		before[pair[1][16:]] = pair[0]
-	}
-	for pair := range slices.Chunk(lasts, 2) {
-		last[pair[0]] = pair[1]
-	}
-	behind, heads = []string{}, []string{}
-	for _, key := range slices.Sorted(maps.Keys(last)) {
-		id, list := last[key], []string{}
-		for before[id] != "" {
-			list, id = append(list, id), before[id]
-		}
-		slices.Reverse(list)
-		behind, heads = append(behind, list...), append(heads, key+"="+id)
-	}
-	return behind, heads
-}
-
 // now is the time by the server's clock.
 func (m *taskMachine) now() time.Time { return m.clock.Now() }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -25,8 +24,8 @@ type modelTask struct {
 	ticket   time.Time
 	due      time.Time // in d
 	ends     time.Time // in l
-	joined   int       // in o: the how many-th
 	died     int       // in z: the how many-th
+	joined   int       // in o: the how many-th
 	received bool
 	attempt  int
 	fence    int64
@@ -37,8 +36,8 @@ type taskModel struct {
 	heads  map[string]string
 	done   map[string]time.Time // until when an ID is refused
 	unique time.Duration
-	joins  int
 	deaths int
+	joins  int
 }
 
 func newTaskModel(unique time.Duration) *taskModel {
@@ -74,7 +73,7 @@ func (m *taskModel) put(id, key string, now time.Time, delay time.Duration) {
 	m.becomeDue(t, t.ticket)
 }
 
-// join makes a task the head of its key, or puts it behind the head.
+// join makes a task the head of its key, or puts it behind the last one.
 func (m *taskModel) join(id string, t *modelTask) {
 	if t.key != "" && m.heads[t.key] != "" && m.heads[t.key] != id {
 		m.joins++
@@ -107,8 +106,11 @@ func (m *taskModel) ordered(place byte, before func(a, b *modelTask) int) []stri
 
 func byDue(a, b *modelTask) int  { return a.due.Compare(b.due) }
 func byEnds(a, b *modelTask) int { return a.ends.Compare(b.ends) }
-func byKey(a, b *modelTask) int  { return cmp.Or(cmp.Compare(a.key, b.key), a.joined-b.joined) }
 func byDied(a, b *modelTask) int { return a.died - b.died }
+func byJoined(a, b *modelTask) int {
+	return a.joined - b.joined
+}
+
 func byID(*modelTask, *modelTask) int {
 	return 0
 }
@@ -172,7 +174,7 @@ func (m *taskModel) follow(key string) {
 		return
 	}
 	delete(m.heads, key)
-	for _, id := range m.ordered('o', byKey) {
+	for _, id := range m.ordered('o', byJoined) {
 		if t := m.tasks[id]; t.key == key {
 			m.heads[key] = id
 			m.becomeDue(t, t.ticket)
@@ -249,32 +251,25 @@ func (m *taskModel) isDue(at map[string]int64) bool {
 	return true
 }
 
-// String returns what the server must have.
+// String describes what the server must have.
 func (m *taskModel) String() string {
-	heads, attempts := []string{}, []string{}
-	for key, id := range m.heads {
-		heads = append(heads, key+"="+id)
+	s := taskState{
+		due: m.ordered('d', byDue), leased: m.ordered('l', byID), behind: m.ordered('o', byJoined), dead: m.ordered('z', byDied),
+		all: slices.Collect(maps.Keys(m.tasks)),
+	}
+	for key, head := range m.heads {
+		list := []string{head}
+		for _, id := range s.behind {
+			if m.tasks[id].key == key {
+				list = append(list, id)
+			}
+		}
+		s.keys = append(s.keys, fmt.Sprint(key, list, list[len(list)-1]))
 	}
 	for id, t := range m.tasks {
 		if t.received {
-			attempts = append(attempts, fmt.Sprint(id, "=", t.attempt))
+			s.attempts = append(s.attempts, fmt.Sprint(id, "=", t.attempt))
 		}
 	}
-	leased := m.ordered('l', byID)
-	return taskState(m.ordered('d', byDue), leased, m.ordered('o', byKey), m.ordered('z', byDied), heads, attempts, slices.Collect(maps.Keys(m.tasks)))
-}
-
-// taskState describes a queue. Where the order means nothing, it is sorted.
-func taskState(due, leased, behind, dead, heads, attempts, all []string) string {
-	for _, list := range [][]string{leased, heads, attempts, all} {
-		slices.Sort(list)
-	}
-	var text strings.Builder
-	for _, part := range []struct {
-		name string
-		list []string
-	}{{"due", due}, {"leased", leased}, {"behind", behind}, {"dead", dead}, {"heads", heads}, {"attempts", attempts}, {"all", all}} {
-		fmt.Fprintf(&text, "%s %v\n", part.name, part.list)
-	}
-	return text.String()
+	return s.String()
 }

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
-for package in . queue fence utils relocktest relocktest/conform etcd; do
+for package in . queue fence utils relocktest relocktest/conform etcd goredis; do
 	file=$new/$(basename "$(cd "$package" && go list -f '{{.Name}}' .)").txt
 	(cd "$package" && GOWORK=off go doc -all .) >"$file"
 done

@@ -55,5 +55,12 @@ go test $race -shuffle=on -p 3 -parallel "$(side_by_side 3)" $timed
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 4 $others
 go test $race -shuffle=on -parallel "$(side_by_side 2)" "$root/etcd/test"
+# goredis with the oldest go-redis that it supports, and with the newest. The
+# workspace has one in between.
+GOWORK=off go test -C goredis $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance .
+case $(go env GOVERSION) in
+go1.25*) echo "goredis: the newest go-redis needs Go 1.26" ;;
+*) GOWORK=off go test -C goredis -modfile=newest.mod $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance . ;;
+esac
 # Without what "make test-heavy" runs at full length.
 go test $race -shuffle=on -parallel "$(side_by_side 2)" -skip "${HEAVY:-}" "$root/proof"

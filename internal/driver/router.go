@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/tasks"
@@ -18,6 +19,7 @@ type Router struct {
 	life     context.Context // cancelled by Close
 	end      context.CancelFunc
 	tasks    tasks.Group
+	only     atomic.Pointer[node] // the node while there is one
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
@@ -57,15 +59,10 @@ func (r *Router) Call(ctx context.Context, limit Limits, q Request) Result {
 
 // nodeOf returns the node of a request, within the limit for connecting.
 func (r *Router) nodeOf(ctx context.Context, limit Limits, q Request) (*node, error) {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil, ErrAbandoned
-	case limit.hasPassed():
-		return nil, ErrTimeout
 	}
-	bounded, cancel := context.WithTimeout(ctx, below(r.config.DialTimeout, limit.now().Connect))
-	defer cancel()
-	n, err := r.find(bounded, q.Key())
+	n, err := r.find(ctx, limit, q.Key())
 	if err != nil && ctx.Err() != nil && r.life.Err() == nil {
 		return nil, ErrAbandoned
 	}
@@ -74,7 +71,7 @@ func (r *Router) nodeOf(ctx context.Context, limit Limits, q Request) (*node, er
 
 // Home returns the node of a key; see [Driver].
 func (r *Router) Home(ctx context.Context, key string) (Node, error) {
-	n, err := r.find(ctx, key)
+	n, err := r.find(ctx, Limits{}, key)
 	if err != nil {
 		return nil, err // not a nil *node
 	}
@@ -82,11 +79,10 @@ func (r *Router) Home(ctx context.Context, key string) (Node, error) {
 }
 
 // find asks the topology for the node of a key.
-func (r *Router) find(ctx context.Context, key string) (*node, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.DialTimeout)
-	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
-	address, err := r.topology.Master(ctx, key)
+func (r *Router) find(ctx context.Context, limit Limits, key string) (*node, error) {
+	asked := r.ask(ctx, limit)
+	defer asked.end()
+	address, err := r.topology.Master(asked, key)
 	switch {
 	case r.life.Err() != nil:
 		return nil, errs.ErrClosed
@@ -108,16 +104,23 @@ var errNoAddress = errors.New("the topology returned an empty address")
 
 // remember returns the node of an address, which has the key.
 func (r *Router) remember(key, address string) (*node, error) {
+	if n := r.only.Load(); n != nil && n.address == address {
+		return n, nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, err := r.at(address)
 	if err != nil || key == "" {
 		return n, err
 	}
+	tag := tagOf(key)
+	if r.known[tag] == n {
+		return n, nil
+	}
 	if len(r.known) >= maxKnown {
 		clear(r.known)
 	}
-	r.known[tagOf(key)] = n
+	r.known[tag] = n
 	return n, nil
 }
 
@@ -130,6 +133,9 @@ func (r *Router) at(address string) (*node, error) {
 		}
 		n = &node{Pool: NewPool(r.topology.configOf(r.config, address)), router: r, address: address}
 		r.nodes[address] = n
+		if r.only.Store(nil); len(r.nodes) == 1 {
+			r.only.Store(n)
+		}
 	}
 	if r.hint == nil {
 		r.hint = n
@@ -140,6 +146,9 @@ func (r *Router) at(address string) (*node, error) {
 // Known returns the node that a key had last; see [Driver]. Before the first
 // request there is none: the node that it returns then opens no connection.
 func (r *Router) Known(key string) Node {
+	if n := r.only.Load(); n != nil {
+		return n
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.known[tagOf(key)]; n != nil {
@@ -161,10 +170,9 @@ func (r *Router) Nodes(ctx context.Context) (all []Node, err error) {
 }
 
 func (r *Router) masters(ctx context.Context) (all []*node, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.DialTimeout)
-	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
-	addresses, err := r.topology.Masters(ctx)
+	asked := r.ask(ctx, Limits{})
+	defer asked.end()
+	addresses, err := r.topology.Masters(asked)
 	if err != nil {
 		return nil, unrouted(err)
 	}

@@ -18,7 +18,8 @@ import (
 // every task must be in one place.
 type Tasks struct {
 	*Bench
-	Q       string
+	Q string
+
 	Damaged bool // others have deleted a part: it is no longer checked
 }
 

@@ -1,0 +1,109 @@
+package goredis_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/goredis"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// newClient returns a client over rdb. Both are closed when the test ends, and
+// rdb must work until then.
+func newClient(t testing.TB, rdb redis.UniversalClient, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	t.Cleanup(func() {
+		require.NoError(t, rdb.Ping(context.WithoutCancel(t.Context())).Err(), "rdb was closed with the client")
+		require.NoError(t, rdb.Close())
+	})
+	return newClientOnly(t, rdb, opts...)
+}
+
+// newClientOnly returns a client over rdb, which stays open.
+func newClientOnly(t testing.TB, rdb redis.UniversalClient, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := goredis.NewClient(rdb, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+type wrapped struct{ redis.UniversalClient }
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	var none *redis.Client
+	one := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
+	t.Cleanup(func() {
+		require.NoError(t, one.Close())
+		require.NoError(t, cluster.Close())
+		require.NoError(t, ring.Close())
+	})
+	login := func(context.Context) (user, password string, err error) { return "", "", nil }
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
+	for _, tt := range []struct {
+		rdb   redis.UniversalClient
+		opts  []relock.ClientOption
+		names string
+	}{
+		{nil, nil, "rdb: is nil"},
+		{none, nil, "rdb: is nil"},
+		{cluster, nil, "does not support Clusters yet"},
+		{ring, nil, "can disagree about a dead shard"},
+		{wrapped{one}, nil, "goredis_test.wrapped"},
+		{one, []relock.ClientOption{relock.WithUsername("app")}, "WithUsername"},
+		{one, []relock.ClientOption{relock.WithCredentials(login)}, "WithCredentials"},
+		{one, []relock.ClientOption{relock.WithDialer(dial)}, "WithDialer"},
+		{one, []relock.ClientOption{relock.WithTLS(&tls.Config{MinVersion: tls.VersionTLS12})}, "WithTLS"},
+	} {
+		_, err := goredis.NewClient(tt.rdb, tt.opts...)
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		var whole *relock.Error
+		require.ErrorAs(t, err, &whole)
+		require.Equal(t, "new client", whole.Op)
+		require.ErrorContains(t, err, tt.names)
+	}
+}
+
+// A socket, a dialer and the database of rdb are used, and an option chooses
+// another database.
+func TestOptionsOfTheUser(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var dialled []string
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled = append(dialled, network+" "+address)
+		return (&net.Dialer{}).DialContext(ctx, s.Network, s.Address)
+	}
+	for _, tt := range []struct {
+		options *redis.Options
+		opts    []relock.ClientOption
+		db      int
+	}{
+		{&redis.Options{Addr: s.Address}, nil, 0},
+		{&redis.Options{Addr: s.Address, DB: 3}, nil, 3},
+		{&redis.Options{Addr: s.Address, DB: 3}, []relock.ClientOption{relock.WithDatabase(4)}, 4},
+		{&redis.Options{Addr: "far:1", Dialer: dial, DB: 5, MaxRetries: -1}, nil, 5},
+	} {
+		c := newClient(t, redis.NewClient(tt.options), tt.opts...)
+		hold, err := relock.NewRedisLock("name", c).Acquire(t.Context())
+		require.NoError(t, err)
+		conn := s.Dial(t)
+		_, err = conn.Do("SELECT", tt.db)
+		require.NoError(t, err)
+		found, err := conn.Do("EXISTS", "relock:{name}")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), found, "it is not in database %d", tt.db)
+		require.NoError(t, conn.Close())
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
+	require.Contains(t, dialled, "tcp far:1")
+}

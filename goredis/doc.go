@@ -1,0 +1,15 @@
+// Package goredis makes a [relock.Client] from a client of go-redis. It uses
+// the client's addresses, TLS, dialer, credentials and Sentinels, over
+// separate connections.
+//
+//	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	client, err := goredis.NewClient(rdb)
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
+//
+// What belongs to a connection of go-redis does not apply: its pool, hooks,
+// limiter, retries, timeouts, OnConnect, client name and client-side cache.
+package goredis

@@ -1,0 +1,14 @@
+package goredis_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Overlap()
+	goleak.VerifyTestMain(m)
+}

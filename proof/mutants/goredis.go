@@ -1,0 +1,86 @@
+package main
+
+// Faults in goredis.
+
+var goredisFaults = []mutant{
+	{
+		name: "goredis: a Ring is refused, but not as invalid",
+		file: "goredis/client.go",
+		old:  "\"%w: rdb: is a *redis.Ring",
+		new:  "\"%v: rdb: is a *redis.Ring",
+		in:   "goredis",
+		test: "TestRefused",
+	},
+	{
+		name: "goredis: a connection to another server is used",
+		file: "goredis/failover.go",
+		old:  "found == address && found == master",
+		new:  "found != \"\" && master != \"\"",
+		in:   "goredis",
+		test: "TestDialToAnotherServer",
+	},
+	{
+		name: "goredis: a slow dial undoes a change",
+		file: "goredis/failover.go",
+		old:  "	if began.Before(f.asOf) {\n",
+		new:  "	if began.Before(f.asOf) && address == \"\" {\n",
+		in:   "goredis",
+		test: "TestSlowDial",
+	},
+	{
+		name: "goredis: nobody is notified of a new master",
+		file: "goredis/failover.go",
+		old:  "		signal(f.changes)\n",
+		new:  "		_ = f.changes\n",
+		in:   "goredis",
+		test: "TestDialToAnotherServer",
+	},
+	{
+		name: "goredis: the failure of an old master begins checks",
+		file: "goredis/failover.go",
+		old:  "	if address == f.address {\n		f.failed",
+		new:  "	if address != \"\" {\n		f.failed",
+		in:   "goredis",
+		test: "TestFailedMasterIsCheckedOften",
+	},
+	{
+		name: "goredis: each failure begins a check",
+		file: "goredis/failover.go",
+		old:  "rand.N(alarmPause), nil\n",
+		new:  "rand.N(alarmPause), f.wake\n",
+		in:   "goredis",
+		test: "TestFailedMasterIsCheckedOften",
+	},
+	{
+		name: "goredis: a quiet master is not checked",
+		file: "goredis/failover.go",
+		old:  "	pause, wake := restPause, f.wake\n",
+		new:  "	pause, wake := 1000*restPause, f.wake\n",
+		in:   "goredis",
+		test: "TestQuietMasterIsCheckedEveryTenSeconds",
+	},
+	{
+		name: "goredis: the subscription to credentials outlives the client",
+		file: "goredis/login.go",
+		old:  "	s.closed = true\n	s.mu.Unlock()\n	return s.unsubscribe()\n",
+		new:  "	s.closed = true\n	s.mu.Unlock()\n	return nil\n",
+		in:   "goredis",
+		test: "TestStreamingCredentials",
+	},
+	{
+		name: "goredis: the database of rdb is ignored",
+		file: "goredis/client.go",
+		old:  "relock.WithDatabase(o.DB)",
+		new:  "relock.WithDatabase(0 * o.DB)",
+		in:   "goredis",
+		test: "TestOptionsOfTheUser",
+	},
+	{
+		name: "router: a call of the topology has no limit",
+		file: "internal/driver/question.go",
+		old:  "below(q.router.config.DialTimeout, q.limit.now().Connect)",
+		new:  "1000*below(q.router.config.DialTimeout, q.limit.now().Connect)",
+		in:   "internal/driver",
+		test: "TestQuestionEnds/dial_timeout",
+	},
+}
