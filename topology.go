@@ -70,10 +70,15 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	router := driver.NewRouter(&c.Config, (*driver.Topology)(&t))
+	return newRoutedClient(c, (*driver.Topology)(&t))
+}
+
+// newRoutedClient returns a client of the servers of t.
+func newRoutedClient(c *clientConfig, t *driver.Topology) (*Client, error) {
+	router := driver.NewRouter(&c.Config, t)
 	client, err := newClient(c, router)
 	if err == nil {
-		router.Watch(client.engine.Queue.CheckLines)
+		router.Watch(client.engine.NodesChanged)
 	}
 	return client, err
 }

@@ -59,8 +59,8 @@ func (s *Sentinels) startSentinels(tb testing.TB, downAfter time.Duration) {
 			tb.Fatal(err)
 		}
 		one.run(tb)
-		// A machine that stalls must not stop failovers for half a minute, and the
-		// rest is faster. Redis 6.2 does not know this.
+		// A machine that stalls must not stop failovers for half a minute. The rest
+		// is faster than by default. Redis 6.2 does not know this.
 		_, _ = one.Try(tb, "SENTINEL", "DEBUG", "tilt-trigger", 60_000, "info-period", 500, "ping-period", 200, "ask-period", 200, "publish-period", 500)
 	}
 }
