@@ -18,6 +18,9 @@ var nodes []*redistest.Server
 // for leaked goroutines at the end.
 func TestMain(m *testing.M) {
 	servers, stop, err := launch(4)
+	if err == nil {
+		err = launchSentinel(&stop)
+	}
 	foreign, skip := os.Getenv("RELOCK_TEST_REDIS"), ""
 	switch {
 	case err == nil:
@@ -27,7 +30,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "no server for the examples:", err)
 		os.Exit(1)
 	case foreign != "":
-		skip = "^Example.*(RedLock|MaxLease)"
+		skip = "^Example.*(RedLock|MaxLease|Sentinel)"
 	default:
 		skip = "^Example"
 	}
@@ -57,6 +60,19 @@ func launch(n int) (servers []*redistest.Server, stop func(), err error) {
 			stop()
 		}
 	}, err
+}
+
+// launchSentinel runs a master and a sentinel, until stop is called, too.
+func launchSentinel(stop *func()) error {
+	address, stopBoth, err := redistest.LaunchSentinel()
+	if others := *stop; stopBoth != nil {
+		*stop = func() {
+			others()
+			stopBoth()
+		}
+	}
+	_ = os.Setenv("EXAMPLE_SENTINEL", address)
+	return err
 }
 
 // serveExamples sets the address that the examples use.

@@ -65,6 +65,7 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 	m.Check(t.Masters != nil, "topology: has no Masters")
 	m.Check(t.Dial == nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: the topology has a Dial")
 	m.Check(t.Login == nil || c.Login == nil && c.Username == "", "topology: Login beside WithCredentials or WithUsername")
+	c.checkNoSentinel(&m)
 	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.Err(); err != nil {

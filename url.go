@@ -23,7 +23,7 @@ func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) {
 	case "unix":
 		c.fromUnix(u, m)
 	default:
-		m.Check(false, "URL: its scheme is not redis, rediss or unix") // not quoted: a wrong scheme may be a password
+		m.Check(false, "URL: its scheme is not redis, rediss, unix or redis+sentinel") // not quoted: a wrong scheme may be a password
 		return
 	}
 	m.Check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")

@@ -161,6 +161,7 @@ func (m *Manager) NodesChanged(gone []driver.Node) {
 	for _, f := range append(m.allReplicators(), m.watchdog, m.Retrier.Fleet) {
 		f.Retire(gone)
 	}
+	m.Retrier.Hasten() // waiters wait for the releases
 	m.Queue.NodesChanged(gone)
 }
 

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/ports"
 )
 
 // SentinelName is the name of the master of all sets.
@@ -42,6 +45,47 @@ func StartSentinels(tb testing.TB, downAfter time.Duration, args ...string) *Sen
 	return s
 }
 
+// LaunchSentinel runs a server and its only sentinel until stop is called, as
+// [Launch] does. It returns the sentinel's address.
+func LaunchSentinel() (address string, stop func(), err error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "relock")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &Sentinels{}
+	stop = func() {
+		for _, one := range append(s.Servers, s.Sentinels...) {
+			one.kill()
+		}
+		_ = os.RemoveAll(dir)
+	}
+	for _, all := range []*[]*Server{&s.Servers, &s.Sentinels} {
+		port, err := ports.Free()
+		if err != nil {
+			return "", stop, err
+		}
+		*all = []*Server{{Network: "tcp", Address: "127.0.0.1:" + port, dir: dir, args: []string{"--port", port, "--bind", "127.0.0.1"}}}
+	}
+	master, sentinel := s.Servers[0], s.Sentinels[0]
+	if err := master.boot(path); err != nil {
+		return "", stop, err
+	}
+	if err := s.configure(sentinel, time.Minute); err != nil {
+		return "", stop, err
+	}
+	return sentinel.Address, stop, sentinel.boot(path)
+}
+
+// configure writes the configuration of a sentinel.
+func (s *Sentinels) configure(one *Server, downAfter time.Duration) error {
+	one.file = filepath.Join(one.dir, "sentinel.conf")
+	return os.WriteFile(one.file, []byte(s.configOf(one, downAfter)), 0o600)
+}
+
 // startSentinels starts three sentinels that know each other and the servers.
 // They would need some seconds to find out.
 func (s *Sentinels) startSentinels(tb testing.TB, downAfter time.Duration) {
@@ -53,14 +97,12 @@ func (s *Sentinels) startSentinels(tb testing.TB, downAfter time.Duration) {
 		})
 	}
 	for i, one := range s.Sentinels {
-		one.file = filepath.Join(one.dir, "sentinel.conf")
-		text := s.configOf(one, time.Duration(i+1)*downAfter)
-		if err := os.WriteFile(one.file, []byte(text), 0o600); err != nil {
+		if err := s.configure(one, time.Duration(i+1)*downAfter); err != nil {
 			tb.Fatal(err)
 		}
 		one.run(tb)
-		// A machine that stalls must not stop failovers for half a minute. The rest
-		// is faster than by default. Redis 6.2 does not know this.
+		// A machine that stalls must not stop failovers for half a minute. The
+		// rest is faster than by default. Redis 6.2 does not know this.
 		_, _ = one.Try(tb, "SENTINEL", "DEBUG", "tilt-trigger", 60_000, "info-period", 500, "ping-period", 200, "ask-period", 200, "publish-period", 500)
 	}
 }
