@@ -144,12 +144,19 @@ func (s *Server) follow(tb testing.TB, master *Server) {
 // awaitCopy waits until a replica has the data of its master.
 func (s *Server) awaitCopy(tb testing.TB) {
 	tb.Helper()
+	state := ""
+	defer func() {
+		if tb.Failed() {
+			tb.Logf("%s is %q", s, state)
+		}
+	}()
 	await(tb, "the replica has no link", func() bool {
 		role, err := redis.Values(s.Try(tb, "ROLE"))
 		if err != nil || len(role) < 4 {
+			state = fmt.Sprint(role, err)
 			return false
 		}
-		state, _ := redis.String(role[3], nil)
+		state, _ = redis.String(role[3], nil)
 		return state == "connected"
 	})
 }

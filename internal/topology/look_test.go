@@ -41,13 +41,12 @@ func TestSentinelsAreLearnt(t *testing.T) {
 	p := sentinelOf(t, s, func(c *SentinelConfig) { c.Addresses = c.Addresses[2:] })
 	requireMaster(t, p, s.Servers[0])
 	require.Eventually(t, func() bool { return len(p.order()) == 3 }, noFailover, time.Millisecond)
+	awaitListeners(t, s.Sentinels[2], 1)
 	s.Sentinels[2].Pause(t)
 	s.Servers[0].Kill(t)
-	require.Eventually(t, func() bool {
-		p.Invalidate(s.Servers[0].Address)
-		address, err := p.Master(t.Context())
-		return err == nil && address != s.Servers[0].Address
-	}, noFailover, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.Master(t, s.Sentinels[0]) != s.Servers[0] }, noFailover, time.Millisecond)
+	p.Invalidate(s.Servers[0].Address)
+	requireSwitch(t, p, s.Master(t, s.Sentinels[0]), 3*time.Second) // a poll comes later
 	require.NotEqual(t, s.Sentinels[2].Address, p.order()[0])
 }
 
@@ -110,6 +109,7 @@ func TestSentinelsAreDown(t *testing.T) {
 	defer cancel()
 	_, again := p.Master(ctx)
 	require.EqualError(t, again, err.Error(), "the reason that is known")
+	require.Eventually(t, func() bool { return known.lastError() != nil }, noFailover, time.Millisecond)
 	requireMaster(t, known, s.Servers[0])
 	s.Sentinels[1].Boot(t)
 	require.Eventually(t, func() bool { address, _ := p.Master(t.Context()); return address == s.Servers[0].Address }, noFailover, time.Millisecond)

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
@@ -58,4 +57,10 @@ func (s *Sentinel) order() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string{}, s.sentinels...)
+}
+
+func (s *Sentinel) lastError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
