@@ -38,7 +38,7 @@ func TestGuaranteesNameTests(t *testing.T) {
 		return err
 	}))
 	name := regexp.MustCompile("`((?:Test|Example)\\w+)`")
-	for _, file := range []string{"guarantees.md", "proof.md", "etcd.md", "fencing.md", "design.md", "protocol.md", "queue.md"} {
+	for _, file := range []string{"guarantees.md", "proof.md", "etcd.md", "fencing.md", "design.md", "protocol.md", "queue.md", "operations.md", "routes.md"} {
 		text, err := os.ReadFile(filepath.Join("docs", file))
 		require.NoError(t, err)
 		for _, found := range name.FindAllSubmatch(text, -1) {

@@ -126,3 +126,19 @@ func TestSentinelHidesSecrets(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a URL of sentinels is, it is a client or ErrInvalid. It has no host
+// that cannot be connected to.
+func FuzzSentinelURL(f *testing.F) {
+	for _, rest := range []string{"h1,h2:1/m/3", "me:p@[::1]:1,h/m?db=2", "a@b@c/%41", "h1:1:2/m", ",/m", "/m", "h?db=1#x", "[h]:1/m"} {
+		f.Add(rest)
+	}
+	f.Fuzz(func(t *testing.T, rest string) {
+		c, err := relock.NewClientURL("redis+sentinel://" + rest)
+		if err != nil {
+			require.ErrorIs(t, err, relock.ErrInvalid)
+			return
+		}
+		require.NoError(t, c.Close())
+	})
+}

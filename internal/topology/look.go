@@ -21,7 +21,7 @@ const (
 	firstLimit   = 300 * time.Millisecond // for a sentinel or a server, until it is known to be too short
 	pollInterval = 10 * time.Second
 	minInterval  = 100 * time.Millisecond // between two looks, unless a sentinel has said that the master changed
-	maxInterval  = 500 * time.Millisecond // while no master passes the check
+	maxInterval  = 250 * time.Millisecond // while no master passes the check
 )
 
 // run looks until Close.
