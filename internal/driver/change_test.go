@@ -142,7 +142,7 @@ func TestOldMasterIsClosed(t *testing.T) {
 			requireRenewed(t, h)
 			require.NoError(t, h.Unlock(t.Context()))
 			require.NoError(t, <-got)
-			testkit.Eventually(t, testkit.Patience, func() bool {
+			testkit.Eventually(t, 10*time.Second, func() bool {
 				e := locktest.Engine(c)
 				return e.Driver.(*driver.Router).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
 			}, "is closed")
