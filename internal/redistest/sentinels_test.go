@@ -16,8 +16,13 @@ func TestSentinels(t *testing.T) {
 	for _, one := range s.Sentinels {
 		require.Equal(t, first, s.Master(t, one))
 	}
-	first.Do(t, "SET", "kept", 1)
-	first.Do(t, "WAIT", 2, 10_000)
+	conn := first.Dial(t)
+	defer conn.Close() //nolint:errcheck // its server is killed
+	_, err := conn.Do("SET", "kept", 1)
+	require.NoError(t, err)
+	acks, err := conn.Do("WAIT", 2, 10_000) // for the writes of this connection
+	require.NoError(t, err)
+	require.EqualValues(t, 2, acks)
 	s.CutReplication(t, first)
 	first.Do(t, "SET", "lost", 1)
 	first.Kill(t)
