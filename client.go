@@ -52,13 +52,21 @@ func NewClient(network, address, password string, opts ...ClientOption) (*Client
 //	redis://[user:password@][host][:port][/database, or ?db=database]
 //	rediss://...            the same, encrypted
 //	unix://[user:password@]/path/to/socket[?db=database]
+//	redis+sentinel://[user:password@]host[:port][,host[:port]...]/master[/database, or ?db=database]
+//	rediss+sentinel://...   the same, encrypted; see [NewClientSentinel]
 //
-// The default host is localhost, and the default port is 6379. Options override
+// The default host is localhost. The default port is 6379, and that of a
+// sentinel 26379. User and password are those of the server. Options override
 // the URL. NewClientURL makes no network call. Its errors do not contain the
 // URL, because the URL may contain a password.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m lockspec.Problems
 	c := newClientConfig(nil)
+	if rest, ok := c.fromSentinelURL(rawURL, &m); ok {
+		c.fromURL(rest, &m)
+		c.apply(opts)
+		return newSentinelClient(c, m)
+	}
 	c.fromURL(rawURL, &m)
 	c.apply(opts)
 	return newOwnClient(c, m)
@@ -68,6 +76,7 @@ func newOwnClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if len(m) == 0 { // the error may quote the address, and that of a wrong URL may be part of a password
 		checkAddress(&m, c.Network, c.Address)
 	}
+	c.checkNoSentinel(&m)
 	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.Err(); err != nil {

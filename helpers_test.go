@@ -22,6 +22,9 @@ var nodes []*redistest.Server
 // for leaked goroutines at the end.
 func TestMain(m *testing.M) {
 	servers, stop, err := launch(4)
+	if err == nil {
+		err = launchSentinel(&stop)
+	}
 	foreign, skip := os.Getenv("RELOCK_TEST_REDIS"), ""
 	switch {
 	case err == nil:
@@ -31,7 +34,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "no server for the examples:", err)
 		os.Exit(1)
 	case foreign != "":
-		skip = "^Example.*(RedLock|MaxLease)"
+		skip = "^Example.*(RedLock|MaxLease|Sentinel)"
 	default:
 		skip = "^Example"
 	}
@@ -77,6 +80,19 @@ func current(t testing.TB, ctx context.Context) relock.Hold {
 	h, ok := relock.CurrentHold(ctx)
 	require.True(t, ok)
 	return h
+}
+
+// launchSentinel runs a master and a sentinel, until stop is called, too.
+func launchSentinel(stop *func()) error {
+	address, stopBoth, err := redistest.LaunchSentinel()
+	if others := *stop; stopBoth != nil {
+		*stop = func() {
+			others()
+			stopBoth()
+		}
+	}
+	_ = os.Setenv("EXAMPLE_SENTINEL", address)
+	return err
 }
 
 // serveExamples sets the address that the examples use.

@@ -42,6 +42,7 @@ type clientConfig struct {
 	logger         *slog.Logger
 	observer       Observer
 	locks          lockspec.Options
+	sentinel       sentinelConfig
 	releaseOnClose bool
 
 	given   []string // names of the options that need a pool and connections of our own
@@ -57,8 +58,9 @@ func newClientConfig(opts []ClientOption) *clientConfig {
 			DialTimeout:    defaultDialTimeout,
 			CommandTimeout: defaultCommandTimeout,
 		},
-		prefix: defaultKeyPrefix,
-		logger: slog.New(slog.DiscardHandler),
+		sentinel: sentinelConfig{password: new(string)},
+		prefix:   defaultKeyPrefix,
+		logger:   slog.New(slog.DiscardHandler),
 	}
 	c.apply(opts)
 	return c

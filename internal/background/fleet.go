@@ -63,6 +63,36 @@ func (f *Fleet) Close() {
 	}
 }
 
+// Retire ends the workers of nodes that are not to be used any more, once their
+// jobs have moved. Each job moves when it is due.
+func (f *Fleet) Retire(gone []driver.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range gone {
+		if w := f.workers[n]; w != nil {
+			w.retired = true
+			w.nudge()
+		}
+	}
+}
+
+// Hasten makes all jobs due.
+func (f *Fleet) Hasten() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for _, w := range f.workers {
+		for _, j := range w.jobs {
+			j.at = now
+		}
+		heap.Init(&w.jobs)
+		w.nudge()
+	}
+}
+
+// Size returns how many workers there are.
+func (f *Fleet) Size() int { return len(f.all()) }
+
 func (f *Fleet) all() []*Worker {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +113,10 @@ func (f *Fleet) plan(j *Job, at time.Time, onlySooner bool) {
 	if j.removed || onlySooner && j.index >= 0 && !at.Before(j.at) {
 		return
 	}
-	if j.worker == nil {
+	if j.worker == nil || j.worker.ended {
+		if j.worker != nil {
+			j.worker.count(j, 0)
+		}
 		j.worker = f.worker(known)
 	}
 	j.worker.count(j, limit)

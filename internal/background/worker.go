@@ -22,6 +22,8 @@ type Worker struct {
 	batch   []*Job                // taken out of the heap to be sent
 	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool
+	retired bool      // its node is not to be used any more
+	ended   bool      // it was retired, and has no jobs
 	until   time.Time // when the timer wakes the worker
 }
 
@@ -55,6 +57,9 @@ func (w *Worker) drop(j *Job) bool {
 		return false
 	}
 	heap.Remove(&w.jobs, int(j.index))
+	if w.retired && len(w.jobs) == 0 {
+		w.nudge() // it ends
+	}
 	return true
 }
 
@@ -87,6 +92,17 @@ func (w *Worker) Bounds() (shortest, longest time.Duration) {
 		longest = max(longest, limit)
 	}
 	return shortest, longest
+}
+
+// ends takes the worker out of its fleet, and reports whether it did: it is
+// retired and has no jobs. A job that is added again finds another worker.
+func (w *Worker) ends() bool {
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
+	if w.ended = w.retired && len(w.jobs) == 0; w.ended {
+		delete(w.fleet.workers, w.node)
+	}
+	return w.ended
 }
 
 func (w *Worker) nudge() {
@@ -122,6 +138,10 @@ func (w *Worker) run() {
 		if len(batch) > 0 {
 			w.send(batch)
 			continue
+		}
+		if w.ends() {
+			w.Link.Close()
+			return
 		}
 		timer.Reset(pause)
 		select {

@@ -1,22 +1,42 @@
 package driver
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+)
 
 // Watch calls changed whenever the topology has changed, until the router is
-// closed. It is called once.
-func (r *Router) Watch(changed func()) {
+// closed. It passes the nodes that are not to be used any more. It is called
+// once.
+//
+// These nodes are closed when they are idle, a command timeout later. Then
+// changed is called for them again: a call that had just got one may have used
+// it.
+func (r *Router) Watch(changed func(gone []Node)) {
 	if r.topology.Changes == nil {
 		return
 	}
 	r.tasks.Start(func() {
+		sweep := time.NewTimer(time.Hour)
+		defer sweep.Stop()
 		for {
 			select {
 			case _, ok := <-r.topology.Changes:
 				if !ok {
 					return
 				}
-				r.change()
-				changed()
+				changed(r.change())
+				sweep.Reset(r.config.CommandTimeout)
+			case <-sweep.C:
+				if gone := append(r.closeRetired(), r.change()...); len(gone) > 0 {
+					changed(gone)
+					sweep.Reset(r.config.CommandTimeout)
+				}
 			case <-r.life.Done():
 				return
 			}
@@ -24,28 +44,82 @@ func (r *Router) Watch(changed func()) {
 	})
 }
 
-// change forgets where the keys were, and cuts the connections to nodes that
-// are no master any more. Nothing then waits for a server that is gone. If the
-// topology does not say which nodes there are, nothing is cut.
-func (r *Router) change() {
+// change forgets where the keys were, and retires the nodes that are no master
+// any more: it cuts their connections, so that nothing waits for a server that
+// has failed. If the topology does not say which nodes there are, none is
+// retired.
+func (r *Router) change() (gone []Node) {
 	masters, err := r.masters(context.Background())
+	if err != nil {
+		masters = r.every()
+	}
+	for _, n := range r.retireOthers(masters) {
+		n.cut()
+		gone = append(gone, n)
+	}
+	return gone
+}
+
+// retireOthers keeps these nodes only, and returns the others. A request for
+// the address of a retired node makes another one.
+func (r *Router) retireOthers(masters []*node) (gone []*node) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	clear(r.known)
-	gone := map[*node]bool{}
-	for _, n := range r.nodes {
-		gone[n] = err == nil
+	kept := map[*node]bool{}
+	for _, n := range masters {
+		kept[n] = true
 	}
-	for i, n := range masters {
-		if gone[n] = false; i == 0 {
-			r.hint = n
+	for address, n := range r.nodes {
+		if !kept[n] {
+			delete(r.nodes, address)
+			gone = append(gone, n)
 		}
 	}
-	r.mu.Unlock()
-	for n, is := range gone {
-		if is {
-			n.cut()
-		}
+	r.retired = append(r.retired, gone...)
+	if !kept[r.hint] {
+		r.hint = nil
 	}
+	if len(masters) > 0 && r.hint == nil {
+		r.hint = masters[0]
+	}
+	return gone
+}
+
+// closeRetired closes the retired nodes that are idle, and returns them.
+func (r *Router) closeRetired() (closed []Node) {
+	for _, n := range r.takeIdle() {
+		_ = n.Close() // all its connections were cut
+		closed = append(closed, n)
+	}
+	return closed
+}
+
+func (r *Router) takeIdle() (idle []*node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	busy := r.retired[:0]
+	for _, n := range r.retired {
+		if n.Sending() > 0 {
+			busy = append(busy, n)
+			continue
+		}
+		idle = append(idle, n)
+	}
+	r.retired = busy
+	return idle
+}
+
+// errRetired is the error of a call that came to a node after its end. The
+// client is not closed.
+var errRetired = fmt.Errorf("the server is no master any more: %w", os.ErrDeadlineExceeded)
+
+// orRetired returns err, or errRetired if only the node was closed.
+func (n *node) orRetired(err error) error {
+	if errors.Is(err, errs.ErrClosed) && n.router.life.Err() == nil {
+		return errRetired
+	}
+	return err
 }
 
 // cut closes the connections under all calls. Further calls open new ones.

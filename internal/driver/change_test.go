@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -117,4 +118,38 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	p.SetMasters(p.next)
 	require.NoError(t, <-got)
 	require.Less(t, time.Since(start), locktest.DefaultCommandTimeout/2)
+}
+
+// A client keeps nothing for a master that was replaced: neither connections
+// nor workers, nor a subscription that it tries again.
+func TestOldMasterIsClosed(t *testing.T) {
+	t.Parallel()
+	for name, end := range masterEnds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, true)
+			c := p.Client(t, relock.WithCommandTimeout(500*time.Millisecond), relock.WithFair())
+			h := acquire(t, c, "k")
+			requireRenewed(t, h)
+			got := make(chan error, 1)
+			go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Engine(c).Queue.State().Subscribed }, "waits")
+			p.replicated(t)
+			p.next.Do(t, "REPLICAOF", "NO", "ONE")
+			end(t, p)
+			p.SetMasters(p.next)
+			requireRenewed(t, h)
+			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, <-got)
+			testkit.Eventually(t, 10*time.Second, func() bool {
+				e := locktest.Engine(c)
+				return e.Driver.(*driver.Router).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
+			}, "is closed")
+			require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+			if name != "demoted" {
+				return
+			}
+			require.LessOrEqual(t, p.old.Info(t, "clients", "connected_clients"), int64(2), "that of the test, and its master")
+		})
+	}
 }

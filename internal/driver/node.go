@@ -18,6 +18,7 @@ type node struct {
 // Send runs one command; see [Driver].
 func (n *node) Send(ctx context.Context, limit Limits, r Request) Result {
 	o := n.Pool.Send(ctx, limit, r)
+	o.Err = n.orRetired(o.Err)
 	n.note(o.Err)
 	return o
 }
@@ -25,6 +26,7 @@ func (n *node) Send(ctx context.Context, limit Limits, r Request) Result {
 // Call runs one command; see [Node].
 func (n *node) Call(ctx context.Context, limit Limits, r Request) Result {
 	o := n.Pool.Call(ctx, limit, r)
+	o.Err = n.orRetired(o.Err)
 	n.note(o.Err)
 	return o
 }
@@ -62,10 +64,12 @@ type nodeLink struct {
 // Pipeline sends the requests together; see [Link].
 func (l nodeLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 	outcomes := l.Link.Pipeline(limit, requests)
-	for _, o := range outcomes {
-		if o.Err != nil {
+	noted := false
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Err = l.node.orRetired(o.Err); o.Err != nil && !noted {
+			noted = true
 			l.node.note(o.Err)
-			break
 		}
 	}
 	return outcomes
@@ -73,7 +77,7 @@ func (l nodeLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 
 // Subscribe listens to a channel; see [Link].
 func (l nodeLink) Subscribe(channel string, confirmed func(), message func(string)) error {
-	err := l.Link.Subscribe(channel, confirmed, message)
+	err := l.node.orRetired(l.Link.Subscribe(channel, confirmed, message))
 	l.node.note(err)
 	return err
 }

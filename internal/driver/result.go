@@ -47,6 +47,12 @@ func errorLine(err error) (redis.Error, bool) {
 	return line, ok
 }
 
+// IsAnswer reports whether a server has answered with this error.
+func IsAnswer(err error) bool {
+	_, ok := errorLine(err)
+	return ok
+}
+
 // Unanswered reports whether the request was sent and not answered. It may be
 // executed now, later or never.
 func (o Result) Unanswered() bool { return !o.Sent.IsZero() && !o.Answered }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +26,9 @@ type Router struct {
 	nodes map[string]*node // by address
 	hint  *node            // for a key of which nothing is known
 	known map[string]*node // by tag, for Known
+	// retired are the nodes that the topology no longer names, until they are
+	// closed.
+	retired []*node
 }
 
 // maxKnown limits the keys whose nodes are remembered. More of them are
@@ -188,15 +192,19 @@ func (r *Router) masters(ctx context.Context) (all []*node, err error) {
 	return all, nil
 }
 
-// every returns all nodes, also those that the topology no longer names.
-func (r *Router) every() (all []*node) {
+// every returns all open nodes, also those that the topology no longer names.
+func (r *Router) every() []*node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	all := slices.Clone(r.retired)
 	for _, n := range r.nodes {
 		all = append(all, n)
 	}
 	return all
 }
+
+// Size returns how many nodes are open.
+func (r *Router) Size() int { return len(r.every()) }
 
 // Sending returns how many calls of Send are under way at an address.
 func (r *Router) Sending(address string) int64 {

@@ -118,8 +118,8 @@ func TestMultiLockOverTwoServers(t *testing.T) {
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 		require.NoError(t, one.Unlock(t.Context()))
 	}
-	for _, name := range names {
-		require.Empty(t, keysOf(t, p.Of(name)))
+	for _, name := range names { // the last try may still release
+		testkit.Eventually(t, testkit.Patience, func() bool { return len(keysOf(t, p.Of(name))) == 0 }, "is free")
 	}
 }
 

@@ -155,6 +155,16 @@ func (m *Manager) Close() error {
 	return err
 }
 
+// NodesChanged is called when the servers have changed. The nodes that have
+// gone are not to be used any more.
+func (m *Manager) NodesChanged(gone []driver.Node) {
+	for _, f := range append(m.allReplicators(), m.watchdog, m.Retrier.Fleet) {
+		f.Retire(gone)
+	}
+	m.Retrier.Hasten() // waiters wait for the releases
+	m.Queue.NodesChanged(gone)
+}
+
 // Ask sends a script that acquires a lock or extends a lease, and waits for the
 // replicas that the settings require.
 func (m *Manager) Ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {

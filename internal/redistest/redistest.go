@@ -23,6 +23,7 @@ type Server struct {
 	Network, Address string
 	Foreign          bool // must not be stopped or configured
 
+	file string // of a sentinel: its configuration, which it changes itself
 	args []string
 	env  []string // in addition to the test's own
 	dir  string
@@ -179,6 +180,9 @@ func (s *Server) logFile() string {
 
 func (s *Server) boot(path string) error {
 	args := append([]string{"--dir", s.dir, "--save", "", "--logfile", s.logFile()}, s.args...)
+	if s.file != "" {
+		args = append([]string{s.file, "--sentinel", "--logfile", s.logFile()}, s.args...)
+	}
 	s.cmd = exec.Command(path, args...)
 	s.cmd.Env = append(os.Environ(), s.env...)
 	if err := s.cmd.Start(); err != nil {

@@ -139,6 +139,11 @@ func (q *Queue) forget(w *Entry) {
 // held.
 func (q *Queue) checkAll(f *subscription) {
 	q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.redisKey) == f })
+	q.checkOthers()
+}
+
+// checkOthers notifies RedLock calls and receivers of tasks; mu is held.
+func (q *Queue) checkOthers() {
 	for _, w := range q.calls {
 		w.notify()
 	}
@@ -147,12 +152,21 @@ func (q *Queue) checkAll(f *subscription) {
 	}
 }
 
-// CheckLines polls immediately for every lock with queued entries: the servers
-// have changed.
-func (q *Queue) CheckLines() {
+// NodesChanged polls immediately for every lock with queued entries, because
+// the servers have changed. Calls that pause after an error make an attempt.
+// Nothing is at the nodes that have gone any more.
+func (q *Queue) NodesChanged(gone []driver.Node) {
+	q.poller.Retire(gone)
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.subscriptions.retire(gone)
 	q.checkLines(func(*Line) bool { return true })
+	q.checkOthers()
+	for _, w := range q.waits {
+		if w.Line.err != nil || w.ticket == "" {
+			w.Nudge()
+		}
+	}
 }
 
 // checkLines polls immediately for the chosen locks with queued entries; mu is

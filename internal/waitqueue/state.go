@@ -5,6 +5,7 @@ import "time"
 // State is a snapshot of a queue, for tests.
 type State struct {
 	Subscribed bool // messages reach the client
+	Nodes      int  // at which a subscription was started
 	Waits      int  // entries that are active
 	Quorum     int  // RedLock calls
 	Lines      map[string]LineState
@@ -26,6 +27,11 @@ func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := State{Subscribed: q.subscriptions.reach(), Waits: len(q.waits), Quorum: len(q.calls), Lines: map[string]LineState{}}
+	for _, f := range q.subscriptions.all {
+		if f.started {
+			s.Nodes++
+		}
+	}
 	for key, l := range q.lines {
 		one := LineState{Entries: len(l.waits), Retained: l.retained, Remote: l.remote, Trouble: l.err, Interval: l.interval}
 		for _, w := range l.waiters {

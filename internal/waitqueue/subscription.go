@@ -22,6 +22,7 @@ type subscription struct {
 
 	// Guarded by queue.mu.
 	started     bool
+	retired     bool      // its node is not to be used any more
 	up          bool      // confirmed
 	mute        bool      // the scripts may not publish
 	epoch       int       // changes whenever the subscription is confirmed or lost
@@ -61,7 +62,7 @@ func (f *subscription) run() {
 	pause := firstFeedPause
 	for {
 		err := f.link.Subscribe(f.channel, f.confirmed, f.message)
-		if f.queue.host.Life.Err() != nil {
+		if f.queue.host.Life.Err() != nil || f.isRetired() {
 			return
 		}
 		switch lasted := f.lost(err); {

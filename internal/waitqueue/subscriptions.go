@@ -35,6 +35,24 @@ func (s *subscriptions) to(n driver.Node) *subscription {
 	return f
 }
 
+// retire ends the subscriptions at nodes that are not to be used any more.
+func (s *subscriptions) retire(gone []driver.Node) {
+	for _, n := range gone {
+		if f := s.all[n]; f != nil {
+			delete(s.all, n)
+			f.retired, f.up = true, false
+			f.epoch++
+			f.link.Close()
+		}
+	}
+}
+
+func (f *subscription) isRetired() bool {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	return f.retired
+}
+
 // reach reports whether messages of all nodes at which the client waits reach
 // it.
 func (s *subscriptions) reach() bool {

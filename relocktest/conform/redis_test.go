@@ -29,12 +29,15 @@ const testLease = time.Second
 // server is a server whose locks the suite inspects.
 type server struct {
 	*redistest.Server
-	prefix string
+	prefix    string
+	sentinels *redistest.Sentinels // that name it, or nil
 }
 
 func newServer(t *testing.T) *server {
-	return &server{redistest.Start(t), "conform:" + uuid.NewString() + ":"}
+	return &server{redistest.Start(t), newPrefix(), nil}
 }
+
+func newPrefix() string { return "conform:" + uuid.NewString() + ":" }
 
 func (s *server) client(t *testing.T, network, address string, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
@@ -42,6 +45,31 @@ func (s *server) client(t *testing.T, network, address string, opts ...relock.Cl
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
+}
+
+// plain returns a client of the server.
+func (s *server) plain(t *testing.T) *relock.Client {
+	t.Helper()
+	if s.sentinels != nil {
+		return s.sentinelClient(t)
+	}
+	return s.client(t, s.Network, s.Address)
+}
+
+// throughFaults returns a client whose messages go through the faulty proxy.
+func (s *server) throughFaults(t *testing.T) *relock.Client {
+	t.Helper()
+	network, address := s.faulty(t)
+	short := relock.WithCommandTimeout(testLease / 5)
+	if s.sentinels != nil {
+		return s.sentinelClient(t, short, relock.WithAddressMap(func(named string) string {
+			if named == s.Address {
+				return address
+			}
+			return named
+		}))
+	}
+	return s.client(t, network, address, short)
 }
 
 func (s *server) lock(key string) string { return s.prefix + "{" + key + "}" }
@@ -98,7 +126,10 @@ func (k kindOfLock) TryLock(ctx context.Context, key string) (relock.Hold, error
 }
 
 // Every kind of lock keeps the promises of all, fair and unfair.
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conformance(t, newServer) }
+
+// conformance runs the suite with each kind of lock.
+func conformance(t *testing.T, newServer func(t *testing.T) *server) {
 	type kind struct {
 		reentrant bool
 		refuses   bool
@@ -131,11 +162,10 @@ func TestConformance(t *testing.T) {
 				s := newServer(t)
 				opts := append([]relock.LockOption{relock.WithWatchdog(testLease)}, opts...)
 				conform.Run(t, conform.Backend{
-					New:   func(t *testing.T) relock.Locker { return k.locker(t, s.client(t, s.Network, s.Address), opts...) },
+					New:   func(t *testing.T) relock.Locker { return k.locker(t, s.plain(t), opts...) },
 					Lease: testLease, Fair: mode == "fair", Fenced: mode == "fenced", Reentrant: k.reentrant, Refuses: k.refuses,
 					Faulty: func(t *testing.T) relock.Locker {
-						network, address := s.faulty(t)
-						return k.locker(t, s.client(t, network, address, relock.WithCommandTimeout(testLease/5)), opts...)
+						return k.locker(t, s.throughFaults(t), opts...)
 					},
 					Break: s.breakLock, Waiting: s.waiting, Left: s.left,
 				})

@@ -1,0 +1,126 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// configOf returns the settings of connections to a sentinel. Sentinels have a
+// separate log-in, and no databases.
+func (s *Sentinel) configOf(sentinel string, limit time.Duration) *driver.Config {
+	c := s.shortConfig(sentinel, limit)
+	c.Username, c.Password, c.Login, c.Database = s.config.Username, s.config.Password, nil, 0
+	return c
+}
+
+// shortConfig returns the settings of connections for a request or two.
+func (s *Sentinel) shortConfig(address string, limit time.Duration) *driver.Config {
+	c := *s.config.Servers
+	c.Network, c.Address = "tcp", address
+	c.DialTimeout, c.CommandTimeout = limit, limit
+	c.MaxIdle, c.MaxActive = 1, 0
+	return &c
+}
+
+// askOne asks a sentinel for the address of the master, and for other
+// sentinels. A sentinel that does not name others is no failure.
+func (s *Sentinel) askOne(ctx context.Context, sentinel string, limit time.Duration) (address string, others []string, err error) {
+	p := driver.NewPool(s.configOf(sentinel, limit))
+	defer p.Close() //nolint:errcheck // nothing is under way
+	o := p.Call(ctx, driver.Limits{}, command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.config.Name))
+	switch {
+	case errors.Is(o.Err, errs.ErrDenied):
+		return "", nil, fmt.Errorf("%w; see WithSentinelLogin", o.Err)
+	case o.Err != nil:
+		return "", nil, o.Err
+	}
+	if address, err = s.addressIn(o.Reply); err != nil {
+		return "", nil, err
+	}
+	o = p.Call(ctx, driver.Limits{}, command("SENTINEL", "SENTINELS", s.config.Name))
+	return address, s.othersIn(o.Reply), nil
+}
+
+func command(name string, args ...any) driver.Request { return driver.Request{Cmd: name, Args: args} }
+
+// addressIn returns the address of the master from the answer of a sentinel.
+func (s *Sentinel) addressIn(reply any) (string, error) {
+	if reply == nil {
+		return "", &reason{fmt.Sprintf("knows no master %q; see NewClientSentinel", s.config.Name), errs.ErrInvalid}
+	}
+	if parts, err := driver.Strings(reply, nil); err == nil && len(parts) == 2 {
+		return s.mapped(parts[0], parts[1])
+	}
+	return "", errWild
+}
+
+var errWild = fmt.Errorf("%w: the answer is not that of a sentinel", errs.ErrInvalid)
+
+// othersIn returns the sentinels in an answer. Those without an address are
+// omitted.
+func (s *Sentinel) othersIn(reply any) []string {
+	all, err := driver.Values(reply, nil)
+	if err != nil {
+		return nil
+	}
+	others := []string{}
+	for _, one := range all {
+		fields, _ := driver.StringMap(one, nil)
+		if address, err := s.mapped(fields["ip"], fields["port"]); err == nil {
+			others = append(others, address)
+		}
+	}
+	return others
+}
+
+// mapped returns an address as the client has to use it. The function is the
+// user's.
+func (s *Sentinel) mapped(host, port string) (address string, err error) {
+	if host == "" || port == "" || port == "0" {
+		return "", errWild
+	}
+	address = net.JoinHostPort(host, port)
+	if s.config.Map == nil {
+		return address, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &reason{fmt.Sprintf("WithAddressMap panicked: %v", p), errs.ErrInvalid}
+		}
+	}()
+	if address = s.config.Map(address); address == "" {
+		return "", &reason{"WithAddressMap: returned an empty address", errs.ErrInvalid}
+	}
+	return address, nil
+}
+
+// checkRole asks a server whether it is a master. A server that answers with an
+// error may be one: the user need not have the permission, and what a lock
+// sends will fail with a better error.
+func (s *Sentinel) checkRole(ctx context.Context, address string, limit time.Duration) error {
+	c := s.shortConfig(address, limit)
+	c.Database = 0
+	p := driver.NewPool(c)
+	defer p.Close() //nolint:errcheck // nothing is under way
+	o := p.Call(ctx, driver.Limits{}, command("ROLE"))
+	switch {
+	case driver.IsAnswer(o.Err):
+		return nil
+	case o.Err != nil:
+		return fmt.Errorf("server %s: %w", address, o.Err)
+	}
+	values, err := driver.Values(o.Reply, nil)
+	if err != nil || len(values) == 0 {
+		return nil
+	}
+	if role, _ := driver.String(values[0], nil); role != "master" {
+		return &reason{fmt.Sprintf("server %s is no master: its role is %q", address, role), driver.ErrTimeout}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// listening is the goroutine that subscribes to a sentinel. It is guarded by
+// Sentinel.mu.
+type listening struct {
+	to   string      // the sentinel
+	link driver.Link // to it; nil between two attempts
+}
+
+const (
+	channel = "+switch-master"
+
+	firstListenPause  = 10 * time.Millisecond
+	maxListenPause    = time.Second
+	deniedListenPause = 30 * time.Second
+)
+
+// listenTo moves the subscription to a sentinel, and starts the goroutine of it
+// once; mu is held.
+func (s *Sentinel) listenTo(sentinel string) {
+	switch l := s.listening; {
+	case l == nil:
+		s.listening = &listening{to: sentinel}
+		s.tasks.Start(s.listen)
+	case l.to != sentinel:
+		if l.to = sentinel; l.link != nil {
+			l.link.Close()
+		}
+	}
+}
+
+// listen subscribes until Close. Whenever the subscription is confirmed or
+// lost, a look finds what was missed.
+func (s *Sentinel) listen() {
+	pause := firstListenPause
+	for s.life.Err() == nil {
+		begun := time.Now()
+		err := s.subscribe()
+		switch {
+		case errors.Is(err, errs.ErrDenied):
+			pause = deniedListenPause
+		case time.Since(begun) > maxListenPause:
+			pause = firstListenPause
+			signal(s.now)
+		default:
+			signal(s.soon)
+		}
+		timer := time.NewTimer(pause + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-s.life.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, maxListenPause)
+	}
+}
+
+// subscribe listens to the present sentinel until the connection is closed.
+func (s *Sentinel) subscribe() error {
+	s.mu.Lock()
+	p := driver.NewPool(s.configOf(s.listening.to, s.limit))
+	link := p.Link()
+	s.listening.link = link
+	s.mu.Unlock()
+	stop := context.AfterFunc(s.life, link.Close)
+	err := link.Subscribe(channel, func() { signal(s.now) }, s.message)
+	stop()
+	s.mu.Lock()
+	s.listening.link = nil
+	s.mu.Unlock()
+	_ = p.Close() // its connection is closed already
+	return err
+}
+
+// message takes one of "name old-host old-port new-host new-port".
+func (s *Sentinel) message(text string) {
+	if strings.HasPrefix(text, s.config.Name+" ") {
+		s.switched()
+	}
+}

@@ -1,0 +1,215 @@
+package topology
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+// awaitListeners waits until a sentinel has so many subscriptions.
+func awaitListeners(t testing.TB, sentinel *redistest.Server, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return listeners(t, sentinel) == n }, noFailover, time.Millisecond)
+}
+
+// listeners counts the subscriptions at a sentinel, of clients.
+func listeners(t testing.TB, sentinel *redistest.Server) int {
+	t.Helper()
+	text, err := redis.String(sentinel.Do(t, "CLIENT", "LIST"), nil)
+	require.NoError(t, err)
+	return strings.Count(text, " sub=1 ")
+}
+
+// asUser is a configuration with a log-in to sentinels.
+func asUser(user, password string) func(*SentinelConfig) {
+	return func(c *SentinelConfig) { c.Username, c.Password = user, &password }
+}
+
+// The log-in of sentinels is not that of servers.
+func TestSentinelLogin(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, noFailover)
+	for _, one := range s.Sentinels {
+		one.Do(t, "ACL", "SETUSER", "watch", "on", ">secret", "allchannels", "+@all")
+		one.Do(t, "ACL", "SETUSER", "default", "resetpass", ">another")
+	}
+	for _, user := range []func(*SentinelConfig){asUser("", ""), asUser("watch", "wrong"), asUser("nobody", "secret")} {
+		p := sentinelOf(t, s, user, func(c *SentinelConfig) { c.Servers.Username, c.Servers.Password = "watch", pointer("secret") })
+		_, err := p.Master(t.Context())
+		require.ErrorIs(t, err, errs.ErrDenied)
+		require.ErrorContains(t, err, "see WithSentinelLogin")
+		require.NotContains(t, err.Error(), "secret")
+	}
+	for _, user := range []func(*SentinelConfig){asUser("watch", "secret"), asUser("", "another")} {
+		requireMaster(t, sentinelOf(t, s, user, func(c *SentinelConfig) { c.Servers.Database = 3 }), s.Servers[0])
+	}
+}
+
+func pointer(text string) *string { return &text }
+
+// aclLine finds the commands that create users in docs/operations.md.
+var aclLine = regexp.MustCompile(`(?m)^ACL SETUSER (\w+) (.*)$`)
+
+// rulesOf returns the rules of a user in the documentation.
+func rulesOf(t testing.TB, user string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	for _, found := range aclLine.FindAllStringSubmatch(string(text), -1) {
+		if found[1] == user {
+			return strings.Fields(found[2])
+		}
+	}
+	require.FailNow(t, "the documentation has no such user", user)
+	return nil
+}
+
+// What the documentation allows a sentinel's user is enough, and each rule is
+// needed for what the documentation says.
+func TestSentinelPermissions(t *testing.T) {
+	t.Parallel()
+	rules := rulesOf(t, "watch")
+	for _, tt := range []struct {
+		without                 string
+		denied, learns, listens bool
+	}{
+		{"", false, true, true},
+		{"+sentinel|get-master-addr-by-name", true, false, false},
+		{"+sentinel|sentinels", false, false, true},
+		{"+subscribe", false, true, false},
+		{"&+switch-master", false, true, false},
+	} {
+		t.Run("without "+tt.without, func(t *testing.T) {
+			t.Parallel()
+			left := slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return rule == tt.without })
+			require.Equal(t, tt.without == "", len(left) == len(rules))
+			s := redistest.StartSentinels(t, noFailover)
+			for _, one := range s.Sentinels {
+				one.Do(t, "ACL", redis.Args{"SETUSER", "watch"}.AddFlat(left)...)
+			}
+			p := sentinelOf(t, s, asUser("watch", "password"), func(c *SentinelConfig) { c.Addresses = c.Addresses[:1] })
+			if tt.denied {
+				_, err := p.Master(t.Context())
+				require.ErrorIs(t, err, errs.ErrDenied)
+				require.ErrorContains(t, err, "see WithSentinelLogin")
+				return
+			}
+			requireMaster(t, p, s.Servers[0])
+			if tt.listens {
+				awaitListeners(t, s.Sentinels[0], 1)
+			} else {
+				require.Never(t, func() bool { return listeners(t, s.Sentinels[0]) > 0 }, 300*time.Millisecond, 10*time.Millisecond)
+			}
+			if tt.learns {
+				require.Eventually(t, func() bool { return len(p.order()) == 3 }, noFailover, time.Millisecond)
+			} else {
+				require.Len(t, p.order(), 1)
+			}
+			s.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", redistest.SentinelName)
+			next := s.AwaitSuccessor(t, s.Servers[0])
+			requireSwitch(t, p, next, pollInterval+5*time.Second) // by a message or by a poll
+		})
+	}
+}
+
+// The user at the servers needs no permission for ROLE: without it the check is
+// left out.
+func TestRoleIsNotPermitted(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, noFailover)
+	s.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
+	s.Sentinels[0].Do(t, "SENTINEL", "MONITOR", redistest.SentinelName, "127.0.0.1", s.Servers[1].Address[len("127.0.0.1:"):], 3)
+	for _, one := range s.Servers {
+		one.Do(t, "ACL", "SETUSER", "app", "on", ">password", "-@all")
+		one.Do(t, "ACL", "SETUSER", "checks", "on", ">password", "-@all", "+role")
+	}
+	as := func(user string) func(*SentinelConfig) {
+		return func(c *SentinelConfig) { c.Servers.Username, c.Servers.Password = user, pointer("password") }
+	}
+	requireMaster(t, sentinelOf(t, s, as("checks")), s.Servers[0])
+	requireMaster(t, sentinelOf(t, s, as("app")), s.Servers[1]) // which is a replica
+}
+
+// Connections to sentinels and to servers are encrypted.
+func TestSentinelsOverTLS(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, noFailover)
+	web := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
+	defer web.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(web.Certificate())
+	encrypted := map[string]string{}
+	for _, one := range append(slices.Clone(s.Sentinels), s.Servers...) {
+		encrypted[one.Address] = encrypt(t, web.TLS.Certificates, one.Address)
+	}
+	config := func(c *SentinelConfig) {
+		c.Servers.UseTLS, c.Servers.TLS = true, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}
+		c.Map = func(address string) string { return encrypted[address] }
+		c.Addresses = []string{encrypted[s.Sentinels[0].Address]}
+	}
+	p := sentinelOf(t, s, config)
+	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil }, noFailover, time.Millisecond)
+	address, err := p.Master(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, encrypted[s.Servers[0].Address], address)
+	require.Eventually(t, func() bool { return len(p.order()) == 3 }, noFailover, time.Millisecond)
+	p = sentinelOf(t, s, config, func(c *SentinelConfig) { c.Servers.TLS = nil })
+	require.Eventually(t, func() bool { // the first handshakes may be late
+		_, err := p.Master(t.Context())
+		return err != nil && strings.Contains(err.Error(), "certificate")
+	}, noFailover, time.Millisecond)
+	p = sentinelOf(t, s, config, func(c *SentinelConfig) { c.Servers.UseTLS = false })
+	_, err = p.Master(t.Context())
+	require.Error(t, err)
+}
+
+// encrypt returns the address of a listener that forwards what it decrypts.
+func encrypt(t testing.TB, certificates []tls.Certificate, to string) string {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			for _, c := range [][2]net.Conn{{client, server}, {server, client}} {
+				context.AfterFunc(ctx, func() { _ = c[0].Close() })
+				group.Go(func() {
+					_, _ = io.Copy(c[0], c[1]) // ends with either
+					_ = c[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		cancel()
+		group.Wait()
+	})
+	return l.Addr().String()
+}

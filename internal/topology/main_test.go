@@ -1,0 +1,66 @@
+package topology
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Overlap()
+	goleak.VerifyTestMain(m)
+}
+
+// noFailover is how long a machine may stall without a failover.
+const noFailover = 20 * time.Second
+
+// sentinelOf returns the topology of a set, closed when the test ends. change
+// changes its configuration.
+func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*SentinelConfig)) *Sentinel {
+	t.Helper()
+	c := SentinelConfig{
+		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string),
+		Servers: &driver.Config{Password: new(string), DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	p := NewSentinel(c)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// requireMaster requires that the topology names the server.
+func requireMaster(t testing.TB, p *Sentinel, s *redistest.Server) {
+	t.Helper()
+	address, err := p.Master(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, s.Address, address)
+}
+
+// requireSwitch requires that the topology names the server within a time.
+func requireSwitch(t testing.TB, p *Sentinel, s *redistest.Server, limit time.Duration) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		address, _ := p.Master(context.Background())
+		return address == s.Address
+	}, limit, 5*time.Millisecond)
+}
+
+func (s *Sentinel) order() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string{}, s.sentinels...)
+}
+
+func (s *Sentinel) lastError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}

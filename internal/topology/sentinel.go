@@ -1,0 +1,131 @@
+package topology
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/tasks"
+)
+
+// SentinelConfig is what the options of a client say about its sentinels.
+type SentinelConfig struct {
+	Name      string   // of the master
+	Addresses []string // of sentinels, in the order in which they are asked
+	Username  string
+	Password  *string                     // see [driver.Config]
+	Map       func(address string) string // of what sentinels name; nil for none
+	Servers   *driver.Config              // of the connections to servers
+}
+
+// Sentinel knows the master that sentinels name. Its methods may be called
+// concurrently.
+type Sentinel struct {
+	config  SentinelConfig
+	life    context.Context // cancelled by Close
+	end     context.CancelFunc
+	tasks   tasks.Group
+	changes chan struct{}
+	now     chan struct{} // look immediately
+	soon    chan struct{} // look, unless that was just done
+
+	mu        sync.Mutex
+	started   bool
+	master    string             // "" before the first answer
+	err       error              // of the last look
+	next      *look              // under way, or the next one
+	interrupt context.CancelFunc // ends the look under way; nil without one
+	invalid   bool               // the master failed since the last look began
+	sentinels []string           // the first one answered last
+	limit     time.Duration      // for each sentinel and server
+	listening *listening
+}
+
+// NewSentinel returns the topology of one master. It makes no network call.
+func NewSentinel(c SentinelConfig) *Sentinel {
+	s := &Sentinel{
+		config: c, sentinels: slices.Clone(c.Addresses), limit: firstLimit, next: newLook(),
+		changes: make(chan struct{}, 1), now: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Topology returns the functions that a router calls.
+func (s *Sentinel) Topology() *driver.Topology {
+	return &driver.Topology{
+		Master: func(ctx context.Context, _ string) (string, error) { return s.Master(ctx) },
+		Masters: func(ctx context.Context) ([]string, error) {
+			address, err := s.Master(ctx)
+			return []string{address}, err
+		},
+		Invalidate: s.Invalidate, Changes: s.changes, Close: s.Close,
+	}
+}
+
+// Master returns the address of the master. Before the first answer of a
+// sentinel, it waits for the end of a look.
+func (s *Sentinel) Master(ctx context.Context) (string, error) {
+	address, next, last := s.known()
+	if address != "" {
+		return address, nil
+	}
+	select {
+	case <-next.done:
+		return next.address, next.err
+	case <-ctx.Done():
+		if last != nil {
+			return "", last
+		}
+		return "", ctx.Err()
+	}
+}
+
+// known returns the master, or else the next look and the error of the last
+// one. It starts the goroutine that looks.
+func (s *Sentinel) known() (address string, next *look, last error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.started {
+		s.started = s.tasks.Start(s.run)
+	}
+	return s.master, s.next, s.err
+}
+
+// Invalidate notes that a server does not answer, or takes no writes.
+func (s *Sentinel) Invalidate(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if address == s.master && !s.invalid {
+		s.invalid = true
+		signal(s.soon)
+	}
+}
+
+// switched looks immediately, because a sentinel said that the master has
+// changed. A look under way may wait for the old one.
+func (s *Sentinel) switched() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.interrupt != nil {
+		s.interrupt()
+	}
+	signal(s.now)
+}
+
+// Close ends the goroutines, and closes their connections.
+func (s *Sentinel) Close() error {
+	s.end()
+	s.tasks.WaitFor(driver.CloseWait)
+	return nil
+}
+
+// signal puts a value into a channel of capacity one, unless it has one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+// Faults in how a client finds the master that sentinels name.
+
+var sentinelFaults = []mutant{
+	{
+		name: "sentinel: only the first one is asked",
+		file: "internal/topology/round.go",
+		old:  "		r.failed = append(r.failed, failure{at, err})\n",
+		new:  "		r.failed = append(r.failed, failure{at, err})\n		return\n",
+		in:   "internal/topology",
+		test: "TestSentinelsAreAskedInOrder",
+	},
+	{
+		name: "sentinel: the first that answers does not go to the front",
+		file: "internal/topology/look.go",
+		old:  "	order := []string{r.answered}\n",
+		new:  "	var order []string\n",
+		in:   "internal/topology",
+		test: "TestSentinelsAreAskedInOrder",
+	},
+	{
+		name: "sentinel: others are not learnt",
+		file: "internal/topology/look.go",
+		old:  "[][]string{s.sentinels, r.others}",
+		new:  "[][]string{s.sentinels}",
+		in:   "internal/topology",
+		test: "TestSentinelsAreLearnt",
+	},
+	{
+		name: "sentinel: a replica is taken for the master",
+		file: "internal/topology/ask.go",
+		old:  "role != \"master\" {",
+		new:  "role == \"\" {",
+		in:   "internal/topology",
+		test: "TestSentinelThatIsBehind",
+	},
+	{
+		name: "sentinel: messages are ignored",
+		file: "internal/topology/listen.go",
+		old:  "		s.switched()\n",
+		new:  "		return\n",
+		in:   "internal/topology",
+		test: "TestSwitchIsNoticedByItsMessage",
+	},
+	{
+		name: "sentinel: a master that failed is not looked for",
+		file: "internal/topology/sentinel.go",
+		old:  "	if address == s.master && !s.invalid {\n",
+		new:  "	if address == \"\" {\n",
+		in:   "internal/topology",
+		test: "TestSentinelsAreLearnt",
+	},
+	{
+		name: "sentinel: clients are not notified of a new master",
+		file: "internal/topology/look.go",
+		old:  "			signal(s.changes)\n",
+		new:  "			_ = s.changes\n",
+		in:   "internal/topology",
+		test: "TestSwitchIsNoticedByItsMessage",
+	},
+	{
+		name: "sentinel: the servers' password is sent to sentinels",
+		file: "internal/topology/ask.go",
+		old:  "	c.Username, c.Password, c.Login, c.Database = s.config.Username, s.config.Password, nil, 0\n",
+		new:  "	c.Database = 0\n",
+		in:   "internal/topology",
+		test: "TestSentinelLogin",
+	},
+	{
+		name: "sentinel: a master that is known is forgotten without sentinels",
+		file: "internal/topology/look.go",
+		old:  "	if found = r.master != \"\"; found && r.master != s.master {\n",
+		new:  "	if found = r.master != \"\"; r.master != s.master {\n",
+		in:   "internal/topology",
+		test: "TestSentinelsAreDown",
+	},
+	{
+		name: "sentinel: the limit stays too short for a slow network",
+		file: "internal/topology/look.go",
+		old:  "min(2*s.limit, max(firstLimit, s.config.Servers.DialTimeout))",
+		new:  "s.limit",
+		in:   "internal/topology",
+		test: "TestLimitFollowsTheNetwork",
+	},
+}
