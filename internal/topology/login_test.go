@@ -63,13 +63,13 @@ func TestSentinelLogin(t *testing.T) {
 
 func pointer(text string) *string { return &text }
 
-// aclLine finds the commands that create users in docs/operations.md.
+// aclLine finds the commands that create users in docs/sentinel.md.
 var aclLine = regexp.MustCompile(`(?m)^ACL SETUSER (\w+) (.*)$`)
 
 // rulesOf returns the rules of a user in the documentation.
 func rulesOf(t testing.TB, user string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/sentinel.md")
 	require.NoError(t, err)
 	for _, found := range aclLine.FindAllStringSubmatch(string(text), -1) {
 		if found[1] == user {
