@@ -194,7 +194,7 @@ func TestTaskReceiveScriptEndedLeases(t *testing.T) {
 	require.Equal(t, []string{"behind"}, b.Members("l"))
 }
 
-// No script returns more than 32 leases. It says that there are more.
+// No script returns more than 32 leases. It reports that there are more.
 func TestTaskReceiveScriptManyEndedLeases(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	var ids []string

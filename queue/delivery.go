@@ -90,7 +90,7 @@ func (d *Delivery) Err() error { return d.queue.wrap("delivery", d.hold.Err()) }
 // queue. It names the delivery, and never changes.
 func (d *Delivery) Fence() int64 { return d.protocol.fence }
 
-// Ack says that the task is done. ctx has no effect, here and below: they work
+// Ack reports the task as done. ctx has no effect, here and below: they work
 // even if it is cancelled.
 func (d *Delivery) Ack(context.Context) error {
 	return d.settle("ack", verbAck, "", Acknowledged, nil)

@@ -74,7 +74,7 @@ func (r *receiver) leave(idle bool) {
 	r.queue.engine.Queue.ListenForTasks(r.keys[0], r.name, nil)
 }
 
-// stopLocked says that the receiver is no longer idle. That also returns what
+// stopLocked marks the receiver as no longer idle. That also returns what
 // an unanswered receive took, and notifies another receiver of what is due.
 // The caller that has the turn does the same: its number is higher than that
 // of the caller that leaves.

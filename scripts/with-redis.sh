@@ -7,8 +7,8 @@ image=${RELOCK_REDIS_IMAGE:-redis:7}
 
 has_redis() { [ -n "${RELOCK_TEST_REDIS:-}" ] || command -v redis-server >/dev/null; }
 
-# may_install says whether packages can be installed, and sets as_root. sudo is
-# for machines of CI only: on others it is not ours to install something
+# may_install reports whether packages can be installed, and sets as_root. sudo
+# is for machines of CI only: on others it is not ours to install something
 # unasked.
 as_root=
 may_install() {

@@ -34,7 +34,7 @@ func (n *node) Call(ctx context.Context, limit Limits, r Request) Result {
 // Link returns a connection for one worker; see [Node].
 func (n *node) Link() Link { return nodeLink{n.Pool.Link(), n} }
 
-// note calls Invalidate if the error says that the server may be the wrong one.
+// note calls Invalidate if the server may be the wrong one, by the error.
 func (n *node) note(err error) {
 	if err == nil || n.router.topology.Invalidate == nil || n.router.life.Err() != nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// Privileges are what docs/operations.md says that a Redis user needs.
+// Privileges are what a Redis user needs, by docs/operations.md.
 type Privileges struct {
 	Least, Wait []string // the arguments of ACL, of a user that does not wait, and what is on top for one that does
 	OnTop       []Privilege

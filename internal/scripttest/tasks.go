@@ -124,7 +124,7 @@ func (b *Tasks) Behind() map[string]bool {
 	return behind
 }
 
-// place is where a record says that its task is.
+// place is where a task is, by its record.
 type place struct {
 	key, before string
 	apart       bool

@@ -121,8 +121,8 @@ func TestNoLocalHandOff(t *testing.T) {
 }
 
 // While another process waits, a client hands its lock off locally for a
-// millisecond. Then it is the other's turn. The last answer says whether others
-// are in the queue.
+// millisecond. Then it is the other's turn. The last answer has the number that
+// wait in the queue.
 func TestRemoteWaiterHasItsTurn(t *testing.T) {
 	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
