@@ -76,6 +76,7 @@ func (r *Router) retireOthers(masters []*node) (gone []*node) {
 			gone = append(gone, n)
 		}
 	}
+	r.setOnly()
 	r.retired = append(r.retired, gone...)
 	if !kept[r.hint] {
 		r.hint = nil

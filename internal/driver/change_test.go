@@ -153,3 +153,22 @@ func TestOldMasterIsClosed(t *testing.T) {
 		})
 	}
 }
+
+// The only server may be no master for a while, as in an election. Its node is
+// closed. Once it is named again, requests go to a new one.
+func TestOnlyServerIsNamedAgain(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	p := locktest.NewTopology(true, s)
+	c := p.Client(t, relock.WithCommandTimeout(200*time.Millisecond))
+	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	p.SetMasters()
+	size := locktest.Engine(c).Driver.(*driver.Router).Size
+	testkit.Eventually(t, testkit.Patience, func() bool { return size() == 0 }, "is closed")
+	require.Error(t, lockOnce(t.Context(), c, "k", nil))
+	p.Name(s)
+	ok, err := c.SetNEX(t.Context(), p.Key("again"), "v", time.Minute)
+	require.NoError(t, err, "the closed node is used")
+	require.True(t, ok)
+	require.Equal(t, 1, size())
+}

@@ -137,14 +137,22 @@ func (r *Router) at(address string) (*node, error) {
 		}
 		n = &node{Pool: NewPool(r.topology.configOf(r.config, address)), router: r, address: address}
 		r.nodes[address] = n
-		if r.only.Store(nil); len(r.nodes) == 1 {
-			r.only.Store(n)
-		}
+		r.setOnly()
 	}
 	if r.hint == nil {
 		r.hint = n
 	}
 	return n, nil
+}
+
+// setOnly notes the only node, if there is one; mu is held.
+func (r *Router) setOnly() {
+	r.only.Store(nil)
+	for _, n := range r.nodes {
+		if len(r.nodes) == 1 {
+			r.only.Store(n)
+		}
+	}
 }
 
 // Known returns the node that a key had last; see [Driver]. Before the first

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"strings"
 	"sync"
@@ -86,11 +87,18 @@ func (p *Topology) changesOfOne() <-chan struct{} {
 	return changes
 }
 
-// SetMasters changes the masters, and notifies the clients.
-func (p *Topology) SetMasters(masters ...*redistest.Server) {
+// Name changes the masters. The clients have to find out.
+func (p *Topology) Name(masters ...*redistest.Server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.masters = masters
+}
+
+// SetMasters changes the masters, and notifies the clients.
+func (p *Topology) SetMasters(masters ...*redistest.Server) {
+	p.Name(masters...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, changes := range p.changes {
 		select {
 		case changes <- struct{}{}:
@@ -130,8 +138,13 @@ func (p *Topology) master(_ context.Context, key string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
+	if len(p.masters) == 0 {
+		return "", errNoMaster
+	}
 	return p.of(key).Address, p.err
 }
+
+var errNoMaster = errors.New("no master at the moment")
 
 func (p *Topology) all(context.Context) (addresses []string, err error) {
 	p.mu.Lock()

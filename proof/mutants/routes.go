@@ -12,6 +12,14 @@ var routeFaults = []mutant{
 		test: "TestKeysAreAtTheirServers",
 	},
 	{
+		name: "router: a closed node stays the only one",
+		file: "internal/driver/change.go",
+		old:  "	r.setOnly()\n",
+		new:  "",
+		in:   "internal/driver",
+		test: "TestOnlyServerIsNamedAgain",
+	},
+	{
 		name: "router: cuts nothing after a change",
 		file: "internal/driver/change.go",
 		old:  "		n.cut()\n",
