@@ -1,6 +1,7 @@
 package relock_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -242,4 +243,18 @@ func TestAddressMistakesHideThePassword(t *testing.T) {
 	_, err := relock.NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2", relock.WithUsername("me"), relock.WithDatabase(-1))
 	requireMistakes(t, err, "new client", "network", "WithDatabase")
 	require.NotContains(t, err.Error(), ":hunter2@")
+}
+
+// There is one way to log in.
+func TestCredentialsBesideAPassword(t *testing.T) {
+	t.Parallel()
+	opt := relock.WithCredentials(func(context.Context) (user, password string, err error) { return "", "", nil })
+	for _, err := range []error{
+		second(relock.NewClient("tcp", "localhost:6379", "password", opt)),
+		second(relock.NewClient("tcp", "localhost:6379", "", opt, relock.WithUsername("app"))),
+		second(relock.NewClientURL("redis://app:password@localhost", opt)),
+	} {
+		requireMistakes(t, err, "new client", "WithCredentials: a user or password is given, too")
+	}
+	requireMistakes(t, second(relock.NewClient("tcp", "localhost:6379", "", relock.WithCredentials(nil))), "new client", "WithCredentials: is nil")
 }
