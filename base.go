@@ -127,7 +127,8 @@ func newBaseWith(m lockspec.Problems, key string, client *Client, opts []LockOpt
 	if client == nil || client.engine == nil {
 		m.Check(false, "client: was not made by NewClient")
 	} else {
-		defaults, b.target.Manager = client.config.locks, client.engine
+		defaults = client.config.locks
+		b.target.Use(client.engine, key)
 	}
 	b.target.Settings = lockspec.Resolve(defaults, applied(opts, &m), k, &m)
 	if err := m.Err(); err != nil {
@@ -205,7 +206,11 @@ func (b *base) op() string {
 // call acquires the lock and notifies the observer.
 func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
 	o, start := b.observer(), LockStart{b.target.Key, b.target.Settings.KindName(), block}
-	began, seen := time.Now(), orEmpty(ctx)
+	seen := orEmpty(ctx)
+	var began time.Time
+	if o.LockDone != nil {
+		began = time.Now()
+	}
 	if o.LockStart != nil {
 		o.LockStart(seen, start)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -25,7 +26,8 @@ import (
 type Client struct {
 	engine *lease.Manager // docs/design.md follows a call to the server and back
 	config *clientConfig
-	once   sync.Once // for Close
+	once   sync.Once   // for Close
+	asked  atomic.Bool // the server has said whether it is part of a Cluster; see checkAlone
 }
 
 // Package queue reaches the engine of a client by this. It is set before any
@@ -54,35 +56,32 @@ func NewClient(network, address, password string, opts ...ClientOption) (*Client
 //	unix://[user:password@]/path/to/socket[?db=database]
 //	redis+sentinel://[user:password@]host[:port][,host[:port]...]/master[/database, or ?db=database]
 //	rediss+sentinel://...   the same, encrypted; see [NewClientSentinel]
+//	redis+cluster://[user:password@]host[:port][,host[:port]...]
+//	rediss+cluster://...    the same, encrypted; see [NewClientCluster]
 //
-// The default host is localhost. The default port is 6379, and that of a
-// sentinel 26379. User and password are those of the server. Options override
-// the URL. NewClientURL makes no network call. Its errors do not contain the
-// URL, because the URL may contain a password.
+// Each redis may be valkey instead. The default host is localhost. The default
+// port is 6379, and that of a sentinel 26379. User and password are those of
+// the server. Options override the URL. NewClientURL makes no network call. Its
+// errors do not contain the URL, because the URL may contain a password.
 func NewClientURL(rawURL string, opts ...ClientOption) (*Client, error) {
 	var m lockspec.Problems
 	c := newClientConfig(nil)
-	if rest, ok := c.fromSentinelURL(rawURL, &m); ok {
-		c.fromURL(rest, &m)
-		c.apply(opts)
-		return newSentinelClient(c, m)
-	}
-	c.fromURL(rawURL, &m)
+	of := c.fromURL(rawURL, &m)
 	c.apply(opts)
-	return newOwnClient(c, m)
+	return of(c, m)
 }
 
 func newOwnClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if len(m) == 0 { // the error may quote the address, and that of a wrong URL may be part of a password
 		checkAddress(&m, c.Network, c.Address)
 	}
-	c.checkNoSentinel(&m)
+	c.checkAsksNone(&m)
 	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, driver.NewPool(&c.Config))
+	return newClient(c, driver.NewPool(&c.Config), false)
 }
 
 // NewClientPool returns a client that takes its connections from pool. It makes
@@ -115,11 +114,11 @@ func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, driver.FromPool(&c.Config, pool))
+	return newClient(c, driver.FromPool(&c.Config, pool), false)
 }
 
-func newClient(c *clientConfig, d driver.Driver) (*Client, error) {
-	id, err := lockspec.NewIdentity()
+func newClient(c *clientConfig, d driver.Driver, sharded bool) (*Client, error) {
+	id, err := lockspec.NewIdentity(sharded)
 	if err != nil {
 		return nil, wrap("new client", "", err)
 	}
@@ -178,6 +177,10 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 // Ping sends PING to the server and returns an error if it does not answer. A
 // client of several servers sends it to each, one after another, and returns
 // the first error.
+//
+// A client of one server also asks it, until that is answered once, whether it
+// is part of a Cluster. A server that has not all keys is [ErrInvalid]; see
+// [NewClientCluster].
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)
@@ -188,7 +191,27 @@ func (c *Client) Ping(ctx context.Context) error {
 			err = o.Err
 		}
 	}
+	if err == nil {
+		err = c.checkAlone(ctx)
+	}
 	return wrap("ping", "", driver.Ended(ctx, err))
+}
+
+// checkAlone returns an error if the client's only server has not all keys. It
+// warns if it may lose some.
+func (c *Client) checkAlone(ctx context.Context) error {
+	pool, alone := c.engine.Driver.(*driver.Pool)
+	if !alone || c.asked.Load() {
+		return nil
+	}
+	masters, known := pool.ClusterSize(ctx)
+	switch {
+	case masters > 1:
+		return fmt.Errorf("%w: the server is part of a Cluster of %d masters, use NewClientCluster", ErrInvalid, masters)
+	case known && c.asked.CompareAndSwap(false, true) && masters == 1:
+		c.engine.Logger.Warn("relock: the server is part of a Cluster, follow its failovers with NewClientCluster")
+	}
+	return nil
 }
 
 var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)

@@ -29,10 +29,10 @@ func TestNewMakesNoNetworkCall(t *testing.T) {
 	require.NoError(t, errors.Join(ownErr, urlErr, poolErr))
 	for _, c := range []*relock.Client{own, byURL, byPool} {
 		require.NoError(t, relock.NewRedisLock("k", c).Validate())
-		require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
+		require.Equal(t, 0, locktest.PoolOf(c).Connections())
 		require.Zero(t, dials)
 		require.NoError(t, c.Close())
-		require.Equal(t, 0, locktest.PoolOf(c).ActiveCount())
+		require.Equal(t, 0, locktest.PoolOf(c).Connections())
 	}
 }
 
@@ -70,7 +70,7 @@ func TestSetNEXRefusesExpiry(t *testing.T) {
 		require.False(t, done)
 		require.Equal(t, int64(0), s.Do(t, "EXISTS", key), expiry)
 	}
-	require.Equal(t, 0, locktest.PoolOf(c).ActiveCount(), "nothing was sent")
+	require.Equal(t, 0, locktest.PoolOf(c).Connections(), "nothing was sent")
 }
 
 func TestEval(t *testing.T) {

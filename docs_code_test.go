@@ -1,7 +1,11 @@
 package relock_test
 
 import (
+	"bufio"
+	"net/http"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,7 +15,7 @@ import (
 )
 
 // usedInDocs are the packages and variables of code in Markdown files.
-var usedInDocs = []string{"context", "errors", "log/slog", "net/http", "time", "github.com/relock-go/relock", "github.com/relock-go/relock/relocktest"}
+var usedInDocs = []string{"context", "errors", "log/slog", "net/http", "time", "github.com/relock-go/relock", "github.com/relock-go/relock/queue", "github.com/relock-go/relock/relocktest"}
 
 const declaredInDocs = `
 var (
@@ -19,6 +23,7 @@ var (
 	client *relock.Client
 	hold   relock.Hold
 	report func(context.Context) error
+	send   func(ctx context.Context, to string, text []byte) error
 )`
 
 // The Go code of README and docs compiles, or is a part of an example that is
@@ -47,6 +52,57 @@ func TestDocumentedCode(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, parts, 4, "the recipes of both READMEs")
+}
+
+// The languages of code in documents are those that a test runs or compiles. Of
+// commands, each target, module, folder and file is there. Tests run the lines
+// with ACL in the files named here. The SQL of docs/fencing.md runs in
+// examples/fencing, and internal/snippets runs README from an empty folder.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	opened := regexp.MustCompile("(?m)^ *```(.*)\n(?s:.*?)^ *```$")
+	for _, file := range append(files, "README.md", "README.zh-CN.md", "CONTRIBUTING.md", filepath.Join("etcd", "README.md"), filepath.Join("docs", "models", "README.md")) {
+		for _, found := range opened.FindAllStringSubmatch(readFile(t, file), -1) {
+			require.True(t, found[1] == "" || found[1] == "go" || filepath.Base(file) == "fencing.md", "%s has code in %q, which no test runs", file, found[1])
+		}
+		for _, block := range snippets.BlocksIn(t, file, "") {
+			for line := range strings.Lines(block) {
+				requireCommand(t, file, strings.TrimSpace(line))
+			}
+		}
+	}
+	for _, block := range snippets.BlocksIn(t, filepath.Join("docs", "fencing.md"), "http") {
+		request, err := http.ReadRequest(bufio.NewReader(strings.NewReader(block + "\n")))
+		require.NoError(t, err)
+		_, err = strconv.ParseInt(request.Header.Get("Fencing-Token"), 10, 64)
+		require.NoError(t, err)
+	}
+}
+
+// requireCommand checks that what a command names is there.
+func requireCommand(t *testing.T, file, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	switch {
+	case line == "", strings.HasPrefix(line, "#"), file == filepath.Join("docs", "design.md"): // it has a drawing
+	case words[0] == "make":
+		if len(words) > 1 && words[1] != "#" {
+			require.Contains(t, readFile(t, "Makefile"), "\n"+words[1]+":", "%s: %s", file, line)
+		}
+	case words[0] == "go" && words[1] == "get":
+		folder := strings.TrimPrefix(strings.TrimPrefix(words[2], "github.com/relock-go/relock"), "/")
+		require.FileExists(t, filepath.Join(folder, "go.mod"), "%s: %s", file, line)
+	case words[0] == "go" && words[1] == "run":
+		require.FileExists(t, filepath.Join(words[2], "main.go"), "%s: %s", file, line)
+	case words[0] == "ACL":
+		require.Contains(t, []string{"README.md", "README.zh-CN.md", filepath.Join("docs", "operations.md"), filepath.Join("docs", "sentinel.md")}, file, line)
+	case strings.HasPrefix(words[0], "./"):
+		require.FileExists(t, filepath.Join(filepath.Dir(file), words[0]), "%s: %s", file, line)
+	default:
+		require.Contains(t, []string{"spin", "gcc"}, words[0], "%s: %s, which no test checks", file, line) // as check.sh runs them
+	}
 }
 
 // executed returns the bare code of each example.

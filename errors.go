@@ -133,6 +133,7 @@ func wrap(op, key string, err error) error {
 //	       no free connection in the pool
 //	true   server answers LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS,
 //	       MASTERDOWN, CLUSTERDOWN, TRYAGAIN
+//	true   servers of a Cluster disagree about which one has the key
 //	true   server has no free connection: max number of clients reached
 //	false  the error of a context, cancelled or past its deadline, is
 //	       anywhere in the chain, whatever else is

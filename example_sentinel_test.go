@@ -28,3 +28,24 @@ func ExampleNewClientSentinel() {
 	// only one process is here
 	// error: <nil>
 }
+
+// A client of a Cluster uses the master of each lock's slot.
+func ExampleNewClientCluster() {
+	servers := []string{os.Getenv("EXAMPLE_CLUSTER")} // some of them: "redis-1:6379", "redis-2:6379", ...
+	client, err := relock.NewClientCluster(servers, "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	transfer := relock.NewMultiLock([]string{"account:3", "account:7"}, client, relock.WithBlock())
+	err = transfer.Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("both are locked, each at its master")
+		return ctx.Err()
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// both are locked, each at its master
+	// error: <nil>
+}

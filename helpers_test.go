@@ -2,6 +2,7 @@ package relock_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,10 +22,11 @@ var nodes []*redistest.Server
 // TestMain runs the servers of the examples, which cannot start them, and looks
 // for leaked goroutines at the end.
 func TestMain(m *testing.M) {
+	cluster := launchAside("EXAMPLE_CLUSTER", redistest.LaunchCluster) // which takes 2 s
 	servers, stop, err := launch(4)
-	if err == nil {
-		err = launchSentinel(&stop)
-	}
+	stopSentinel, err2 := launchAside("EXAMPLE_SENTINEL", redistest.LaunchSentinel)()
+	stopCluster, err3 := cluster()
+	err = errors.Join(err, err2, err3)
 	foreign, skip := os.Getenv("RELOCK_TEST_REDIS"), ""
 	switch {
 	case err == nil:
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "no server for the examples:", err)
 		os.Exit(1)
 	case foreign != "":
-		skip = "^Example.*(RedLock|MaxLease|Sentinel)"
+		skip = "^Example.*(RedLock|MaxLease|Sentinel|Cluster)"
 	default:
 		skip = "^Example"
 	}
@@ -45,7 +47,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "examples are skipped:", err)
 		_ = flag.Set("test.skip", skip)
 	}
-	os.Exit(locktest.Run(m, stop))
+	os.Exit(locktest.Run(m, func() {
+		stop()
+		stopSentinel()
+		stopCluster()
+	}))
 }
 
 // launch runs n servers until stop is called.
@@ -82,17 +88,25 @@ func current(t testing.TB, ctx context.Context) relock.Hold {
 	return h
 }
 
-// launchSentinel runs a master and a sentinel, until stop is called, too.
-func launchSentinel(stop *func()) error {
-	address, stopBoth, err := redistest.LaunchSentinel()
-	if others := *stop; stopBoth != nil {
-		*stop = func() {
-			others()
-			stopBoth()
+// launchAside runs servers for an example, whose address the variable has. The
+// function that it returns waits until they run.
+func launchAside(variable string, launch func() (address string, stop func(), err error)) (wait func() (stop func(), err error)) {
+	var address string
+	var stop func()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		address, stop, err = launch()
+	}()
+	return func() (func(), error) {
+		<-done
+		_ = os.Setenv(variable, address)
+		if stop == nil {
+			stop = func() {}
 		}
+		return stop, err
 	}
-	_ = os.Setenv("EXAMPLE_SENTINEL", address)
-	return err
 }
 
 // serveExamples sets the address that the examples use.

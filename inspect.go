@@ -218,15 +218,17 @@ const maxReason = 256
 // it, and hands the lock to the next waiter. It is for an operator who knows
 // that the holder hangs. The reason has at most 256 bytes.
 //
-// It returns [ErrNotHeld] if nobody holds the lock, and [ErrKeyConflict] if the
-// key is something else.
+// It returns [ErrNotHeld] if the lock is free, and [ErrKeyConflict] if the key
+// is something else. It also frees a lock that is reserved for a waiter, or
+// kept for its minimum hold.
 //
 // The holder learns that its hold is lost. It learns it immediately if its
-// client waits for any lock, otherwise at its next renewal, call or Unlock. Its
-// error matches [ErrForced] and [ErrLockLost], and contains the reason. Of
-// several readers, the first 64 get this error, and the others find a loss.
-// Until then the holder's work continues. Only fencing tokens protect others
-// from it, see [WithFencing].
+// client waits for any lock at that server. On a Cluster, the client must wait
+// for this lock, or have waited lately. Otherwise the holder learns it at its
+// next renewal, call or Unlock. Its error matches [ErrForced] and
+// [ErrLockLost], and contains the reason. Of several readers, the first 64 get
+// this error, and the others find a loss. Until then the holder's work
+// continues. Only fencing tokens protect others from it, see [WithFencing].
 //
 // The request is sent once. It returns [ErrUnconfirmed] if there was no answer:
 // the hold may have been ended, or may still be. Check the holder with

@@ -111,7 +111,7 @@ func (i *Info) readEntry(entry string, note any) {
 	}
 	i.State = StateHeld
 	client, _, _ := strings.Cut(hold, ":")
-	h := &Holder{Client: client, Count: 1}
+	h := &Holder{Client: lockspec.ClientName(client), Count: 1}
 	if text, err := driver.String(note, nil); err == nil {
 		if said, ok := lockspec.ReadNote(text); ok {
 			h = (*Holder)(said)

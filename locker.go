@@ -61,7 +61,7 @@ func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error)
 	var m lockspec.Problems
 	lockspec.CheckKey(&m, key)
 	b := l.base
-	b.target.Key = key
+	b.target.Use(b.target.Manager, key)
 	if err := m.Err(); err != nil {
 		b.how = invalid{err}
 	}

@@ -29,8 +29,12 @@ import (
 // If the waits for its keys together take longer than that limit, a call may
 // starve. MultiLocks of the same keys take turns, in no promised order.
 //
-// A server may refuse keys of several slots together, as a node of a Cluster
-// does. Then the call requests one key after another, in alphabetical order.
+// Keys of several slots of a Cluster, or of several servers, cannot go in one
+// script. The first attempt requests them all together, with a script for each
+// slot or server. If one is refused, the others are released, and the call goes
+// on with one key after another, in alphabetical order. Two calls that do not
+// wait may then both be refused, though either could have had all keys. With
+// [WithReplicas] the first attempt takes one key after another, too.
 //
 // The hold is that of all keys. Its context is cancelled when any of them is
 // lost, and it is valid until the first of them ends. Renewal, Extend and

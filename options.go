@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ type clientConfig struct {
 	logger         *slog.Logger
 	observer       Observer
 	locks          lockspec.Options
-	sentinel       sentinelConfig
+	servers        serversConfig
 	releaseOnClose bool
 
 	given   []string // names of the options that need a pool and connections of our own
@@ -58,9 +57,9 @@ func newClientConfig(opts []ClientOption) *clientConfig {
 			DialTimeout:    defaultDialTimeout,
 			CommandTimeout: defaultCommandTimeout,
 		},
-		sentinel: sentinelConfig{password: new(string)},
-		prefix:   defaultKeyPrefix,
-		logger:   slog.New(slog.DiscardHandler),
+		servers: serversConfig{password: new(string)},
+		prefix:  defaultKeyPrefix,
+		logger:  slog.New(slog.DiscardHandler),
 	}
 	c.apply(opts)
 	return c
@@ -229,8 +228,8 @@ func (c *clientConfig) checkConnection(m *lockspec.Problems) {
 	m.Check(c.MaxActive >= 0, "WithMaxActive: %d is negative", c.MaxActive)
 	m.Check(c.IdleTimeout > 0, "WithIdleTimeout: %v is not above 0", c.IdleTimeout)
 	m.Check(c.DialTimeout > 0, "WithDialTimeout: %v is not above 0", c.DialTimeout)
-	m.Check(c.Dial != nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: is nil")
-	m.Check(c.Login != nil || !slices.Contains(c.given, "WithCredentials"), "WithCredentials: is nil")
+	m.Check(c.Dial != nil || !c.has("WithDialer"), "WithDialer: is nil")
+	m.Check(c.Login != nil || !c.has("WithCredentials"), "WithCredentials: is nil")
 	m.Check(c.Login == nil || *c.Password == "" && c.Username == "", "WithCredentials: a user or password is given, too")
 	m.Check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
 	m.Check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")

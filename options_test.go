@@ -49,11 +49,6 @@ func TestDefaults(t *testing.T) {
 	}, config)
 	require.Equal(t, "relock:", locktest.Prefix(c))
 	require.False(t, locktest.Engine(c).Logger.Enabled(t.Context(), slog.LevelError))
-	pool := locktest.PoolOf(c)
-	require.Equal(t, 10, pool.MaxIdle)
-	require.Equal(t, 0, pool.MaxActive)
-	require.False(t, pool.Wait)
-	require.Equal(t, time.Minute, pool.IdleTimeout)
 
 	for _, tt := range []struct {
 		opts        []relock.LockOption

@@ -170,7 +170,7 @@ func TestValue(t *testing.T) {
 // label.
 func TestLongestValue(t *testing.T) {
 	t.Parallel()
-	made, err := lockspec.NewIdentity()
+	made, err := lockspec.NewIdentity(false)
 	require.NoError(t, err)
 	fields := strings.Split(made.Process, "|")
 	require.Len(t, fields, 5, `"|client|host|pid|"`)

@@ -4,15 +4,19 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestSentinelMistakes(t *testing.T) {
@@ -39,8 +43,8 @@ func TestSentinelMistakes(t *testing.T) {
 func TestSentinelOptionsWithoutSentinels(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]relock.ClientOption{
-		"WithSentinelLogin: needs NewClientSentinel": relock.WithSentinelLogin("watch", "password"),
-		"WithAddressMap: needs NewClientSentinel":    relock.WithAddressMap(func(address string) string { return address }),
+		"WithSentinelLogin: needs NewClientSentinel":                  relock.WithSentinelLogin("watch", "password"),
+		"WithAddressMap: needs NewClientSentinel or NewClientCluster": relock.WithAddressMap(func(address string) string { return address }),
 	} {
 		requireMistakes(t, second(relock.NewClient("tcp", "h:1", "", opt)), "new client", name)
 		requireMistakes(t, second(relock.NewClientURL("redis://h", opt)), "new client", name)
@@ -135,6 +139,153 @@ func FuzzSentinelURL(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, rest string) {
 		c, err := relock.NewClientURL("redis+sentinel://" + rest)
+		if err != nil {
+			require.ErrorIs(t, err, relock.ErrInvalid)
+			return
+		}
+		require.NoError(t, c.Close())
+	})
+}
+
+func TestClusterMistakes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		addresses []string
+		opts      []relock.ClientOption
+		names     []string
+	}{
+		{nil, nil, []string{"addresses: none is given"}},
+		{[]string{"h1:6379", "h2", "", "h:0"}, nil, []string{"addresses[1]: address", "addresses[2]: address: is empty", "addresses[3]: address"}},
+		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithSentinelLogin("", "p")}, []string{"WithSentinelLogin: needs NewClientSentinel"}},
+		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithAddressMap(nil)}, []string{"WithAddressMap: is nil"}},
+		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithDatabase(1), nil}, []string{"database: a Cluster has only 0", "opts[1]"}},
+		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithDatabase(-1)}, []string{"WithDatabase: -1 is negative"}},
+	} {
+		requireMistakes(t, second(relock.NewClientCluster(tt.addresses, "", tt.opts...)), "new client", tt.names...)
+	}
+	for _, scheme := range []string{"redis", "rediss", "valkey", "valkeys"} {
+		for rest, want := range map[string]string{
+			"h1,[::1]:1":            "",
+			"h1,/0":                 "",
+			"h1/?db=0":              "",
+			":p%2Cw%2F%40@h1":       "",
+			"h1/1":                  "database: a Cluster has only 0",
+			"h1?db=1":               "database: a Cluster has only 0",
+			"h1/first":              "database",
+			"h1/0?db=0":             "more than one database",
+			"h1:x,h2":               "a server is not host:port",
+			"h1:0":                  "addresses[0]",
+			"h1?read_only=1":        "read_only",
+			"me@h1":                 "password",
+			"me:hunter2/x@h1":       "URL",
+			"me:hunter2@h1#hunter2": "URL",
+			"me:hunter2,x@h1:99999": "addresses[0]",
+		} {
+			c, err := relock.NewClientURL(scheme + "+cluster://" + rest)
+			if want == "" {
+				require.NoError(t, err, rest)
+				require.NoError(t, c.Close())
+				continue
+			}
+			requireMistakes(t, err, "new client", want)
+			require.NotContains(t, err.Error(), "hunter2")
+		}
+	}
+	for _, rawURL := range []string{"redis+cluster:h1", "redis+clusters://h1", "http+cluster://h1", "valkey+unix://h1", "valkeyss://h1", "redis+cluster"} {
+		requireMistakes(t, second(relock.NewClientURL(rawURL)), "new client", "scheme")
+	}
+}
+
+// The URLs of Valkey are those of Redis.
+func TestValkeyURLs(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][2]string{{"redis", "valkey"}, {"rediss", "valkeys"}} {
+		for _, rest := range []string{"://me:p@h:1/3", "+sentinel://me:p@h:1,h2/m/3", "+cluster://me:p@h:1,h2"} {
+			a, err := relock.NewClientURL(names[0] + rest)
+			require.NoError(t, err)
+			b, err := relock.NewClientURL(names[1] + rest)
+			require.NoError(t, err)
+			left, right := *locktest.Config(a), *locktest.Config(b)
+			require.Equal(t, left, right)
+			require.Equal(t, names[0] == "rediss", left.UseTLS)
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+		}
+	}
+}
+
+// A URL of a Cluster connects to it, with user and password. Locks are at the
+// masters of their slots, whichever server was given.
+func TestClusterURLConnects(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 2, 0)
+	s.DoAll(t, "ACL", "SETUSER", "app", "on", ">p,w/@", "~*", "&*", "+@all")
+	for i, rawURL := range []string{
+		"redis+cluster://" + s.Servers[0].Address, "valkey+cluster://app:p%2Cw%2F%40@" + s.Servers[1].Address + ",h:1", "Redis+Cluster://" + s.Servers[1].Address + "/0",
+	} {
+		c, err := relock.NewClientURL(rawURL)
+		require.NoError(t, err)
+		require.NoError(t, c.Ping(t.Context()))
+		for j := range 10 {
+			h, err := relock.NewRedisLock(fmt.Sprint("k", i, j), c).Acquire(t.Context())
+			require.NoError(t, err)
+			key := "relock:{" + h.Key() + "}"
+			require.EqualValues(t, 1, s.MasterOf(t, key).Do(t, "EXISTS", key))
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+		require.NoError(t, c.Close())
+	}
+}
+
+// A client of one server that is part of a Cluster finds out by Ping: it
+// returns an error if the server lacks keys, and warns once otherwise. If the
+// server may not be asked, nothing is known.
+func TestPingOfAServerInACluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 2, 0)
+	one := redistest.StartCluster(t, 1, 0).Servers[0]
+	var log strings.Builder
+	client := func(s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
+		opts = append(opts, relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		c, err := relock.NewClient("tcp", s.Address, "", opts...)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		return c
+	}
+	c := client(s.Servers[0])
+	for range 2 {
+		err := c.Ping(t.Context())
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		require.ErrorContains(t, err, "the server is part of a Cluster of 2 masters, use NewClientCluster")
+	}
+	require.Empty(t, log.String())
+	c = client(one)
+	for range 3 {
+		require.NoError(t, c.Ping(t.Context()))
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "the server is part of a Cluster, follow its failovers with NewClientCluster"))
+	log.Reset()
+	s.DoAll(t, "ACL", "SETUSER", "default", "-cluster|info")
+	require.NoError(t, client(s.Servers[0]).Ping(t.Context()))
+	alone := redistest.StartTCP(t)
+	c = client(alone)
+	for range 3 {
+		require.NoError(t, c.Ping(t.Context()))
+	}
+	require.Empty(t, log.String())
+	stats, err := redis.String(alone.Do(t, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, testkit.CallsIn(t, stats, "cluster|info"), "it was answered")
+}
+
+// Whatever a URL of a Cluster is, it is a client or ErrInvalid.
+func FuzzClusterURL(f *testing.F) {
+	for _, rest := range []string{"h1,h2:1", "me:p@[::1]:1,h/0?db=0", "a@b@c/%41", "h1:1:2", ",", "/", "h?db=1#x", "[h]:1/1"} {
+		f.Add("redis", rest)
+		f.Add("valkeys", rest)
+	}
+	f.Fuzz(func(t *testing.T, scheme, rest string) {
+		c, err := relock.NewClientURL(scheme + "+cluster://" + rest)
 		if err != nil {
 			require.ErrorIs(t, err, relock.ErrInvalid)
 			return

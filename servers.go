@@ -10,17 +10,14 @@ import (
 	"github.com/relock-go/relock/internal/topology"
 )
 
-// sentinelConfig has the settings of a client that asks sentinels.
-type sentinelConfig struct {
-	master    string
-	addresses []string
+// serversConfig has the settings of a client that asks for its servers.
+type serversConfig struct {
+	addresses []string                    // of sentinels, or of servers of a Cluster
+	mapping   func(address string) string // of those that they name
+	master    string                      // its name; only for sentinels, as what follows
 	user      string
 	password  *string // see driver.Config
-	mapping   func(address string) string
 }
-
-// sentinelOptions are of use only for a client that asks sentinels.
-var sentinelOptions = []string{"WithSentinelLogin", "WithAddressMap"}
 
 // NewClientSentinel returns a client of the master with this name, which the
 // sentinels at the addresses name. An address is host:port. The sentinels are
@@ -42,65 +39,106 @@ var sentinelOptions = []string{"WithSentinelLogin", "WithAddressMap"}
 func NewClientSentinel(master string, sentinels []string, password string, opts ...ClientOption) (*Client, error) {
 	c := newClientConfig(opts)
 	*c.Password = password
-	c.sentinel.master, c.sentinel.addresses = master, sentinels
+	c.servers.master, c.servers.addresses = master, sentinels
 	return newSentinelClient(c, nil)
 }
 
 func newSentinelClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if len(m) == 0 { // see newOwnClient
-		c.checkSentinels(&m)
+		m.Check(c.servers.master != "", "master: the name is empty")
+		c.checkAddresses("sentinels", &m)
 	}
+	m.Check(*c.servers.password != "" || !c.has("WithSentinelLogin"), "WithSentinelLogin: the password is empty")
 	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
 	s := topology.NewSentinel(topology.SentinelConfig{
-		Name: c.sentinel.master, Addresses: c.sentinel.addresses, Username: c.sentinel.user, Password: c.sentinel.password,
-		Map: c.sentinel.mapping, Servers: &c.Config,
+		Name: c.servers.master, Addresses: c.servers.addresses, Username: c.servers.user, Password: c.servers.password,
+		Map: c.servers.mapping, Servers: &c.Config,
 	})
 	return newRoutedClient(c, s.Topology())
+}
+
+// NewClientCluster returns a client of the Redis Cluster to which the servers
+// at the addresses belong. An address is host:port. One that answers is enough:
+// the servers name each other. The password may be empty. NewClientCluster
+// makes no network call. It returns all mistakes in the settings in one error,
+// which matches [ErrInvalid].
+//
+// A lock is at the master of the slot of its key, with its queue and its
+// messages. If the slot moves to another master, holds and waiters continue
+// there. After a failover they do too, if the lock was replicated. Redis
+// replicates asynchronously, so a failover may lose a lock: see [WithReplicas].
+//
+// All options apply to the connections to all servers, and those of a pool,
+// such as [WithMaxActive], to each server. A Cluster has database 0 only. With
+// [WithTLS] each server needs a certificate for the host that it is named by,
+// unless the config has a server name.
+//
+// A [MultiLock] asks for keys of several slots together, and waits for one
+// after another. [Client.Eval] uses the server of its first key.
+func NewClientCluster(addresses []string, password string, opts ...ClientOption) (*Client, error) {
+	c := newClientConfig(opts)
+	*c.Password = password
+	c.servers.addresses = addresses
+	return newClusterClient(c, nil)
+}
+
+func newClusterClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
+	if len(m) == 0 { // see newOwnClient
+		c.checkAddresses("addresses", &m)
+	}
+	m.Check(!c.has("WithSentinelLogin"), "WithSentinelLogin: needs NewClientSentinel")
+	m.Check(c.Database <= 0, "database: a Cluster has only 0")
+	c.checkConnection(&m)
+	c.check(&m)
+	if err := m.Err(); err != nil {
+		return nil, wrap("new client", "", err)
+	}
+	t := topology.NewCluster(topology.ClusterConfig{Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config})
+	return newRoutedClient(c, t.Topology())
 }
 
 // WithSentinelLogin sets the user and the password of connections to sentinels.
 // An empty user is the default user. The password must not be empty. By default
 // the client does not log in to sentinels. It needs [NewClientSentinel].
 func WithSentinelLogin(user, password string) ClientOption {
-	return ownPool("WithSentinelLogin", func(c *clientConfig) { c.sentinel.user, c.sentinel.password = user, &password })
+	return ownPool("WithSentinelLogin", func(c *clientConfig) { c.servers.user, c.servers.password = user, &password })
 }
 
 // WithAddressMap sets a function that returns the address to use for one that a
-// sentinel names, host:port, of a server or of another sentinel. Use it if the
-// servers know themselves by other addresses than the client does, as behind
-// NAT. It may be called concurrently, must return immediately, and must not be
-// nil. It needs [NewClientSentinel].
+// sentinel or a server of a Cluster names, host:port. Use it if the servers
+// know themselves by other addresses than the client does, as behind NAT. It
+// may be called concurrently, must return immediately, and must not be nil. It
+// needs [NewClientSentinel] or [NewClientCluster].
 func WithAddressMap(f func(address string) string) ClientOption {
-	return ownPool("WithAddressMap", func(c *clientConfig) { c.sentinel.mapping = f })
+	return ownPool("WithAddressMap", func(c *clientConfig) { c.servers.mapping = f })
 }
 
-// checkSentinels reports the mistakes in what is needed to ask sentinels.
-func (c *clientConfig) checkSentinels(m *lockspec.Problems) {
-	s := &c.sentinel
-	m.Check(s.master != "", "master: the name is empty")
-	m.Check(len(s.addresses) > 0, "sentinels: none is given")
-	for i, address := range s.addresses {
+// checkAddresses reports the mistakes in what is needed to ask for servers.
+func (c *clientConfig) checkAddresses(name string, m *lockspec.Problems) {
+	m.Check(len(c.servers.addresses) > 0, "%s: none is given", name)
+	for i, address := range c.servers.addresses {
 		var one lockspec.Problems
 		checkAddress(&one, "tcp", address)
 		for _, mistake := range one {
-			m.Check(false, "sentinels[%d]: %s", i, mistake)
+			m.Check(false, "%s[%d]: %s", name, i, mistake)
 		}
 	}
-	m.Check(*s.password != "" || !slices.Contains(c.given, "WithSentinelLogin"), "WithSentinelLogin: the password is empty")
-	m.Check(s.mapping != nil || !slices.Contains(c.given, "WithAddressMap"), "WithAddressMap: is nil")
+	m.Check(c.servers.mapping != nil || !c.has("WithAddressMap"), "WithAddressMap: is nil")
 }
 
-// checkNoSentinel reports the options that only a client with sentinels can
-// use.
-func (c *clientConfig) checkNoSentinel(m *lockspec.Problems) {
-	for _, name := range sentinelOptions {
-		m.Check(!slices.Contains(c.given, name), "%s: needs NewClientSentinel", name)
-	}
+// checkAsksNone reports the options of which only a client that asks for its
+// servers can make use.
+func (c *clientConfig) checkAsksNone(m *lockspec.Problems) {
+	m.Check(!c.has("WithSentinelLogin"), "WithSentinelLogin: needs NewClientSentinel")
+	m.Check(!c.has("WithAddressMap"), "WithAddressMap: needs NewClientSentinel or NewClientCluster")
 }
+
+// has reports whether an option of connections was given.
+func (c *clientConfig) has(name string) bool { return slices.Contains(c.given, name) }
 
 // Topology says where the servers of a client are. It is experimental until
 // 1.0. Its functions may be called concurrently, must return when their context
@@ -132,8 +170,24 @@ type Topology struct {
 	// in.
 	Login func(ctx context.Context, address string) (user, password string, err error)
 
-	// Invalidate is called if a server does not answer, or takes no writes. It
-	// must return immediately. It is optional.
+	// Redirect is called if the server at from answers that another one takes
+	// requests for a key. It returns the address to send the request to. With
+	// MOVED, once is false: the server at to has the key from now on, and
+	// Master should return it. With ASK, once is true: only this request goes
+	// there. The address in to is host:port, as the server named it. Its host
+	// is empty if it is the host of from.
+	//
+	// It must return immediately. It is optional: without it, the request is
+	// sent to that address. At most 5 redirects of a request follow each other.
+	Redirect func(key, from, to string, once bool) (address string)
+
+	// Sharded reports that messages about a lock go to a sharded channel in the
+	// slot of the lock. They are sent by SPUBLISH, which a server has since
+	// Redis 7.0. Without it, they go to one channel of the client.
+	Sharded bool
+
+	// Invalidate is called if a server does not answer, takes no writes, or
+	// redirects a request by MOVED. It must return immediately. It is optional.
 	Invalidate func(address string)
 
 	// Changes has a value if masters have changed. Then the connections to
@@ -149,17 +203,17 @@ type Topology struct {
 // until 1.0. It calls no function of t. The options of a pool, such as
 // [WithMaxActive], are those of each server.
 //
-// A [MultiLock] takes keys of one server together, and others one after
-// another. [Client.Eval] uses the server of its first key.
+// A [MultiLock] asks all servers of its keys together, and waits for one key
+// after another. [Client.Eval] uses the server of its first key.
 func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 	var m lockspec.Problems
 	c := newClientConfig(opts)
 	m.Check(t.Master != nil, "topology: has no Master")
 	m.Check(t.Masters != nil, "topology: has no Masters")
-	m.Check(t.Dial == nil || !slices.Contains(c.given, "WithDialer"), "WithDialer: the topology has a Dial")
+	m.Check(t.Dial == nil || !c.has("WithDialer"), "WithDialer: the topology has a Dial")
 	m.Check(t.Dial == nil || !c.UseTLS, "WithTLS: the topology has a Dial, which encrypts")
 	m.Check(t.Login == nil || c.Login == nil && c.Username == "", "topology: Login beside WithCredentials or WithUsername")
-	c.checkNoSentinel(&m)
+	c.checkAsksNone(&m)
 	c.checkConnection(&m)
 	c.check(&m)
 	if err := m.Err(); err != nil {
@@ -171,7 +225,7 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 // newRoutedClient returns a client of the servers of t.
 func newRoutedClient(c *clientConfig, t *driver.Topology) (*Client, error) {
 	router := driver.NewRouter(&c.Config, t)
-	client, err := newClient(c, router)
+	client, err := newClient(c, router, router.Sharded())
 	if err == nil {
 		router.Watch(client.engine.NodesChanged)
 	}

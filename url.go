@@ -9,21 +9,43 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// fromURL sets network, address, user, password, database and TLS from a URL.
-// Its errors do not contain the URL, because the URL may contain a password.
-func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) {
+// schemes says of each scheme of servers whether connections are encrypted.
+var schemes = map[string]bool{"redis": false, "rediss": true, "valkey": false, "valkeys": true}
+
+// fromURL sets what a URL says, and returns the function that makes its client.
+func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) func(*clientConfig, lockspec.Problems) (*Client, error) {
+	scheme, after, found := strings.Cut(rawURL, "://")
+	scheme, kind, _ := strings.Cut(strings.ToLower(scheme), "+")
+	if _, known := schemes[scheme]; found && known {
+		switch kind {
+		case "sentinel":
+			c.fromServer(scheme+"://"+c.fromSentinels(after, m), m)
+			return newSentinelClient
+		case "cluster":
+			c.fromServer(scheme+"://"+c.fromCluster(after, m), m)
+			return newClusterClient
+		}
+	}
+	c.fromServer(rawURL, m)
+	return newOwnClient
+}
+
+// fromServer sets network, address, user, password, database and TLS from a URL
+// of one server. Its errors do not contain the URL, because the URL may contain
+// a password.
+func (c *clientConfig) fromServer(rawURL string, m *lockspec.Problems) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		m.Check(false, "URL: cannot be parsed")
 		return
 	}
 	switch u.Scheme {
-	case "redis", "rediss":
+	case "redis", "rediss", "valkey", "valkeys":
 		c.fromTCP(u, m)
 	case "unix":
 		c.fromUnix(u, m)
-	default:
-		m.Check(false, "URL: its scheme is not redis, rediss, unix or redis+sentinel") // not quoted: a wrong scheme may be a password
+	default: // not quoted: a wrong scheme may be a password
+		m.Check(false, "URL: its scheme is not redis, rediss, unix, redis+sentinel or redis+cluster; redis may be valkey")
 		return
 	}
 	m.Check(u.Opaque == "" && u.Fragment == "", "URL: is not scheme://[user:password@]host:port[/database]")
@@ -44,7 +66,7 @@ func (c *clientConfig) fromTCP(u *url.URL, m *lockspec.Problems) {
 		port = "6379"
 	}
 	c.Address = net.JoinHostPort(host, port)
-	c.UseTLS = u.Scheme == "rediss"
+	c.UseTLS = schemes[u.Scheme]
 	c.fromDatabase(strings.TrimPrefix(u.Path, "/"), m)
 	c.fromQuery(u, m)
 }
@@ -82,30 +104,41 @@ func (c *clientConfig) fromDatabase(text string, m *lockspec.Problems) {
 	c.Database = n
 }
 
-// fromSentinelURL sets master and sentinels from a URL of sentinels, and
-// reports whether it is one. It returns the rest as a URL of one server. A
-// package for URLs knows no list of hosts.
-func (c *clientConfig) fromSentinelURL(rawURL string, m *lockspec.Problems) (rest string, is bool) {
-	scheme, after, found := strings.Cut(rawURL, "://")
-	scheme, is = strings.CutSuffix(strings.ToLower(scheme), "+sentinel")
-	if !found || !is || scheme != "redis" && scheme != "rediss" {
-		return "", false
-	}
-	authority, tail := cutAny(after, "/?#")
-	path, query := cutAny(tail, "?#")
-	user, hosts := "", authority
-	if at := strings.LastIndex(authority, "@"); at >= 0 {
-		user, hosts = authority[:at+1], authority[at+1:]
-	}
+// fromSentinels sets master and sentinels from a URL of sentinels, without its
+// scheme. It returns the rest as a URL of one server: a package for URLs knows
+// no list of hosts.
+func (c *clientConfig) fromSentinels(after string, m *lockspec.Problems) (rest string) {
+	user, hosts, path, query := splitURL(after)
 	name, database, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	master, err := url.PathUnescape(name)
 	m.Check(err == nil && master != "", "URL: it names no master; write redis+sentinel://host:port/master")
 	m.Check(!strings.Contains(path, "@"), "URL: is not scheme://[user:password@]host:port[,host:port...]/master[/database]") // perhaps part of a password
-	c.sentinel.master = master
+	c.servers.master = master
+	c.fromHosts(hosts, "sentinel", "26379", m)
+	return user + "localhost/" + database + query
+}
+
+// fromCluster sets the servers from a URL of a Cluster; see fromSentinels.
+func (c *clientConfig) fromCluster(after string, m *lockspec.Problems) (rest string) {
+	user, hosts, path, query := splitURL(after)
+	m.Check(!strings.Contains(path, "@"), "URL: is not scheme://[user:password@]host:port[,host:port...]") // perhaps part of a password
+	c.fromHosts(hosts, "server", "6379", m)
+	return user + "localhost" + path + query
+}
+
+// splitURL returns the parts of a URL with several hosts, without its scheme.
+// The user ends with its @, and the others begin with what divides them.
+func splitURL(after string) (user, hosts, path, query string) {
+	authority, tail := cutAny(after, "/?#")
+	path, query = cutAny(tail, "?#")
+	at := strings.LastIndex(authority, "@") + 1
+	return authority[:at], authority[at:], path, query
+}
+
+func (c *clientConfig) fromHosts(hosts, who, port string, m *lockspec.Problems) {
 	for host := range strings.SplitSeq(hosts, ",") {
-		c.sentinel.addresses = append(c.sentinel.addresses, addressOf(host, m))
+		c.servers.addresses = append(c.servers.addresses, addressOf(host, who, port, m))
 	}
-	return scheme + "://" + user + "localhost/" + database + query, true
 }
 
 // cutAny cuts text before the first of some characters.
@@ -116,11 +149,12 @@ func cutAny(text, chars string) (before, rest string) {
 	return text, ""
 }
 
-// addressOf returns the address of a sentinel from its place in a URL.
-func addressOf(host string, m *lockspec.Problems) string {
+// addressOf returns the address of a sentinel or a server from its place in a
+// URL.
+func addressOf(host, who, defaultPort string, m *lockspec.Problems) string {
 	u, err := url.Parse("redis://" + host)
 	if err != nil || u.Host != host || strings.Contains(u.Hostname(), ":") && host[0] != '[' {
-		m.Check(false, "URL: a sentinel is not host:port") // not quoted: it may be part of a password
+		m.Check(false, "URL: a %s is not host:port", who) // not quoted: it may be part of a password
 		return ""
 	}
 	name, port := u.Hostname(), u.Port()
@@ -128,7 +162,7 @@ func addressOf(host string, m *lockspec.Problems) string {
 		name = "localhost"
 	}
 	if port == "" {
-		port = "26379"
+		port = defaultPort
 	}
 	return net.JoinHostPort(name, port)
 }

@@ -26,6 +26,7 @@ type claim struct {
 	rev           int64 // create revision of the key; 0 until the key is known to exist
 	indeterminate bool  // a request for the key was never answered, and may arrive late
 	perhaps       bool  // a failed request may have made the key
+	unread        bool  // a request was refused, and what is there was not read
 	left          bool  // the caller has left, and the request under way cleans up
 }
 
@@ -49,7 +50,17 @@ func newClaim(w *wait, s *session) (*claim, error) {
 // request is a Txn that makes the key.
 type request struct {
 	unless          []clientv3.Cmp // each requires that a key is absent
-	then, otherwise []clientv3.Op  // otherwise begins with a read of the key
+	then, otherwise []clientv3.Op  // otherwise begins with a read of the key, or is empty
+}
+
+// aloneRequest returns the request for a lock that nobody else wants. It does
+// not read why it is refused.
+func (c *claim) aloneRequest() request {
+	l := c.wait.locker
+	return request{
+		unless: []clientv3.Cmp{absent(l.folder(c.wait.name)).WithPrefix(), absent(l.cancelKey(c.hold))},
+		then:   []clientv3.Op{c.put()},
+	}
 }
 
 // absent returns the comparison that is true if there is no such key.
@@ -134,15 +145,18 @@ func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
 }
 
 // resolve notes what an answer, or a missing one, says about the key. An answer
-// that refuses begins with a read of the key. The read finds the key if an
-// earlier copy of the request has made it.
+// that refuses begins with a read of the key, if it has any. The read finds the
+// key if an earlier copy of the request has made it.
 func (c *claim) resolve(resp *clientv3.TxnResponse, err error) {
 	c.indeterminate, c.perhaps = c.indeterminate || unanswered(err), c.perhaps || perhapsExecuted(err)
 	switch {
 	case err != nil:
 	case resp.Succeeded:
 		c.rev = resp.Header.Revision
+	case len(resp.Responses) == 0:
+		c.unread = true
 	default:
+		c.unread = false
 		if read := found(resp, 0); read != nil && holdOf(read.Value) == c.hold {
 			c.rev = read.CreateRevision
 		}
@@ -191,7 +205,7 @@ func (c *claim) remove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer c.session.leaveLocked()
-	if c.rev == 0 && !c.perhaps {
+	if c.rev == 0 && !c.perhaps && !c.unread {
 		c.slot.leaveLocked(true)
 		c.entry.leaveLocked()
 		return

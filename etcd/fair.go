@@ -38,11 +38,9 @@ func (w *wait) fair(c *claim) (*level, error) {
 func (c *claim) tryFair() (*level, error) {
 	l := c.wait.locker
 	folder := l.folder(c.wait.name)
-	resp, err := c.ask(request{
-		unless:    []clientv3.Cmp{absent(folder).WithPrefix(), absent(l.cancelKey(c.hold))},
-		then:      []clientv3.Op{c.put()},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithLimit(1))},
-	})
+	r := c.aloneRequest()
+	r.otherwise = []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithLimit(1))}
+	resp, err := c.ask(r)
 	switch {
 	case err != nil:
 		return nil, err
@@ -63,19 +61,36 @@ func (c *claim) tryFair() (*level, error) {
 // enqueue makes the key. It returns the key before it, or "" if it is the
 // first. It also returns the revision at which that was true.
 func (c *claim) enqueue() (older string, at int64, err error) {
-	l := c.wait.locker
-	folder := l.folder(c.wait.name)
-	resp, err := c.ask(request{
-		unless:    []clientv3.Cmp{absent(c.key), absent(folder), absent(l.cancelKey(c.hold))},
-		then:      []clientv3.Op{c.put(), clientv3.OpGet(folder, newest(2)...)},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder)},
-	})
+	crowded := c.wait.locker.crowded.of(c.wait.name)
+	if !crowded.Load() {
+		resp, err := c.ask(c.aloneRequest())
+		switch {
+		case err != nil:
+			return "", 0, err
+		case resp.Succeeded:
+			return "", resp.Header.Revision, nil
+		}
+	}
+	older, at, err = c.join()
+	crowded.Store(older != "")
+	return older, at, err
+}
+
+// join makes the key although there may be others.
+func (c *claim) join() (older string, at int64, err error) {
+	folder := c.wait.locker.folder(c.wait.name)
+	r := c.joinRequest(folder)
+	resp, err := c.ask(r)
+	if err == nil && !resp.Succeeded {
+		// This is rare, so only a second request reads why.
+		r.otherwise = []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder)}
+		resp, err = c.ask(r)
+	}
 	if err != nil {
 		return "", 0, err
 	}
 	if resp.Succeeded {
-		keys := resp.Responses[1].GetResponseRange().Kvs // our own is the newest
-		older, err = olderOf(keys[min(1, len(keys)):])
+		older, err = olderOf(resp.Responses[0].GetResponseRange().Kvs)
 		return older, resp.Header.Revision, err
 	}
 	switch {
@@ -89,6 +104,15 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 		return "", 0, errForeign
 	}
 	return "", 0, errIsUnfair
+}
+
+// joinRequest returns the request for a place in the queue. The read comes
+// before the put, so that it finds the key before the claim's.
+func (c *claim) joinRequest(folder string) request {
+	return request{
+		unless: []clientv3.Cmp{absent(c.key), absent(folder), absent(c.wait.locker.cancelKey(c.hold))},
+		then:   []clientv3.Op{clientv3.OpGet(folder, newest(1)...), c.put()},
+	}
 }
 
 // clear removes a key of the claim's slot that belongs to no claim. A copy of

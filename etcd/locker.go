@@ -31,6 +31,7 @@ type Locker struct {
 	tasks   tasks.Group
 	old     sync.Once // logs that a server is too old
 	closing sync.Once
+	crowded *crowded // which locks others want
 
 	// mu guards the fields below, and the guarded fields of the Locker's
 	// sessions, grants and levels. It is never held while a request is sent.
@@ -69,7 +70,7 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
 	}
-	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}}
+	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}, crowded: newCrowded()}
 	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
 	l.life, l.end = context.WithCancelCause(context.Background())
 	l.followClient()

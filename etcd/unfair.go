@@ -8,12 +8,9 @@ import (
 
 // unfair takes the one key that all calls use, as soon as it is free.
 func (w *wait) unfair(c *claim) (*level, error) {
-	r := c.unfairRequest()
-	for {
-		resp, err := c.ask(r)
-		if err != nil {
-			return nil, err
-		}
+	r := c.aloneRequest()
+	resp, err := c.askFirst(&r)
+	for ; err == nil; resp, err = c.ask(r) {
 		if resp.Succeeded {
 			return c.begin()
 		}
@@ -32,16 +29,33 @@ func (w *wait) unfair(c *claim) (*level, error) {
 			return nil, errSession
 		}
 	}
+	return nil, err
 }
 
-// unfairRequest returns the request for the key. One read is enough, because
-// the key is the first of its folder.
-func (c *claim) unfairRequest() request {
-	return request{
-		unless:    []clientv3.Cmp{absent(c.key).WithPrefix(), absent(c.wait.locker.cancelKey(c.hold))},
-		then:      []clientv3.Op{c.put()},
-		otherwise: []clientv3.Op{clientv3.OpGet(c.key, clientv3.WithPrefix(), clientv3.WithLimit(1))},
+// askFirst sends the first request of an unfair claim. A second one reads why
+// the first was refused, and so does each one after that.
+func (c *claim) askFirst(r *request) (*clientv3.TxnResponse, error) {
+	crowded := c.wait.locker.crowded.of(c.wait.name)
+	reads := crowded.Load()
+	if reads {
+		r.otherwise = c.readFirst()
 	}
+	resp, err := c.ask(*r)
+	if err != nil {
+		return nil, err
+	}
+	crowded.Store(!resp.Succeeded)
+	if resp.Succeeded || reads {
+		return resp, nil
+	}
+	r.otherwise = c.readFirst()
+	return c.ask(*r)
+}
+
+// readFirst reads what is in the folder. One read is enough, because the unfair
+// key is the first of its folder.
+func (c *claim) readFirst() []clientv3.Op {
+	return []clientv3.Op{clientv3.OpGet(c.key, clientv3.WithPrefix(), clientv3.WithLimit(1))}
 }
 
 // unfairRefused returns why the request has made no key. It returns nil if an

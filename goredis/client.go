@@ -8,12 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 )
 
-// NewClient returns a client of the servers of rdb, which is a *redis.Client:
-// of one server (redis.NewClient), or of Sentinels (redis.NewFailoverClient).
-// Options override the database of rdb, and set up the connections to each
-// server. [relock.WithDialer], [relock.WithTLS], [relock.WithUsername] and
+// NewClient returns a client of the servers of rdb. That is a *redis.Client: of
+// one server (redis.NewClient), or of Sentinels (redis.NewFailoverClient). Or
+// it is a *redis.ClusterClient (redis.NewClusterClient). Options override the
+// database of rdb, and set up the connections to each server.
+// [relock.WithDialer], [relock.WithTLS], [relock.WithUsername] and
 // [relock.WithCredentials] are [relock.ErrInvalid], because rdb has them.
 //
 // NewClient makes no network call. Close the client before rdb, which it does
@@ -28,32 +30,78 @@ import (
 // The address of each connection names its server. So a dialer that connects
 // through a proxy delays the notice of a new master.
 //
-// A *redis.ClusterClient is [relock.ErrInvalid] until relock supports Clusters.
-// So is a *redis.Ring: processes that disagree about a dead shard use different
-// servers for one lock, which then has two holders. Other implementations do
+// On a Cluster the slot table of rdb says where a lock is, and a redirect
+// counts more until the table agrees. The client has rdb load its table before
+// the first request, once a minute, and at most 8 times a second if a server
+// fails or redirects a request. It has database 0 only. The NewClient of
+// redis.ClusterOptions applies to addresses, TLS and dialers.
+//
+// A *redis.Ring is [relock.ErrInvalid]: processes that disagree about a dead
+// shard use different servers for one lock, which then has two holders. So is a
+// *redis.ClusterClient with ClusterSlots, as of redis.NewFailoverClusterClient:
+// servers that are no Cluster serve keys of others. Other implementations do
 // not say how they connect.
 func NewClient(rdb redis.UniversalClient, opts ...relock.ClientOption) (*relock.Client, error) {
-	client, ok := rdb.(*redis.Client)
-	if !ok || client == nil {
-		return nil, &relock.Error{Op: "new client", Err: refusal(rdb)}
+	t, db, err := serversOf(rdb)
+	if err != nil {
+		return nil, &relock.Error{Op: "new client", Err: err}
 	}
-	o := client.Options()
-	t := topologyOf(o)
-	return relock.NewClientTopology(t, append([]relock.ClientOption{relock.WithDatabase(o.DB)}, opts...)...)
+	return relock.NewClientTopology(t, append([]relock.ClientOption{relock.WithDatabase(db)}, opts...)...)
 }
 
-// refusal returns why rdb is not supported.
-func refusal(rdb redis.UniversalClient) error {
-	switch rdb.(type) {
-	case nil, *redis.Client:
-		return fmt.Errorf("%w: rdb: is nil", relock.ErrInvalid)
+// serversOf returns the servers of rdb and its database, or why it is not
+// supported.
+func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error) {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		if c != nil {
+			return topologyOf(c.Options()), c.Options().DB, nil
+		}
 	case *redis.ClusterClient:
-		return fmt.Errorf("%w: rdb: is a *redis.ClusterClient, and relock does not support Clusters yet", relock.ErrInvalid)
+		if c != nil {
+			t, err = topologyOfCluster(c)
+			return t, 0, err
+		}
+	case nil:
 	case *redis.Ring:
-		return fmt.Errorf("%w: rdb: is a *redis.Ring, whose clients can disagree about a dead shard, "+
-			"so a lock can have two holders; use a server, Sentinels, or relock.NewRedLock", relock.ErrInvalid)
+		return t, 0, fmt.Errorf("%w: rdb: is a *redis.Ring, whose clients can disagree about a dead shard, "+
+			"so a lock can have two holders; use a server, Sentinels, a Cluster, or relock.NewRedLock", relock.ErrInvalid)
+	default:
+		return t, 0, fmt.Errorf("%w: rdb: is a %T, and only a *redis.Client and a *redis.ClusterClient are supported", relock.ErrInvalid, rdb)
 	}
-	return fmt.Errorf("%w: rdb: is a %T, and only a *redis.Client is supported", relock.ErrInvalid, rdb)
+	return t, 0, fmt.Errorf("%w: rdb: is nil", relock.ErrInvalid)
+}
+
+// refusalOf returns what keeps a Cluster's client from being supported, or nil.
+func refusalOf(o *redis.ClusterOptions) error {
+	switch {
+	case o.ClusterSlots != nil:
+		return fmt.Errorf("%w: rdb: has ClusterSlots, and servers that are no Cluster serve keys of others, "+
+			"so a lock can have two holders; use redis.NewFailoverClient or relock.NewClientTopology", relock.ErrInvalid)
+	case len(o.Addrs) == 0:
+		return fmt.Errorf("%w: rdb: has no Addrs", relock.ErrInvalid)
+	}
+	return nil
+}
+
+// topologyOfCluster returns the servers of a Cluster.
+func topologyOfCluster(rdb *redis.ClusterClient) (relock.Topology, error) {
+	o := rdb.Options()
+	if err := refusalOf(o); err != nil {
+		return relock.Topology{}, err
+	}
+	c := newCluster(rdb)
+	login, logout := loginOf(&redis.Options{
+		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
+		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+	})
+	return relock.Topology{
+		Master: c.master, Masters: c.all, Dial: c.dial, Login: login, Redirect: c.redirect, Sharded: true, Invalidate: c.invalidate, Changes: c.changes,
+		Close: func() error {
+			c.close()
+			return logout()
+		},
+	}, nil
 }
 
 // addrOfFailover is the address that go-redis gives to a client of Sentinels.
@@ -80,7 +128,10 @@ func topologyOf(o *redis.Options) relock.Topology {
 // oneServer returns a topology in which one server has all keys.
 func oneServer(o *redis.Options) relock.Topology {
 	return relock.Topology{
-		Master:  func(context.Context, string) (string, error) { return o.Addr, nil },
+		Master: func(ctx context.Context, _ string) (string, error) {
+			driver.Unkept(ctx)
+			return o.Addr, nil
+		},
 		Masters: func(context.Context) ([]string, error) { return []string{o.Addr}, nil },
 		Dial: func(ctx context.Context, _ string) (net.Conn, error) {
 			return o.Dialer(ctx, o.Network, o.Addr)

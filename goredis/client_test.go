@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -34,17 +35,40 @@ func newClientOnly(t testing.TB, rdb redis.UniversalClient, opts ...relock.Clien
 	return c
 }
 
+// changed returns a client of go-redis with changed options. It is closed when
+// the test ends.
+func changed[O any, C redis.UniversalClient](t testing.TB, of func(*O) C, o *O, changes []func(*O)) C {
+	for _, f := range changes {
+		f(o)
+	}
+	rdb := of(o)
+	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+	return rdb
+}
+
+// clientsOver returns a function that makes clients with the same prefix, each
+// over another client of go-redis.
+func clientsOver(t testing.TB, newRDB func() redis.UniversalClient) func() *relock.Client {
+	prefix := relock.WithKeyPrefix("test:" + uuid.NewString() + ":")
+	return func() *relock.Client { return newClientOnly(t, newRDB(), prefix) }
+}
+
 type wrapped struct{ redis.UniversalClient }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var none *redis.Client
 	one := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	var noCluster *redis.ClusterClient
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	unknown := redis.NewClusterClient(&redis.ClusterOptions{})
+	sentinels := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	t.Cleanup(func() {
 		require.NoError(t, one.Close())
 		require.NoError(t, cluster.Close())
+		require.NoError(t, unknown.Close())
+		require.NoError(t, sentinels.Close())
 		require.NoError(t, ring.Close())
 	})
 	login := func(context.Context) (user, password string, err error) { return "", "", nil }
@@ -56,7 +80,11 @@ func TestRefused(t *testing.T) {
 	}{
 		{nil, nil, "rdb: is nil"},
 		{none, nil, "rdb: is nil"},
-		{cluster, nil, "does not support Clusters yet"},
+		{noCluster, nil, "rdb: is nil"},
+		{unknown, nil, "rdb: has no Addrs"},
+		{sentinels, nil, "rdb: has ClusterSlots"},
+		{cluster, []relock.ClientOption{relock.WithUsername("app")}, "WithUsername"},
+		{cluster, []relock.ClientOption{relock.WithDialer(dial)}, "WithDialer"},
 		{ring, nil, "can disagree about a dead shard"},
 		{wrapped{one}, nil, "goredis_test.wrapped"},
 		{one, []relock.ClientOption{relock.WithUsername("app")}, "WithUsername"},

@@ -53,6 +53,23 @@ func ExampleNewClient_sentinel() {
 	// Output: made without a network call
 }
 
+// Over a client of a Cluster a lock is at the master of its slot, and follows
+// it.
+func ExampleNewClient_cluster() {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"},
+	})
+	defer rdb.Close()
+	client, err := goredis.NewClient(rdb)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	fmt.Println("made without a network call")
+	// Output: made without a network call
+}
+
 // A Ring is refused, because two programs can disagree about a dead shard.
 func ExampleNewClient_ring() {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "10.0.0.1:6379"}})

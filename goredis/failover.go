@@ -4,49 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"sync"
 	"time"
 
-	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // When a client of Sentinels checks which server is the master. Each check asks
 // a Sentinel, and opens a connection to the master.
 const (
-	restPause  = 10 * time.Second
-	alarmPause = 250 * time.Millisecond // after a failure, on average
-	alarmTime  = 5 * time.Second        // after the last failure
-	checkLimit = 5 * time.Second
-	closeWait  = 40 * time.Millisecond // for a dialer that ignores its context
+	restPause = 10 * time.Second
+	alarmTime = 5 * time.Second // after the last failure, checks are frequent
 )
 
 // failover is the topology of a client of Sentinels. The client's dialer
 // connects to the current master, whatever the address, and says nothing of
 // changes. So the remote address of a new connection names the master.
 type failover struct {
-	connect func(ctx context.Context) (net.Conn, error)
-	life    context.Context
-	end     context.CancelFunc
-	tasks   tasks.Group
-	begin   sync.Once
-	changes chan struct{}
-	wake    chan struct{} // for a check now
+	*checks
 
-	mu      sync.Mutex
-	address string        // of the master, empty before the first connection
-	asOf    time.Time     // when the dial began that has found it
-	failed  time.Time     // when the master failed last
-	err     error         // of the last check
-	checked chan struct{} // closed by the next check
+	connect func(ctx context.Context) (net.Conn, error)
+
+	// These are guarded by mu.
+	address string    // of the master, empty before the first connection
+	asOf    time.Time // when the dial began that has found it
+	failed  time.Time // when the master failed last
 }
 
 func newFailover(connect func(ctx context.Context) (net.Conn, error)) *failover {
-	f := &failover{connect: connect, changes: make(chan struct{}, 1), wake: make(chan struct{}, 1), checked: make(chan struct{})}
-	f.life, f.end = context.WithCancel(context.Background())
-	return f
+	return &failover{checks: newChecks(), connect: connect}
 }
 
 // master returns the master from memory. Only before the first connection it
@@ -55,15 +41,11 @@ func (f *failover) master(ctx context.Context, _ string) (string, error) {
 	f.begin.Do(func() { f.tasks.Start(f.watch) })
 	address, checked, _ := f.state()
 	if address != "" {
+		driver.Unkept(ctx)
 		return address, nil
 	}
-	signal(f.wake)
-	select {
-	case <-checked:
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case <-f.life.Done():
-		return "", relock.ErrClosed
+	if err := f.await(ctx, checked); err != nil {
+		return "", err
 	}
 	address, _, err := f.state()
 	if address != "" {
@@ -141,26 +123,19 @@ func (f *failover) invalidate(address string) {
 
 // watch checks which server is the master, until close.
 func (f *failover) watch() {
-	for f.rest() {
+	for f.restUntilDue() {
 		f.check()
 	}
 }
 
-// rest waits until the next check is due. It reports whether there is one.
-func (f *failover) rest() bool {
+// restUntilDue waits until the next check is due. It reports whether there is
+// one.
+func (f *failover) restUntilDue() bool {
 	pause, wake := restPause, f.wake
 	if f.isAlarmed() {
-		pause, wake = alarmPause/2+rand.N(alarmPause), nil
+		pause, wake = shortPause(), nil
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-wake:
-	case <-timer.C:
-	case <-f.life.Done():
-		return false
-	}
-	return true
+	return f.rest(pause, wake)
 }
 
 // isAlarmed reports whether the master failed a short time ago.
@@ -182,9 +157,7 @@ func (f *failover) check() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.err = err
-	close(f.checked)
-	f.checked = make(chan struct{})
+	f.conclude(err)
 }
 
 // tryConnect connects. A panic of the user's dialer is an error.
@@ -201,16 +174,3 @@ func (f *failover) tryConnect(ctx context.Context) (c net.Conn, err error) {
 }
 
 var errNoConn = errors.New("dialer returned neither a connection nor an error")
-
-func (f *failover) close() {
-	f.end()
-	f.tasks.WaitFor(closeWait)
-}
-
-// signal notifies the receiver, unless it has a notice that it has not read.
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
-}

@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Overlap()
+	redistest.OverlapMore()
 	goleak.VerifyTestMain(m)
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// The TLS of rdb is used, and its mistakes are errors.
+// The TLS of rdb is used, and its mistakes are errors. So it is on a Cluster.
 func TestTLSOfTheUser(t *testing.T) {
 	t.Parallel()
-	address, config := startTLS(t)
+	_, address, config := startTLS(t)
 	c := newClient(t, redis.NewClient(&redis.Options{Addr: address, TLSConfig: config}))
 	require.NoError(t, relock.NewRedisLock("name", c).Do(t.Context(), func(context.Context) error { return nil }))
 
@@ -32,9 +32,17 @@ func TestTLSOfTheUser(t *testing.T) {
 	require.ErrorContains(t, err, "elsewhere.test")
 }
 
+func TestTLSOfACluster(t *testing.T) {
+	t.Parallel()
+	s, address, config := startTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")
+	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, slots-1)
+	c := newClient(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, TLSConfig: config}))
+	require.NoError(t, relock.NewRedisLock("name", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+}
+
 // startTLS runs a server that encrypts, and returns its address and a client's
 // settings.
-func startTLS(t testing.TB) (address string, client *tls.Config) {
+func startTLS(t testing.TB, args ...string) (s *redistest.Server, address string, client *tls.Config) {
 	t.Helper()
 	source := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	defer source.Close()
@@ -48,9 +56,9 @@ func startTLS(t testing.TB) (address string, client *tls.Config) {
 	}
 	cert := write("CERTIFICATE", source.Certificate().Raw)
 	port := redistest.FreePort(t)
-	redistest.Start(t, "--bind", "127.0.0.1", "--tls-port", port, "--tls-auth-clients", "no",
-		"--tls-cert-file", cert, "--tls-key-file", write("PRIVATE KEY", key), "--tls-ca-cert-file", cert)
+	s = redistest.Start(t, append(args, "--bind", "127.0.0.1", "--tls-port", port, "--tls-auth-clients", "no",
+		"--tls-cert-file", cert, "--tls-key-file", write("PRIVATE KEY", key), "--tls-ca-cert-file", cert)...)
 	pool := x509.NewCertPool()
 	pool.AddCert(source.Certificate())
-	return "127.0.0.1:" + port, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return s, "127.0.0.1:" + port, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }

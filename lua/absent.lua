@@ -9,3 +9,12 @@ local function absent(answer)
   end
   return answer
 end
+
+-- refused returns the reply of a script whose first read failed: as absent for
+-- a key of another kind, otherwise the error.
+local function refused(failure)
+  if string.find(failure.err, 'WRONGTYPE', 1, true) then
+    return absent(-1)
+  end
+  return failure
+end

@@ -11,8 +11,7 @@
 -- 0: held by others
 -- -1: the key is of another kind or mode
 
-local lease = whole(ARGV[3], 10)
-if #ARGV[1] == 0 or not lease then
+if #ARGV[1] == 0 or not whole(ARGV[3], 10) then
   return redis.error_reply('ERR relock: acquire: bad arguments')
 end
 
@@ -26,15 +25,11 @@ end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return held
+  return refused(held)
 end
 if held == ARGV[1] then
-  -- An earlier copy of this request acquired it. The lease starts again and is
-  -- never shortened. This is always a write, see renew.lua.
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  -- An earlier copy of this request acquired it. The lease starts again.
+  lengthen(ARGV[3])
   return grant()
 end
 if held and (held ~= ARGV[2] or #ARGV[2] == 0) then

@@ -8,8 +8,8 @@
 -- 1: done
 -- 4: done, but the scan limit was reached before a live waiter
 
-local hold = string.match(ARGV[1], '^([^:]+:%d+):[pr][fu]:[1-9]%d*$')
-if (#ARGV[1] > 0 and not hold) or (ARGV[2] ~= '0' and ARGV[2] ~= '1') then
+local hold, nonce = string.match(ARGV[1], '^([^:]+:%d+):[pr][fu]:[1-9]%d*(:?%x*)$')
+if (#ARGV[1] > 0 and not hold) or (hold and not is_nonce(nonce)) or (ARGV[2] ~= '0' and ARGV[2] ~= '1') then
   return redis.error_reply('ERR relock: cancel: bad arguments')
 end
 

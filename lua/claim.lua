@@ -1,7 +1,8 @@
 -- Acquire a lock that was handed off to a waiter.
 --
 -- KEYS: see queue.lua; KEYS[4] the counter of fencing tokens, absent without
---   fencing
+--   fencing. With only the first, the reservation is claimed, or an error says
+--   to try again
 -- ARGV[1] waiter
 -- ARGV[2] lease in ms
 -- ARGV[3] value (plain) or owner (reentrant)
@@ -14,17 +15,16 @@
 --   before this waiter
 -- {-1}: the key is of another kind or mode
 
-local mode = string.match(ARGV[1], '^[^:]+:%d+:[pr]([fu]):[1-9]%d*$')
-local lease = whole(ARGV[2], 10)
-if not mode or not lease or #ARGV[3] == 0 or not ARGV[4] then
+local mode, nonce = string.match(ARGV[1], '^[^:]+:%d+:[pr]([fu]):[1-9]%d*(:?%x*)$')
+if not mode or not is_nonce(nonce) or not whole(ARGV[2], 10) or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: claim: bad arguments')
 end
 
-local state, detail, kind_mode = lock_state()
+local state, detail, kind_mode = lock_state(held)
 if state == 'error' then
   return detail
 end
-if already_granted(ARGV[1], state, detail, lease) then
+if already_granted(ARGV[1], state, detail, ARGV[2]) then
   return grant(KEYS[4], ARGV[1])
 end
 if state == 'reserved' and detail == ARGV[1] then
@@ -32,6 +32,9 @@ if state == 'reserved' and detail == ARGV[1] then
 end
 if conflicts(ARGV[1], state, kind_mode) then
   return {-1}
+end
+if #KEYS == 1 then
+  return redis.error_reply('TRYAGAIN relock: claim: is not reserved; the queue is elsewhere')
 end
 local ticket = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if state ~= 'free' then

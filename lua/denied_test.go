@@ -43,7 +43,8 @@ func TestScriptsErrors(t *testing.T) {
 		refused(letters+", for an expiry, nobody waits", held, nil, []any{"-pexpire"}, w.Enqueue(), scripttest.PollAs("c1", string(w), 5))
 	}
 	refused("plain", scripttest.PlainHeld, nil, []any{"-get"}, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.Lease), scripttest.RenewOf(scripttest.Plain1, scripttest.Lease), redLock)
-	refused("reentrant", scripttest.HeldOnce, nil, []any{"-hmget", "-type"}, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease), scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.Lease), scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.Lease))
+	refused("reentrant", scripttest.HeldOnce, nil, []any{"-hmget"}, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease), scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.Lease), scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.Lease))
+	refused("reentrant, another kind", scripttest.PlainHeld, nil, []any{"-get"}, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.Lease))
 	refused("set", nil, nil, []any{"-set", "-info"}, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.Lease), multiOfOne, redLock)
 	refused("mget", nil, nil, []any{"-mget"}, multiOfOne)
 	refused("exists", nil, nil, []any{"-exists"}, multiOfOne)
@@ -136,7 +137,7 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 
 // A Cluster that moves a slot accepts only the lock's key. With it alone a hold
 // is released, and waiters learn of that by polling. A read/write hold is also
-// renewed.
+// renewed, and a reservation claimed.
 func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	alone := func(b *scripttest.Queue, call script.Call) {
 		b.Helper()
@@ -151,6 +152,21 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 		alone(b, holder.Release())
 		b.Require("", nil, w)
 	}
+	for _, letters := range allLetters {
+		b := scripttest.NewQueue(t, server)
+		claimer := scripttest.WaitNamed("c9", 1, letters)
+		b.Queued(w)
+		claim := claimer.Claim().Script.BySource([]string{b.Key}, claimer.Claim().Args)
+		_, err := b.Conn.Do(claim.Cmd, claim.Args...)
+		require.ErrorContains(t, err, "TRYAGAIN")
+		b.Require("", nil, w)
+		b.Store(claimer.Reserved())
+		for range 2 { // the second one finds the hold
+			require.Equal(t, []any{int64(1)}, b.Do(claim.Cmd, claim.Args...))
+			require.Contains(t, b.Lock(), claimer.Hold())
+		}
+		b.Require("", []string{claimer.Held()}, w)
+	}
 	x, y, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	b := scripttest.NewHeld(t, server, x, y)
 	b.Queued(writes)
@@ -162,6 +178,24 @@ func TestScriptsWithTheLocksKeyAlone(t *testing.T) {
 	alone(b, x.Release())
 	b.Require("", nil, writes)
 	require.Equal(t, string(writes), b.Ask(scripttest.RWPollAs("c5", string(writes), 5))[4])
+}
+
+// Without memory a plain lock that is reserved for the waiter is claimed: the
+// waiter may have it by a message already.
+func TestClaimOfAReservationWithoutMemory(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, w := range []scripttest.Wait{nonced("c1", 1, "pu"), nonced("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "pf")} {
+		b := scripttest.NewQueue(t, s)
+		b.Do("SET", b.Key, w.Reserved(), "PX", 1000)
+		other := scripttest.WaitNamed("c2", 1, "pf")
+		b.Queued(other)
+		fillMemory(t, s)
+		require.Equal(t, "1", b.Code(w.Claim()))
+		b.Require("", []string{w.Held()}, other)
+		b.RequireTTL(scripttest.Lease)
+		s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	}
 }
 
 // Without memory a script that takes a lock, or waits for it, is refused, and
@@ -187,7 +221,6 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		"enqueue, others wait":               {w.Enqueue(), "", []scripttest.Wait{other}},
 		"enqueue, reserved for it":           {w.Enqueue(), w.Reserved(), []scripttest.Wait{other}},
 		"enqueue, unfair, waits":             {unfair.EnqueueAgain("5", ""), "", []scripttest.Wait{unfair}},
-		"claim, reserved for it":             {w.Claim(), w.Reserved(), []scripttest.Wait{other}},
 		"claim, unfair, free":                {unfair.Claim(), "", []scripttest.Wait{other, unfair}},
 		"claim, reentrant, free":             {unfairReentrant.Claim(), "", []scripttest.Wait{other, unfairReentrant}},
 		"enqueue, after an earlier":          {w.EnqueueAgain("", holder.Hold()), holder.Held(), nil},
@@ -218,6 +251,15 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		fillMemory(t, s)
 		b.RequireDone(writer.Renew(scripttest.LongLease))
 		scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(writer))
+	})
+	t.Run("an inner level is released", func(t *testing.T) {
+		b := scripttest.NewQueue(t, s)
+		b.SetUp(scripttest.HeldTwice)
+		fillMemory(t, s)
+		b.RequireDone(scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0))
+		count, err := redis.Strings(s.Try(t, "HMGET", b.Key, scripttest.OwnerUs, "seq"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"1", "#3"}, count)
 	})
 	t.Run("a poll shows that its client lives, and puts back", func(t *testing.T) {
 		b := scripttest.NewHeld(t, s, holder)

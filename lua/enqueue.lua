@@ -18,9 +18,9 @@
 -- {5}: the queue is full
 -- {-1}: the key is of another kind or mode
 
-local client, kind, mode = string.match(ARGV[1], '^([^:]+):%d+:([pr])([fu]):[1-9]%d*$')
-local period, lease = whole(ARGV[2], 1), whole(ARGV[5], 10)
-if not client or not period or not string.find(ARGV[3], '^%d*$') or not lease or #ARGV[6] == 0 or not ARGV[7] then
+local client, kind, mode, nonce = string.match(ARGV[1], '^([^:]+):%d+:([pr])([fu]):[1-9]%d*(:?%x*)$')
+local period = whole(ARGV[2], 1)
+if not client or not is_nonce(nonce) or not period or not string.find(ARGV[3], '^%d*$') or not whole(ARGV[5], 10) or #ARGV[6] == 0 or not ARGV[7] then
   return redis.error_reply('ERR relock: enqueue: bad arguments')
 end
 local limit
@@ -36,7 +36,7 @@ local state, detail, kind_mode = lock_state()
 if state == 'error' then
   return detail
 end
-if already_granted(ARGV[1], state, detail, lease) then
+if already_granted(ARGV[1], state, detail, ARGV[5]) then
   return grant(KEYS[4], ARGV[1])
 end
 if conflicts(ARGV[1], state, kind_mode) then

@@ -15,6 +15,6 @@ local function token(counter, ahead)
     drawn = last + 1
   end
   local aside = math.max(0, now + ahead - drawn)
-  redis.call('SET', counter, string.format('%.0f', drawn + aside), 'PX', 2592000000)
+  redis.call('SET', counter, string.format('%.0f', drawn + aside), 'PX', '2592000000')
   return string.format('%.0f', drawn), aside
 end

@@ -71,6 +71,18 @@ func TestForceAndInspectScripts(t *testing.T) {
 			require.Equal(t, []byte(holder.Hold()+" why"), b.Do("GET", b.Key+script.NoticeSuffix), "a reservation has no notice")
 		})
 	}
+	t.Run("granted by message", func(t *testing.T) {
+		b := scripttest.NewQueue(t, server)
+		holder, w := scripttest.WaitNamed("c9", 1, "pu"), nonced("c1", 1, "pu")
+		b.RequireDone(holder.Try())
+		b.Queued(w)
+		b.RequireDone(force)
+		l := b.Listen("c1")
+		b.RequireDone(force)
+		b.Require("forced", nil)
+		require.Equal(t, []byte(string(w)+" why"), b.Do("GET", b.Key+script.NoticeSuffix), "the waiter may hold it already")
+		require.Equal(t, []string{"forced:" + string(w) + " " + b.Key}, l.Heard())
+	})
 	for _, held := range []string{"relock/1|k|h|c|h|1|l|2", "hash c9:g:1=1 c9:1 #1 info"} {
 		b := scripttest.NewQueue(t, server)
 		b.Store(held)

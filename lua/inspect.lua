@@ -13,11 +13,11 @@ if state == 'error' then
 end
 local content = ''
 if state ~= 'alien' then
-  local kind = redis.call('TYPE', KEYS[1]).ok
-  if kind == 'string' then
-    content = redis.call('GET', KEYS[1])
+  content = redis.pcall('GET', KEYS[1])
+  if not content then
+    content = ''
   end
-  if kind == 'hash' then
+  if type(content) == 'table' then
     content = redis.call('HGETALL', KEYS[1])
   end
 end

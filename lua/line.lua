@@ -17,7 +17,7 @@ end
 
 -- join_queue adds the waiter to the queue, where it keeps its ticket if it has
 -- one, and records a heartbeat of its client if one is due. It returns the
--- ticket.
+-- ticket, and how many others are in the queue.
 local function join_queue(client, period, now)
   local stored = redis.call('HMGET', KEYS[3], client, 'a', 't')
   local newest = tonumber(stored[3])
@@ -28,10 +28,12 @@ local function join_queue(client, period, now)
       ticket = text(newest + 1)
     end
   end
-  if redis.call('ZADD', KEYS[2], 'NX', ticket, ARGV[1]) == 0 then
+  local added = redis.call('ZADD', KEYS[2], 'NX', ticket, ARGV[1])
+  if added == 0 then
     ticket = redis.call('ZSCORE', KEYS[2], ARGV[1])
   end
-  if not pcall(retain, KEYS[2], period) then
+  local others = redis.call('ZCARD', KEYS[2]) - 1
+  if not pcall(retain, KEYS[2], period, others < added) then
     -- Permission denied. Without an expiry the queue could stay for ever. So
     -- the waiter is removed, and the error is raised again.
     redis.call('ZREM', KEYS[2], ARGV[1])
@@ -49,5 +51,5 @@ local function join_queue(client, period, now)
   if old then
     retain(KEYS[3], period)
   end
-  return ticket
+  return ticket, others
 end

@@ -55,9 +55,10 @@ end
 
 -- take sets the first `count` locks to the value, for `ms`.
 local function take(count, ms)
+  local length = text(ms)
   for i = 1, count do
     if values[i] ~= ARGV[1] then
-      redis.call('SET', KEYS[before + i], ARGV[1], 'PX', text(ms))
+      redis.call('SET', KEYS[before + i], ARGV[1], 'PX', length)
     else
       -- An earlier copy of this request acquired it. The lease starts again and
       -- is never shortened. This is always a write, see renew.lua.
@@ -119,9 +120,10 @@ if #KEYS > before + locks then
       drawn = last + 1
     end
   end
-  granted[2] = string.format('%.0f', drawn)
+  local token = text(drawn)
+  granted[2] = token
   for i = before + locks + 1, #KEYS do
-    redis.call('SET', KEYS[i], string.format('%.0f', drawn), 'PX', 2592000000)
+    redis.call('SET', KEYS[i], token, 'PX', '2592000000')
   end
 end
 

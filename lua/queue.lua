@@ -6,11 +6,13 @@
 --   t = the last ticket; a = the last heartbeat of any client,
 --   '<server time>:<queue time>:<period>'
 --
--- A waiter is '<client>:<n>:<kind><mode>:<claim timeout in ms>'. The kind is p
--- (plain), r (reentrant), s or w (see rw.lua), the mode f (fair) or u (unfair).
--- Its hold has the id '<client>:<n>'. Messages go to the channel
--- '<prefix><client>': '<waiter>,<waiter>,... <lock>', 'forced:<hold> <lock>'
--- (see force.lua), or '' as a sign of life.
+-- A waiter is '<client>:<n>:<kind><mode>:<claim timeout in ms>', and may end
+-- with ':<nonce>'. The kind is p (plain), r (reentrant), s or w (see rw.lua),
+-- the mode f (fair) or u (unfair). Its hold has the id '<client>:<n>'. A name
+-- with a nonce is published, or returned by a poll, only if the lock is
+-- reserved for it: that is a grant. Messages (see message.lua) are
+-- '<waiter>,<waiter>,... <lock>', 'forced:<hold or waiter> <lock>' (see
+-- force.lua), or '' as a sign of life.
 -- Times are in us. Queue time follows the server's clock, but advances at most
 -- one period between two heartbeats, and never goes back. So no client looks
 -- dead because the server was stopped.
@@ -42,22 +44,25 @@ end
 
 -- lock_state returns what the key is: 'free'; 'reserved' and the waiter;
 -- 'held', the id of the hold, and kind and mode; 'alien' for a foreign key;
--- 'error' and the reply. Kind and mode are '' if they are not known.
-local function lock_state()
-  local value = redis.pcall('GET', KEYS[1])
+-- 'error' and the reply. Kind and mode are '' if they are not known. A script
+-- that has read the key gives the reply to that GET.
+local function lock_state(value)
+  if value == nil then
+    value = redis.pcall('GET', KEYS[1])
+  end
   if not value then
     return 'free', '', ''
   end
   if type(value) == 'string' then
-    local mark, rest = string.match(value, '^relock/1|(%l)|(.*)$')
+    local mark, name = string.match(value, '^relock/1|(%l)|([^|]*)')
     if mark == 'w' then
-      return 'reserved', rest, tostring(string.match(rest, ':([pr][fu]):'))
+      return 'reserved', name, tostring(string.match(name, ':([pr][fu]):'))
     end
     if mark == 'p' then
-      return 'held', string.match(rest, '^[^|]*'), 'pu'
+      return 'held', name, 'pu'
     end
     if mark == 'f' then
-      return 'held', string.match(rest, '^[^|]*'), 'pf'
+      return 'held', name, 'pf'
     end
     if string.sub(value, 1, 7) == 'relock/' then
       return 'held', '', ''
@@ -90,7 +95,7 @@ end
 local function heartbeat(client, period)
   local now = clock()
   local time = text(queue_time(now, redis.call('HGET', KEYS[3], 'a')))
-  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, '')
+  local receivers = message(string.match(KEYS[1], '^[^{]*'), KEYS[1], client, '')
   local subscribed = ':1'
   if type(receivers) == 'table' then
     receivers = -1
@@ -105,9 +110,13 @@ end
 -- retain keeps queue and heartbeats for a while after the last heartbeat. It
 -- runs after the key was written: if the server's clock is set back while a
 -- script runs, Redis before 7.2 takes an expiry that was set meanwhile for
--- over, and makes the key again without one.
-local function retain(key, period)
-  return redis.call('PEXPIRE', key, text(math.max(12 * period / 1000, 12000, redis.call('PTTL', key))))
+-- over, and makes the key again without one. A new key has no expiry yet.
+local function retain(key, period, new)
+  local left = 0
+  if not new then
+    left = redis.call('PTTL', key)
+  end
+  return redis.call('PEXPIRE', key, text(math.max(12 * period / 1000, 12000, left)))
 end
 
 -- liveness returns what a client's heartbeat says. 'stale': it is too old.
@@ -133,12 +142,42 @@ local function liveness(stored, last, now)
   return 'young', old
 end
 
+-- is_gone reports whether a client is dead that a message has not reached. When
+-- a Cluster has moved the slot, the clients' subscriptions are elsewhere for a
+-- moment. So a fair waiter of one (its name ends with '~') keeps its turn.
+local function is_gone(client, mode, live)
+  if live == 'unseen' then
+    return false
+  end
+  if mode == 'u' then
+    return true
+  end
+  if live == 'young' then
+    return false
+  end
+  return string.byte(client, -1) ~= 126
+end
+
+-- is_nonce reports whether a waiter's name may end like this: with nothing
+-- more, or with a nonce of 16 digits.
+local function is_nonce(rest)
+  if #rest == 17 then
+    return string.byte(rest) == 58 -- ':'
+  end
+  return #rest == 0
+end
+
 -- offer reserves the lock for a waiter, or only wakes it, after removing the
 -- `before` stale waiters ahead of it. It reports whether the waiter's client is
 -- there.
+--
+-- The name of a waiter with a nonce is a grant to a client that receives it.
+-- Subscribers of replicas receive it too, and are not counted. So an empty
+-- message shows first whether the client is there. The name comes last: if the
+-- lock was freed after it, that would be under the new hold.
 local function offer(waiter, ticket, before, now, clients)
-  local client, mode, claim = string.match(waiter, '^([^:]+):%d+:[pr]([fu]):([1-9]%d*)$')
-  if not client or #claim > 15 then
+  local client, mode, claim, nonce = string.match(waiter, '^([^:]+):%d+:[pr]([fu]):([1-9]%d*)(:?%x*)$')
+  if not client or #claim > 15 or not is_nonce(nonce) then
     return false
   end
   if not clients[client] then
@@ -148,13 +187,18 @@ local function offer(waiter, ticket, before, now, clients)
   if clients[client] == 'stale' then
     return false
   end
-  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, waiter .. ' ' .. KEYS[1])
-  if receivers == 0 and (clients[client] == 'old' or (clients[client] == 'young' and mode == 'u')) then
+  local prefix, name = string.match(KEYS[1], '^[^{]*'), waiter .. ' ' .. KEYS[1]
+  local first = ''
+  if #nonce == 0 then
+    first = name
+  end
+  local receivers = message(prefix, KEYS[1], client, first)
+  if receivers == 0 and is_gone(client, mode, clients[client]) then
     clients[client] = 'stale'
     return false
   end
   local waited = now - ticket
-  if mode == 'u' and waited >= 0 and waited <= recent then
+  if #nonce == 0 and mode == 'u' and waited >= 0 and waited <= recent then
     if before > 0 then
       redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before - 1)
     end
@@ -168,6 +212,9 @@ local function offer(waiter, ticket, before, now, clients)
     redis.call('SET', KEYS[1], reserved .. waiter, 'PX', claim)
   end
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, before)
+  if #nonce > 0 then
+    message(prefix, KEYS[1], client, name)
+  end
   return true
 end
 
@@ -177,10 +224,11 @@ end
 -- all, its poll restores them. It returns the waiter or nil, and whether the
 -- scan limit was reached.
 local function hand_off(asker)
-  local now, clients, dropped = 0, {}, 0
-  -- Usually the first waiter is alive, and no more need be read.
-  for _, last in ipairs({0, scan_limit - 1}) do
-    local waiters = redis.call('ZRANGE', KEYS[2], dropped, last, 'WITHSCORES')
+  local now, clients, dropped, from = 0, {}, 0, '0'
+  -- Usually the first waiter is alive, and no more need be read. Redis takes
+  -- long to format a number, so those of the usual command are text.
+  for _, last in ipairs({'0', scan_limit - 1}) do
+    local waiters = redis.call('ZRANGE', KEYS[2], from, last, 'WITHSCORES')
     if #waiters == 0 then
       break
     end
@@ -197,6 +245,7 @@ local function hand_off(asker)
       end
       dropped = dropped + 1
     end
+    from = dropped
   end
   if dropped > 0 then
     redis.call('ZREMRANGEBYRANK', KEYS[2], 0, dropped - 1)

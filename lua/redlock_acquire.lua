@@ -84,7 +84,7 @@ local function join_list()
       return -2
     end
   end
-  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. client, '')
+  local receivers = message(string.match(KEYS[1], '^[^{]*'), KEYS[1], client, '')
   if type(receivers) == 'table' then
     return -1
   end

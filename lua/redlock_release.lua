@@ -5,7 +5,7 @@
 -- KEYS[4] the list of waiters; absent if the script may use only the lock's key
 
 if KEYS[4] then
-  if redis.pcall('TYPE', KEYS[4]).ok == 'zset' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+  if redis.pcall('EXISTS', KEYS[4]) == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] then
     notify(KEYS[4])
   end
 end

@@ -13,7 +13,7 @@ local function notify(list_key)
   end
   local notified = 0
   for _, waiter in ipairs(waiters) do
-    local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. string.match(waiter, '^[^:]*'), waiter .. ' ' .. KEYS[1])
+    local receivers = message(string.match(KEYS[1], '^[^{]*'), KEYS[1], string.match(waiter, '^[^:]*'), waiter .. ' ' .. KEYS[1])
     if type(receivers) == 'table' then
       break
     end

@@ -11,8 +11,7 @@
 -- 0: held by others
 -- -1: the key is of another kind or mode
 
-local lease = whole(ARGV[3], 10)
-if #ARGV[1] == 0 or #ARGV[2] == 0 or not lease or not ARGV[4] then
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not whole(ARGV[3], 10) or not ARGV[4] then
   return redis.error_reply('ERR relock: reentrant_acquire: bad arguments')
 end
 
@@ -24,30 +23,32 @@ local function grant()
   return 1
 end
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'none' then
-  if kind == 'string' and string.find(redis.call('GET', KEYS[1]), '^relock/1|w|.*:ru:') then
-    return 0
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'mode')
+  if stored.err then
+    local value = redis.pcall('GET', KEYS[1])
+    if type(value) == 'string' and string.find(value, '^relock/1|w|.*:ru:') then
+      return 0
+    end
+    if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+      return value
+    end
+    return refused(stored)
   end
-  if kind ~= 'hash' then
-    return absent(-1)
-  end
-  local stored = redis.call('HMGET', KEYS[1], 'hold', 'mode')
   if not stored[1] or stored[2] then
     return absent(-1)
   end
   if stored[1] ~= ARGV[2] then
     return 0
   end
-  -- An earlier copy of this request acquired it. The lease starts again and is
-  -- never shortened. This is always a write, see renew.lua.
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  -- An earlier copy of this request acquired it. The lease starts again.
+  lengthen(ARGV[3])
   return grant()
 end
 
 -- If the token is refused, there must be no hold.
 local granted = grant()
-redis.call('HSET', KEYS[1], ARGV[1], 1, 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
+redis.call('HSET', KEYS[1], ARGV[1], '1', 'hold', ARGV[2], 'seq', '#1', 'info', ARGV[4])
 local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[3])
 if type(set) == 'table' then
   -- Permission denied. Without an expiry the lock would stay for ever. So it is

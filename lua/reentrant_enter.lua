@@ -12,17 +12,14 @@
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
-local count, seq, lease = whole(ARGV[3], 2), whole(ARGV[4], 2), whole(ARGV[5], 10)
-if #ARGV[1] == 0 or #ARGV[2] == 0 or not count or not seq or not lease then
+local seq = whole(ARGV[4], 2)
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not whole(ARGV[3], 2) or not seq or not whole(ARGV[5], 10) then
   return redis.error_reply('ERR relock: reentrant_enter: bad arguments')
 end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
-  if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return stored
+  return refused(stored)
 end
 if stored[1] ~= ARGV[2] then
   return absent(0)
@@ -34,5 +31,5 @@ end
 if seq > newest then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
 end
-redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+lengthen(ARGV[5])
 return 1

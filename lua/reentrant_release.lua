@@ -28,10 +28,7 @@ end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
-  if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return stored
+  return refused(stored)
 end
 local hold = stored[1]
 if hold == 'kept:' .. ARGV[2] then
@@ -46,10 +43,12 @@ end
 
 if count > 0 then
   if seq > tonumber(string.sub(stored[2], 2)) then
-    -- HDEL is never refused when memory is full, and lets the HSET after it
-    -- pass.
-    redis.call('HDEL', KEYS[1], '')
-    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
+    local set = redis.pcall('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
+    if type(set) == 'table' then
+      -- Memory is full. HDEL is never refused, and lets the HSET after it pass.
+      redis.call('HDEL', KEYS[1], '')
+      redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'seq', '#' .. ARGV[4])
+    end
   end
   return 1
 end

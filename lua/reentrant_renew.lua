@@ -9,22 +9,16 @@
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
-local lease = whole(ARGV[2], 10)
-if #ARGV[1] == 0 or not lease then
+if #ARGV[1] == 0 or not whole(ARGV[2], 10) then
   return redis.error_reply('ERR relock: reentrant_renew: bad arguments')
 end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold')
 if stored.err then
-  if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return stored
+  return refused(stored)
 end
 if stored[1] ~= ARGV[1] then
   return absent(0)
 end
--- This is always a write: a WAIT after it asks the replicas for the last write
--- of this connection.
-redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+lengthen(ARGV[2])
 return 1

@@ -16,8 +16,7 @@
 -- 0: it is neither hold
 -- -1: the key is of another kind
 
-local lease = whole(ARGV[5], 10)
-if #ARGV[1] == 0 or #ARGV[2] == 0 or #ARGV[3] == 0 or #ARGV[4] == 0 or not lease or not ARGV[6] then
+if #ARGV[1] == 0 or #ARGV[2] == 0 or #ARGV[3] == 0 or #ARGV[4] == 0 or not whole(ARGV[5], 10) or not ARGV[6] then
   return redis.error_reply('ERR relock: reentrant_transfer: bad arguments')
 end
 
@@ -31,22 +30,18 @@ end
 
 local stored = redis.pcall('HMGET', KEYS[1], 'hold')
 if stored.err then
-  if string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return stored
+  return refused(stored)
 end
 if stored[1] == ARGV[3] then
-  -- An earlier copy of this request did it. The lease starts again and is never
-  -- shortened. This is always a write, see renew.lua.
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  -- An earlier copy of this request did it. The lease starts again.
+  lengthen(ARGV[5])
   return grant()
 end
 if stored[1] ~= ARGV[1] then
   return absent(0)
 end
 local granted = grant() -- if the token is refused, nothing changes
-redis.call('HSET', KEYS[1], ARGV[4], 1, 'hold', ARGV[3], 'seq', '#1', 'info', ARGV[6])
+redis.call('HSET', KEYS[1], ARGV[4], '1', 'hold', ARGV[3], 'seq', '#1', 'info', ARGV[6])
 if ARGV[2] ~= ARGV[4] then
   redis.call('HDEL', KEYS[1], ARGV[2])
 end

@@ -24,7 +24,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 		over9   = append([]any{"9"}, over1...)
 		empty   = []any{""}
 		tickets = []any{"x", "-1", "1.5", " 1", "1e3"}
-		waits   = []any{"", "text", "c1", "c1:1", "c1:1:pf", "c1:1:pf:", "c1:1:pf:0", "c1:1:pf:-5", "c1:1:pf:5x", "c1:x:pf:5", "c1:1:xf:5", "c1:1:pp:5", ":1:pf:5", "c1:1:pf:5:5"}
+		waits   = []any{"", "text", "c1", "c1:1", "c1:1:pf", "c1:1:pf:", "c1:1:pf:0", "c1:1:pf:-5", "c1:1:pf:5x", "c1:x:pf:5", "c1:1:xf:5", "c1:1:pp:5", ":1:pf:5", "c1:1:pf:5:5", "c1:1:pf:5:", "c1:1:pf:5aaaaaaaaaaaaaaaaa", "c1:1:pf:5:0123456789abcdeg"}
 		rwWaits = []any{"", "c1", "c1:1", "c1:x:wf:5", "c1:1:pf:5", "c1:1:wx:5", "c1:1:wf:0", ":1:wf:5"}
 		flags   = []any{"", "2", "-1", "01", "x"}
 	)

@@ -24,12 +24,8 @@ if #ARGV[1] == 0 or not keep or (keep > 0 and #ARGV[3] == 0) then
   return redis.error_reply('ERR relock: release: bad arguments')
 end
 
-local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return held
+  return refused(held)
 end
 if (held == ARGV[1] or held == ARGV[5]) and keep == 0 then
   if ARGV[4] and #KEYS == 3 then

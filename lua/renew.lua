@@ -9,22 +9,16 @@
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
-local lease = whole(ARGV[2], 10)
-if #ARGV[1] == 0 or not lease then
+if #ARGV[1] == 0 or not whole(ARGV[2], 10) then
   return redis.error_reply('ERR relock: renew: bad arguments')
 end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return held
+  return refused(held)
 end
 if held ~= ARGV[1] then
   return absent(0)
 end
--- This is always a write: a WAIT after it asks the replicas for the last write
--- of this connection.
-redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+lengthen(ARGV[2])
 return 1

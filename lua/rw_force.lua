@@ -34,6 +34,6 @@ if #holds > 0 then
   redis.pcall('SET', KEYS[5], table.concat(holds, ',') .. ' ' .. ARGV[1], 'PX', text(math.max(left, 1000)))
 end
 for _, hold in ipairs(holds) do
-  redis.pcall('PUBLISH', prefix .. string.match(hold, '^[^:]*'), 'forced:' .. hold .. ' ' .. KEYS[1])
+  message(prefix, KEYS[1], string.match(hold, '^[^:]*'), 'forced:' .. hold .. ' ' .. KEYS[1])
 end
 return pass_on()

@@ -42,8 +42,8 @@ local function examine(waiter, asker, state)
     table.insert(notified[client], waiter)
     return kind, claim, mode
   end
-  local receivers = redis.pcall('PUBLISH', prefix .. client, waiter .. ' ' .. KEYS[1])
-  if receivers == 0 and (liveness_of[client] == 'old' or (liveness_of[client] == 'young' and mode == 'u')) then
+  local receivers = message(prefix, KEYS[1], client, waiter .. ' ' .. KEYS[1])
+  if receivers == 0 and is_gone(client, mode, liveness_of[client]) then
     liveness_of[client] = 'stale'
     return 'gone'
   end
@@ -62,7 +62,7 @@ local function reserve(pairs_of, mode)
   update_expiry()
   for client, waiters in pairs(notified) do
     if #waiters > 0 then
-      redis.pcall('PUBLISH', prefix .. client, table.concat(waiters, ',') .. ' ' .. KEYS[1])
+      message(prefix, KEYS[1], client, table.concat(waiters, ',') .. ' ' .. KEYS[1])
       notified[client] = {}
     end
   end

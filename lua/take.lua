@@ -1,8 +1,23 @@
+-- is_moving reports whether a Cluster moves the slot of the lock. Then a script
+-- may not use a key that the server lacks, nor one that the script has deleted.
+-- Only a client of a Cluster has a name that ends with '~'.
+local function is_moving(waiter)
+  if not string.find(waiter, '~:', 1, true) then
+    return false
+  end
+  local refusal = redis.pcall('EXISTS', KEYS[1] .. ':none')
+  return type(refusal) == 'table'
+end
+
 -- take makes the hold of a waiter, with a whole lease, and returns its grant or
 -- an error. Before that the key is free, its reservation, or an earlier hold of
 -- the same call.
 local function take(waiter, state, lease, body, info)
   local hold, kind, mode = string.match(waiter, '^([^:]+:%d+):([pr])([fu]):')
+  if kind == 'r' and state ~= 'free' and is_moving(waiter) then
+    -- The reservation would be deleted, and no hold made.
+    return redis.error_reply('TRYAGAIN relock: take: the slot is being moved')
+  end
   local granted = grant(KEYS[4], waiter)
   if kind == 'p' then
     redis.call('SET', KEYS[1], body, 'PX', lease)
@@ -11,9 +26,9 @@ local function take(waiter, state, lease, body, info)
   if state ~= 'free' then
     redis.call('DEL', KEYS[1])
   end
-  local fields = {body, 1, 'hold', hold, 'seq', '#1', 'info', info}
+  local fields = {body, '1', 'hold', hold, 'seq', '#1', 'info', info}
   if mode == 'f' then
-    fields = {body, 1, 'hold', hold, 'seq', '#1', 'info', info, 'mode', 'f'}
+    fields = {body, '1', 'hold', hold, 'seq', '#1', 'info', info, 'mode', 'f'}
   end
   redis.call('HSET', KEYS[1], unpack(fields))
   local set = redis.pcall('PEXPIRE', KEYS[1], lease)
@@ -29,9 +44,13 @@ local function take(waiter, state, lease, body, info)
   return granted
 end
 
--- waiting returns the reply to a waiter that stays in the queue.
-local function waiting(code, ticket)
-  return {code, ticket, redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]) - 1}
+-- waiting returns the reply to a waiter that stays in the queue, with `others`
+-- if they were counted.
+local function waiting(code, ticket, others)
+  if not others then
+    others = redis.call('ZCARD', KEYS[2]) - 1
+  end
+  return {code, ticket, redis.call('PTTL', KEYS[1]), others}
 end
 
 -- already_granted reports whether the lock is the hold of the waiter, made by
@@ -41,7 +60,7 @@ local function already_granted(waiter, state, detail, lease)
   if state ~= 'held' or detail ~= string.match(waiter, '^[^:]+:%d+') then
     return false
   end
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
+  lengthen(lease)
   return true
 end
 

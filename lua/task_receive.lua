@@ -262,7 +262,7 @@ elseif back + due > #ids then
   wake(KEYS[8], back + due - #ids, now)
 end
 if ARGV[9] == '1' then
-  local receivers = redis.pcall('PUBLISH', string.match(KEYS[1], '^([^{]*)queue:{') .. client, '')
+  local receivers = message(string.match(KEYS[1], '^([^{]*)queue:{'), string.sub(KEYS[1], 1, -3), client, '')
   if type(receivers) == 'number' then
     answer[3] = receivers
   end

@@ -16,8 +16,8 @@ local function wake(idle, count, now)
       return
     end
     if now - first[2] <= 2.5 * period then
-      local channel = string.match(idle, '^([^{]*)queue:{') .. string.match(first[1], '^[^:]*')
-      local heard = redis.pcall('PUBLISH', channel, 'tasks:' .. first[1] .. ' ' .. string.sub(idle, 1, -3))
+      local queue = string.sub(idle, 1, -3)
+      local heard = message(string.match(idle, '^([^{]*)queue:{'), queue, string.match(first[1], '^[^:]*'), 'tasks:' .. first[1] .. ' ' .. queue)
       if type(heard) == 'table' then
         return
       end

@@ -9,22 +9,17 @@
 -- 0: it is neither hold
 -- -1: the key is of another kind
 
-local expiry = whole(ARGV[3], 10)
-if #ARGV[1] == 0 or #ARGV[2] == 0 or not expiry then
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not whole(ARGV[3], 10) then
   return redis.error_reply('ERR relock: transfer: bad arguments')
 end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return absent(-1)
-  end
-  return held
+  return refused(held)
 end
 if held == ARGV[2] then
-  -- An earlier copy of this request did it. The expiry is never shortened. This
-  -- is always a write, see renew.lua.
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), expiry)))
+  -- An earlier copy of this request did it.
+  lengthen(ARGV[3])
   return 1
 end
 if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then

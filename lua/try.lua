@@ -12,8 +12,7 @@
 -- {4}: the same; the lock is free, but the scan limit was reached
 -- {-1}: the key is of another kind or mode
 
-local lease = whole(ARGV[2], 10)
-if not string.match(ARGV[1], '^[^:]+:%d+:[pr][fu]:[1-9]%d*$') or not lease or #ARGV[3] == 0 or not ARGV[4] then
+if not string.match(ARGV[1], '^[^:]+:%d+:[pr][fu]:[1-9]%d*$') or not whole(ARGV[2], 10) or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: try: bad arguments')
 end
 
@@ -21,7 +20,7 @@ local state, detail, kind_mode = lock_state()
 if state == 'error' then
   return detail
 end
-if already_granted(ARGV[1], state, detail, lease) then
+if already_granted(ARGV[1], state, detail, ARGV[2]) then
   return grant(KEYS[4], ARGV[1])
 end
 if conflicts(ARGV[1], state, kind_mode) then

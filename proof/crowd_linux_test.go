@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -102,7 +103,8 @@ func (c *crowd) take(lock *relock.RedisLock) {
 	c.own++
 	value, err := redis.String(c.conn.Do("GET", keyInRedis("crowd")))
 	if err == nil {
-		c.got = append(c.got, strings.Split(value, "|")[2])
+		hold, _ := lockspec.CutHold(strings.Split(value, "|")[2]) // it may be reserved only
+		c.got = append(c.got, hold)
 	}
 	c.mu.Unlock()
 	if err := hold.Unlock(c.Context()); err != nil {

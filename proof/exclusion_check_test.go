@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/locktest"
 )
 
 // section is one critical section as reported by its holder. All times are by
@@ -81,27 +83,8 @@ func judgeSections(sections []section, halts []halt, final int64) *verdict {
 // judgeOverlaps finds two holders at the same time. A holder is a section,
 // since those of one goroutine exclude each other too.
 func (v *verdict) judgeOverlaps(sections []section) {
-	byStart := slices.Clone(sections)
-	slices.SortFunc(byStart, func(a, b section) int {
-		switch {
-		case a.from < b.from:
-			return -1
-		case a.from > b.from:
-			return 1
-		}
-		return 0
-	})
-	last := 0 // the one that is valid for longest
-	for i := 1; i < len(byStart); i++ {
-		if byStart[i].until <= byStart[i].from {
-			continue // stopped while Lock returned, it was never valid
-		}
-		if byStart[i].from < byStart[last].until {
-			v.violate("two holders together for %s: %v; and %v", millis(byStart[last].until-byStart[i].from), &byStart[last], &byStart[i])
-		}
-		if byStart[i].until > byStart[last].until {
-			last = i
-		}
+	for _, two := range locktest.Overlaps(sections, func(s section) locktest.Span { return locktest.Span{From: s.from, Until: s.until} }) {
+		v.violate("two holders together for %s: %v; and %v", millis(two[0].until-two[1].from), &two[0], &two[1])
 	}
 }
 

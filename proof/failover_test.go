@@ -2,46 +2,66 @@ package proof
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
-
-// masterEnds are the ways in which a master fails.
-var masterEnds = map[string]func(s *redistest.Server, tb testing.TB){
-	"killed": (*redistest.Server).Kill, "stopped": (*redistest.Server).Pause,
-}
 
 // downAfter is when a master counts as down. A machine that stalls must not
 // cause a failover.
 const downAfter = time.Second
 
-// Masters fail under load, and sentinels replace them. Every waiter gets its
-// turn at the new master. With WithReplicas no two holds are valid together.
-// The first grant comes soon after the sentinels name the new master.
+// newSet starts servers whose masters are replaced. It returns a function that
+// makes clients with the same prefix, and the names of two locks at one master.
+type newSet func(t testing.TB) (set locktest.FailingSet, newClient func() *relock.Client, locks [2]string)
+
+func newSentinelSet(t testing.TB) (locktest.FailingSet, func() *relock.Client, [2]string) {
+	s := redistest.StartSentinels(t, downAfter)
+	return s, func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) }, [2]string{"unfair", "fair"}
+}
+
+func newClusterSet(t testing.TB) (locktest.FailingSet, func() *relock.Client, [2]string) {
+	c := redistest.StartCluster(t, 3, 2) // one is left after a failover
+	locks := [2]string{c.NameAt(t, c.Servers[0], "unfair"), c.NameAt(t, c.Servers[0], "fair")}
+	return c, func() *relock.Client { return locktest.ClusterClient(t, c, relock.WithKeyPrefix(prefix)) }, locks
+}
+
+// failure is a set and the way in which its masters fail.
+type failure struct {
+	set newSet
+	end func(*redistest.Server, testing.TB)
+}
+
+func failures() map[string]failure {
+	all := map[string]failure{}
+	for name, set := range map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet} {
+		for way, end := range locktest.MasterEnds {
+			all[name+"/"+way] = failure{set, end}
+		}
+	}
+	return all
+}
+
+// Masters fail under load, and are replaced. Every waiter gets its turn at the
+// new master. With WithReplicas no two holds are valid together. The first
+// grant comes soon after the new master is named, and has a replica.
 func TestHandOffsWhileMastersDie(t *testing.T) {
 	t.Parallel()
-	together(t, masterEnds, func(t *testing.T, end func(*redistest.Server, testing.TB)) {
-		l := newFailoverLoad(t, relock.WithReplicas(1, 500*time.Millisecond))
+	together(t, failures(), func(t *testing.T, f failure) {
+		set, newClient, locks := f.set(t)
+		l := locktest.NewFailoverLoad(t, set, locks, newClient, relock.WithReplicas(1, 500*time.Millisecond))
 		for range pick(20, 2) {
-			l.failOver(end)
+			l.FailOver(f.end)
 		}
-		l.stop()
-		slices.Sort(l.afterWrite)
-		slices.Sort(l.afterNamed)
-		t.Logf("%d failovers, %d holds; first grant after the first accepted write %v, after a sentinel named the master %v",
-			len(l.afterWrite), l.holds(), l.afterWrite, l.afterNamed)
-		for _, key := range l.sections {
-			v := &verdict{}
-			v.judgeOverlaps(key)
-			require.Empty(t, v.violations)
-		}
-		require.Less(t, l.afterNamed[pick(len(l.afterNamed)/2, 0)], 300*time.Millisecond)
+		l.Stop()
+		l.RequireNoOverlap()
+		require.Less(t, l.AfterCopy()[pick(18, 0)], 300*time.Millisecond)
+		require.Less(t, l.AfterNamed()[pick(10, 0)], 300*time.Millisecond)
 	})
 }
 
@@ -49,37 +69,10 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 // holds are valid together. With WithReplicas it is not granted.
 func TestFailoverWithoutReplicationOverlaps(t *testing.T) {
 	t.Parallel()
-	together(t, masterEnds, func(t *testing.T, end func(*redistest.Server, testing.TB)) {
-		s := redistest.StartSentinels(t, downAfter)
-		start := time.Now()
-		one, other := sentinelClient(t, s), sentinelClient(t, s)
-		first := s.Agreed(t)
-		s.CutReplication(t, first)
-		_, err := relock.NewRedisLock("refused", one, relock.WithReplicas(1, 200*time.Millisecond)).Acquire(t.Context())
-		require.ErrorIs(t, err, relock.ErrReplicas)
-		var sections []section
-		for _, c := range []*relock.Client{one, other} {
-			h, err := relock.NewRedisLock("k", c, relock.WithExpiry(time.Minute), relock.WithBlock()).Acquire(t.Context())
-			require.NoError(t, err)
-			sections = append(sections, section{from: int64(time.Since(start)), until: int64(h.ValidUntil().Sub(start))})
-			if c == one {
-				end(first, t)
-				s.AwaitSuccessor(t, first)
-			}
-		}
-		v := &verdict{}
-		v.judgeOverlaps(sections)
-		require.Len(t, v.violations, 1)
-		first.Kill(t)
+	together(t, failures(), func(t *testing.T, f failure) {
+		set, newClient, locks := f.set(t)
+		locktest.RequireOverlap(t, set, locks[0], newClient, f.end)
 	})
-}
-
-func sentinelClient(t testing.TB, s *redistest.Sentinels) *relock.Client {
-	t.Helper()
-	c, err := relock.NewClientSentinel(redistest.SentinelName, s.Addresses(), "", relock.WithKeyPrefix(prefix))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
 }
 
 // A hung master costs the caller only the time of the failover, however long

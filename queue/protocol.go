@@ -67,9 +67,8 @@ func (p *protocol) Settle(limit driver.Limits, release script.Call) (driver.Resu
 	return p.queue.settler.settle(limit, release)
 }
 
-// LockKey and HoldID are empty: a delivery is no lock, and nobody ends it by
-// force.
-func (p *protocol) LockKey() string { return "" }
+// LockKey returns a key of the queue, to whose server renewals go.
+func (p *protocol) LockKey() string { return p.queue.renewKeys[0] }
 
-// HoldID is empty.
+// HoldID is empty: a delivery is no lock, and nobody ends it by force.
 func (p *protocol) HoldID() string { return "" }

@@ -52,7 +52,7 @@ func (r *receiver) enter(waits bool) {
 	r.callers++
 	if waits && !r.listens {
 		r.listens = true
-		r.queue.engine.Queue.ListenForTasks(r.keys[0], r.name, r.notify)
+		r.queue.engine.Queue.ListenForTasks(r.queue.redis, r.name, r.notify)
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *receiver) leave(idle bool) {
 		return
 	}
 	r.listens = false
-	r.queue.engine.Queue.ListenForTasks(r.keys[0], r.name, nil)
+	r.queue.engine.Queue.ListenForTasks(r.queue.redis, r.name, nil)
 }
 
 // stopLocked marks the receiver as no longer idle. That also returns what
@@ -156,7 +156,7 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	r.hear(number)
 	if heartbeat == 1 && !unknown.Exists() {
 		r.heartbeat = o.Sent
-		r.queue.engine.Queue.Heartbeat(r.keys[0], o.Sent, answer.heard)
+		r.queue.engine.Queue.Heartbeat(r.queue.redis, o.Sent, answer.heard)
 	}
 	// The answer to a second copy has the deliveries only.
 	got := received{again: answer.code == script.More || unknown.Exists(), next: answer.next}
@@ -213,7 +213,7 @@ func readAnswer(reply any) (a answer, err error) {
 // pause returns how long an idle receiver waits without a message.
 func (r *receiver) pause(next time.Duration) time.Duration {
 	pause := pollPeriod - rand.N(pollPeriod/20)
-	if !r.queue.engine.Queue.Reached(r.keys[0]) {
+	if !r.queue.engine.Queue.Reached(r.queue.redis) {
 		pause = unheard + rand.N(unheard/5)
 	}
 	if next >= 0 {

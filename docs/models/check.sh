@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs the models of the wait queue, of MultiLocks and of the task queue through
-# spin: what is right must show no error, and each mutant must show one. As many
-# runs side by side as there are processors. Needs spin and gcc; without them it
-# does nothing, except under CI. Usage: check.sh [name...], to run only these.
+# Runs the models of the wait queue, of a Cluster, of MultiLocks and of the task
+# queue through spin: what is right must show no error, and each mutant must
+# show one. As many runs side by side as there are processors. Needs spin and
+# gcc; without them it does nothing, except under CI. Usage: check.sh [name...],
+# to run only these.
 set -eu
 
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
@@ -62,6 +63,13 @@ run() {
 	echo "$name $want $model $search${*:+ $*}" >>"$RELOCK_MODELS/runs"
 }
 
+# granted NAME FLAG...: a run whose two waiters have nonces.
+granted() {
+	name=$1
+	shift
+	run "$name" ok "$m" -DNW=2 -DGRANT=3 "$@"
+}
+
 for mode in UNFAIR FAIR; do
 	m=-D$mode
 	run "$mode-cancel" ok "$m" -DNW=3 -DGIVEUP=1 -DPOLLS=1
@@ -71,6 +79,14 @@ for mode in UNFAIR FAIR; do
 	run "$mode-three-clients" ok "$m" -DNW=3 -DNC=3 -DTIMERS -DCRASH=1
 	run "$mode-hang" ok "$m" -DNW=2 -DTIMERS -DHANG=1 -DPAUSE=1 -DSLOW=1 -DFLUSH=1
 	run "$mode-subscribe-after" ok "$m" -DNW=2 -DM_SUBSCRIBE_AFTER
+	granted "$mode-grant-late" -DGIVEUP=1 -DLATE=1 -DMSGTWICE=1 -DFORGE=1
+	granted "$mode-grant-crossed" -DTIMERS -DUNWAIT=1 -DLATE=1 -DMSGTWICE=1 -DPOLLS=1
+	granted "$mode-grant-lost" -DTIMERS -DUNWAIT=1 -DGIVEUP=1 -DLATE=1 -DLOST=1 -DMSGLOST=1
+	granted "$mode-grant-crash" -DTIMERS -DCRASH=1 -DMSGLOST=1 -DSUBLOST=1 -DFORGE=1
+	granted "$mode-grant-hang" -DTIMERS -DHANG=1 -DPAUSE=1 -DSLOW=1 -DFLUSH=1
+	granted "$mode-grant-replaced" -DTIMERS -DSUBLOST=1 -DMSGTWICE=1 -DSLOW=1 -DFLUSH=1
+	granted "$mode-grant-fails" -DTIMERS -DFAIL=1 -DTRY=1 -DFORGE=1
+	run "$mode-grant-some" ok "$m" -DNW=3 -DGRANT=5 -DTIMERS -DSLOW=1 -DMSGTWICE=1
 done
 run FAIR-new-ticket ok -DFAIR -DNW=3 -DTIMERS -DPAUSE=1 -DSLOW=1 -DM_NEW_TICKET
 run FAIR-claim-any ok -DFAIR -DNW=3 -DTIMERS -DSLOW=1 -DPAUSE=1 -DMSGTWICE=1 -DM_CLAIM_ANY
@@ -95,15 +111,45 @@ run reserved-for-ever error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_RESERVED_FOR_EV
 run try-barges error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DTRY=1 -DM_TRY_BARGES
 run never-woken error -DFAIR -DNW=2 -DM_SUBSCRIBE_AFTER -DM_NO_POLL_AT_SUBSCRIBE
 
+run grant-from-receipt error -DFAIR -DNW=2 -DGRANT=3 -DTIMERS -DTRY=1 -DMAYLOSE -DSLOW=1 -DM_FROM_RECEIPT
+run grant-forgotten error -DNW=2 -DGRANT=3 -DTRY=1 -DMAYLOSE -DMSGTWICE=1 -DM_FORGOTTEN
+run grant-forgotten-poll error -DNW=2 -DGRANT=3 -DTRY=1 -DMAYLOSE -DPOLLS=1 -DM_FORGOTTEN
+run grant-forged error -DFAIR -DNW=2 -DGRANT=3 -DMAYLOSE -DFORGE=1 -DM_FORGED
+run grant-woken error -DNW=2 -DGRANT=3 -DMAYLOSE -DTRY=2 -DM_WOKEN_IS_GRANTED
+run grant-fails-after error -DNW=2 -DGRANT=3 -DTIMERS -DTRY=1 -DMAYLOSE -DFAIL=1 -DM_FAILS_AFTER_MESSAGE
+run grant-names-hold error -DFAIR -DNW=2 -DGRANT=3 -DM_RELEASE_NAMES_HOLD
+run grant-claim-lost-ignored error -DFAIR -DNW=2 -DGRANT=3 -DTIMERS -DFLUSH=1 -DTRY=1 -DM_CLAIM_LOST_IGNORED
+run grant-cancel-once error -DFAIR -DNW=2 -DGRANT=3 -DTIMERS -DUNWAIT=1 -DLATE=1 -DPOLLS=1 -DM_RELEASE_ONLY
+model=cluster.pml
+for mode in UNFAIR FAIR; do
+	m=-D$mode
+	run "cluster-$mode-moves" ok "$m" -DMOVES=2 -DMSGTWICE=1
+	run "cluster-$mode-late" ok "$m" -DLATE=1 -DLOST=1
+	run "cluster-$mode-cut" ok "$m" -DCUT=1 -DLOST=1
+done
+run cluster-slow ok -DSLOW=1 -DMSGTWICE=1 -DEXCLUSION_ONLY
+run cluster-no-poll-at-the-end error -DM_NO_POLL_AT_THE_END
+run cluster-no-poll-at-confirmation error -DM_NO_POLL_AT_CONFIRMATION
+run cluster-subscribes-once error -DM_SUBSCRIBES_ONCE
+run cluster-enqueue-forgets error -DMOVES=2 -DCUT=1 -DLOST=1 -DM_ENQUEUE_FORGETS
+run cluster-message-grants error -DOTHER -DSLOW=1 -DEXCLUSION_ONLY -DM_MESSAGE_GRANTS
+run cluster-not-idempotent error -DLATE=1 -DM_NOT_IDEMPOTENT
+
 model=multi.pml
 run multi-cycles ok
 run multi-single-cycles ok -DSINGLE
+run multi-at-once-cycles ok -DATONCE -DROUNDS=1
 search=states
 run multi ok
 run multi-single ok -DSINGLE
 run multi-three ok -DNM=3 -DNP=0 -DROUNDS=1
 run multi-two-nested ok -DNP=2 -DROUNDS=1
 run multi-order-alone ok -DSINGLE -DM_NEVER_ENDS
+run multi-at-once ok -DATONCE
+run multi-at-once-single ok -DATONCE -DSINGLE -DROUNDS=1
+run multi-at-once-tries ok -DATONCE -DNT=1 -DROUNDS=1
+run multi-at-once-three ok -DATONCE -DNM=3 -DNP=0 -DROUNDS=1
+run multi-waits-with-all error -DATONCE -DSINGLE -DROUNDS=1 -DM_WAITS_WITH_ALL
 run multi-any-order error -DSINGLE -DM_NEVER_ENDS -DM_ANY_ORDER
 run multi-never-ends error -DM_NEVER_ENDS
 run multi-kept-is-held error -DM_KEPT_IS_HELD

@@ -9,9 +9,14 @@
  * -DNP=1    callers that lock the last key, then the first, and hold both
  * -DSINGLE  those callers lock one key, any
  * -DROUNDS=2  holds of each              -DENDS=1  early ends of a right of way
+ * -DATONCE  the keys are of several slots: the first try of a call asks for each
+ *           by a separate script, in any order, and releases what it got in
+ *           vain
+ * -DNT=0    calls with such a try that do not wait
  *
  * Mutants: M_NEVER_ENDS  a right of way has no end
  *          M_ANY_ORDER   the keys behind the busy one are kept too
+ *          M_WAITS_WITH_ALL  a call keeps what its first try got while it waits
  *          M_KEPT_IS_HELD  a call uses what it keeps as a hold, for a whole lease
  */
 #ifndef NM
@@ -29,7 +34,11 @@
 #ifndef ENDS
 #define ENDS 1
 #endif
+#ifndef NT
+#define NT 0
+#endif
 #define MISSES 2
+#define ALL ((1 << NK) - 1)
 #define N (NM + NP)
 #define FREE 255
 
@@ -99,6 +108,37 @@ inline refuse() {
 	od
 }
 
+/* ask(k) takes a free key, by a separate script. */
+inline ask(k) {
+	asked = asked | (1 << (k));
+	if
+	:: owner[k] == FREE -> owner[k] = _pid; took = took | (1 << (k))
+	:: else
+	fi
+}
+
+/* ask_at_once asks for all keys, in any order. */
+inline ask_at_once() {
+	asked = 0;
+	took = 0;
+	do
+	:: asked == ALL -> break
+	:: atomic { !(asked & 1) -> ask(0) }
+	:: atomic { NK > 1 && !(asked & 2) -> ask(1 % NK) }
+	:: atomic { NK > 2 && !(asked & 4) -> ask(2 % NK) }
+	od
+}
+
+/* release_taken releases what such a try got, in any order. */
+inline release_taken() {
+	do
+	:: took == 0 -> break
+	:: atomic { (took & 1) -> took = took & ~1; release(0) }
+	:: atomic { NK > 1 && (took & 2) -> took = took & ~2; release(1 % NK) }
+	:: atomic { NK > 2 && (took & 4) -> took = took & ~4; release(2 % NK) }
+	od
+}
+
 /* yield ends a right of way: all keys are released, and the entry stays. */
 inline yield() {
 	i = 0;
@@ -117,10 +157,35 @@ inline yield() {
 
 active [NM] proctype multi() {
 	byte busy, i, kept, misses, round;
+#ifdef ATONCE
+	byte asked, took;
+#endif
 	do
 	:: round == ROUNDS -> break
 	:: round < ROUNDS ->
 		misses = 0;
+#ifdef ATONCE
+		ask_at_once();
+		if
+		:: atomic { took == ALL ->
+			i = 0;
+			do
+			:: i == NK -> break
+			:: i < NK -> grant(i); i++
+			od };
+			goto held
+		:: atomic { took != ALL ->
+			busy = 0;
+			do
+			:: took & (1 << busy) -> busy++
+			:: else -> break
+			od }
+		fi;
+#ifndef M_WAITS_WITH_ALL
+		release_taken();
+#endif
+		goto waits_for_it;
+#endif
 again:
 		atomic {
 			find_busy();
@@ -135,6 +200,7 @@ again:
 			:: else -> refuse()
 			fi
 		};
+waits_for_it:
 		atomic { queue_at(busy) };
 		do
 		:: atomic { owner[busy] == _pid -> misses = (misses < MISSES -> misses + 1 : misses) }; break
@@ -176,3 +242,25 @@ active [NP] proctype other() {
 		round++
 	od
 }
+
+#if NT > 0
+active [NT] proctype tries() {
+	byte asked, took, i, round;
+	do
+	:: round == ROUNDS -> break
+	:: round < ROUNDS ->
+		ask_at_once();
+		if
+		:: atomic { took == ALL ->
+			i = 0;
+			do
+			:: i == NK -> break
+			:: i < NK -> grant(i); holder[i] = FREE; i++
+			od }
+		:: took != ALL
+		fi;
+		release_taken();
+		round++
+	od
+}
+#endif

@@ -65,6 +65,22 @@
 #define TRY 0		/* calls of TryLock by somebody else */
 #endif
 
+/* Grants by message, see docs/grants.md: the waits whose name has a nonce, one
+ * bit each. */
+#ifndef GRANT
+#define GRANT 0
+#endif
+#define nonced(w)	((GRANT >> (w)) & 1)
+#ifndef FORGE
+#define FORGE 0		/* forged messages, without the nonce */
+#endif
+#ifndef FAIL
+#define FAIL 0		/* releases whose hand-off fails: the script frees the lock instead */
+#endif
+#ifndef UNWAIT
+#define UNWAIT 0	/* calls of Unlock that wait no longer for the claim's answer */
+#endif
+
 /* With TIMERS, polls and the end of a reservation mend what is stuck. Without,
  * no wait may need them: no fault is mended by waiting. */
 
@@ -103,6 +119,9 @@ bool wake[NW];
 bool cancelling[NW];		/* with the name of the hold */
 bool releasing[NW];
 bool unknown[NW];		/* a wake-up for an unknown wait: cancel, without the name of the hold */
+bool marked[NW];		/* a message has granted it the lock; its call has not noticed */
+bool unsure[NW];		/* holds by a message, and its claim is not answered */
+bool past[NW];			/* the claim lease has passed since its name was drawn */
 bool down[NC];
 bool hung[NC];
 bool nosub[NC];
@@ -111,10 +130,12 @@ byte trier;			/* 0 none, 1 holds */
 
 byte nGiveup = GIVEUP, nLate = LATE, nLost = LOST, nMsgLost = MSGLOST, nMsgTwice = MSGTWICE, nCrash = CRASH, nHang = HANG, nPause = PAUSE;
 byte nSub = SUBLOST, nPolls = POLLS, nSlow = SLOW, nFlush = FLUSH, nTry = TRY;
+byte nForge = FORGE, nFail = FAIL, nUnwait = UNWAIT;
 
 /* ---- for the properties only ---- */
 bool entitled[NW];		/* has a ticket, and has been fresh ever since */
 bool putback[NW];		/* by a poll that was overtaken */
+bool flushed[NW];		/* its reservation was lost with the data */
 
 byte x, i, chosen;		/* of one step; zero between steps */
 
@@ -144,6 +165,12 @@ inline publish(w) {
 	fi
 }
 
+#ifdef M_WOKEN_IS_GRANTED
+#define onlyWoken(w)	true
+#else
+#define onlyWoken(w)	(!nonced(w))
+#endif
+
 /* hand_off passes a lock that is free, or that the caller releases, to the first
  * fresh wait. me: the wait that runs it, which lives and takes. */
 inline hand_off(me) {
@@ -165,11 +192,12 @@ inline hand_off(me) {
 #endif
 			chosen = x;
 			L = RES(x);
+			flushed[x] = false;
 			inQ[x] = false;
 			publish(x);
 			break
 #ifndef FAIR
-		:: x != NONE && x != me && !stale[CL(x)] && !waitedLong[x] && !(unreachable(CL(x)) && counted[CL(x)]) ->		/* a short wait: woken only */
+		:: x != NONE && x != me && !stale[CL(x)] && !waitedLong[x] && onlyWoken(x) && !(unreachable(CL(x)) && counted[CL(x)]) ->		/* a short wait: woken only */
 			chosen = x;
 			waitedLong[x] = true;		/* next time it has waited long enough */
 			publish(x);
@@ -183,6 +211,7 @@ inline hand_off(me) {
 inline take(w) {
 	ordered(ticket[w]);
 	L = HELD(w);
+	flushed[w] = false;
 	inQ[w] = false;
 	entitled[w] = false
 }
@@ -270,9 +299,23 @@ inline claim(w, answer) {
 	fi
 }
 
+/* release: that of a wait with a nonce names the reservation too. */
+#ifdef M_RELEASE_NAMES_HOLD
+#define owns(w)		(L == HELD(w))
+#else
+#define owns(w)		(L == HELD(w) || (nonced(w) && L == RES(w)))
+#endif
+
 inline release(w) {
 	if
-	:: L == HELD(w) -> hand_off(NONE); chosen = 0
+	:: owns(w) -> hand_off(NONE); chosen = 0
+	:: owns(w) && nFail > 0 ->
+		nFail--;
+#ifdef M_FAILS_AFTER_MESSAGE
+		hand_off(NONE);
+		chosen = 0;
+#endif
+		L = FREE
 	:: else
 	fi
 }
@@ -359,10 +402,49 @@ inline deliver(w) {		/* a wake-up, or the answer of a poll */
 #ifdef M_UNKNOWN_IGNORED
 	:: else
 #else
+#ifdef M_FORGOTTEN
 	:: ph[w] != waiting && ph[w] != dead -> unknown[w] = true
+#else
+	:: ph[w] != waiting && ph[w] != dead && !unsure[w] -> unknown[w] = true
+	:: unsure[w]			/* known until its claim is answered */
+#endif
 	:: ph[w] == dead
 #endif
 	fi
+}
+
+#ifdef M_FROM_RECEIPT		/* validity counts from the receipt of the message */
+#define valid(w)	true
+#else
+#define valid(w)	(!past[w])
+#endif
+
+inline message(w) {		/* with the nonce, if the wait has one */
+	if
+	:: nonced(w) && ph[w] == waiting && valid(w) -> marked[w] = true
+	:: else
+	fi;
+	deliver(w)
+}
+
+/* A cancel follows the release of a wait that left a request behind. */
+#ifdef M_RELEASE_ONLY
+#define indeterminate(w)	false
+#else
+#define indeterminate(w)	(late[w] != idle)
+#endif
+
+/* lose ends a hold by message. Its release names the reservation too. */
+inline lose(w) {
+	unsure[w] = false;
+	ph[w] = over;
+	if
+	:: rq[w] == clm -> rq[w] = idle		/* it was not sent yet */
+	:: true
+	fi;
+	leave(w);
+	releasing[w] = true;
+	cancelling[w] = indeterminate(w)
 }
 
 inline leave(w) {		/* nobody waits for the answer any more */
@@ -372,10 +454,11 @@ inline leave(w) {		/* nobody waits for the answer any more */
 	fi;
 	rq[w] = idle;
 	wake[w] = false;
+	marked[w] = false;
 	entitled[w] = false
 }
 
-#define holding(w)	(ph[w] == holds)
+#define holding(w)	(ph[w] == holds && !flushed[w])
 
 inline exclusive() {
 	assert((trier + holding(0)
@@ -395,7 +478,7 @@ inline die(w) {
 	fi;
 	leave(w);
 	msg[w] = false;
-	cancelling[w] = false; releasing[w] = false; unknown[w] = false;
+	cancelling[w] = false; releasing[w] = false; unknown[w] = false; unsure[w] = false;
 	knows[w] = false
 }
 
@@ -464,11 +547,6 @@ inline disentitle(c) {
 #define again(w)	(inQ[w] || L == RES(w) || L == HELD(w) || late[w] == idle)
 #define done(w)		(late[w] == idle)
 #endif
-#ifdef M_RELEASE_ONLY
-#define indeterminate(w)	false
-#else
-#define indeterminate(w)	(late[w] != idle)
-#endif
 
 #ifdef ONE_SCRIPT		/* a woken waiter sends enqueue again, there is no claim */
 #define CLAIM(w, answer)	enqueue(w, answer)
@@ -481,29 +559,55 @@ inline disentitle(c) {
 	:: atomic { ph[w] == new && up(CL(w)) && mayStart(CL(w)) -> ph[w] = waiting; rq[w] = enq } \
 	:: atomic { rq[w] == enq -> enqueue(w, rq[w]) } \
 	:: atomic { rq[w] == clm -> CLAIM(w, rq[w]) } \
-	:: atomic { rq[w] == granted && up(CL(w)) -> rq[w] = idle; wake[w] = false; knows[w] = false; ph[w] = holds; exclusive() } \
-	:: atomic { rq[w] == queued && up(CL(w)) -> rq[w] = idle; knows[w] = true } \
-	:: atomic { rq[w] == notqueued && up(CL(w)) -> rq[w] = enq } \
-	:: atomic { ph[w] == waiting && rq[w] == idle && wake[w] && up(CL(w)) -> wake[w] = false; rq[w] = clm } \
+	:: atomic { rq[w] == granted && up(CL(w)) -> rq[w] = idle; wake[w] = false; marked[w] = false; knows[w] = false; unsure[w] = false; \
+		ph[w] = holds; exclusive() } \
+	:: atomic { rq[w] == queued && !unsure[w] && up(CL(w)) -> rq[w] = idle; knows[w] = true } \
+	:: atomic { rq[w] == notqueued && !unsure[w] && up(CL(w)) -> rq[w] = enq } \
+	:: atomic { ph[w] == waiting && rq[w] == idle && wake[w] && !(marked[w] && valid(w)) && up(CL(w)) -> \
+		wake[w] = false; marked[w] = false; rq[w] = clm } \
+	/* a grant by message; its claim is the first renewal */ \
+	:: atomic { ph[w] == waiting && rq[w] == idle && marked[w] && valid(w) && up(CL(w)) -> \
+		wake[w] = false; marked[w] = false; knows[w] = false; unsure[w] = true; ph[w] = holds; rq[w] = clm; exclusive() } \
+	:: atomic { (rq[w] == queued || rq[w] == notqueued) && unsure[w] && up(CL(w)) -> CLAIM_LOST(w) } \
+	:: atomic { nonced(w) && !past[w] && (ph[w] == waiting || unsure[w]) -> past[w] = true; \
+		if :: unsure[w] && !valid(w) -> lose(w) :: else fi } \
+	:: atomic { unsure[w] && nUnwait > 0 && up(CL(w)) -> nUnwait--; lose(w) } \
+	:: atomic { nForge > 0 && ph[w] != new && up(CL(w)) -> nForge--; FORGED(w) } \
 	/* its end */ \
-	:: atomic { ph[w] == holds && up(CL(w)) -> ph[w] = over; releasing[w] = true; cancelling[w] = indeterminate(w) } \
+	:: atomic { ph[w] == holds && !unsure[w] && up(CL(w)) -> ph[w] = over; releasing[w] = true; cancelling[w] = indeterminate(w) } \
 	:: atomic { ph[w] == waiting && nGiveup > 0 && up(CL(w)) -> nGiveup--; leave(w); knows[w] = false; ph[w] = over; cancelling[w] = true } \
 	:: atomic { releasing[w] && up(CL(w)) -> releasing[w] = false; release(w) } \
 	:: atomic { cancelling[w] && up(CL(w)) && again(w) -> cancelling[w] = !done(w); cancel(w, true) } \
 	:: atomic { unknown[w] && up(CL(w)) -> unknown[w] = false; UNKNOWN_CANCEL(w) } \
 	/* wake-ups */ \
-	:: atomic { msg[w] && up(CL(w)) -> msg[w] = false; deliver(w) } \
-	:: atomic { msg[w] && up(CL(w)) && nMsgTwice > 0 -> nMsgTwice--; deliver(w) } \
+	:: atomic { msg[w] && up(CL(w)) -> msg[w] = false; message(w) } \
+	:: atomic { msg[w] && up(CL(w)) && nMsgTwice > 0 -> nMsgTwice--; message(w) } \
 	:: atomic { msg[w] && nMsgLost > 0 -> nMsgLost--; msg[w] = false } \
 	/* requests and answers that take too long; the next request says all that the client knows */ \
-	:: atomic { (rq[w] == enq || rq[w] == clm) && nLate > 0 && late[w] == idle && up(CL(w)) -> nLate--; late[w] = rq[w]; rq[w] = enq } \
-	:: atomic { (rq[w] == granted || rq[w] == queued || rq[w] == notqueued) && nLost > 0 && up(CL(w)) -> nLost--; rq[w] = enq } \
+	:: atomic { (rq[w] == enq || rq[w] == clm) && nLate > 0 && late[w] == idle && up(CL(w)) -> nLate--; late[w] = rq[w]; rq[w] = (unsure[w] -> clm : enq) } \
+	:: atomic { (rq[w] == granted || rq[w] == queued || rq[w] == notqueued) && nLost > 0 && up(CL(w)) -> nLost--; rq[w] = (unsure[w] -> clm : enq) } \
 	:: atomic { late[w] == enq && (timers || ph[w] != waiting) -> late[w] = idle; enqueue(w, dropped); dropped = idle } \
 	:: atomic { late[w] == clm && (timers || ph[w] != waiting) -> late[w] = idle; CLAIM(w, dropped); dropped = idle } \
 	:: atomic { late[w] != idle -> late[w] = idle } \
 	/* time */ \
 	:: atomic { L == HELD(w) && down[CL(w)] -> L = FREE } \
 	:: atomic { L == RES(w) && mayEnd(w) -> RESERVATION_END(w) }
+
+#ifdef M_FORGED
+#define FORGED(w)	message(w)
+#else
+#define FORGED(w)	deliver(w)
+#endif
+#ifdef M_CLAIM_LOST_IGNORED
+#define CLAIM_LOST(w)	rq[w] = idle; unsure[w] = false; flushed[w] = false; exclusive()
+#else
+#define CLAIM_LOST(w)	MAY_LOSE; lose(w); cancelling[w] = true
+#endif
+#ifdef MAYLOSE			/* to see two owners, in a mutant */
+#define MAY_LOSE	skip
+#else				/* only lost data takes the reservation away from a valid hold */
+#define MAY_LOSE	assert(nFlush < FLUSH)
+#endif
 
 #ifdef M_UNKNOWN_FREES
 #define UNKNOWN_CANCEL(w)	cancel(w, true)
@@ -515,7 +619,7 @@ inline disentitle(c) {
 #define mayEnd(w)		false
 #define STUCK_RESERVATION	false
 #else
-#define mayEnd(w)		(!up(CL(w)) || nSlow > 0)
+#define mayEnd(w)		(down[CL(w)] || ((hung[CL(w)] || nSlow > 0) && (past[w] || !nonced(w))))
 #define STUCK_RESERVATION	(timers && L >= RES(0))
 #endif
 #define RESERVATION_END(w)	L = FREE; entitled[w] = false; if :: up(CL(w)) -> nSlow-- :: else fi
@@ -614,11 +718,12 @@ active proctype system() {
 		:: else
 		fi }
 	:: atomic { trier == 1 -> trier = 0; release(TRIER) }
-	:: atomic { nFlush > 0 && (L == FREE || L >= RES(0)) -> nFlush--; L = FREE; n = 0;
+	:: atomic { nFlush > 0 && (L == FREE || L >= RES(0)) -> nFlush--; n = 0;
 		do
-		:: n < NW -> inQ[n] = false; entitled[n] = false; n++
+		:: n < NW -> if :: L == RES(n) -> flushed[n] = true :: else fi; inQ[n] = false; entitled[n] = false; n++
 		:: else -> n = 0; break
 		od;
+		L = FREE;
 		stale[0] = true;
 #if NC > 1
 		stale[1] = true;

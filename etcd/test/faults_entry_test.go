@@ -27,14 +27,14 @@ func TestWaiterThatCannotPollEnds(t *testing.T) {
 			f := newFaults()
 			l := newLocker(t, c.faulty(t, f), etcdlock.WithFair())
 			f.on("Txn", 1, dropAnswer)
-			f.random = func(method string) action { // the second one reports that the first has created the key
-				if method == "Txn" && f.seen[method] > 2 {
+			f.random = func(method string) action { // the fourth one reports that the first has created the key
+				if method == "Txn" && f.seen[method] > 4 {
 					return refuse
 				}
 				return pass
 			}
 			done := waiter(limited(t), l, "key")
-			soon(t, "it polls in vain", func() bool { return f.count("Txn") > 3 })
+			soon(t, "it polls in vain", func() bool { return f.count("Txn") > 5 })
 			ended := time.Now()
 			require.NoError(t, tt.end(f, l))
 			r := await(t, done)

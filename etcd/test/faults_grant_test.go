@@ -97,6 +97,33 @@ func TestLateRequestMakesNothing(t *testing.T) {
 	})
 }
 
+// Nor does a late request for a place in the queue of a fair lock.
+func TestLateRequestMakesNoPlace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	admin, f := c.client(t), newFaults()
+	l := newLocker(t, c.faulty(t, f), etcdlock.WithFair())
+	hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair()), "key")
+	leaveQueue := func() {
+		ctx, cancel := context.WithCancel(limited(t))
+		left := make(chan error, 1)
+		go func() {
+			_, err := l.Lock(ctx, "key")
+			left <- err
+		}()
+		soon(t, "it is queued", func() bool { return len(keysOf(t, admin, "key")) == 2 })
+		cancel()
+		require.ErrorIs(t, <-left, context.Canceled)
+		soon(t, "its key is deleted", func() bool { return len(keysOf(t, admin, "key")) == 1 })
+	}
+	leaveQueue() // the next call expects others
+	late := f.on("Txn", 1, delay)
+	leaveQueue() // a second copy was executed
+	f.letGo(late)
+	require.Len(t, keysOf(t, admin, "key"), 1)
+	unlock(t, hold)
+}
+
 func countCancelled(t testing.TB, client *clientv3.Client) int {
 	t.Helper()
 	resp, err := client.Get(limited(t), "relock/cancel/", clientv3.WithPrefix(), clientv3.WithCountOnly())
@@ -280,6 +307,23 @@ func TestDoubledRequests(t *testing.T) {
 			}
 			require.Empty(t, keysOf(t, c.client(t), "key"))
 		}
+	})
+}
+
+// A call that is refused, and cannot read why, leaves no key. A copy that it
+// does not know of may have made one.
+func TestUnreadRefusalLeavesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), opts...)
+		f.on("Txn", 1, double)
+		f.on("Txn", 1, denied) // the one after it
+		_, err := l.Lock(limited(t), "key")
+		require.ErrorIs(t, err, relock.ErrDenied)
+		noKeys(t, 5*time.Second, c.client(t), "key")
+		unlock(t, lock(t, l, "key"))
 	})
 }
 

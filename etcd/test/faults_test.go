@@ -43,6 +43,7 @@ const (
 	cancelCall            // it does not reach the server; the error is that of a closed client
 	cancelStream          // it does not reach the server; the error is that a proxy has cancelled the stream
 	stopping              // it is not executed; the error is that the member was stopping
+	denied                // it does not reach the server; the error is that of a missing permission
 )
 
 type rule struct {
@@ -122,6 +123,8 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 		return errStreamCancelled
 	case stopping:
 		return errStopping
+	case denied:
+		return rpctypes.ErrGRPCPermissionDenied
 	case dropAnswer:
 		_ = invoke(ctx, method, req, reply, cc, opts...)
 		return errCut

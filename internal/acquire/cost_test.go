@@ -1,7 +1,9 @@
 package acquire_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,8 +17,8 @@ import (
 )
 
 // costLimit is the longest that a script may keep the server busy. Scripts
-// always do the same, so the fastest of several runs counts: the rest is the
-// machine's.
+// always do the same, so the fastest of several runs of each counts: the rest
+// is the machine's.
 const costLimit = time.Millisecond
 
 // costServer returns a server that notes the duration of each command.
@@ -26,9 +28,14 @@ func costServer(t testing.TB) *redistest.Server {
 	return s
 }
 
-// durations returns how long each script took since SLOWLOG RESET, the newest
-// first.
-func durations(t testing.TB, s *redistest.Server) (all []time.Duration) {
+// run is one run of a script.
+type run struct {
+	digest string
+	took   time.Duration
+}
+
+// runs returns the runs of scripts since SLOWLOG RESET, the newest first.
+func runs(t testing.TB, s *redistest.Server) (all []run) {
 	t.Helper()
 	entries, err := redis.Values(s.Do(t, "SLOWLOG", "GET", -1), nil)
 	require.NoError(t, err)
@@ -37,7 +44,7 @@ func durations(t testing.TB, s *redistest.Server) (all []time.Duration) {
 		words, err := redis.Strings(fields[3], nil)
 		require.NoError(t, err)
 		if words[0] == "EVALSHA" {
-			all = append(all, time.Duration(fields[2].(int64))*time.Microsecond)
+			all = append(all, run{words[1], time.Duration(fields[2].(int64)) * time.Microsecond})
 		}
 	}
 	return all
@@ -52,24 +59,34 @@ func TestMultiLockOfAHundredKeysIsFast(t *testing.T) {
 	for name, opts := range map[string][]relock.LockOption{"plain": nil, "fenced": {relock.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
 			b := benchOn(t, costServer(t))
+			best := map[string]time.Duration{} // of each script
 			l := relock.NewMultiLock(keys, b.client, append(opts, relock.WithWatchdog(3*time.Second))...)
 			require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // the server knows the fenced scripts now
-			var best []time.Duration
 			for range 30 {
 				b.server.Do(t, "SLOWLOG", "RESET")
+				for range 10 { // a server that was idle for a second is slow at first
+					require.NoError(t, l.Do(t.Context(), locktest.Nothing))
+				}
 				h := take(t, l.Acquire)
 				locktest.AwaitRenewal(t, h, 5*time.Second)
 				require.NoError(t, h.Unlock(t.Context()))
-				best = append(best, slices.Max(durations(t, b.server)))
-				if slices.Min(best) < costLimit {
+				for _, r := range runs(t, b.server) {
+					best[r.digest] = min(r.took, cmp.Or(best[r.digest], r.took))
+				}
+				if slowest(best) < costLimit {
 					break
 				}
 			}
-			t.Logf("the slowest script of each round: %v", best)
-			require.Less(t, slices.Min(best), costLimit)
+			t.Logf("the fastest run of each script: %v", best)
+			require.Len(t, best, 3, "acquire, renew, release")
+			require.Less(t, slowest(best), costLimit)
 			b.requireNothingLeft(keys...)
 		})
 	}
+}
+
+func slowest(best map[string]time.Duration) time.Duration {
+	return slices.Max(slices.Collect(maps.Values(best)))
 }
 
 // Nor do a thousand levels of a reentrant or a read/write lock.
@@ -91,10 +108,10 @@ func TestThousandLevelsAreFast(t *testing.T) {
 					require.NoError(t, l.Unlock(t.Context()))
 				}
 				require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
-				took := durations(t, b.server)
-				require.Len(t, took, len(best))
+				all := runs(t, b.server)
+				require.Len(t, all, len(best))
 				for n := range best {
-					best[n] = min(best[n], took[n])
+					best[n] = min(best[n], all[n].took)
 				}
 				if slices.Max(best) < costLimit {
 					break

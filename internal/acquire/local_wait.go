@@ -44,7 +44,7 @@ func (w *wait) waitLocally(l *waitqueue.Line, a localAttempt) (*lease.Hold, erro
 				return h, err
 			}
 		case o.Grant != nil:
-			return w.takeGrant(o.Grant)
+			return w.takeOwn(s, o.Grant)
 		default:
 			if h, done, err := w.lead(s, a, o.Entry); done {
 				return h, err
@@ -130,6 +130,14 @@ func (w *wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err erro
 		err = w.failed(err)
 	}
 	return h, true, err
+}
+
+// takeOwn is takeGrant for the waiter that has received the grant.
+func (w *wait) takeOwn(s *waitqueue.Waiter, grant any) (*lease.Hold, error) {
+	if _, passed := grant.(*lease.Hold); passed {
+		s.Done()
+	}
+	return w.takeGrant(grant)
 }
 
 // takeGrant ends a wait with a hold or a transfer from another call.

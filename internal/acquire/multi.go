@@ -51,23 +51,28 @@ func (l *Multi) compete(w *wait) (*lease.Hold, error) {
 
 func (l *Multi) redisKeyOf(n int) string { return l.Manager.RedisKey(l.keys[n]) }
 
-// redisKeys returns the keys of all locks in Redis. With fencing, the keys of
+// redisKeys returns the keys of some locks in Redis. With fencing, the keys of
 // their counters follow.
-func (l *Multi) redisKeys() (all []string) {
-	for n := range l.keys {
+func (l *Multi) redisKeys(group []int) (all []string) {
+	for _, n := range group {
 		all = append(all, l.redisKeyOf(n))
 	}
 	if l.part.Fencing {
-		for n := range l.keys {
-			all = append(all, all[n]+script.CounterSuffix)
+		for _, key := range all[:len(group)] {
+			all = append(all, key+script.CounterSuffix)
 		}
 	}
 	return all
 }
 
+// release returns the release of the n-th key that has the value.
+func (l *Multi) release(n int, value string) script.Call {
+	return plainProtocol{l.redisKeyOf(n), value}.Release(lease.Levels{}, 0, 0)
+}
+
 // cleanup returns a release of the n-th key, which a request may have taken
 // under the value.
 func (l *Multi) cleanup(n int, value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{l.redisKeyOf(n), value, false}.Release(lease.Levels{}, 0, 0)
+	release := l.release(n, value)
 	return background.NewRelease(l.keys[n], l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release })
 }

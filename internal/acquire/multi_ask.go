@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -16,7 +17,7 @@ type tried struct {
 	sent          []time.Time
 	indeterminate []script.Indeterminate
 	fence         []int64 // tokens; with fencing, the highest one is that of the hold
-	taken         int     // how many of the first keys were taken; only if they are requested one by one
+	taken         []bool  // the keys that were taken; only if several requests were needed
 	busy          int     // the key that the error is about
 	// The try has certainly taken over or handed off the key that the call was
 	// handed.
@@ -25,115 +26,149 @@ type tried struct {
 	err      error // nil if the call has all keys
 }
 
+func newTried(keys int) *tried {
+	return &tried{
+		sent: make([]time.Time, keys), indeterminate: make([]script.Indeterminate, keys),
+		fence: make([]int64, keys), taken: make([]bool, keys),
+	}
+}
+
+// start returns the sending of the first request of a try that has all keys.
+func (t *tried) start() time.Time { return slices.MinFunc(t.sent, time.Time.Compare) }
+
 // ask sends the requests of one try. If a key is held, the keys before that one
 // are kept for the duration keep. If keep is 0, none is kept. If it is not, and
 // the keys are requested one by one, they are only kept, even if none is held.
 func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
-	n := len(a.lock.keys)
-	t := &tried{sent: make([]time.Time, n), indeterminate: make([]script.Indeterminate, n), fence: make([]int64, n)}
-	together, err := a.lock.areTogether(ctx)
+	t := newTried(len(a.lock.keys))
+	if a.lock.Manager.OneByOne.Load() {
+		a.askEach(ctx, value, keep, t)
+		return t
+	}
+	groups, err := a.lock.groups(ctx)
 	if err != nil {
 		t.err = err
 		return t
 	}
-	if together {
-		refused := a.askTogether(ctx, value, keep, t)
-		if !refused {
-			return t
+	switch {
+	case len(groups) == 1:
+		if refused := a.askTogether(ctx, groups[0], value, keep, t); refused {
+			a.lock.Manager.OneByOne.Store(true)
+			a.askEach(ctx, value, keep, t)
 		}
-		a.lock.Manager.OneByOne.Store(true)
+	case a.mayAskAtOnce(keep):
+		a.askAtOnce(ctx, groups, value, t)
+	default:
+		a.askEach(ctx, value, keep, t)
 	}
-	a.askEach(ctx, value, keep, t)
 	return t
-}
-
-// areTogether reports whether one script can take all keys. A server takes keys
-// of other servers, too, unless they form a Cluster.
-func (l *Multi) areTogether(ctx context.Context) (bool, error) {
-	if l.Manager.OneByOne.Load() {
-		return false, nil
-	}
-	d := l.Manager.Driver
-	if _, one := d.(driver.Node); one {
-		return true, nil
-	}
-	first, err := d.Home(ctx, l.redisKeyOf(0))
-	for n := 1; n < len(l.keys) && err == nil; n++ {
-		var node driver.Node
-		if node, err = d.Home(ctx, l.redisKeyOf(n)); node != first {
-			return false, err
-		}
-	}
-	return true, err
 }
 
 // askEach requests one key after another.
 func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Duration, t *tried) {
-	for n := range a.lock.keys {
-		if a.askOne(ctx, n, value, keep, t); t.err != nil {
-			t.busy = n
-			break
-		}
-		t.taken++
-	}
+	got, err := a.askInOrder(ctx, a.lock.all(), value, keep, t)
+	t.busy, t.err = min(got, len(t.sent)-1), err
 	t.resolved = t.err == nil
 	if keep > 0 && (t.err == nil || errors.Is(t.err, errs.ErrLockAcquiredByOthers)) {
-		t.kept, t.taken = t.taken, 0
+		t.kept = got
+		clear(t.taken)
 		return
 	}
 	if t.err == nil {
-		a.raise(ctx, t)
+		t.err = a.raise(ctx, t)
 	}
 }
 
+// askInOrder requests some keys one after another, until one is refused. It
+// returns how many it got.
+func (a *multiAttempt) askInOrder(ctx context.Context, keys []int, value string, keep time.Duration, t *tried) (got int, err error) {
+	for i, n := range keys {
+		if err := a.askOne(ctx, n, value, keep, t); err != nil {
+			return i, err
+		}
+		t.taken[n] = true
+	}
+	return len(keys), nil
+}
+
 // raise raises the counters of all keys to the highest of their tokens.
-func (a *multiAttempt) raise(ctx context.Context, t *tried) {
+func (a *multiAttempt) raise(ctx context.Context, t *tried) error {
 	highest := slices.Max(t.fence)
+	var low []string
 	for n, fence := range t.fence {
 		if fence < highest {
-			if t.err = a.lock.Manager.Raise(ctx, &a.lock.part, a.lock.redisKeyOf(n), highest); t.err != nil {
-				return
-			}
-			t.fence[n] = highest
+			low = append(low, a.lock.redisKeyOf(n))
 		}
 	}
+	if len(low) == 0 {
+		return nil
+	}
+	return a.lock.Manager.RaiseAll(ctx, &a.lock.part, low, highest)
 }
 
 // askTogether requests all keys by one script. It reports whether the server
 // refuses that.
-func (a *multiAttempt) askTogether(ctx context.Context, value string, keep time.Duration, t *tried) (refused bool) {
+func (a *multiAttempt) askTogether(ctx context.Context, all []int, value string, keep time.Duration, t *tried) (refused bool) {
 	l := a.lock
-	own, earlier, keys := 0, "", l.redisKeys()
+	r := a.request(ctx, all, value, keep, t)
+	if driver.IsCrossSlot(r.err) {
+		return true // nothing was executed
+	}
+	t.busy, t.err = r.busy, r.err
+	t.resolved = r.answered && !t.indeterminate[0].Exists()
+	if r.gave == script.More {
+		l.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
+	}
+	if keep > 0 && errors.Is(r.err, errs.ErrLockAcquiredByOthers) {
+		t.kept = t.busy
+	}
+	return false
+}
+
+// groupResult is the result of a request for a group of keys.
+type groupResult struct {
+	busy     int   // the key that the error is about
+	err      error // nil if the group was acquired
+	answered bool
+	gave     int64 // answer of the hand-off of the key that the call was handed; 0 if there was none
+}
+
+// request requests a group of keys by one script. A call that was handed a key
+// requests all of them.
+func (a *multiAttempt) request(ctx context.Context, group []int, value string, keep time.Duration, t *tried) groupResult {
+	o, d := a.lock.Manager.Ask(ctx, &a.lock.part, a.acquire(group, value, keep))
+	return a.read(group, o, d, t)
+}
+
+// acquire returns the script that acquires a group of keys.
+func (a *multiAttempt) acquire(group []int, value string, keep time.Duration) script.Call {
+	l := a.lock
+	own, earlier, keys := 0, "", l.redisKeys(group)
 	if a.got != nil {
 		own, earlier = a.at+1, a.got.Body
 		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
-	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(l.keys), a.way.value, keep.Milliseconds()}
-	o, d := l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire, Together: keys, Args: args})
-	if driver.IsCrossSlot(o.Err) {
-		return true // nothing was executed
-	}
-	for n := range l.keys {
+	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(group), a.way.value, keep.Milliseconds()}
+	return script.Call{Script: script.MultiAcquire, Together: keys, Args: args}
+}
+
+// read reads the answer for a group of keys.
+func (a *multiAttempt) read(group []int, o driver.Result, d script.Indeterminate, t *tried) groupResult {
+	for _, n := range group {
 		t.sent[n], t.indeterminate[n] = o.Sent, d
 	}
-	if t.err = o.Err; o.Err != nil {
-		return false
+	if o.Err != nil {
+		return groupResult{busy: group[0], err: o.Err}
 	}
 	code, detail, gave := readMulti(o.Reply)
-	t.resolved = !d.Exists()
-	if gave == script.More {
-		l.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
-	}
 	if code == script.Ours {
-		t.fence[0] = detail
-		return false
+		for _, n := range group {
+			t.fence[n] = detail
+		}
+		return groupResult{answered: true}
 	}
-	t.busy = int(min(max(detail, 1), int64(len(l.keys)))) - 1
-	t.err = a.of(t.busy, reasonOf(code))
-	if keep > 0 && code == script.Other {
-		t.kept = t.busy
-	}
-	return false
+	busy := group[int(min(max(detail, 1), int64(len(group))))-1]
+	return groupResult{busy: busy, err: a.of(busy, reasonOf(code)), answered: true, gave: gave}
 }
 
 // readMulti reads the answer of the script. detail is the token of a grant.
@@ -161,21 +196,34 @@ func reasonOf(code int64) error {
 }
 
 // askOne requests the n-th key: with a full lease, or only to keep it.
-func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) {
+func (a *multiAttempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) error {
+	s, call := a.acquireOne(n, value, keep)
+	o, d := a.lock.Manager.Ask(ctx, s, call)
+	return a.readOne(n, o, d, t)
+}
+
+// acquireOne returns the script that acquires the n-th key, and its settings.
+func (a *multiAttempt) acquireOne(n int, value string, keep time.Duration) (*lockspec.Spec, script.Call) {
 	l, s, length := a.lock, &a.lock.part, a.lock.part.Expiry()
 	if keep > 0 {
 		s, length = &l.entrySpec, keep
 	}
-	o, d := l.Manager.Ask(ctx, s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}})
-	t.sent[n], t.indeterminate[n] = o.Sent, d
-	if t.err = o.Err; o.Err != nil {
-		return
-	}
-	code, drawn := script.ReadGrant(o.Reply)
-	t.fence[n], t.err = drawn.Fence, a.of(n, reasonOf(code))
+	return s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}}
 }
 
-// earlier returns the value under which the call has the n-th key, or "".
+// readOne reads the answer for the n-th key.
+func (a *multiAttempt) readOne(n int, o driver.Result, d script.Indeterminate, t *tried) error {
+	t.sent[n], t.indeterminate[n] = o.Sent, d
+	if o.Err != nil {
+		return o.Err
+	}
+	code, drawn := script.ReadGrant(o.Reply)
+	t.fence[n] = drawn.Fence
+	return a.of(n, reasonOf(code))
+}
+
+// earlier returns the value under which the call may have the n-th key, or "".
+// What the first try took is being released, which may come later.
 func (a *multiAttempt) earlier(n int) string {
 	switch {
 	case a.got != nil && a.at == n:
@@ -183,5 +231,5 @@ func (a *multiAttempt) earlier(n int) string {
 	case n < a.way.n:
 		return a.way.value
 	}
-	return ""
+	return a.first
 }

@@ -26,6 +26,8 @@ type multiAttempt struct {
 	at     int                // the key of the entry
 	got    *waitqueue.Granted // the grant of the entry; nil if there is none
 
+	first string // value of the first try, for all groups together; "" before it
+
 	way    way
 	misses int // keys that the call was handed in vain since it last kept any
 }
@@ -126,7 +128,9 @@ func (a *multiAttempt) giveUp() {
 }
 
 // takeAll requests all keys. If they were only kept, one by one, it requests
-// them again for the hold.
+// them again for the hold. A call that does not wait requests them once more in
+// order if it got some of them together: otherwise two calls could refuse each
+// other again and again.
 func (a *multiAttempt) takeAll(ctx context.Context) (h *lease.Hold, busy int, err error) {
 	keep := a.keep()
 	for {
@@ -135,8 +139,13 @@ func (a *multiAttempt) takeAll(ctx context.Context) (h *lease.Hold, busy int, er
 			return nil, 0, err
 		}
 		t := a.ask(ctx, value, keep)
+		collided := a.hasCollided(value, t)
+		if collided {
+			a.releaseTaken(ctx, value, t)
+		}
 		a.follow(value, t, keep)
 		switch {
+		case collided:
 		case t.err != nil:
 			return nil, t.busy, t.err
 		case t.kept == 0:
@@ -170,7 +179,7 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 	}
 	l := a.lock
 	for n := range l.keys {
-		if n < t.taken || t.indeterminate[n].Exists() {
+		if t.taken[n] || t.indeterminate[n].Exists() {
 			l.Manager.Retrier.Retry(l.cleanup(n, value, t.indeterminate[n]))
 		}
 	}
@@ -192,13 +201,13 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	p.SetFence(slices.Max(t.fence))
 	var late error
 	for n, key := range l.keys {
-		protocol := plainProtocol{l.redisKeyOf(n), value, l.part.MinHold > 0}
+		protocol := protocolOf(l.redisKeyOf(n), value, l.part.MinHold > 0)
 		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Indeterminate: t.indeterminate[n]}
 		if err := p.Add(a.wait.Caller, n, l.Manager, one); err != nil {
 			late = err
 		}
 	}
-	h, err := p.Grant(a.wait.Caller, t.sent[0], &l.whole)
+	h, err := p.Grant(a.wait.Caller, t.start(), &l.whole)
 	if late != nil {
 		return nil, late // the others were released, since one is missing
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
-	"github.com/relock-go/relock/utils"
 )
 
 // Plain acquires a plain lock. Its Release and Unlock are those of shared.
@@ -56,17 +55,20 @@ func (l *Plain) nest(ctx context.Context) (h, outer *lease.Hold, err error) {
 }
 
 func (l *Plain) compete(w *wait) (*lease.Hold, error) {
-	a := &plainAttempt{Target: l.Target, redisKey: l.RedisKey(), caller: w.Caller}
+	a := &plainAttempt{Target: l.Target, wait: w}
 	defer a.finish()
 	if !w.block && !l.Settings.Fair {
 		return w.acquire(a.try)
 	}
-	if a.canFastPath() && !l.Manager.Queue.Uses(a.redisKey) {
-		if h, done, err := a.fastPath(w); done {
-			return h, err
+	line := l.Manager.Queue.EnterUsed(a.RedisKey())
+	if line == nil {
+		if a.canFastPath() {
+			if h, done, err := a.fastPath(w); done {
+				return h, err
+			}
 		}
+		line = l.Manager.Queue.Enter(l.Key, a.RedisKey())
 	}
-	line := l.Manager.Queue.Enter(l.Key, a.redisKey)
 	defer line.Exit()
 	if !l.Settings.Fair {
 		return w.waitForValid(line, a)
@@ -83,15 +85,13 @@ func (l *Plain) compete(w *wait) (*lease.Hold, error) {
 // acquire, or those of the queue if the call waits or the lock is fair.
 type plainAttempt struct {
 	*Target
-	redisKey string
-	caller   context.Context
+	wait *wait
 
 	// The call's queue entry. It is nil if the call does not wait and may
 	// overtake waiters.
 	queued *waitqueue.Entry
 
 	first         string               // value of SET NX, "" before it is sent; the script may replace it
-	earlier       string               // hold ID of that value
 	value         string               // value of the script, "" before it is sent
 	indeterminate script.Indeterminate // of the script
 }
@@ -114,15 +114,19 @@ func (a *plainAttempt) body(hold string) (value, info string) {
 	return a.Manager.Identity.Value(hold, &a.Settings), ""
 }
 
-// queue makes an attempt in the order of the queue.
+// queue makes an attempt in the order of the queue. While the keys of an unfair
+// lock are not together, it overtakes the queue.
 func (a *plainAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
+	if overtakes(err, &a.Settings) {
+		return a.overtake(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	g, s := a.queued.Granted(), a.queued.Settings // as requested: the entry may be inherited
-	p := plainProtocol{a.redisKey, g.Body, s.MinHold > 0}
-	return a.Manager.Grant(a.caller, lease.Queued(&g, a.Key, p, sent, s))
+	p := protocolOf(a.RedisKey(), g.Body, s.MinHold > 0)
+	return a.Manager.Grant(a.wait.Caller, lease.Queued(&g, a.Key, p, sent, s))
 }
 
 // canFastPath reports whether SET NX may take the lock.
@@ -145,32 +149,23 @@ func (a *plainAttempt) fastPath(w *wait) (h *lease.Hold, done bool, err error) {
 	case err == nil:
 		return h, true, nil
 	}
-	w.note(err)
-	if !lockspec.IsRetryable(err) {
-		return nil, true, w.reason()
-	}
-	if h, again := w.sleep(err); !again {
-		h, err = w.passed(h)
-		return h, true, err
-	}
-	return nil, false, nil
+	return w.failedFast(err)
 }
 
 // setNX is the fast path. It reports whether the script comes next in the same
 // attempt. That is so if the key is taken, to find out by what, and if the
 // connection broke.
 func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err error) {
-	id, err := utils.NewID()
+	value, err := a.Manager.Identity.NewValue(&a.Settings)
 	if err != nil {
 		return nil, false, err
 	}
-	value := a.Manager.Identity.Value(id, &a.Settings)
 	a.Manager.CheckSuspended(time.Now())
-	o := a.Manager.Driver.Send(ctx, driver.ForLease(a.Settings.Lease), driver.SetNX(a.redisKey, value, a.Settings.Expiry()))
+	o := a.Manager.Driver.Send(ctx, driver.ForLease(a.Settings.Lease), driver.SetNX(a.RedisKey(), value, a.Settings.Expiry()))
 	if o.Sent.IsZero() {
 		return nil, false, o.Err
 	}
-	a.first, a.earlier = value, id
+	a.first = value
 	if d := (script.Indeterminate{}).Add(o); d.Exists() {
 		a.Manager.Retrier.Retry(a.cleanup(value, d))
 	}
@@ -188,16 +183,26 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err
 	return h, false, err
 }
 
+// overtake takes the key without the queue. A value that the key may have
+// without an answer is released: the queue does not know it.
+func (a *plainAttempt) overtake(ctx context.Context) (*lease.Hold, error) {
+	h, err := a.script(ctx)
+	if err != nil {
+		a.finish()
+	}
+	return h, err
+}
+
 // script takes the key if it is free, or has the value of the SET NX.
 func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 	if a.value == "" {
-		id, err := utils.NewID()
+		value, err := a.Manager.Identity.NewValue(&a.Settings)
 		if err != nil {
 			return nil, err
 		}
-		a.value = a.Manager.Identity.Value(id, &a.Settings)
+		a.value = value
 	}
-	o, d := a.Manager.Ask(ctx, &a.Settings, script.Call{Script: a.Settings.Variant(script.Acquire), Key: a.redisKey, Args: []any{a.value, a.first, a.Settings.Expiry().Milliseconds()}})
+	o, d := a.Manager.Ask(ctx, &a.Settings, script.Call{Script: a.Settings.Variant(script.Acquire), Key: a.RedisKey(), Args: []any{a.value, a.first, a.Settings.Expiry().Milliseconds()}})
 	a.indeterminate = a.indeterminate.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -216,7 +221,9 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 func (a *plainAttempt) entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
 	if a.queued = left; left == nil {
 		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
-		a.queued.Earlier = a.earlier
+		if a.first != "" {
+			a.queued.Earlier = lockspec.HoldOf(a.first)
+		}
 	}
 	return a.queued
 }
@@ -225,20 +232,21 @@ func (a *plainAttempt) entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 // lease is not valid any more, the old value is being released, and the wait
 // goes on with a new one.
 func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*lease.Hold, error) {
-	p := plainProtocol{a.redisKey, value, a.Settings.MinHold > 0}
+	p := protocolOf(a.RedisKey(), value, a.Settings.MinHold > 0)
 	a.first, a.value, a.indeterminate = value, "", script.Indeterminate{}
-	return a.Manager.Grant(a.caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Indeterminate: d})
+	return a.Manager.Grant(a.wait.Caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Indeterminate: d})
 }
 
-// finish releases the script's value after a wait that ended without a grant,
-// if the script may still be executed.
+// finish releases the script's value after attempts that got no grant, if one
+// of these scripts may still be executed. A later attempt draws another value.
 func (a *plainAttempt) finish() {
 	if a.indeterminate.Exists() {
 		a.Manager.Retrier.Retry(a.cleanup(a.value, a.indeterminate))
+		a.value, a.indeterminate = "", script.Indeterminate{}
 	}
 }
 
 func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{a.redisKey, value, false}.Release(lease.Levels{}, 0, 0)
+	release := plainProtocol{a.RedisKey(), value}.Release(lease.Levels{}, 0, 0)
 	return background.NewRelease(a.Key, a.Settings.Expiry(), a.Settings.Lease, d, func(time.Time) script.Call { return release })
 }

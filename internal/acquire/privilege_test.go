@@ -45,7 +45,7 @@ func TestLeastPrivilege(t *testing.T) {
 // waitPrivilege is what a user needs on top to wait, or for fair locks, as the
 // docs/operations.md says.
 var waitPrivilege = []string{
-	"time", "exists", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish", "subscribe",
+	"time", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish", "subscribe",
 }
 
 func TestLeastPrivilegeToWait(t *testing.T) {
@@ -165,7 +165,7 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 			for name, lock := range map[string]func(context.Context) error{
 				"taken":     relock.NewRedisLock("taken", c).Lock,
 				"reentrant": relock.NewReentrantLock("taken", c).Lock,
-				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("other", c).Do(ctx, locktest.Nothing) },
+				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("taken", c).Do(ctx, locktest.Nothing) },
 				"Acquire":   func(ctx context.Context) error { return second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
 			} {
 				err := locktest.RequireAtOnce(t, lock)

@@ -11,13 +11,19 @@ import (
 // a waiter if the hold had a quorum, or if its call left.
 type redProtocol struct {
 	plainProtocol
-	whole *lease.Group
+	minHold bool
+	whole   *lease.Group
 }
 
 func (p redProtocol) Release(l lease.Levels, seq int, keep time.Duration) script.Call {
-	s := p.plainProtocol.Release(l, seq, keep)
+	s := p.releaseAlone(l, seq, keep)
 	if p.whole.NotifiesWaiters() {
 		s.Script = script.RedLockRelease
 	}
 	return s
+}
+
+// releaseAlone is Release that notifies nobody.
+func (p redProtocol) releaseAlone(l lease.Levels, seq int, keep time.Duration) script.Call {
+	return protocolOf(p.redisKey, p.value, p.minHold).Release(l, seq, keep)
 }

@@ -51,7 +51,7 @@ func (r *round) start(node int) {
 func (r *round) ask(node int) vote {
 	l, c := r.lock, r.lock.nodes[node]
 	value := c.Identity.Value(fmt.Sprintf("%s.%d", r.id, node), &l.part)
-	p := redProtocol{plainProtocol{c.RedisKey(l.Key), value, l.part.MinHold > 0}, r.hold}
+	p := redProtocol{plainProtocol{c.RedisKey(l.Key), value}, l.part.MinHold > 0, r.hold}
 	c.CheckSuspended(time.Now())
 	epoch := c.Queue.Epoch(p.redisKey)
 	o, d := r.request(node, p.redisKey, value)
@@ -61,7 +61,7 @@ func (r *round) ask(node int) vote {
 		return v
 	}
 	if d.Exists() {
-		release := p.plainProtocol.Release(lease.Levels{}, 0, 0)
+		release := p.releaseAlone(lease.Levels{}, 0, 0)
 		c.Retrier.Retry(background.NewRelease(l.Key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
 	}
 	return v

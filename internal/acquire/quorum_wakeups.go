@@ -50,7 +50,7 @@ func newRedWaits(l *Quorum, w *wait) *redWaits {
 		w.Again = make(chan struct{}, 1)
 	}
 	for _, c := range l.nodes {
-		s.all = append(s.all, nodeEntry{name: c.Queue.Listen(w.Nudge)})
+		s.all = append(s.all, nodeEntry{name: c.Queue.Listen(c.RedisKey(l.Key), w.Nudge)})
 	}
 	return s
 }

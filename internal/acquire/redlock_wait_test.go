@@ -56,18 +56,40 @@ func handOff(b *locktest.RedBench, wait func() *locktest.Waiting, opts ...relock
 	return locktest.Median(took)
 }
 
+// Nodes that are Clusters notify over the sharded channel of the lock.
+func TestShardedRedLockWaiterIsWoken(t *testing.T) {
+	b := newRed(t, 3)
+	var waiters []*relock.Client
+	for _, s := range b.Servers {
+		waiters = append(waiters, locktest.NewTopology(false, s).Sharded().Client(t, relock.WithKeyPrefix(b.Prefix)))
+	}
+	require.Less(t, handOff(b, func() *locktest.Waiting {
+		w := b.WaitPatiently(t.Context(), waiters)
+		b.AwaitListed(1, waiters)
+		return w
+	}), notified)
+	for _, s := range b.Servers {
+		require.Positive(t, locktest.Calls(t, s, "spublish"))
+	}
+	b.RequireNoListedWaits(waiters)
+}
+
 // The nodes that are released notify a call that waits, and one of them is
 // enough. A poll would take more than a second.
 func TestRedLockWaiterIsWoken(t *testing.T) {
 	t.Parallel()
 	fenced := []relock.LockOption{relock.WithFencing()}
 	for name, tt := range map[string]struct {
-		opts []relock.LockOption
-		deaf int // nodes that no message comes from
-	}{"plain": {}, "fenced": {opts: fenced}, "one node notifies": {deaf: 2}} {
+		opts   []relock.LockOption
+		deaf   int // nodes that no message comes from
+		routed bool
+	}{"plain": {}, "fenced": {opts: fenced}, "one node notifies": {deaf: 2}, "nodes of several servers": {routed: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := newRed(t, 3)
 			waiters := asUser(b)
+			if tt.routed {
+				waiters = routed(b)
+			}
 			for node := range tt.deaf {
 				permit(b, node, "-subscribe")
 			}
@@ -83,6 +105,16 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			b.RequireNoListedWaits(waiters)
 		})
 	}
+}
+
+// routed returns clients that find the server of each node by a topology of
+// two.
+func routed(b *locktest.RedBench) (all []*relock.Client) {
+	for node, s := range b.Servers {
+		other := b.Servers[(node+1)%len(b.Servers)]
+		all = append(all, locktest.Routed(b, s, other, relock.WithKeyPrefix(b.Prefix)))
+	}
+	return all
 }
 
 // While others hold the lock, and will notify, a call that waits asks rarely,

@@ -2,6 +2,7 @@ package acquire
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -55,12 +56,34 @@ func (a *reentrantAttempt) queueUp(block bool) (*lease.Hold, error) {
 	return a.wait.acquire(a.try)
 }
 
+// fastPath makes the first attempt of a call that may wait, before the call
+// joins a line: the lock is usually uncontended, or the owner has it. It
+// reports whether the call is done. What it sent without an answer is released.
+func (a *reentrantAttempt) fastPath() (h *lease.Hold, done bool, err error) {
+	w := a.wait
+	h, err = a.try(w.Ctx)
+	a.finish()
+	switch {
+	case err == nil:
+		return h, true, nil
+	case errors.Is(err, errs.ErrLockAcquiredByOthers):
+		w.note(err) // until the queue has a better reason
+		return nil, false, nil
+	}
+	return w.failedFast(err)
+}
+
 // waitLocally goes one level deeper whenever the owner has the lock. Otherwise
 // it waits in the client's line.
 func (a *reentrantAttempt) waitLocally() (*lease.Hold, error) {
 	w := a.wait
+	if !a.Manager.Queue.Uses(a.protocol.redisKey) {
+		if h, done, err := a.fastPath(); done {
+			return h, err
+		}
+	}
 	if h, err := w.acquire(a.deeper); h != nil || err != nil {
-		return h, err // the usual end, if levels are nested
+		return h, err
 	}
 	a.owner.Join(&w.Call)
 	defer a.owner.Leave(&w.Call)
@@ -129,14 +152,28 @@ func (a *reentrantAttempt) body(string) (owner, info string) {
 	return a.protocol.owner, a.Manager.Identity.Info(a.Settings.Label)
 }
 
-// queue requests a hold in the order of the queue.
+// queue requests a hold in the order of the queue. While the keys of an unfair
+// lock are not together, it overtakes the queue.
 func (a *reentrantAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 	sent, err := a.queued.Attempt(ctx)
+	if overtakes(err, &a.Settings) {
+		return a.overtake(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	g := a.queued.Granted()
 	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, a.HeldAs(g.Hold), sent, &a.Settings))
+}
+
+// overtake requests the hold without the queue. A hold that the owner may have
+// without an answer is released: the queue does not know it.
+func (a *reentrantAttempt) overtake(ctx context.Context) (*lease.Hold, error) {
+	h, err := a.first(ctx)
+	if err != nil {
+		a.finish()
+	}
+	return h, err
 }
 
 // first requests the hold without a queue. The hold ID is drawn once for the
@@ -169,12 +206,13 @@ func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 	return a.owner.Grant(&a.wait.Call, g)
 }
 
-// finish releases the hold ID after a wait whose own requests got no grant, if
-// one of them may still be executed.
+// finish releases the hold ID after attempts that got no grant, if one of these
+// requests may still be executed. A later attempt draws another ID.
 func (a *reentrantAttempt) finish() {
 	if !a.indeterminate.Exists() {
 		return
 	}
 	s, release := &a.Settings, a.protocol.Release(lease.Levels{}, 2, 0)
 	a.Manager.Retrier.Retry(background.NewRelease(a.Key, s.Expiry(), s.Lease, a.indeterminate, func(time.Time) script.Call { return release }))
+	a.protocol.hold, a.indeterminate = "", script.Indeterminate{}
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -285,4 +287,19 @@ func TestMinHoldOfALevel(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.InDelta(t, 5*time.Second, b.ttl("k"), float64(time.Second))
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+}
+
+// The first attempt of a call that may wait is made before the call queues. If
+// the server has executed it and did not answer, its hold is released. The call
+// would wait for its own hold otherwise.
+func TestFirstAttemptWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t), relock.WithCommandTimeout(200*time.Millisecond))
+	l := relock.NewReentrantLock("k", c.Client, relock.WithBlock(), relock.WithExpiry(time.Hour))
+	c.Proxy.On(faults.Script(script.ReentrantAcquire.SHA), 1, faults.DropAnswer)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	require.NoError(t, l.Lock(ctx))
+	require.Equal(t, 1, l.HoldCount(t.Context()))
+	require.NoError(t, l.Unlock(t.Context()))
 }

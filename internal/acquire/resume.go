@@ -48,10 +48,11 @@ func (r Resume) plain(ctx context.Context) (*lease.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := plainProtocol{r.RedisKey(), r.Manager.Identity.Value(id, &r.Settings), r.from.Keep > 0}
+	value := r.Manager.Identity.Value(id, &r.Settings)
+	next := protocolOf(r.RedisKey(), value, r.from.Keep > 0)
 	g, err := r.transfer(ctx, next, func(length time.Duration) script.Call {
 		from := lockspec.ValueOf(r.from.Hold, r.from.Fair)
-		return script.Call{Script: script.Transfer, Key: next.redisKey, Args: []any{from, next.value, length.Milliseconds()}}
+		return script.Call{Script: script.Transfer, Key: r.RedisKey(), Args: []any{from, value, length.Milliseconds()}}
 	})
 	if err != nil {
 		return nil, err

@@ -13,12 +13,19 @@ import (
 // Target is one lock: its key, its settings and the manager of its client.
 type Target struct {
 	Manager  *lease.Manager // of a RedLock, that of the first node
-	Key      string         // the name that the user gave
+	Key      string         // the name that the user gave; set by Use
 	Settings lockspec.Spec
+
+	redisKey string
+}
+
+// Use makes it the lock of a client with this name.
+func (t *Target) Use(m *lease.Manager, key string) {
+	t.Manager, t.Key, t.redisKey = m, key, m.RedisKey(key)
 }
 
 // RedisKey returns the key of the lock in Redis.
-func (t *Target) RedisKey() string { return t.Manager.RedisKey(t.Key) }
+func (t *Target) RedisKey() string { return t.redisKey }
 
 // ready returns an error if a call cannot begin.
 func (t *Target) ready(ctx context.Context) error {

@@ -71,6 +71,20 @@ func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 	}
 }
 
+// failedFast ends the first attempt of a call that may wait, which failed with
+// err. It reports whether the call is done.
+func (w *wait) failedFast(err error) (h *lease.Hold, done bool, _ error) {
+	w.note(err)
+	if !lockspec.IsRetryable(err) {
+		return nil, true, w.reason()
+	}
+	if h, again := w.sleep(err); !again {
+		h, err = w.passed(h)
+		return h, true, err
+	}
+	return nil, false, nil
+}
+
 // note keeps the reason why an attempt failed. An abandoned request is never
 // kept, and a late grant only if there is no other reason. Both explain less
 // than an earlier reason.
@@ -176,14 +190,15 @@ func (w *wait) passed(h *lease.Hold) (*lease.Hold, error) {
 
 // nextPause returns the rest that the last attempt has computed. Without one,
 // it returns the poll interval and up to a fifth more. The interval grows while
-// the server answers with errors or not at all.
+// the server answers with errors or not at all. It does not while a Cluster
+// moves the keys, which ends soon.
 func (w *wait) nextPause(err error) time.Duration {
 	poll := w.Settings.Poll
 	if w.rest > 0 {
 		w.pause = poll
 		return w.rest
 	}
-	if errors.Is(err, errs.ErrLockAcquiredByOthers) {
+	if errors.Is(err, errs.ErrLockAcquiredByOthers) || driver.IsHalfMoved(err) {
 		w.pause = poll
 	} else {
 		w.pause = max(poll, min(2*w.pause, waitqueue.MaxPause))

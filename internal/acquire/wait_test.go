@@ -20,7 +20,7 @@ import (
 // newEngine returns the engine of a client of the server.
 func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 	t.Helper()
-	id, err := lockspec.NewIdentity()
+	id, err := lockspec.NewIdentity(false)
 	require.NoError(t, err)
 	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: time.Second, CommandTimeout: time.Second, MaxIdle: 4}
 	m := lease.New(lease.Config{
@@ -34,7 +34,8 @@ func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 // plainLock returns a lock that is renewed, with these settings changed.
 func plainLock(m *lease.Manager, key string, change func(*lockspec.Spec)) *Plain {
 	var p lockspec.Problems
-	t := &Target{Manager: m, Key: key, Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Plain, &p)}
+	t := &Target{Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Plain, &p)}
+	t.Use(m, key)
 	change(&t.Settings)
 	l := NewPlain(t)
 	return &l

@@ -25,7 +25,7 @@ func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 		batch = append(batch, heap.Pop(&w.jobs).(*Job))
 		until = now.Add(w.fleet.Ahead)
 	}
-	w.batch = batch
+	w.batch, w.hasty = batch, false
 	w.until = w.wakeAt(now)
 	return batch, w.until.Sub(now)
 }
@@ -46,7 +46,8 @@ func (w *Worker) wakeAt(now time.Time) time.Time {
 
 // here returns the jobs of a batch whose keys are at the worker's node. The
 // others move to the workers of theirs. A job whose node is not learnt in time
-// stays: the topology may be silent while the node is well.
+// stays: the topology may be silent while the node is well. A retired node is
+// not asked in any case: it may hang.
 func (w *Worker) here(batch []*Job) (stay []*Job) {
 	f := w.fleet
 	if f.one != nil {
@@ -56,13 +57,25 @@ func (w *Worker) here(batch []*Job) (stay []*Job) {
 	ctx, cancel := context.WithTimeout(f.life, shortest)
 	defer cancel()
 	for _, j := range batch {
-		if n, err := f.driver.Home(ctx, j.task.Key()); err == nil && n != w.node {
+		switch n, err := f.driver.Home(ctx, j.task.Key()); {
+		case err == nil && n != w.node:
 			f.move(j, n)
-			continue
+		case err != nil && w.isRetired():
+			w.postpone(j, err)
+		default:
+			stay = append(stay, j)
 		}
-		stay = append(stay, j)
 	}
 	return stay
+}
+
+// postpone handles a job as if it had failed with err, without sending it.
+func (w *Worker) postpone(j *Job, err error) {
+	if _, ok := j.task.Next(time.Now()); ok {
+		w.answered(j, driver.Result{Err: err})
+		return
+	}
+	w.finish(j)
 }
 
 func (w *Worker) send(batch []*Job) {
@@ -125,6 +138,9 @@ func (w *Worker) answered(j *Job, o driver.Result) {
 		return
 	}
 	w.count(j, limit)
+	if w.hasty && !o.Answered {
+		again = time.Now()
+	}
 	if j.index < 0 || again.Before(j.at) {
 		w.put(j, again)
 	}

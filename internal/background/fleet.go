@@ -76,7 +76,7 @@ func (f *Fleet) Retire(gone []driver.Node) {
 	}
 }
 
-// Hasten makes all jobs due.
+// Hasten makes all jobs due. One under way is due when it gets no answer.
 func (f *Fleet) Hasten() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,6 +86,7 @@ func (f *Fleet) Hasten() {
 			j.at = now
 		}
 		heap.Init(&w.jobs)
+		w.hasty = true
 		w.nudge()
 	}
 }

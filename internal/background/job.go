@@ -35,7 +35,15 @@ type Job struct {
 }
 
 // NewJob returns a job for a worker.
-func NewJob(t Task) *Job { return &Job{task: t, index: -1} }
+func NewJob(t Task) *Job {
+	j := &Job{}
+	j.Init(t)
+	return j
+}
+
+// Init makes j a job for a worker. It is called once, for a job that is part of
+// something else.
+func (j *Job) Init(t Task) { j.task, j.index = t, -1 }
 
 // countLate counts the answers, or connections, in a row that did not come in
 // time.

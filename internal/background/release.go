@@ -94,7 +94,7 @@ func (c *Release) Next(now time.Time) (script.Call, bool) {
 // job early. An earlier release may have overtaken the indeterminate request.
 func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 	c.allow(o)
-	if !o.Sent.IsZero() && !driver.IsReadOnly(o.Err) {
+	if !o.Sent.IsZero() && !driver.IsUnexecuted(o.Err) {
 		c.tries++
 	}
 	if o.Resent {

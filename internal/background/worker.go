@@ -20,6 +20,7 @@ type Worker struct {
 	// Guarded by fleet.mu.
 	jobs    jobHeap
 	batch   []*Job                // taken out of the heap to be sent
+	hasty   bool                  // all jobs became due while the batch was under way
 	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool
 	retired bool      // its node is not to be used any more
@@ -103,6 +104,12 @@ func (w *Worker) ends() bool {
 		delete(w.fleet.workers, w.node)
 	}
 	return w.ended
+}
+
+func (w *Worker) isRetired() bool {
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
+	return w.retired
 }
 
 func (w *Worker) nudge() {

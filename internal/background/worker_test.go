@@ -1,6 +1,7 @@
 package background
 
 import (
+	"context"
 	"io"
 	"syscall"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Each answer that was missed doubles the time for the next, from the shortest
@@ -40,14 +42,17 @@ func TestPatienceOfAWorker(t *testing.T) {
 }
 
 // Connections that take too long count as answers that do: a connection that
-// takes longer than a short lease gives is not too slow for others.
+// takes longer than a short lease gives is not too slow for others. Having no
+// master to send to shows nothing about a connection.
 func TestJobCountsWhatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
+	r := driver.NewRouter(&driver.Config{}, &driver.Topology{Master: func(context.Context, string) (string, error) { return "", driver.ErrTimeout }})
 	for name, tt := range map[string]struct {
 		outcome driver.Result
 		missed  int16
 	}{
+		"no master":     {r.Call(t.Context(), driver.Limits{}, driver.Request{Cmd: "PING"}), 0},
 		"not answered":  {driver.Result{Sent: now, Err: driver.ErrTimeout}, 2},
 		"not connected": {driver.Result{Err: driver.ErrTimeout}, 2},
 		"refused":       {driver.Result{Err: syscall.ECONNREFUSED}, 0},
@@ -58,6 +63,7 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 		j.countLate(tt.outcome)
 		require.Equal(t, tt.missed, j.missed, name)
 	}
+	require.NoError(t, r.Close())
 }
 
 // What is due soon goes along with what is due now; alone it waits for its
@@ -75,4 +81,30 @@ func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
 	batch, pause = w.due(now.Add(5 * time.Millisecond))
 	require.Empty(t, batch)
 	require.Equal(t, 6*time.Millisecond, pause)
+}
+
+// Jobs that are under way when all become due are sent again immediately,
+// unless they were answered.
+func TestHastenWhileABatchIsUnderWay(t *testing.T) {
+	t.Parallel()
+	cut, answered := driver.Result{Err: io.EOF}, driver.Result{Answered: true, Reply: int64(script.Other)}
+	for _, tt := range []struct {
+		result driver.Result
+		due    bool
+	}{{cut, true}, {answered, false}} {
+		now := time.Now()
+		w := &Worker{fleet: &Fleet{life: t.Context()}, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
+		w.fleet.workers = map[driver.Node]*Worker{nil: w}
+		late := NewRelease("k", time.Hour, time.Hour, script.Indeterminate{Last: now}, nil)
+		late.gap = MaxPause
+		w.put(NewJob(late), now)
+		batch, _ := w.due(now)
+		require.Len(t, batch, 1)
+		w.fleet.Hasten()
+		tt.result.Sent = now
+		w.answered(batch[0], tt.result)
+		batch, _ = w.due(now.Add(MaxPause / 2))
+		require.Equal(t, tt.due, len(batch) == 1, tt.result)
+		require.False(t, w.hasty, "only once")
+	}
 }

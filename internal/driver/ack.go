@@ -74,22 +74,29 @@ func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout ti
 		return nil
 	}
 	reply, err := d.doOnce(ctx, c, conn, timeout+r.Ack.Timeout, r.Ack.request())
+	if err == errUnwritten { //nolint:errorlint // our own sentinel
+		err = ErrAbandoned // the request itself was sent
+	}
 	return r.Ack.judge(reply, err)
 }
 
 // PipelineAcked sends the requests together, with WAIT behind them. A granted
 // request has an error if too few replicas have it, or if their number is
-// unknown.
+// unknown. A request that follows a redirect has a separate WAIT, on the
+// connection where it was executed.
 func PipelineAcked(l Link, limit BatchLimit, requests []Request, confirm *Ack) []Result {
 	if confirm == nil {
 		return l.Pipeline(limit, requests)
+	}
+	for i := range requests {
+		requests[i].Ack = confirm
 	}
 	outcomes := l.Pipeline(limit, append(requests, confirm.request()))
 	last := len(outcomes) - 1
 	err := confirm.judge(outcomes[last].Reply, outcomes[last].Err)
 	outcomes = outcomes[:last]
 	for i := range outcomes {
-		if err != nil && requests[i].Granted(outcomes[i].Reply) {
+		if err != nil && !outcomes[i].followed && requests[i].Granted(outcomes[i].Reply) {
 			outcomes[i].Err = err
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // a grant.
 type answers struct {
 	net.Conn
-	// whole counts complete answers. It is atomic: a dial that ends reads it
-	// while a goroutine of redigo may still read from the connection.
+	// whole counts complete answers. It is atomic: a call that ends reads it
+	// while its goroutine may still read from the connection.
 	whole atomic.Int64
 
 	// The state of the answer that is being read.
@@ -99,8 +99,7 @@ func (a *answers) between() bool { return a.values == 0 && a.kind == 0 && a.byte
 // answers may follow.
 func (c *conn) asks(command string) {
 	switch command {
-	case "": // it only writes what was sent before
-	case "SUBSCRIBE":
+	case "SUBSCRIBE", "UNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE":
 		c.listens.Store(true)
 	default:
 		c.asked.Add(1)
@@ -118,6 +117,8 @@ func (c *conn) judge(reply any, err error) (any, error) {
 	switch {
 	case err == nil && c.hasMore():
 		return nil, errUnasked
+	case err == errInterrupted || err == errUnwritten: //nolint:errorlint // our own sentinels
+		return nil, err // the connection is whole
 	case err != nil && c.answers.whole.Load() == 0:
 		return nil, unacceptedError{err}
 	}

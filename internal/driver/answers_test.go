@@ -60,10 +60,11 @@ type textConn struct {
 	text io.Reader
 }
 
-func (c textConn) Read(p []byte) (int, error)    { return c.text.Read(p) }
-func (textConn) Write(p []byte) (int, error)     { return len(p), nil }
-func (textConn) SetReadDeadline(time.Time) error { return nil }
-func (textConn) Close() error                    { return nil }
+func (c textConn) Read(p []byte) (int, error)     { return c.text.Read(p) }
+func (textConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (textConn) SetReadDeadline(time.Time) error  { return nil }
+func (textConn) SetWriteDeadline(time.Time) error { return nil }
+func (textConn) Close() error                     { return nil }
 
 // A server that says more than it was asked as it is greeted is not used.
 func TestGreetingWithTwoAnswers(t *testing.T) {
@@ -113,7 +114,7 @@ func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	together := linkOf(t, newTestPool(t, testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)))
 	later := linkOf(t, newTestPool(t, redistest.Start(t)))
 	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
-	later.conn = &conn{Conn: redis.NewConn(a, 0, 0), answers: a}
+	later.conn = &conn{answers: a}
 	for _, link := range []*poolLink{together, later} {
 		for _, o := range link.Pipeline(patient, []Request{echo("x"), echo("y")}) {
 			require.ErrorIs(t, o.Err, errUnasked)
@@ -285,7 +286,7 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 		require.True(t, o.Unanswered())
 	}
 	require.Less(t, time.Since(start), 2*time.Second)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(d.slots) == 0 && d.Redis.ActiveCount() == 0 }, "returned")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(d.slots) == 0 && d.Connections() == 0 }, "returned")
 }
 
 // patientConn is a connection of the user's that ignores the limit of a read.

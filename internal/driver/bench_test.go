@@ -150,7 +150,7 @@ func (b *sharedBench) requireAnswer(text string) {
 // aboutToWrite is the stream, as if a call were about to write after so long
 // a rest: s.more lets it go on.
 func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
-	s := b.pool.shared.stream
+	s := b.pool.shared.stream.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writing = true
@@ -161,7 +161,7 @@ func (b *sharedBench) aboutToWrite(rest time.Duration) *stream {
 // awaitUnwritten waits until so many requests wait to be written.
 func (b *sharedBench) awaitUnwritten(n int) {
 	b.Helper()
-	s := b.pool.shared.stream
+	s := b.pool.shared.stream.Load()
 	testkit.Eventually(b, testkit.Patience, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
@@ -118,6 +119,27 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	p.SetMasters(p.next)
 	require.NoError(t, <-got)
 	require.Less(t, time.Since(start), locktest.DefaultCommandTimeout/2)
+}
+
+// A master hangs under a release, and its successor is named later. Meanwhile
+// the release waits for that, not for the old master.
+func TestReleaseWhileThereIsNoMaster(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, true)
+	c := p.Client(t)
+	h := acquire(t, c, "k")
+	p.replicated(t)
+	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.old.Pause(t)
+	unlocked := testkit.Async(t, func() error { return h.Unlock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Engine(c).Retrier.Size() == 1 }, "is retried")
+	p.SetMasters()
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.Engine(c).Retrier.Pending()) == 1 }, "the release waits")
+	p.SetMasters(p.next)
+	start := time.Now()
+	testkit.Eventually(t, testkit.Patience, func() bool { return !has(t, p.next, p.Key("k")) }, "is released")
+	require.Less(t, time.Since(start), background.RetryLimit/2)
+	require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
 }
 
 // A client keeps nothing for a master that was replaced: neither connections

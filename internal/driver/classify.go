@@ -32,6 +32,13 @@ func code(line redis.Error) string {
 	return word
 }
 
+// hasCode reports whether a server has answered with an error line that has one
+// of these codes.
+func hasCode(err error, codes ...string) bool {
+	line, ok := errorLine(err)
+	return ok && slices.Contains(codes, code(line))
+}
+
 // IsNetwork reports whether the network has failed, or an answer is late.
 func IsNetwork(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -67,17 +74,31 @@ func IsDenied(line redis.Error) bool {
 
 // IsReadOnly reports whether the connection leads to a replica. After a
 // failover behind one address, another connection may lead to the master.
-func IsReadOnly(err error) bool {
-	line, ok := errorLine(err)
-	return ok && code(line) == "READONLY"
-}
+func IsReadOnly(err error) bool { return hasCode(err, "READONLY") }
 
 // IsCrossSlot reports whether a Cluster has refused keys of several slots
 // together.
-func IsCrossSlot(err error) bool {
+func IsCrossSlot(err error) bool { return hasCode(err, "CROSSSLOT") }
+
+// refusedCodes begin the lines of a Cluster that come before anything is
+// executed. Inside a script, Redis words them differently.
+var refusedCodes = []string{"MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN", "TRYAGAIN"}
+
+// IsUnexecuted reports whether the server has answered that nothing was
+// executed: a replica executes no write, and a Cluster refuses a request whose
+// keys the server may not use.
+func IsUnexecuted(err error) bool {
 	line, ok := errorLine(err)
-	return ok && code(line) == "CROSSSLOT"
+	if !ok {
+		return false
+	}
+	word, _, _ := strings.Cut(string(line), " ")
+	return slices.Contains(refusedCodes, word) || IsReadOnly(err)
 }
+
+// IsHalfMoved reports whether a Cluster has refused several keys together,
+// because it is moving their slot. Some keys are still at the server.
+func IsHalfMoved(err error) bool { return hasCode(err, "TRYAGAIN") }
 
 // AreKeysRefused reports whether a script was refused because of its keys. A
 // Cluster is moving their slot, or the user may use only some of them. The
@@ -85,12 +106,19 @@ func IsCrossSlot(err error) bool {
 // command in a script has other texts.
 func AreKeysRefused(err error) bool {
 	line, ok := errorLine(err)
-	return ok && (code(line) == "TRYAGAIN" ||
+	return ok && (IsHalfMoved(err) ||
 		IsDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
 		strings.HasPrefix(string(line), "NOPERM No permissions to access a key"))
 }
 
 var transientCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+
+// isTorn reports whether a script ended in the middle. While a Cluster moves a
+// slot, its old server refuses commands for keys that it lacks, also for one
+// that the script itself has deleted.
+func isTorn(line redis.Error) bool {
+	return strings.Contains(string(line), "cript attempted to access a non local key in a cluster node")
+}
 
 // IsTransient reports whether the same request may be answered later. The
 // server, the network or the pool has failed temporarily.
@@ -99,15 +127,18 @@ func IsTransient(err error) bool {
 		return true
 	}
 	if line, ok := errorLine(err); ok {
-		return slices.Contains(transientCodes, code(line)) || isFull(line)
+		return slices.Contains(transientCodes, code(line)) || isFull(line) || isTorn(line) || isEndless(err)
 	}
 	return IsNetwork(err)
 }
 
 // IsNoScript reports whether the server does not know the script by its digest.
-func IsNoScript(err error) bool {
+func IsNoScript(err error) bool { return hasCode(err, "NOSCRIPT") }
+
+// IsUnknownCommand reports whether the server does not have a command.
+func IsUnknownCommand(err error) bool {
 	line, ok := errorLine(err)
-	return ok && code(line) == "NOSCRIPT"
+	return ok && strings.HasPrefix(string(line), "ERR unknown command")
 }
 
 // ErrTimeout is the error of the client's own time limits. It does not look
@@ -129,11 +160,15 @@ func Explain(err error) error {
 }
 
 // explainLine removes the arguments that "unknown command" repeats. A token or
-// a password may be among them.
+// a password may be among them. A router follows a redirect in place of its
+// explanation.
 func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")
 	if IsDenied(line) {
 		return errs.Both(errs.ErrDenied, redis.Error(text))
+	}
+	if _, ok := readRedirect(text); ok {
+		return errs.Both(errInCluster, redis.Error(text))
 	}
 	return redis.Error(text)
 }

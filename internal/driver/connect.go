@@ -14,19 +14,19 @@ import (
 // more than taking an open connection.
 func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if d.own && d.slots == nil {
-		return d.get(dialContext{ctx, limit})
+		return d.get(ctx, limit)
 	}
 	ctx, cancel := d.bound(ctx, limit)
 	defer cancel()
 	if d.slots == nil {
-		return d.get(ctx)
+		return d.get(ctx, limit)
 	}
 	select {
 	case d.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, errNoConnection
 	}
-	conn, err := d.get(ctx)
+	conn, err := d.get(ctx, limit)
 	if err != nil {
 		<-d.slots
 	}
@@ -35,18 +35,25 @@ func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, er
 
 var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
 
-// get takes a connection from the pool. The user's Dial may not take the
-// context, or may ignore it. So the caller continues when that is cancelled.
-func (d *Pool) get(ctx context.Context) (redis.Conn, error) {
-	get := func() (redis.Conn, error) { return getContext(ctx, d.Redis) }
+// get takes a connection from the pool, or dials within ctx and the limit.
+func (d *Pool) get(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if !d.own {
-		get = func() (redis.Conn, error) {
-			return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
-		}
+		return d.getUsers(ctx)
 	}
-	conn, err := get()
+	conn, err := d.getOwn(ctx, limit)
+	if err != nil {
+		return nil, Explain(err)
+	}
+	return conn, nil
+}
+
+// getUsers takes a connection from the user's pool. The user's Dial may not
+// take the context, or may ignore it. So the caller continues when that is
+// cancelled.
+func (d *Pool) getUsers(ctx context.Context) (redis.Conn, error) {
+	conn, err := dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 	switch {
-	case err != nil && ctx.Err() != nil && !d.own:
+	case err != nil && ctx.Err() != nil:
 		return nil, errNoConnection
 	case err != nil:
 		return nil, Explain(err)
@@ -68,8 +75,12 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 
 // PutBack returns a connection to the pool. Its own error is ignored. Only that
 // of the command on the connection counts.
-func (d *Pool) PutBack(conn redis.Conn) {
-	_ = conn.Close()
+func (d *Pool) PutBack(used redis.Conn) {
+	if own, ok := used.(*conn); ok && d.own {
+		d.idle.put(own)
+	} else {
+		_ = used.Close()
+	}
 	if d.slots != nil {
 		<-d.slots
 	}
@@ -84,25 +95,6 @@ func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context,
 		stop()
 		cancel()
 	}
-}
-
-// dialContext carries the limit of a dial to dialOwn, which applies it.
-type dialContext struct {
-	context.Context
-	limit time.Duration
-}
-
-// dialOwn dials for the pool and for links.
-func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
-	switch c := ctx.(type) {
-	case idleOnly:
-		return nil, errNoIdle
-	case dialContext:
-		bounded, cancel := d.bound(c.Context, c.limit)
-		defer cancel()
-		ctx = bounded
-	}
-	return d.dialer.dial(ctx)
 }
 
 // dialBeside runs a dial that may ignore contexts on a goroutine, so that its

@@ -108,7 +108,7 @@ func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	conn, err := d.idle(ctx)
+	conn, err := d.takeIdle(ctx)
 	if err != nil {
 		if d.slots != nil {
 			<-d.slots
@@ -118,19 +118,16 @@ func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	return conn
 }
 
-// idle takes an idle connection from the pool. The user's pool may dial
+// takeIdle takes an idle connection from the pool. The user's pool may dial
 // instead, if its idle ones are stale.
-func (d *Pool) idle(ctx context.Context) (redis.Conn, error) {
+func (d *Pool) takeIdle(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case d.own:
-		return getContext(idleOnly{ctx}, d.Redis)
+		return d.idle.onlyIdle()
 	case d.Redis.IdleCount() == 0:
 		return nil, errNoIdle
 	}
 	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 }
-
-// idleOnly keeps our own pool from dialling.
-type idleOnly struct{ context.Context }
 
 var errNoIdle = errors.New("no idle connection in the pool")

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -23,7 +24,7 @@ type dialer struct {
 	sockets          *sockets
 	connect          func(ctx context.Context, network, address string) (net.Conn, error) // the user's, or nil
 	kind             atomic.Int32                                                         // of the connections so far
-	options          []redis.DialOption
+	limit            time.Duration                                                        // of a command
 	fixed            credentials
 	login            func(context.Context) (user, password string, err error) // in place of fixed, or nil
 	database         int
@@ -42,10 +43,7 @@ func newDialer(c *Config, s *sockets) *dialer {
 	if c.Dial == nil {
 		d.kind.Store(kindPlain)
 	}
-	d.options = []redis.DialOption{
-		redis.DialReadTimeout(c.CommandTimeout),
-		redis.DialWriteTimeout(c.CommandTimeout),
-	}
+	d.limit = c.CommandTimeout
 	d.fixed, d.login = credentials{c.Username, *c.Password}, c.Login
 	return d
 }
@@ -72,41 +70,46 @@ func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
 }
 
 func (d *dialer) dialAs(ctx context.Context, as credentials) (redis.Conn, error) {
-	opened := &conn{}
-	open := func(ctx context.Context, network, address string) (net.Conn, error) {
-		s, err := d.open(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		plain, err := d.encrypt(ctx, s)
-		opened.socket, opened.answers = s, &answers{Conn: plain}
-		opened.quiet = d.tls == nil && s.raw != nil
-		return opened.answers, err
-	}
-	options := append(as.options(), redis.DialContextFunc(open))
-	c, err := redis.DialContext(ctx, d.network, d.address, append(options, d.options...)...)
+	s, err := d.open(ctx, d.network, d.address)
 	if err != nil {
 		return nil, err
 	}
-	opened.Conn = c
-	opened.asked.Store(as.requests())
-	if err := d.choose(ctx, opened); err != nil {
-		_ = c.Close() // not used yet
+	plain, err := d.encrypt(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	opened := &conn{socket: s, answers: &answers{Conn: plain}, quiet: d.tls == nil && s.raw != nil, timeout: d.limit}
+	if err := d.greet(ctx, opened, as); err != nil {
+		_ = opened.Close() // not used yet
 		return nil, err
 	}
 	return opened, nil
 }
 
-// choose selects the database. redigo does not do it, because it would not
-// notice that the answer to AUTH came twice.
-func (d *dialer) choose(ctx context.Context, opened *conn) error {
-	if err := opened.checkGreeting(); err != nil || d.database == 0 {
+// greet logs in and selects the database. After each request it looks whether
+// the answer came twice.
+func (d *dialer) greet(ctx context.Context, opened *conn, as credentials) error {
+	if as.password != "" {
+		if err := opened.ask(ctx, &Request{Cmd: "AUTH", Args: as.args()}); err != nil {
+			return err
+		}
+	}
+	if d.database != 0 {
+		return opened.ask(ctx, &Request{Cmd: "SELECT", Args: []any{d.database}})
+	}
+	return nil
+}
+
+// ask runs a command of a new connection.
+func (c *conn) ask(ctx context.Context, r *Request) error {
+	_, err := c.call(ctx, c.timeout, r)
+	switch {
+	case errors.Is(err, errInterrupted) || errors.Is(err, errUnwritten):
+		return ctx.Err()
+	case err != nil:
 		return err
 	}
-	if _, err := opened.DoContext(ctx, "SELECT", d.database); err != nil {
-		return err
-	}
-	return opened.checkGreeting()
+	return c.checkGreeting()
 }
 
 func (d *dialer) open(ctx context.Context, network, address string) (*socket, error) {
@@ -174,9 +177,15 @@ type socket struct {
 	raw syscall.RawConn // to wait on
 	all *sockets
 
-	// For canRead, which only the current user of the connection calls.
-	peek   func(fd uintptr)
-	speaks bool
+	// For canRead and exchange, which only the current user of the connection
+	// calls.
+	peek    func(fd uintptr)
+	speaks  bool
+	step    func(fd uintptr) bool
+	out, in []byte
+	written int
+	n       int
+	failed  error
 }
 
 func newSockets() *sockets { return &sockets{open: map[*socket]struct{}{}} }

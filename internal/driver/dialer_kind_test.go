@@ -27,7 +27,7 @@ func TestKindOfAUsersConnections(t *testing.T) {
 	require.False(t, d.dialer.interruptible(), "not known yet")
 	for _, next := range []struct{ plain, waits bool }{{true, true}, {false, false}, {true, false}} {
 		plain = next.plain
-		conn, err := d.dialOwn(t.Context())
+		conn, err := d.dial(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 		require.Equal(t, next.waits, d.dialer.interruptible(), next)

@@ -10,6 +10,13 @@
 // change.go cuts the connections to servers that are no master any more.
 // docs/routes.md has the design. The rest of this page is about one server.
 //
+// A server of a Cluster redirects a request whose key is elsewhere: by MOVED,
+// or while the slot is being moved by ASK (redirect.go). The node that was
+// asked sends it on (follow.go), at most five times. It was executed at none of
+// the servers before, so only the last copy counts. In the batch of a link,
+// each redirected request follows alone, and the others do not wait for longer
+// than for a borrowed connection.
+//
 // # Results
 //
 // A [Result] has the reply or the error of a request, the time right before the
@@ -24,16 +31,20 @@
 // # Calls
 //
 // A caller does its own I/O (run.go, conn.go). It sends, waits until the socket
-// is readable, and then reads the answer. Waiting consumes nothing, and the
-// context ends it. If the context ends first, the connection stays whole. A
-// goroutine then takes the answer and returns the connection to the pool. It
-// marks the abandoned [Call] as answered, which the release retrier checks. If
-// the socket cannot be waited on (TLS, Windows, a user's pool), the call itself
-// runs on a goroutine.
+// is readable, and reads. The context ends the wait. If it ends first, the
+// connection stays whole: what was read stays in its buffer. A goroutine then
+// takes the answer and returns the connection to the pool. It marks the
+// abandoned [Call] as answered, which the release retrier checks. If the socket
+// cannot be waited on (TLS, Windows, a user's pool), the call itself runs on a
+// goroutine.
 //
 // redigo's DoContext starts a goroutine for every call, and closes the
 // connection when the context ends. That halved the pairs a second on 2 cores
-// with a loopback server: two threads then wake each other.
+// with a loopback server: two threads then wake each other. So the connections
+// that this package dials do not use redigo. Their reader (replies.go) and
+// writer (resp.go) are compared with those of redigo by fuzz tests. Their pool
+// is in idle.go. A command costs three system calls: a look at the idle socket,
+// a write and a read. The write is part of the wait (readable_unix.go).
 //
 // Every read has a deadline: the command timeout, for locks at most a third of
 // the lease ([ForLease]). Getting a connection has at least a second, because
@@ -57,8 +68,7 @@
 // script delays no lock.
 //
 //   - Requests are answered in the order in which they are written. A
-//     connection is only given up as a whole. redigo allows one writer and one
-//     reader.
+//     connection is only given up as a whole. It has one writer and one reader.
 //   - A caller writes itself unless another is writing. With four or more under
 //     way it yields first, so that others join its write. Writes that may block
 //     are left to a goroutine: those of over 64 requests, and those while an
@@ -66,7 +76,11 @@
 //     which has no write limit.
 //   - Sent, from which validity counts, is taken before the first byte of a
 //     batch. A batch that takes longer to write than the command timeout ends
-//     the connection.
+//     the connection. It is written in parts of 32 KB, so that the connection
+//     keeps its buffer.
+//   - A caller waits on one channel. Later calls use it again with the rest of
+//     a [Call], unless its caller has left. One timer of the connection wakes
+//     the callers whose time is over (shared_call.go, watch.go).
 //   - A caller that leaves abandons its answer. If its request was not yet
 //     written, it never is.
 //   - A connection that was silent since a leaving call began, and for 100 ms,
@@ -102,6 +116,9 @@
 // maxclients or the limit of files may be used up. The next batch dials again.
 // A subscription never takes a detour; its waiters poll.
 //
+//   - A subscription (subscribe.go) has several channels, which are added and
+//     dropped while it is received. One goroutine reads. A short one writes, if
+//     none does already.
 //   - The link owns its dial (opening.go). A dial that hangs goes on, and its
 //     connection is the link's. Closing the link ends it.
 //   - The goroutine that sends a batch owns the borrowed connection and returns

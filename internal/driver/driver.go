@@ -12,6 +12,10 @@ type Driver interface {
 	// timeouts. The first few calls have a connection of the pool each, which
 	// saves a hop between goroutines. The others share one connection.
 	Send(ctx context.Context, limit Limits, r Request) Result
+	// SendAll runs commands of several keys, within the limits each. Those of
+	// one node are written together, on the shared connection. None of them
+	// may wait for replicas.
+	SendAll(ctx context.Context, limit Limits, requests []Request) []Result
 	// Call runs one command, as Send does, on a connection of the pool.
 	Call(ctx context.Context, limit Limits, r Request) Result
 	// Home returns the node of a key.
@@ -48,12 +52,12 @@ type Limits struct {
 }
 
 // hasPassed reports whether nothing more may be sent.
-func (l Limits) hasPassed() bool { return !l.End.IsZero() && time.Until(l.End) <= 0 }
+func (l Limits) hasPassed(now time.Time) bool { return !l.End.IsZero() && !now.Before(l.End) }
 
-// now returns what remains of the limits.
-func (l Limits) now() Limits {
+// at returns what remains of the limits.
+func (l Limits) at(now time.Time) Limits {
 	if !l.End.IsZero() {
-		left := max(time.Until(l.End), time.Millisecond)
+		left := max(l.End.Sub(now), time.Millisecond)
 		l.Connect, l.Answer = below(left, l.Connect), below(left, l.Answer)
 	}
 	return l
@@ -75,9 +79,14 @@ type Link interface {
 	// within limit. While it cannot connect, it uses a connection of the
 	// callers.
 	Pipeline(limit BatchLimit, requests []Request) []Result
-	// Subscribe listens to a channel until the connection is closed, and
-	// returns the reason.
-	Subscribe(channel string, confirmed func(), message func(string)) error
+	// Subscribe listens to channels until the connection is closed, and returns
+	// the reason.
+	Subscribe(to Listener) error
+	// Listen adds a channel to the subscription under way, and Ignore drops
+	// one. They do not block, and the listener learns of the result. Without a
+	// subscription they do nothing.
+	Listen(c Channel)
+	Ignore(c Channel)
 	// Cut closes the connection. The next use opens another one.
 	Cut()
 	// Close closes the connection permanently.

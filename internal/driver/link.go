@@ -3,8 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +21,7 @@ type poolLink struct {
 	conn    redis.Conn // nil while there is none
 	fresh   bool       // the server has not answered on it yet
 	opening *opening   // nil while no dial is under way
+	feed    *feed      // of the subscription under way
 	closed  bool
 }
 
@@ -135,7 +134,7 @@ func (l *poolLink) failed(sent time.Time, err error) Result {
 
 func sendAll(conn redis.Conn, requests []Request) error {
 	for _, r := range requests {
-		if err := conn.Send(r.Cmd, r.Args...); err != nil {
+		if err := send(conn, &r); err != nil {
 			return err
 		}
 	}
@@ -174,38 +173,6 @@ func (l *poolLink) current(limit time.Duration) (redis.Conn, *opening) {
 	}
 	return nil, l.open(limit)
 }
-
-// Subscribe listens to a channel until the connection is closed, and returns
-// the reason.
-func (l *poolLink) Subscribe(channel string, confirmed func(), message func(string)) error {
-	conn, err := l.connect(0)
-	if err != nil {
-		return l.driver.orClosed(Explain(err))
-	}
-	defer l.drop(conn)
-	if err := sendAll(conn, []Request{{Cmd: "SUBSCRIBE", Args: []any{channel}}}); err != nil {
-		return l.driver.orClosed(Explain(err))
-	}
-	for timeout := l.driver.commandTimeout; ; timeout = 0 {
-		reply, err := redis.ReceiveWithTimeout(conn, timeout)
-		if err != nil {
-			return l.driver.orClosed(Explain(err))
-		}
-		values, _ := redis.Values(reply, nil)
-		if len(values) != 3 {
-			return errBadMessage
-		}
-		switch kind, _ := redis.String(values[0], nil); kind {
-		case "subscribe":
-			confirmed()
-		case "message":
-			text, _ := redis.String(values[2], nil)
-			message(text)
-		}
-	}
-}
-
-var errBadMessage = fmt.Errorf("%w: not a message of a subscription", io.ErrUnexpectedEOF)
 
 // Cut closes the connection, which ends the calls that wait on it. The next use
 // opens another one.

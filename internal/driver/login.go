@@ -11,20 +11,13 @@ import (
 // never part of an error.
 type credentials struct{ user, password string }
 
-// options returns what redigo logs in with.
-func (c credentials) options() []redis.DialOption {
-	if c.password == "" {
-		return nil
+// args returns the arguments of AUTH. Without a user there is one, since older
+// servers have no users.
+func (c credentials) args() []any {
+	if c.user == "" {
+		return []any{c.password}
 	}
-	return []redis.DialOption{redis.DialUsername(c.user), redis.DialPassword(c.password)}
-}
-
-// requests returns how many requests the log-in takes.
-func (c credentials) requests() int64 {
-	if c.password == "" {
-		return 0
-	}
-	return 1
+	return []any{c.user, c.password}
 }
 
 // ask returns the credentials for one connection.
@@ -61,19 +54,12 @@ func (d *dialer) dialLogged(ctx context.Context) (redis.Conn, error) {
 	return d.dialAs(ctx, newer)
 }
 
-func isWrongPassword(err error) bool {
-	line, ok := errorLine(err)
-	return ok && code(line) == "WRONGPASS"
-}
+func isWrongPassword(err error) bool { return hasCode(err, "WRONGPASS") }
 
 // isBreak reports whether the connection must not be used again after this
 // answer, nor those that are idle. After READONLY, another one may lead to the
 // new master. After NOAUTH, another one logs in again, if the credentials can
 // change.
 func (d *Pool) isBreak(err error) bool {
-	if IsReadOnly(err) {
-		return true
-	}
-	line, ok := errorLine(err)
-	return ok && d.dialer != nil && d.dialer.login != nil && code(line) == "NOAUTH"
+	return IsReadOnly(err) || d.dialer != nil && d.dialer.login != nil && hasCode(err, "NOAUTH")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 )
 
 // node is one server of a router. It notifies the topology if the server does
@@ -17,15 +18,21 @@ type node struct {
 
 // Send runs one command; see [Driver].
 func (n *node) Send(ctx context.Context, limit Limits, r Request) Result {
-	o := n.Pool.Send(ctx, limit, r)
-	o.Err = n.orRetired(o.Err)
-	n.note(o.Err)
-	return o
+	return n.noted(n.Pool.Send(ctx, limit, r))
 }
 
 // Call runs one command; see [Node].
 func (n *node) Call(ctx context.Context, limit Limits, r Request) Result {
-	o := n.Pool.Call(ctx, limit, r)
+	return n.noted(n.Pool.Call(ctx, limit, r))
+}
+
+// ask runs one command whose slot the server is importing.
+func (n *node) ask(ctx context.Context, limit Limits, r Request) Result {
+	return n.noted(n.callAsking(ctx, limit, r))
+}
+
+// noted returns the result of a command, after note.
+func (n *node) noted(o Result) Result {
 	o.Err = n.orRetired(o.Err)
 	n.note(o.Err)
 	return o
@@ -34,24 +41,22 @@ func (n *node) Call(ctx context.Context, limit Limits, r Request) Result {
 // Link returns a connection for one worker; see [Node].
 func (n *node) Link() Link { return nodeLink{n.Pool.Link(), n} }
 
-// note calls Invalidate if the server may be the wrong one, by the error.
-func (n *node) note(err error) {
+// note calls Invalidate if the server may be the wrong one, by the error. It
+// reports whether it did.
+func (n *node) note(err error) bool {
 	if err == nil || n.router.topology.Invalidate == nil || n.router.life.Err() != nil {
-		return
+		return false
 	}
-	if IsNetwork(err) || isNoMaster(err) {
-		n.router.topology.Invalidate(n.address)
+	if !IsNetwork(err) && !isNoMaster(err) {
+		return false
 	}
+	n.router.topology.Invalidate(n.address)
+	return true
 }
 
 // isNoMaster reports whether the server takes no writes of the key.
 func isNoMaster(err error) bool {
-	line, ok := errorLine(err)
-	if !ok {
-		return false
-	}
-	word := code(line)
-	return word == "READONLY" || word == "MASTERDOWN" || word == "CLUSTERDOWN"
+	return hasCode(err, "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED")
 }
 
 // nodeLink is a link to a node.
@@ -61,25 +66,40 @@ type nodeLink struct {
 	node *node
 }
 
-// Pipeline sends the requests together; see [Link].
+// Pipeline sends the requests together; see [Link]. Those that the server
+// redirects follow, see followBatch.
 func (l nodeLink) Pipeline(limit BatchLimit, requests []Request) []Result {
+	end := time.Now().Add(limit.Borrowed + waitsOf(requests))
 	outcomes := l.Link.Pipeline(limit, requests)
 	noted := false
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.Err = l.node.orRetired(o.Err); o.Err != nil && !noted {
-			noted = true
-			l.node.note(o.Err)
-		}
+		o.Err = l.node.orRetired(o.Err)
+		noted = noted || l.node.note(o.Err)
 	}
+	l.node.followBatch(end, requests, outcomes)
 	return outcomes
 }
 
-// Subscribe listens to a channel; see [Link].
-func (l nodeLink) Subscribe(channel string, confirmed func(), message func(string)) error {
-	err := l.node.orRetired(l.Link.Subscribe(channel, confirmed, message))
+// Subscribe listens to channels; see [Link].
+func (l nodeLink) Subscribe(to Listener) error {
+	err := l.node.orRetired(l.Link.Subscribe(noting{to, l.node}))
 	l.node.note(err)
 	return err
+}
+
+// noting is a listener that notifies the topology if the server refuses a
+// channel, because it does not have its slot.
+type noting struct {
+	Listener
+
+	node *node
+}
+
+// Lost notes the error; see [Listener].
+func (n noting) Lost(c Channel, err error) {
+	n.node.note(err)
+	n.Listener.Lost(c, err)
 }
 
 // nowhere is the node of a router that knows no server yet.
@@ -95,7 +115,11 @@ func (nowhereLink) Pipeline(_ BatchLimit, requests []Request) []Result {
 	return same(requests, Result{Err: errNowhere})
 }
 
-func (nowhereLink) Subscribe(string, func(), func(string)) error { return errNowhere }
+func (nowhereLink) Subscribe(Listener) error { return errNowhere }
+
+func (nowhereLink) Listen(Channel) {}
+
+func (nowhereLink) Ignore(Channel) {}
 
 func (nowhereLink) Cut() {}
 

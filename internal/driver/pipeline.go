@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -20,9 +21,9 @@ type pipeline struct {
 	driver    *Pool
 	idle, age time.Duration // after which it is not used again; 0 is no limit
 
+	stream  atomic.Pointer[stream] // nil while there is none
 	mu      sync.Mutex
-	stream  *stream  // nil while there is none
-	dialing *dialing // nil while no dial is under way
+	dialing *dialing // nil while no dial is under way; guarded by mu
 }
 
 // dialing is one attempt to connect, for all calls that wait for it.
@@ -44,13 +45,14 @@ var (
 // request that was written is never written again.
 func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result) {
 	for range 3 {
+		now := time.Now()
 		switch {
 		case ctx.Err() != nil:
 			return Result{Err: ErrAbandoned}
-		case limit.hasPassed():
+		case limit.hasPassed(now):
 			return Result{Err: ErrTimeout}
 		}
-		s, err := p.connect(ctx, limit.now().Connect)
+		s, err := p.connect(ctx, now, limit.at(now).Connect)
 		if err != nil {
 			return Result{Err: p.driver.orClosed(err)}
 		}
@@ -62,30 +64,24 @@ func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result)
 }
 
 func (p *pipeline) callOn(ctx context.Context, s *stream, limit Limits, r Request) Result {
-	c := &Call{done: make(chan struct{})}
-	patience := below(p.driver.commandTimeout, limit.now().Answer)
 	start := time.Now()
-	timer := takeTimer(patience)
-	defer putTimer(timer)
-	if !s.send(c, r) {
+	c := newSharedCall(start.Add(below(p.driver.commandTimeout, limit.at(start).Answer)))
+	if !s.send(c, r, start) {
 		return Result{Err: s.unsent()}
 	}
-	return p.await(ctx, s, c, start, timer)
+	return p.await(ctx, s, c, start)
 }
 
-// await returns the result of a call that the connection took after start. The
-// timer limits the wait.
-func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Time, timer *time.Timer) Result {
-	var why error
-	select {
-	case <-c.done:
-		return c.outcome
-	case <-ctx.Done():
-		why = ErrAbandoned
-	case <-p.driver.life.Done():
-		why = errs.ErrClosed
-	case <-timer.C:
-		why = ErrTimeout
+// await returns the result of a call that the connection took after start.
+// Close ends the calls on a connection of our own by closing it.
+func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Time) Result {
+	var life <-chan struct{}
+	if !p.driver.own {
+		life = p.driver.life.Done()
+	}
+	outcome, why := c.wait(ctx, life)
+	if why == nil {
+		return outcome
 	}
 	s.retireIfSilent(c, start)
 	if c.isDone() { // both happened before this goroutine ran
@@ -96,36 +92,26 @@ func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Tim
 
 // open returns the connection if there is one. It never dials.
 func (p *pipeline) open() *stream {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stream == nil || !p.stream.usable(p.idle, p.age) {
-		return nil
+	if s := p.stream.Load(); s != nil && s.usable(time.Now(), p.idle, p.age) {
+		return s
 	}
-	return p.stream
+	return nil
 }
 
 // batch runs the commands together, within limit.
 func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []Request) []Result {
-	start := time.Now()
-	deadline := start.Add(below(p.driver.commandTimeout, limit))
-	calls := make([]*Call, len(requests))
-	for i, r := range requests {
-		calls[i] = &Call{done: make(chan struct{})}
-		if !s.send(calls[i], r) {
-			calls[i].end(Result{Err: s.unsent()})
-		}
+	if t := p.sendAll(s, limit, requests, time.Now()); t != nil {
+		return t.results(ctx)
 	}
-	outcomes := make([]Result, len(requests))
-	for i, c := range calls {
-		timer := takeTimer(time.Until(deadline))
-		outcomes[i] = p.await(ctx, s, c, start, timer)
-		putTimer(timer)
-	}
-	return outcomes
+	return same(requests, Result{Err: s.unsent()})
 }
 
-// connect returns the connection. If it must be dialled, connect waits for it.
-func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, error) {
+// connect returns the connection that is usable at now. If it must be dialled,
+// connect waits for it.
+func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Duration) (*stream, error) {
+	if s := p.stream.Load(); s != nil && s.usable(now, p.idle, p.age) {
+		return s, nil
+	}
 	limit = below(p.driver.dialTimeout, limit)
 	s, d, err := p.current()
 	if d == nil {
@@ -150,8 +136,8 @@ func (p *pipeline) connect(ctx context.Context, limit time.Duration) (*stream, e
 func (p *pipeline) current() (*stream, *dialing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stream != nil && p.stream.usable(p.idle, p.age) {
-		return p.stream, nil, nil
+	if s := p.stream.Load(); s != nil && s.usable(time.Now(), p.idle, p.age) {
+		return s, nil, nil
 	}
 	if p.dialing == nil {
 		d := &dialing{done: make(chan struct{})}
@@ -174,7 +160,8 @@ func (p *pipeline) dial(d *dialing) {
 		d.err = Explain(err)
 	}
 	p.mu.Lock()
-	p.stream, p.dialing = d.stream, nil
+	p.stream.Store(d.stream)
+	p.dialing = nil
 	p.mu.Unlock()
 	close(d.done)
 	if d.stream != nil {

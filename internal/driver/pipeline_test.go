@@ -139,7 +139,7 @@ func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	s := b.aboutToWrite(2 * testCommandTimeout)
 	sent := b.async(context.Background(), "taken")
 	b.awaitUnwritten(1)
-	require.False(t, s.usable(0, time.Nanosecond), "too old")
+	require.False(t, s.usable(time.Now(), 0, time.Nanosecond), "too old")
 	time.Sleep(50 * time.Millisecond) // nothing is to happen
 	s.more <- struct{}{}
 	require.NoError(t, testkit.ResultWithin(t, sent, testkit.Patience))
@@ -328,7 +328,7 @@ func TestSharedConnectionNoticesARestart(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
 	b.requireAnswer("first")
-	stream := b.pool.shared.stream
+	stream := b.pool.shared.stream.Load()
 	b.server.Kill(t)
 	<-stream.done
 	b.server.Boot(t)
@@ -364,40 +364,4 @@ func TestSharedConnectionHasTheLimitsOfTheUserPool(t *testing.T) {
 	defer func() { require.NoError(t, d.Close()) }()
 	require.Equal(t, time.Minute, d.shared.idle)
 	require.Equal(t, time.Hour, d.shared.age)
-}
-
-// What a server says to a connection that it does not take is the error of all
-// calls.
-func TestRefusedSharedConnection(t *testing.T) {
-	t.Parallel()
-	for text, retryable := range map[string]bool{
-		"DENIED Redis is running in protected mode":               false,
-		"ERR max number of clients reached":                       true,
-		"ERR max number of clients + cluster connections reached": true,
-	} {
-		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
-		d.Apart = 0
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() {
-				o := d.Send(t.Context(), Limits{}, echo("x"))
-				if o.Err == nil || IsTransient(o.Err) != retryable {
-					t.Errorf("error %v", o.Err)
-				}
-			})
-		}
-		group.Wait()
-	}
-}
-
-// An answer that nobody asked for ends the connection, and is nobody's.
-func TestAnswerThatNobodyAskedFor(t *testing.T) {
-	t.Parallel()
-	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
-	d.Apart = 0
-	o := d.Send(t.Context(), Limits{}, echo("x"))
-	require.True(t, o.Err == nil || errors.Is(o.Err, errUnasked), "%v", o.Err) // as one, or one after the other
-	stream := d.shared.stream
-	<-stream.done
-	require.ErrorIs(t, stream.cause, errUnasked)
 }

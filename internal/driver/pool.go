@@ -13,10 +13,11 @@ import (
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Pool is one server, on a redigo pool: either our own or the user's. It is the
-// driver of a client that has only this server.
+// Pool is one server, on a pool of connections: either our own or the user's.
+// It is the driver of a client that has only this server.
 type Pool struct {
-	Redis *redis.Pool
+	Redis *redis.Pool // the user's; nil if it is our own
+	idle  *idleConns  // of our own pool
 	own   bool
 	dial  func(context.Context) (redis.Conn, error)
 	// slots has a value for each connection in use, if callers wait for a free
@@ -54,11 +55,8 @@ func NewPool(c *Config) *Pool {
 	d.shared.idle = c.IdleTimeout
 	d.sockets = newSockets()
 	d.dialer = newDialer(c, d.sockets)
-	d.dial = d.dialOwn
-	d.Redis = &redis.Pool{
-		DialContext: d.dial, TestOnBorrow: d.check,
-		MaxIdle: c.MaxIdle, MaxActive: c.MaxActive, IdleTimeout: c.IdleTimeout,
-	}
+	d.dial = d.dialer.dial
+	d.idle = &idleConns{most: c.MaxIdle, mostOpen: c.MaxActive, timeout: c.IdleTimeout, check: d.check}
 	if c.Wait && c.MaxActive > 0 {
 		d.slots = make(chan struct{}, c.MaxActive)
 	}
@@ -98,6 +96,10 @@ var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis
 // check refuses an idle connection that was last used before another one broke,
 // because the server was probably restarted. It also refuses one on which there
 // is something to read. It sends the server nothing.
+//
+// It looks at the socket even if the connection was used a moment ago. That is
+// the only system call beside a write and a read, and an answer too many would
+// be taken for a grant without it.
 func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
 	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
 		return errStale
@@ -143,13 +145,12 @@ const CloseWait = 40 * time.Millisecond
 // Close closes every connection; see [Driver].
 func (d *Pool) Close() error {
 	d.end()
-	var err error
 	if d.own {
 		d.sockets.close()
-		err = d.Redis.Close()
+		d.idle.close()
 	}
 	d.tasks.WaitFor(CloseWait)
-	return err
+	return nil
 }
 
 // Connections returns how many connections are open; see [Driver].
@@ -158,6 +159,19 @@ func (d *Pool) Connections() int {
 		return d.sockets.count()
 	}
 	return d.Redis.ActiveCount()
+}
+
+// Open returns how many connections are open in our own pool, without those
+// beside it.
+func (d *Pool) Open() int {
+	open, _ := d.idle.count()
+	return open
+}
+
+// Idle returns how many of them are idle.
+func (d *Pool) Idle() int {
+	_, idle := d.idle.count()
+	return idle
 }
 
 // Home returns the pool: it has all keys.

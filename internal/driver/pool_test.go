@@ -36,7 +36,7 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 	testkit.Eventually(t, 2*time.Second, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 1 }, "it waits")
 	locktest.PutBack(c, conns)
 	require.NoError(t, testkit.ResultWithin(t, waiting, 2*time.Second), "a blocking Lock rides out a full pool")
-	require.LessOrEqual(t, locktest.PoolOf(c).ActiveCount(), 2)
+	require.LessOrEqual(t, locktest.PoolOf(c).Open(), 2)
 }
 
 func TestMaxActiveWithWait(t *testing.T) {
@@ -70,10 +70,10 @@ func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxIdle(2), relock.WithIdleTimeout(50*time.Millisecond))
 	locktest.Warm(t, c, 5)
-	require.Equal(t, 2, locktest.PoolOf(c).IdleCount())
+	require.Equal(t, 2, locktest.PoolOf(c).Idle())
 	time.Sleep(60 * time.Millisecond) // idle connections are closed at the next borrow
 	require.NoError(t, c.Ping(t.Context()))
-	require.Equal(t, 1, locktest.PoolOf(c).IdleCount())
+	require.Equal(t, 1, locktest.PoolOf(c).Idle())
 }
 
 // A lock and its unlock are two commands: no PING when a connection is

@@ -45,3 +45,26 @@ func TestQuestionEnds(t *testing.T) {
 		}
 	}
 }
+
+// A call that a topology answers from memory allocates nothing. A context that
+// was used, or may be kept, ends with the call.
+func TestQuestionIsUsedAgain(t *testing.T) {
+	r := NewRouter(&Config{DialTimeout: time.Minute}, &Topology{})
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		q := r.ask(t.Context(), Limits{})
+		Unkept(q)
+		q.end()
+	}))
+	for name, use := range map[string]func(*question){
+		"kept":          func(*question) {},
+		"used":          func(q *question) { q.Done() },
+		"used, no more": func(q *question) { q.Done(); Unkept(q) },
+	} {
+		q := r.ask(t.Context(), Limits{})
+		use(q)
+		q.end()
+		require.NotNil(t, q.Context, "%s: another call has it", name)
+		require.ErrorIs(t, q.Err(), context.Canceled, name)
+	}
+	Unkept(t.Context()) // another context
+}

@@ -17,4 +17,4 @@ func rawConn(net.Conn) syscall.RawConn { return nil }
 // canRead reports whether a socket can be checked, which is impossible here.
 func (*socket) canRead() bool { return false }
 
-func waitReadable(syscall.RawConn) error { return errors.ErrUnsupported }
+func (*socket) exchange([]byte, []byte) (int, int, error) { return 0, 0, errors.ErrUnsupported }

@@ -4,16 +4,23 @@ import "time"
 
 // Request is one command to the server.
 type Request struct {
-	Cmd     string
+	Cmd string
+	// Args are the arguments. Those that a head has come before them, see
+	// [Request.List].
 	Args    []any
+	head    head
 	Ack     *Ack                 // waits for replicas once it was granted; nil for most requests
 	Granted func(reply any) bool // reports whether the reply is a grant; used only for an Ack
 	waits   time.Duration        // that the server may take on top of the time of a command
+	asking  bool                 // ASKING is written in front of it; only for callAsking
 }
 
 // Key returns the key that decides which node the request goes to: that of a
 // SET, or the first key of a script. It is "" if any node will do.
 func (r Request) Key() string {
+	if r.head.used {
+		return r.head.key
+	}
 	at := 0
 	switch r.Cmd {
 	case "SET":
@@ -35,7 +42,39 @@ func (r Request) Key() string {
 // under all other requests.
 const MinLimit = 100 * time.Millisecond
 
+// head has the first arguments of the requests that locks send most. In a list
+// each of them would need memory. The zero value has none.
+type head struct {
+	used   bool
+	key    string
+	text   string   // the value of SET, or the script
+	beside []string // suffixes of the keys of the script beside key
+	expiry int64    // of SET, in ms
+}
+
 // SetNX sets a key with an expiry if it does not exist.
 func SetNX(key, value string, expiry time.Duration) Request {
-	return Request{Cmd: "SET", Args: []any{key, value, "PX", expiry.Milliseconds(), "NX"}}
+	return Request{Cmd: "SET", head: head{used: true, key: key, text: value, expiry: expiry.Milliseconds()}}
+}
+
+// Eval runs a script, given as cmd takes it, with the key of a lock, the keys
+// beside it, and further arguments.
+func Eval(cmd, text, key string, beside []string, args []any) Request {
+	return Request{Cmd: cmd, Args: args, head: head{used: true, key: key, text: text, beside: beside}}
+}
+
+// List returns all arguments.
+func (r *Request) List() []any {
+	h := &r.head
+	switch {
+	case !h.used:
+		return r.Args
+	case r.Cmd == "SET":
+		return []any{h.key, h.text, "PX", h.expiry, "NX"}
+	}
+	all := append(make([]any, 0, 3+len(h.beside)+len(r.Args)), h.text, 1+len(h.beside), h.key)
+	for _, end := range h.beside {
+		all = append(all, h.key+end)
+	}
+	return append(all, r.Args...)
 }

@@ -23,6 +23,7 @@ type Result struct {
 	Sent      time.Time // right before it was written; zero if it never was
 	Answered  bool
 	Resent    bool  // an earlier copy was sent right before, and was not answered
+	followed  bool  // in a batch: it followed a redirect, and has waited for its replicas
 	Abandoned *Call // the call that its caller left; it still waits for the answer
 }
 
@@ -60,7 +61,7 @@ func (o Result) Unanswered() bool { return !o.Sent.IsZero() && !o.Answered }
 // Unconnected reports whether the request was not sent because connecting took
 // too long.
 func (o Result) Unconnected() bool {
-	return o.Sent.IsZero() && isTimeout(o.Err)
+	return o.Sent.IsZero() && isTimeout(o.Err) && !errors.As(o.Err, new(unroutedError))
 }
 
 // Broke reports whether the connection broke under the command. Another
@@ -93,8 +94,14 @@ type Call struct {
 	state   atomic.Int32
 	sent    time.Time     // set before state becomes callSent
 	begun   chan struct{} // closed when state is callSent; nil if nothing waits for it
-	done    chan struct{} // closed when outcome is set
+	done    chan struct{} // closed when outcome is set; nil on the shared connection
 	outcome Result
+
+	// On the shared connection.
+	ended atomic.Bool   // outcome is set
+	until time.Time     // the caller waits until then
+	wake  chan struct{} // has a value when the caller is to look
+	late  bool          // was woken because its time is over; guarded by the stream's mutex
 }
 
 const (
@@ -129,12 +136,10 @@ func (c *Call) leave(err error) Result {
 	return Result{Err: err, Sent: c.sent, Abandoned: c}
 }
 
-func (c *Call) end(o Result) {
-	c.outcome = o
-	close(c.done)
-}
-
 func (c *Call) isDone() bool {
+	if c.done == nil {
+		return c.ended.Load()
+	}
 	select {
 	case <-c.done:
 		return true

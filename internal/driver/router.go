@@ -45,20 +45,20 @@ func NewRouter(c *Config, t *Topology) *Router {
 
 // Send runs one command at the node of its key; see [Driver].
 func (r *Router) Send(ctx context.Context, limit Limits, q Request) Result {
-	n, err := r.nodeOf(ctx, limit, q)
-	if err != nil {
-		return Result{Err: err}
-	}
-	return n.Send(ctx, limit, q)
+	return r.run(ctx, limit, q, (*node).Send)
 }
 
 // Call runs one command at the node of its key; see [Driver].
 func (r *Router) Call(ctx context.Context, limit Limits, q Request) Result {
+	return r.run(ctx, limit, q, (*node).Call)
+}
+
+func (r *Router) run(ctx context.Context, limit Limits, q Request, send sending) Result {
 	n, err := r.nodeOf(ctx, limit, q)
 	if err != nil {
 		return Result{Err: err}
 	}
-	return n.Call(ctx, limit, q)
+	return n.follow(ctx, limit, q, send(n, ctx, limit, q), send)
 }
 
 // nodeOf returns the node of a request, within the limit for connecting.
@@ -100,9 +100,13 @@ func (r *Router) find(ctx context.Context, limit Limits, key string) (*node, err
 }
 
 // unrouted returns the error of a request for which the topology has no server.
-func unrouted(err error) error {
-	return fmt.Errorf("no server for the key: %w", Explain(err))
-}
+func unrouted(err error) error { return unroutedError{Explain(err)} }
+
+type unroutedError struct{ reason error }
+
+func (e unroutedError) Error() string { return fmt.Sprintf("no server for the key: %v", e.reason) }
+
+func (e unroutedError) Unwrap() error { return e.reason }
 
 var errNoAddress = errors.New("the topology returned an empty address")
 
@@ -117,7 +121,7 @@ func (r *Router) remember(key, address string) (*node, error) {
 	if err != nil || key == "" {
 		return n, err
 	}
-	tag := tagOf(key)
+	tag := TagOf(key)
 	if r.known[tag] == n {
 		return n, nil
 	}
@@ -163,7 +167,7 @@ func (r *Router) Known(key string) Node {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := r.known[tagOf(key)]; n != nil {
+	if n := r.known[TagOf(key)]; n != nil {
 		return n
 	}
 	if r.hint != nil {
@@ -210,6 +214,10 @@ func (r *Router) every() []*node {
 	}
 	return all
 }
+
+// Sharded reports whether messages about a lock go to a sharded channel in the
+// slot of the lock.
+func (r *Router) Sharded() bool { return r.topology.Sharded }
 
 // Size returns how many nodes are open.
 func (r *Router) Size() int { return len(r.every()) }

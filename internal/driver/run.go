@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 	}
 	// A user's connection may not support deadlines, so both parts are limited
 	// here too.
-	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.now().Connect)))
+	timer := time.NewTimer(withGrace(below(d.dialTimeout, limit.at(time.Now()).Connect)))
 	defer timer.Stop()
 	begun := c.begun
 	for {
@@ -33,7 +32,7 @@ func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 			return c.outcome
 		case <-begun:
 			begun = nil
-			timer.Reset(withGrace(below(d.commandTimeout, limit.now().Answer) + r.Ack.longest()))
+			timer.Reset(withGrace(below(d.commandTimeout, limit.at(time.Now()).Answer) + r.Ack.longest()))
 		case <-timer.C:
 			return c.leave(ErrTimeout)
 		case <-ctx.Done():
@@ -44,12 +43,24 @@ func (d *Pool) callBeside(ctx context.Context, limit Limits, r Request) Result {
 	}
 }
 
+// callAsking runs a command whose slot the server is importing. ASKING and the
+// command are written together, on a connection of the pool. Only a node of a
+// router calls it: its pool is our own.
+func (d *Pool) callAsking(ctx context.Context, limit Limits, r Request) Result {
+	if ctx.Err() != nil {
+		return Result{Err: ErrAbandoned}
+	}
+	r.asking = true
+	return d.callBeside(ctx, limit, r)
+}
+
 // run takes a connection and runs the command on it.
 func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result {
-	if limit.hasPassed() {
+	now := time.Now()
+	if limit.hasPassed(now) {
 		return Result{Err: ErrTimeout}
 	}
-	conn, err := d.Connect(ctx, limit.now().Connect)
+	conn, err := d.Connect(ctx, limit.at(now).Connect)
 	switch {
 	case err != nil && d.life.Err() == nil && hasEnded(ctx):
 		return Result{Err: ErrAbandoned}
@@ -61,12 +72,15 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 		d.PutBack(conn)
 		return Result{Err: ErrAbandoned}
 	}
-	timeout := below(d.commandTimeout, limit.now().Answer)
+	timeout := below(d.commandTimeout, limit.at(sent).Answer)
 	reply, err := d.do(ctx, c, conn, timeout, r)
-	if errors.Is(err, errInterrupted) {
+	if err == errInterrupted { //nolint:errorlint // our own sentinel
 		return d.leave(conn, sent, timeout+r.Ack.longest())
 	}
 	d.PutBack(conn)
+	if err == errUnwritten { //nolint:errorlint // our own sentinel
+		return Result{Err: ErrAbandoned}
+	}
 	o := d.result(sent, reply, err)
 	if o.Unanswered() && ctx.Err() != nil {
 		o.Err = ErrAbandoned // the write was interrupted
@@ -130,18 +144,21 @@ func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Du
 	return reply, err
 }
 
-func (d *Pool) doOnce(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r Request) (any, error) {
-	switch {
-	case d.own && c == nil && ctx.Done() != nil:
-		return redis.DoContext(conn, callContext{ctx, timeout}, r.Cmd, r.Args...)
-	case d.own:
-		return redis.DoWithTimeout(conn, timeout, r.Cmd, r.Args...)
+func (d *Pool) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout time.Duration, r Request) (any, error) {
+	if own, ok := on.(*conn); ok {
+		if c != nil {
+			ctx = context.Background() // its caller leaves the goroutine
+		}
+		if r.asking {
+			return own.askAnd(ctx, timeout, &r)
+		}
+		return own.call(ctx, timeout, &r)
 	}
 	life, cancel := context.WithTimeout(d.life, timeout)
 	defer cancel()
-	reply, err := redis.DoContext(conn, life, r.Cmd, r.Args...)
+	reply, err := redis.DoContext(on, life, r.Cmd, r.List()...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
-		return doWithTimeout(conn, timeout, r) // nothing was sent
+		return doWithTimeout(on, timeout, r) // nothing was sent
 	}
 	return reply, err
 }
@@ -149,7 +166,7 @@ func (d *Pool) doOnce(ctx context.Context, c *Call, conn redis.Conn, timeout tim
 // doWithTimeout runs a command on a user's connection without contexts. The
 // pool wraps connections, so only a call shows what a connection supports.
 func doWithTimeout(conn redis.Conn, timeout time.Duration, r Request) (any, error) {
-	reply, err := redis.DoWithTimeout(conn, timeout, r.Cmd, r.Args...)
+	reply, err := redis.DoWithTimeout(conn, timeout, r.Cmd, r.List()...)
 	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithTimeout") {
 		return nil, errNoTimeouts
 	}

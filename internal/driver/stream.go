@@ -30,12 +30,14 @@ type stream struct {
 	mu      sync.Mutex
 	waiting []entry // not yet written
 	spare   []entry // the last batch, for reuse
-	written []*Call // not yet answered, except those that the reader has taken
+	written []*Call // in the order of their answers; those before first are answered
+	first   int
 	writing bool
 	flight  int       // written and not answered
 	quiet   time.Time // start of the silence: the last answer, or the first request after it
 	over    bool      // takes no more requests
 	cause   error     // why it ended
+	watch   watch
 	// end closes the connection if the requests that it has are not answered.
 	// It is nil while the connection takes more.
 	end *time.Timer
@@ -61,22 +63,35 @@ func newStream(d *Pool, conn redis.Conn) *stream {
 	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// send takes a request, and reports whether it did. If the connection takes
-// none any more, nothing was sent.
-func (s *stream) send(c *Call, r Request) bool {
+// send takes a request at now, and reports whether it did. If the connection
+// takes none any more, nothing was sent.
+func (s *stream) send(c *Call, r Request, now time.Time) bool {
 	s.mu.Lock()
 	if s.over {
 		s.mu.Unlock()
 		return false
 	}
+	s.enqueue(c, r)
+	s.writeUnlessOther(now)
+	return true
+}
+
+// enqueue adds a request to those that are not written yet; mu is held.
+func (s *stream) enqueue(c *Call, r Request) {
 	s.waiting = append(s.waiting, entry{c, r})
+	s.plan(c.until)
+}
+
+// writeUnlessOther writes what is enqueued, unless another caller does. mu is
+// held, and is unlocked.
+func (s *stream) writeUnlessOther(now time.Time) {
 	if s.writing {
 		s.mu.Unlock()
-		return true
+		return
 	}
 	s.writing = true
 	// A user's connection may have no limit for a write.
-	stuck := !s.driver.own || s.flight > 0 && time.Since(s.quiet) > slow
+	stuck := !s.driver.own || s.flight > 0 && now.Sub(s.quiet) > slow
 	crowded := s.flight >= Crowd
 	s.mu.Unlock()
 	if crowded && !stuck {
@@ -85,7 +100,6 @@ func (s *stream) send(c *Call, r Request) bool {
 	if stuck || s.tooMany() || s.write() {
 		s.more <- struct{}{}
 	}
-	return true
 }
 
 func (s *stream) tooMany() bool {
@@ -136,16 +150,38 @@ func (s *stream) take() ([]entry, time.Time) {
 // put writes a batch. All of it is written soon after its sending time was
 // noted: what is written later may outlast a clean-up.
 func (s *stream) put(batch []entry, sent time.Time) error {
-	for _, e := range batch {
-		if time.Since(sent) > s.driver.commandTimeout {
-			return ErrTimeout
-		}
-		if err := s.conn.Send(e.request.Cmd, e.request.Args...); err != nil {
+	for i := range batch {
+		if err := s.add(&batch[i].request, sent); err != nil {
 			return err
 		}
 	}
+	return s.flush(sent)
+}
+
+// add collects a request of a batch. A connection of our own writes once it has
+// many bytes, and keeps its buffer. A user's connection may write at any time.
+func (s *stream) add(r *Request, sent time.Time) error {
+	own, ok := s.conn.(*conn)
+	switch {
+	case !ok && s.isLate(sent):
+		return ErrTimeout
+	case ok && len(own.out) > maxKept/2:
+		if err := s.flush(sent); err != nil {
+			return err
+		}
+	}
+	return send(s.conn, r)
+}
+
+func (s *stream) flush(sent time.Time) error {
+	if s.isLate(sent) {
+		return ErrTimeout
+	}
 	return s.conn.Flush()
 }
+
+// isLate reports whether a batch takes too long to write.
+func (s *stream) isLate(sent time.Time) bool { return time.Since(sent) > s.driver.commandTimeout }
 
 // run reads until the connection is lost. Another goroutine writes what callers
 // do not write themselves.
@@ -155,7 +191,7 @@ func (s *stream) run() {
 	if s.driver.tasks.Start(s.writeOn) {
 		s.fail(s.read())
 	} else {
-		s.fail(nil, errs.ErrClosed)
+		s.fail(errs.ErrClosed)
 	}
 	close(s.done)
 }
@@ -175,27 +211,25 @@ func (s *stream) writeOn() {
 	}
 }
 
-// read gives each answer to its call, until the connection is lost. It returns
-// the calls that it has taken and that have no answer.
-func (s *stream) read() (calls []*Call, err error) {
+// read gives each answer to its call, until the connection is lost.
+func (s *stream) read() error {
+	var came time.Time
 	for {
+		more := s.hasReply() // came with the one before
 		reply, err := redis.ReceiveWithTimeout(s.conn, 0)
-		if len(calls) == 0 {
-			calls = s.takeWritten()
+		if !more {
+			came = time.Now()
 		}
 		o := newResult(time.Time{}, reply, err)
-		switch {
-		case !o.Answered:
-			return calls, o.Err
-		case isRefusal(o.Err):
-			return calls, o.Err
-		case len(calls) == 0:
-			return nil, errUnasked
+		if !o.Answered || isRefusal(o.Err) {
+			return o.Err
 		}
-		o.Sent = calls[0].sent
-		s.received(s.driver.isBreak(o.Err))
-		calls[0].end(o)
-		calls = calls[1:]
+		c := s.received(came, s.driver.isBreak(o.Err))
+		if c == nil {
+			return errUnasked
+		}
+		o.Sent = c.sent
+		c.end(o)
 	}
 }
 
@@ -206,22 +240,26 @@ func isRefusal(err error) bool {
 	return ok && (code(line) == "DENIED" || isFull(line))
 }
 
-func (s *stream) takeWritten() []*Call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	calls := s.written
-	s.written = nil
-	return calls
+// hasReply reports whether the next answer was read already.
+func (s *stream) hasReply() bool {
+	own, ok := s.conn.(*conn)
+	return ok && own.hasReply()
 }
 
-// received notes an answer, and whether it is a break, see isBreak.
-func (s *stream) received(isBreak bool) {
+// received notes when an answer came, and whether it is a break, see isBreak.
+// It returns the call that is answered, or nil if there is none.
+func (s *stream) received(came time.Time, isBreak bool) *Call {
 	if isBreak {
 		s.driver.noteBreak()
 	}
 	s.mu.Lock()
+	c := s.oldest()
+	if c == nil {
+		s.mu.Unlock()
+		return nil
+	}
 	s.flight--
-	s.quiet = time.Now()
+	s.quiet = came
 	if isBreak {
 		s.retire()
 	}
@@ -230,7 +268,26 @@ func (s *stream) received(isBreak bool) {
 	if served {
 		s.cut(errStale)
 	}
+	return c
 }
+
+// oldest takes out the call that is answered next, or returns nil; mu is held.
+func (s *stream) oldest() *Call {
+	if s.first == len(s.written) {
+		return nil
+	}
+	c := s.written[s.first]
+	s.written[s.first] = nil
+	s.first++
+	if s.first == len(s.written) || s.first > mostAnswered {
+		s.written = slices.Delete(s.written, 0, s.first)
+		s.first = 0
+	}
+	return c
+}
+
+// mostAnswered limits how many answered calls the list still has room for.
+const mostAnswered = 1024
 
 // retire makes the connection take no more requests. Those that it has may
 // still be answered until the command timeout has passed; mu is held.
@@ -262,16 +319,16 @@ func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	}
 }
 
-// usable reports whether the connection takes another request. It does not if
-// it was idle for longer than idle, or is older than age. Nor does it if it
-// owes an answer for longer than any call waits. 0 is no limit.
-func (s *stream) usable(idle, age time.Duration) bool {
+// usable reports whether the connection takes another request at now. It does
+// not if it was idle for longer than idle, or is older than age. Nor does it if
+// it owes an answer for longer than any call waits. 0 is no limit.
+func (s *stream) usable(now time.Time, idle, age time.Duration) bool {
 	s.mu.Lock()
-	quiet, owes := time.Since(s.quiet), s.flight > 0
+	quiet, owes := now.Sub(s.quiet), s.flight > 0
 	// A caller that writes after a long pause sets writing first, and quiet
 	// later.
 	unused := !owes && !s.writing
-	if owes && quiet > s.driver.commandTimeout || unused && idle > 0 && quiet > idle || age > 0 && time.Since(s.born) > age {
+	if owes && quiet > s.driver.commandTimeout || unused && idle > 0 && quiet > idle || age > 0 && now.Sub(s.born) > age {
 		s.retire()
 	}
 	served, usable := s.isServed(), !s.over
@@ -306,14 +363,15 @@ func (s *stream) unsent() error {
 }
 
 // fail ends the calls that get no answer.
-func (s *stream) fail(calls []*Call, err error) {
+func (s *stream) fail(err error) {
 	s.cut(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
 		s.end.Stop()
 	}
-	calls = append(calls, s.written...)
+	s.watch.stop()
+	calls := s.written[s.first:]
 	refused := isRefusal(err) || isUnaccepted(err) && !isTimeout(s.cause)
 	if len(calls) > 0 && !refused {
 		s.driver.noteBreak()
@@ -328,5 +386,5 @@ func (s *stream) fail(calls []*Call, err error) {
 	for _, e := range s.waiting {
 		e.call.end(Result{Err: errs.Both(errUnsent, cause)})
 	}
-	s.written, s.waiting, s.flight = nil, nil, 0
+	s.written, s.first, s.waiting, s.flight = nil, 0, nil, 0
 }

@@ -13,6 +13,8 @@ type Topology struct {
 	Masters    func(ctx context.Context) (addresses []string, err error)
 	Dial       func(ctx context.Context, address string) (net.Conn, error)
 	Login      func(ctx context.Context, address string) (user, password string, err error)
+	Redirect   func(key, from, to string, once bool) (address string)
+	Sharded    bool
 	Invalidate func(address string)
 	Changes    <-chan struct{}
 	Close      func() error
@@ -34,9 +36,9 @@ func (t *Topology) configOf(c *Config, address string) *Config {
 	return &one
 }
 
-// tagOf returns the part of a key that decides its node: what is in its first
+// TagOf returns the part of a key that decides its node: what is in its first
 // braces, or else the whole key.
-func tagOf(key string) string {
+func TagOf(key string) string {
 	_, rest, found := strings.Cut(key, "{")
 	if tag, _, closed := strings.Cut(rest, "}"); found && closed && tag != "" {
 		return tag

@@ -74,7 +74,8 @@ func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.mu.Lock()
 		l.seq++
-		all = append(all, l.releaseCall(0, l.seq)(time.Now()))
+		last := l.releaseCall(0, l.seq)
+		all = append(all, last.call(time.Now()))
 		l.mu.Unlock()
 	}
 	return all

@@ -37,6 +37,9 @@ func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached,
 	}
 	h.lease.turn.take()
 	defer h.lease.turn.give()
+	if err := h.needClaim(ctx); err != nil {
+		return nil, err
+	}
 	_ = h.Err() // the clock decides, not whether a timer has fired
 	detached, err := h.endDetached(next, d)
 	if err != nil {

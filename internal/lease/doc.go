@@ -35,6 +35,14 @@
 // within min(length/10, 500 ms). Leases that wait for replicas have a worker
 // for each number and timeout, so that none waits for the replicas of others.
 //
+// # Grants by message
+//
+// A lease may be granted by a message, while the lock is only reserved
+// (claim.go, and docs/grants.md). It is valid while the reservation cannot end.
+// Its first renewal is the claim, due immediately, for a fixed lease too. Until
+// that is answered the lease is not passed on, Unlock, Extend and Detach wait,
+// and the release names the reservation as well.
+//
 // # Release
 //
 // Unlock ends the level here first, regardless of what follows. A level that
@@ -95,7 +103,8 @@
 // changes, so it may move back. Too few members end the group, for the reason
 // of the member that ended last, and release the others. Unlock, loss and
 // Extend go to at most 32 members together. Unlock of a RedLock returns up to
-// 10 ms after its result is certain. That of a MultiLock waits for all keys. A
+// 10 ms after its result is certain. That of a MultiLock waits for all keys:
+// the last member that comes sends the releases of all together (gather.go). A
 // member is never passed on. A lost one does not return, since the hold could
 // be without a quorum for a moment.
 //

@@ -46,6 +46,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 
 // renew requests a lease of d from now on.
 func (h *Hold) renew(ctx context.Context, d time.Duration) error {
+	if err := h.needClaim(ctx); err != nil {
+		return err
+	}
 	if err := h.lengthen(d); err != nil {
 		return err
 	}

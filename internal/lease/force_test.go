@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
@@ -41,6 +42,11 @@ func TestForgedForceMessage(t *testing.T) {
 	locktest.Engine(c).Forced("another", p.LockKey())
 	locktest.Engine(c).Forced("", "elsewhere")
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 1 }, "the notice was read")
+	require.NoError(t, h.Err())
+	waiter := p.HoldID() + ":pu:1250:00ff" // whose grant was ended, before it took the lock with the same id
+	s.Do(t, "SET", p.LockKey()+script.NoticeSuffix, waiter+" why")
+	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 2 }, "the notice was read")
 	select {
 	case <-h.Context().Done():
 		t.Error("ended")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -22,12 +21,13 @@ type Grant struct {
 	Tokens        script.Tokens
 	Indeterminate script.Indeterminate        // requests that may still take the lock
 	Undo          func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
+	Claim         *waitqueue.Claim            // of a grant by message; else nil
 }
 
 // Queued returns the grant of a queue entry, by a request that was sent at
 // sent.
 func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
-	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Indeterminate, Undo: g.Undo}
+	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Indeterminate, Undo: g.Undo, Claim: g.Claim}
 }
 
 // newLease returns the lease of a grant. Its validity counts from the sending
@@ -39,8 +39,13 @@ func newLease(m *Manager, g *Grant) *Lease {
 		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), settings: s, confirm: s.Ack(), fair: s.Fair,
 	}
 	l.renewed = l.since
-	l.job = background.NewJob(&renewal{lease: l})
+	l.renewal.lease = l
+	l.job.Init(&l.renewal)
+	l.levels.All = l.room[:0]
 	l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))
+	if g.Claim != nil {
+		l.expectClaim(g.Claim)
+	}
 	return l
 }
 
@@ -65,7 +70,7 @@ func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*H
 	}
 	l.mu.Unlock()
 	now := time.Now()
-	if l.client.monitor.suspendedSince(sent, now) {
+	if l.client.monitor.suspendedSince(l.requested(sent), now) {
 		l.lose(errs.Suspended)
 	}
 	h, err := l.pushAt(ctx, sent, now, s)

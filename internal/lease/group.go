@@ -33,6 +33,8 @@ type Group struct {
 	returned atomic.Bool
 	// True once it was logged that the hold is old.
 	old atomic.Bool
+	// What sends the releases of a MultiLock together, from its Unlock on.
+	gathering atomic.Pointer[gathering]
 	// True if the releases of a RedLock notify waiters: those of a hold, and
 	// those of a call that left.
 	notifies atomic.Bool

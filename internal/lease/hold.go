@@ -87,12 +87,14 @@ func (h *Hold) CancelWith(cancel context.CancelCauseFunc) {
 }
 
 // StopRenewing lets the lease end by itself, unless it is released before.
-func (h *Hold) StopRenewing() { h.lease.renewer().Remove(h.lease.job) }
+func (h *Hold) StopRenewing() { h.lease.renewer().Remove(&h.lease.job) }
 
 // Err returns why the hold has ended, or nil. It decides by the clock, not by
 // whether a timer has fired.
-func (h *Hold) Err() error {
-	now := time.Now()
+func (h *Hold) Err() error { return h.errAt(time.Now()) }
+
+// errAt is Err at now, which the caller has just read.
+func (h *Hold) errAt(now time.Time) error {
 	h.lease.checkSuspended(now)
 	h.tick(now)
 	h.lease.mu.Lock()

@@ -172,7 +172,7 @@ func (l *Lease) StopTimer() {
 }
 
 // RenewNow makes the next renewal due immediately.
-func (l *Lease) RenewNow() { l.renewer().Add(l.job, time.Now()) }
+func (l *Lease) RenewNow() { l.renewer().Add(&l.job, time.Now()) }
 
 // Lose ends the lease before its Unlock.
 func (l *Lease) Lose(why error) { l.lose(why) }
@@ -205,7 +205,7 @@ func (l *Lease) Deeper(s *lockspec.Spec) error {
 func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.handTo(next)
+	return l.handTo(next, time.Now())
 }
 
 // Protocol returns the protocol that renews and releases the lease.

@@ -32,11 +32,11 @@ type Lease struct {
 	// after an unanswered acquire was sent, because a late copy of it may take
 	// the key.
 	lease    time.Duration
-	settings *lockspec.Spec  // of the first level
-	confirm  *driver.Ack     // the replica acks that each renewal waits for; nil if none are needed
-	job      *background.Job // the renewal, in its worker
-	group    *Group          // set for the lease of a group's hold; else nil
-	memberOf *Group          // set for a member of a group; else nil
+	settings *lockspec.Spec // of the first level
+	confirm  *driver.Ack    // the replica acks that each renewal waits for; nil if none are needed
+	job      background.Job // the renewal, in its worker
+	group    *Group         // set for the lease of a group's hold; else nil
+	memberOf *Group         // set for a member of a group; else nil
 
 	mu         sync.Mutex // guards the fields below; taken before Manager.mu, never after
 	validUntil time.Time
@@ -57,6 +57,11 @@ type Lease struct {
 	tokens   script.Tokens // of the grant, from the current holder's on
 	ending   *ending       // what else its release ends; nil if nothing
 	keep     time.Duration // the key stays until then, counted likewise; see WithMinHold
+
+	// What nearly every lease needs is part of it: each object costs time.
+	renewal renewal
+	first   Hold // the first level
+	room    [1]*Hold
 }
 
 // end marks the lease as ended; mu must be held.
@@ -68,8 +73,9 @@ func (l *Lease) end(why error) {
 // leave removes the lease from its worker and from the manager. No renewal is
 // sent after that.
 func (l *Lease) leave() {
-	l.renewer().Remove(l.job)
+	l.renewer().Remove(&l.job)
 	l.client.forget(l)
+	l.unsettled().settle()
 }
 
 // covers reports whether key is the key of the lease, or one of its group's

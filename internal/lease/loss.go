@@ -42,8 +42,10 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		l.client.Counts.Losses.Add(1)
 	}
 	l.levels.Live = 0
+	doubts := l.doubts()
 	return func() {
 		l.leave()
+		l.unsettled().forget()
 		for _, s := range seen {
 			defer s.Done("hold", why)
 		}
@@ -62,7 +64,7 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 			return
 		}
 		// First, because a log handler may take long.
-		l.client.Retrier.Retry(l.cleanup(l.indeterminate))
+		l.client.Retrier.Retry(l.cleanup(doubts))
 		if l.memberOf == nil {
 			l.client.Logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
 		}
@@ -75,7 +77,7 @@ func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	job := l.newCleanup(d, l.releaseCall(l.levels.Live, l.seq))
+	job := l.newCleanup(d, l.releaseCall(l.levels.Live, l.seq).again())
 	if l.levels.Live > 0 {
 		job.Lost = l.endWithNotice
 	}

@@ -45,7 +45,7 @@ type engine struct {
 
 func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
 	t.Helper()
-	id, err := lockspec.NewIdentity()
+	id, err := lockspec.NewIdentity(false)
 	require.NoError(t, err)
 	e := &engine{instant: &instant{server: id.ID, closed: make(chan struct{})}}
 	e.Manager = lease.New(lease.Config{
@@ -77,7 +77,8 @@ func watched(d time.Duration) setting { return func(s *lockspec.Spec) { s.Lease,
 // try acquires a lock, for the owner "me" if its kind has owners.
 func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set ...setting) (*lease.Hold, error) {
 	var p lockspec.Problems
-	t := &acquire.Target{Manager: e.Manager, Key: key, Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, kind, &p)}
+	t := &acquire.Target{Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, kind, &p)}
+	t.Use(e.Manager, key)
 	ctx = carried.WithOwner(ctx, "me")
 	for _, change := range set {
 		change(&t.Settings)
@@ -121,6 +122,13 @@ type instant struct {
 
 // Connections returns 0, because there are none.
 func (d *instant) Connections() int { return 0 }
+
+func (d *instant) SendAll(ctx context.Context, limit driver.Limits, requests []driver.Request) (all []driver.Result) {
+	for _, r := range requests {
+		all = append(all, d.Send(ctx, limit, r))
+	}
+	return all
+}
 
 func (d *instant) Send(_ context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	return d.send(limit.Answer, r)
@@ -177,7 +185,7 @@ func (d *instant) grant(r driver.Request) any {
 }
 
 func isCall(r driver.Request, s *script.Script) bool {
-	return r.Cmd == "EVALSHA" && r.Args[0] == s.SHA
+	return r.Cmd == "EVALSHA" && r.List()[0] == s.SHA
 }
 
 // calls returns how often a script was called, or any request if it is nil.
@@ -203,10 +211,12 @@ func (l instantLink) Pipeline(limit driver.BatchLimit, requests []driver.Request
 	return all
 }
 
-func (l instantLink) Subscribe(string, func(), func(string)) error {
+func (l instantLink) Subscribe(driver.Listener) error {
 	<-l.closed
 	return io.EOF
 }
 
-func (l instantLink) Cut()   {}
-func (l instantLink) Close() { _ = l.instant.Close() }
+func (l instantLink) Listen(driver.Channel) {}
+func (l instantLink) Ignore(driver.Channel) {}
+func (l instantLink) Cut()                  {}
+func (l instantLink) Close()                { _ = l.instant.Close() }

@@ -171,3 +171,10 @@ func (m *Manager) Ask(ctx context.Context, settings *lockspec.Spec, s script.Cal
 	m.CheckSuspended(time.Now())
 	return script.Run(ctx, m.Driver, driver.ForLease(settings.Lease), s, settings.Ack())
 }
+
+// AskAll is Ask for scripts of several keys, which are sent together. The
+// settings require no replicas.
+func (m *Manager) AskAll(ctx context.Context, settings *lockspec.Spec, calls []script.Call) ([]driver.Result, []script.Indeterminate) {
+	m.CheckSuspended(time.Now())
+	return script.RunAll(ctx, m.Driver, driver.ForLease(settings.Lease), calls)
+}

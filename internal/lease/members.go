@@ -56,8 +56,8 @@ const straggle = 10 * time.Millisecond
 // whether enough members were still ours, or up to straggle later. The other
 // releases go on. For a MultiLock, it waits for all keys, even if one was lost,
 // so that the next call finds them free.
-func (b *Group) release(start time.Time) error {
-	results, left := b.each(maxAtOnce, func(h *Hold) error { return h.unlockInTurn(start) })
+func (b *Group) release() error {
+	results, left := b.unlockAll()
 	t := tally{need: b.need, open: left}
 	var enough <-chan time.Time
 	for ; left > 0; left-- {
@@ -72,6 +72,15 @@ func (b *Group) release(start time.Time) error {
 		}
 	}
 	return t.verdict()
+}
+
+// unlockAll unlocks all members. Those of a MultiLock are of one client, which
+// sends their releases together.
+func (b *Group) unlockAll() (all <-chan result, n int) {
+	if b.keys != nil {
+		return b.unlockTogether()
+	}
+	return b.each(maxAtOnce, (*Hold).Unlock)
 }
 
 // tally counts the results of the releases of members.

@@ -8,14 +8,15 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
 // forced handles the message that a hold was ended. The message is only a hint
 // to read the notice.
-func (m *Manager) forced(hold, redisKey string) {
+func (m *Manager) forced(ended, redisKey string) {
 	for _, l := range m.allLeases() {
-		if at, id := l.stored(); at == redisKey && id == hold {
+		if at, _ := l.stored(); at == redisKey && l.isNamed(ended) {
 			m.Tasks.Start(func() {
 				if err := l.notice(); err != nil {
 					l.lose(err)
@@ -34,6 +35,18 @@ func (l *Lease) stored() (redisKey, hold string) {
 	return l.protocol.LockKey(), l.protocol.HoldID()
 }
 
+// isNamed reports whether a notice means this lease. It names the hold, or the
+// waiter if that has not claimed its grant by message. A waiter whose grant was
+// ended may take the lock later as a hold of the same id, but then not by that
+// grant.
+func (l *Lease) isNamed(ended string) bool {
+	if _, hold := l.stored(); ended == hold {
+		return true
+	}
+	c := l.unsettled()
+	return c != nil && c.Reservation == lockspec.Reservation(ended)
+}
+
 // noticeLimit is how long a refused holder may take to read the reason.
 const noticeLimit = 200 * time.Millisecond
 
@@ -48,9 +61,8 @@ func (l *Lease) askNotice() (script.Call, bool) {
 // reason. It returns nil if it was not, or if that is unknown.
 func (l *Lease) readNotice(o driver.Result) error {
 	text, err := driver.String(o.Reply, o.Err)
-	_, hold := l.stored()
 	named, reason, ok := strings.Cut(text, " ")
-	if err != nil || !ok || !slices.Contains(strings.Split(named, ","), hold) {
+	if err != nil || !ok || !slices.ContainsFunc(strings.Split(named, ","), l.isNamed) {
 		return nil
 	}
 	return errs.Forced(reason)

@@ -169,7 +169,7 @@ func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
 	if h == nil {
 		return errs.ErrNotHeld
 	}
-	return h.unlockInTurn(time.Now())
+	return h.unlockInTurn()
 }
 
 // Depth returns how many levels the owner has. It waits for the owner mutex,

@@ -16,27 +16,27 @@ func (l *Lease) granted() time.Time { return l.client.at(l.since) }
 // indeterminate acquire would end it for the next holder. More than half of the
 // lease must be left, so that renewals have time. The key must not stay longer
 // than the next holder requests.
-func (l *Lease) pass(from *Hold) (left *waitqueue.Entry, ok bool) {
+func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || time.Until(l.validUntil) <= s.Lease/2 {
+	if l.claiming() != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || l.validUntil.Sub(now) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {
 		return nil, false
 	}
-	next, left := l.client.Queue.Next(l.protocol.LockKey(), l.granted(), l.passes, s)
+	next, left := l.client.Queue.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, s)
 	if next == nil {
 		return nil, false
 	}
-	l.handTo(next)
+	l.handTo(next, now)
 	return left, true
 }
 
 // handTo gives the lease to the waiter next; mu must be held.
-func (l *Lease) handTo(next *waitqueue.Waiter) *Hold {
+func (l *Lease) handTo(next *waitqueue.Waiter, now time.Time) *Hold {
 	l.passes++
 	l.tokens.Next()
-	h := l.add(next.Call.Caller, time.Now(), next.Call.Settings)
+	h := l.add(next.Call.Caller, now, next.Call.Settings)
 	next.Pass(h)
 	return h
 }
@@ -53,10 +53,11 @@ func (l *Lease) takeRetained() *waitqueue.Entry {
 	if place == nil {
 		return nil
 	}
-	end := ending{retained: place.Name}
+	var end ending
 	if l.ending != nil {
-		end.successor = l.ending.successor
+		end = *l.ending
 	}
+	end.retained = place.Name
 	l.ending = &end
 	return place
 }

@@ -14,9 +14,11 @@ type Protocol interface {
 	// Release sets the levels to left. If none are left, it releases the key,
 	// but not before keep has passed. seq is the number of this change.
 	Release(left Levels, seq int, keep time.Duration) script.Call
-	// LockKey returns the key of the lock in Redis.
+	// LockKey returns the key of the lock in Redis, to whose server its
+	// requests go.
 	LockKey() string
-	// HoldID returns the id of the hold there.
+	// HoldID returns the id of the hold there. It is empty if nobody can end
+	// the hold by force.
 	HoldID() string
 }
 
@@ -39,6 +41,13 @@ type Settler interface {
 func (l *Lease) sendRelease(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
 	if p, ok := l.protocol.(Settler); ok {
 		return p.Settle(limit, release)
+	}
+	if l.memberOf != nil {
+		if g := l.memberOf.gathering.Load(); g != nil {
+			if r, sent := g.send(l, limit, release); sent {
+				return r.result, r.indeterminate
+			}
+		}
 	}
 	return l.client.Eval(context.Background(), limit, release)
 }

@@ -26,9 +26,13 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 		return nil, l.over
 	}
 	h := l.add(ctx, sent, s)
+	claiming := l.claiming() != nil
 	l.mu.Unlock()
-	if s.Watched {
-		l.renewer().Add(l.job, l.renewAt(sent))
+	switch {
+	case claiming:
+		l.renewer().AddEarlier(&l.job, now)
+	case s.Watched:
+		l.renewer().Add(&l.job, l.renewAt(sent))
 	}
 	return h.given(sent, now)
 }
@@ -74,7 +78,11 @@ func (l *Lease) unused() {
 
 // add is push with mu held. It does not schedule the renewal.
 func (l *Lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *Hold {
-	h := &Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: holds.NewReport(ctx, l.client.Hooks.HoldDone, l.key, s.KindName())}
+	h := &l.first
+	if h.lease != nil { // it was granted before
+		h = &Hold{}
+	}
+	*h = Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: holds.NewReport(ctx, l.client.Hooks.HoldDone, l.key, s.KindName())}
 	l.levels.Push(h)
 	if s.Kind.Writes {
 		l.writes++

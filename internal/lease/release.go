@@ -15,28 +15,29 @@ import (
 // retrier's connection. The retrier then goes on without it.
 func (l *Lease) sendLevels(levels int, start time.Time) error {
 	if l.group != nil {
-		return l.group.release(start)
+		return l.group.release()
 	}
 	c := l.client
 	limit := min(c.CommandTimeout, l.lease/3)
 	l.mu.Lock()
 	l.seq++
-	release := l.releaseCall(levels, l.seq)
+	release, doubts := l.releaseCall(levels, l.seq), l.doubts()
 	l.mu.Unlock()
-	o, d := l.sendRelease(driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release(start))
+	o, d := l.sendRelease(driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)}, release.call(start))
 	if o.Answered && o.Err == nil {
 		if o.Reply == int64(script.More) {
-			c.Retrier.PassOn(release(start))
+			c.Retrier.PassOn(release.call(start))
 		}
-		if levels == 0 && !l.indeterminate.Last.IsZero() {
+		if levels == 0 && !doubts.Last.IsZero() {
+			again := release.again()
 			if l.undo != nil {
-				release = l.undo
+				again = l.undo
 			}
-			c.Retrier.Retry(l.releaseJob(levels, release))
+			c.Retrier.Retry(l.releaseJob(levels, again))
 		}
 		return l.judge(o, levels, !d.Exists())
 	}
-	job := l.releaseJob(levels, release)
+	job := l.releaseJob(levels, release.again())
 	c.Retrier.Retry(job)
 	budget := time.NewTimer(limit - time.Since(start))
 	defer budget.Stop()
@@ -59,7 +60,7 @@ func (l *Lease) releaseJob(levels int, release func(time.Time) script.Call) *bac
 	defer l.mu.Unlock()
 	var d script.Indeterminate
 	if levels == 0 {
-		d = l.indeterminate
+		d = l.doubts()
 	}
 	job := l.newCleanup(d, release)
 	if levels > 0 {
@@ -89,28 +90,47 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 }
 
 // ending is what the release of a lease ends besides its hold, for a lock that
-// was handed off in this process.
+// was handed off in this process, or granted by a message.
 type ending struct {
-	retained  string // name of the retained queue entry; "" if there is none
-	successor string // hold that an indeterminate transfer may have made of it; "" if there is none
+	retained string // name of the retained queue entry; "" if there is none
+	// Hold that an indeterminate transfer may have made of it, or the
+	// reservation that its claim may have left; "" if there is none.
+	successor string
+	claim     *claim // of a grant by message, until it is answered
+}
+
+// leaving is the release that leaves some levels, as it is sent each time.
+type leaving struct {
+	protocol Protocol
+	levels   Levels
+	seq      int
+	keep     time.Time // the key stays until then if no level is left
+	whole    *Group    // of a member
+	ending   *ending
 }
 
 // releaseCall returns the release that leaves left levels. If none are left,
 // the key stays for its minimum hold; mu must be held.
-func (l *Lease) releaseCall(left, seq int) func(time.Time) script.Call {
-	ending, p, whole, stay, keep := l.ending, l.protocol, l.memberOf, Levels{left, int(l.writes)}, l.keptUntil()
-	return func(now time.Time) script.Call {
-		rest := max(0, keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
-		if whole != nil && !whole.returned.Load() {
-			rest = 0 // nobody got the hold of the group
-		}
-		s := p.Release(stay, seq, rest)
-		if ending != nil {
-			s.Args = append(s.Args, ending.retained)
-			if ending.successor != "" {
-				s.Args = append(s.Args, ending.successor)
-			}
-		}
-		return s
-	}
+func (l *Lease) releaseCall(left, seq int) leaving {
+	return leaving{l.protocol, Levels{left, int(l.writes)}, seq, l.keptUntil(), l.memberOf, l.ending}
 }
+
+// call returns the release as it is sent now.
+func (r *leaving) call(now time.Time) script.Call {
+	rest := max(0, r.keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
+	if r.whole != nil && !r.whole.returned.Load() {
+		rest = 0 // nobody got the hold of the group
+	}
+	s := r.protocol.Release(r.levels, r.seq, rest)
+	if r.ending != nil {
+		s.Args = append(s.Args, r.ending.retained)
+		if r.ending.successor != "" {
+			s.Args = append(s.Args, r.ending.successor)
+		}
+	}
+	return s
+}
+
+// again returns call for the retrier. It uses a copy, so that a release that is
+// sent once stays off the heap.
+func (r leaving) again() func(now time.Time) script.Call { return r.call }

@@ -63,7 +63,8 @@ func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.H
 		}
 	}
 	var p lockspec.Problems
-	target := &acquire.Target{Manager: managers[0], Key: "k", Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Quorum, &p)}
+	target := &acquire.Target{Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Quorum, &p)}
+	target.Use(managers[0], "k")
 	l := acquire.NewQuorum(target, managers, func(_ int, err error) error { return err })
 	return suspend, func() *lease.Hold {
 		h, err := l.Take(t.Context(), false, false)

@@ -46,12 +46,12 @@ type transferrer interface {
 // It returns nil if there is none, or if it is the turn of other processes. The
 // limits are those of a plain lock that is passed on, except for the validity:
 // a transfer begins a new lease. mu must be held.
-func (l *Lease) choose(from *Hold) (t *Transfer, left *waitqueue.Entry) {
+func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.Queue
-	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || time.Until(l.keptUntil()) > 0 || l.indeterminate.Exists() {
+	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || l.keptUntil().After(now) || l.indeterminate.Exists() {
 		return nil, nil
 	}
-	next, left := q.Next(l.protocol.LockKey(), l.granted(), l.passes, s)
+	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, s)
 	if next == nil {
 		return nil, nil
 	}

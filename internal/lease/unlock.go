@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -14,14 +15,19 @@ import (
 func (h *Hold) Unlock() error {
 	h.lease.turn.take()
 	defer h.lease.turn.give()
-	return h.unlockInTurn(time.Now())
+	return h.unlockInTurn()
 }
 
 // unlockInTurn is Unlock with the owner mutex held. It takes no longer than one
-// command may, counted from start.
-func (h *Hold) unlockInTurn(start time.Time) (err error) {
-	l := h.lease
-	_ = h.Err() // the clock decides, not whether a timer has fired
+// command may.
+func (h *Hold) unlockInTurn() (err error) {
+	l, start := h.lease, time.Now()
+	now := start
+	if c := l.unsettled(); c != nil {
+		l.await(context.Background(), c, min(l.client.CommandTimeout, l.lease/3)/2)
+		now = time.Now()
+	}
+	_ = h.errAt(now) // the clock decides, not whether a timer has fired
 	l.mu.Lock()
 	if h.unlocked {
 		l.mu.Unlock()
@@ -42,8 +48,8 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 	var left *waitqueue.Entry // a queue entry that belongs to nobody now
 	passed := false
 	if rest == 0 {
-		if left, passed = l.pass(h); !passed {
-			next, left = l.choose(h)
+		if left, passed = l.pass(h, now); !passed {
+			next, left = l.choose(h, now)
 			l.end(errs.ErrNotHeld)
 		}
 	}
@@ -56,6 +62,9 @@ func (h *Hold) unlockInTurn(start time.Time) (err error) {
 		l.leave()
 	}
 	err = l.handOff(rest, next, start)
+	if rest == 0 {
+		l.unsettled().forget() // not before: the release must find the reservation
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.noteLoss(err)

@@ -207,24 +207,33 @@ func TestGrantAfterItsLease(t *testing.T) {
 	require.NoError(t, h.Err())
 }
 
-// A reentrant one is not acquired again under the hold ID that was released.
+// A reentrant one is not acquired again under the hold ID that was released: it
+// waits for its own release. A fair one is granted the ID of its queue entry.
 func TestReentrantGrantAfterItsLease(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-	c.LateAnswers(1)
-	c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
-	ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
-	defer cancel()
-	lock := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, relock.WithBlock()))
-	result := testkit.Async(t, func() error { return lock.Lock(ctx) })
-	require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), 2, locktest.FaultPatience/2), "it has to wait for its own release")
-	holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
-	late := holdID()
-	c.Proxy.Release()
-	require.NoError(t, testkit.ResultWithin(t, result, locktest.FaultPatience))
-	require.Equal(t, 1, c.Levels())
-	require.NotEqual(t, late, holdID())
-	require.NoError(t, lock.Unlock(t.Context()))
+	s := locktest.NewServerWithScripts(t)
+	var cells []locktest.Subtest
+	for sent, opts := range [][]relock.LockOption{{relock.WithBlock()}, {relock.WithBlock(), relock.WithFair()}} {
+		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(sent, " late requests in the queue"), Run: func(t testing.TB) {
+			c := locktest.NewFaultBench(t, s)
+			c.LateAnswers(1)
+			c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
+			c.Proxy.On(faults.Script(script.Cancel.SHA), 1, faults.HoldOnly)
+			ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
+			defer cancel()
+			lock := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, opts...))
+			result := testkit.Async(t, func() error { return lock.Lock(ctx) })
+			require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), sent+1, locktest.FaultPatience/2), "it has to wait for its own release")
+			holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
+			late := holdID()
+			c.Proxy.Release()
+			require.NoError(t, testkit.ResultWithin(t, result, locktest.FaultPatience))
+			require.Equal(t, 1, c.Levels())
+			require.NotEqual(t, late, holdID())
+			require.NoError(t, lock.Unlock(t.Context()))
+		}})
+	}
+	locktest.RunTogether(t, cells)
 }
 
 // A hold whose lease or maximum hold is over when the answer comes is granted

@@ -33,6 +33,7 @@ type renewal struct {
 	failing bool          // the last attempt failed, which was logged
 	old     bool          // the hold is old, which was logged
 	refused bool          // the server has refused the lease; the reason is being requested
+	claims  bool          // the sending under way is the claim of a grant by message
 }
 
 // Next requests the longest lease that a watched level wants. If no watched
@@ -40,10 +41,15 @@ type renewal struct {
 // that was paused for too long finds the loss here, and renews nothing.
 func (r *renewal) Next(time.Time) (script.Call, bool) {
 	if r.refused {
+		r.claims = false
 		return r.lease.askNotice()
 	}
 	if r.lease.check() != nil {
 		return script.Call{}, false
+	}
+	var claim script.Call
+	if claim, r.claims = r.lease.sendClaim(); r.claims {
+		return claim, true
 	}
 	r.asked = r.lease.watchedLease()
 	if r.asked == 0 {
@@ -55,9 +61,17 @@ func (r *renewal) Next(time.Time) (script.Call, bool) {
 // Key returns the key of the lock.
 func (r *renewal) Key() string { return r.lease.protocol.LockKey() }
 
-func (r *renewal) Limit() time.Duration { return r.lease.watchedLease() / 3 }
+func (r *renewal) Limit() time.Duration {
+	if limit := r.lease.claimLimit(); limit > 0 {
+		return limit
+	}
+	return r.lease.watchedLease() / 3
+}
 
 func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
+	if r.claims {
+		return r.handleClaim(o)
+	}
 	if !r.refused {
 		defer r.lease.reportRenewal(r.lease.observedIn, o) // deferred: the answer takes effect before the hook runs
 	}
@@ -69,12 +83,7 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 		r.report(o.Err)
 		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
 	case o.Reply != int64(script.Ours):
-		if _, r.refused = r.lease.askNotice(); r.refused {
-			r.lease.endWithin(r.lease.client.reasonLimit)
-			return time.Now(), true
-		}
-		r.lose(nil)
-		return time.Time{}, false
+		return r.isRefused()
 	}
 	r.failing = false
 	if r.lease.extendValidity(o.Sent, r.asked) != nil {
@@ -82,6 +91,16 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	}
 	r.reportOld(o.Sent)
 	return r.lease.renewAt(o.Sent), true
+}
+
+// isRefused ends a lease that is no longer ours, once the reason was read.
+func (r *renewal) isRefused() (time.Time, bool) {
+	if _, r.refused = r.lease.askNotice(); r.refused {
+		r.lease.endWithin(r.lease.client.reasonLimit)
+		return time.Now(), true
+	}
+	r.lose(nil)
+	return time.Time{}, false
 }
 
 // lose ends a lease that is no longer ours. Without a reason, the server has

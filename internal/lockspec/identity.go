@@ -1,29 +1,44 @@
 package lockspec
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/relock-go/relock/utils"
 )
 
 // Identity is how a client signs what it stores.
 type Identity struct {
-	ID      string // a UUID, new for each client
+	ID      string // a UUID, new for each client, and ShardedMark if its messages are sharded
 	Process string // "|client|host|pid|"
 }
 
 // MaxHost limits the bytes of an escaped host name.
 const MaxHost = 100
 
-// NewIdentity returns the identity of a new client in this process.
-func NewIdentity() (Identity, error) {
+// ShardedMark ends the ID of a client whose messages go to sharded channels.
+// The scripts read it, and no name for people has it.
+const ShardedMark = "~"
+
+// ClientName returns the ID of a client for people.
+func ClientName(id string) string { return strings.TrimSuffix(id, ShardedMark) }
+
+// NewIdentity returns the identity of a new client in this process. If sharded
+// is true, its messages go to a channel for each lock, in the slot of the lock.
+func NewIdentity(sharded bool) (Identity, error) {
 	id, err := utils.NewID()
 	if err != nil {
 		return Identity{}, fmt.Errorf("reading random bytes: %w", err)
+	}
+	if sharded {
+		id += ShardedMark
 	}
 	host, pid := utils.Process()
 	host = Escape(host)
@@ -32,7 +47,37 @@ func NewIdentity() (Identity, error) {
 
 // Value returns what a plain lock stores for a hold ID.
 func (i Identity) Value(hold string, s *Spec) string {
-	return mark(s.Fair) + hold + i.Process + s.Label + "|" + since()
+	var digits [20]byte
+	return mark(s.Fair) + hold + i.Process + s.Label + "|" + string(since(digits[:0]))
+}
+
+// NewValue returns what a plain lock stores for a new hold. Its hold ID is
+// drawn at random.
+func (i Identity) NewValue(s *Spec) (string, error) {
+	var id uuid.UUID
+	if _, err := rand.Read(id[:]); err != nil {
+		return "", err
+	}
+	text := textOf(id)
+	var digits [20]byte
+	return mark(s.Fair) + string(text[:]) + i.Process + s.Label + "|" + string(since(digits[:0])), nil
+}
+
+// textOf returns a random UUID with these bits as a text. It is a string of the
+// uuid package that needs no memory.
+func textOf(id uuid.UUID) (text [36]byte) {
+	id[6] = id[6]&0x0f | 0x40 // version 4
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	at := 0
+	for i, b := range id {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			text[at] = '-'
+			at++
+		}
+		hex.Encode(text[at:], []byte{b})
+		at += 2
+	}
+	return text
 }
 
 // ValueOf returns what the value of a plain lock with this hold ID begins with.
@@ -59,25 +104,40 @@ func WaitName(hold string, s *Spec) string {
 	return hold + ":" + string([]byte{s.Kind.Wait, mode}) + ":" + strconv.FormatInt(s.ClaimLease().Milliseconds(), 10)
 }
 
+// NoncedName returns the name of a waiter that a message may grant the lock.
+func NoncedName(hold string, s *Spec) string {
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	return WaitName(hold, s) + ":" + hex.EncodeToString(nonce[:])
+}
+
+// Reservation returns what a lock stores that is reserved for a waiter.
+func Reservation(name string) string { return "relock/1|w|" + name }
+
 // KeptValue returns what a plain lock stores after its release, for the rest of
 // its minimum hold.
 func KeptValue(value string) string { return "relock/1|k" + value[len("relock/1|p"):] }
 
 // Info returns what a reentrant lock stores about its holder.
-func (i Identity) Info(label string) string { return "relock/1|r" + i.Process + label + "|" + since() }
+func (i Identity) Info(label string) string {
+	var digits [20]byte
+	return "relock/1|r" + i.Process + label + "|" + string(since(digits[:0]))
+}
 
 // RWInfo returns what a read/write lock stores about a holder.
 func (i Identity) RWInfo(label string) string {
-	return "relock/1|s" + i.Process + label + "|" + since()
+	var digits [20]byte
+	return "relock/1|s" + i.Process + label + "|" + string(since(digits[:0]))
 }
 
-// since returns the current time, for people only. No decision depends on a
+// since appends the current time, for people only. No decision depends on a
 // client's clock.
-func since() string { return strconv.FormatInt(time.Now().UnixMilli(), 10) }
+func since(to []byte) []byte { return strconv.AppendInt(to, time.Now().UnixMilli(), 10) }
 
 // Goroutine returns the ID of the calling goroutine as an owner.
 func (i Identity) Goroutine() string {
-	return i.ID + ":g:" + strconv.FormatInt(utils.GoroutineID(), 10)
+	var digits [20]byte
+	return i.ID + ":g:" + string(strconv.AppendInt(digits[:0], utils.GoroutineID(), 10))
 }
 
 // Named returns the ID of an owner with a name that the user gave.

@@ -35,6 +35,12 @@ func (s *Spec) ClaimLease() time.Duration {
 	return min(s.Lease, max(1250*time.Millisecond, 4*s.Poll)).Truncate(time.Millisecond)
 }
 
+// GrantedByMessage reports whether the message of a hand-off may be the grant.
+// Tokens, replicas and a minimum hold need the answer of a script.
+func (s *Spec) GrantedByMessage() bool {
+	return s.Kind.Passes && !s.Fencing && s.Replicas == 0 && s.MinHold == 0
+}
+
 // Period returns how often a waiting client sends a heartbeat.
 func (s *Spec) Period() time.Duration {
 	return max(s.Poll, min(time.Second, s.Lease/3, s.ClaimLease()*4/5), time.Millisecond)

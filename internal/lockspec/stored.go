@@ -86,7 +86,7 @@ func readHash(fields map[string]string) (s Stored, ok bool) {
 	}
 	s.Holder.Count = 0
 	for name, value := range fields {
-		if name == DetachedOwner || strings.HasPrefix(name, s.Holder.Client+":") {
+		if name == DetachedOwner || strings.HasPrefix(name, parts[2]+":") {
 			s.Holder.Owner = OwnerName(name)
 			s.Holder.Count, _ = strconv.Atoi(value) // written only by our scripts
 		}
@@ -116,7 +116,7 @@ func readHolder(parts []string) (h *Holder, ok bool) {
 	if len(parts) != 5 {
 		return nil, false
 	}
-	h = &Holder{Client: parts[0], Count: 1}
+	h = &Holder{Client: ClientName(parts[0]), Count: 1}
 	h.Host, _ = url.QueryUnescape(parts[1]) // a long one was cut; this is the readable part
 	h.Label, _ = url.QueryUnescape(parts[3])
 	h.PID, _ = strconv.Atoi(parts[2])
@@ -136,10 +136,10 @@ type Wait struct {
 // ReadWait reads the name of a waiter, and reports whether it is one.
 func ReadWait(name string) (w Wait, ok bool) {
 	parts := strings.Split(name, ":")
-	if len(parts) != 4 || len(parts[2]) != 2 {
+	if len(parts) < 4 || len(parts) > 5 || len(parts[2]) != 2 {
 		return w, false
 	}
-	w = Wait{Client: parts[0], Fair: parts[2][1] == 'f'}
+	w = Wait{Client: ClientName(parts[0]), Fair: parts[2][1] == 'f'}
 	if k := KindOfWait(parts[2][0]); k != nil {
 		w.Kind = k.Family.String()
 	}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Limits of a cell, its lease and its lock.
@@ -37,12 +39,34 @@ type FaultBench struct {
 // NewFaultBench returns a cell. Until it ends, it is observed: see observe.
 func NewFaultBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *FaultBench {
 	c := &FaultBench{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
-	behind := &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
-	c.Client = NewTestClient(t, behind, append([]relock.ClientOption{relock.WithCommandTimeout(FaultPatience), relock.WithWatchdog(FaultLease)}, opts...)...)
+	c.Client = NewTestClient(t, c.behind(), cellOptions(opts)...)
 	if rand.N(2) == 0 {
 		t.Log("over the shared connection")
 		Sharing(c.Client)
 	}
+	return c.complete()
+}
+
+// NewRoutedBench is NewFaultBench with a client that finds the server by a
+// topology of two.
+func NewRoutedBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *FaultBench {
+	c := &FaultBench{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
+	c.Client = Routed(t, c.behind(), s, cellOptions(opts)...)
+	return c.complete()
+}
+
+func cellOptions(opts []relock.ClientOption) []relock.ClientOption {
+	return append([]relock.ClientOption{relock.WithCommandTimeout(FaultPatience), relock.WithWatchdog(FaultLease)}, opts...)
+}
+
+// behind returns the server as the proxy shows it.
+func (c *FaultBench) behind() *redistest.Server {
+	return &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
+}
+
+// complete adds the other client, and begins to observe the cell.
+func (c *FaultBench) complete() *FaultBench {
+	t, s := c.TB, c.Server
 	c.Other = Sibling(t, s, c.Client)
 	c.Bench = scripttest.NewBench(t, s)
 	c.Bench.Key = KeyOf(c.Client, FaultKey)
@@ -108,6 +132,16 @@ func (c *FaultBench) Read() Reading {
 	before := time.Now()
 	state := c.Bench.State()
 	return Reading{state, before.Add(state.TTL - scripttest.ClockGrain), time.Now().Add(state.TTL + scripttest.ClockGrain)}
+}
+
+// AwaitClaim waits until the claim of a hold that was granted by a message is
+// executed.
+func (c *FaultBench) AwaitClaim() {
+	c.Helper()
+	testkit.Eventually(c, FaultPatience, func() bool {
+		text, ok := c.Bench.State().Content.(string)
+		return !ok || !strings.HasPrefix(text, lockspec.Reservation(""))
+	}, "the lock is claimed")
 }
 
 // RequireUntouched checks that neither the content nor the expiry has changed.

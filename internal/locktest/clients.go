@@ -80,7 +80,7 @@ func Unconnected(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	c, err := relock.NewClient("tcp", ClosedPort(t), "", opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.Equal(t, 0, PoolOf(c).ActiveCount())
+		require.Equal(t, 0, PoolOf(c).Connections())
 		require.NoError(t, c.Close())
 	})
 	return c
@@ -122,7 +122,7 @@ func Sharing(c *relock.Client) *relock.Client {
 }
 
 // PoolOf returns the pool below a client.
-func PoolOf(c *relock.Client) *redis.Pool { return Engine(c).Driver.(*driver.Pool).Redis }
+func PoolOf(c *relock.Client) *driver.Pool { return Engine(c).Driver.(*driver.Pool) }
 
 // Borrow takes n connections out of the client's pool, as its calls do.
 func Borrow(t testing.TB, c *relock.Client, n int) []redis.Conn {

@@ -18,6 +18,7 @@ import (
 type Privileges struct {
 	Least, Wait []string // the arguments of ACL, of a user that does not wait, and what is on top for one that does
 	OnTop       []Privilege
+	Cluster     []string // what a user of a Cluster needs on top
 }
 
 // Privilege is a row of the table of what is needed in addition.
@@ -31,9 +32,11 @@ type Privilege struct {
 const ToWait = "waiting"
 
 var (
-	aclLine = regexp.MustCompile(`(?m)^ACL (SETUSER .*)$`)
-	aclRow  = regexp.MustCompile("(?m)^\\| (`.*) \\| (.*) \\|$")
-	inCode  = regexp.MustCompile("`([^`]+)`")
+	aclLine    = regexp.MustCompile(`(?m)^ACL (SETUSER .*)$`)
+	clusterRow = regexp.MustCompile("(?m)^\\| `([+&].*)` \\| .* \\|$")
+	aclRow     = regexp.MustCompile("(?m)^\\| (`.*) \\| (.*) \\|$")
+	inCode     = regexp.MustCompile("`([^`]+)`")
+	onCluster  = regexp.MustCompile("`(\\+cluster\\|[^`]+)`")
 )
 
 // ReadPrivileges reads the two commands of docs/operations.md and the table
@@ -42,6 +45,11 @@ func ReadPrivileges(t testing.TB) (p Privileges) {
 	t.Helper()
 	text, lines := readACL(t, "docs/operations.md", 2)
 	p.Least, p.Wait = strings.Fields(lines[0][1]), strings.Fields(lines[1][1])
+	for _, row := range clusterRow.FindAllStringSubmatch(text, -1) {
+		for _, rule := range strings.Split(row[1], "` or `") {
+			p.Cluster = append(p.Cluster, strings.ReplaceAll(rule, `\|`, "|"))
+		}
+	}
 	_, rest, _ := strings.Cut(text, lines[1][0])
 	rest, _, _ = strings.Cut(rest, "\n## ")
 	for _, row := range aclRow.FindAllStringSubmatch(rest, -1) {
@@ -73,11 +81,15 @@ func inBackquotes(text string) (spans []string) {
 }
 
 // ReadCategories reads the one command of a README, which allows categories of
-// commands.
+// commands, and what a user of a Cluster needs on top.
 func ReadCategories(t testing.TB, file string) Privileges {
 	t.Helper()
-	_, lines := readACL(t, file, 1)
-	return Privileges{Least: strings.Fields(lines[0][1])}
+	text, lines := readACL(t, file, 1)
+	p := Privileges{Least: strings.Fields(lines[0][1])}
+	if found := onCluster.FindStringSubmatch(text); found != nil {
+		p.Cluster = strings.Fields(found[1])
+	}
+	return p
 }
 
 // readACL reads a file and its commands that create a user.
@@ -142,10 +154,9 @@ func fromRoot(t testing.TB, file string) string {
 
 // LeastPrivilege are the commands that locks use, also in scripts. PING is only
 // for [relock.Client.Ping]. AUTH is always allowed, and SELECT is needed with
-// WithDatabase. With them an operator creates a user:
-//
-//	ACL SETUSER app on >password resetkeys ~relock:* -@all +set +get +del +type +pttl +pexpire +hmget +hset +hdel +eval +evalsha +ping
-var LeastPrivilege = []string{"set", "get", "del", "type", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
+// WithDatabase. docs/operations.md has the command that creates a user with
+// them.
+var LeastPrivilege = []string{"set", "get", "del", "exists", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
 
 // RWCommands are what a Redis user needs for read/write locks, besides what
 // waiting for other locks needs.

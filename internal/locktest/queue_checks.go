@@ -83,6 +83,12 @@ func (q *QueueBench) NewestEntry() string {
 	return all[len(all)-1]
 }
 
+// HintOf returns the name of an entry without its nonce: a message with it is
+// only a hint.
+func HintOf(name string) string {
+	return strings.Join(strings.SplitN(name, ":", 5)[:4], ":")
+}
+
 // Snapshot returns what the server has of the lock, for messages.
 func (q *QueueBench) Snapshot() string {
 	var all []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
-	"strings"
 	"sync"
 	"testing"
 
@@ -21,6 +20,7 @@ import (
 type Topology struct {
 	prefix   string
 	notifies bool // its clients
+	sharded  bool
 
 	mu      sync.Mutex
 	changes []chan struct{}     // one for each client
@@ -36,12 +36,32 @@ func NewTopology(notifies bool, masters ...*redistest.Server) *Topology {
 	return &Topology{prefix: "test:" + uuid.NewString() + ":", notifies: notifies, masters: masters, invalid: map[string]int{}}
 }
 
+// Sharded makes the clients use sharded channels, as those of a Cluster do.
+func (p *Topology) Sharded() *Topology {
+	p.sharded = true
+	return p
+}
+
 // Client returns a client of the topology. It is closed when the test ends.
 func (p *Topology) Client(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	c, err := relock.NewClientTopology(relock.Topology{
-		Master: p.master, Masters: p.all, Invalidate: p.invalidate, Changes: p.changesOfOne(),
+		Master: p.master, Masters: p.all, Invalidate: p.invalidate, Changes: p.changesOfOne(), Sharded: p.sharded,
 	}, append([]relock.ClientOption{relock.WithKeyPrefix(p.prefix)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// Routed returns a client of a topology of two servers, with a new prefix. The
+// first one has all keys. It is closed when the test ends.
+func Routed(t testing.TB, s, idle *redistest.Server, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	all := []string{s.Address, idle.Address}
+	c, err := relock.NewClientTopology(relock.Topology{
+		Master:  func(context.Context, string) (string, error) { return s.Address, nil },
+		Masters: func(context.Context) ([]string, error) { return all, nil },
+	}, append([]relock.ClientOption{relock.WithKeyPrefix("test:" + uuid.NewString() + ":")}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
@@ -129,9 +149,7 @@ func (p *Topology) Asked() int {
 }
 
 func (p *Topology) of(key string) *redistest.Server {
-	_, rest, _ := strings.Cut(key, "{")
-	tag, _, _ := strings.Cut(rest, "}")
-	return p.masters[int(crc32.ChecksumIEEE([]byte(tag)))%len(p.masters)]
+	return p.masters[int(crc32.ChecksumIEEE([]byte(driver.TagOf(key))))%len(p.masters)]
 }
 
 func (p *Topology) master(_ context.Context, key string) (string, error) {

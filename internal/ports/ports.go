@@ -28,12 +28,32 @@ var (
 
 // Free returns a port of 127.0.0.1 that is free. This process has not used it
 // recently.
-func Free() (string, error) {
+func Free() (string, error) { return free(0) }
+
+// bus is how far the port of the bus is above that of a server of a Cluster.
+const bus = 10000
+
+// FreeWithBus is Free for a server of a Cluster: the port of its bus is free,
+// too.
+func FreeWithBus() (string, error) { return free(0, bus) }
+
+// free returns the next port with which all ports that far above are free.
+func free(above ...int) (string, error) {
 	for range 500 {
-		port := strconv.Itoa(first + int((start+tried.Add(1))%count))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			return port, l.Close()
+		port := first + int((start+tried.Add(1))%count)
+		if allFree(port, above) {
+			return strconv.Itoa(port), nil
 		}
 	}
 	return "", errNone
+}
+
+func allFree(port int, above []int) bool {
+	for _, n := range above {
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+n))
+		if err != nil || l.Close() != nil {
+			return false
+		}
+	}
+	return true
 }

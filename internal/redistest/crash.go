@@ -20,6 +20,9 @@ func (s *Server) up() bool {
 	}
 }
 
+// answers reports whether the server runs, and is not paused.
+func (s *Server) answers() bool { return s.up() && !s.paused.Load() }
+
 // LogSize returns the length of the append-only file, which must be enabled.
 // CutLog can cut the file there later.
 func (s *Server) LogSize(tb testing.TB) int64 {

@@ -8,10 +8,18 @@ import (
 )
 
 // Pause stops the whole server process (SIGSTOP) until Resume.
-func (s *Server) Pause(tb testing.TB) { s.signal(tb, syscall.SIGSTOP) }
+func (s *Server) Pause(tb testing.TB) {
+	tb.Helper()
+	s.paused.Store(true)
+	s.signal(tb, syscall.SIGSTOP)
+}
 
 // Resume continues a paused server.
-func (s *Server) Resume(tb testing.TB) { s.signal(tb, syscall.SIGCONT) }
+func (s *Server) Resume(tb testing.TB) {
+	tb.Helper()
+	s.signal(tb, syscall.SIGCONT)
+	s.paused.Store(false)
+}
 
 func (s *Server) signal(tb testing.TB, sig syscall.Signal) {
 	tb.Helper()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,12 +24,14 @@ type Server struct {
 	Network, Address string
 	Foreign          bool // must not be stopped or configured
 
-	file string // of a sentinel: its configuration, which it changes itself
-	args []string
-	env  []string // in addition to the test's own
-	dir  string
-	cmd  *exec.Cmd
-	done chan struct{}
+	file     string // of a sentinel: its configuration, which it changes itself
+	args     []string
+	password string      // of the default user, empty if it needs none
+	paused   atomic.Bool // by Pause
+	env      []string    // in addition to the test's own
+	dir      string
+	cmd      *exec.Cmd
+	done     chan struct{}
 }
 
 // Binary returns the path of the redis-server to run. If there is none, it
@@ -185,10 +188,12 @@ func (s *Server) boot(path string) error {
 	}
 	s.cmd = exec.Command(path, args...)
 	s.cmd.Env = append(os.Environ(), s.env...)
+	s.cmd.SysProcAttr = withParent()
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
 	s.done = make(chan struct{})
+	s.paused.Store(false)
 	go func(cmd *exec.Cmd, done chan struct{}) {
 		defer close(done)
 		_ = cmd.Wait() // it was usually killed
@@ -235,7 +240,8 @@ func (s *Server) kill() {
 // Dial opens a connection for the test.
 func (s *Server) Dial(tb testing.TB, options ...redis.DialOption) redis.Conn {
 	tb.Helper()
-	conn, err := redis.Dial(s.Network, s.Address, append([]redis.DialOption{redis.DialReadTimeout(30 * time.Second)}, options...)...)
+	own := []redis.DialOption{redis.DialReadTimeout(30 * time.Second), redis.DialPassword(s.password)}
+	conn, err := redis.Dial(s.Network, s.Address, append(own, options...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

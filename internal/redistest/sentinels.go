@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +32,8 @@ type Sentinels struct {
 func StartSentinels(tb testing.TB, downAfter time.Duration, args ...string) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{}
-	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
 	for range 3 {
-		s.Servers = append(s.Servers, StartTCP(tb, args...))
+		s.Servers = append(s.Servers, StartTCP(tb, append(slices.Clone(quickCopies), args...)...))
 	}
 	for _, replica := range s.Servers[1:] {
 		replica.follow(tb, s.Servers[0])
@@ -131,45 +131,6 @@ func spaced(s *Server) string { return strings.ReplaceAll(s.Address, ":", " ") }
 
 func runIDOf(s *Server) string { return fmt.Sprintf("%040x", s.Address[len("127.0.0.1:"):]) }
 
-// follow makes the server a replica.
-func (s *Server) follow(tb testing.TB, master *Server) {
-	tb.Helper()
-	host, port, err := net.SplitHostPort(master.Address)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.Do(tb, "REPLICAOF", host, port)
-}
-
-// awaitCopy waits until a replica has the data of its master.
-func (s *Server) awaitCopy(tb testing.TB) {
-	tb.Helper()
-	state := ""
-	defer func() {
-		if tb.Failed() {
-			tb.Logf("%s is %q", s, state)
-		}
-	}()
-	await(tb, "the replica has no link", func() bool {
-		role, err := redis.Values(s.Try(tb, "ROLE"))
-		if err != nil || len(role) < 4 {
-			state = fmt.Sprint(role, err)
-			return false
-		}
-		state, _ = redis.String(role[3], nil)
-		return state == "connected"
-	})
-}
-
-func await(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatal(what)
-		}
-	}
-}
-
 // Addresses returns the addresses of the sentinels.
 func (s *Sentinels) Addresses() (all []string) {
 	for _, one := range s.Sentinels {
@@ -217,6 +178,26 @@ func (s *Sentinels) AwaitSuccessor(tb testing.TB, of *Server) (next *Server) {
 	return next
 }
 
+// MasterOf returns the master that all sentinels name once they agree. It has
+// all keys.
+func (s *Sentinels) MasterOf(tb testing.TB, _ string) (master *Server) {
+	tb.Helper()
+	await(tb, "the sentinels do not agree", func() bool {
+		master = s.Agreed(tb)
+		return master != nil
+	})
+	return master
+}
+
+// Replicas returns the servers that replace the master when it fails.
+func (s *Sentinels) Replicas(master *Server) []*Server { return others(s.Servers, master) }
+
+// Replaced reports whether a sentinel names another master.
+func (s *Sentinels) Replaced(tb testing.TB, old *Server) bool {
+	tb.Helper()
+	return slices.ContainsFunc(s.Sentinels, func(one *Server) bool { return s.Master(tb, one) != old })
+}
+
 // Return makes a server that was replaced a replica. A killed one is started
 // again, a paused one goes on. It returns the master once the set is whole.
 func (s *Sentinels) Return(tb testing.TB, old *Server) (master *Server) {
@@ -247,16 +228,6 @@ func (s *Sentinels) follow(tb testing.TB, master *Server) bool {
 	return all
 }
 
-// follows reports whether the server is a replica of the master.
-func (s *Server) follows(tb testing.TB, master *Server) bool {
-	role, err := redis.Values(s.Try(tb, "ROLE"))
-	if err != nil || len(role) < 5 {
-		return false
-	}
-	port, _ := redis.Int(role[2], nil)
-	return strings.HasSuffix(master.Address, fmt.Sprintf(":%d", port))
-}
-
 // isWhole reports whether all sentinels see a master and two replicas that have
 // its data, and no failover.
 func (s *Sentinels) isWhole(tb testing.TB) bool {
@@ -280,24 +251,14 @@ func (s *Sentinels) isWhole(tb testing.TB) bool {
 	return true
 }
 
-// CutReplication ends the links of the replicas. They log in with a password
-// that the master does not know, until RestoreReplication.
+// CutReplication ends the links of the replicas, until RestoreReplication.
 func (s *Sentinels) CutReplication(tb testing.TB, master *Server) {
 	tb.Helper()
-	for _, one := range s.Servers {
-		if one != master {
-			one.Do(tb, "CONFIG", "SET", "masterauth", "wrong")
-		}
-	}
-	master.Do(tb, "CLIENT", "KILL", "TYPE", "replica")
+	cutReplication(tb, master, s.Replicas(master))
 }
 
 // RestoreReplication lets replicas connect again.
 func (s *Sentinels) RestoreReplication(tb testing.TB) {
 	tb.Helper()
-	for _, one := range s.Servers {
-		if one.up() {
-			one.Do(tb, "CONFIG", "SET", "masterauth", "")
-		}
-	}
+	restoreReplication(tb, s.Servers)
 }

@@ -23,6 +23,15 @@ func (s Call) Keys() []string {
 	return keys
 }
 
+// request returns the request of a single call. A batch needs a list of all
+// arguments.
+func (s Call) request(cmd, text string) driver.Request {
+	if s.Together != nil || s.Key == "" {
+		return s.Script.request(cmd, text, s.Keys(), s.Args)
+	}
+	return driver.Eval(cmd, text, s.Key, s.Script.beside, s.Args)
+}
+
 // ByDigest returns the request that runs the script by its digest.
 func (s Call) ByDigest() driver.Request { return s.Script.ByDigest(s.Keys(), s.Args) }
 
@@ -30,15 +39,15 @@ func (s Call) ByDigest() driver.Request { return s.Script.ByDigest(s.Keys(), s.A
 func (s Call) BySource() driver.Request { return s.Script.BySource(s.Keys(), s.Args) }
 
 // Next returns what to send after a script was refused with err. A script that
-// the server does not know is sent in full. A release that may not name its
-// keys together is sent with the lock's key only. Waiters then learn of the
-// release by polling. A renewal of a read/write lock is sent the same way. Next
-// reports whether there is something to send.
+// the server does not know is sent in full. One that may not name its keys
+// together is sent with the lock's key only, if it can do with that: after such
+// a release, waiters learn of it by polling. Next reports whether there is
+// something to send.
 func (s Call) Next(err error) (driver.Request, bool) {
 	switch {
 	case driver.IsNoScript(err):
 		return s.BySource(), true
-	case driver.AreKeysRefused(err) && (s.Script == Release || s.Script == RedLockRelease || s.Script == ReentrantRelease || s.Script == RWRelease || s.Script == RWRenew):
+	case s.Script.alone && driver.AreKeysRefused(err):
 		return s.Script.BySource([]string{s.Key}, s.Args), true
 	}
 	return driver.Request{}, false

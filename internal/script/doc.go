@@ -49,7 +49,8 @@
 //     something was executed, and it is unknown what.
 //   - It is resolved once the only unanswered request was answered late.
 //
-// READONLY makes nothing indeterminate: a replica executes no write. [Run]
+// READONLY makes nothing indeterminate: a replica executes no write. Nor do the
+// refusals of a Cluster, such as MOVED, which come before a script runs. [Run]
 // merges the state of both sendings. The package does not release anything; its
 // callers hand the state to a release of package background.
 //

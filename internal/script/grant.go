@@ -33,11 +33,16 @@ func ReadGrant(reply any) (code int64, t Tokens) {
 		return Foreign, t
 	}
 	if code == Ours && len(values) == 3 {
-		if _, err = driver.Scan(values[1:], &t.Fence, &t.Aside); err != nil {
-			return Foreign, Tokens{}
-		}
+		return readTokens(values[1:])
 	}
 	return code, t
+}
+
+func readTokens(values []any) (code int64, t Tokens) {
+	if _, err := driver.Scan(values, &t.Fence, &t.Aside); err != nil {
+		return Foreign, Tokens{}
+	}
+	return Ours, t
 }
 
 // isGrant reports whether a script with this answer took the lock.

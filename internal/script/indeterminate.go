@@ -27,7 +27,7 @@ func (d Indeterminate) Add(o driver.Result) Indeterminate {
 	switch {
 	case o.Unanswered():
 		return d.Merge(Indeterminate{Last: o.Sent, left: o.Abandoned})
-	case driver.IsReadOnly(o.Err): // nothing was done
+	case driver.IsUnexecuted(o.Err):
 	case o.Answered && o.Err != nil:
 		return d.Merge(Indeterminate{Error: true})
 	}

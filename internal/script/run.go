@@ -22,7 +22,7 @@ func Run(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, conf
 // RunOnce sends a script once. A refused script was not executed, and is sent
 // again in another form, see [Call.Next].
 func RunOnce(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack) driver.Result {
-	r := s.ByDigest()
+	r := s.request("EVALSHA", s.Script.SHA)
 	r.Ack, r.Granted = confirm, isGrant
 	o := d.Send(ctx, limit, r)
 	for range 2 { // not known, then refused for its keys

@@ -14,6 +14,7 @@ type Script struct {
 	beside    []string // suffixes of its keys beside the lock
 	Fenced    *Script  // with the counter of fencing tokens among its keys; nil if it draws none
 	ReadWrite bool     // for read/write locks
+	alone     bool     // it can do with the lock's key only
 }
 
 // New returns a script with this source.

@@ -10,40 +10,40 @@ import (
 // The scripts of the locks. The top of each file describes what the script
 // does, its keys, arguments and answers.
 var (
-	Acquire          = luaScript("absent", "number", "fence", "acquire")
-	Renew            = luaScript("absent", "number", "renew")
-	Transfer         = luaScript("absent", "number", "transfer")
-	Release          = luaScript("release_alone", "absent", "number", "queue", "release")
-	ReentrantAcquire = luaScript("absent", "number", "fence", "reentrant_acquire")
-	ReentrantEnter   = luaScript("absent", "number", "reentrant_enter")
-	ReentrantRenew   = luaScript("absent", "number", "reentrant_renew")
-	ReentrantRelease = luaScript("number", "reentrant_release_alone", "absent", "queue", "reentrant_release")
-	Try              = luaScript("number", "queue", "fence", "grant", "take", "try")
-	Enqueue          = luaScript("number", "queue", "fence", "grant", "take", "line", "enqueue")
-	Claim            = luaScript("number", "claim_reserved", "queue", "fence", "grant", "take", "claim")
-	Cancel           = luaScript("queue", "cancel")
-	Poll             = luaScript("number", "queue", "polled", "poll")
-	RWTry            = luaScript("number", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_try")
-	RWEnqueue        = luaScript("number", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "line", "rw_enqueue")
-	RWClaim          = luaScript("number", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_claim")
-	RWCancel         = luaScript("queue", "rw", "rw_queue", "rw_cancel")
-	RWPoll           = luaScript("number", "queue", "rw", "rw_queue", "polled", "rw_poll")
-	RWEnter          = luaScript("absent", "number", "queue", "rw", "rw_enter")
-	RWRenew          = luaScript("absent", "number", "queue", "rw", "rw_renew")
-	RWRelease        = luaScript("absent", "number", "queue", "rw", "rw_queue", "rw_release")
-	Inspect          = luaScript("queue", "inspect").with(CounterSuffix)
+	Acquire          = luaScript("absent", "number", "lengthen", "fence", "acquire")
+	Renew            = luaScript("absent", "number", "lengthen", "renew")
+	Transfer         = luaScript("absent", "number", "lengthen", "transfer")
+	Release          = luaScript("release_alone", "absent", "number", "message", "queue", "release").orAlone()
+	ReentrantAcquire = luaScript("absent", "number", "lengthen", "fence", "reentrant_acquire")
+	ReentrantEnter   = luaScript("absent", "number", "lengthen", "reentrant_enter")
+	ReentrantRenew   = luaScript("absent", "number", "lengthen", "reentrant_renew")
+	ReentrantRelease = luaScript("number", "reentrant_release_alone", "absent", "message", "queue", "reentrant_release").orAlone()
+	Try              = luaScript("number", "message", "queue", "fence", "grant", "lengthen", "take", "try")
+	Enqueue          = luaScript("number", "message", "queue", "fence", "grant", "lengthen", "take", "line", "enqueue")
+	Claim            = luaScript("number", "claim_reserved", "message", "queue", "fence", "grant", "lengthen", "take", "claim").orAlone()
+	Cancel           = luaScript("message", "queue", "cancel")
+	Poll             = luaScript("number", "message", "queue", "polled", "poll")
+	RWTry            = luaScript("number", "message", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_try")
+	RWEnqueue        = luaScript("number", "message", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "line", "rw_enqueue")
+	RWClaim          = luaScript("number", "message", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_claim")
+	RWCancel         = luaScript("message", "queue", "rw", "rw_queue", "rw_cancel")
+	RWPoll           = luaScript("number", "message", "queue", "rw", "rw_queue", "polled", "rw_poll")
+	RWEnter          = luaScript("absent", "number", "message", "queue", "rw", "rw_enter")
+	RWRenew          = luaScript("absent", "number", "message", "queue", "rw", "rw_renew").orAlone()
+	RWRelease        = luaScript("absent", "number", "message", "queue", "rw", "rw_queue", "rw_release").orAlone()
+	Inspect          = luaScript("message", "queue", "inspect").with(CounterSuffix)
 	Notice           = luaScript("notice")
-	RWInspect        = luaScript("queue", "rw", "rw_inspect")
-	RWForce          = luaScript("absent", "queue", "rw", "rw_queue", "rw_force").with(NoticeSuffix)
-	Force            = luaScript("absent", "queue", "force").with(NoticeSuffix)
-	MultiAcquire     = luaScript("number", "queue", "multi_acquire")
-	RedLockAcquire   = luaScript("number", "fence", "redlock_acquire")
+	RWInspect        = luaScript("message", "queue", "rw", "rw_inspect")
+	RWForce          = luaScript("absent", "message", "queue", "rw", "rw_queue", "rw_force").with(NoticeSuffix)
+	Force            = luaScript("absent", "message", "queue", "force").with(NoticeSuffix)
+	MultiAcquire     = luaScript("number", "message", "queue", "multi_acquire")
+	RedLockAcquire   = luaScript("number", "message", "fence", "redlock_acquire")
 	RedLockWait      = RedLockAcquire.with(WaitersSuffix)
-	RedLockRelease   = luaScript("redlock_wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(WaitersSuffix)
-	RedLockUnwait    = luaScript("redlock_wake", "redlock_unwait").with(WaitersSuffix)
+	RedLockRelease   = luaScript("message", "redlock_wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(WaitersSuffix).orAlone()
+	RedLockUnwait    = luaScript("message", "redlock_wake", "redlock_unwait").with(WaitersSuffix)
 	FenceRaise       = luaScript("fence_raise")
 
-	ReentrantTransfer = luaScript("absent", "number", "fence", "reentrant_transfer")
+	ReentrantTransfer = luaScript("absent", "number", "lengthen", "fence", "reentrant_transfer")
 )
 
 // The suffixes of the keys beside a lock.
@@ -64,6 +64,12 @@ func (s *Script) with(end string) *Script {
 		other.Fenced = s.Fenced.with(end)
 	}
 	return &other
+}
+
+// orAlone marks a new script as one that can do with the lock's key only.
+func (s *Script) orAlone() *Script {
+	s.alone = true
+	return s
 }
 
 // luaScript joins files to one script. A script with the queue among its files

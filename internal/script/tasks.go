@@ -9,15 +9,15 @@ type TaskScript struct {
 
 // The scripts of the task queue.
 var (
-	TaskEnqueue = taskScript("ndpkoiu", "number", "task_number", "task_wake", "task_key", "task_enqueue")
-	TaskPut     = taskScript("dpi", "task_put_one", "task_wake", "task_put") // without keys
-	TaskReceive = taskScript("ndlpmkoizc", "number", "task_number", "task_wake", "task_key", "task_bury", "task_may", "task_receive")
-	TaskSettle  = taskScript("ndlpmkoizu", "absent", "number", "task_number", "task_wake", "task_key", "task_bury", "task_may", "task_settle")
+	TaskEnqueue = taskScript("ndpkoiu", "number", "task_number", "message", "task_wake", "task_key", "task_enqueue")
+	TaskPut     = taskScript("dpi", "task_put_one", "message", "task_wake", "task_put") // without keys
+	TaskReceive = taskScript("ndlpmkoizc", "number", "task_number", "message", "task_wake", "task_key", "task_bury", "task_may", "task_receive")
+	TaskSettle  = taskScript("ndlpmkoizu", "absent", "number", "task_number", "message", "task_wake", "task_key", "task_bury", "task_may", "task_settle")
 	TaskRenew   = taskScript("lm", "absent", "number", "task_renew")
-	TaskRemove  = taskScript("dlpmkoiz", "absent", "task_wake", "task_key", "task_may", "task_remove")
+	TaskRemove  = taskScript("dlpmkoiz", "absent", "message", "task_wake", "task_key", "task_may", "task_remove")
 	TaskStats   = taskScript("dlpiz", "task_stats")
 	TaskDead    = taskScript("pmz", "number", "task_dead")
-	TaskRequeue = taskScript("ndpmkoiz", "task_number", "task_wake", "task_key", "task_may", "task_requeue")
+	TaskRequeue = taskScript("ndpmkoiz", "task_number", "message", "task_wake", "task_key", "task_may", "task_requeue")
 )
 
 func taskScript(suffixes string, files ...string) *TaskScript {

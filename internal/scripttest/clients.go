@@ -7,6 +7,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
 )
 
 // Heartbeat is a client's heartbeat: its age in queue time, and whether the
@@ -80,30 +82,49 @@ func (b *Queue) Field(name string) string {
 // Listener is the subscription of a client.
 type Listener struct {
 	b       *Bench
-	conn    redis.PubSubConn
+	conn    redis.Conn
+	publish string
 	channel string
 }
 
 // Listen subscribes as a client.
 func (b *Bench) Listen(client string) *Listener {
 	b.Helper()
-	l := &Listener{b, redis.PubSubConn{Conn: b.server.Dial(b)}, strings.TrimSuffix(b.Key, "{k}") + client}
+	return b.ListenAt(b.server, client)
+}
+
+// ListenAt is Listen at another server, such as a replica. What is published is
+// published at the server of the bench.
+func (b *Bench) ListenAt(s *redistest.Server, client string) *Listener {
+	b.Helper()
+	return b.listen(s, "SUBSCRIBE", "PUBLISH", strings.TrimSuffix(b.Key, "{k}")+client)
+}
+
+// ListenSharded subscribes to the sharded channel of a client for a key.
+func (b *Bench) ListenSharded(key, client string) *Listener {
+	b.Helper()
+	return b.listen(b.server, "SSUBSCRIBE", "SPUBLISH", key+":"+client)
+}
+
+func (b *Bench) listen(s *redistest.Server, subscribe, publish, channel string) *Listener {
+	b.Helper()
+	l := &Listener{b, s.Dial(b), publish, channel}
 	b.Cleanup(func() { _ = l.conn.Close() })
-	require.NoError(b, l.conn.Subscribe(l.channel))
-	require.IsType(b, redis.Subscription{}, l.conn.Receive())
+	_, err := l.conn.Do(subscribe, channel)
+	require.NoError(b, err)
 	return l
 }
 
 // Heard returns the messages since the last call.
 func (l *Listener) Heard() (all []string) {
 	l.b.Helper()
-	l.b.Do("PUBLISH", l.channel, "end")
+	l.b.Do(l.publish, l.channel, "end")
 	for {
-		m, ok := l.conn.Receive().(redis.Message)
-		require.True(l.b, ok, "the subscription broke")
-		if string(m.Data) == "end" {
+		m, err := redis.Strings(l.conn.Receive())
+		require.NoError(l.b, err, "the subscription broke")
+		if m[2] == "end" {
 			return all
 		}
-		all = append(all, string(m.Data))
+		all = append(all, m[2])
 	}
 }

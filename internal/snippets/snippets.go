@@ -1,4 +1,5 @@
-// Package snippets checks the Go code in Markdown files, for tests.
+// Package snippets reads the code in Markdown files and type-checks that in Go,
+// for tests.
 package snippets
 
 import (
@@ -19,17 +20,26 @@ import (
 )
 
 var (
-	goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	fenced  = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 	comment = regexp.MustCompile(`(^|\s)//( .*)?$`)
 )
 
 // Blocks returns the Go code of a Markdown file.
-func Blocks(t testing.TB, path string) (blocks []string) {
+func Blocks(t testing.TB, path string) []string {
+	t.Helper()
+	return BlocksIn(t, path, "go")
+}
+
+// BlocksIn returns the code of a Markdown file in another language. Commands
+// have the language "".
+func BlocksIn(t testing.TB, path, language string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for _, found := range goBlock.FindAllStringSubmatch(string(text), -1) {
-		blocks = append(blocks, found[1])
+	for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
+		if found[1] == language {
+			blocks = append(blocks, found[2])
+		}
 	}
 	return blocks
 }

@@ -14,18 +14,9 @@ import (
 // configOf returns the settings of connections to a sentinel. Sentinels have a
 // separate log-in, and no databases.
 func (s *Sentinel) configOf(sentinel string, limit time.Duration) *driver.Config {
-	c := s.shortConfig(sentinel, limit)
+	c := shortConfig(s.config.Servers, sentinel, limit)
 	c.Username, c.Password, c.Login, c.Database = s.config.Username, s.config.Password, nil, 0
 	return c
-}
-
-// shortConfig returns the settings of connections for a request or two.
-func (s *Sentinel) shortConfig(address string, limit time.Duration) *driver.Config {
-	c := *s.config.Servers
-	c.Network, c.Address = "tcp", address
-	c.DialTimeout, c.CommandTimeout = limit, limit
-	c.MaxIdle, c.MaxActive = 1, 0
-	return &c
 }
 
 // askOne asks a sentinel for the address of the master, and for other
@@ -46,8 +37,6 @@ func (s *Sentinel) askOne(ctx context.Context, sentinel string, limit time.Durat
 	o = p.Call(ctx, driver.Limits{}, command("SENTINEL", "SENTINELS", s.config.Name))
 	return address, s.othersIn(o.Reply), nil
 }
-
-func command(name string, args ...any) driver.Request { return driver.Request{Cmd: name, Args: args} }
 
 // addressIn returns the address of the master from the answer of a sentinel.
 func (s *Sentinel) addressIn(reply any) (string, error) {
@@ -79,32 +68,19 @@ func (s *Sentinel) othersIn(reply any) []string {
 	return others
 }
 
-// mapped returns an address as the client has to use it. The function is the
-// user's.
+// mapped returns an address as the client has to use it.
 func (s *Sentinel) mapped(host, port string) (address string, err error) {
 	if host == "" || port == "" || port == "0" {
 		return "", errWild
 	}
-	address = net.JoinHostPort(host, port)
-	if s.config.Map == nil {
-		return address, nil
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = &reason{fmt.Sprintf("WithAddressMap panicked: %v", p), errs.ErrInvalid}
-		}
-	}()
-	if address = s.config.Map(address); address == "" {
-		return "", &reason{"WithAddressMap: returned an empty address", errs.ErrInvalid}
-	}
-	return address, nil
+	return translate(s.config.Map, net.JoinHostPort(host, port))
 }
 
 // checkRole asks a server whether it is a master. A server that answers with an
 // error may be one: the user need not have the permission, and what a lock
 // sends will fail with a better error.
 func (s *Sentinel) checkRole(ctx context.Context, address string, limit time.Duration) error {
-	c := s.shortConfig(address, limit)
+	c := shortConfig(s.config.Servers, address, limit)
 	c.Database = 0
 	p := driver.NewPool(c)
 	defer p.Close() //nolint:errcheck // nothing is under way

@@ -1,5 +1,9 @@
 // Package topology finds the servers of a client. [Sentinel] asks the sentinels
-// of a replicated server for its master, and follows its failovers.
+// of a replicated server for its master, and follows its failovers. [Cluster]
+// asks the servers of a Cluster for the masters of its slots, and follows their
+// redirects.
+//
+// # Sentinel
 //
 // Two goroutines work for a client, from its first request on. One looks: it
 // asks the sentinels, one after another, and checks the answer at the server.
@@ -10,6 +14,14 @@
 // A request gets the master from memory. Only before the first answer it waits.
 // A master that was found once stays the master until another one is found: if
 // all sentinels are down, locks continue to work.
+//
+// # Cluster
+//
+// One goroutine works for a client, from its first request on: it loads the
+// table of the slots. docs/cluster.md says when. A request reads the table from
+// memory, without a mutex. A redirect corrects it immediately.
+//
+// # Both
 //
 // The mutex is never held while something is sent.
 package topology

@@ -74,7 +74,7 @@ func (s *Sentinel) subscribe() error {
 	s.listening.link = link
 	s.mu.Unlock()
 	stop := context.AfterFunc(s.life, link.Close)
-	err := link.Subscribe(channel, func() { signal(s.now) }, s.message)
+	err := link.Subscribe(driver.OneChannel{Name: channel, OnConfirmed: func() { signal(s.now) }, OnMessage: s.message})
 	stop()
 	s.mu.Lock()
 	s.listening.link = nil

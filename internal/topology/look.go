@@ -7,20 +7,10 @@ import (
 	"time"
 )
 
-// A look is one round: it asks sentinels until one of them names a master that
-// passes the check.
-type look struct {
-	done    chan struct{} // closed when the rest is set
-	address string
-	err     error
-}
-
-func newLook() *look { return &look{done: make(chan struct{})} }
-
 const (
 	firstLimit   = 300 * time.Millisecond // for a sentinel or a server, until it is known to be too short
 	pollInterval = 10 * time.Second
-	minInterval  = 100 * time.Millisecond // between two looks, unless a sentinel has said that the master changed
+	minInterval  = 100 * time.Millisecond // at most, unless a sentinel has said that the master changed; see pause
 	maxInterval  = 250 * time.Millisecond // while no master passes the check
 )
 
@@ -85,10 +75,7 @@ func (s *Sentinel) begin(interrupt context.CancelFunc) *round {
 		r.trusted = s.master
 	}
 	s.invalid, s.interrupt = false, interrupt
-	select {
-	case <-s.soon:
-	default:
-	}
+	s.drain()
 	return r
 }
 
@@ -109,10 +96,7 @@ func (s *Sentinel) finish(ctx context.Context, r *round, took time.Duration) (fo
 		}
 		s.master, s.invalid = r.master, false
 	}
-	s.err = r.err()
-	s.next.address, s.next.err = r.master, s.err
-	close(s.next.done)
-	s.next = newLook()
+	s.conclude(r.err())
 	return found
 }
 

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,27 @@ func TestSentinelsAreAskedInOrder(t *testing.T) {
 	start = time.Now()
 	requireMaster(t, p, s.Servers[0])
 	require.Less(t, time.Since(start), firstLimit, "from memory")
+}
+
+// However often looks are wanted, there are at most 20 a second.
+func TestLooksAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSentinel(SentinelConfig{Addresses: []string{"10.0.0.1:1"}})
+		for _, found := range []bool{true, false} {
+			for range 100 {
+				s.soon <- struct{}{}
+				start := time.Now()
+				require.True(t, s.pause(found, minInterval))
+				require.GreaterOrEqual(t, time.Since(start), time.Second/20)
+				require.LessOrEqual(t, time.Since(start), minInterval)
+				select {
+				case <-s.soon: // kept while no master is found
+				default:
+				}
+			}
+		}
+		require.NoError(t, s.Close())
+	})
 }
 
 // A client that was given one sentinel follows a failover without it.

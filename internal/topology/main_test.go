@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -23,17 +24,24 @@ const noFailover = 20 * time.Second
 // sentinelOf returns the topology of a set, closed when the test ends. change
 // changes its configuration.
 func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*SentinelConfig)) *Sentinel {
-	t.Helper()
-	c := SentinelConfig{
-		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string),
-		Servers: &driver.Config{Password: new(string), DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second},
-	}
-	for _, f := range change {
+	return changed(t, NewSentinel, SentinelConfig{
+		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string), Servers: connections(),
+	}, change)
+}
+
+// changed returns a topology with a changed configuration, closed when the test
+// ends.
+func changed[C any, T io.Closer](t testing.TB, of func(C) T, c C, changes []func(*C)) T {
+	for _, f := range changes {
 		f(&c)
 	}
-	p := NewSentinel(c)
+	p := of(c)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
+}
+
+func connections() *driver.Config {
+	return &driver.Config{Password: new(string), DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second}
 }
 
 // requireMaster requires that the topology names the server.

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/errs"
 )
 
 // round is what a look does, and finds. Only the goroutine that looks uses it.
@@ -25,12 +21,6 @@ type round struct {
 	others   []string // sentinels that this one knows; nil if it does not say
 	late     bool     // one of them was late
 	failed   []failure
-}
-
-// failure is why a sentinel did not help.
-type failure struct {
-	sentinel string
-	err      error
 }
 
 // ask asks one sentinel after another, until one names a master that passes the
@@ -75,37 +65,5 @@ func (r *round) err() error {
 	if r.master != "" {
 		return nil
 	}
-	var texts []string
-	var kind error
-	for _, f := range r.failed {
-		texts = append(texts, fmt.Sprintf("sentinel %s: %v", f.sentinel, f.err))
-		if kind == nil || driver.IsNetwork(kind) { // the first answer counts more than silence
-			kind = kindOf(f.err)
-		}
-	}
-	return &reason{fmt.Sprintf("no master %q: %s", r.of.config.Name, strings.Join(texts, "; ")), kind}
-}
-
-// reason is an error with a text, which matches another one.
-type reason struct {
-	text string
-	kind error
-}
-
-func (e *reason) Error() string { return e.text }
-
-func (e *reason) Unwrap() error { return e.kind }
-
-// kindOf returns what an error of a sentinel matches for the caller of a lock.
-// It is not the line that the sentinel answered: this is not the lock's server.
-func kindOf(err error) error {
-	switch {
-	case errors.Is(err, errs.ErrDenied):
-		return errs.ErrDenied
-	case !driver.IsAnswer(err):
-		return err
-	case driver.IsTransient(err):
-		return driver.ErrTimeout
-	}
-	return errs.ErrInvalid // for example, it is no sentinel
+	return failed(fmt.Sprintf("no master %q", r.of.config.Name), "sentinel", r.failed)
 }

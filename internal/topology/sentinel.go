@@ -3,11 +3,9 @@ package topology
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // SentinelConfig is what the options of a client say about its sentinels.
@@ -23,19 +21,13 @@ type SentinelConfig struct {
 // Sentinel knows the master that sentinels name. Its methods may be called
 // concurrently.
 type Sentinel struct {
-	config  SentinelConfig
-	life    context.Context // cancelled by Close
-	end     context.CancelFunc
-	tasks   tasks.Group
-	changes chan struct{}
-	now     chan struct{} // look immediately
-	soon    chan struct{} // look, unless that was just done
+	*search
 
-	mu        sync.Mutex
-	started   bool
+	config SentinelConfig
+	now    chan struct{} // look immediately
+
+	// These are guarded by mu.
 	master    string             // "" before the first answer
-	err       error              // of the last look
-	next      *look              // under way, or the next one
 	interrupt context.CancelFunc // ends the look under way; nil without one
 	invalid   bool               // the master failed since the last look began
 	sentinels []string           // the first one answered last
@@ -45,12 +37,9 @@ type Sentinel struct {
 
 // NewSentinel returns the topology of one master. It makes no network call.
 func NewSentinel(c SentinelConfig) *Sentinel {
-	s := &Sentinel{
-		config: c, sentinels: slices.Clone(c.Addresses), limit: firstLimit, next: newLook(),
-		changes: make(chan struct{}, 1), now: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+	return &Sentinel{
+		search: newSearch(), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
 	}
-	s.life, s.end = context.WithCancel(context.Background())
-	return s
 }
 
 // Topology returns the functions that a router calls.
@@ -70,17 +59,14 @@ func (s *Sentinel) Topology() *driver.Topology {
 func (s *Sentinel) Master(ctx context.Context) (string, error) {
 	address, next, last := s.known()
 	if address != "" {
+		driver.Unkept(ctx)
 		return address, nil
 	}
-	select {
-	case <-next.done:
-		return next.address, next.err
-	case <-ctx.Done():
-		if last != nil {
-			return "", last
-		}
-		return "", ctx.Err()
+	if err := await(ctx, next, last); err != nil {
+		return "", err
 	}
+	address, _, _ = s.known()
+	return address, nil
 }
 
 // known returns the master, or else the next look and the error of the last
@@ -88,9 +74,7 @@ func (s *Sentinel) Master(ctx context.Context) (string, error) {
 func (s *Sentinel) known() (address string, next *look, last error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.started {
-		s.started = s.tasks.Start(s.run)
-	}
+	s.start(s.run)
 	return s.master, s.next, s.err
 }
 
@@ -113,19 +97,4 @@ func (s *Sentinel) switched() {
 		s.interrupt()
 	}
 	signal(s.now)
-}
-
-// Close ends the goroutines, and closes their connections.
-func (s *Sentinel) Close() error {
-	s.end()
-	s.tasks.WaitFor(driver.CloseWait)
-	return nil
-}
-
-// signal puts a value into a channel of capacity one, unless it has one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

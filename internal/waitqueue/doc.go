@@ -4,10 +4,11 @@
 // with its scripts.
 //
 // The order of waiters is only in Redis, and a message is only a hint: a call
-// acts on the answer of a script. A [Line] is all calls of a client for one
-// lock. For an unfair lock they are [Waiter] values in memory, and only the
-// first has an [Entry] in Redis, on behalf of all. So ten thousand callers cost
-// what one costs.
+// acts on the answer of a script. The exception is a grant by message
+// (grant.go, and docs/grants.md), which marks the entry: its call needs no
+// answer. A [Line] is all calls of a client for one lock. For an unfair lock
+// they are [Waiter] values in memory, and only the first has an [Entry] in
+// Redis, on behalf of all. So ten thousand callers cost what one costs.
 //
 // There are two ways to wake a waiter. The holder in this process hands the
 // lock over by [Queue.Next] and [Waiter.Pass], over the channel Waiter.Turn
@@ -54,18 +55,21 @@
 //
 // # The subscription
 //
-// A client has one for each node, started by its first waiter there. A line
-// uses that of the node of its key; if the key comes to another node, its next
-// poll starts the one there. A subscription reconnects after growing pauses
+// A client has one for each node, started by its first waiter there. It has one
+// channel for all locks, or in a Cluster a sharded one for each lock. A line
+// uses the channel at the node of its key; if the key comes to another node,
+// its next poll subscribes there. docs/cluster.md has the states of a channel
+// (channel.go). A subscription reconnects after growing pauses
 // with jitter, 10 ms to 2 s. While it is not permitted they are 30 s to 60 s,
-// which is logged once. Whenever it is confirmed or lost, the lines of its node
-// are polled immediately, and RedLock calls are notified. A line whose enqueue
+// which is logged once. Whenever a channel is confirmed or lost, its lines are
+// polled immediately, and its RedLock calls are notified. A line whose enqueue
 // was under way then is polled right after its answer. So no enqueue waits for
 // the subscription. One that is silent for 3 s, while polls are answered, is
-// reset.
+// reset. A server that refuses sharded channels gets one for all locks.
 //
 // Receivers of task queues (receivers.go) share the subscription: a message for
-// one is passed on, and all are notified when it is confirmed or lost.
+// one is passed on, and they are notified when their channel is confirmed or
+// lost.
 //
 // # Local waiters
 //

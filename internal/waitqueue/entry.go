@@ -26,16 +26,19 @@ type Entry struct {
 	args          []any         // of the lease and the hold, as the scripts take them
 	Earlier       string        // the hold of a SET NX of the same call
 	Known         bool          // the server's last answer said that it is in the queue
-	Sent          bool          // a request was sent under this name
+	Sent          bool          // a request under this name may have been executed
 	Woken         bool          // notified, and no request was sent since
 	tokens        script.Tokens // of the grant
 	indeterminate script.Indeterminate
+	claim         *Claim // of a grant by message; nil after any other
 
 	// Guarded by queue.mu.
 	ticket  string // "" until it is known
 	sending bool
-	crowd   bool  // notified together with all others
-	epoch   Epoch // when the request under way was sent
+	crowd   bool      // notified together with all others
+	drawn   time.Time // when the name was drawn
+	marked  bool      // a message has granted it the lock
+	epoch   Epoch     // when the request under way was sent
 	wakeups *wakeupLimit
 }
 
@@ -80,6 +83,9 @@ func (w *Entry) Rebind(body func(string) (string, string)) {
 // is a grant.
 func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 	for {
+		if w.takeGrant(ctx) {
+			return time.Now(), nil
+		}
 		o := w.send(ctx)
 		if o.Err != nil {
 			return o.Sent, o.Err
@@ -127,7 +133,7 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	}
 	// A script may be sent a second time. If that copy found no server, o.Sent
 	// is zero, and only d shows that the first copy was sent.
-	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || !o.Sent.IsZero() || d.Exists()
+	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || d.Exists() || !o.Sent.IsZero() && !driver.IsUnexecuted(o.Err)
 	w.Known = w.Known && o.Err == nil
 	q.mu.Lock()
 	w.sending = false
@@ -162,8 +168,7 @@ func (w *Entry) draw() {
 	if w.Name != "" {
 		return
 	}
-	w.hold = w.Line.Queue.draw(w)
-	w.Name = lockspec.WaitName(w.hold, w.Settings)
+	w.Line.Queue.draw(w)
 	body, info := w.body(w.hold)
 	w.args = []any{w.Settings.Expiry().Milliseconds(), body, info}
 }
@@ -173,9 +178,9 @@ func (w *Entry) draw() {
 func (w *Entry) request() script.Call {
 	switch {
 	case w.once:
-		return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Try), Key: w.Line.redisKey, Args: append([]any{w.Name}, w.args...)}
+		return w.take(w.Settings.Kind.Queue.Try)
 	case w.Known:
-		return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Claim), Key: w.Line.redisKey, Args: append([]any{w.Name}, w.args...)}
+		return w.take(w.Settings.Kind.Queue.Claim)
 	}
 	args := []any{w.Name, w.Settings.Period().Milliseconds(), w.ticket, w.Earlier}
 	args = append(args, w.args...)
@@ -183,6 +188,11 @@ func (w *Entry) request() script.Call {
 		args = append(args, int(w.Settings.QueueLimit))
 	}
 	return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Enqueue), Key: w.Line.redisKey, Args: args}
+}
+
+// take returns the call of a script that takes the lock for the entry.
+func (w *Entry) take(s *script.Script) script.Call {
+	return script.Call{Script: w.Settings.Variant(s), Key: w.Line.redisKey, Args: append([]any{w.Name}, w.args...)}
 }
 
 // read notes the tokens and the queue position in an answer, and returns its
@@ -225,15 +235,17 @@ type Granted struct {
 	Tokens        script.Tokens
 	Indeterminate script.Indeterminate
 	Undo          func(time.Time) script.Call // cancels the entry and releases its hold
+	Claim         *Claim                      // of a grant by message; else nil
 }
 
 // Granted returns what the last attempt was granted. If the call continues, a
 // new name is drawn.
 func (w *Entry) Granted() Granted {
-	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, Cancel(w.Line.redisKey, w.Name, true)}
+	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, Cancel(w.Line.redisKey, w.Name, true), w.claim}
+	w.claim = nil
 	w.Name, w.Known, w.Sent, w.indeterminate = "", false, false, script.Indeterminate{}
 	w.Line.Queue.mu.Lock()
 	defer w.Line.Queue.mu.Unlock()
-	w.ticket = ""
+	w.ticket, w.marked = "", false
 	return g
 }

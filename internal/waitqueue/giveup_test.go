@@ -87,7 +87,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 		for range 6 {
 			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
 			ctx, cancel := context.WithCancel(t.Context())
-			first := q.WaitNext(ctx, 0, slow, relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second))
+			first := q.WaitNext(ctx, 0, slow, relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second), relock.WithFencing()) // it claims
 			second := q.WaitNext(t.Context(), 1, q.Clients[1], patient)
 			q.AwaitSubscribed(q.Clients[1])
 			time.Sleep(12 * time.Millisecond) // no longer young

@@ -91,17 +91,18 @@ const (
 )
 
 // Next removes and returns the waiter that gets the lock next in this process.
-// Redis granted the lock at since. It was handed off passes times since then.
+// Redis granted the lock a time of held ago. It was handed off passes times
+// since then.
 // Next returns nil if there is no suitable waiter, or if it is the turn of
 // other processes.
-func (q *Queue) Next(redisKey string, since time.Time, passes int16, s *lockspec.Spec) (next *Waiter, left *Entry) {
+func (q *Queue) Next(redisKey string, held time.Duration, passes int16, s *lockspec.Spec) (next *Waiter, left *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]
 	if l == nil || len(l.waiters) == 0 {
 		return nil, nil
 	}
-	if held := time.Since(since); held > PassAlone || passes >= PassesAlone || l.remote && held > PassBeside {
+	if held > PassAlone || passes >= PassesAlone || l.remote && held > PassBeside {
 		return nil, nil
 	}
 	i := 0

@@ -46,6 +46,18 @@ func (q *Queue) Enter(key, redisKey string) *Line {
 	return l
 }
 
+// EnterUsed is Enter if another call of the client is using the lock. If none
+// is, it returns nil.
+func (q *Queue) EnterUsed(redisKey string) *Line {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[redisKey]
+	if l != nil {
+		l.calls++
+	}
+	return l
+}
+
 // Exit removes a call. When the last call exits, the line is deleted.
 func (l *Line) Exit() {
 	q := l.Queue

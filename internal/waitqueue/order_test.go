@@ -159,7 +159,7 @@ func TestTryMayOvertakeOnAnUnfairLock(t *testing.T) {
 		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(30*time.Millisecond))
 		overtaken := func(pause time.Duration) bool {
 			h := q.Take(q.Clients[0])
-			w := q.WaitNext(t.Context(), 0, slow, relock.WithWatchdog(3*time.Second))
+			w := q.WaitNext(t.Context(), 0, slow, relock.WithWatchdog(3*time.Second), relock.WithFencing()) // no message is its grant
 			time.Sleep(pause)
 			q.Unlock(h)
 			newcomer, err := q.Lock(q.Clients[1]).TryAcquire(t.Context())

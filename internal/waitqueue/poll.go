@@ -37,7 +37,7 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 		return script.Call{}, false
 	}
 	l.pace()
-	q.subscriptions.of(l.redisKey).start() // the key may have come to this node
+	q.subscriptions.expect(l.redisKey)
 	args := []any{q.host.Identity.ID, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
 	scripts := l.waits[0].Settings.Kind.Queue
@@ -62,14 +62,7 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	l := p.line
 	interval := l.notePoll(o.Err)
 	if o.Err != nil {
-		p.pause = max(interval, min(2*p.pause, MaxPause))
-		switch {
-		case !lockspec.IsRetryable(o.Err):
-			l.wakeAll() // so that each call finds the error itself
-		case o.Sent.IsZero() || o.Unanswered():
-			l.wakeFirst() // a call has the pool, and more time to connect and for an answer
-		}
-		return time.Now().Add(p.pause + rand.N(p.pause/5+1)), true
+		return time.Now().Add(p.failed(o, interval)), true
 	}
 	p.pause = 0
 	p.forget()
@@ -86,7 +79,27 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	}
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
+	if len(l.waits) > 0 {
+		l.Queue.subscriptions.use(l.redisKey) // at the node that has answered
+	}
 	return time.Now().Add(l.nextPoll(a.left)), true
+}
+
+// failed returns the pause after an error. While a Cluster moves the keys, it
+// does not grow.
+func (p *poll) failed(o driver.Result, interval time.Duration) time.Duration {
+	l := p.line
+	p.pause = max(interval, min(2*p.pause, MaxPause))
+	switch {
+	case driver.IsHalfMoved(o.Err):
+		p.pause = interval
+		l.wakeFirst() // of an unfair lock, a call may overtake the queue
+	case !lockspec.IsRetryable(o.Err):
+		l.wakeAll() // so that each call finds the error itself
+	case o.Sent.IsZero() || o.Unanswered():
+		l.wakeFirst() // a call has the pool, and more time to connect and for an answer
+	}
+	return p.pause + rand.N(p.pause/5+1)
 }
 
 // forget cancels the entries that ended while the poll was under way, because
@@ -94,7 +107,7 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 func (p *poll) forget() {
 	for _, w := range p.listed {
 		if !p.line.knows(w.hold) {
-			p.line.Queue.Notify(w.name, p.line.redisKey)
+			p.line.Queue.notify(w.name, p.line.redisKey, false)
 		}
 	}
 }

@@ -23,15 +23,21 @@ type Queue struct {
 	subscriptions *subscriptions
 
 	mu    sync.Mutex
-	last  uint64                   // number of the last hold that was drawn
-	lines map[string]*Line         // by the lock's key in Redis
-	waits map[string]*Entry        // by the hold that they take
-	calls map[string]*quorumWaiter // of RedLocks, by the names of their waiters at this server
+	last  uint64            // number of the last hold that was drawn
+	lines map[string]*Line  // by the lock's key in Redis
+	waits map[string]*Entry // by the hold that they take
+	// Holds that a message has granted, whose claims are not answered. Their
+	// entries are not cancelled: that would end the reservation.
+	unclaimed map[string]struct{}
+	calls     map[string]*quorumWaiter // of RedLocks, by the names of their waiters at this server
 	// Grants that were delivered to a call. It has neither made a lease from
 	// them nor released them yet.
 	transit map[any]struct{}
 	// Receivers of task queues that wait, by their names.
-	receivers map[string]func()
+	receivers map[string]receiver
+	// targets counts the RedLock calls and the receivers by the key about which
+	// they are notified.
+	targets map[string]int
 }
 
 // Host is what a queue needs from its client.
@@ -51,7 +57,7 @@ type Host struct {
 
 // New returns the queue of a client.
 func New(h Host) *Queue {
-	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]func(){}}
+	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, unclaimed: map[string]struct{}{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]receiver{}, targets: map[string]int{}}
 	q.poller = background.NewFleet(h.Life, h.Driver, h.Tasks)
 	q.subscriptions = newSubscriptions(q)
 	return q
@@ -67,15 +73,18 @@ func (q *Queue) Close() {
 	}
 }
 
-// draw registers the entry under the id of a new hold, and returns that id.
-func (q *Queue) draw(w *Entry) string {
+// draw registers the entry under a new name and the id of a new hold.
+func (q *Queue) draw(w *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
-	hold := q.host.Identity.Hold(q.last)
+	w.hold, w.drawn = q.host.Identity.Hold(q.last), time.Now()
+	w.Name = lockspec.WaitName(w.hold, w.Settings)
+	if !w.once && w.Settings.GrantedByMessage() {
+		w.Name = lockspec.NoncedName(w.hold, w.Settings)
+	}
 	w.wakeups = &wakeupLimit{}
-	q.waits[hold] = w
-	return hold
+	q.waits[w.hold] = w
 }
 
 // NewHold returns the id of a hold that no entry takes.
@@ -100,8 +109,7 @@ func (q *Queue) Uses(redisKey string) bool {
 func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f := q.subscriptions.of(w.Line.redisKey)
-	f.start()
+	c := q.subscriptions.use(w.Line.redisKey)
 	w.Line.remote, w.Line.held = others > 0, true
 	l, s := w.Line, w.Settings
 	if w.ticket == "" {
@@ -113,7 +121,7 @@ func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	}
 	l.interval, l.period = min(l.interval, s.Poll), min(l.period, s.Period())
 	at := time.Now()
-	if w.epoch == f.now() {
+	if w.epoch == c.now() || c.epoch == 0 { // before its confirmation there is nothing to miss
 		at = at.Add(l.nextPoll(left))
 	}
 	q.poller.AddEarlier(l.poll, at)
@@ -134,24 +142,6 @@ func (q *Queue) forget(w *Entry) {
 	}
 }
 
-// checkAll polls immediately for every lock with queued entries at the node of
-// the subscription. It notifies RedLock calls and receivers of tasks; mu is
-// held.
-func (q *Queue) checkAll(f *subscription) {
-	q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.redisKey) == f })
-	q.checkOthers()
-}
-
-// checkOthers notifies RedLock calls and receivers of tasks; mu is held.
-func (q *Queue) checkOthers() {
-	for _, w := range q.calls {
-		w.notify()
-	}
-	for _, wake := range q.receivers {
-		wake()
-	}
-}
-
 // NodesChanged polls immediately for every lock with queued entries, because
 // the servers have changed. Calls that pause after an error make an attempt.
 // Nothing is at the nodes that have gone any more.
@@ -161,7 +151,7 @@ func (q *Queue) NodesChanged(gone []driver.Node) {
 	defer q.mu.Unlock()
 	q.subscriptions.retire(gone)
 	q.checkLines(func(*Line) bool { return true })
-	q.checkOthers()
+	q.checkTargets("")
 	for _, w := range q.waits {
 		if w.Line.err != nil || w.ticket == "" {
 			w.Nudge()
@@ -174,16 +164,25 @@ func (q *Queue) NodesChanged(gone []driver.Node) {
 func (q *Queue) checkLines(chosen func(*Line) bool) {
 	now := time.Now()
 	for _, l := range q.lines {
-		if l.poll != nil && chosen(l) {
-			q.poller.Add(l.poll, now)
+		if chosen(l) {
+			q.checkLine(l, now)
 		}
+	}
+}
+
+func (q *Queue) checkLine(l *Line, now time.Time) {
+	if l.poll != nil {
+		q.poller.Add(l.poll, now)
 	}
 }
 
 // Notify handles a message, or the answer to a poll: an entry may take the
 // lock. name is the name of the entry, or its hold. If the entry is unknown, it
 // is cancelled. Its hold is not released, since it may just have been granted.
-func (q *Queue) Notify(name, redisKey string) {
+func (q *Queue) Notify(name, redisKey string) { q.notify(name, redisKey, true) }
+
+// notify is Notify. If mayGrant is false, the message is only a hint.
+func (q *Queue) notify(name, redisKey string, mayGrant bool) {
 	hold, rest := lockspec.CutHold(name)
 	if !strings.HasPrefix(hold, q.host.Identity.ID+":") || !strings.HasPrefix(redisKey, q.host.Prefix+"{") {
 		return // no script of ours sent it
@@ -194,7 +193,7 @@ func (q *Queue) Notify(name, redisKey string) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
-	if w != nil && w.Line.redisKey == redisKey && !q.admit(w.wakeups, func() { q.Notify(lockspec.WaitName(hold, w.Settings), redisKey) }) {
+	if _, granted := q.unclaimed[hold]; granted || w != nil && w.Line.redisKey == redisKey && !q.admits(w, mayGrant && name == w.Name) {
 		q.mu.Unlock()
 		return
 	}

@@ -11,18 +11,20 @@ const quorumWait = "q"
 
 // quorumWaiter is a RedLock call, as the target of the messages of one node.
 type quorumWaiter struct {
-	notify  func()
-	wakeups wakeupLimit
+	redisKey string
+	notify   func()
+	wakeups  wakeupLimit
 }
 
-// Listen registers a RedLock waiter and returns its name. Messages for it call
-// notify. Each Listen has its Unlisten.
-func (q *Queue) Listen(notify func()) string {
+// Listen registers a RedLock waiter for a key and returns its name. Messages
+// for it call notify. Each Listen has its Unlisten.
+func (q *Queue) Listen(redisKey string, notify func()) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last++
 	name := q.host.Identity.Hold(q.last) + ":" + quorumWait
-	q.calls[name] = &quorumWaiter{notify: notify}
+	q.calls[name] = &quorumWaiter{redisKey: redisKey, notify: notify}
+	q.target(redisKey, 1)
 	return name
 }
 
@@ -30,7 +32,10 @@ func (q *Queue) Listen(notify func()) string {
 func (q *Queue) Unlisten(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.calls, name)
+	if w := q.calls[name]; w != nil {
+		delete(q.calls, name)
+		q.target(w.redisKey, -1)
+	}
 }
 
 // notifyQuorum notifies a RedLock waiter. If that waiter is gone, the next one
@@ -56,7 +61,7 @@ func (q *Queue) Unwait(name, redisKey string) {
 	q.host.Retrier.BestEffort(func(time.Time) script.Call { return s })
 }
 
-// Epoch returns the epoch of the subscription at the node of a key.
+// Epoch returns the epoch of the channel for a key at the node of the key.
 func (q *Queue) Epoch(redisKey string) Epoch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +70,7 @@ func (q *Queue) Epoch(redisKey string) Epoch {
 
 // Listens reports whether a message about the key would reach the client. It
 // notes how many receivers the heartbeat of a request had. That was sent at
-// sent, in this epoch of the subscription. If receivers is below -1, there is
+// sent, in this epoch of the channel. If receivers is below -1, there is
 // no list for the waiter. Listens subscribes if the client has not done so yet.
 func (q *Queue) Listens(redisKey string, sent time.Time, receivers int64, epoch Epoch) bool {
 	if receivers < -1 {
@@ -74,7 +79,6 @@ func (q *Queue) Listens(redisKey string, sent time.Time, receivers int64, epoch 
 	q.Heartbeat(redisKey, sent, receivers)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f := q.subscriptions.of(redisKey)
-	f.start()
-	return f.reaches() && receivers > 0 && f.now() == epoch
+	c := q.subscriptions.use(redisKey)
+	return c.reaches() && receivers > 0 && c.now() == epoch
 }

@@ -5,7 +5,8 @@ import "time"
 // State is a snapshot of a queue, for tests.
 type State struct {
 	Subscribed bool // messages reach the client
-	Nodes      int  // at which a subscription was started
+	Nodes      int  // at which a subscription runs
+	Channels   int  // to which the client listens, or is about to
 	Waits      int  // entries that are active
 	Quorum     int  // RedLock calls
 	Lines      map[string]LineState
@@ -28,7 +29,7 @@ func (q *Queue) State() State {
 	defer q.mu.Unlock()
 	s := State{Subscribed: q.subscriptions.reach(), Waits: len(q.waits), Quorum: len(q.calls), Lines: map[string]LineState{}}
 	for _, f := range q.subscriptions.all {
-		if f.started {
+		if s.Channels += len(f.channels); f.running {
 			s.Nodes++
 		}
 	}

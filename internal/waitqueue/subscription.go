@@ -12,23 +12,22 @@ import (
 
 // subscription is the subscription of a client at one node. It has one
 // connection and one goroutine for all waiters, and is started by the first
-// one. A message names a
-// lock, and the entries that may take it. Each poll of the client sends an
-// empty message, as a heartbeat.
+// one. A message names a lock, and the entries that may take it. Each poll of
+// the client sends an empty message, as a heartbeat.
 type subscription struct {
-	queue   *Queue
-	link    driver.Link
-	channel string
+	queue *Queue
+	link  driver.Link
 
 	// Guarded by queue.mu.
-	started     bool
+	channels    map[string]*channel // by the key of the lock
+	broadcast   bool                // the server refuses sharded channels: there is one for all locks
+	running     bool
 	retired     bool      // its node is not to be used any more
-	up          bool      // confirmed
-	mute        bool      // the scripts may not publish
-	epoch       int       // changes whenever the subscription is confirmed or lost
-	since       time.Time // of the confirmation
-	lastMessage time.Time // of the last message, or of the confirmation
+	open        bool      // there is a connection
+	since       time.Time // of the first confirmation on it; zero before
+	lastMessage time.Time // of the last message, or of the last confirmation
 	asked       time.Time // of the first poll after that
+	swept       time.Time // when unused channels were last looked for
 	logged      bool      // the loss was logged
 	toldMute    bool      // the missing permission was logged
 }
@@ -50,22 +49,27 @@ const (
 	deniedFeedPause = 30 * time.Second
 )
 
-// start starts the subscription, once; queue.mu is held. An entry need not wait
-// for it: polls find what was missed, once the subscription is confirmed.
+// start starts the subscription, unless it runs; queue.mu is held. An entry
+// need not wait for it: polls find what was missed, once its channel is
+// confirmed.
 func (f *subscription) start() {
-	if !f.started {
-		f.started = f.queue.host.Tasks.Start(f.run)
+	if !f.running {
+		f.running = f.queue.host.Tasks.Start(f.run)
 	}
 }
 
 func (f *subscription) run() {
 	pause := firstFeedPause
 	for {
-		err := f.link.Subscribe(f.channel, f.confirmed, f.message)
+		err := f.link.Subscribe(f)
 		if f.queue.host.Life.Err() != nil || f.isRetired() {
 			return
 		}
-		switch lasted := f.lost(err); {
+		lasted := f.lost(err)
+		if f.ends() {
+			return
+		}
+		switch {
 		case errors.Is(err, errs.ErrDenied):
 			pause = deniedFeedPause
 		case lasted > MaxPause:
@@ -84,19 +88,84 @@ func (f *subscription) run() {
 	}
 }
 
-// confirmed notes that messages reach the client from now on. Polls find what
-// was missed before.
-func (f *subscription) confirmed() {
+// Open returns the channels that are used; see [driver.Listener].
+func (f *subscription) Open() (all []driver.Channel) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
-	f.since = time.Now()
-	f.up, f.logged, f.lastMessage = true, false, f.since
-	f.epoch++
-	f.queue.checkAll(f)
+	f.open, f.lastMessage = true, time.Now()
+	if f.broadcast { // the server may be a newer one
+		f.broadcast = false
+		clear(f.channels)
+	}
+	for key := range f.queue.used() {
+		if f.queue.subscriptions.at(key) == f {
+			f.channel(key)
+		}
+	}
+	for _, c := range f.channels {
+		c.state = asked
+		all = append(all, c.Channel)
+	}
+	return all
 }
 
-// lost notes that messages no longer reach the client. It returns how long they
-// did.
+// Confirmed notes that messages to a channel arrive; see [driver.Listener].
+func (f *subscription) Confirmed(of driver.Channel) {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	f.lastMessage, f.logged = time.Now(), false
+	if f.since.IsZero() {
+		f.since = f.lastMessage
+	}
+	if c := f.named(of); c != nil && c.state != dropping {
+		c.confirm()
+	}
+}
+
+// Lost notes that messages to a sharded channel no longer arrive; see
+// [driver.Listener].
+func (f *subscription) Lost(of driver.Channel, err error) {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	f.lastMessage = time.Now()
+	c := f.named(of)
+	switch {
+	case c == nil:
+	case errors.Is(err, errs.ErrDenied) || driver.IsUnknownCommand(err):
+		f.fallBack()
+	case c.state != dropping:
+		c.end(err != nil)
+	case c.again:
+		c.state, c.again = unasked, false
+		c.ask()
+	default:
+		delete(f.channels, c.key)
+	}
+}
+
+// named returns the channel of this name, or nil if it is not used any more.
+func (f *subscription) named(of driver.Channel) *channel {
+	key := ""
+	if of.Sharded {
+		key = strings.TrimSuffix(of.Name, ":"+f.queue.host.Identity.ID)
+	}
+	return f.channels[key]
+}
+
+// fallBack replaces the sharded channels by the one for all locks, to which
+// scripts send what nobody receives on a sharded channel. That one may be
+// refused too, so those that are confirmed count as lost.
+func (f *subscription) fallBack() {
+	f.broadcast = true
+	for _, c := range f.channels {
+		c.lose()
+	}
+	clear(f.channels)
+	f.channel("").ask()
+}
+
+// lost notes that the connection is lost. It returns how long messages reached
+// the client.
 func (f *subscription) lost(err error) time.Duration {
 	lasted, news := f.down()
 	if news {
@@ -112,19 +181,29 @@ func (f *subscription) down() (lasted time.Duration, news bool) {
 	f.queue.mu.Lock()
 	defer f.queue.mu.Unlock()
 	news, f.logged = !f.logged, true
-	if !f.up {
-		return 0, news
+	if f.open = false; !f.since.IsZero() {
+		lasted, f.since = time.Since(f.since), time.Time{}
 	}
-	f.up = false
-	f.epoch++
-	f.queue.checkAll(f)
-	return time.Since(f.since), news
+	for key, c := range f.channels {
+		c.lose()
+		if !f.queue.uses(c) {
+			delete(f.channels, key)
+		}
+	}
+	return lasted, news
 }
 
-// reaches reports whether a message would reach the client; queue.mu is held.
-func (f *subscription) reaches() bool { return f.up && !f.mute }
+// ends reports whether the subscription ends, because nobody uses a channel.
+// The next use starts it again.
+func (f *subscription) ends() bool {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	f.running = len(f.channels) > 0
+	return !f.running
+}
 
-func (f *subscription) message(text string) {
+// Message handles a message; see [driver.Listener].
+func (f *subscription) Message(text string) {
 	f.queue.mu.Lock()
 	f.lastMessage = time.Now()
 	f.queue.mu.Unlock()
@@ -141,32 +220,3 @@ func (f *subscription) message(text string) {
 		}
 	}
 }
-
-// heartbeat notes how many receivers a heartbeat had. The poll with it was sent
-// at sent. If the subscription should have received heartbeats, but was silent
-// for long, its connection is dead without an error. Then it is reset.
-func (f *subscription) heartbeat(sent time.Time, receivers int64) {
-	if f.noteHeartbeat(sent, receivers) {
-		f.queue.host.Logger.Warn("relock: no permission to publish, waiters poll")
-	}
-}
-
-// noteHeartbeat is pulse without the log. It reports whether it is news that
-// the scripts may not publish.
-func (f *subscription) noteHeartbeat(sent time.Time, receivers int64) (news bool) {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
-	f.mute = receivers < 0
-	news = f.mute && f.up && !f.toldMute
-	f.toldMute = f.toldMute || news
-	if f.asked.Before(f.lastMessage) {
-		f.asked = sent
-	}
-	if f.up && !f.mute && sent.Sub(f.asked) > maxSilence {
-		f.link.Cut()
-	}
-	return news
-}
-
-// maxSilence is how long a subscription may be silent while polls are answered.
-const maxSilence = 3 * time.Second

@@ -75,7 +75,7 @@ func TestSubscriptionNotifiesQuorumCalls(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	notified := make(chan struct{}, 10)
 	queue := locktest.Engine(c).Queue
-	defer queue.Unlisten(queue.Listen(func() { notified <- struct{}{} }))
+	defer queue.Unlisten(queue.Listen(q.Key, func() { notified <- struct{}{} }))
 	w := q.WaitNext(t.Context(), 0, c) // it makes the client subscribe
 	_, ok := testkit.Await(notified, testkit.Patience)
 	require.True(t, ok, "not notified of the subscription")

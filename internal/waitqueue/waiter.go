@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -50,10 +51,13 @@ func (c *Call) Nudge() {
 	}
 }
 
+// turns are the channels of waiters that have got a hold, for other waiters.
+var turns = sync.Pool{New: func() any { return make(chan Offer, 1) }}
+
 // Join adds a call as the last waiter. It fails if the queue limit is reached,
 // or if the waiters are for another kind of lock.
 func (l *Line) Join(c *Call) (*Waiter, error) {
-	s := &Waiter{Line: l, Call: c, Turn: make(chan Offer, 1)}
+	s := &Waiter{Line: l, Call: c, Turn: turns.Get().(chan Offer)}
 	l.Queue.mu.Lock()
 	if err := l.admits(c.Settings); err != nil {
 		l.Queue.mu.Unlock()
@@ -107,12 +111,22 @@ func (s *Waiter) Await() (Offer, bool) {
 	return Offer{}, false
 }
 
+// Done gives the channel of a waiter to another one. The waiter must have
+// received a hold that was passed on, which is the last of its offers.
+func (s *Waiter) Done() {
+	turns.Put(s.Turn)
+	s.Turn = nil
+}
+
 // Park allows a hand-off to the first waiter, while no request of its entry is
-// under way.
+// under way, and no message has granted it the lock.
 func (s *Waiter) Park(place *Entry) {
 	s.Line.Queue.mu.Lock()
 	defer s.Line.Queue.mu.Unlock()
-	s.Entry, s.taken = place, false
+	s.taken = false
+	if !place.marked {
+		s.Entry = place
+	}
 }
 
 // Unpark ends Park. It reports whether the waiter was granted the lock

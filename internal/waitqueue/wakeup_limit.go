@@ -3,24 +3,14 @@ package waitqueue
 import "time"
 
 // An attempt costs the server a script, and any client that may publish can
-// forge a message. So messages cause one attempt in LookPause, after LooksAhead
-// attempts without a pause. Those are needed for an unfair lock: for its first
-// 10 ms, an entry is only notified, and newcomers are often quicker. After
-// that, a real message brings the lock.
+// forge a message. So messages cause one attempt in CheckPause, after
+// ChecksAhead attempts without a pause. Those are needed for an unfair lock:
+// for its first 10 ms, an entry is only notified, and newcomers are often
+// quicker. After that, a real message brings the lock.
 const (
 	CheckPause  = 5 * time.Millisecond
 	ChecksAhead = 8
 )
-
-// PauseFor starts a pause of length d for the messages to all entries. It is
-// for tests.
-func (q *Queue) PauseFor(d time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, w := range q.waits {
-		w.wakeups.next = time.Now().Add(d)
-	}
-}
 
 // wakeupLimit limits how often messages notify a call. It is guarded by
 // queue.mu.

@@ -49,7 +49,7 @@ func TestOneFaultInADetachOrResume(t *testing.T) {
 					if f.silent || f.leaves {
 						limit = locktest.AnswerLimit
 					}
-					op(&moved{locktest.NewFaultBench(t, s, relock.WithCommandTimeout(limit)), kind, f})
+					op(&moved{newBench(t, s, relock.WithCommandTimeout(limit)), kind, f})
 				}})
 			}
 		}
@@ -162,7 +162,7 @@ func TestLateAcquireOfADetachedHold(t *testing.T) {
 		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
 	} {
 		t.Run(kind, func(t *testing.T) {
-			c := &moved{locktest.NewFaultBench(t, s), kind, fault{}}
+			c := &moved{newBench(t, s), kind, fault{}}
 			c.Proxy.On(acquire, 1, faults.HoldAndCut)
 			h := c.Take(kind, relock.WithFencing())
 			token, err := relock.Detach(t.Context(), h, tokenTime)
@@ -185,7 +185,7 @@ func TestLateAcquireAndLateDetach(t *testing.T) {
 		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
 	} {
 		t.Run(kind, func(t *testing.T) {
-			c := &moved{locktest.NewFaultBench(t, s), kind, fault{}}
+			c := &moved{newBench(t, s), kind, fault{}}
 			c.Proxy.On(acquire, 1, faults.HoldAndCut)
 			h := c.Take(kind, relock.WithFencing())
 			c.Proxy.On(transfers[kind], 1, faults.HoldAndCut)

@@ -104,7 +104,7 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 				s = tcp
 			}
 			cells = append(cells, locktest.Subtest{Name: op.name() + "/" + f.name, Run: func(t testing.TB) {
-				c := &cell{FaultBench: locktest.NewFaultBench(t, s, relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
+				c := &cell{FaultBench: newBench(t, s, relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
 				c.setUp(nodes)
 				c.meetFault()
 				c.releaseAll()
@@ -114,6 +114,16 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 		}
 	}
 	locktest.RunTogether(t, drawn(t, cells))
+}
+
+// newBench returns a cell with a client of one server, or with one that finds
+// the server by a topology of two.
+func newBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *locktest.FaultBench {
+	if rand.N(2) == 0 {
+		t.Log("one of two servers")
+		return locktest.NewRoutedBench(t, s, opts...)
+	}
+	return locktest.NewFaultBench(t, s, opts...)
 }
 
 // drawn returns every third cell of a large matrix, from a random one on,

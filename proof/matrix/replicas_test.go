@@ -141,6 +141,35 @@ func TestRenewalNeedsReplicas(t *testing.T) {
 	}
 }
 
+// The replicas of a server that do not come cost its own holds their validity,
+// and those of another server nothing.
+func TestReplicasOfTwoServers(t *testing.T) {
+	t.Parallel()
+	cut, well := locktest.NewReplicated(t), locktest.NewReplicated(t)
+	p := locktest.NewTopology(false, cut.Master, well.Master)
+	if p.Of("k") != cut.Master {
+		cut, well = well, cut
+	}
+	other := p.NameAt(well.Master)
+	opts := []relock.LockOption{relock.WithWatchdog(2 * time.Second), relock.WithReplicas(1, 500*time.Millisecond)}
+	lost, kept := map[string]relock.Hold{}, map[string]relock.Hold{}
+	var last *relock.Client
+	for name, lock := range replicatedKinds() {
+		last = p.Client(t, relock.WithKeyPrefix(name+":"))
+		lost[name], kept[name] = take(t, lock(last, opts...)), take(t, relock.NewRedisLock(other, last, opts...))
+	}
+	cut.Disconnect()
+	for name, h := range lost {
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 6*time.Second), relock.ErrLockLost, name)
+	}
+	_, err := relock.NewRedisLock(p.NameAt(cut.Master), last, opts...).Acquire(t.Context())
+	require.ErrorIs(t, err, relock.ErrReplicas)
+	for name, h := range kept {
+		locktest.AwaitRenewal(t, h, testkit.Patience)
+		require.NoError(t, h.Unlock(t.Context()), name)
+	}
+}
+
 // A lock whose replicas do not come delays no renewal of one that waits for
 // others.
 func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {

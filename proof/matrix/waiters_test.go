@@ -63,7 +63,7 @@ type waiterCell struct {
 }
 
 func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fault, sent *script.Script) *waiterCell {
-	c := &waiterCell{FaultBench: locktest.NewFaultBench(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f, match: faults.Script(sent.SHA), scripts: lockspec.MutexQueue}
+	c := &waiterCell{FaultBench: newBench(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f, match: faults.Script(sent.SHA), scripts: lockspec.MutexQueue}
 	c.queue = &locktest.QueueBench{TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{c.Client, c.Other}, Key: locktest.KeyOf(c.Client, locktest.QueueKey)}
 	return c
 }
@@ -185,6 +185,7 @@ func (c *waiterCell) givesUp() {
 		q.Unlock(h)
 	}
 	last := behind.Granted()
+	c.AwaitClaim()
 	before := c.Read()
 	c.awaitFault()
 	c.Proxy.Release()

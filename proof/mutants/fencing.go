@@ -68,8 +68,8 @@ var fenceFaults = []mutant{
 	{
 		name: "fencing: the token of a grant from the queue is forgotten",
 		file: "internal/acquire/plain.go",
-		old:  "	return a.Manager.Grant(a.caller, lease.Queued(",
-		new:  "	g.Tokens = script.Tokens{}\n	return a.Manager.Grant(a.caller, lease.Queued(",
+		old:  "	return a.Manager.Grant(a.wait.Caller, lease.Queued(",
+		new:  "	g.Tokens = script.Tokens{}\n	return a.Manager.Grant(a.wait.Caller, lease.Queued(",
 		in:   "internal/lease",
 		test: "TestTokensRise",
 	},
@@ -140,7 +140,7 @@ var fenceFaults = []mutant{
 	{
 		name: "replicas: a renewal counts that too few have",
 		file: "internal/driver/ack.go",
-		old:  "if err != nil && requests[i].Granted(outcomes[i].Reply) {",
+		old:  "if err != nil && !outcomes[i].followed && requests[i].Granted(outcomes[i].Reply) {",
 		new:  "if err != nil && outcomes == nil {",
 		in:   "proof/matrix",
 		test: "TestRenewalNeedsReplicas",
@@ -215,9 +215,17 @@ var inspectionFaults = []mutant{
 	{
 		name: "force: the notice of any hold counts as our own",
 		file: "internal/lease/notice.go",
-		old:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) {",
-		new:  "if err != nil || !ok || !slices.Contains(strings.Split(named, \",\"), hold) && hold == \"\" {",
+		old:  "if err != nil || !ok || !slices.ContainsFunc(strings.Split(named, \",\"), l.isNamed) {",
+		new:  "if err != nil || !ok || named == \"\" && !slices.ContainsFunc([]string{named}, l.isNamed) {",
 		test: "TestForceUnlockOfWhatNobodyHolds",
+	},
+	{
+		name: "force: the notice of a waiter counts for any hold of its id",
+		file: "internal/lease/notice.go",
+		old:  "ended == hold {",
+		new:  "ended == hold || hold != \"\" && strings.HasPrefix(ended, hold+\":\") {",
+		in:   "internal/lease",
+		test: "TestForgedForceMessage",
 	},
 	{
 		name: "force: a message is trusted",
@@ -233,6 +241,14 @@ var inspectionFaults = []mutant{
 		old:  "return release()",
 		new:  "redis.call('DEL', KEYS[1])\nreturn 1",
 		test: "TestForceUnlock",
+	},
+	{
+		name: "force: the holder of a grant by message learns no reason",
+		file: "lua/force.lua",
+		old:  "return string.match(detail, '^(([^:]+):%d+:[pr][fu]:[1-9]%d*:%x+)$')",
+		new:  "return nil",
+		in:   "internal/waitqueue",
+		test: "TestForceUnlockBeforeTheClaim",
 	},
 	{
 		name: "force: the renewal does not read the reason",

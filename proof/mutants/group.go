@@ -22,18 +22,10 @@ var groupFaults = []mutant{
 	{
 		name: "keys: granted without the required replicas",
 		file: "internal/acquire/multi_ask.go",
-		old:  "l.Manager.Ask(ctx, &l.part, script.Call{Script: script.MultiAcquire",
-		new:  "l.Manager.Ask(ctx, &l.entrySpec, script.Call{Script: script.MultiAcquire",
+		old:  "a.lock.Manager.Ask(ctx, &a.lock.part, a.acquire(",
+		new:  "a.lock.Manager.Ask(ctx, &a.lock.entrySpec, a.acquire(",
 		in:   "proof/matrix",
 		test: "TestFailoverLosesOnlyWhatNoReplicaHas",
-	},
-	{
-		name: "keys: each batch has the time of a whole command for its release",
-		file: "internal/lease/members.go",
-		old:  "return h.unlockInTurn(start) }",
-		new:  "return h.Unlock() }",
-		in:   "internal/acquire",
-		test: "TestMultiLockUnlocksInTime",
 	},
 	{
 		name: "keys: all are extended in parallel, each on a connection",
@@ -158,15 +150,15 @@ var groupFaults = []mutant{
 	{
 		name: "keys: a try without an answer is not cleaned up",
 		file: "internal/acquire/multi_attempt.go",
-		old:  "if n < t.taken || t.indeterminate[n].Exists() {",
-		new:  "if n < t.taken {",
+		old:  "if t.taken[n] || t.indeterminate[n].Exists() {",
+		new:  "if t.taken[n] {",
 		in:   "proof/matrix",
 		test: "TestOneFaultInAMultiLock",
 	},
 	{
 		name: "keys: those that were taken one by one are not released",
 		file: "internal/acquire/multi_attempt.go",
-		old:  "if n < t.taken || t.indeterminate[n].Exists() {",
+		old:  "if t.taken[n] || t.indeterminate[n].Exists() {",
 		new:  "if t.indeterminate[n].Exists() {",
 		in:   "internal/acquire",
 		test: "TestMultiLockOnACluster",
@@ -262,7 +254,7 @@ var groupFaults = []mutant{
 	{
 		name: "keys: the highest token does not reach all keys that were taken one by one",
 		file: "internal/acquire/multi_ask.go",
-		old:  "\ta.raise(ctx, t)\n",
+		old:  "\t\tt.err = a.raise(ctx, t)\n",
 		new:  "",
 		in:   "internal/acquire",
 		test: "TestMultiLockFencing",

@@ -22,7 +22,7 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "reentrant hand-off: of a key with a minimum hold",
 		file: "internal/lease/transfer.go",
-		old:  "time.Until(l.keptUntil()) > 0 || ",
+		old:  "l.keptUntil().After(now) || ",
 		new:  "",
 		in:   "internal/waitqueue",
 		test: "TestNoLocalHandOff",
@@ -46,8 +46,8 @@ var reentrantHandOffFaults = []mutant{
 	{
 		name: "reentrant hand-off: an indeterminate one is forgotten when the entry is released too",
 		file: "internal/lease/pass.go",
-		old:  "\t\tend.successor = l.ending.successor\n",
-		new:  "\t\tend.successor = \"\"\n",
+		old:  "\t\tend = *l.ending\n",
+		new:  "\t\tend.claim = l.ending.claim\n",
 		in:   "proof/matrix",
 		test: "TestOneFaultInEachTransfer",
 	},

@@ -14,8 +14,8 @@ var movingFaults = []mutant{
 	{
 		name: "detach: a second copy shortens the expiry",
 		file: "lua/transfer.lua",
-		old:  "math.max(redis.call('PTTL', KEYS[1]), expiry)",
-		new:  "expiry",
+		old:  "lengthen(ARGV[3])",
+		new:  "redis.call('PEXPIRE', KEYS[1], ARGV[3])",
 		in:   "lua",
 		test: "TestTransfer",
 	},

@@ -20,7 +20,7 @@ type mutant struct {
 
 // all are the mutants, as they are in the documentation.
 var all = slices.Concat(ownerFaults, reentrantFaults, validityFaults, watchdogFaults, cleanUpFaults, answerFaults,
-	remoteHandOffFaults, waitFaults, clientFaults, localHandOffFaults, reentrantHandOffFaults, fenceFaults, inspectionFaults, groupFaults, quorumWaitFaults, rwFaults, observerFaults, lockerFaults, explainFaults, etcdFaults, taskFaults, movingFaults, routeFaults, goredisFaults, sentinelFaults)
+	remoteHandOffFaults, waitFaults, clientFaults, localHandOffFaults, reentrantHandOffFaults, fenceFaults, inspectionFaults, groupFaults, quorumWaitFaults, rwFaults, observerFaults, lockerFaults, explainFaults, etcdFaults, etcdWaitFaults, taskFaults, movingFaults, routeFaults, goredisFaults, sentinelFaults, redirectFaults, slotTableFaults, shardedFaults, grantFaults, atOnceFaults)
 
 // apply returns the file, and the file with the fault in it.
 func (m mutant) apply(root string) (old, text string, err error) {

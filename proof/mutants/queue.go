@@ -110,10 +110,18 @@ var waitFaults = []mutant{
 	{
 		name: "enqueue: a queue without an expiry",
 		file: "lua/line.lua",
-		old:  "if not pcall(retain, KEYS[2], period) then",
+		old:  "if not pcall(retain, KEYS[2], period, others < added) then",
 		new:  "if period < 0 then",
 		in:   "lua",
 		test: "TestQueueScriptAnswers",
+	},
+	{
+		name: "enqueue: a queue with others counts as new",
+		file: "lua/line.lua",
+		old:  "others < added",
+		new:  "added == 1",
+		in:   "lua",
+		test: "TestQueueScriptStay",
 	},
 	{
 		name: "enqueue: a queue that may lack an expiry stays",
@@ -166,8 +174,8 @@ var waitFaults = []mutant{
 	{
 		name: "take: shortens the lease",
 		file: "lua/take.lua",
-		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
-		new:  "lease",
+		old:  "lengthen(lease)",
+		new:  "redis.call('PEXPIRE', KEYS[1], lease)",
 		in:   "lua",
 		test: "TestQueueScriptRepeatedGrantKeepsTheLease",
 	},
@@ -286,8 +294,8 @@ var waitFaults = []mutant{
 	{
 		name: "queue: a more frequent poll shortens the expiry for another",
 		file: "lua/queue.lua",
-		old:  "math.max(12 * period / 1000, 12000, redis.call('PTTL', key))",
-		new:  "math.max(12 * period / 1000, 12000)",
+		old:  "  if not new then\n",
+		new:  "  if new then\n",
 		in:   "lua",
 		test: "TestQueueScriptStay",
 	},

@@ -77,8 +77,8 @@ var quorumWaitFaults = []mutant{
 	},
 	{
 		name: "quorum: a new subscription makes no call poll",
-		file: "internal/waitqueue/queue.go",
-		old:  "	for _, w := range q.calls {\n		w.notify()\n	}\n",
+		file: "internal/waitqueue/receivers.go",
+		old:  "			w.notify()\n",
 		new:  "",
 		in:   "internal/waitqueue",
 		test: "TestSubscriptionNotifiesQuorumCalls",
@@ -214,8 +214,8 @@ var quorumWaitFaults = []mutant{
 	{
 		name: "quorum: waits for a message that cannot reach it",
 		file: "internal/waitqueue/quorum.go",
-		old:  "\treturn f.reaches() && receivers > 0 && f.now() == epoch\n",
-		new:  "	return true\n",
+		old:  "\treturn c.reaches() && receivers > 0 && c.now() == epoch\n",
+		new:  "	return c != nil\n",
 		in:   "internal/acquire",
 		test: "TestRedLockWaiterWithoutSubscription",
 	},

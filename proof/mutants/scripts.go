@@ -6,31 +6,31 @@ var ownerFaults = []mutant{
 	{
 		name: "single release: of any hold",
 		file: "lua/release_alone.lua",
-		old:  "value == ARGV[1] and #value > 0",
-		new:  "#value > 0",
+		old:  "if held == ARGV[1] and #held > 0 and",
+		new:  "if held and #held > 0 and",
 		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
 		name: "single release: though there is a waiter",
 		file: "lua/release_alone.lua",
-		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
-		new:  "",
+		old:  "  if redis.pcall('EXISTS', KEYS[2]) == 0 then\n",
+		new:  "  if KEYS[2] then\n",
 		in:   "lua",
 		test: "TestQueueScriptHandOff",
 	},
 	{
 		name: "last single release: of any hold",
 		file: "lua/reentrant_release_alone.lua",
-		old:  "hold == ARGV[2] and #ARGV[1] > 0",
-		new:  "hold and #ARGV[1] > 0",
+		old:  "redis.pcall('HMGET', KEYS[1], 'hold')[1] == ARGV[2]",
+		new:  "redis.pcall('HMGET', KEYS[1], 'hold')[1]",
 		in:   "lua",
 		test: "TestLateCopiesOfScripts",
 	},
 	{
 		name: "last single release: though there is a waiter",
 		file: "lua/reentrant_release_alone.lua",
-		old:  " and redis.pcall('TYPE', KEYS[2]).ok == 'none'",
+		old:  " and redis.pcall('EXISTS', KEYS[2]) == 0",
 		new:  "",
 		in:   "lua",
 		test: "TestQueueScriptHandOff",
@@ -38,8 +38,8 @@ var ownerFaults = []mutant{
 	{
 		name: "claim of a reservation: for any waiter",
 		file: "lua/claim_reserved.lua",
-		old:  "redis.pcall('GET', KEYS[1]) == 'relock/1|w|' .. ARGV[1]",
-		new:  "redis.pcall('GET', KEYS[1])",
+		old:  "held == 'relock/1|w|' .. tostring(ARGV[1])",
+		new:  "type(held) == 'string'",
 		in:   "lua",
 		test: "TestQueueScriptAnswers",
 	},
@@ -77,8 +77,8 @@ var ownerFaults = []mutant{
 	{
 		name: "renewal: shortens the lease",
 		file: "lua/renew.lua",
-		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
-		new:  "lease",
+		old:  "lengthen(ARGV[2])",
+		new:  "redis.call('PEXPIRE', KEYS[1], ARGV[2])",
 		test: "TestExtend",
 	},
 	{
@@ -116,6 +116,14 @@ var ownerFaults = []mutant{
 }
 
 var reentrantFaults = []mutant{
+	{
+		name: "reentrant: a first attempt without a reply keeps its hold",
+		file: "internal/acquire/reentrant.go",
+		old:  "	h, err = a.try(w.Ctx)\n	a.finish()\n",
+		new:  "	h, err = a.try(w.Ctx)\n",
+		in:   "internal/acquire",
+		test: "TestFirstAttemptWithoutAnAnswer",
+	},
 	{
 		name: "reentrant acquire: joins the hold of another owner",
 		file: "lua/reentrant_acquire.lua",
@@ -159,8 +167,8 @@ var reentrantFaults = []mutant{
 	{
 		name: "re-entry: shortens the lease",
 		file: "lua/reentrant_enter.lua",
-		old:  "math.max(redis.call('PTTL', KEYS[1]), lease)",
-		new:  "lease",
+		old:  "lengthen(ARGV[5])",
+		new:  "redis.call('PEXPIRE', KEYS[1], ARGV[5])",
 		in:   "internal/acquire",
 		test: "TestReentryDoesNotShorten",
 	},

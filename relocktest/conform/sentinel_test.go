@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/conformtest"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -15,13 +15,17 @@ import (
 func TestConformanceOverSentinel(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failover
-	conformance(t, func(*testing.T) *server { return &server{set.Servers[0], newPrefix(), set} })
-}
-
-func (s *server) sentinelClient(t *testing.T, opts ...relock.ClientOption) *relock.Client {
-	t.Helper()
-	c, err := relock.NewClientSentinel(redistest.SentinelName, s.sentinels.Addresses(), "", append(opts, relock.WithKeyPrefix(s.prefix))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	for name, k := range conformtest.Kinds() {
+		for mode := range conformtest.Modes() {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				s := conformtest.Servers{Prefix: conformtest.NewPrefix()}.At(set.Servers[0])
+				s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
+					return locktest.SentinelClient(t, set, append(opts, relock.WithKeyPrefix(s.Prefix))...)
+				}
+				s.Behind = s.Mapped
+				k.Run(t, s, mode)
+			})
+		}
+	}
 }

@@ -1,7 +1,10 @@
 // Bench compares etcdlock with etcd's own package concurrency. It starts a
 // server in its own process, which writes to the disk as usual:
 //
-//	go run -C etcd/test ./bench [-seconds 2] [-rounds 5]
+//	go run -C etcd/test ./bench [-seconds 2] [-rounds 5] [-json]
+//
+// With -json it prints the figures of each round only, in seconds or per
+// second. "make bench" does that.
 //
 // The rounds of all kinds alternate, and each kind is first at times. So a
 // machine that is busy for a while is busy for all of them. No two use the same
@@ -10,8 +13,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -25,63 +30,103 @@ import (
 func main() {
 	seconds := flag.Float64("seconds", 2, "length of one round")
 	rounds := flag.Int("rounds", 5, "how many rounds there are")
+	asJSON := flag.Bool("json", false, "print the figures of each round as JSON")
 	flag.Parse()
-	if err := run(time.Duration(*seconds*float64(time.Second)), *rounds); err != nil {
+	b := bench{round: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, out: os.Stdout, figures: figures{}}
+	if *asJSON {
+		b.out = io.Discard
+	}
+	err := b.run()
+	if err == nil && *asJSON {
+		err = json.NewEncoder(os.Stdout).Encode(b.figures)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(round time.Duration, rounds int) error {
+// bench is one comparison.
+type bench struct {
+	server  string
+	round   time.Duration
+	rounds  int
+	out     io.Writer // gets the tables
+	figures figures
+}
+
+// figures are those of each round, by the name of a kind.
+type figures map[string][]map[string]float64
+
+func (f figures) add(kind string, round int, name string, value float64) {
+	for len(f[kind]) <= round {
+		f[kind] = append(f[kind], map[string]float64{})
+	}
+	f[kind][round][name] = value
+}
+
+func (b bench) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.out, format, args...) // as fmt.Printf
+}
+
+func (b bench) run() error {
 	server, stop, err := embedded.Start()
 	if err != nil {
 		return err
 	}
 	defer stop()
-	for _, goroutines := range []int{1, 64} {
-		if err := pairs(server, round, rounds, goroutines); err != nil {
-			return err
-		}
+	b.server = server
+	if err := b.pairs(1, "1 goroutine"); err != nil {
+		return err
 	}
-	return handOffs(server, round, rounds)
+	if err := b.pairs(64, "64 goroutines"); err != nil {
+		return err
+	}
+	return b.handOffs()
 }
 
 // pairs prints how many lock-unlock pairs of an uncontended lock fit in a
 // second.
-func pairs(server string, round time.Duration, rounds, goroutines int) error {
-	fmt.Printf("\nlock and unlock, %d goroutines, a key each: pairs/s and ratios, medians of %d rounds\n", goroutines, rounds)
+func (b bench) pairs(goroutines int, crowd string) error {
+	b.printf("\nlock and unlock, %s, a key each: pairs/s and ratios, medians of %d rounds\n", crowd, b.rounds)
 	rates := map[string][]float64{}
-	for n := range rounds {
+	for n := range b.rounds {
 		for _, kind := range turned(kinds, n) {
-			pairs, err := inClients(server, 1, kind.make, func(ctx context.Context, all []locker) (int, error) {
-				return countPairs(ctx, all[0], goroutines, round)
+			pairs, err := inClients(b.server, 1, kind.make, func(ctx context.Context, all []locker) (int, error) {
+				return countPairs(ctx, all[0], goroutines, b.round)
 			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", kind.name, err)
 			}
-			rates[kind.name] = append(rates[kind.name], float64(pairs)/round.Seconds())
+			rate := float64(pairs) / b.round.Seconds()
+			rates[kind.name] = append(rates[kind.name], rate)
+			b.figures.add(kind.name, n, "pairs a second, "+crowd, rate)
 		}
 	}
 	for _, kind := range kinds {
 		of := rates[kind.name]
-		fmt.Printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n", kind.name, median(of), ratio(of, rates[mutexName]), ratio(of, rates[putsName]))
+		b.printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n", kind.name, median(of), ratio(of, rates[mutexName]), ratio(of, rates[putsName]))
 	}
 	return nil
 }
 
 // handOffs prints the time from an Unlock to the next Lock. 3 clients with 10
 // goroutines each want one lock, and hold it for 5 ms.
-func handOffs(server string, round time.Duration, rounds int) error {
-	fmt.Printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n", rounds)
+func (b bench) handOffs() error {
+	b.printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n", b.rounds)
 	gaps := map[string][]time.Duration{}
-	for n := range rounds {
+	for n := range b.rounds {
 		for _, kind := range turned(kinds, n) {
 			if kind.name == putsName {
 				continue
 			}
-			_, err := inClients(server, 3, kind.make, func(ctx context.Context, all []locker) (int, error) {
-				got, err := handOff(ctx, all, round)
+			_, err := inClients(b.server, 3, kind.make, func(ctx context.Context, all []locker) (int, error) {
+				got, err := handOff(ctx, all, b.round)
 				gaps[kind.name] = append(gaps[kind.name], got...)
+				if slices.Sort(got); len(got) > 0 {
+					b.figures.add(kind.name, n, "hand-off p50", at(got, 50).Seconds())
+					b.figures.add(kind.name, n, "hand-off p99", at(got, 99).Seconds())
+				}
 				return len(got), err
 			})
 			if err != nil {
@@ -92,7 +137,7 @@ func handOffs(server string, round time.Duration, rounds int) error {
 	for _, kind := range kinds {
 		if all := gaps[kind.name]; len(all) > 0 {
 			slices.Sort(all)
-			fmt.Printf("  %-20s p50 %8v   p99 %8v   most %8v   of %d\n", kind.name,
+			b.printf("  %-20s p50 %8v   p99 %8v   most %8v   of %d\n", kind.name,
 				at(all, 50).Round(10*time.Microsecond), at(all, 99).Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond), len(all))
 		}
 	}

@@ -1,0 +1,264 @@
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/topology"
+)
+
+const slots = 16384
+
+// startCluster runs a Cluster of three masters. A machine that stalls is no
+// failover.
+func startCluster(t testing.TB, replicasEach int) *redistest.Cluster {
+	return redistest.StartCluster(t, 3, replicasEach, "--cluster-node-timeout", "20000")
+}
+
+// clusterClient returns a client of go-redis. It is closed when the test ends.
+func clusterClient(t testing.TB, c *redistest.Cluster, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	return changed(t, redis.NewClusterClient, &redis.ClusterOptions{Addrs: c.Addresses()}, change)
+}
+
+// inCluster is clientsOver for a Cluster.
+func inCluster(t testing.TB, c *redistest.Cluster) func() *relock.Client {
+	return clientsOver(t, func() redis.UniversalClient { return clusterClient(t, c) })
+}
+
+// randomKey returns a key with and without tags, and with parts of tags.
+func randomKey() string {
+	const letters = "{}{}abc:\x00\xff"
+	key := make([]byte, rand.IntN(20))
+	for i := range key {
+		key[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(key)
+}
+
+// The slot of a key is the same for go-redis and for relock. Two clients of
+// go-redis name the slot: each has a server for a part of its number.
+func TestSlotsOfKeys(t *testing.T) {
+	t.Parallel()
+	const part = 128
+	clientOf := func(name func(slot int) int) *redis.ClusterClient {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) (all []redis.ClusterSlot, err error) {
+			for slot := range slots {
+				all = append(all, redis.ClusterSlot{Start: slot, End: slot, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:" + strconv.Itoa(1+name(slot))}}})
+			}
+			return all, nil
+		}})
+		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+		return rdb
+	}
+	high, low := clientOf(func(slot int) int { return slot / part }), clientOf(func(slot int) int { return slot % part })
+	for range 10000 {
+		key := randomKey()
+		if key == "" { // go-redis takes any slot
+			continue
+		}
+		slot := topology.SlotOf(key)
+		require.Equal(t, "10.0.0.1:"+strconv.Itoa(1+slot/part), masterOf(t, high, key), "%q", key)
+		require.Equal(t, "10.0.0.1:"+strconv.Itoa(1+slot%part), masterOf(t, low, key), "%q", key)
+	}
+}
+
+func masterOf(t testing.TB, rdb *redis.ClusterClient, key string) string {
+	node, err := rdb.MasterForKey(t.Context(), key)
+	require.NoError(t, err)
+	return node.Options().Addr
+}
+
+// keyOfEach returns a key in each slot.
+func keyOfEach() (keys []string) {
+	keys = make([]string, slots)
+	for i, left := 0, slots; left > 0; i++ {
+		key := fmt.Sprint("k", i)
+		if slot := topology.SlotOf(key); keys[slot] == "" {
+			keys[slot] = key
+			left--
+		}
+	}
+	return keys
+}
+
+// The slot tables of go-redis and of relock are the same for all slots, and
+// they are again after slots have moved.
+func TestSlotTables(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, 0)
+	rdb := clusterClient(t, s)
+	none := ""
+	own := topology.NewCluster(topology.ClusterConfig{Addresses: s.Addresses(), Servers: &driver.Config{
+		Password: &none, DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second,
+	}})
+	t.Cleanup(func() { require.NoError(t, own.Close()) })
+	keys := keyOfEach()
+	for range 10000 {
+		if key := randomKey(); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	differs := func() string {
+		for _, key := range keys {
+			address, err := own.Master(t.Context(), key)
+			require.NoError(t, err)
+			if theirs := masterOf(t, rdb, key); theirs != address {
+				return fmt.Sprintf("slot %d of %q: %s and %s", topology.SlotOf(key), key, address, theirs)
+			}
+		}
+		return ""
+	}
+	require.Empty(t, differs())
+	masters := s.Masters(t)
+	for range 5 {
+		slot, to := rand.IntN(slots), masters[rand.IntN(len(masters))]
+		if s.Master(t, slot) != to {
+			s.MoveSlot(t, slot, to)
+		}
+	}
+	own.Invalidate(masters[0].Address)
+	rdb.ReloadState(t.Context())
+	testkit.Eventually(t, testkit.Patience, func() bool { return differs() == "" }, "the tables stay different")
+	for slot, key := range keys[:slots] {
+		if rand.IntN(100) == 0 {
+			require.Equal(t, s.Master(t, slot).Address, masterOf(t, rdb, key))
+		}
+	}
+}
+
+// A slot moves while a lock in it is held and renewed, and while calls wait for
+// another one. The hold is kept, and the waiters get their turn at the new
+// master, also while the slot is half moved.
+func TestSlotThatMoves(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, 0)
+	newClient := inCluster(t, s)
+	slot := topology.SlotOf("moves")
+	held, err := relock.NewRedisLock(nameIn(slot, "held"), newClient(), relock.WithWatchdog(time.Second)).Acquire(t.Context())
+	require.NoError(t, err)
+	var inside atomic.Int32
+	var served [4]atomic.Int32
+	ctx, end := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range served {
+		c := newClient()
+		group.Go(func() {
+			lock := relock.NewRedisLock("moves", c, relock.WithBlock(), relock.WithFair())
+			for ctx.Err() == nil {
+				err := lock.Do(ctx, func(context.Context) error {
+					defer inside.Add(-1)
+					if inside.Add(1) > 1 {
+						return errors.New("two holds")
+					}
+					served[i].Add(1)
+					return nil
+				})
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	awaitAll := func() {
+		for i := range served {
+			before := served[i].Load()
+			testkit.Eventually(t, testkit.Patience, func() bool { return t.Failed() || served[i].Load() > before+1 }, "a waiter is not served")
+		}
+	}
+	for i, to := range slices.Repeat(s.Masters(t), 2) {
+		awaitAll()
+		switch {
+		case s.Master(t, slot) == to:
+		case i%2 == 0:
+			s.MoveSlot(t, slot, to)
+		default:
+			s.MoveSlotSlowly(t, slot, to, 20*time.Millisecond)
+		}
+	}
+	awaitAll()
+	end()
+	group.Wait()
+	require.NoError(t, held.Unlock(t.Context()))
+}
+
+// nameIn returns a name of a lock in a slot.
+func nameIn(slot int, begin string) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint(begin, i); topology.SlotOf(name) == slot {
+			return name
+		}
+	}
+}
+
+// Masters fail under load, and their replicas replace them: every waiter gets
+// its turn. With WithReplicas no two holds are valid together.
+func TestHandOffsWhileMastersOfAClusterDie(t *testing.T) {
+	t.Parallel()
+	failovers := 1 // in each way
+	if locktest.FullLength() {
+		failovers = 20
+	}
+	s := redistest.StartCluster(t, 3, 2) // one replica is left after a failover
+	locks := [2]string{s.NameAt(t, s.Servers[0], "unfair"), s.NameAt(t, s.Servers[0], "fair")}
+	l := locktest.NewFailoverLoad(t, s, locks, inCluster(t, s), relock.WithReplicas(1, 500*time.Millisecond))
+	for range failovers {
+		for _, end := range locktest.MasterEnds {
+			l.FailOver(end)
+		}
+	}
+	l.Stop()
+	l.RequireNoOverlap()
+}
+
+// The dialer and the credentials of rdb are used, and its addresses, whatever
+// its settings for reading are.
+func TestOptionsOfACluster(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, 0)
+	s.DoAll(t, "ACL", "SETUSER", "app", "on", ">one", "~*", "&*", "+@all")
+	var dials atomic.Int32
+	c := newClientOnly(t, clusterClient(t, s, func(o *redis.ClusterOptions) {
+		o.ReadOnly, o.RouteByLatency = true, true
+		o.CredentialsProvider = func() (user, password string) { return "app", "one" }
+		o.NewClient = func(o *redis.Options) *redis.Client {
+			o.Addr = strings.Replace(o.Addr, "127.0.0.1:", "localhost:", 1)
+			return redis.NewClient(o)
+		}
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			if network != "tcp" || !strings.HasPrefix(address, "localhost:") {
+				return nil, fmt.Errorf("dial %s %s", network, address)
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}
+	}))
+	for i := range 20 {
+		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c).Do(t.Context(), func(context.Context) error { return nil }))
+	}
+	require.GreaterOrEqual(t, dials.Load(), int32(4), "a load, and each server")
+	other := newClientOnly(t, clusterClient(t, s), relock.WithDatabase(1))
+	err := relock.NewRedisLock("name", other, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil })
+	require.ErrorContains(t, err, "SELECT is not allowed in cluster mode")
+	for _, one := range s.Servers {
+		require.Contains(t, string(one.Do(t, "CLIENT", "LIST").([]byte)), "user=app")
+	}
+}

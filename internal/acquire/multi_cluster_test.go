@@ -1,0 +1,345 @@
+package acquire_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// multiCluster is a Cluster with two clients that share their locks.
+type multiCluster struct {
+	testing.TB
+	*redistest.Cluster
+	client, other *relock.Client
+	masters       map[string]*redistest.Server // by name: no slot moves
+}
+
+func newMultiCluster(t *testing.T) *multiCluster {
+	t.Helper()
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "20000")
+	client := locktest.ClusterClient(t, c)
+	m := &multiCluster{t, c, client, locktest.ClusterClient(t, c, relock.WithKeyPrefix(locktest.Prefix(client))), map[string]*redistest.Server{}}
+	for _, client := range []*relock.Client{m.client, m.other} { // connects
+		require.NoError(t, relock.NewMultiLock(names(20), client).Do(t.Context(), locktest.Nothing))
+	}
+	m.awaitFree(names(20)...)
+	return m
+}
+
+func (c *multiCluster) server(key string) *redistest.Server {
+	c.Helper()
+	if c.masters[key] == nil {
+		c.masters[key] = c.MasterOf(c, locktest.KeyOf(c.client, key))
+	}
+	return c.masters[key]
+}
+
+// exists returns how many of the locks have a key in Redis.
+func (c *multiCluster) exists(keys ...string) (n int64) {
+	c.Helper()
+	for _, key := range keys {
+		n += c.server(key).Do(c, "EXISTS", locktest.KeyOf(c.client, key)).(int64)
+	}
+	return n
+}
+
+func (c *multiCluster) awaitFree(keys ...string) {
+	c.Helper()
+	testkit.Eventually(c, 10*time.Second, func() bool { return c.exists(keys...) == 0 }, "free")
+}
+
+// scripts returns how many scripts the servers have run, or refused.
+func (c *multiCluster) scripts(servers ...*redistest.Server) (n int) {
+	c.Helper()
+	for _, s := range servers {
+		stats, err := redis.String(s.Do(c, "INFO", "commandstats"), nil)
+		require.NoError(c, err)
+		_, rest, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
+		count, _, _ := strings.Cut(rest, ",")
+		calls, _ := strconv.Atoi(count) // none if it has run no script
+		n += calls
+	}
+	return n
+}
+
+// A client of a Cluster asks for keys of different slots by a script each, and
+// for those of one slot by one. No server has to refuse that first.
+func TestMultiLockOfSlots(t *testing.T) {
+	c := newMultiCluster(t)
+	for name, tt := range map[string]struct {
+		keys    []string
+		scripts int
+	}{
+		"one slot":       {together(10), 1},
+		"different ones": {names(10), 10},
+		"both":           {append(names(3), together(10)...), 4},
+	} {
+		l := relock.NewMultiLock(tt.keys, c.client)
+		require.NoError(t, l.Do(t.Context(), locktest.Nothing), name) // the servers know the scripts
+		before := c.scripts(c.Servers...)
+		require.NoError(t, l.Lock(t.Context()), name)
+		require.Equal(t, tt.scripts, c.scripts(c.Servers...)-before, name)
+		require.EqualValues(t, len(tt.keys), c.exists(tt.keys...), name)
+		for _, key := range tt.keys {
+			require.ErrorIs(t, relock.NewRedisLock(key, c.other).TryLock(t.Context()), relock.ErrLockAcquiredByOthers, key)
+		}
+		require.NoError(t, l.Unlock(t.Context()), name)
+		require.Zero(t, c.exists(tt.keys...), name)
+	}
+	require.False(t, locktest.Engine(c.client).OneByOne.Load(), "no server has refused keys")
+}
+
+// If one key is held by others, the keys that the first try took are
+// released. So they are if the call waits, and the call gets them all later.
+func TestMultiLockAtOnceTakesNothing(t *testing.T) {
+	c := newMultiCluster(t)
+	keys := append(names(6), together(3)...)
+	for _, held := range []string{keys[0], keys[3], keys[5], keys[7]} {
+		one := relock.NewRedisLock(held, c.other)
+		require.NoError(t, one.Lock(t.Context()))
+		err := relock.NewMultiLock(keys, c.client).TryLock(t.Context())
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.ErrorContains(t, err, `key "`+held+`"`)
+		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 }, "the others are released")
+
+		l := relock.NewMultiLock(keys, c.client, relock.WithBlock())
+		got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			return c.server(held).Do(t, "ZCARD", locktest.KeyOf(c.client, held)+":q") == int64(1)
+		}, "waits for the key")
+		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 }, "holds nothing while it waits")
+		require.NoError(t, one.Unlock(t.Context()))
+		requireGranted(t, got)
+		require.EqualValues(t, len(keys), c.exists(keys...))
+		require.NoError(t, l.Unlock(t.Context()))
+		c.awaitFree(keys...)
+	}
+}
+
+// The servers are asked at the same time: if that of the first key hangs, the
+// others have granted theirs. A call that is cancelled then releases those, and
+// the one of the server that hung as well. So it does if the server does not
+// answer in time.
+func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lease time.Duration
+		leave func(*testing.T, *relock.Client, context.CancelFunc)
+		want  error
+	}{
+		"the caller leaves": {6 * time.Second, func(_ *testing.T, _ *relock.Client, cancel context.CancelFunc) { cancel() }, context.Canceled},
+		"the client is closed": {2 * time.Second, func(t *testing.T, c *relock.Client, _ context.CancelFunc) {
+			require.NoError(t, c.Close())
+		}, relock.ErrClosed},
+		"no answer": {6 * time.Second, func(*testing.T, *relock.Client, context.CancelFunc) {}, os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newMultiCluster(t)
+			keys := names(10)
+			client := locktest.ClusterClient(t, c.Cluster, relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix(locktest.Prefix(c.client)))
+			l := relock.NewMultiLock(keys, client, relock.WithExpiry(tt.lease))
+			require.NoError(t, l.Do(t.Context(), locktest.Nothing))
+			hung := c.server(keys[0])
+			var others []string
+			for _, key := range keys {
+				if c.server(key) != hung {
+					others = append(others, key)
+				}
+			}
+			exist := func() int64 { return c.exists(others...) }
+			hung.Pause(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			got := testkit.Async(t, func() error { return l.Lock(ctx) })
+			testkit.Eventually(t, testkit.Patience, func() bool { return exist() == int64(len(others)) }, "the others have granted theirs")
+			tt.leave(t, client, cancel)
+			require.ErrorIs(t, testkit.ResultWithin(t, got, testkit.Patience), tt.want)
+			start := time.Now()
+			testkit.Eventually(t, 10*time.Second, func() bool { return exist() == 0 }, "the others are free")
+			if name != "the client is closed" { // it leaves them to their leases
+				require.Less(t, time.Since(start), 3*time.Second, "before their leases end")
+			}
+			hung.Resume(t)
+			c.awaitFree(keys...)
+		})
+	}
+}
+
+// MultiLocks that want each other's keys, and callers of single keys beside
+// them, all get on. No two hold a key, and nothing is left.
+func TestMultiLocksAtOnceGetOn(t *testing.T) {
+	c := newMultiCluster(t)
+	keys := append(names(4), together(2)...)
+	inside := map[string]*atomic.Int32{}
+	for _, key := range keys {
+		inside[key] = &atomic.Int32{}
+	}
+	use := func(l locktest.AnyLock, of []string) error {
+		return l.Do(t.Context(), func(context.Context) error {
+			for _, key := range of {
+				if inside[key].Add(1) != 1 {
+					t.Errorf("two hold %s", key)
+				}
+			}
+			time.Sleep(time.Millisecond)
+			for _, key := range of {
+				inside[key].Add(-1)
+			}
+			return nil
+		})
+	}
+	const rounds = 15
+	var group sync.WaitGroup
+	var tried, refused atomic.Int64
+	for n, of := range [][]string{keys, keys[:4], keys[2:], {keys[0], keys[5]}, keys} {
+		client := []*relock.Client{c.client, c.other}[n%2]
+		for _, opts := range [][]relock.LockOption{{relock.WithBlock()}, {relock.WithBlock(), relock.WithFencing()}, nil} {
+			group.Go(func() {
+				for range rounds {
+					switch err := use(relock.NewMultiLock(of, client, opts...), of); {
+					case err == nil && opts == nil:
+						tried.Add(1)
+					case errors.Is(err, relock.ErrLockAcquiredByOthers) && opts == nil:
+						refused.Add(1)
+					case err != nil:
+						t.Errorf("Do: %v", err)
+					}
+				}
+			})
+		}
+	}
+	for _, key := range keys {
+		group.Go(func() {
+			for range 2 * rounds {
+				if err := use(relock.NewRedisLock(key, c.other, relock.WithBlock()), []string{key}); err != nil {
+					t.Errorf("Do: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("of the calls that do not wait: %d got the lock, %d were refused", tried.Load(), refused.Load())
+	c.awaitFree(keys...)
+}
+
+// Two calls that do not wait and that ask at the same moment do not refuse each
+// other all the time: what they are refused together they try once more, in
+// order.
+func TestMultiLockTriesThatCollide(t *testing.T) {
+	c := newMultiCluster(t)
+	keys := names(10)
+	const rounds = 200
+	both := 0
+	for range rounds {
+		var group sync.WaitGroup
+		var got atomic.Int32
+		for _, client := range []*relock.Client{c.client, c.other} {
+			group.Go(func() {
+				l := relock.NewMultiLock(keys, client)
+				switch err := l.TryLock(t.Context()); {
+				case err == nil:
+					got.Add(1)
+					if err := l.Unlock(t.Context()); err != nil {
+						t.Errorf("Unlock: %v", err)
+					}
+				case !errors.Is(err, relock.ErrLockAcquiredByOthers):
+					t.Errorf("TryLock: %v", err)
+				}
+			})
+		}
+		group.Wait()
+		if got.Load() == 0 {
+			both++
+		}
+		c.awaitFree(keys...)
+	}
+	t.Logf("both were refused in %d of %d rounds", both, rounds)
+	require.Less(t, both, rounds/4)
+}
+
+// A call that does not wait, and that got some keys and was refused another,
+// releases them and tries once more, in order. It gets all of them if the other
+// one is free by then. Here it is, since a server that hangs delays the answers
+// for the first try.
+func TestMultiLockTriesOnceMore(t *testing.T) {
+	c := newMultiCluster(t)
+	byServer := map[*redistest.Server][]string{}
+	for _, key := range names(10) {
+		byServer[c.server(key)] = append(byServer[c.server(key)], key)
+	}
+	hung, busy := c.server(names(1)[0]), c.server(names(2)[1])
+	require.NotEqual(t, hung, busy)
+	one := relock.NewRedisLock(byServer[busy][0], c.other)
+	require.NoError(t, one.Lock(t.Context()))
+	before := c.scripts(busy)
+	hung.Pause(t)
+	l := relock.NewMultiLock(names(10), c.client)
+	got := testkit.Async(t, func() error { return l.TryLock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.scripts(busy) == before+len(byServer[busy]) }, "refused")
+	require.NoError(t, one.Unlock(t.Context()))
+	hung.Resume(t)
+	requireGranted(t, got)
+	require.NoError(t, l.Unlock(t.Context()))
+	c.awaitFree(names(10)...)
+}
+
+// Tokens rise over all holds that have a key in common, of which some are asked
+// for together and some by one script. The token is that of all counters.
+func TestMultiLockFencingOfSlots(t *testing.T) {
+	c := newMultiCluster(t)
+	counter := func(key string) string { return locktest.KeyOf(c.client, key) + script.CounterSuffix }
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	c.server("key1").Do(t, "SET", counter("key1"), ahead) // drawn by a clock that was ahead
+	last := ahead
+	for n, keys := range [][]string{names(4), append(together(3), "key1"), append(together(2), "key3"), {"one}key0", "key3", "key0"}, names(2)} {
+		h := take(t, relock.NewMultiLock(keys, c.client, relock.WithFencing()).TryAcquire)
+		require.Greater(t, h.Fence(), last, "%d", n)
+		last = h.Fence()
+		for _, key := range keys {
+			require.Equal(t, last, locktest.Inspect(t, c.client, key).Fence, key)
+		}
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
+// A client that does not know where the slots are learns it from the servers,
+// also for keys that it asks for and releases together.
+func TestMultiLockOfSlotsFollowsRedirects(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "20000")
+	client := locktest.NewRoutes(c.Servers...).Sharded().Client(t)
+	for range 2 {
+		require.NoError(t, relock.NewMultiLock(names(10), client).Do(t.Context(), locktest.Nothing))
+	}
+	for _, name := range names(10) {
+		key := locktest.KeyOf(client, name)
+		require.Equal(t, int64(0), c.MasterOf(t, key).Do(t, "EXISTS", key))
+	}
+}
+
+// An Unlock of all keys does not wait for one that was unlocked before.
+func TestMultiLockUnlocksWithoutAMember(t *testing.T) {
+	b := newBench(t)
+	l := relock.NewMultiLock([]string{"a", "b", "c"}, b.client)
+	h := take(t, l.Acquire)
+	require.NoError(t, locktest.MembersOf(h)[1].Unlock())
+	unlocked := testkit.Async(t, func() error { return h.Unlock(t.Context()) })
+	require.Error(t, testkit.ResultWithin(t, unlocked, lockspec.DefaultLease/3))
+	b.awaitFree("a", "b", "c")
+}

@@ -1,0 +1,25 @@
+package driver
+
+import (
+	"context"
+	"strconv"
+	"strings"
+)
+
+// ClusterSize asks the server how many masters with slots its Cluster has. It
+// reports whether the server has said so, or that it is part of none. A server
+// may refuse to answer: then no Cluster is known.
+func (d *Pool) ClusterSize(ctx context.Context) (masters int, known bool) {
+	o := d.Call(ctx, Limits{}, Request{Cmd: "CLUSTER", Args: []any{"INFO"}})
+	if o.Err != nil {
+		return 0, o.Answered && !IsTransient(o.Err)
+	}
+	info, _ := String(o.Reply, nil)
+	for line := range strings.Lines(info) {
+		if size, ok := strings.CutPrefix(line, "cluster_size:"); ok {
+			masters, _ = strconv.Atoi(strings.TrimSpace(size))
+			return masters, masters > 0 // it has slots soon
+		}
+	}
+	return 0, true
+}

@@ -1,0 +1,69 @@
+package driver
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// The answer to a call that was left is awaited on a new connection too, before
+// the server has said anything on it.
+func TestLeavingANewConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := newTestPool(t, s)
+	s.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	o := d.Call(ctx, Limits{}, echo("left"))
+	s.Resume(t)
+	require.ErrorIs(t, o.Err, ErrAbandoned)
+	require.True(t, o.Unanswered())
+	require.NotNil(t, o.Abandoned)
+	testkit.Eventually(t, testkit.Patience, o.Abandoned.Answered, "the answer has come")
+	o = d.Call(t.Context(), Limits{}, echo("next"))
+	require.NoError(t, o.Err)
+	require.Equal(t, []byte("next"), o.Reply)
+	require.Equal(t, 1, d.Connections(), "it is used again")
+}
+
+// What is no message of a subscription ends it.
+func TestWhatIsNoMessage(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []any{
+		nil,
+		"OK", int64(1),
+		[]any{},
+		[]any{[]byte("message"), []byte("c")},
+		[]any{int64(1), []byte("c"), []byte("text")},
+		[]any{nil, nil, nil},
+		[]any{[]byte(""), []byte("c"), []byte("text")},
+		[]any{[]byte("pong"), []byte("c"), []byte("text")},
+	} {
+		f := &feed{}
+		require.ErrorIs(t, f.take(OneChannel{}, reply, nil), errBadMessage, "%v", reply)
+	}
+}
+
+// A connection does not keep the memory of a large answer.
+func TestLargeAnswersAreNotKept(t *testing.T) {
+	t.Parallel()
+	on, err := newTestPool(t, redistest.Start(t)).dial(t.Context())
+	require.NoError(t, err)
+	defer on.Close() //nolint:errcheck // nothing is pending
+	for range 2 {
+		for _, size := range []int{10, 1 << 20} {
+			text, err := redis.String(on.Do("ECHO", strings.Repeat("x", size)))
+			require.NoError(t, err)
+			require.Len(t, text, size)
+		}
+		require.LessOrEqual(t, cap(on.(*conn).replies.buffer), maxKept)
+	}
+}

@@ -1,0 +1,65 @@
+//go:build unix
+
+package driver
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// slowConn is a socket whose caller leaves when it has sent a part of a
+// request, before it waits for room for the rest.
+type slowConn struct {
+	net.Conn
+	once  sync.Once
+	leave func()
+	left  chan struct{} // has a value when the wait was ended
+}
+
+func (c *slowConn) leaves() { c.once.Do(func() { c.leave(); <-c.left }) }
+
+func (c *slowConn) SetWriteDeadline(t time.Time) error {
+	c.leaves()
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *slowConn) Write(p []byte) (int, error) {
+	c.leaves()
+	return c.Conn.Write(p)
+}
+
+func (c *slowConn) SetDeadline(t time.Time) error {
+	err := c.Conn.SetDeadline(t)
+	if t.Before(time.Now()) {
+		c.left <- struct{}{}
+	}
+	return err
+}
+
+// A caller that leaves while a write waits for room ends that wait, whenever it
+// leaves.
+func TestLeavingAWrite(t *testing.T) {
+	t.Parallel()
+	l := testkit.Listen(t)
+	defer l.Close() //nolint:errcheck // nothing is pending
+	plain, err := net.Dial(l.Addr().Network(), l.Addr().String())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := &slowConn{Conn: plain, leave: cancel, left: make(chan struct{}, 1)}
+	s := &socket{Conn: slow, raw: rawConn(plain), all: newSockets()}
+	on := &conn{socket: s, answers: &answers{Conn: s}, quiet: true}
+	start := time.Now()
+	r := echo(strings.Repeat("x", 32<<20)) // no buffer has room for it
+	_, err = on.call(ctx, testkit.Patience, &r)
+	require.Error(t, err)
+	require.Less(t, time.Since(start), testkit.Patience/2)
+	require.Error(t, on.Err(), "a part of the request was written")
+}

@@ -1,0 +1,47 @@
+package driver
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// What a server says to a connection that it does not take is the error of all
+// calls.
+func TestRefusedSharedConnection(t *testing.T) {
+	t.Parallel()
+	for text, retryable := range map[string]bool{
+		"DENIED Redis is running in protected mode":               false,
+		"ERR max number of clients reached":                       true,
+		"ERR max number of clients + cluster connections reached": true,
+	} {
+		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
+		d.Apart = 0
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				o := d.Send(t.Context(), Limits{}, echo("x"))
+				if o.Err == nil || IsTransient(o.Err) != retryable {
+					t.Errorf("error %v", o.Err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// An answer that nobody asked for ends the connection, and is nobody's.
+func TestAnswerThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
+	d.Apart = 0
+	o := d.Send(t.Context(), Limits{}, echo("x"))
+	require.True(t, o.Err == nil || errors.Is(o.Err, errUnasked), "%v", o.Err) // as one, or one after the other
+	stream := d.shared.stream.Load()
+	<-stream.done
+	require.ErrorIs(t, stream.cause, errUnasked)
+}

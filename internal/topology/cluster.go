@@ -1,0 +1,152 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+)
+
+// ClusterConfig is what the options of a client say about its Cluster.
+type ClusterConfig struct {
+	Addresses []string                    // of some servers, which are asked first
+	Map       func(address string) string // of what servers name; nil for none
+	Servers   *driver.Config              // of all connections
+}
+
+// Cluster knows the masters of the slots of a Redis Cluster. Its methods may be
+// called concurrently.
+type Cluster struct {
+	*search
+
+	config ClusterConfig
+	table  atomic.Pointer[table] // nil before the first answer; stored while mu is held
+
+	// These are guarded by mu.
+	nodes     []string             // that the last answer named, masters and replicas
+	doubted   map[string]time.Time // servers that failed, and have not answered since
+	loading   bool
+	corrected map[int]string // masters of slots, since the load under way began
+	newest    string         // the server that has redirected a request since then, or ""
+}
+
+// NewCluster returns the topology of a Cluster. It makes no network call.
+func NewCluster(c ClusterConfig) *Cluster {
+	return &Cluster{search: newSearch(), config: c, doubted: map[string]time.Time{}}
+}
+
+// Topology returns the functions that a router calls.
+func (c *Cluster) Topology() *driver.Topology {
+	return &driver.Topology{
+		Master: c.Master, Masters: c.Masters, Invalidate: c.Invalidate, Redirect: c.Redirect, Sharded: true, Changes: c.changes,
+		Close: c.Close,
+	}
+}
+
+// Master returns the address of the master of a key. Before the first answer
+// of a server, it waits for the end of a load.
+func (c *Cluster) Master(ctx context.Context, key string) (string, error) {
+	t, err := c.current(ctx)
+	if err != nil {
+		return "", err
+	}
+	if key == "" {
+		return t.masters[0], nil
+	}
+	slot := SlotOf(key)
+	address := t.master(slot)
+	if address == "" {
+		signal(c.soon)
+		return "", &reason{fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", slot), driver.ErrTimeout}
+	}
+	return address, nil
+}
+
+// Masters returns the addresses of all masters that have slots.
+func (c *Cluster) Masters(ctx context.Context) ([]string, error) {
+	t, err := c.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.owners(), nil
+}
+
+// current returns the table, if need be after a load.
+func (c *Cluster) current(ctx context.Context) (*table, error) {
+	if t := c.table.Load(); t != nil {
+		driver.Unkept(ctx)
+		return t, nil
+	}
+	next, last := c.request()
+	if err := await(ctx, next, last); err != nil {
+		return nil, err
+	}
+	return c.table.Load(), nil
+}
+
+// request asks for a load, and returns it with the error of the last one.
+func (c *Cluster) request() (next *look, last error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.start(c.run)
+	if !c.loading {
+		signal(c.soon)
+	}
+	return c.next, c.err
+}
+
+// Invalidate notes that a server does not answer, or takes no writes.
+func (c *Cluster) Invalidate(address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doubted[address] = time.Now()
+	if t := c.table.Load(); t != nil && slices.Contains(t.masters, address) {
+		signal(c.soon)
+	}
+}
+
+// Redirect returns the address to use for one that a server has named, or "" if
+// there is none. Unless it is for once, the key's slot has its master there
+// from now on.
+func (c *Cluster) Redirect(key, from, to string, once bool) (address string) {
+	at := strings.LastIndex(to, ":") // an IPv6 address has no brackets there
+	if at < 0 {
+		return ""
+	}
+	address, err := named(c.config.Map, from, strings.Trim(to[:at], "[]"), to[at+1:])
+	if err == nil && address != "" && !once && key != "" {
+		c.correct(SlotOf(key), address, from)
+	}
+	return address
+}
+
+// correct notes the master of a slot, by the answer of a server. The rest of
+// the table is loaded soon: a slot rarely moves alone. That server is asked,
+// because others may learn of the move later. It works, although the router
+// invalidates it.
+func (c *Cluster) correct(slot int, address, by string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.doubted, by)
+	c.newest = by
+	if c.loading {
+		c.corrected[slot] = address
+	}
+	if t := c.table.Load(); t != nil && t.master(slot) != address {
+		c.replace(t.with(slot, address))
+		signal(c.soon)
+	}
+}
+
+// replace makes a table the one in use, and notes whether masters have come or
+// gone; mu is held.
+func (c *Cluster) replace(t *table) {
+	old := c.table.Swap(t)
+	if old != nil && !slices.Equal(old.owners(), t.owners()) {
+		signal(c.changes)
+	}
+}

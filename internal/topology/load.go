@@ -1,0 +1,203 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
+)
+
+const (
+	loadLimit = time.Second // for each server
+	loadPoll  = time.Minute // between two loads, while the table is valid
+
+	// Between the end of a load and the next one, while the table is invalid.
+	// Up to half of it is added.
+	loadPause = 100 * time.Millisecond
+
+	// A master that was invalidated is asked whether it answers, and looked for
+	// until it does. That must not delay the next load.
+	checkLimit = loadPause
+	missingFor = 30 * time.Second
+)
+
+// run loads the table until Close. The first load is wanted now.
+func (c *Cluster) run() {
+	var last time.Time
+	for c.rest(last) {
+		c.load()
+		last = time.Now()
+		if c.missing() {
+			signal(c.soon)
+		}
+	}
+}
+
+// missing reports whether a master of the table was invalidated, and still does
+// not answer. Its successor is named later. Nobody may ask for another load
+// soon, because requests to a server that hangs end with their limit.
+func (c *Cluster) missing() bool {
+	for _, at := range c.doubtedMasters() {
+		p := driver.NewPool(shortConfig(c.config.Servers, at, checkLimit))
+		o := p.Call(c.life, driver.Limits{}, command("PING"))
+		_ = p.Close() // nothing is under way
+		if !o.Answered {
+			return true
+		}
+		c.mu.Lock()
+		delete(c.doubted, at)
+		c.mu.Unlock()
+	}
+	return false
+}
+
+// doubtedMasters returns the masters of the table that were invalidated not
+// long ago.
+func (c *Cluster) doubtedMasters() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.table.Load()
+	for at, since := range c.doubted {
+		if t != nil && slices.Contains(t.masters, at) && time.Since(since) < missingFor {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// rest waits until it is time for a load, after the end of the last one. It
+// reports whether there is one. Clients must not load at the same time.
+func (c *Cluster) rest(last time.Time) bool {
+	earliest := last.Add(loadPause + rand.N(loadPause/2))
+	timer := time.NewTimer(loadPoll - rand.N(loadPoll/10))
+	defer timer.Stop()
+	for soon := c.soon; ; {
+		select {
+		case <-timer.C:
+			return true
+		case <-soon:
+			soon = nil
+			timer.Reset(time.Until(earliest))
+		case <-c.life.Done():
+			return false
+		}
+	}
+}
+
+// load asks one server after another until one knows the slots.
+func (c *Cluster) load() {
+	var failures []failure
+	for _, at := range c.begin() {
+		found, err := c.ask(c.life, at)
+		if c.life.Err() != nil {
+			return
+		}
+		if err == nil {
+			c.finish(at, found, failures)
+			return
+		}
+		failures = append(failures, failure{at, err})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loading = false
+	c.doubt(failures)
+	c.conclude(failed("no slots of the Cluster", "server", failures))
+}
+
+// begin returns the servers to ask: those that are known, in random order, and
+// then those of the settings. A server that has failed is asked later, and one
+// that has redirected a request first.
+func (c *Cluster) begin() (order []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loading, c.corrected = true, map[int]string{}
+	c.drain()
+	defer func() { c.newest = "" }()
+	order = slices.Clone(c.nodes)
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, seed := range c.config.Addresses {
+		if !slices.Contains(order, seed) {
+			order = append(order, seed)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return c.rank(a) - c.rank(b) })
+	return order
+}
+
+// rank returns when a server is asked; mu is held.
+func (c *Cluster) rank(address string) int {
+	switch {
+	case address == c.newest:
+		return 0
+	case !c.doubted[address].IsZero():
+		return 2
+	}
+	return 1
+}
+
+// finish takes the answer of a server. It never undoes a correction that came
+// after the load began: the server may have answered before.
+func (c *Cluster) finish(at string, found *view, failures []failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loading = false
+	for slot, address := range c.corrected {
+		found.table.assign(slot, slot, address)
+	}
+	c.nodes = found.nodes
+	c.doubt(failures)
+	delete(c.doubted, at)
+	c.replace(found.table)
+	c.conclude(nil)
+}
+
+// doubt notes the servers that did not help, and forgets those that are not
+// known any more; mu is held.
+func (c *Cluster) doubt(failures []failure) {
+	for _, f := range failures {
+		if c.doubted[f.address].IsZero() {
+			c.doubted[f.address] = time.Now()
+		}
+	}
+	for address := range c.doubted {
+		if !slices.Contains(c.nodes, address) && !slices.Contains(c.config.Addresses, address) {
+			delete(c.doubted, address)
+		}
+	}
+}
+
+// ask asks one server for the slots.
+func (c *Cluster) ask(ctx context.Context, address string) (*view, error) {
+	p := driver.NewPool(shortConfig(c.config.Servers, address, loadLimit))
+	defer p.Close() //nolint:errcheck // nothing is under way
+	r := &reader{asked: address, tls: c.config.Servers.UseTLS, use: c.config.Map}
+	o := p.Call(ctx, driver.Limits{}, command("CLUSTER", "SHARDS"))
+	if o.Err == nil {
+		return r.read((*reader).shards, o.Reply)
+	}
+	if !o.Answered || driver.IsTransient(o.Err) { // a refused log-in is no answer to the command
+		return nil, o.Err
+	}
+	if o = p.Call(ctx, driver.Limits{}, command("CLUSTER", "SLOTS")); o.Err == nil {
+		return r.read((*reader).ranges, o.Reply)
+	}
+	return nil, explain(o.Err)
+}
+
+// explain adds to the refusal of a server what to do about it.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, errs.ErrDenied):
+		return fmt.Errorf("%w; the user needs +cluster|shards or +cluster|slots", err)
+	case strings.Contains(err.Error(), "cluster support disabled"):
+		return &reason{"it is no Cluster; use NewClient", errs.ErrInvalid}
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package topology
+
+import (
+	"context"
+	"sync"
+
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/tasks"
+)
+
+// search is what the topologies share: a goroutine that looks for servers, from
+// the first request on, and the callers that wait for what it finds.
+type search struct {
+	life    context.Context // cancelled by Close
+	end     context.CancelFunc
+	tasks   tasks.Group
+	changes chan struct{}
+	soon    chan struct{} // look, unless that was just done
+
+	mu      sync.Mutex
+	started bool
+	err     error // of the last look
+	next    *look // under way, or the next one
+}
+
+// A look is one attempt to find servers.
+type look struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+func newLook() *look { return &look{done: make(chan struct{})} }
+
+func newSearch() *search {
+	s := &search{next: newLook(), changes: make(chan struct{}, 1), soon: make(chan struct{}, 1)}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// start starts the goroutine that looks, once; mu is held.
+func (s *search) start(run func()) {
+	if !s.started {
+		s.started = s.tasks.Start(run)
+	}
+}
+
+// drain removes the wish for a look, because one begins; mu is held.
+func (s *search) drain() {
+	select {
+	case <-s.soon:
+	default:
+	}
+}
+
+// conclude ends a look; mu is held.
+func (s *search) conclude(err error) {
+	s.err, s.next.err = err, err
+	close(s.next.done)
+	s.next = newLook()
+}
+
+// await waits for the end of a look. If ctx ends first, the error of the look
+// before says more.
+func await(ctx context.Context, next *look, last error) error {
+	select {
+	case <-next.done:
+		return next.err
+	case <-ctx.Done():
+		if last != nil {
+			return last
+		}
+		return ctx.Err()
+	}
+}
+
+// Close ends the goroutines, and closes their connections.
+func (s *search) Close() error {
+	s.end()
+	s.tasks.WaitFor(driver.CloseWait)
+	return nil
+}
+
+// signal puts a value into a channel of capacity one, unless it has one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

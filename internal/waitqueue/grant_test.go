@@ -1,0 +1,342 @@
+package waitqueue_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+var plainModes = []mode{locktest.PlainUnfair, locktest.PlainFair}
+
+const (
+	reserved   = "relock/1|w|"
+	claimLease = 1250 * time.Millisecond // with the defaults
+)
+
+// granting is a lock whose waiter is granted it by a message, while its claims
+// meet a fault.
+func granting(t testing.TB, m mode, claims faults.Action) (q *bench, waiter *relock.Client, h relock.Hold, w *waiting) {
+	q = locktest.NewQueueBench(t, m, 1)
+	waiter, proxy := q.Behind()
+	proxy.On(faults.Script(script.Claim.SHA), faults.Every, claims)
+	h = q.Take(q.Clients[0])
+	w = q.WaitNext(context.Background(), 0, waiter)
+	q.AwaitSubscribed(waiter)
+	return q, waiter, h, w
+}
+
+// The message is the grant: the lock is only reserved when Lock returns. The
+// claim makes it the hold, with the whole lease.
+func TestMessageIsTheGrant(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, _, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
+		h, _ = q.HandOff(h, w)
+		require.True(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
+		require.Less(t, time.Until(h.ValidUntil()), claimLease)
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		require.False(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// A fixed lease is claimed too, and lasts as long as it should.
+func TestFixedLeaseIsGrantedByMessage(t *testing.T) {
+	q := locktest.NewQueueBench(t, plainModes[0], 2)
+	h := q.Take(q.Clients[0])
+	w := q.WaitNext(context.Background(), 0, q.Clients[1], relock.WithExpiry(time.Minute))
+	q.AwaitSubscribed(q.Clients[1])
+	h, _ = q.HandOff(h, w)
+	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > time.Minute/2 }, "the claim is answered")
+	q.Unlock(h)
+	q.RequireNothingLeft()
+}
+
+// A waiter that has waited for almost a claim lease claims, and waits for the
+// answer: the message does not say when the lock was reserved.
+func TestLongWaitIsNotGrantedByMessage(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, _, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
+		time.Sleep(claimLease) // which is what counts
+		h, took := q.HandOff(h, w)
+		require.GreaterOrEqual(t, took, 200*time.Millisecond)
+		require.Greater(t, time.Until(h.ValidUntil()), claimLease)
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// Without an answer to the claim, the hold ends before the reservation can.
+func TestUnansweredClaimEndsTheHold(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, _, h, w := granting(t, m, faults.DropRequest)
+		h, _ = q.HandOff(h, w)
+		for h.Err() == nil {
+			require.True(t, strings.HasPrefix(q.Value(), reserved), "valid, but %s", q.Snapshot())
+		}
+		require.ErrorIs(t, h.Err(), relock.ErrLockLost)
+		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
+		q.RequireNothingLeft()
+	})
+}
+
+// A message that comes twice, before or after the answer to the claim, ends
+// neither the reservation nor the hold.
+func TestDoubledGrant(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, waiter, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
+		h, _ = q.HandOff(h, w)
+		name := strings.TrimPrefix(q.Value(), reserved)
+		for time.Until(h.ValidUntil()) < claimLease {
+			q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+q.Key)
+			require.NotEmpty(t, q.Value(), "the reservation was ended under a valid hold")
+		}
+		q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+q.Key)
+		time.Sleep(100 * time.Millisecond) // for what should not happen
+		require.NoError(t, h.Err())
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// A name without the right nonce, or for another key, grants nothing.
+func TestForgedGrant(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, waiter, h, w := granting(t, m, faults.Delay(0))
+		name := q.NewestEntry()
+		plain := name[:strings.LastIndexByte(name, ':')]
+		for _, text := range []string{plain, plain + ":", plain + ":" + strings.Repeat("0", 16), name[:len(name)-1], name + "0"} {
+			q.Server.Do(t, "PUBLISH", channel(waiter), text+" "+q.Key)
+		}
+		q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+locktest.Prefix(waiter)+"{other}")
+		time.Sleep(100 * time.Millisecond) // for what should not happen
+		require.False(t, w.HasEnded(), "granted while another one has it: %v", w.Err)
+		h, _ = q.HandOff(h, w)
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// Unlock before the answer to the claim waits for it. If it does not come, the
+// release names the reservation too.
+func TestUnlockBeforeTheClaim(t *testing.T) {
+	locktest.EachCase(t, plainModes, map[string]faults.Action{
+		"late": faults.DelayRequest(100 * time.Millisecond), "lost": faults.DropRequest, "answer lost": faults.DropAnswer, "doubled": faults.Double,
+	}, func(t testing.TB, m mode, claims faults.Action) {
+		q, _, h, w := granting(t, m, claims)
+		h, _ = q.HandOff(h, w)
+		q.Unlock(h)
+		next := q.Wait(q.Context(), q.Clients[0])
+		q.Unlock(next.Granted())
+		q.RequireNothingLeft()
+	})
+}
+
+// If the reservation is lost with the data, the claim's answer ends the hold:
+// not after a third of the lease, but within a round trip.
+func TestLostReservationEndsTheHold(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, _, h, w := granting(t, m, faults.DelayRequest(100*time.Millisecond))
+		h, _ = q.HandOff(h, w)
+		q.Server.Do(t, "FLUSHALL")
+		other := q.Take(q.Clients[0])
+		testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
+		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
+		require.NoError(t, other.Err())
+		q.Unlock(other)
+		q.RequireNothingLeft()
+	})
+}
+
+// Extend and Detach need the hold at the server: they wait for the claim.
+func TestExtendWaitsForTheClaim(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q, _, h, w := granting(t, m, faults.DelayRequest(100*time.Millisecond))
+		h, _ = q.HandOff(h, w)
+		require.NoError(t, h.Extend(t.Context(), time.Minute))
+		require.Greater(t, time.Until(h.ValidUntil()), time.Minute/2)
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// A call that waits for the claim ends with its context, and with its reason.
+// The hold stays as it was.
+func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
+	q, _, h, w := granting(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
+	h, _ = q.HandOff(h, w)
+	for _, request := range []func(context.Context) error{
+		func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
+		func(ctx context.Context) error { _, err := relock.Detach(ctx, h, time.Minute); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		require.ErrorIs(t, request(ctx), context.DeadlineExceeded)
+		cancel()
+	}
+	require.NoError(t, h.Err())
+	q.Unlock(h)
+	q.RequireNothingLeft()
+}
+
+// A hold that was granted by a message ends with its client, which releases the
+// reservation if it should.
+func TestCloseBeforeTheClaim(t *testing.T) {
+	q := locktest.NewQueueBench(t, plainModes[0], 1)
+	waiter, proxy := q.Behind(relock.WithReleaseOnClose())
+	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
+	h := q.Take(q.Clients[0])
+	w := q.WaitNext(context.Background(), 0, waiter)
+	q.AwaitSubscribed(waiter)
+	h, _ = q.HandOff(h, w)
+	require.NoError(t, waiter.Close())
+	require.ErrorIs(t, h.Err(), relock.ErrClosed)
+	q.Unlock(q.Take(q.Clients[0]))
+	q.RequireNothingLeft()
+}
+
+// A message that comes late grants the lock for no longer than the reservation
+// lasts.
+func TestLateMessage(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 1)
+		waiter, proxy := q.Behind()
+		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
+		h := q.Take(q.Clients[0])
+		w := q.WaitNext(context.Background(), 0, waiter)
+		q.AwaitSubscribed(waiter)
+		proxy.Stall()
+		q.Unlock(h)
+		time.Sleep(claimLease / 2) // of the message
+		proxy.Resume()
+		h = w.Granted()
+		for h.Err() == nil {
+			require.True(t, strings.HasPrefix(q.Value(), reserved), "valid, but %s", q.Snapshot())
+		}
+		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
+		q.RequireNothingLeft()
+	})
+}
+
+// The holder of a grant by message learns why its hold was ended, from the
+// message or from the refusal of its claim.
+func TestForceUnlockBeforeTheClaim(t *testing.T) {
+	q, _, h, w := granting(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
+	h, _ = q.HandOff(h, w)
+	require.NoError(t, q.Clients[0].ForceUnlock(t.Context(), "lock", "why"))
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrForced)
+	require.ErrorContains(t, h.Unlock(context.Background()), "why")
+	q.RequireNothingLeft()
+}
+
+// A poll that was sent before the message, and answered after it, does not
+// cancel the entry: its claim is not answered yet.
+func TestPollThatCrossesAGrant(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 1)
+		waiter, proxy := q.Behind()
+		poll := faults.Script(script.Poll.SHA)
+		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // half its limit
+		proxy.On(poll, 1, faults.Delay(150*time.Millisecond))
+		h := q.Take(q.Clients[0])
+		w := q.WaitNext(context.Background(), 0, waiter)
+		require.True(t, proxy.Await(poll, 1, testkit.Patience))
+		testkit.Eventually(t, testkit.Patience, func() bool { return strings.HasSuffix(q.Snapshot(), ":1") || strings.Contains(q.Snapshot(), ":1 ") }, "the poll is executed")
+		h, _ = q.HandOff(h, w)
+		for time.Until(h.ValidUntil()) < claimLease {
+			require.NoError(t, h.Err())
+			require.NotEmpty(t, q.Value(), "the reservation was ended under a valid hold")
+		}
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	})
+}
+
+// An Unlock before the claim releases the reservation. A message or a poll that
+// names it meanwhile does not cancel it: the release would find nothing, and
+// report a loss.
+func TestDoubledGrantDuringUnlock(t *testing.T) {
+	q := locktest.NewQueueBench(t, plainModes[0], 1)
+	waiter, proxy := q.Behind()
+	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
+	released := proxy.On(faults.Script(script.Release.SHA), 1, faults.DelayRequest(300*time.Millisecond))
+	h := q.Take(q.Clients[0])
+	w := q.WaitNext(context.Background(), 0, waiter)
+	q.AwaitSubscribed(waiter)
+	h, _ = q.HandOff(h, w)
+	name := strings.TrimPrefix(q.Value(), reserved)
+	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+q.Key)
+		_, done := testkit.Await(released, 0)
+		return done
+	}, "the release is answered")
+	require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
+	q.RequireNothingLeft()
+}
+
+// A hold whose claim was refused is ended by one request for the reason, not by
+// one after the other until that is too late.
+func TestRefusedClaimAsksForTheReasonOnce(t *testing.T) {
+	q := locktest.NewQueueBench(t, plainModes[0], 1)
+	waiter, proxy := q.Behind()
+	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(100*time.Millisecond))
+	h := q.Take(q.Clients[0])
+	w := q.WaitNext(context.Background(), 0, waiter)
+	q.AwaitSubscribed(waiter)
+	h, _ = q.HandOff(h, w)
+	q.Server.Do(t, "DEL", q.Key)
+	testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
+	require.Equal(t, 1, proxy.Count(faults.Script(script.Notice.SHA)))
+	require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
+	q.RequireNothingLeft()
+}
+
+// Without memory at the server, the claim completes the hand-off: the hold is
+// not lost.
+func TestClaimWithoutMemory(t *testing.T) {
+	s := redistest.Start(t)
+	for _, m := range plainModes {
+		q := locktest.NewQueueBenchOn(t, s, m, 2)
+		h := q.Take(q.Clients[0])
+		w := q.WaitNext(context.Background(), 0, q.Clients[1])
+		q.AwaitSubscribed(q.Clients[1])
+		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		h, _ = q.HandOff(h, w)
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	}
+}
+
+// While a slot is half moved, the claim names the lock's key alone: the queue
+// that the hand-off has emptied is missing at the old server. The hold is not
+// lost, however long the move takes: the key has the whole lease.
+func TestClaimWhileTheSlotMoves(t *testing.T) {
+	c := redistest.StartCluster(t, 2, 0)
+	for _, m := range plainModes {
+		q := locktest.NewClusterBench(t, c, m, 2)
+		h := q.Take(q.Clients[0])
+		w := q.WaitNext(t.Context(), 0, q.Clients[1])
+		q.AwaitSubscribed(q.Clients[1])
+		move := c.BeginMove(t, c.SlotOf(t, q.Key), other(q, c))
+		h, _ = q.HandOff(h, w)
+		testkit.Eventually(t, claimLease, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		require.Greater(t, q.Server.Do(t, "PTTL", q.Key), claimLease.Milliseconds())
+		move.Finish(t)
+		q.Server = other(q, c)
+		require.NoError(t, h.Err())
+		q.Unlock(h)
+		q.RequireNothingLeft()
+	}
+}

@@ -1,0 +1,54 @@
+package lua_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/scripttest"
+)
+
+// At the old server of a half moved slot a script may not use a key that it has
+// deleted. A claim that would replace the reservation is refused first.
+func TestClaimWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2, 0)
+	const tag = "k" // of the keys of a bench
+	from, to := c.Servers[0], c.Servers[1]
+	if c.MasterOf(t, tag) != from {
+		from, to = to, from
+	}
+	first, next := scripttest.WaitNamed(sharded, 1, "rf"), scripttest.WaitNamed(sharded, 2, "rf")
+	b := scripttest.NewHeld(t, from, scripttest.WaitNamed("c9", 1, "rf"))
+	b.Live(sharded)
+	b.Line(time.Millisecond, first, next)
+	b.RequireDone(scripttest.WaitNamed("c9", 1, "rf").Release())
+	move := c.BeginMove(t, c.SlotOf(t, tag), to)
+	_, err := b.Try(first.Claim())
+	require.ErrorContains(t, err, "TRYAGAIN relock: take")
+	require.Contains(t, b.Content(b.Key), "relock/1|w|"+string(first), "it is reserved as before")
+	move.Finish(t)
+}
+
+// A fair waiter of a Cluster whose subscription is not seen keeps its turn
+// until its heartbeat is stale.
+func TestHandOffAfterASlotHasMoved(t *testing.T) {
+	old := scripttest.Heartbeat{Age: 1500 * time.Millisecond, Counted: 1}
+	for name, client := range map[string]string{"of a Cluster": sharded, "of one server": "c1"} {
+		t.Run(name, func(t *testing.T) {
+			first, next := scripttest.WaitNamed(client, 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
+			holder := scripttest.WaitNamed("c9", 1, "pf")
+			b := scripttest.NewHeld(t, server, holder)
+			b.Show(map[string]scripttest.Heartbeat{client: old, "c2": {Counted: 0}})
+			b.Line(time.Millisecond, first, next)
+			b.RequireDone(holder.Release())
+			if client == sharded {
+				b.RequireHandedTo(first, []scripttest.Wait{next})
+			} else {
+				b.RequireHandedTo(next, nil)
+			}
+		})
+	}
+}
