@@ -6,9 +6,10 @@ MOST ?= 60
 TESTS ?= .
 HEAVY ?= LossComes|KilledHolder
 COVERAGE ?= 85
+IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint structure test cover lua-cover mutants mutants-touched model test-long test-heavy stress bench bench-queue bench-smoke bench-go check proof long
+.PHONY: help fast build lint structure test cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,18 +50,23 @@ test-long:  ## Run the heavy tests at full length and print their figures; TESTS
 test-heavy:  ## The heavy tests at full length that take at most 90 seconds together, one after the other, as they load the machine
 	@scripts/with-redis.sh scripts/test.sh long '$(HEAVY)' -parallel 1
 
+test-valkey:  ## Run the root suite and the conformance suite on the installed valkey-server; TESTS=regexp chooses some
+	@scripts/with-server.sh valkey-server scripts/test.sh server '$(TESTS)'
+
+test-image:  ## The same in a container of the image that IMAGE names, such as redis:8
+	@scripts/in-image.sh '$(IMAGE)' scripts/test.sh server '$(TESTS)'
+
 stress:  ## Test the root package and the engine ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on -p 1 -timeout 30m . ./lua ./internal/... ./proof/matrix
 
-bench:  ## Compare with other libraries, in some 5 minutes; writes bench/results and the tables of docs/measured.md
-	@scripts/with-redis.sh go run -C bench . -out results -into ../docs/measured.md
+bench:  ## Compare with other libraries, in some 13 minutes; writes bench/results, with the plot of README, and the tables of docs/measured.md; BENCH=regexp only prints some
+	@scripts/with-redis.sh scripts/bench.sh -run '$(BENCH)' -out results -into ../docs/measured.md
 
-bench-queue:  ## Compare the task queue with asynq, in some 10 minutes; writes the table of docs/queue.md
-	@scripts/with-redis.sh go run -C bench . -queues -into ../docs/queue.md
+bench-queue:  ## Compare the task queue with asynq, in some 9 minutes; writes the table of docs/queue.md
+	@scripts/with-redis.sh scripts/bench.sh -queues -run '$(BENCH)' -into ../docs/queue.md
 
 bench-smoke:  ## Run each scenario of the comparison with each library for a moment, to see that it runs
-	@scripts/with-redis.sh go run -C bench . -smoke
-	@go run -C etcd/test ./bench -seconds 0.1 -rounds 1
+	@scripts/with-redis.sh scripts/bench.sh -smoke
 
 bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .

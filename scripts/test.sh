@@ -1,7 +1,9 @@
 #!/bin/sh
 # Tests every module. "cover" runs the tests of the engine only and leaves its
 # coverage in coverage.out. "long [regexp [flag...]]" runs the heavy tests only
-# and at full length, with "." those of etcd too.
+# and at full length, with "." those of goredis and etcd too. "server [regexp]"
+# runs the tests of the root package and the conformance suite, to try another
+# server.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,6 +21,7 @@ if [ "${1:-}" = long ]; then
 	shift "$(($# < 2 ? $# : 2))"
 	go test -C proof $race -timeout 30m -v -run "$run" "$@" . -long
 	[ "$run" = . ] || exit 0
+	RELOCK_CELLS=all go test -C goredis $race -timeout 30m -v -run HandOffsWhileMasters .
 	RELOCK_ETCD_CYCLES=${RELOCK_ETCD_CYCLES:-20000} exec go test -C etcd/test $race -timeout 30m -v -run 'Storm|Many(Cycles|Cancels)' .
 fi
 
@@ -27,9 +30,13 @@ fi
 cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 side_by_side() { echo $((cores * $1)); }
 
+if [ "${1:-}" = server ]; then
+	exec go test $race -shuffle=on -p 1 -parallel "$(side_by_side 3)" -run "${2:-.}" . ./relocktest/conform
+fi
+
 if [ "${1:-}" = cover ]; then
 	rm -f coverage.out
-	engine=$(go list . ./internal/... | grep -Ev '/(competition|containertest|faults|locktest|ports|redistest|scripttest|testkit)$' | paste -sd, -)
+	engine=$(go list . ./internal/... | grep -Ev '/(competition|conformtest|containertest|faults|locktest|ports|redistest|scripttest|testkit)$' | paste -sd, -)
 	# shellcheck disable=SC2046 # one word for each package
 	RELOCK_CELLS=all go test $race -shuffle=on -p 2 -parallel "$(side_by_side 3)" -coverpkg="$engine" -coverprofile=coverage.out $(go list . ./lua ./internal/... ./proof/matrix | grep -Ev '/(competition|containertest|faults|ports|redistest)$') || {
 		rm -f coverage.out
@@ -47,20 +54,62 @@ timed="$root $root/internal/driver $root/internal/waitqueue $root/internal/lease
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-for package in $timed $root/etcd/test $root/proof; do
+# The longest of the others begin first, so that none runs alone in the end.
+longest="$root/relocktest/conform $root/goredis $root/lua $root/queue"
+for package in $timed $longest $root/etcd/test $root/proof; do
 	others=$(echo "$others" | grep -vx "$package")
 done
-# shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 3 -parallel "$(side_by_side 3)" $timed
-# shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 4 $others
-go test $race -shuffle=on -parallel "$(side_by_side 2)" "$root/etcd/test"
-# goredis with the oldest go-redis that it supports, and with the newest. The
-# workspace has one in between.
-GOWORK=off go test -C goredis $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance .
+newest=1
 case $(go env GOVERSION) in
-go1.25*) echo "goredis: the newest go-redis needs Go 1.26" ;;
-*) GOWORK=off go test -C goredis -modfile=newest.mod $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance . ;;
+go1.25*)
+	newest=
+	echo "left out: bench, whose redsync needs Go 1.26, and goredis with the newest go-redis"
+	;;
 esac
+
+# Compilers would take the processors from tests of time, so they come first.
+# shellcheck disable=SC2086 # one word for each package
+compile() {
+	packages=$1
+	shift
+	go list "$@" $race -test -export $packages >/dev/null
+}
+compile "$modules"
+(
+	export GOWORK=off
+	compile . -C goredis
+	[ -z "$newest" ] || {
+		compile . -C goredis -modfile=newest.mod
+		compile ./... -C bench
+	}
+)
+
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 2 -parallel "$(side_by_side 3)" $timed
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 4 $longest $others
+# These usually wait: they run at the same time. goredis runs with the oldest
+# go-redis that it supports, and with the newest. The workspace has one in
+# between.
+jobs=
+beside() {
+	"$@" &
+	jobs="$jobs $!"
+}
+# shellcheck disable=SC2086 # no word for the race detector, or one
+goredis() { GOWORK=off go test -C goredis "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance .; }
+# shellcheck disable=SC2086
+bench() { GOWORK=off go test -C bench $race -shuffle=on ./...; }
+beside goredis
+[ -z "$newest" ] || {
+	beside goredis -modfile=newest.mod
+	beside bench
+}
+failed=
+go test $race -shuffle=on -parallel "$(side_by_side 3)" "$root/etcd/test" || failed=1
+for job in $jobs; do
+	wait "$job" || failed=1
+done
+[ -z "$failed" ] || exit 1
 # Without what "make test-heavy" runs at full length.
-go test $race -shuffle=on -parallel "$(side_by_side 2)" -skip "${HEAVY:-}" "$root/proof"
+go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"
