@@ -20,6 +20,7 @@ const (
 	perGrant     = "commands a grant"
 	neverWoken   = "still waiting at the end"
 	handOffTime  = "hand-off"
+	handOffP99   = "hand-off p99"
 	handOffPings = "hand-off by PING"
 )
 
@@ -53,6 +54,7 @@ func grantFigures(o outcome) (figures, error) {
 		add(perGrant, float64(o.commands)/float64(len(all))).
 		add(neverWoken, stuck(o.reports)).
 		add(handOffTime, median(gaps)).
+		add(handOffP99, percentile(gaps, 99)).
 		add(handOffPings, median(gaps)/o.trip.Seconds()), nil
 }
 

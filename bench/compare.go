@@ -2,45 +2,61 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
 )
 
-// results are the medians of all figures, and the machine on which they were
+// results are the figures of all runs, and the machine on which they were
 // taken.
 type results struct {
 	Machine machine
+	Load    string // of the machine, before and after
 	Runs    int
-	Figures map[string]map[string]figures // by scenario and library
-	Load    string                        // of the machine, before and after
-
-	runs map[string]map[string][]figures // of all runs
+	Figures map[string]map[string][]figures // of each run, by scenario and library
 }
 
-// of returns a figure, and reports whether there is one.
+// all returns a figure of the runs that measured it.
+func (r results) all(scenario, library, figure string) (values []float64) {
+	for _, f := range r.Figures[scenario][library] {
+		if value, ok := f[figure]; ok {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// of returns the median of a figure, and reports whether there is one.
 func (r results) of(scenario, library, figure string) (float64, bool) {
-	value, ok := r.Figures[scenario][library][figure]
-	return value, ok
+	value := median(r.all(scenario, library, figure))
+	return value, !math.IsNaN(value)
+}
+
+// cell returns the median of a figure with the range of its runs, and reports
+// whether there is one.
+func (r results) cell(scenario, library, figure string, format unit) (string, bool) {
+	values := r.all(scenario, library, figure)
+	if len(values) == 0 {
+		return "", false
+	}
+	return spread(format, values), true
 }
 
 // compare runs each scenario several times. Libraries take turns within a
-// scenario, so that a noisy moment does not hit all runs of one library.
+// scenario, and each is first at times, so that a noisy moment does not hit all
+// runs of one library.
 func compare(all []scenario, libs []string, runs int) (results, error) {
 	m, err := describe()
-	r := results{Machine: m, Runs: runs, Figures: map[string]map[string]figures{}, runs: map[string]map[string][]figures{}}
+	r := results{Machine: m, Runs: runs, Figures: map[string]map[string][]figures{}}
 	if err != nil {
 		return r, err
 	}
 	before := loadAverage()
 	for _, s := range all {
 		start := time.Now()
-		if r.runs[s.name], err = s.compare(libs, runs); err != nil {
+		if r.Figures[s.name], err = s.compare(libs, runs); err != nil {
 			return r, err
-		}
-		r.Figures[s.name] = map[string]figures{}
-		for library, runs := range r.runs[s.name] {
-			r.Figures[s.name][library] = medians(runs)
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", s.name, time.Since(start).Round(time.Second))
 	}
@@ -50,18 +66,45 @@ func compare(all []scenario, libs []string, runs int) (results, error) {
 
 // compare returns the figures of each run, by library.
 func (s scenario) compare(libs []string, runs int) (map[string][]figures, error) {
+	if s.outside != nil {
+		return s.elsewhere(libs, runs)
+	}
+	turns := s.turns(libs, runs)
+	measured := make([]figures, len(turns))
+	measure := func(i int) (err error) {
+		measured[i], err = s.measure(turns[i])
+		return err
+	}
+	err := s.each(len(turns), measure)
 	all := map[string][]figures{}
-	for range runs {
-		for _, library := range s.libraries {
-			if !slices.Contains(libs, library) {
-				continue
+	for i, library := range turns {
+		all[library] = append(all[library], measured[i])
+	}
+	return all, err
+}
+
+// turns returns which library each run is of.
+func (s scenario) turns(libs []string, runs int) (turns []string) {
+	for n := range runs {
+		first := n % len(s.libraries)
+		for _, library := range slices.Concat(s.libraries[first:], s.libraries[:first]) {
+			if slices.Contains(libs, library) {
+				turns = append(turns, library)
 			}
-			f, err := s.measure(library)
-			if err != nil {
-				return nil, err
-			}
-			all[library] = append(all[library], f)
 		}
 	}
-	return all, nil
+	return turns
+}
+
+// each calls f for each run: in turn, or side by side if a run only waits.
+func (s scenario) each(runs int, f func(i int) error) error {
+	if s.waits {
+		return inParallel(runs, f)
+	}
+	for i := range runs {
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -31,6 +31,7 @@ func TestGrantFigures(t *testing.T) {
 		inUse:        0.7,     // 2 + 2 + 2 + 1 of 10 ms
 		perGrant:     10,      //
 		handOffTime:  0.00075, // 1 ms and 0.5 ms; the last one was asked for too late
+		handOffP99:   0.001,   //
 		handOffPings: 7.5,     //
 		turns:        1,       // p99 of 3.5 ms by 2 x the mean hold of 1.75 ms
 	} {
@@ -72,13 +73,14 @@ func TestCountFigures(t *testing.T) {
 
 func TestNestedFigures(t *testing.T) {
 	got, err := nestedFigures(outcome{reports: []report{{
+		Plain:  []time.Duration{90 * pairsInBlock, 180 * pairsInBlock, 150 * pairsInBlock},
 		Outer:  []time.Duration{100 * pairsInBlock, 200 * pairsInBlock, 300 * pairsInBlock},
 		Nested: []time.Duration{50 * pairsInBlock, 200 * pairsInBlock, 270 * pairsInBlock},
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(got[outerPair]-200e-9) > 1e-15 || math.Abs(got[nestedPair]-200e-9) > 1e-15 || math.Abs(got[nestedShare]-0.9) > 1e-9 {
+	if math.Abs(got[outerPair]-200e-9) > 1e-15 || math.Abs(got[nestedPair]-200e-9) > 1e-15 || math.Abs(got[nestedShare]-0.9) > 1e-9 || math.Abs(got[byPlain]-0.9) > 1e-9 {
 		t.Errorf("nested figures = %v", got)
 	}
 }

@@ -23,6 +23,7 @@ type load struct {
 	Ramp       time.Duration // until measuring begins
 	Duration   time.Duration // of the measurement
 	Patience   time.Duration // for the last waiters, after the measurement
+	Holds      int           // locks that a process keeps
 	Tasks      int           // of a task queue
 	Brief      bool          // what cannot be shortened otherwise is
 }
@@ -34,6 +35,7 @@ type report struct {
 	Mallocs uint64          `json:",omitempty"` // of the process within Time
 	Grants  [][]grant       `json:",omitempty"` // of each goroutine
 	Stuck   int64           `json:",omitempty"` // goroutines that were still waiting after Patience
+	Plain   []time.Duration `json:",omitempty"` // times of blocks of pairs of a plain lock
 	Outer   []time.Duration `json:",omitempty"` // times of blocks of pairs
 	Nested  []time.Duration `json:",omitempty"` // times of blocks of as many pairs inside another pair
 }

@@ -43,8 +43,9 @@ func describe() (machine, error) {
 	if !ok {
 		return m, errors.New("the binary does not know its modules")
 	}
-	m.Libraries = versions(build.Deps)
-	return m, nil
+	etcd, err := etcdVersion()
+	m.Libraries = append(versions(build.Deps), etcd)
+	return m, err
 }
 
 // cpu returns the model's name if the system reports it, otherwise the

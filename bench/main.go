@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,7 +27,7 @@ func main() {
 // settings are the options of the command line.
 type settings struct {
 	libs      []string
-	scenarios []string // empty means all
+	scenarios *regexp.Regexp // to run; nil means all
 	runs      int
 	smoke     bool
 	queues    bool
@@ -35,14 +36,22 @@ type settings struct {
 }
 
 func parse() settings {
-	libs := flag.String("libs", strings.Join(slices.Concat(slices.Sorted(maps.Keys(libraries)), bothQueues), ","), "libraries to compare")
-	runs := flag.Int("runs", 3, "runs, of which the medians count")
+	libs := flag.String("libs", strings.Join(knownLibraries(), ","), "libraries to compare")
+	runs := flag.Int("runs", 5, "runs, of which the medians count")
 	smoke := flag.Bool("smoke", false, "run everything once and for a moment, to see that it runs")
 	out := flag.String("out", "", "folder for the tables, the plot and all figures")
 	into := flag.String("into", "", "files to put the main tables into, between their marks")
 	queues := flag.Bool("queues", false, "compare task queues")
+	var only *regexp.Regexp
+	flag.Func("run", "run the scenarios whose names this regexp matches; unless it is \".\", figures are only printed", func(text string) (err error) {
+		only, err = regexp.Compile(text)
+		return err
+	})
 	flag.Parse()
-	s := settings{libs: strings.Split(*libs, ","), scenarios: flag.Args(), runs: *runs, smoke: *smoke, queues: *queues, out: *out}
+	s := settings{libs: strings.Split(*libs, ","), runs: *runs, smoke: *smoke, queues: *queues, out: *out}
+	if only != nil && only.String() != "." {
+		s.scenarios, s.out, *into = only, "", ""
+	}
 	if *into != "" {
 		s.into = strings.Split(*into, ",")
 	}
@@ -83,32 +92,32 @@ func smoke(chosen []scenario, libs []string) error {
 	return nil
 }
 
+// knownLibraries returns the names of all libraries.
+func knownLibraries() []string {
+	return slices.Concat(slices.Sorted(maps.Keys(libraries)), bothQueues, onEtcd.libraries)
+}
+
 // chosen returns the scenarios to run. It fails if a name is unknown.
 func (s settings) chosen() ([]scenario, error) {
 	for _, name := range s.libs {
-		if libraries[name] == nil && taskQueues[name] == nil {
+		if !slices.Contains(knownLibraries(), name) {
 			return nil, fmt.Errorf("no library %q", name)
 		}
 	}
-	all := slices.Concat(scenarios, taskScenarios)
+	all := slices.Clone(scenarios)
 	switch {
-	case len(s.scenarios) > 0:
 	case s.smoke:
-		return all, nil
+		all = append(all, taskScenarios...)
 	case s.queues:
-		return slices.Clone(taskScenarios), nil
-	default:
-		return slices.Clone(scenarios), nil
+		all = slices.Clone(taskScenarios)
 	}
-	var chosen []scenario
-	for _, name := range s.scenarios {
-		i := slices.IndexFunc(all, func(known scenario) bool { return known.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("no scenario %q", name)
-		}
-		chosen = append(chosen, all[i])
+	if s.scenarios != nil {
+		all = slices.DeleteFunc(all, func(known scenario) bool { return !s.scenarios.MatchString(known.name) })
 	}
-	return chosen, nil
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no scenario %s", s.scenarios)
+	}
+	return all, nil
 }
 
 // write saves the results as the command line requests.

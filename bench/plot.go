@@ -15,6 +15,7 @@ type panel struct {
 type bar struct {
 	label, value string
 	length       float64 // 0 to 1
+	least, most  float64 // of the runs, on the same scale
 	ours         bool
 }
 
@@ -37,17 +38,18 @@ func (t table) panel(r results, c column) panel {
 	}
 	longest := 0.0
 	for _, library := range t.libraries {
-		value, _ := r.of(c.scenario, library, c.figure)
-		longest = max(longest, value)
+		for _, value := range r.all(c.scenario, library, c.figure) {
+			longest = max(longest, value)
+		}
 	}
 	for _, library := range t.libraries {
-		value, ok := r.of(c.scenario, library, c.figure)
-		if !ok {
+		values := r.all(c.scenario, library, c.figure)
+		if len(values) == 0 {
 			continue
 		}
-		b := bar{label: library, value: t.cell(r, c, library), ours: strings.HasPrefix(library, ours)}
+		b := bar{label: library, value: c.unit(median(values)) + t.advantage(r, c, library), ours: strings.HasPrefix(library, ours)}
 		if longest > 0 {
-			b.length = value / longest
+			b.length, b.least, b.most = median(values)/longest, percentile(values, 0)/longest, percentile(values, 100)/longest
 		}
 		p.bars = append(p.bars, b)
 	}
@@ -67,7 +69,7 @@ const (
 )
 
 // plot draws panels as SVG, two in a row. Bars start at 0 and are proportional
-// to their figures.
+// to their figures, and a line goes from the least of the runs to the most.
 func plot(all []panel) string {
 	var body strings.Builder
 	y := panelMargin
@@ -102,5 +104,7 @@ func (b bar) draw(w *strings.Builder, x, y int) {
 	length, base := b.length*longestBar, y+barHeight-2
 	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#57606a\">%s</text>", x+labelWidth-6, base, html.EscapeString(b.label))
 	fmt.Fprintf(w, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>", x+labelWidth, y, max(length, 1), barHeight, fill)
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%d\" fill=\"#24292f\">%s</text>\n", float64(x+labelWidth)+length+5, base, html.EscapeString(b.value))
+	left := float64(x + labelWidth)
+	fmt.Fprintf(w, "<path d=\"M%.1f %dH%.1f\" stroke=\"#24292f\"/>", left+b.least*longestBar, y+barHeight/2, left+b.most*longestBar)
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%d\" fill=\"#24292f\">%s</text>\n", left+max(length, b.most*longestBar)+5, base, html.EscapeString(b.value))
 }

@@ -9,7 +9,7 @@ import (
 // replicated is 64 goroutines, each with its own key, on a server with one
 // replica. Only the first library waits for the replica.
 var replicated = scenario{
-	name: "replicated", libraries: []string{oursReplicated, ours}, replicas: 1,
+	name: "replicated", libraries: []string{oursReplicated, ours}, servers: withReplica,
 	load:    load{Work: "count", Processes: 1, Goroutines: 64, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},
 	figures: countFigures,
 }

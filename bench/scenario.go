@@ -12,19 +12,21 @@ import (
 type scenario struct {
 	name      string
 	libraries []string
-	nodes     int // number of servers; 0 means one
-	replicas  int // number of replicas of the first server
+	servers   func() (servers, error) // starts them; nil means one server
 	load      load
 	figures   func(outcome) (figures, error)
+	waits     bool // nearly all of the time, so that runs do not slow each other
 
-	// Of a load for task queues: how to run it, and the figures without which
-	// the run has failed.
+	// Of a load for task queues: how to run it.
 	tasks func(taskRun) (figures, error)
-	needs []string
+	// Of a load that a program of another module makes: all runs of all
+	// libraries.
+	outside func(l load, runs int) (map[string][]figures, error)
+	needs   []string // of both: the figures without which a run has failed
 }
 
 // scenarios lists all scenarios, in the order of the run.
-var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated}
+var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated, held, onEtcd}
 
 // taskScenarios lists those for task queues.
 var taskScenarios = []scenario{enqueue1, enqueue64, processing, idleStart, delayed, killed, taskMemory, backlog}
@@ -47,6 +49,14 @@ func (f figures) add(name string, value float64) figures {
 		f[name] = value
 	}
 	return f
+}
+
+// of returns a figure, or NaN if it was not measured.
+func (f figures) of(name string) float64 {
+	if value, ok := f[name]; ok {
+		return value
+	}
+	return math.NaN()
 }
 
 // check returns an error if a figure is missing or makes no sense. Every run
@@ -90,7 +100,11 @@ func (s scenario) once(library string) (figures, error) {
 }
 
 func (s scenario) run(library string) (o outcome, err error) {
-	srv, err := startServers(s.nodes, s.replicas)
+	start := s.servers
+	if start == nil {
+		start = independent(1)
+	}
+	srv, err := start()
 	if err != nil {
 		return o, err
 	}
@@ -115,12 +129,12 @@ func (s scenario) run(library string) (o outcome, err error) {
 // needed returns the figures without which a run has failed. These are all but
 // those of a hand-off, since a short run may have seen none.
 func (s scenario) needed() []string {
-	if s.tasks != nil {
+	if s.needs != nil {
 		return s.needs
 	}
 	switch s.load.Work {
 	case "nest":
-		return []string{outerPair, nestedPair, nestedShare}
+		return []string{outerPair, nestedPair, nestedShare, byPlain}
 	case "trace":
 		return []string{perSecond, waitP50, waitP99, waitMax, turns, evenness, inUse, perGrant, neverWoken}
 	}
@@ -131,7 +145,7 @@ func (s scenario) needed() []string {
 // it runs.
 func (s scenario) short() scenario {
 	s.load.Ramp, s.load.Duration, s.load.Patience = 10*time.Millisecond, 100*time.Millisecond, 300*time.Millisecond
-	s.load.Goroutines = min(s.load.Goroutines, 16)
+	s.load.Goroutines, s.load.Holds = min(s.load.Goroutines, 16), min(s.load.Holds, 1000)
 	if s.tasks != nil {
 		s.load.Brief, s.load.Patience, s.load.Tasks = true, 10*time.Second, min(s.load.Tasks, 20)
 	}

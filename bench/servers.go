@@ -7,34 +7,38 @@ import (
 	"time"
 )
 
-// servers are the servers of one run: independent nodes, and replicas of the
-// first node.
+// servers are the servers of one run: nodes, and replicas of the first node. A
+// client gets the addresses of the nodes.
 type servers struct {
 	nodes, replicas []*server
 }
 
-// startServers returns when all servers answer and the replicas have all data.
-func startServers(nodes, replicas int) (all servers, err error) {
-	for range max(nodes, 1) {
-		s, err := startServer()
-		if err != nil {
-			all.stop()
-			return all, err
+// independent starts so many servers that know nothing of each other.
+func independent(nodes int) func() (servers, error) {
+	return func() (all servers, err error) {
+		for range nodes {
+			s, err := startServer()
+			if err != nil {
+				all.stop()
+				return all, err
+			}
+			all.nodes = append(all.nodes, s)
 		}
-		all.nodes = append(all.nodes, s)
+		return all, nil
 	}
-	for range replicas {
-		s, err := startServer()
-		if err == nil {
-			all.replicas = append(all.replicas, s)
-			err = s.follow(all.nodes[0])
-		}
-		if err != nil {
-			all.stop()
-			return all, err
-		}
+}
+
+// withReplica starts a server and its replica, which has all data.
+func withReplica() (servers, error) {
+	all, err := independent(2)()
+	if err != nil {
+		return all, err
 	}
-	return all, nil
+	all.nodes, all.replicas = all.nodes[:1], all.nodes[1:]
+	if err = all.replicas[0].follow(all.nodes[0]); err != nil {
+		all.stop()
+	}
+	return all, err
 }
 
 func (a servers) stop() {

@@ -33,21 +33,6 @@ func sum(values []float64) (total float64) {
 
 func mean(values []float64) float64 { return sum(values) / float64(len(values)) }
 
-// medians returns the median of each figure, over the runs that measured it.
-func medians(runs []figures) figures {
-	values := map[string][]float64{}
-	for _, f := range runs {
-		for name, value := range f {
-			values[name] = append(values[name], value)
-		}
-	}
-	m := figures{}
-	for name, all := range values {
-		m[name] = median(all)
-	}
-	return m
-}
-
 // advantage returns how many times better base is than other. Above 1 it is
 // better.
 func advantage(base, other float64, lessIsBetter bool) float64 {

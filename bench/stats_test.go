@@ -41,13 +41,18 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestMediansAreOfEachFigureByItself(t *testing.T) {
-	got := medians([]figures{
+	r := results{Figures: map[string]map[string][]figures{"load": {ours: {
 		{"speed": 1, "wait": 30},
 		{"speed": 3, "wait": 10},
 		{"speed": 2},
-	})
-	if len(got) != 2 || got["speed"] != 2 || got["wait"] != 20 {
-		t.Errorf("medians = %v, want speed 2 and wait 20, over the runs that saw it", got)
+	}}}}
+	for figure, want := range map[string]string{"speed": "2 (1..3)", "wait": "20 (10..30)", "lost": ""} {
+		if got, _ := r.cell("load", ours, figure, count); got != want {
+			t.Errorf("%s = %q, want %q, of the runs that saw it", figure, got, want)
+		}
+	}
+	if _, ok := r.of("load", ours, "lost"); ok {
+		t.Error("a figure that no run saw has a median")
 	}
 }
 

@@ -25,10 +25,10 @@ type table struct {
 	columns   []column
 }
 
-// write writes a table in Markdown. The short form has only the main columns,
-// and no table without any.
+// write writes a table in Markdown, with the columns of which there are
+// figures. The short form has only the main columns, and no table without any.
 func (t table) write(w *strings.Builder, r results, short bool) {
-	columns := t.shown(short)
+	columns := t.shown(r, short)
 	if len(columns) == 0 {
 		return
 	}
@@ -47,26 +47,33 @@ func (t table) write(w *strings.Builder, r results, short bool) {
 	w.WriteString("\n")
 }
 
-func (t table) shown(short bool) (columns []column) {
+func (t table) shown(r results, short bool) (columns []column) {
 	for _, c := range t.columns {
-		if c.main || !short {
+		if (c.main || !short) && r.Figures[c.scenario] != nil {
 			columns = append(columns, c)
 		}
 	}
 	return columns
 }
 
-// cell returns a figure, and how many times better the figure of the first row
-// is.
+// cell returns a figure with the range of its runs, and how many times better
+// the figure of the first row is.
 func (t table) cell(r results, c column, library string) string {
-	value, ok := r.of(c.scenario, library, c.figure)
+	text, ok := r.cell(c.scenario, library, c.figure, c.unit)
 	if !ok {
 		return "-"
 	}
-	base, ok := r.of(c.scenario, t.libraries[0], c.figure)
+	return text + t.advantage(r, c, library)
+}
+
+// advantage returns how many times better the figure of the first row is, in
+// brackets, or "".
+func (t table) advantage(r results, c column, library string) string {
+	base, _ := r.of(c.scenario, t.libraries[0], c.figure)
+	value, _ := r.of(c.scenario, library, c.figure)
 	ratio := advantage(base, value, c.less)
-	if !ok || library == t.libraries[0] || math.IsNaN(ratio) { // both are 0
-		return c.unit(value)
+	if library == t.libraries[0] || math.IsNaN(ratio) { // not seen, or both are 0
+		return ""
 	}
-	return fmt.Sprintf("%s (%s)", c.unit(value), times(ratio))
+	return fmt.Sprintf(" [%s]", times(ratio))
 }

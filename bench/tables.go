@@ -34,17 +34,19 @@ var tables = []table{
 			{heading: "server commands a lock", scenario: busy.name, figure: perGrant, unit: one, less: true},
 			{heading: "(3) time in use", scenario: think.name, figure: inUse, unit: share, main: true},
 			{heading: "(4) hand-off", scenario: handOff.name, figure: handOffTime, unit: duration, less: true, main: true, plotted: "hand-off between two processes"},
+			{heading: "hand-off p99", scenario: handOff.name, figure: handOffP99, unit: duration, less: true},
 			{heading: "hand-off by PING", scenario: handOff.name, figure: handOffPings, unit: one, less: true},
 		},
 	},
 	{
 		title:     "Nested:",
-		text:      "re-entering a lock you hold, compared with taking a free one. None of the other libraries here is reentrant.",
+		text:      "re-entering a lock you hold, compared with taking a free one, and a free one with a plain lock. None of the other libraries here is reentrant.",
 		libraries: []string{oursReentrant},
 		columns: []column{
 			{heading: "outer pair", scenario: nested.name, figure: outerPair, unit: duration, less: true, main: true},
 			{heading: "nested pair", scenario: nested.name, figure: nestedPair, unit: duration, less: true, main: true},
 			{heading: "nested by outer", scenario: nested.name, figure: nestedShare, unit: share, less: true, main: true},
+			{heading: "its rate by a plain pair's", scenario: nested.name, figure: byPlain, unit: share, main: true},
 		},
 	},
 	{
@@ -64,6 +66,29 @@ var tables = []table{
 		text:      "64 goroutines with a key each: pairs a second that one replica has confirmed, beside pairs that none has.",
 		libraries: []string{oursReplicated, ours},
 		columns:   []column{{heading: "pairs/s", scenario: replicated.name, figure: perSecond, unit: count}},
+	},
+	{
+		title:     "100,000 held locks",
+		text:      "of one process with a lease of 12 s: memory, goroutines, share of a processor, and the cost of renewals by that of bare redigo.",
+		libraries: []string{ours},
+		columns: []column{
+			{heading: "bytes each", scenario: held.name, figure: heapEach, unit: count, less: true, main: true},
+			{heading: "goroutines", scenario: held.name, figure: moreGoroutines, unit: count, less: true, main: true},
+			{heading: "processors", scenario: held.name, figure: processorShare, unit: share, less: true, main: true},
+			{heading: "by bare redigo", scenario: held.name, figure: byBare, unit: share, less: true, main: true},
+		},
+	},
+	{
+		title: "On etcd:",
+		text: "pairs a second with a key for each goroutine, and from the call of Unlock to the return of the next Lock, " +
+			"with 3 clients of 10 goroutines that hold one lock for 5 ms.",
+		libraries: []string{oursEtcd, oursEtcdFair, etcdMutex, etcdPuts},
+		columns: []column{
+			{heading: "1 goroutine", scenario: onEtcd.name, figure: etcdPairs1, unit: count, main: true},
+			{heading: "64", scenario: onEtcd.name, figure: etcdPairs64, unit: count, main: true},
+			{heading: "hand-off p50", scenario: onEtcd.name, figure: etcdHandOff, unit: duration, less: true, main: true},
+			{heading: "hand-off p99", scenario: onEtcd.name, figure: etcdHandP99, unit: duration, less: true, main: true},
+		},
 	},
 }
 

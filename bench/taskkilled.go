@@ -11,7 +11,7 @@ import (
 // killed is a worker that is killed in the middle of a task: how long it takes
 // until another worker runs the task again.
 var killed = scenario{
-	name: "killed", libraries: bothQueues, needs: []string{againAfter},
+	name: "killed", libraries: bothQueues, needs: []string{againAfter}, waits: true,
 	load: load{Patience: 4 * time.Minute}, tasks: measureKilled,
 }
 

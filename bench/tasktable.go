@@ -45,7 +45,7 @@ var taskRows = []taskRow{
 // was taken.
 func taskPage(r results) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "Medians of %d runs in turn, and their range, on one machine: %s.\n%s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
+	fmt.Fprintf(&w, "Medians of %d alternating runs, and their range, on one machine: %s.\n%s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
 	fmt.Fprintf(&w, "| what | %s | %s | how many times better | aim |\n|---|---|---|---|---|\n", oursQueue, asynqName)
 	for _, row := range taskRows {
 		row.write(&w, r)
@@ -63,21 +63,7 @@ func (t taskRow) write(w *strings.Builder, r results) {
 	if other, ok := r.of(t.scenario, asynqName, t.figure); ok && !math.IsNaN(advantage(own, other, t.less)) {
 		ratio = times(advantage(own, other, t.less))
 	}
-	fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", t.what, t.cell(r, oursQueue), t.cell(r, asynqName), ratio, t.aim)
-}
-
-// cell returns the median of a figure, with the range of its runs.
-func (t taskRow) cell(r results, library string) string {
-	value, ok := r.of(t.scenario, library, t.figure)
-	if !ok {
-		return ""
-	}
-	var all []float64
-	for _, run := range r.runs[t.scenario][library] {
-		all = append(all, run[t.figure])
-	}
-	if len(all) < 2 {
-		return t.unit(value)
-	}
-	return fmt.Sprintf("%s (%s to %s)", t.unit(value), t.unit(percentile(all, 0)), t.unit(percentile(all, 100)))
+	ours, _ := r.cell(t.scenario, oursQueue, t.figure, t.unit)
+	theirs, _ := r.cell(t.scenario, asynqName, t.figure, t.unit)
+	fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", t.what, ours, theirs, ratio, t.aim)
 }

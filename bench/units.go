@@ -9,6 +9,15 @@ import (
 // unit formats a figure for people.
 type unit func(float64) string
 
+// spread formats the median of some values, and the least and the most of them.
+func spread(format unit, values []float64) string {
+	text := format(median(values))
+	if len(values) > 1 {
+		text += " (" + format(percentile(values, 0)) + ".." + format(percentile(values, 100)) + ")"
+	}
+	return text
+}
+
 // count groups the digits of a whole number by thousands.
 func count(v float64) string {
 	text := strconv.FormatInt(int64(math.Round(v)), 10)

@@ -12,11 +12,13 @@ import (
 // form has only the main columns.
 func page(r results, short bool) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "Medians of %d runs on one machine: %s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "))
-	w.WriteString("In brackets: how many times better relock's figure is; below 1 it is worse. `-`: not seen, or the library has no such lock.\n\n")
+	fmt.Fprintf(&w, "Medians of %d alternating runs on one machine: %s.\n%s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
+	w.WriteString("Round brackets have the least and the most of the runs. Square ones say how many times better the figure of a table's first row is;\n" +
+		"below 1 it is worse. `-`: not seen, or the library has no such lock.\n\n")
 	for _, t := range tables {
 		t.write(&w, r, short)
 	}
+	writeAims(&w, r)
 	return strings.TrimSpace(w.String()) + "\n"
 }
 

@@ -6,7 +6,6 @@ require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/relock-go/relock v0.1.0
 	github.com/relock-go/relock/examples v0.1.0
-	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )
 
@@ -17,6 +16,7 @@ require (
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )

@@ -167,7 +167,7 @@ func TestExitCode(t *testing.T) {
 	t.Parallel()
 	for url, message := range map[string]string{
 		"redis://127.0.0.1:1":          "quickstart failed: the server does not answer",
-		"http://user:secret@127.0.0.1": "URL: its scheme is not redis, rediss, unix or redis+sentinel",
+		"http://user:secret@127.0.0.1": "URL: its scheme is not redis",
 	} {
 		program := exec.CommandContext(t.Context(), os.Args[0])
 		program.Env = append(os.Environ(), asProgram+"=1", "REDIS_URL="+url)

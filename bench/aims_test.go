@@ -1,0 +1,50 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAims(t *testing.T) {
+	r := results{Figures: map[string]map[string][]figures{
+		distinct1.name: {
+			ours:          {{perSecond: 900}, {perSecond: 1000}},
+			rawRedigo:     {{perSecond: 1000}, {perSecond: 2000}},
+			redsyncRedigo: {{perSecond: 300}, {perSecond: 500}},
+			bsmRedislock:  {{perSecond: 450}, {}},
+		},
+		busy.name:   {oursFair: {{waitP99: 2}}, redsyncRedigo: {{waitP99: 40}}, rueidisOneKey: {{waitP99: 8}}},
+		nested.name: {oursReentrant: {{byPlain: 0.7}}},
+	}}
+	var w strings.Builder
+	writeAims(&w, r)
+	for _, want := range []string{
+		"| raw redigo | at least 1.00 | 0.70 (0.50..0.90) |\n",
+		"| the best of all others | at least 0.95 | 2.00 (2.00..2.00) |\n",
+		"wait p99 | the best of all others | at most 0.15 | 0.25 |\n",
+		"by a plain pair's |  | at least 0.85 | 0.70 |\n",
+	} {
+		if !strings.Contains(w.String(), want) {
+			t.Errorf("no %q in\n%s", want, w.String())
+		}
+	}
+	if rows := strings.Count(w.String(), "\n| ") - 1; rows != 4 {
+		t.Errorf("%d rows, some of figures that nothing has measured:\n%s", rows, w.String())
+	}
+}
+
+func TestEveryAimIsOfAFigureThatItsScenarioHas(t *testing.T) {
+	for _, a := range aims {
+		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == a.scenario })
+		if i < 0 || a.figure != handOffTime && !slices.Contains(scenarios[i].needed(), a.figure) {
+			t.Errorf("%s: %s has no figure %q", a.what, a.scenario, a.figure)
+			continue
+		}
+		for _, library := range append(slices.Clone(a.others), a.library) {
+			if !slices.Contains(scenarios[i].libraries, library) {
+				t.Errorf("%s: %s is not measured in %s", a.what, library, a.scenario)
+			}
+		}
+	}
+}
