@@ -89,7 +89,7 @@ func TestReleaseIsSentTwice(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 1)
 		holder, proxy := q.Behind()
 		waiter, waiterProxy := q.Behind()
-		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(locktest.AnswerLimit)) // it stays reserved
+		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(locktest.AnswerLimit/4)) // it stays reserved
 		release := func(args []string) bool {
 			return faults.Script(script.Release.SHA)(args) || faults.Script(script.ReentrantRelease.SHA)(args)
 		}
@@ -115,6 +115,7 @@ func TestForgedMessages(t *testing.T) {
 		h, _ = q.HandOff(h, first)
 		second := q.WaitNext(context.Background(), 0, c)
 		third := q.WaitNext(context.Background(), 1, other)
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		before := q.Server.Content(t, q.Key)
 		mine, suffix, elsewhere := locktest.Engine(c).Identity.ID, ":"+letters(m)+":1250", " "+locktest.Prefix(c)+"{other}"
 		granted, waits := mine+":1"+suffix, mine+":2"+suffix // anybody may read these names
@@ -146,8 +147,9 @@ func TestForgedMessages(t *testing.T) {
 }
 
 // forge publishes many wake-ups over one connection, as fast as the server
-// answers. It returns how many scripts a server ran meanwhile, and how many
-// attempts the pause allows.
+// answers, and awaits two scripts of a server. On a busy machine, the waiter
+// may read the first message after the last one was published. forge returns
+// how many scripts the server ran, and how many attempts the pause allows.
 func forge(t testing.TB, at, counted *redistest.Server, c *relock.Client, text string) (scripts, allowed int, took time.Duration) {
 	conn := at.Dial(t)
 	defer conn.Close() //nolint:errcheck // nothing is pending
@@ -156,8 +158,11 @@ func forge(t testing.TB, at, counted *redistest.Server, c *relock.Client, text s
 		_, err := conn.Do("PUBLISH", channel(c), text)
 		require.NoError(t, err)
 	}
+	testkit.Eventually(t, locktest.NotifyLimit, func() bool {
+		scripts = locktest.Calls(t, counted, "evalsha") - before
+		return scripts > 1
+	}, "tries twice")
 	took = time.Since(start)
-	scripts = locktest.Calls(t, counted, "evalsha") - before
 	allowed = int(took/waitqueue.CheckPause) + 1 + waitqueue.ChecksAhead
 	return scripts, allowed, took
 }
@@ -170,10 +175,9 @@ func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
 		h := q.Take(q.Clients[1])
 		w := q.WaitNext(context.Background(), 0, q.Clients[0], patient)
 		q.AwaitSubscribed(q.Clients[0])
-		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], q.NewestEntry()+" "+q.Key)
+		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], locktest.HintOf(q.NewestEntry())+" "+q.Key)
 		polls := 2 * (1 + int(took/time.Second))
 		require.LessOrEqual(t, scripts, allowed+polls)
-		require.Greater(t, scripts, 1, "no attempt at all")
 		h, _ = q.HandOff(h, w)
 		q.Unlock(h)
 		q.RequireNothingLeft()
@@ -219,7 +223,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			h := q.Take(q.Clients[1])
 			w := q.WaitNext(context.Background(), 0, waiter, patient)
 			q.AwaitSubscribed(waiter)
-			text := q.NewestEntry() + " " + q.Key
+			text := locktest.HintOf(q.NewestEntry()) + " " + q.Key
 			before := locktest.Calls(t, q.Server, "evalsha")
 			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.Server.Do(t, "PUBLISH", channel(waiter), text)
