@@ -91,7 +91,9 @@ func (w *Worker) send(batch []*Job) {
 		sending, requests = append(sending, j), append(requests, s)
 	}
 	shortest, _ := w.Bounds()
-	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: w.patience(sending), Borrowed: shortest}, requests, w.fleet.Ack)
+	own := w.patience(sending)
+	w.expect(now, own, missedBy(sending))
+	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: own, Borrowed: shortest}, requests, w.fleet.Ack)
 	for i, o := range outcomes {
 		sending[i].countLate(o)
 		w.answered(sending[i], o)
@@ -107,16 +109,47 @@ func (w *Worker) send(batch []*Job) {
 // about it. With one count for all, a short lease that gets every second answer
 // would cost a long lease all of its answers.
 func (w *Worker) patience(batch []*Job) time.Duration {
-	missed := int16(0)
+	shortest, longest := w.Bounds()
+	return doubled(shortest, missedBy(batch), longest)
+}
+
+// missedBy returns the most answers in a row that a job of the batch has
+// missed.
+func missedBy(batch []*Job) (missed int16) {
 	for _, j := range batch {
 		missed = max(missed, j.missed)
 	}
-	shortest, longest := w.Bounds()
-	limit := shortest
-	for ; missed > 0 && limit < longest; missed-- {
+	return missed
+}
+
+// doubled returns the limit doubled so many times, but at most longest.
+func doubled(limit time.Duration, times int16, longest time.Duration) time.Duration {
+	for ; times > 0 && limit < longest; times-- {
 		limit = min(2*limit, longest)
 	}
 	return limit
+}
+
+// expect notes that a batch is sent now, and how long its answers may take.
+func (w *Worker) expect(now time.Time, limit time.Duration, missed int16) {
+	w.fleet.mu.Lock()
+	defer w.fleet.mu.Unlock()
+	w.sent = sentBatch{until: now.Add(limit), missed: missed}
+}
+
+// shorten returns when to give up the batch under way, for a job that was added
+// meanwhile. Its limit counts as if it had been there when the batch was sent.
+// It returns zero if that changes nothing; fleet.mu is held.
+func (w *Worker) shorten(j *Job) time.Time {
+	if j.index < 0 || !j.at.Add(j.limit).Before(w.sent.until) {
+		return time.Time{}
+	}
+	by := j.at.Add(doubled(j.limit, w.sent.missed, time.Until(w.sent.until)))
+	if !by.Before(w.sent.until) {
+		return time.Time{}
+	}
+	w.sent.until = by
+	return by
 }
 
 func (w *Worker) answered(j *Job, o driver.Result) {

@@ -33,6 +33,11 @@
 // that is too slow for one short lease is not too slow for the others. Each job
 // counts for itself: answers to other jobs say nothing about its own.
 //
+// A job that comes while a batch is under way counts as if it had been there
+// when that was sent. If its limit passes before the batch's, the connection is
+// given up. The job's limit is doubled as often as the batch's, so jobs that
+// come again and again starve no batch.
+//
 // A worker that cannot connect takes a detour, see package driver. A borrowed
 // connection has the smallest limit, never a doubled one.
 //

@@ -20,12 +20,20 @@ type Worker struct {
 	// Guarded by fleet.mu.
 	jobs    jobHeap
 	batch   []*Job                // taken out of the heap to be sent
+	sent    sentBatch             // the batch that was sent last
 	hasty   bool                  // all jobs became due while the batch was under way
 	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool
 	retired bool      // its node is not to be used any more
 	ended   bool      // it was retired, and has no jobs
 	until   time.Time // when the timer wakes the worker
+}
+
+// sentBatch is when a batch is given up, and the most answers in a row that a
+// job of it had missed before.
+type sentBatch struct {
+	until  time.Time
+	missed int16
 }
 
 // schedule puts a job into the heap, and wakes the worker if it is due sooner

@@ -87,6 +87,10 @@ type Link interface {
 	// subscription they do nothing.
 	Listen(c Channel)
 	Ignore(c Channel)
+	// Shorten gives up the pipeline under way by then, as if it had been its
+	// limit. It adds what replicas may take. It changes nothing if the limit is
+	// earlier, or before the pipeline was sent.
+	Shorten(by time.Time)
 	// Cut closes the connection. The next use opens another one.
 	Cut()
 	// Close closes the connection permanently.

@@ -22,6 +22,7 @@ type poolLink struct {
 	fresh   bool       // the server has not answered on it yet
 	opening *opening   // nil while no dial is under way
 	feed    *feed      // of the subscription under way
+	waiting waiting    // for the answers of the pipeline under way
 	closed  bool
 }
 
@@ -57,9 +58,8 @@ func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit) + waitsOf(requests))
-	// A user's connection may not support deadlines.
-	closer := time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() })
-	defer closer.Stop()
+	closer := l.expect(conn, deadline, requests)
+	defer l.expectNothing()
 	outcomes := l.roundTrip(conn, closer, sent, deadline, requests)
 	switch {
 	case outcomes[len(outcomes)-1].Unanswered() || isRefusal(outcomes[0].Err):

@@ -121,6 +121,8 @@ func (nowhereLink) Listen(Channel) {}
 
 func (nowhereLink) Ignore(Channel) {}
 
+func (nowhereLink) Shorten(time.Time) {}
+
 func (nowhereLink) Cut() {}
 
 func (nowhereLink) Close() {}

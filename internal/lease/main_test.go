@@ -218,5 +218,6 @@ func (l instantLink) Subscribe(driver.Listener) error {
 
 func (l instantLink) Listen(driver.Channel) {}
 func (l instantLink) Ignore(driver.Channel) {}
+func (l instantLink) Shorten(time.Time)     {}
 func (l instantLink) Cut()                  {}
 func (l instantLink) Close()                { _ = l.instant.Close() }

@@ -90,6 +90,28 @@ func TestUnansweredClaimEndsTheHold(t *testing.T) {
 	})
 }
 
+// A claim does not wait behind a renewal whose connection has gone silent.
+func TestClaimPassesASilentRenewal(t *testing.T) {
+	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 1)
+		waiter, proxy := q.Behind()
+		other, err := relock.NewRedisLock("other", waiter).TryAcquire(t.Context())
+		require.NoError(t, err)
+		h := q.Take(q.Clients[0])
+		w := q.WaitNext(context.Background(), 0, waiter)
+		q.AwaitSubscribed(waiter)
+		renewal := faults.Script(script.Renew.SHA)
+		proxy.On(renewal, 1, faults.DropRequest)
+		locktest.Engine(waiter).Watchdog().Hasten()
+		require.True(t, proxy.Await(renewal, 1, testkit.Patience))
+		h, _ = q.HandOff(h, w)
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		q.Unlock(h)
+		require.NoError(t, other.Unlock(context.Background()))
+		q.RequireNothingLeft()
+	})
+}
+
 // A message that comes twice, before or after the answer to the claim, ends
 // neither the reservation nor the hold.
 func TestDoubledGrant(t *testing.T) {

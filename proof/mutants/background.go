@@ -151,6 +151,22 @@ var cleanUpFaults = []mutant{
 		test: "TestReleaseWhileThereIsNoMaster",
 	},
 	{
+		name: "watchdog: an impatient job waits for a batch under way",
+		file: "internal/background/batch.go",
+		old:  "\tw.sent.until = by\n",
+		new:  "\tby = time.Time{}\n",
+		in:   "internal/background",
+		test: "TestImpatientJobEndsTheWait",
+	},
+	{
+		name: "watchdog: impatient jobs end each wait equally soon",
+		file: "internal/background/batch.go",
+		old:  "doubled(j.limit, w.sent.missed,",
+		new:  "doubled(j.limit, 0*w.sent.missed,",
+		in:   "internal/background",
+		test: "TestImpatientJobsStarveNoBatch",
+	},
+	{
 		name: "clean-up: having no master counts as a slow connection",
 		file: "internal/driver/result.go",
 		old:  " && !errors.As(o.Err, new(unroutedError))",
