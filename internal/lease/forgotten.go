@@ -12,7 +12,7 @@ const oldAfter = 100
 // reportOld logs once that a hold without a maximum is old by now.
 func (r *renewal) reportOld(now time.Time) {
 	l := r.lease
-	age := now.Sub(l.granted())
+	age := l.age(now)
 	if r.old || age < oldAfter*l.lease || l.isDelivery() {
 		return
 	}
@@ -29,6 +29,13 @@ func (r *renewal) reportOld(now time.Time) {
 	}
 	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing",
 		"key", of.key, "held", age.Round(time.Second))
+}
+
+// age returns how long ago Redis granted the lease.
+func (l *Lease) age(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Sub(l.granted())
 }
 
 // isUnlimited reports whether a live level has no maximum hold.
