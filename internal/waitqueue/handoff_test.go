@@ -244,6 +244,10 @@ func TestExtendAndLocalHandOff(t *testing.T) {
 // Many callers of few objects of two clients, whose contexts are cancelled at
 // any time: no two hold the lock together, and nothing is left behind.
 func TestStormOfLocalWaiters(t *testing.T) {
+	rounds := 20
+	if locktest.FullLength() {
+		rounds = 60
+	}
 	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		objects := []locktest.AnyLock{q.Lock(q.Clients[0]), q.Lock(q.Clients[1])}
@@ -277,7 +281,7 @@ func TestStormOfLocalWaiters(t *testing.T) {
 				})
 			}
 			results = append(results, testkit.Async(t, func() error {
-				for n := range 60 {
+				for n := range rounds {
 					ctx, cancel := context.WithCancel(t.Context())
 					if n%3 == 0 {
 						time.AfterFunc(rand.N(3*time.Millisecond), cancel)
