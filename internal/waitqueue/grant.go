@@ -8,8 +8,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// minGrant is how much validity a grant by message must have left. With less,
-// the message is a hint.
+// minGrant is the least validity that a grant by message must have left,
+// whatever its length. With less, the message is a hint.
 const minGrant = 100 * time.Millisecond
 
 // Claim is what a lease needs that a message has granted. Until the claim is
@@ -27,7 +27,7 @@ type Claim struct {
 // reserved for it. So that message is a grant, and not held back. queue.mu is
 // held.
 func (q *Queue) admits(w *Entry, whole bool) bool {
-	if whole && w.Settings.GrantedByMessage() && !w.once && w.validFor() >= minGrant {
+	if whole && w.Settings.GrantedByMessage() && !w.once && w.lastsLong() {
 		w.marked = true
 		return true
 	}
@@ -35,11 +35,14 @@ func (q *Queue) admits(w *Entry, whole bool) bool {
 	return q.admit(w.wakeups, func() { q.notify(name, w.Line.redisKey, false) })
 }
 
-// validFor returns how long a grant by message is valid. The reservation was
-// made after the name was drawn. queue.mu is held.
-func (w *Entry) validFor() time.Duration {
+// lastsLong reports whether three quarters of a grant by message are left, at
+// least. The reservation was made after the name was drawn. The claim needs the
+// time: it may be sent twice. After a longer wait, the round trip that a
+// message saves is nothing. queue.mu is held.
+func (w *Entry) lastsLong() bool {
 	c := w.Settings.ClaimLease()
-	return time.Until(w.drawn.Add(c - c/100 - 2*time.Millisecond))
+	left := time.Until(w.drawn.Add(c - c/100 - 2*time.Millisecond))
+	return left >= max(c*3/4, minGrant)
 }
 
 // takeGrant reports whether a message has granted the lock to the entry, and
@@ -53,7 +56,7 @@ func (w *Entry) takeGrant(ctx context.Context) bool {
 		return false
 	}
 	w.marked = false
-	if w.validFor() < minGrant || ctx.Err() != nil || q.host.Life.Err() != nil {
+	if !w.lastsLong() || ctx.Err() != nil || q.host.Life.Err() != nil {
 		return false
 	}
 	q.forget(w)

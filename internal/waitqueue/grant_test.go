@@ -20,8 +20,12 @@ var plainModes = []mode{locktest.PlainUnfair, locktest.PlainFair}
 
 const (
 	reserved   = "relock/1|w|"
-	claimLease = 1250 * time.Millisecond // with the defaults
+	claimLease = 4800 * time.Millisecond // with slowPolls
 )
+
+// slowPolls leave a busy machine 1.2 s from the enqueue to a message that
+// grants. By default it has 0.3 s.
+var slowPolls = relock.WithPollInterval(claimLease / 4)
 
 // granting is a lock whose waiter is granted it by a message, while its claims
 // meet a fault.
@@ -30,7 +34,7 @@ func granting(t testing.TB, m mode, claims faults.Action) (q *bench, waiter *rel
 	waiter, proxy := q.Behind()
 	proxy.On(faults.Script(script.Claim.SHA), faults.Every, claims)
 	h = q.Take(q.Clients[0])
-	w = q.WaitNext(context.Background(), 0, waiter)
+	w = q.WaitNext(context.Background(), 0, waiter, slowPolls)
 	q.AwaitSubscribed(waiter)
 	return q, waiter, h, w
 }
@@ -54,7 +58,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 func TestFixedLeaseIsGrantedByMessage(t *testing.T) {
 	q := locktest.NewQueueBench(t, plainModes[0], 2)
 	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, q.Clients[1], relock.WithExpiry(time.Minute))
+	w := q.WaitNext(context.Background(), 0, q.Clients[1], relock.WithExpiry(time.Minute), slowPolls)
 	q.AwaitSubscribed(q.Clients[1])
 	h, _ = q.HandOff(h, w)
 	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > time.Minute/2 }, "the claim is answered")
@@ -62,12 +66,12 @@ func TestFixedLeaseIsGrantedByMessage(t *testing.T) {
 	q.RequireNothingLeft()
 }
 
-// A waiter that has waited for almost a claim lease claims, and waits for the
-// answer: the message does not say when the lock was reserved.
+// A waiter that has waited for a quarter of a claim lease claims, and waits for
+// the answer: the message does not say when the lock was reserved.
 func TestLongWaitIsNotGrantedByMessage(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
 		q, _, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
-		time.Sleep(claimLease) // which is what counts
+		time.Sleep(claimLease / 4) // which is what counts
 		h, took := q.HandOff(h, w)
 		require.GreaterOrEqual(t, took, 200*time.Millisecond)
 		require.Greater(t, time.Until(h.ValidUntil()), claimLease)
@@ -98,7 +102,7 @@ func TestClaimPassesASilentRenewal(t *testing.T) {
 		other, err := relock.NewRedisLock("other", waiter).TryAcquire(t.Context())
 		require.NoError(t, err)
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, waiter)
+		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 		q.AwaitSubscribed(waiter)
 		renewal := faults.Script(script.Renew.SHA)
 		proxy.On(renewal, 1, faults.DropRequest)
@@ -217,7 +221,7 @@ func TestCloseBeforeTheClaim(t *testing.T) {
 	waiter, proxy := q.Behind(relock.WithReleaseOnClose())
 	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
 	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, waiter)
+	w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 	q.AwaitSubscribed(waiter)
 	h, _ = q.HandOff(h, w)
 	require.NoError(t, waiter.Close())
@@ -234,11 +238,11 @@ func TestLateMessage(t *testing.T) {
 		waiter, proxy := q.Behind()
 		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, waiter)
+		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 		q.AwaitSubscribed(waiter)
 		proxy.Stall()
 		q.Unlock(h)
-		time.Sleep(claimLease / 2) // of the message
+		time.Sleep(claimLease / 8) // of the message
 		proxy.Resume()
 		h = w.Granted()
 		for h.Err() == nil {
@@ -270,7 +274,7 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // half its limit
 		proxy.On(poll, 1, faults.Delay(150*time.Millisecond))
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, waiter)
+		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 		require.True(t, proxy.Await(poll, 1, testkit.Patience))
 		testkit.Eventually(t, testkit.Patience, func() bool { return strings.HasSuffix(q.Snapshot(), ":1") || strings.Contains(q.Snapshot(), ":1 ") }, "the poll is executed")
 		h, _ = q.HandOff(h, w)
@@ -292,7 +296,7 @@ func TestDoubledGrantDuringUnlock(t *testing.T) {
 	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
 	released := proxy.On(faults.Script(script.Release.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, waiter)
+	w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 	q.AwaitSubscribed(waiter)
 	h, _ = q.HandOff(h, w)
 	name := strings.TrimPrefix(q.Value(), reserved)
@@ -313,7 +317,7 @@ func TestRefusedClaimAsksForTheReasonOnce(t *testing.T) {
 	waiter, proxy := q.Behind()
 	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(100*time.Millisecond))
 	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, waiter)
+	w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 	q.AwaitSubscribed(waiter)
 	h, _ = q.HandOff(h, w)
 	q.Server.Do(t, "DEL", q.Key)
@@ -330,7 +334,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 	for _, m := range plainModes {
 		q := locktest.NewQueueBenchOn(t, s, m, 2)
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, q.Clients[1])
+		w := q.WaitNext(context.Background(), 0, q.Clients[1], slowPolls)
 		q.AwaitSubscribed(q.Clients[1])
 		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		h, _ = q.HandOff(h, w)
@@ -349,7 +353,7 @@ func TestClaimWhileTheSlotMoves(t *testing.T) {
 	for _, m := range plainModes {
 		q := locktest.NewClusterBench(t, c, m, 2)
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(t.Context(), 0, q.Clients[1])
+		w := q.WaitNext(t.Context(), 0, q.Clients[1], slowPolls)
 		q.AwaitSubscribed(q.Clients[1])
 		move := c.BeginMove(t, c.SlotOf(t, q.Key), other(q, c))
 		h, _ = q.HandOff(h, w)

@@ -20,6 +20,14 @@ var grantFaults = []mutant{
 		test: "TestForgedGrant",
 	},
 	{
+		name: "grant by message: one that is soon over",
+		file: "internal/waitqueue/grant.go",
+		old:  "max(c*3/4, minGrant)",
+		new:  "minGrant",
+		in:   "internal/waitqueue",
+		test: "TestLongWaitIsNotGrantedByMessage",
+	},
+	{
 		name: "grant by message: validity counts from the message",
 		file: "internal/lease/claim.go",
 		old:  "l.validUntil = c.Drawn.Add(",
