@@ -85,7 +85,7 @@ compile "$modules"
 )
 
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 2 -parallel "$(side_by_side 3)" $timed
+go test $race -shuffle=on -p 2 -parallel "$(side_by_side 2)" $timed
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 4 $longest $others
 # These usually wait: they run at the same time. goredis runs with the oldest
