@@ -92,8 +92,9 @@ func (w *Worker) send(batch []*Job) {
 	}
 	shortest, _ := w.Bounds()
 	own := w.patience(sending)
-	w.expect(now, own, missedBy(sending))
+	w.expect(sentBatch{until: now.Add(own), missed: missedBy(sending)})
 	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: own, Borrowed: shortest}, requests, w.fleet.Ack)
+	w.expect(sentBatch{})
 	for i, o := range outcomes {
 		sending[i].countLate(o)
 		w.answered(sending[i], o)
@@ -130,11 +131,11 @@ func doubled(limit time.Duration, times int16, longest time.Duration) time.Durat
 	return limit
 }
 
-// expect notes that a batch is sent now, and how long its answers may take.
-func (w *Worker) expect(now time.Time, limit time.Duration, missed int16) {
+// expect notes the batch whose answers are awaited, or that none is.
+func (w *Worker) expect(b sentBatch) {
 	w.fleet.mu.Lock()
 	defer w.fleet.mu.Unlock()
-	w.sent = sentBatch{until: now.Add(limit), missed: missed}
+	w.sent = b
 }
 
 // shorten returns when to give up the batch under way, for a job that was added
@@ -144,11 +145,14 @@ func (w *Worker) shorten(j *Job) time.Time {
 	if j.index < 0 || !j.at.Add(j.limit).Before(w.sent.until) {
 		return time.Time{}
 	}
-	by := j.at.Add(doubled(j.limit, w.sent.missed, time.Until(w.sent.until)))
+	due := time.Now()
+	if j.at.After(due) {
+		due = j.at
+	}
+	by := due.Add(doubled(j.limit, w.sent.missed, w.sent.until.Sub(due)))
 	if !by.Before(w.sent.until) {
 		return time.Time{}
 	}
-	w.sent.until = by
 	return by
 }
 

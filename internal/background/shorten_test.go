@@ -38,9 +38,13 @@ func (a *asking) Handle(o driver.Result) (time.Time, bool) {
 	return time.Now(), !o.Answered
 }
 
-// newFleet returns a fleet of a server behind a proxy.
-func newFleet(t *testing.T) (*background.Fleet, *faults.Proxy) {
+// newFleet returns a fleet of a server behind a proxy. The server knows the
+// scripts.
+func newFleet(t *testing.T, scripts ...*script.Script) (*background.Fleet, *faults.Proxy) {
 	s := redistest.Start(t)
+	for _, one := range scripts {
+		s.Do(t, "SCRIPT", "LOAD", one.Source)
+	}
 	p := faults.Start(t, s.Network, s.Address)
 	d := driver.NewPool(&driver.Config{Network: p.Network, Address: p.Address, Password: new(string), DialTimeout: time.Minute, CommandTimeout: time.Minute})
 	life, end := context.WithCancel(context.Background())
@@ -85,7 +89,7 @@ func TestImpatientJobEndsTheWait(t *testing.T) {
 // jobs come.
 func TestImpatientJobsStarveNoBatch(t *testing.T) {
 	t.Parallel()
-	f, p := newFleet(t)
+	f, p := newFleet(t, script.Renew)
 	p.On(asksFor("{patient}"), faults.Every, faults.Delay(3*driver.MinLimit))
 	patient := ask(f, "{patient}", time.Minute)
 	ticks := time.NewTicker(driver.MinLimit / 2)

@@ -20,7 +20,7 @@ type Worker struct {
 	// Guarded by fleet.mu.
 	jobs    jobHeap
 	batch   []*Job                // taken out of the heap to be sent
-	sent    sentBatch             // the batch that was sent last
+	sent    sentBatch             // the batch under way; zero if there is none
 	hasty   bool                  // all jobs became due while the batch was under way
 	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool

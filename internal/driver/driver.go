@@ -89,7 +89,7 @@ type Link interface {
 	Ignore(c Channel)
 	// Shorten gives up the pipeline under way by then, as if it had been its
 	// limit. It adds what replicas may take. It changes nothing if the limit is
-	// earlier, or before the pipeline was sent.
+	// earlier, or on a connection of the callers.
 	Shorten(by time.Time)
 	// Cut closes the connection. The next use opens another one.
 	Cut()

@@ -22,7 +22,7 @@ type poolLink struct {
 	fresh   bool       // the server has not answered on it yet
 	opening *opening   // nil while no dial is under way
 	feed    *feed      // of the subscription under way
-	waiting waiting    // for the answers of the pipeline under way
+	waiting *waiting   // of the pipeline under way; nil if there is none
 	closed  bool
 }
 
@@ -33,6 +33,7 @@ const linkGrace = 50 * time.Millisecond
 func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
 
 func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
+	defer l.begin()()
 	conn, o := l.current(limit.Own)
 	if o != nil {
 		if !o.succeeds(MinConnect) {
@@ -58,11 +59,10 @@ func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Request) []Result {
 	sent := time.Now()
 	deadline := sent.Add(below(l.driver.commandTimeout, limit) + waitsOf(requests))
-	closer := l.expect(conn, deadline, requests)
-	defer l.expectNothing()
-	outcomes := l.roundTrip(conn, closer, sent, deadline, requests)
+	w := l.expect(conn, deadline, requests)
+	outcomes := l.roundTrip(conn, w, sent, deadline, requests)
 	switch {
-	case outcomes[len(outcomes)-1].Unanswered() || isRefusal(outcomes[0].Err):
+	case outcomes[len(outcomes)-1].Unanswered() || isRefusal(outcomes[0].Err) || w.isOver():
 		l.drop(conn)
 	case l.driver.hasBreak(outcomes):
 		l.drop(conn)
@@ -72,10 +72,10 @@ func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Req
 }
 
 // roundTrip sends the requests and reads the answers. If one is missing, so are
-// those behind it. The closer may be nil.
-func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline time.Time, requests []Request) []Result {
+// those behind it.
+func (l *poolLink) roundTrip(conn redis.Conn, w *waiting, sent, deadline time.Time, requests []Request) []Result {
 	if err := sendAll(conn, requests); err != nil {
-		return same(requests, orLate(l.failed(sent, err), closer))
+		return same(requests, orLate(l.failed(sent, err), w))
 	}
 	outcomes := make([]Result, len(requests))
 	for i := range outcomes {
@@ -85,7 +85,7 @@ func (l *poolLink) roundTrip(conn redis.Conn, closer *time.Timer, sent, deadline
 			if errors.Is(outcomes[i].Err, errUnasked) {
 				from = 0 // any of them may be the surplus one
 			}
-			fill(outcomes[from:], orLate(outcomes[i], closer))
+			fill(outcomes[from:], orLate(outcomes[i], w))
 			break
 		}
 	}
@@ -107,8 +107,8 @@ func (d *Pool) hasBreak(outcomes []Result) bool {
 
 // orLate returns o. If the closer ended the connection, its error is
 // ErrTimeout: the server did not break the connection.
-func orLate(o Result, closer *time.Timer) Result {
-	if o.Broke() && closer != nil && !closer.Stop() {
+func orLate(o Result, w *waiting) Result {
+	if o.Broke() && w.isOver() {
 		o.Err = ErrTimeout
 	}
 	return o

@@ -1,46 +1,78 @@
 package driver
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// waiting is how long a link waits for the answers to a pipeline. The closer
-// closes the connection then. It is nil while no pipeline is under way.
+// waiting is how long a link waits for the answers to a pipeline. The mutex of
+// the link guards it.
 type waiting struct {
-	closer *time.Timer
+	early  time.Time   // to be shortened to, before the pipeline is sent
+	closer *time.Timer // closes the connection; nil before
 	until  time.Time
 	waits  time.Duration // that replicas may take, and are part of it
+	over   atomic.Bool   // the closer has closed the connection
 }
 
-// expect returns the closer of a pipeline. A user's connection may not support
-// deadlines, so the closer follows the deadline after a grace.
-func (l *poolLink) expect(conn redis.Conn, deadline time.Time, requests []Request) *time.Timer {
+// isOver reports whether the closer of a pipeline has ended it. A pipeline on a
+// borrowed connection has none, and is nil.
+func (w *waiting) isOver() bool { return w != nil && w.over.Load() }
+
+// begin notes that a pipeline is under way, until the returned function is
+// called.
+func (l *poolLink) begin() (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	closer := time.AfterFunc(withGrace(time.Until(deadline)), func() { _ = conn.Close() })
-	l.waiting = waiting{closer: closer, until: deadline, waits: waitsOf(requests)}
-	return closer
+	l.waiting = &waiting{}
+	return l.endWait
 }
 
-func (l *poolLink) expectNothing() {
+func (l *poolLink) endWait() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting.closer.Stop()
-	l.waiting = waiting{}
+	if l.waiting.closer != nil {
+		l.waiting.closer.Stop()
+	}
+	l.waiting = nil
+}
+
+// expect starts the wait for the answers on a connection. A user's connection
+// may not support deadlines, so a closer follows the deadline after a grace.
+func (l *poolLink) expect(conn redis.Conn, deadline time.Time, requests []Request) *waiting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.waiting
+	w.waits, w.until = waitsOf(requests), deadline
+	w.closer = time.AfterFunc(withGrace(time.Until(deadline)), func() {
+		w.over.Store(true)
+		_ = conn.Close()
+	})
+	if !w.early.IsZero() {
+		w.shorten(w.early)
+	}
+	return w
 }
 
 // Shorten makes the closer close the connection earlier; see [Link].
 func (l *poolLink) Shorten(by time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	by = by.Add(l.waiting.waits)
-	if l.waiting.closer == nil || !by.Before(l.waiting.until) {
-		return
+	switch w := l.waiting; {
+	case w == nil:
+	case w.closer != nil:
+		w.shorten(by)
+	case w.early.IsZero() || by.Before(w.early):
+		w.early = by
 	}
-	l.waiting.until = by
-	if l.waiting.closer.Stop() {
-		l.waiting.closer.Reset(time.Until(by))
+}
+
+func (w *waiting) shorten(by time.Time) {
+	by = by.Add(w.waits)
+	if by.Before(w.until) {
+		w.until = by
+		w.closer.Reset(time.Until(by))
 	}
 }

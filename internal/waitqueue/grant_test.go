@@ -50,7 +50,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		require.False(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestFixedLeaseIsGrantedByMessage(t *testing.T) {
 	h, _ = q.HandOff(h, w)
 	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > time.Minute/2 }, "the claim is answered")
 	q.Unlock(h)
-	q.RequireNothingLeft()
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // A waiter that has waited for a quarter of a claim lease claims, and waits for
@@ -76,7 +76,7 @@ func TestLongWaitIsNotGrantedByMessage(t *testing.T) {
 		require.GreaterOrEqual(t, took, 200*time.Millisecond)
 		require.Greater(t, time.Until(h.ValidUntil()), claimLease)
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -85,12 +85,12 @@ func TestUnansweredClaimEndsTheHold(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
 		q, _, h, w := granting(t, m, faults.DropRequest)
 		h, _ = q.HandOff(h, w)
-		for h.Err() == nil {
+		for ; h.Err() == nil; time.Sleep(5 * time.Millisecond) {
 			require.True(t, strings.HasPrefix(q.Value(), reserved), "valid, but %s", q.Snapshot())
 		}
 		require.ErrorIs(t, h.Err(), relock.ErrLockLost)
 		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -98,7 +98,7 @@ func TestUnansweredClaimEndsTheHold(t *testing.T) {
 func TestClaimPassesASilentRenewal(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 1)
-		waiter, proxy := q.Behind()
+		waiter, proxy := q.Behind(relock.WithCommandTimeout(time.Minute))
 		other, err := relock.NewRedisLock("other", waiter).TryAcquire(t.Context())
 		require.NoError(t, err)
 		h := q.Take(q.Clients[0])
@@ -112,7 +112,7 @@ func TestClaimPassesASilentRenewal(t *testing.T) {
 		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		q.Unlock(h)
 		require.NoError(t, other.Unlock(context.Background()))
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -131,7 +131,7 @@ func TestDoubledGrant(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // for what should not happen
 		require.NoError(t, h.Err())
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -149,7 +149,7 @@ func TestForgedGrant(t *testing.T) {
 		require.False(t, w.HasEnded(), "granted while another one has it: %v", w.Err)
 		h, _ = q.HandOff(h, w)
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -164,7 +164,7 @@ func TestUnlockBeforeTheClaim(t *testing.T) {
 		q.Unlock(h)
 		next := q.Wait(q.Context(), q.Clients[0])
 		q.Unlock(next.Granted())
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -180,7 +180,7 @@ func TestLostReservationEndsTheHold(t *testing.T) {
 		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
 		require.NoError(t, other.Err())
 		q.Unlock(other)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -192,7 +192,7 @@ func TestExtendWaitsForTheClaim(t *testing.T) {
 		require.NoError(t, h.Extend(t.Context(), time.Minute))
 		require.Greater(t, time.Until(h.ValidUntil()), time.Minute/2)
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -211,7 +211,7 @@ func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
 	}
 	require.NoError(t, h.Err())
 	q.Unlock(h)
-	q.RequireNothingLeft()
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // A hold that was granted by a message ends with its client, which releases the
@@ -227,7 +227,7 @@ func TestCloseBeforeTheClaim(t *testing.T) {
 	require.NoError(t, waiter.Close())
 	require.ErrorIs(t, h.Err(), relock.ErrClosed)
 	q.Unlock(q.Take(q.Clients[0]))
-	q.RequireNothingLeft()
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // A message that comes late grants the lock for no longer than the reservation
@@ -242,14 +242,14 @@ func TestLateMessage(t *testing.T) {
 		q.AwaitSubscribed(waiter)
 		proxy.Stall()
 		q.Unlock(h)
-		time.Sleep(claimLease / 8) // of the message
+		time.Sleep(claimLease / 16) // of the message
 		proxy.Resume()
 		h = w.Granted()
-		for h.Err() == nil {
+		for ; h.Err() == nil; time.Sleep(5 * time.Millisecond) {
 			require.True(t, strings.HasPrefix(q.Value(), reserved), "valid, but %s", q.Snapshot())
 		}
 		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -261,7 +261,7 @@ func TestForceUnlockBeforeTheClaim(t *testing.T) {
 	require.NoError(t, q.Clients[0].ForceUnlock(t.Context(), "lock", "why"))
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrForced)
 	require.ErrorContains(t, h.Unlock(context.Background()), "why")
-	q.RequireNothingLeft()
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // A poll that was sent before the message, and answered after it, does not
@@ -271,7 +271,7 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 1)
 		waiter, proxy := q.Behind()
 		poll := faults.Script(script.Poll.SHA)
-		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // half its limit
+		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // an eighth of its limit
 		proxy.On(poll, 1, faults.Delay(150*time.Millisecond))
 		h := q.Take(q.Clients[0])
 		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
@@ -283,7 +283,7 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 			require.NotEmpty(t, q.Value(), "the reservation was ended under a valid hold")
 		}
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	})
 }
 
@@ -307,7 +307,7 @@ func TestDoubledGrantDuringUnlock(t *testing.T) {
 		return done
 	}, "the release is answered")
 	require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
-	q.RequireNothingLeft()
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // A hold whose claim was refused is ended by one request for the reason, not by
@@ -324,7 +324,7 @@ func TestRefusedClaimAsksForTheReasonOnce(t *testing.T) {
 	testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
 	require.Equal(t, 1, proxy.Count(faults.Script(script.Notice.SHA)))
 	require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
-	q.RequireNothingLeft()
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // Without memory at the server, the claim completes the hand-off: the hold is
@@ -341,7 +341,7 @@ func TestClaimWithoutMemory(t *testing.T) {
 		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	}
 }
 
@@ -363,6 +363,6 @@ func TestClaimWhileTheSlotMoves(t *testing.T) {
 		q.Server = other(q, c)
 		require.NoError(t, h.Err())
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(claimLease / 4)
 	}
 }

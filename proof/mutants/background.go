@@ -78,8 +78,8 @@ var watchdogFaults = []mutant{
 	{
 		name: "renewal: a connection that was closed for a late answer counts as broken",
 		file: "internal/driver/link.go",
-		old:  "o.Broke() && closer != nil && !closer.Stop()",
-		new:  "o.Broke() && closer != nil && false",
+		old:  "o.Broke() && w.isOver()",
+		new:  "o.Broke() && w.isOver() && false",
 		in:   "internal/driver",
 		test: "TestLateAnswerIsNoBreak",
 	},
@@ -152,9 +152,9 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "watchdog: an impatient job waits for a batch under way",
-		file: "internal/background/batch.go",
-		old:  "\tw.sent.until = by\n",
-		new:  "\tby = time.Time{}\n",
+		file: "internal/background/fleet.go",
+		old:  "if !by.IsZero() {",
+		new:  "if false {",
 		in:   "internal/background",
 		test: "TestImpatientJobEndsTheWait",
 	},
