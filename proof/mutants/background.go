@@ -159,6 +159,14 @@ var cleanUpFaults = []mutant{
 		test: "TestImpatientJobEndsTheWait",
 	},
 	{
+		name: "watchdog: an impatient job is forgotten during a dial",
+		file: "internal/driver/shorten.go",
+		old:  "if !w.early.IsZero() {",
+		new:  "if false {",
+		in:   "internal/driver",
+		test: "TestShortenDuringADial",
+	},
+	{
 		name: "watchdog: impatient jobs end each wait equally soon",
 		file: "internal/background/batch.go",
 		old:  "doubled(j.limit, w.sent.missed,",

@@ -1,0 +1,35 @@
+package driver
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
+)
+
+// A wait that is shortened while the link still dials is shortened once the
+// pipeline is sent.
+func TestShortenDuringADial(t *testing.T) {
+	t.Parallel()
+	var l Link
+	d, proxy := newPoolBehind(t, redistest.Start(t), func(c *Config) {
+		c.CommandTimeout = time.Minute
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			l.Shorten(time.Now().Add(MinLimit))
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	})
+	proxy.On(faults.Command("ECHO"), 1, faults.DropRequest)
+	l = d.Link()
+	defer l.Close()
+	answers := testkit.Async(t, func() error {
+		return l.Pipeline(BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []Request{echo("x")})[0].Err
+	})
+	require.ErrorIs(t, testkit.ResultWithin(t, answers, 10*time.Second), ErrTimeout)
+}
