@@ -54,7 +54,7 @@ timed="$root $root/internal/driver $root/internal/waitqueue $root/internal/lease
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-# The longest of the others begin first, so that none runs alone in the end.
+# The longest of the others keep a processor busy each, and go first.
 longest="$root/relocktest/conform $root/goredis $root/lua $root/queue"
 for package in $timed $longest $root/etcd/test $root/proof; do
 	others=$(echo "$others" | grep -vx "$package")
@@ -87,7 +87,9 @@ compile "$modules"
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 2 -parallel "$(side_by_side 2)" $timed
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 4 $longest $others
+go test $race -shuffle=on -p 2 $longest
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 4 $others
 # These usually wait: they run at the same time. goredis runs with the oldest
 # go-redis that it supports, and with the newest. The workspace has one in
 # between.
