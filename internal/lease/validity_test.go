@@ -198,7 +198,7 @@ func TestGrantAfterItsLease(t *testing.T) {
 	release := requestsOf["RedisLock"].release
 	c.LateAnswers(2)
 	c.Proxy.On(release, faults.Every, faults.HoldOnly)
-	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(1500*time.Millisecond)) // when the key has expired
+	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(3*time.Second)) // when the key has expired
 	require.NoError(t, h.Err())
 	require.True(t, c.Proxy.Await(release, 2, locktest.FaultPatience), "released")
 	before := c.Bench.State().Content
