@@ -16,14 +16,14 @@ type Request struct {
 }
 
 // Key returns the key that decides which node the request goes to: that of a
-// SET, or the first key of a script. It is "" if any node will do.
+// SET or PTTL, or the first key of a script. It is "" if any node will do.
 func (r Request) Key() string {
 	if r.head.used {
 		return r.head.key
 	}
 	at := 0
 	switch r.Cmd {
-	case "SET":
+	case "PTTL":
 	case "EVAL", "EVALSHA": // a script, the number of its keys, the keys
 		if at = 2; len(r.Args) > 1 && r.Args[1] == 0 {
 			return ""

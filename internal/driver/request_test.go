@@ -12,6 +12,7 @@ func TestKeyOfARequest(t *testing.T) {
 	for want, all := range map[string][]Request{
 		"k": {
 			SetNX("k", "v", time.Second),
+			{Cmd: "PTTL", Args: []any{"k"}},
 			{Cmd: "EVAL", Args: []any{"return 1", 2, "k", "other", "arg"}},
 			{Cmd: "EVALSHA", Args: []any{"digest", 1, "k"}},
 			Eval("EVALSHA", "digest", "k", []string{":q"}, nil),
