@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/tasks"
 )
 
 const (
 	alarmPause = 250 * time.Millisecond // between two checks after a failure, on average
 	checkLimit = 5 * time.Second
-	closeWait  = 40 * time.Millisecond // for a function of rdb that ignores its context
+	closeWait  = driver.CloseWait // for a function of rdb that ignores its context
 )
 
 // checks is what the topologies share: the goroutine that checks which servers

@@ -61,12 +61,12 @@ func (c *cluster) master(ctx context.Context, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	driver.Unkept(ctx)
 	if len(fixes) > 0 && key != "" {
 		if f, ok := fixes[topology.SlotOf(key)]; ok {
 			return f.address, nil
 		}
 	}
-	driver.Unkept(ctx)
 	return c.inTable(key)
 }
 

@@ -229,6 +229,21 @@ func TestHandOffsWhileMastersOfAClusterDie(t *testing.T) {
 	l.RequireNoOverlap()
 }
 
+// README's line by categories, and what it has for a Cluster, allow rdb its
+// loads, too.
+func TestCategoriesAllowACluster(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, 0)
+	p := locktest.ReadCategories(t, "README.md")
+	for _, one := range s.Servers {
+		p.Allow(t, one, p.Cluster...)
+	}
+	c := newClientOnly(t, clusterClient(t, s, func(o *redis.ClusterOptions) { o.Username, o.Password = "app", "password" }))
+	for i := range 20 {
+		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+	}
+}
+
 // The dialer and the credentials of rdb are used, and its addresses, whatever
 // its settings for reading are.
 func TestOptionsOfACluster(t *testing.T) {

@@ -3,7 +3,6 @@ package goredis_test
 import (
 	"context"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/conformtest"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOverSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failover
-	conformAll(t, os.Getenv("RELOCK_CELLS") == "all", over(conformtest.Servers{}.At(s.Servers[0]), func(t testing.TB, dial dialer) redis.UniversalClient {
+	conformAll(t, locktest.FullLength(), over(conformtest.Servers{}.At(s.Servers[0]), func(t testing.TB, dial dialer) redis.UniversalClient {
 		return failoverClient(t, s, func(o *redis.FailoverOptions) { o.Dialer = dial })
 	}))
 }
@@ -45,7 +45,7 @@ func TestConformanceOverSentinels(t *testing.T) {
 func TestConformanceOverCluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 0)
-	conformAll(t, os.Getenv("RELOCK_CELLS") == "all", func() conformtest.Servers {
+	conformAll(t, locktest.FullLength(), func() conformtest.Servers {
 		s := over(conformtest.Servers{All: c.Masters(t)}, func(t testing.TB, dial dialer) redis.UniversalClient {
 			return clusterClient(t, c, func(o *redis.ClusterOptions) { o.Dialer, o.Protocol = dial, 2 }) // that proxies know
 		})()

@@ -17,7 +17,7 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// The TLS of rdb is used, and its mistakes are errors. So it is on a Cluster.
+// The TLS of rdb is used, and its mistakes are errors.
 func TestTLSOfTheUser(t *testing.T) {
 	t.Parallel()
 	_, address, config := startTLS(t)
@@ -32,6 +32,7 @@ func TestTLSOfTheUser(t *testing.T) {
 	require.ErrorContains(t, err, "elsewhere.test")
 }
 
+// So it is on a Cluster.
 func TestTLSOfACluster(t *testing.T) {
 	t.Parallel()
 	s, address, config := startTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")

@@ -69,7 +69,7 @@ func TestCategoriesAllowACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0)
 	p := locktest.ReadCategories(t, "README.md")
-	require.Equal(t, []string{"+cluster|shards", "+asking"}, p.Cluster)
+	require.Equal(t, []string{"+cluster|shards", "+cluster|slots", "+asking"}, p.Cluster)
 	require.Equal(t, p, locktest.ReadCategories(t, "README.zh-CN.md"))
 	u := newClusterUser(t, c, p, p.Cluster)
 	u.requireNotified()
