@@ -91,8 +91,9 @@ func (w *Worker) send(batch []*Job) {
 		sending, requests = append(sending, j), append(requests, s)
 	}
 	shortest, _ := w.Bounds()
-	own := w.patience(sending)
-	w.expect(sentBatch{until: now.Add(own), missed: missedBy(sending)})
+	missed := missedBy(sending)
+	own := w.patience(missed)
+	w.expect(sentBatch{until: now.Add(own), missed: missed})
 	outcomes := script.RunBatch(w.Link, driver.BatchLimit{Own: own, Borrowed: shortest}, requests, w.fleet.Ack)
 	w.expect(sentBatch{})
 	for i, o := range outcomes {
@@ -109,9 +110,9 @@ func (w *Worker) send(batch []*Job) {
 // Each job counts its own answers, since those to other jobs prove nothing
 // about it. With one count for all, a short lease that gets every second answer
 // would cost a long lease all of its answers.
-func (w *Worker) patience(batch []*Job) time.Duration {
+func (w *Worker) patience(missed int16) time.Duration {
 	shortest, longest := w.Bounds()
-	return doubled(shortest, missedBy(batch), longest)
+	return doubled(shortest, missed, longest)
 }
 
 // missedBy returns the most answers in a row that a job of the batch has
@@ -138,22 +139,18 @@ func (w *Worker) expect(b sentBatch) {
 	w.sent = b
 }
 
-// shorten returns when to give up the batch under way, for a job that was added
-// meanwhile. Its limit counts as if it had been there when the batch was sent.
-// It returns zero if that changes nothing; fleet.mu is held.
-func (w *Worker) shorten(j *Job) time.Time {
-	if j.index < 0 || !j.at.Add(j.limit).Before(w.sent.until) {
-		return time.Time{}
+// shorten gives up the batch under way in time for a job that was added
+// meanwhile. Its limit counts as if it had been there when the batch was sent;
+// fleet.mu is held.
+func (w *Worker) shorten(j *Job) {
+	if j.removed || !j.at.Add(j.limit).Before(w.sent.until) {
+		return
 	}
 	due := time.Now()
 	if j.at.After(due) {
 		due = j.at
 	}
-	by := due.Add(doubled(j.limit, w.sent.missed, w.sent.until.Sub(due)))
-	if !by.Before(w.sent.until) {
-		return time.Time{}
-	}
-	return by
+	w.Link.Shorten(due.Add(doubled(j.limit, w.sent.missed, w.sent.until.Sub(due))))
 }
 
 func (w *Worker) answered(j *Job, o driver.Result) {

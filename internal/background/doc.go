@@ -71,5 +71,5 @@
 // A worker has one goroutine. It starts with the first job, belongs to the
 // client's group, and ends when the client is closed. Tasks are called on that
 // goroutine, without the mutex of the fleet, and must not block. A goroutine
-// that holds the mutex of a fleet takes no other.
+// that holds the mutex of a fleet takes that of a link at most.
 package background

@@ -110,8 +110,8 @@ func (f *Fleet) plan(j *Job, at time.Time, onlySooner bool) {
 	limit := max(j.task.Limit(), driver.MinLimit)
 	known := f.known(j)
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if j.removed || onlySooner && j.index >= 0 && !at.Before(j.at) {
-		f.mu.Unlock()
 		return
 	}
 	if j.worker == nil || j.worker.ended {
@@ -120,20 +120,8 @@ func (f *Fleet) plan(j *Job, at time.Time, onlySooner bool) {
 		}
 		j.worker = f.worker(known)
 	}
-	f.give(j, j.worker, limit, at)
-}
-
-// give gives a job to a worker, at which it may be already; mu is held, and
-// unlocked.
-func (f *Fleet) give(j *Job, w *Worker, limit time.Duration, at time.Time) {
-	j.worker = w
-	w.count(j, limit)
-	w.schedule(j, at)
-	by := w.shorten(j)
-	f.mu.Unlock()
-	if !by.IsZero() {
-		w.Link.Shorten(by)
-	}
+	j.worker.count(j, limit)
+	j.worker.schedule(j, at)
 }
 
 // known returns the node for a new job. It is only a guess: the worker checks
@@ -149,16 +137,18 @@ func (f *Fleet) known(j *Job) driver.Node {
 // that is about to send the job calls it. The job is due now.
 func (f *Fleet) move(j *Job, n driver.Node) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	limit := j.limit
 	if j.removed {
-		f.mu.Unlock()
 		return
 	}
 	j.worker.count(j, 0)
 	if j.index >= 0 { // added again meanwhile
 		heap.Remove(&j.worker.jobs, int(j.index))
 	}
-	f.give(j, f.worker(n), limit, time.Now())
+	j.worker = f.worker(n)
+	j.worker.count(j, limit)
+	j.worker.schedule(j, time.Now())
 }
 
 // Remove takes a job out for good. A request of it that is under way may still

@@ -37,7 +37,8 @@ type sentBatch struct {
 }
 
 // schedule puts a job into the heap, and wakes the worker if it is due sooner
-// than others; fleet.mu is held.
+// than others. A batch under way is given up sooner, if the job needs that;
+// fleet.mu is held.
 func (w *Worker) schedule(j *Job, at time.Time) {
 	if !w.started {
 		w.started = w.fleet.tasks.Start(w.run)
@@ -47,6 +48,7 @@ func (w *Worker) schedule(j *Job, at time.Time) {
 		w.until = at
 		w.nudge()
 	}
+	w.shorten(j)
 }
 
 func (w *Worker) put(j *Job, at time.Time) {

@@ -37,7 +37,7 @@ func TestPatienceOfAWorker(t *testing.T) {
 		for _, n := range tt.missed {
 			batch = append(batch, &Job{missed: n})
 		}
-		require.Equal(t, tt.want, w.patience(batch), tt)
+		require.Equal(t, tt.want, w.patience(missedBy(batch)), tt)
 	}
 }
 

@@ -168,7 +168,7 @@ func slotMoves(c *onCluster) {
 			require.NoError(c, h.Err(), kind)
 			requireRenewed(c, h)
 			moved := c.Moved()
-			for range 2 {
+			for range 3 {
 				requireRenewed(c, h)
 			}
 			require.Equal(c, moved, c.Moved(), "the job has moved, too")

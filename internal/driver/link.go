@@ -33,7 +33,8 @@ const linkGrace = 50 * time.Millisecond
 func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
 
 func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
-	defer l.begin()()
+	l.beginWait()
+	defer l.endWait()
 	conn, o := l.current(limit.Own)
 	if o != nil {
 		if !o.succeeds(MinConnect) {

@@ -17,17 +17,15 @@ type waiting struct {
 	over   atomic.Bool   // the closer has closed the connection
 }
 
-// isOver reports whether the closer of a pipeline has ended it. A pipeline on a
-// borrowed connection has none, and is nil.
+// isOver reports whether the closer has ended the pipeline. Over a borrowed
+// connection there is no closer, and w is nil.
 func (w *waiting) isOver() bool { return w != nil && w.over.Load() }
 
-// begin notes that a pipeline is under way, until the returned function is
-// called.
-func (l *poolLink) begin() (end func()) {
+// beginWait notes that a pipeline is under way, until endWait.
+func (l *poolLink) beginWait() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = &waiting{}
-	return l.endWait
 }
 
 func (l *poolLink) endWait() {

@@ -152,9 +152,9 @@ var cleanUpFaults = []mutant{
 	},
 	{
 		name: "watchdog: an impatient job waits for a batch under way",
-		file: "internal/background/fleet.go",
-		old:  "if !by.IsZero() {",
-		new:  "if false {",
+		file: "internal/background/worker.go",
+		old:  "\tw.shorten(j)\n",
+		new:  "",
 		in:   "internal/background",
 		test: "TestImpatientJobEndsTheWait",
 	},
