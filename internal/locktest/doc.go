@@ -12,9 +12,10 @@
 //   - redlock.go, redlock_waits.go: the servers of a RedLock, which have been
 //     up for long enough; its clients; their waits
 //   - replicas.go: a master and its replica
-//   - sentinels.go, topology.go: clients of several servers
-//   - failover.go, failover_load.go, overlaps.go: masters that fail, also under
-//     load, and holds that are valid together
+//   - sentinels.go, topology.go, cluster.go, routes.go: clients of several
+//     servers, and where their requests go
+//   - load.go, failover.go, failover_load.go, overlaps.go: locks under load,
+//     masters that fail meanwhile, and holds that are valid together
 //   - cell.go, cell_faults.go, cell_validity.go, variants.go: one operation of
 //     a client behind a proxy that loses, delays or repeats its messages;
 //     meanwhile the validity of its hold is compared with the server

@@ -51,7 +51,7 @@ func (q *QueueBench) AwaitSubscribed(c *relock.Client) {
 	AwaitSubscribed(q, q.Server, q.Key, c)
 }
 
-// AwaitSubscribed is [QueueBench.AwaitHeard] for any lock.
+// AwaitSubscribed is [QueueBench.AwaitSubscribed] for any lock.
 func AwaitSubscribed(t testing.TB, s *redistest.Server, key string, c *relock.Client) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool {

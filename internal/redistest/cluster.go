@@ -97,34 +97,12 @@ func (c *Cluster) replicate(tb testing.TB) {
 	}
 }
 
-// Protect gives the default user of all servers a password. The methods of the
-// servers use it from then on.
-func (c *Cluster) Protect(tb testing.TB, password string) {
-	tb.Helper()
-	for _, s := range c.Servers {
-		s.Do(tb, "CONFIG", "SET", "masterauth", password)
-		s.Do(tb, "CONFIG", "SET", "requirepass", password)
-		s.password = password
-		s.args = append(s.args, "--masterauth", password, "--requirepass", password) // for Boot
-	}
-}
-
 // Addresses returns the addresses of all servers.
 func (c *Cluster) Addresses() (all []string) {
 	for _, s := range c.Servers {
 		all = append(all, s.Address)
 	}
 	return all
-}
-
-// At returns the server of an address, or nil.
-func (c *Cluster) At(address string) *Server {
-	for _, s := range c.Servers {
-		if s.Address == address {
-			return s
-		}
-	}
-	return nil
 }
 
 // DoAll runs a command at each server that answers.

@@ -49,17 +49,6 @@ func (c *Cluster) masterAmong(tb testing.TB, servers []*Server) *Server {
 	return nil
 }
 
-// Switch promotes a replica while its master works, as an operator does. The
-// master refuses writes for a moment, and no data is lost.
-func (c *Cluster) Switch(tb testing.TB, replica *Server) {
-	tb.Helper()
-	master := c.masterAmong(tb, others(c.shardOf(replica), replica))
-	replica.Do(tb, "CLUSTER", "FAILOVER")
-	if next := c.AwaitSuccessor(tb, master); next != replica {
-		tb.Fatalf("%s was promoted, not %s", next, replica)
-	}
-}
-
 // Return makes a server that was replaced a replica. A killed one is started
 // again, a paused one goes on. It returns the master of its shard once the
 // Cluster is whole.

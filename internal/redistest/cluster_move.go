@@ -71,11 +71,7 @@ func (m *Move) Left(tb testing.TB, n int) []string {
 func (m *Move) MoveKeys(tb testing.TB, keys ...string) {
 	tb.Helper()
 	host, port := m.to.hostPort(tb)
-	args := []any{host, port, "", 0, 5000}
-	if m.to.password != "" {
-		args = append(args, "AUTH", m.to.password)
-	}
-	args = append(args, "KEYS")
+	args := []any{host, port, "", 0, 5000, "KEYS"}
 	for _, key := range keys {
 		args = append(args, key)
 	}

@@ -24,14 +24,13 @@ type Server struct {
 	Network, Address string
 	Foreign          bool // must not be stopped or configured
 
-	file     string // of a sentinel: its configuration, which it changes itself
-	args     []string
-	password string      // of the default user, empty if it needs none
-	paused   atomic.Bool // by Pause
-	env      []string    // in addition to the test's own
-	dir      string
-	cmd      *exec.Cmd
-	done     chan struct{}
+	file   string // of a sentinel: its configuration, which it changes itself
+	args   []string
+	paused atomic.Bool // by Pause
+	env    []string    // in addition to the test's own
+	dir    string
+	cmd    *exec.Cmd
+	done   chan struct{}
 }
 
 // Binary returns the path of the redis-server to run. If there is none, it
@@ -240,7 +239,7 @@ func (s *Server) kill() {
 // Dial opens a connection for the test.
 func (s *Server) Dial(tb testing.TB, options ...redis.DialOption) redis.Conn {
 	tb.Helper()
-	own := []redis.DialOption{redis.DialReadTimeout(30 * time.Second), redis.DialPassword(s.password)}
+	own := []redis.DialOption{redis.DialReadTimeout(30 * time.Second)}
 	conn, err := redis.Dial(s.Network, s.Address, append(own, options...)...)
 	if err != nil {
 		tb.Fatal(err)

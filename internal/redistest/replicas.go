@@ -97,7 +97,7 @@ func restoreReplication(tb testing.TB, replicas []*Server) {
 	tb.Helper()
 	for _, one := range replicas {
 		if one.answers() {
-			one.Do(tb, "CONFIG", "SET", "masterauth", one.password)
+			one.Do(tb, "CONFIG", "SET", "masterauth", "")
 		}
 	}
 }
