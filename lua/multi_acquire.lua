@@ -61,7 +61,7 @@ local function take(count, ms)
       redis.call('SET', KEYS[before + i], ARGV[1], 'PX', length)
     else
       -- An earlier copy of this request acquired it. The lease starts again and
-      -- is never shortened. This is always a write, see renew.lua.
+      -- is never shortened. This is always a write, see lengthen.lua.
       redis.call('PEXPIRE', KEYS[before + i], text(math.max(redis.call('PTTL', KEYS[before + i]), ms)))
     end
   end

@@ -112,7 +112,7 @@ if type(held) == 'table' then
 end
 if held == ARGV[1] then
   -- An earlier copy of this request acquired it. The lease starts again and is
-  -- never shortened. This is always a write, see renew.lua.
+  -- never shortened. This is always a write, see lengthen.lua.
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(redis.call('PTTL', KEYS[1]), lease)))
   leave_list()
   return grant()

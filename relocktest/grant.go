@@ -6,7 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // grant is one time of a lock with a holder, and the levels that share it. The
@@ -44,7 +44,7 @@ func (g *grant) untilLocked() time.Time {
 		third := s.Lease / 3
 		renewed = renewed.Add(time.Since(g.since) / third * third)
 	}
-	until := renewed.Add(s.Lease - lease.Drift(s.Lease))
+	until := renewed.Add(s.Lease - lockspec.Drift(s.Lease))
 	if g.extended.After(until) {
 		return g.extended
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -131,7 +130,7 @@ func (h *hold) extend(ctx context.Context, d time.Duration) error {
 	if err := h.checkLocked(); err != nil || end != nil {
 		return cmp.Or(err, end)
 	}
-	if until := time.Now().Add(d - lease.Drift(d)); until.After(h.grant.extended) {
+	if until := time.Now().Add(d - lockspec.Drift(d)); until.After(h.grant.extended) {
 		h.grant.extended = until
 	}
 	return nil

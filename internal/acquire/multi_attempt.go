@@ -12,7 +12,6 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/waitqueue"
-	"github.com/relock-go/relock/utils"
 )
 
 // multiAttempt is one call for a MultiLock. A call that waits has an entry in
@@ -159,11 +158,7 @@ func (a *multiAttempt) takeAll(ctx context.Context) (h *lease.Hold, busy int, er
 // newValue draws the value of a try. No other try uses it: a released value is
 // never requested again.
 func (a *multiAttempt) newValue() (string, error) {
-	id, err := utils.NewID()
-	if err != nil {
-		return "", err
-	}
-	return a.lock.Manager.Identity.Value(id, &a.lock.part), nil
+	return a.lock.Manager.Identity.NewValue(&a.lock.part)
 }
 
 // follow keeps or releases what the call has after a try. It also releases what

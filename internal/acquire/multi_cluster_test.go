@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -69,12 +66,7 @@ func (c *multiCluster) awaitFree(keys ...string) {
 func (c *multiCluster) scripts(servers ...*redistest.Server) (n int) {
 	c.Helper()
 	for _, s := range servers {
-		stats, err := redis.String(s.Do(c, "INFO", "commandstats"), nil)
-		require.NoError(c, err)
-		_, rest, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
-		count, _, _ := strings.Cut(rest, ",")
-		calls, _ := strconv.Atoi(count) // none if it has run no script
-		n += calls
+		n += locktest.Calls(c, s, "evalsha")
 	}
 	return n
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
@@ -182,8 +182,8 @@ func TestMultiLockValidity(t *testing.T) {
 	h := take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithExpiry(length)).Acquire)
 	end := time.Now()
 	until := h.ValidUntil()
-	require.False(t, until.Before(start.Add(length-lease.Drift(length))))
-	require.False(t, until.After(end.Add(length-lease.Drift(length))))
+	require.False(t, until.Before(start.Add(length-lockspec.Drift(length))))
+	require.False(t, until.After(end.Add(length-lockspec.Drift(length))))
 
 	require.NoError(t, locktest.MembersOf(h)[0].Extend(t.Context(), time.Minute))
 	require.Equal(t, until, h.ValidUntil(), "the other key is not extended")

@@ -63,7 +63,7 @@ func (l *Plain) compete(w *wait) (*lease.Hold, error) {
 	line := l.Manager.Queue.EnterUsed(a.RedisKey())
 	if line == nil {
 		if a.canFastPath() {
-			if h, done, err := a.fastPath(w); done {
+			if h, done, err := a.fastPath(); done {
 				return h, err
 			}
 		}
@@ -137,19 +137,19 @@ func (a *plainAttempt) canFastPath() bool {
 // fastPath makes the first attempt of a call that may wait, before the call
 // joins a line: the lock is usually uncontended. It reports whether the call is
 // done.
-func (a *plainAttempt) fastPath(w *wait) (h *lease.Hold, done bool, err error) {
-	h, next, err := a.setNX(w.Ctx)
+func (a *plainAttempt) fastPath() (h *lease.Hold, done bool, err error) {
+	h, next, err := a.setNX(a.wait.Ctx)
 	switch {
 	case next && err == nil:
-		w.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason
+		a.wait.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason
 		return nil, false, nil
 	case next:
-		w.note(err)
+		a.wait.note(err)
 		return nil, false, nil
 	case err == nil:
 		return h, true, nil
 	}
-	return w.failedFast(err)
+	return a.wait.failedFast(err)
 }
 
 // setNX is the fast path. It reports whether the script comes next in the same

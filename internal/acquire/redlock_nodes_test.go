@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -142,7 +143,7 @@ func TestRedLockValidity(t *testing.T) {
 	start := time.Now()
 	h := take(t, relock.NewRedLock("k", b.Clients, relock.WithMaxLease(locktest.RedLease), relock.WithExpiry(expiry)).Acquire)
 	end := time.Now()
-	length := expiry - lease.Drift(expiry)
+	length := expiry - lockspec.Drift(expiry)
 	require.False(t, h.ValidUntil().Before(start.Add(length)))
 	require.False(t, h.ValidUntil().After(end.Add(length)))
 	awaitMembers(t, h, 5)

@@ -44,11 +44,10 @@ func (r Resume) Take(ctx context.Context, _, _ bool) (h *lease.Hold, err error) 
 }
 
 func (r Resume) plain(ctx context.Context) (*lease.Hold, error) {
-	id, err := utils.NewID()
+	value, err := r.Manager.Identity.NewValue(&r.Settings)
 	if err != nil {
 		return nil, err
 	}
-	value := r.Manager.Identity.Value(id, &r.Settings)
 	next := protocolOf(r.RedisKey(), value, r.from.Keep > 0)
 	g, err := r.transfer(ctx, next, func(length time.Duration) script.Call {
 		from := lockspec.ValueOf(r.from.Hold, r.from.Fair)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -45,7 +46,7 @@ func (h *Hold) needClaim(ctx context.Context) error {
 // expectClaim makes a new lease that of a grant by message. It is valid while
 // the reservation cannot end. Its release names the reservation too.
 func (l *Lease) expectClaim(c *waitqueue.Claim) {
-	l.validUntil = c.Drawn.Add(c.Length - Drift(c.Length))
+	l.validUntil = c.Drawn.Add(c.Length - lockspec.Drift(c.Length))
 	l.ending = &ending{successor: c.Reservation, claim: &claim{Claim: c, settled: make(chan struct{})}}
 }
 

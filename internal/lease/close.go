@@ -6,6 +6,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -43,7 +44,7 @@ func (m *Manager) warnOfHeld(held []*Lease) {
 func (l *Lease) expires() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return later(l.validUntil.Add(Drift(l.lease)), l.keptUntil())
+	return later(l.validUntil.Add(lockspec.Drift(l.lease)), l.keptUntil())
 }
 
 // giveAllBack cancels the queue entries, sends the releases that the retrier

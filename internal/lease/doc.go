@@ -101,12 +101,12 @@
 // of nodes. Its own lease has no key, renewal or timer, and is valid while need
 // of its members are. It is computed anew when the validity of a member
 // changes, so it may move back. Too few members end the group, for the reason
-// of the member that ended last, and release the others. Unlock, loss and
-// Extend go to at most 32 members together. Unlock of a RedLock returns up to
-// 10 ms after its result is certain. That of a MultiLock waits for all keys:
-// the last member that comes sends the releases of all together (gather.go). A
-// member is never passed on. A lost one does not return, since the hold could
-// be without a quorum for a moment.
+// of the member that ended last, and release the others. Loss, Extend and the
+// Unlock of a RedLock go to at most 32 members together. Unlock of a RedLock
+// returns up to 10 ms after its result is certain. That of a MultiLock waits
+// for all keys: the last member that comes sends the releases of all together
+// (gather.go). A member is never passed on. A lost one does not return, since
+// the hold could be without a quorum for a moment.
 //
 // # Suspended machines
 //

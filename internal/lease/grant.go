@@ -42,7 +42,7 @@ func newLease(m *Manager, g *Grant) *Lease {
 	l.renewal.lease = l
 	l.job.Init(&l.renewal)
 	l.levels.All = l.room[:0]
-	l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))
+	l.validUntil = g.Sent.Add(s.Lease - lockspec.Drift(s.Lease))
 	if g.Claim != nil {
 		l.expectClaim(g.Claim)
 	}

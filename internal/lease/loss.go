@@ -42,10 +42,10 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		l.client.Counts.Losses.Add(1)
 	}
 	l.levels.Live = 0
-	doubts := l.doubts()
+	doubts, claim := l.doubts(), l.claiming()
 	return func() {
 		l.leave()
-		l.unsettled().forget()
+		claim.forget()
 		for _, s := range seen {
 			defer s.Done("hold", why)
 		}

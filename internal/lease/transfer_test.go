@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
@@ -34,7 +33,7 @@ func TestTransferred(t *testing.T) {
 	require.False(t, second.HasEnded())
 	require.Equal(t, 1, locktest.Passes(next))
 	require.False(t, locktest.Level(next).StopMaxHold().Before(asked.Add(10*time.Hour)))
-	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lease.Drift(lockspec.DefaultLease))), "the whole lease")
+	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lockspec.Drift(lockspec.DefaultLease))), "the whole lease")
 	require.Greater(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease-10*time.Second)
 	q.RequireStored(next, 1)
 	require.NotEqual(t, locktest.HoldOf(h), locktest.HoldOf(next))

@@ -23,7 +23,8 @@ func (h *Hold) Unlock() error {
 func (h *Hold) unlockInTurn() (err error) {
 	l, start := h.lease, time.Now()
 	now := start
-	if c := l.unsettled(); c != nil {
+	c := l.unsettled()
+	if c != nil {
 		l.await(context.Background(), c, min(l.client.CommandTimeout, l.lease/3)/2)
 		now = time.Now()
 	}
@@ -63,7 +64,7 @@ func (h *Hold) unlockInTurn() (err error) {
 	}
 	err = l.handOff(rest, next, start)
 	if rest == 0 {
-		l.unsettled().forget() // not before: the release must find the reservation
+		c.forget() // not before: the release must find the reservation
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

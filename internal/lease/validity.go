@@ -4,11 +4,8 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 )
-
-// Drift returns how much earlier than a lease its validity ends. It allows for
-// clocks of different speeds and for late timers.
-func Drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // check marks the lease lost if it is no longer valid by the clock, ahead of
 // the timer. It returns why the lease has ended, or nil.
@@ -76,7 +73,7 @@ func (l *Lease) move(sent time.Time, length time.Duration) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := sent.Add(length - Drift(length)); l.over == nil && until.After(l.validUntil) {
+	if until := sent.Add(length - lockspec.Drift(length)); l.over == nil && until.After(l.validUntil) {
 		l.validUntil = until
 	}
 	l.renewed = max(l.renewed, sent.Sub(l.client.expiry.start))

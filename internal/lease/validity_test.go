@@ -40,7 +40,7 @@ func TestLeasesExpireInTheirOrder(t *testing.T) {
 			after time.Duration
 		}{{short, 21 * time.Second}, {extended, 39 * time.Second}, {long, 60 * time.Second}} {
 			require.ErrorIs(t, testkit.EndedWithin(t, tt.hold.Context(), time.Hour), errs.ErrLockLost)
-			require.Equal(t, tt.after-lease.Drift(tt.after), time.Since(start), tt.hold.Key())
+			require.Equal(t, tt.after-lockspec.Drift(tt.after), time.Since(start), tt.hold.Key())
 		}
 		require.ErrorIs(t, context.Cause(unlocked.Context()), errs.ErrNotHeld)
 	})

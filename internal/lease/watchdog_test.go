@@ -142,7 +142,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 			require.True(c, !again || at.Earliest.After(until.Add(length/5)), "the first one was not executed")
 		}
 		require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.FaultPatience), relock.ErrLockLost)
-		require.GreaterOrEqual(c, time.Since(start), length-lease.Drift(length))
+		require.GreaterOrEqual(c, time.Since(start), length-lockspec.Drift(length))
 		require.Positive(c, c.Proxy.Count(op.Match), "no renewal was sent")
 		require.ErrorIs(c, h.Err(), relock.ErrLockLost)
 		require.Less(c, time.Since(until), locktest.CleanWithin)

@@ -28,6 +28,10 @@ type Spec struct {
 	ReplicaTimeout time.Duration
 }
 
+// Drift returns how much earlier than a lease its validity ends. It allows for
+// clocks of different speeds and for late timers.
+func Drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+
 // ClaimLease returns how long a lock that was handed off stays reserved for its
 // new holder. It is longer than the period, so that a waiter that missed the
 // message learns of the hand-off by its poll.

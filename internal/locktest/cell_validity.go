@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/scripttest"
 )
 
@@ -98,7 +99,7 @@ func (c *FaultBench) RequireValidity(h relock.Hold, match faults.Match, length t
 	require.False(c, until.IsZero(), "lost")
 	for _, request := range c.Proxy.Seen() {
 		if match(request.Args) {
-			latest := request.At.Add(length - lease.Drift(length))
+			latest := request.At.Add(length - lockspec.Drift(length))
 			require.False(c, until.After(latest), "valid for %v too long", until.Sub(latest))
 			return
 		}

@@ -38,7 +38,8 @@
 // request of the entry is indeterminate, the cancel is repeated until it is
 // certain. A message for an unknown entry is answered by a cancel without that
 // flag. The entry may just have been granted, and the flag would end a live
-// hold.
+// hold. A message for an entry that a message has granted is ignored until the
+// claim is answered: a cancel would end the reservation.
 //
 // # Polls
 //

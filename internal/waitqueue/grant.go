@@ -41,7 +41,7 @@ func (q *Queue) admits(w *Entry, whole bool) bool {
 // message saves is nothing. queue.mu is held.
 func (w *Entry) lastsLong() bool {
 	c := w.Settings.ClaimLease()
-	left := time.Until(w.drawn.Add(c - c/100 - 2*time.Millisecond))
+	left := time.Until(w.drawn.Add(c - lockspec.Drift(c)))
 	return left >= max(c*3/4, minGrant)
 }
 

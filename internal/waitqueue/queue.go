@@ -79,9 +79,10 @@ func (q *Queue) draw(w *Entry) {
 	defer q.mu.Unlock()
 	q.last++
 	w.hold, w.drawn = q.host.Identity.Hold(q.last), time.Now()
-	w.Name = lockspec.WaitName(w.hold, w.Settings)
 	if !w.once && w.Settings.GrantedByMessage() {
 		w.Name = lockspec.NoncedName(w.hold, w.Settings)
+	} else {
+		w.Name = lockspec.WaitName(w.hold, w.Settings)
 	}
 	w.wakeups = &wakeupLimit{}
 	q.waits[w.hold] = w

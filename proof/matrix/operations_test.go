@@ -11,7 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -224,7 +224,7 @@ func (c *cell) requireOutcome(ctx context.Context, err error) bool {
 // sending between start and now.
 func (c *cell) requireValid(start time.Time, length time.Duration) {
 	c.Helper()
-	length -= lease.Drift(length)
+	length -= lockspec.Drift(length)
 	c.until = c.holds[0].ValidUntil()
 	require.False(c, c.until.Before(start.Add(length)), "valid for less than was granted")
 	if !c.watched { // else it may have been renewed

@@ -182,7 +182,7 @@ var answerFaults = []mutant{
 	{
 		name: "wait: forgets that the key was taken",
 		file: "internal/acquire/plain.go",
-		old:  "		w.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason\n",
+		old:  "		a.wait.note(errs.ErrLockAcquiredByOthers) // until the queue has a better reason\n",
 		new:  "",
 		in:   "internal/waitqueue",
 		test: "TestWaitEndsBeforeTheQueueAnswers",

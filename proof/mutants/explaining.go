@@ -33,8 +33,8 @@ var explainFaults = []mutant{
 	{
 		name: "Close: a minimum hold does not count",
 		file: "internal/lease/close.go",
-		old:  "return later(l.validUntil.Add(Drift(l.lease)), l.keptUntil())",
-		new:  "return l.validUntil.Add(Drift(l.lease))",
+		old:  "return later(l.validUntil.Add(lockspec.Drift(l.lease)), l.keptUntil())",
+		new:  "return l.validUntil.Add(lockspec.Drift(l.lease))",
 		test: "TestCloseCountsAMinimumHold",
 	},
 	{

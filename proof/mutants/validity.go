@@ -8,8 +8,8 @@ var validityFaults = []mutant{
 	{
 		name: "validity: counts from the answer to the acquire",
 		file: "internal/lease/grant.go",
-		old:  "l.validUntil = g.Sent.Add(s.Lease - Drift(s.Lease))",
-		new:  "l.validUntil = time.Now().Add(s.Lease - Drift(s.Lease))",
+		old:  "l.validUntil = g.Sent.Add(s.Lease - lockspec.Drift(s.Lease))",
+		new:  "l.validUntil = time.Now().Add(s.Lease - lockspec.Drift(s.Lease))",
 		in:   "internal/lease",
 		test: "TestValidityCountsFromTheSending",
 	},
@@ -39,7 +39,7 @@ var validityFaults = []mutant{
 	},
 	{
 		name: "validity: as long as the lease, without the drift",
-		file: "internal/lease/validity.go",
+		file: "internal/lockspec/spec.go",
 		old:  "{ return lease/100 + 2*time.Millisecond }",
 		new:  "{ return 0 * lease }",
 		in:   "internal/lease",

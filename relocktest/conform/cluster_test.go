@@ -3,10 +3,9 @@ package conform_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/conformtest"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 )
 
@@ -35,10 +34,7 @@ func inCluster(t *testing.T, c *redistest.Cluster) conformtest.Servers {
 	s := conformtest.Servers{Prefix: conformtest.NewPrefix(), All: c.Masters(t)}
 	s.Of = func(key string) *redistest.Server { return c.MasterOf(t, s.Key(key)) }
 	s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
-		client, err := relock.NewClientCluster(c.Addresses(), "", append(opts, relock.WithKeyPrefix(s.Prefix))...)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		return client
+		return locktest.ClusterClient(t, c, append(opts, relock.WithKeyPrefix(s.Prefix))...)
 	}
 	s.Behind = s.Mapped
 	return s

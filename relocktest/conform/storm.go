@@ -118,11 +118,9 @@ func (s *suite) storm(r *room, locker func(*testing.T) relock.Locker, lockers, g
 	group.Wait()
 }
 
-// visit locks and unlocks once, unless the context ends before. It may wait for
-// all others, and for the faults that they meet.
+// visit locks and unlocks once, unless the context ends before.
 func (s *suite) visit(r *room, l relock.Locker, key string, limited bool, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*s.patience())
-	defer cancel()
+	ctx := s.limited()
 	if limited {
 		short, cancel := context.WithTimeout(ctx, rand.N(limit))
 		defer cancel()
