@@ -178,9 +178,9 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 // client of several servers sends it to each, one after another, and returns
 // the first error.
 //
-// A client of one server also asks it, until that is answered once, whether it
-// is part of a Cluster. A server that has not all keys is [ErrInvalid]; see
-// [NewClientCluster].
+// A client of one server also asks whether it is part of a Cluster, until the
+// answer is that it has all keys. A server that has not all keys is
+// [ErrInvalid]; see [NewClientCluster].
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.ready(ctx, nil); err != nil {
 		return wrap("ping", "", err)

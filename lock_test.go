@@ -33,8 +33,10 @@ func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 		require.NoError(t, l.Lock(t.Context()))
 		next := locktest.Owned("next", newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()))
 		require.NoError(t, next.Lock(t.Context()))
+		whole := func() bool { return locktest.PTTL(t, s, c, "k") > 20*time.Second }
+		testkit.Eventually(t, testkit.Patience, whole, "granted by a message, it is claimed")
 		locktest.RequireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, "k") > 20*time.Second }, "the next holder's lease is whole")
+		require.True(t, whole(), "the next holder's lease is whole")
 		require.NoError(t, next.Unlock(t.Context()))
 	})
 }

@@ -10,13 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestSentinelMistakes(t *testing.T) {
@@ -273,9 +271,7 @@ func TestPingOfAServerInACluster(t *testing.T) {
 		require.NoError(t, c.Ping(t.Context()))
 	}
 	require.Empty(t, log.String())
-	stats, err := redis.String(alone.Do(t, "INFO", "commandstats"), nil)
-	require.NoError(t, err)
-	require.Equal(t, 1, testkit.CallsIn(t, stats, "cluster|info"), "it was answered")
+	require.Equal(t, 1, locktest.Calls(t, alone, "cluster|info"), "it was answered")
 }
 
 // Whatever a URL of a Cluster is, it is a client or ErrInvalid.
