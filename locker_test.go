@@ -250,8 +250,7 @@ func TestNestedStorm(t *testing.T) {
 
 // A Mutex from a Locker locks what the Locker locks.
 func TestFromLocker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		ctx, l := t.Context(), relocktest.NewLocker()
 		m, other := relock.FromLocker(l, "k"), relock.FromLocker(l, "k")
 		require.ErrorIs(t, m.Unlock(ctx), relock.ErrNotHeld)
@@ -282,8 +281,7 @@ func unreached(t *testing.T) func(context.Context) error {
 
 // A wait ends with its context.
 func TestFromLockerWaitEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := relocktest.NewLocker()
 		defer l.Busy("k")()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -297,8 +295,7 @@ func TestFromLockerWaitEnds(t *testing.T) {
 // The Mutex stays taken after a loss, until its Unlock: that Unlock is of the
 // lost hold, and ends no other one.
 func TestFromLockerAfterALoss(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		ctx, l := t.Context(), relocktest.NewLocker()
 		m := relock.FromLocker(l, "k")
 		require.NoError(t, m.Lock(ctx))

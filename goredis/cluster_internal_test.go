@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // layout is the table that a client of go-redis loads, without a network.
@@ -92,7 +92,7 @@ func requireMasters(t *testing.T, c *cluster, changed bool, want ...string) {
 }
 
 func TestTableIsLoadedOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := &layout{owners: []string{"10.0.0.1:1", "10.0.0.1:2"}}
 		c := clusterOf(t, l)
 		require.Zero(t, l.count())
@@ -108,7 +108,7 @@ func TestTableIsLoadedOnceAMinute(t *testing.T) {
 // Loads are frequent while a server fails, but not more so with more failures.
 // The failure of a server without slots begins none.
 func TestLoadsAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := &layout{owners: []string{"10.0.0.1:1", "10.0.0.1:2"}}
 		c := clusterOf(t, l)
 		c.invalidate("10.0.0.1:1") // before the first load
@@ -128,7 +128,7 @@ func TestLoadsAreLimited(t *testing.T) {
 // A redirect counts immediately, and until the table agrees. One for once
 // counts for nothing.
 func TestRedirectCountsUntilTheTableAgrees(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := &layout{owners: []string{"10.0.0.1:1"}}
 		c := clusterOf(t, l)
 		requireMaster(t, c, "10.0.0.1:1")
@@ -156,7 +156,7 @@ func TestRedirectCountsUntilTheTableAgrees(t *testing.T) {
 // A redirect is forgotten after a while, since a server may have two names, and
 // immediately if its server fails.
 func TestRedirectThatNoTableConfirms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := &layout{owners: []string{"10.0.0.1:1"}}
 		c := clusterOf(t, l)
 		requireMaster(t, c, "10.0.0.1:1")
@@ -174,7 +174,7 @@ func TestRedirectThatNoTableConfirms(t *testing.T) {
 // A load that waits for a server that hangs delays no other for long, and no
 // caller beyond its context. There are never many.
 func TestSlowLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := &layout{owners: []string{"10.0.0.1:1"}, delay: time.Hour}
 		c := clusterOf(t, l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -201,7 +201,7 @@ func TestSlowLoad(t *testing.T) {
 
 // A table that cannot be loaded is the error of the call, until it is loaded.
 func TestTableThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := &layout{err: errors.New("no server answers")}
 		c := clusterOf(t, l)
 		_, err := c.master(t.Context(), "k")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // network is where a dialer connects to.
@@ -91,7 +93,7 @@ func requireChange(t *testing.T, f *failover, want bool) {
 }
 
 func TestQuietMasterIsCheckedEveryTenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		n := &network{address: "one"}
 		f := start(t, n)
 		time.Sleep(time.Minute + time.Second)
@@ -111,7 +113,7 @@ func TestQuietMasterIsCheckedEveryTenSeconds(t *testing.T) {
 // Checks are frequent, but not more so with more failures, until the new master
 // is known. The failure of another server begins none.
 func TestFailedMasterIsCheckedOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		n := &network{address: "one"}
 		f := start(t, n)
 		f.invalidate("zero")
@@ -137,7 +139,7 @@ func TestFailedMasterIsCheckedOften(t *testing.T) {
 
 // A dialer that fails costs nobody the master that is known.
 func TestMasterIsRememberedWhileSentinelsFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		n := &network{address: "one"}
 		f := start(t, n)
 		n.set("", errors.New("no Sentinel answers"))
@@ -152,7 +154,7 @@ func TestMasterIsRememberedWhileSentinelsFail(t *testing.T) {
 }
 
 func TestNoMasterIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		n := &network{err: errors.New("no Sentinel answers")}
 		f := newFailover(n.dial)
 		_, err := f.masters(t.Context())
@@ -179,7 +181,7 @@ func TestNoMasterIsKnown(t *testing.T) {
 // A connection is used only if it leads to the server that was asked for, and
 // that is the master. The first one that leads elsewhere shows the new master.
 func TestDialToAnotherServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		n := &network{address: "one"}
 		f := start(t, n)
 		c, err := f.dial(t.Context(), "one")
@@ -201,7 +203,7 @@ func TestDialToAnotherServer(t *testing.T) {
 
 // A dial that began before the change does not undo it.
 func TestSlowDial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		n := &network{address: "one"}
 		f := start(t, n)
 		n.delay = time.Second

@@ -16,6 +16,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // bench is a Locker whose calls wait in a bubble.
@@ -26,8 +27,7 @@ type bench struct {
 
 func inBubble(t *testing.T, f func(b bench), opts ...relock.LockOption) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		b := bench{t, NewLocker(opts...)}
 		f(b)
 		require.Empty(t, b.locks, "a key is kept that nobody uses")
@@ -280,7 +280,7 @@ func TestTexts(t *testing.T) {
 			if tt.opt != nil {
 				opts = append(opts, tt.opt)
 			}
-			synctest.Test(t, func(t *testing.T) { require.EqualError(t, tt.do(bench{t, NewLocker(opts...)}), tt.want) })
+			testkit.Bubble(t, func(t *testing.T) { require.EqualError(t, tt.do(bench{t, NewLocker(opts...)}), tt.want) })
 		})
 	}
 }

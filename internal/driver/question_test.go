@@ -3,10 +3,11 @@ package driver
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // The context of a call of the topology ends with its parent, with the router,
@@ -26,7 +27,7 @@ func TestQuestionEnds(t *testing.T) {
 	} {
 		for _, early := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
 					r := NewRouter(&Config{DialTimeout: time.Minute}, &Topology{})
 					ctx, cancel := context.WithCancel(t.Context())
 					q := r.ask(ctx, tt.limit)

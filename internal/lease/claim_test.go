@@ -42,7 +42,6 @@ func message(t *testing.T, e *engine, drawn time.Time) (*lease.Hold, error) {
 // A suspend between the enqueue and the message ends the hold: the reservation
 // may have ended.
 func TestGrantByMessageOverASuspend(t *testing.T) {
-	t.Parallel()
 	timed(t, func(t *testing.T, e *engine) {
 		e.StopTicks() // only calls check
 		h, err := message(t, e, time.Now())

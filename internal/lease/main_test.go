@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -23,6 +22,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
@@ -62,7 +62,7 @@ func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
 // wait.
 func timed(t *testing.T, run func(*testing.T, *engine)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { run(t, newEngine(t, io.Discard, lease.Hooks{})) })
+	testkit.Bubble(t, func(t *testing.T) { run(t, newEngine(t, io.Discard, lease.Hooks{})) })
 }
 
 func (e *engine) suspend(d time.Duration) { e.suspended.Add(int64(d)) }

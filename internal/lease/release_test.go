@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -153,7 +152,6 @@ func TestUnlockKeepsItsLimit(t *testing.T) {
 // A late copy of an acquire takes the key for the lease that it asks for. So
 // the releases after it do not go on for as long as an Extend.
 func TestExtendDoesNotProlongTheReleases(t *testing.T) {
-	t.Parallel()
 	timed(t, func(t *testing.T, e *engine) {
 		const length = 3 * time.Second
 		e.answer = func(r driver.Request) (time.Duration, error) {
@@ -177,8 +175,7 @@ func TestExtendDoesNotProlongTheReleases(t *testing.T) {
 
 // A release that is not answered before the lease ends is given up, and logged.
 func TestGivenUpReleaseIsLogged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		var log locktest.LogBuffer
 		e := newEngine(t, &log, lease.Hooks{})
 		h := e.take(t, lockspec.Plain, "k", fixed(2*time.Second))

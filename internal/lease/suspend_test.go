@@ -24,7 +24,6 @@ import (
 // A machine that was suspended has lost its holds, though its clock says that
 // the leases are young. The locks are released.
 func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
-	t.Parallel()
 	for name, kind := range ownKinds {
 		t.Run(name, func(t *testing.T) {
 			timed(t, func(t *testing.T, e *engine) {
@@ -77,8 +76,7 @@ func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.H
 
 // A caller that asks while the suspend is still logged gets no other answer.
 func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		stuck := locktest.NewStuckLog(t)
 		e := newEngine(t, stuck, lease.Hooks{})
 		holds := []*lease.Hold{e.take(t, lockspec.Plain, "a"), e.take(t, lockspec.Plain, "b"), e.take(t, lockspec.Plain, "c")}
@@ -128,7 +126,6 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 // A hold's context ends though no call checks, also if the wall clock was set
 // back by as long as the machine was suspended.
 func TestSuspendIsNoticedByItself(t *testing.T) {
-	t.Parallel()
 	for name, setBack := range map[string]bool{"wall clock goes on": false, "wall clock set back": true} {
 		t.Run(name, func(t *testing.T) {
 			timed(t, func(t *testing.T, e *engine) {
@@ -150,7 +147,6 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 // A grant, or another level, whose request was sent before a suspend is not
 // valid. A lock that nobody holds is released.
 func TestGrantOverASuspend(t *testing.T) {
-	t.Parallel()
 	for name, tt := range map[string]struct {
 		kind   *lockspec.Kind
 		before int // levels
@@ -190,7 +186,6 @@ func TestGrantOverASuspend(t *testing.T) {
 // immediately, for all members of a group: each client of a RedLock checks for
 // itself, and the hold's Err asks all of them.
 func TestGrantAfterASuspend(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []*lockspec.Kind{lockspec.Plain, lockspec.Reentrant, lockspec.Write, lockspec.Multi, lockspec.Quorum} {
 		t.Run((&lockspec.Spec{Kind: kind}).KindName(), func(t *testing.T) {
 			timed(t, func(t *testing.T, e *engine) {

@@ -28,7 +28,6 @@ import (
 // A lease expires at its time, whichever of the others expire before, are
 // extended or are released meanwhile.
 func TestLeasesExpireInTheirOrder(t *testing.T) {
-	t.Parallel()
 	timed(t, func(t *testing.T, e *engine) {
 		take := func(name string, d time.Duration) *lease.Hold { return e.take(t, lockspec.Plain, name, fixed(d)) }
 		start := time.Now()
@@ -55,7 +54,7 @@ func TestManyLeasesExpireTogether(t *testing.T) {
 		most = max(most, runtime.NumGoroutine())
 		ends[e.End]++
 	}}
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		e := newEngine(t, io.Discard, hooks)
 		all := make([]*lease.Hold, leases)
 		for i := range all {
@@ -131,7 +130,6 @@ func TestRefusedHoldBesideOthers(t *testing.T) {
 // The clock decides, not whether a timer has fired: an answer that comes when
 // the lease is not valid any more revives nothing, and a maximum hold ends.
 func TestClockDecidesWithoutTimers(t *testing.T) {
-	t.Parallel()
 	timed(t, func(t *testing.T, e *engine) {
 		h := e.take(t, lockspec.Plain, "late", fixed(2400*time.Millisecond))
 		h.Lease().StopTimer()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +28,6 @@ import (
 // more often. They go on when the context that the hold was acquired with is
 // cancelled. A fixed lease has none, and expires at its time.
 func TestRenewalRate(t *testing.T) {
-	t.Parallel()
 	const length, margin, thirds = 2400 * time.Millisecond, 26 * time.Millisecond, 100 // 1 % and 2 ms
 	renew := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Renew, lockspec.Reentrant: script.ReentrantRenew}
 	for name, kind := range ownKinds {
@@ -237,7 +235,6 @@ func TestWatchdogSurvivesAnOutage(t *testing.T) {
 // A quick Lock and Unlock in a loop leaves nothing in the watchdog. After a
 // level with a long lease it is as impatient again as the outer level needs.
 func TestWatchdogForgets(t *testing.T) {
-	t.Parallel()
 	timed(t, func(t *testing.T, e *engine) {
 		shortest := func() time.Duration {
 			least, _ := e.Watchdog().Bounds()
@@ -288,7 +285,6 @@ func late(s *script.Script, by time.Duration) func(driver.Request) (time.Duratio
 // A server that answers too slowly for a short lease is not too slow for a long
 // one of the same client.
 func TestShortLeaseBesideALongOne(t *testing.T) {
-	t.Parallel()
 	timed(t, func(t *testing.T, e *engine) {
 		e.answer = late(script.Renew, 3*driver.MinLimit/2)
 		long := e.take(t, lockspec.Plain, "long", watched(9*time.Second))
@@ -305,9 +301,8 @@ func TestShortLeaseBesideALongOne(t *testing.T) {
 // time in its next try, though the short one was answered immediately
 // meanwhile, again and again.
 func TestShortLeaseBesideASlowLongOne(t *testing.T) {
-	t.Parallel()
 	const short, long = 3 * time.Second, 10 * time.Second // an answer may take 1 s and 3.3 s
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		tried := make(chan error, 100)
 		e := newEngine(t, io.Discard, lease.Hooks{RenewDone: func(_ context.Context, r holds.End) {
 			if r.Key == "long" {

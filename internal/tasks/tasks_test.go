@@ -2,17 +2,18 @@ package tasks
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		var g Group
 		start := time.Now()
 		require.True(t, g.Start(func() { time.Sleep(time.Hour) }))
@@ -24,7 +25,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestWaitFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		var g Group
 		start := time.Now()
 		require.True(t, g.Start(func() { time.Sleep(time.Hour) }))

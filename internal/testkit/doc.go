@@ -1,3 +1,4 @@
 // Package testkit owns what tests of several packages share: waits with a
-// limit, full servers, and servers whose replies the test chooses.
+// limit, bubbles of time, full servers, and servers whose replies the test
+// chooses.
 package testkit

@@ -3,7 +3,6 @@ package topology
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Sentinels are asked in order, 300 ms each. The first that answers goes to the
@@ -37,7 +37,7 @@ func TestSentinelsAreAskedInOrder(t *testing.T) {
 
 // However often looks are wanted, there are at most 20 a second.
 func TestLooksAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		s := NewSentinel(SentinelConfig{Addresses: []string{"10.0.0.1:1"}})
 		for _, found := range []bool{true, false} {
 			for range 100 {
