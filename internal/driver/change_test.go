@@ -182,7 +182,7 @@ func TestOnlyServerIsNamedAgain(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
 	p := locktest.NewTopology(true, s)
-	c := p.Client(t, relock.WithCommandTimeout(200*time.Millisecond))
+	c := p.Client(t, relock.WithCommandTimeout(locktest.AnswerLimit))
 	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
 	p.SetMasters()
 	size := locktest.Engine(c).Driver.(*driver.Router).Size
