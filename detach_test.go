@@ -149,7 +149,7 @@ func TestDetachUnconfirmed(t *testing.T) {
 		s := redistest.Start(t)
 		proxy := faults.Start(t, s.Network, s.Address)
 		direct := locktest.NewTestClient(t, s)
-		c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, direct, relock.WithCommandTimeout(300*time.Millisecond))
+		c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, direct, relock.WithCommandTimeout(locktest.AnswerLimit))
 		h := acquired(t, newLock(c, relock.WithExpiry(time.Hour))) // it does not become free by itself
 		proxy.Stall()
 		token, err := relock.Detach(t.Context(), h, time.Hour)

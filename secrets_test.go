@@ -46,7 +46,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--rename-command", gone, "")
 			var log locktest.LogBuffer
-			c := secretive(t, s, relock.WithCommandTimeout(500*time.Millisecond), log.Option(), relock.WithLabel(secret))
+			c := secretive(t, s, relock.WithCommandTimeout(locktest.AnswerLimit), log.Option(), relock.WithLabel(secret))
 			var texts []string
 			note := func(values ...any) {
 				for _, v := range values {

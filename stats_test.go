@@ -68,7 +68,7 @@ func TestStats(t *testing.T) {
 // Renewals, those that fail, and losses are counted.
 func TestStatsOfRenewals(t *testing.T) {
 	t.Parallel()
-	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(300*time.Millisecond), relock.WithWatchdog(3*time.Second))
+	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithWatchdog(3*time.Second))
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	require.NoError(t, h.Extend(t.Context(), 3*time.Second))
 	require.EqualValues(t, 1, c.Stats().Renewals, "an Extend counts")

@@ -164,7 +164,7 @@ func TestRedLockValidity(t *testing.T) {
 
 // Extend and Unlock report that too few nodes have replied.
 func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
-	b := newRed(t, 3, relock.WithCommandTimeout(300*time.Millisecond))
+	b := newRed(t, 3, relock.WithCommandTimeout(locktest.AnswerLimit))
 	h := take(t, b.Lock(b.Clients).Acquire)
 	b.Proxies[0].Stall()
 	b.Proxies[1].Stall()

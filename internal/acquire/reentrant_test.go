@@ -294,7 +294,7 @@ func TestMinHoldOfALevel(t *testing.T) {
 // would wait for its own hold otherwise.
 func TestFirstAttemptWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t), relock.WithCommandTimeout(200*time.Millisecond))
+	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t), relock.WithCommandTimeout(locktest.AnswerLimit))
 	l := relock.NewReentrantLock("k", c.Client, relock.WithBlock(), relock.WithExpiry(time.Hour))
 	c.Proxy.On(faults.Script(script.ReentrantAcquire.SHA), 1, faults.DropAnswer)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)

@@ -150,7 +150,7 @@ func TestOldMasterIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, true)
-			c := p.Client(t, relock.WithCommandTimeout(500*time.Millisecond), relock.WithFair())
+			c := p.Client(t, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithFair())
 			h := acquire(t, c, "k")
 			requireRenewed(t, h)
 			got := make(chan error, 1)

@@ -85,9 +85,9 @@ func TestPanicInUserDial(t *testing.T) {
 	panics.Store(true)
 	require.ErrorContains(t, c.Ping(t.Context()), "panicked")
 	panics.Store(false)
-	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(600*time.Millisecond)))
+	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(2*time.Second)))
 	panics.Store(true)
-	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 }
 
 // A log handler that blocks delays only those that log: calls end, and holds

@@ -205,7 +205,7 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var log locktest.LogBuffer
-	c := locktest.NewTestClient(t, s, log.Option(), relock.WithCommandTimeout(300*time.Millisecond))
+	c := locktest.NewTestClient(t, s, log.Option(), relock.WithCommandTimeout(locktest.AnswerLimit))
 	l := relock.NewRedisLock("my key", c)
 	require.NoError(t, l.Lock(t.Context()))
 	s.Pause(t)

@@ -171,7 +171,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
 	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(500*time.Millisecond))
+	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(locktest.AnswerLimit))
 	start := time.Now()
 	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)))
 	await := func(what string, as func(error) bool) {

@@ -231,7 +231,7 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 			r := locktest.NewReplicated(t)
 			locktest.WithScripts(t, r.Master)
 			w := locktest.NewWitness(t)
-			c := client(t, r.Master, relock.WithCommandTimeout(600*time.Millisecond), relock.WithObserver(w.Observer()))
+			c := client(t, r.Master, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithObserver(w.Observer()))
 			r.Replica.Pause(t)
 			defer time.AfterFunc(1200*time.Millisecond, func() { r.Replica.Resume(t) }).Stop()
 			start := time.Now()
