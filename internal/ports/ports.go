@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync/atomic"
+	"sync"
 )
 
 // The ports are below those that systems choose for connections and for
@@ -14,24 +14,67 @@ import (
 // before the server has it. The ports 10,000 above them are also below, because
 // a Cluster uses them for its bus.
 const (
-	first = 10000
-	count = 12000
+	first  = 10000
+	blocks = 100
+	size   = 100 // of a block
+	bus    = 10000
 )
 
 // errNone means that a few hundred ports in a row were taken.
 var errNone = errors.New("no free port of 127.0.0.1 found")
 
-var (
-	start = rand.Uint32N(count) // each process starts at another port
-	tried atomic.Uint32
-)
+// own is what this process has. A process reserves a block of ports before it
+// gives them out: it listens on the first one. Otherwise two processes would
+// now and then try the same port, and a server would not get it.
+var own reserved
+
+type reserved struct {
+	mu     sync.Mutex
+	blocks []int          // in their order, from 0
+	held   []net.Listener // on their first ports
+	start  int            // the block to try first, less those that were tried
+	tried  int
+	given  int // ports so far, of these and earlier rounds
+}
+
+// next returns the next port of the blocks. When no block is left to reserve,
+// it is the one that was given out longest ago.
+func (r *reserved) next() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const each = size - 1
+	if r.given == each*len(r.blocks) && !r.reserve() {
+		r.given = 0
+	}
+	if len(r.blocks) == 0 {
+		return first + 1 // all are reserved: it is probably taken
+	}
+	block, n := r.blocks[r.given/each], r.given%each
+	r.given++
+	return first + block*size + 1 + n
+}
+
+// reserve reserves another block, and reports whether one was left; r.mu is
+// held.
+func (r *reserved) reserve() bool {
+	if r.tried == 0 {
+		r.start = rand.IntN(blocks) // processes start at different blocks
+	}
+	for ; r.tried < blocks; r.tried++ {
+		block := (r.start + r.tried) % blocks
+		l, err := net.Listen("tcp", address(first+block*size))
+		if err == nil {
+			r.tried++
+			r.blocks, r.held = append(r.blocks, block), append(r.held, l)
+			return true
+		}
+	}
+	return false
+}
 
 // Free returns a port of 127.0.0.1 that is free. This process has not used it
-// recently.
+// recently, and no other process gets it.
 func Free() (string, error) { return free(0) }
-
-// bus is how far the port of the bus is above that of a server of a Cluster.
-const bus = 10000
 
 // FreeWithBus is Free for a server of a Cluster: the port of its bus is free,
 // too.
@@ -40,20 +83,25 @@ func FreeWithBus() (string, error) { return free(0, bus) }
 // free returns the next port with which all ports that far above are free.
 func free(above ...int) (string, error) {
 	for range 500 {
-		port := first + int((start+tried.Add(1))%count)
-		if allFree(port, above) {
+		if port := own.next(); allFree(port, above) {
 			return strconv.Itoa(port), nil
 		}
 	}
 	return "", errNone
 }
 
+// allFree reports whether nobody listens on the ports. It does not listen
+// itself: a process that is started meanwhile has the listener for a moment
+// longer, and a test that waits for its server would reach that.
 func allFree(port int, above []int) bool {
 	for _, n := range above {
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+n))
-		if err != nil || l.Close() != nil {
+		conn, err := net.Dial("tcp", address(port+n))
+		if err == nil {
+			_ = conn.Close()
 			return false
 		}
 	}
 	return true
 }
+
+func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }

@@ -8,7 +8,7 @@ import (
 
 func TestFree(t *testing.T) {
 	seen := map[string]bool{}
-	for range 100 {
+	for range 3 * size {
 		port, err := Free()
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func TestFreeWhereOneIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	tried.Add(^uint32(0)) // so that it is the next one again
+	own.given-- // so that it is the next one again
 	port, err := Free()
 	if err != nil || port == taken {
 		t.Fatalf("%s, %v", port, err)
@@ -53,8 +53,46 @@ func TestFreeWithBusWhereOneIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	tried.Add(^uint32(0)) // so that it is the next one again
+	own.given-- // so that it is the next one again
 	if next, err := FreeWithBus(); err != nil || next == free {
 		t.Fatalf("%s, %v", next, err)
+	}
+}
+
+// Two processes never get the same port.
+func TestBlocksAreReserved(t *testing.T) {
+	var one, other reserved
+	defer one.release()
+	defer other.release()
+	one.next()
+	other.start, other.tried = one.start, 1
+	seen := map[int]bool{}
+	for range 3 * size {
+		seen[one.next()] = true
+	}
+	for range 3 * size {
+		if port := other.next(); seen[port] {
+			t.Fatalf("%d twice", port)
+		}
+	}
+}
+
+// Without another block, the ports come again in their order.
+func TestBlocksAreUsedUp(t *testing.T) {
+	var r reserved
+	defer r.release()
+	begin := r.next()
+	r.tried = blocks
+	for range size - 2 {
+		r.next()
+	}
+	if again := r.next(); again != begin {
+		t.Fatalf("%d, then %d", begin, again)
+	}
+}
+
+func (r *reserved) release() {
+	for _, l := range r.held {
+		_ = l.Close()
 	}
 }
