@@ -50,13 +50,13 @@ fi
 # fail where the machine is busy: the packages with many such tests run a few
 # together, and those that usually wait side by side.
 root=$(go list .)
-timed="$root $root/internal/driver $root/internal/waitqueue $root/internal/lease $root/internal/acquire $root/proof/matrix"
+timed="$root/internal/acquire $root/internal/waitqueue $root $root/internal/driver $root/proof/matrix $root/internal/lease"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-# The longest of the others keep a processor busy each, and go first.
-longest="$root/relocktest/conform $root/goredis $root/lua $root/queue"
-for package in $timed $longest $root/etcd/test $root/proof; do
+# The longest of the others, most of which wait most of the time, go first.
+longest="$root/relocktest/conform $root/etcd/test $root/queue $root/lua $root/goredis"
+for package in $timed $longest $root/proof; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 newest=1
@@ -85,33 +85,25 @@ compile "$modules"
 )
 
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 2 -parallel "$(side_by_side 2)" $timed
-# shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 2 $longest
-# shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 4 $others
-# These usually wait: they run at the same time. goredis runs with the oldest
-# go-redis that it supports, and with the newest. The workspace has one in
-# between.
-jobs=
-beside() {
-	"$@" &
-	jobs="$jobs $!"
-}
+go test $race -shuffle=on -p 3 -parallel "$(side_by_side 2)" $timed
+# These usually wait. goredis runs in the workspace, with the oldest go-redis
+# that it supports, and with the newest.
 # shellcheck disable=SC2086 # no word for the race detector, or one
 goredis() { GOWORK=off go test -C goredis "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance .; }
-# shellcheck disable=SC2086
-bench() { GOWORK=off go test -C bench $race -shuffle=on ./...; }
-beside goredis
-[ -z "$newest" ] || {
-	beside goredis -modfile=newest.mod
-	beside bench
+apart() {
+	goredis
+	[ -z "$newest" ] || {
+		goredis -modfile=newest.mod
+		# shellcheck disable=SC2086
+		GOWORK=off go test -C bench $race -shuffle=on ./...
+	}
 }
+apart &
+beside=$!
 failed=
-go test $race -shuffle=on -parallel "$(side_by_side 3)" "$root/etcd/test" || failed=1
-for job in $jobs; do
-	wait "$job" || failed=1
-done
-[ -z "$failed" ] || exit 1
-# Without what "make test-heavy" runs at full length.
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 4 $longest $others || failed=1
+wait "$beside" && [ -z "$failed" ] || exit 1
+# It measures, so it runs alone, and without what "make test-heavy" runs at full
+# length.
 go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"
