@@ -111,8 +111,7 @@ func TestRenewalAfterScriptFlush(t *testing.T) {
 	for name, newLock := range locktest.Kinds {
 		h := acquired(t, newLock(name, c))
 		for range 3 {
-			locktest.LeaseOf(h).RenewNow()
-			locktest.AwaitRenewal(t, h, 5*time.Second)
+			locktest.Renew(t, h, 5*time.Second)
 			s.Do(t, "SCRIPT", "FLUSH")
 		}
 		require.NoError(t, h.Unlock(t.Context()))

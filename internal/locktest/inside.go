@@ -65,6 +65,14 @@ func AwaitRenewal(t testing.TB, h relock.Hold, limit time.Duration) {
 	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
 }
 
+// Renew makes the renewal of a hold due, and waits for it.
+func Renew(t testing.TB, h relock.Hold, limit time.Duration) {
+	t.Helper()
+	until := h.ValidUntil()
+	LeaseOf(h).RenewNow()
+	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
+}
+
 // NeverStale makes a hold look as if it could be handed off for an hour.
 func NeverStale(h relock.Hold) { GrantedAt(h, time.Now().Add(time.Hour)) }
 

@@ -251,8 +251,7 @@ func TestOneFaultInEachTransfer(t *testing.T) {
 				c := &transferCell{waiterCell: newWaiterCell(t, s, locktest.QueueMode{Kind: "ReentrantLock"}, f, script.ReentrantTransfer)}
 				c.hold, c.local = c.queue.Take(c.Client), c.queue.WaitLocally(ctx, 0)
 				c.other = c.queue.WaitNext(context.Background(), 1, c.Other)
-				locktest.LeaseOf(c.hold).RenewNow() // on a busy machine, too little of the lease is left to transfer it
-				locktest.AwaitRenewal(c, c.hold, locktest.FaultPatience)
+				locktest.Renew(c, c.hold, locktest.FaultPatience) // on a busy machine, too little of the lease is left to transfer it
 				locktest.NeverStale(c.hold)
 				c.met = c.Proxy.On(c.match, 1, f.action)
 				run(c, cancel)
