@@ -12,15 +12,15 @@ import (
 // The ports are below those that systems choose for connections and for
 // listeners on port 0. Otherwise another process would now and then take a port
 // before the server has it. The ports 10,000 above them are also below, because
-// a Cluster uses them for its bus.
+// a Cluster uses them for its bus. They are no port of a block.
 const (
 	first  = 10000
 	blocks = 100
-	size   = 100 // of a block
-	bus    = 10000
+	size   = 100   // of a block
+	bus    = 10000 // how far the port of the bus is above that of its server
 )
 
-// errNone means that a few hundred ports in a row were taken.
+// errNone means that a few hundred ports in a row were taken, or all blocks.
 var errNone = errors.New("no free port of 127.0.0.1 found")
 
 // own is what this process has. A process reserves a block of ports before it
@@ -30,16 +30,21 @@ var own reserved
 
 type reserved struct {
 	mu     sync.Mutex
-	blocks []int          // in their order, from 0
-	held   []net.Listener // on their first ports
-	start  int            // the block to try first, less those that were tried
-	tried  int
-	given  int // ports so far, of these and earlier rounds
+	blocks []block
+	tried  int // blocks that were reserved, or found taken
+	start  int // the block that was tried first
+	given  int // ports since the first one, or since they began again
+}
+
+// block is the listener on the first port of a block, and that port.
+type block struct {
+	net.Listener
+	port int
 }
 
 // next returns the next port of the blocks. When no block is left to reserve,
 // it is the one that was given out longest ago.
-func (r *reserved) next() int {
+func (r *reserved) next() (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const each = size - 1
@@ -47,11 +52,11 @@ func (r *reserved) next() int {
 		r.given = 0
 	}
 	if len(r.blocks) == 0 {
-		return first + 1 // all are reserved: it is probably taken
+		return 0, errNone
 	}
-	block, n := r.blocks[r.given/each], r.given%each
+	port := r.blocks[r.given/each].port + 1 + r.given%each
 	r.given++
-	return first + block*size + 1 + n
+	return port, nil
 }
 
 // reserve reserves another block, and reports whether one was left; r.mu is
@@ -60,12 +65,11 @@ func (r *reserved) reserve() bool {
 	if r.tried == 0 {
 		r.start = rand.IntN(blocks) // processes start at different blocks
 	}
-	for ; r.tried < blocks; r.tried++ {
-		block := (r.start + r.tried) % blocks
-		l, err := net.Listen("tcp", address(first+block*size))
-		if err == nil {
-			r.tried++
-			r.blocks, r.held = append(r.blocks, block), append(r.held, l)
+	for r.tried < blocks {
+		port := first + (r.start+r.tried)%blocks*size
+		r.tried++
+		if l, err := net.Listen("tcp", address(port)); err == nil {
+			r.blocks = append(r.blocks, block{l, port})
 			return true
 		}
 	}
@@ -83,7 +87,11 @@ func FreeWithBus() (string, error) { return free(0, bus) }
 // free returns the next port with which all ports that far above are free.
 func free(above ...int) (string, error) {
 	for range 500 {
-		if port := own.next(); allFree(port, above) {
+		port, err := own.next()
+		if err != nil {
+			return "", err
+		}
+		if allFree(port, above) {
 			return strconv.Itoa(port), nil
 		}
 	}

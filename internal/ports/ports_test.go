@@ -61,17 +61,17 @@ func TestFreeWithBusWhereOneIsTaken(t *testing.T) {
 
 // Two processes never get the same port.
 func TestBlocksAreReserved(t *testing.T) {
-	var one, other reserved
+	one, other := &reserved{}, &reserved{}
 	defer one.release()
 	defer other.release()
-	one.next()
+	one.mustNext(t)
 	other.start, other.tried = one.start, 1
 	seen := map[int]bool{}
 	for range 3 * size {
-		seen[one.next()] = true
+		seen[one.mustNext(t)] = true
 	}
 	for range 3 * size {
-		if port := other.next(); seen[port] {
+		if port := other.mustNext(t); seen[port] {
 			t.Fatalf("%d twice", port)
 		}
 	}
@@ -79,20 +79,37 @@ func TestBlocksAreReserved(t *testing.T) {
 
 // Without another block, the ports come again in their order.
 func TestBlocksAreUsedUp(t *testing.T) {
-	var r reserved
+	r := &reserved{}
 	defer r.release()
-	begin := r.next()
+	begin := r.mustNext(t)
 	r.tried = blocks
 	for range size - 2 {
-		r.next()
+		r.mustNext(t)
 	}
-	if again := r.next(); again != begin {
+	if again := r.mustNext(t); again != begin {
 		t.Fatalf("%d, then %d", begin, again)
 	}
 }
 
+// A process that got no block gets no port of another one's.
+func TestNoBlockIsLeft(t *testing.T) {
+	r := &reserved{tried: blocks}
+	if port, err := r.next(); err == nil {
+		t.Fatalf("%d", port)
+	}
+}
+
+func (r *reserved) mustNext(t *testing.T) int {
+	t.Helper()
+	port, err := r.next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
 func (r *reserved) release() {
-	for _, l := range r.held {
-		_ = l.Close()
+	for _, b := range r.blocks {
+		_ = b.Close()
 	}
 }
