@@ -86,8 +86,8 @@ compile "$modules"
 
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 -parallel "$(side_by_side 2)" $timed
-# These usually wait. goredis runs in the workspace, with the oldest go-redis
-# that it supports, and with the newest.
+# These usually wait. goredis runs once more with the oldest go-redis that it
+# supports, and with the newest. The workspace has one in between.
 # shellcheck disable=SC2086 # no word for the race detector, or one
 goredis() { GOWORK=off go test -C goredis "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance .; }
 apart() {

@@ -61,15 +61,20 @@ func MembersOf(h relock.Hold) []*lease.Hold { return Level(h).Members() }
 // AwaitRenewal waits until a hold has been renewed once more.
 func AwaitRenewal(t testing.TB, h relock.Hold, limit time.Duration) {
 	t.Helper()
-	until := h.ValidUntil()
-	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
+	awaitLonger(t, h, h.ValidUntil(), limit)
 }
 
-// Renew makes the renewal of a hold due, and waits for it.
+// Renew makes the renewal of a hold due, and waits for it. It may come
+// immediately.
 func Renew(t testing.TB, h relock.Hold, limit time.Duration) {
 	t.Helper()
 	until := h.ValidUntil()
 	LeaseOf(h).RenewNow()
+	awaitLonger(t, h, until, limit)
+}
+
+func awaitLonger(t testing.TB, h relock.Hold, until time.Time, limit time.Duration) {
+	t.Helper()
 	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
 }
 
