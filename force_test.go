@@ -73,7 +73,7 @@ func subscribe(q *locktest.QueueBench) {
 	require.NoError(q, err)
 	ctx, cancel := context.WithCancel(q.Context())
 	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
-	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.Engine(q.Clients[0]).Queue.State().Subscribed }, "subscribed")
+	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.IsSubscribed(q.Clients[0]) }, "subscribed")
 	q.Cleanup(func() {
 		cancel()
 		require.ErrorIs(q, testkit.ResultWithin(q, waits, testkit.Patience), context.Canceled)

@@ -293,7 +293,7 @@ func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
 		return err
 	}
 	write := testkit.Async(b, func() error { return l.Do(me, locktest.Nothing) })
-	testkit.Eventually(b, 10*time.Second, func() bool { return locktest.Engine(app[0]).Queue.State().Subscribed || len(write) > 0 }, "waits")
+	testkit.Eventually(b, 10*time.Second, func() bool { return locktest.IsSubscribed(app[0]) || len(write) > 0 }, "waits")
 	require.NoError(b, relock.NewRWLock("w", other[0]).RUnlock(locktest.As(b, "other")))
 	return testkit.ResultWithin(b, write, 10*time.Second)
 }
@@ -319,9 +319,8 @@ func waitForNodes(b *privilegeBench, app, other []*relock.Client) error {
 		}
 		return err
 	})
-	subscribed := func(c *relock.Client) bool { return locktest.Engine(c).Queue.State().Subscribed }
 	// On a busy machine, held may have two of the nodes.
-	testkit.Eventually(b, 10*time.Second, func() bool { return slices.ContainsFunc(app, subscribed) || len(done) > 0 }, "waits")
+	testkit.Eventually(b, 10*time.Second, func() bool { return slices.ContainsFunc(app, locktest.IsSubscribed) || len(done) > 0 }, "waits")
 	require.NoError(b, held.Unlock(b.Context()))
 	return testkit.ResultWithin(b, done, 10*time.Second)
 }

@@ -39,30 +39,13 @@ func awaitAsked(b *locktest.RedBench, times int) {
 	testkit.Eventually(b, testkit.Patience, func() bool { return asked() >= before+times*len(b.Proxies) }, "asks")
 }
 
-// takeWhole returns a hold of all nodes. A late request of a call before may
-// hold one of them for a moment, and then a hold has the others only.
-func takeWhole(b *locktest.RedBench, opts ...relock.LockOption) (h relock.Hold) {
-	b.Helper()
-	testkit.Eventually(b, testkit.Patience, func() bool {
-		h = take(b, b.Patient(opts...).Acquire)
-		for limit := time.Now().Add(locktest.CleanWithin); time.Now().Before(limit); time.Sleep(time.Millisecond) {
-			if len(locktest.MembersOf(h)) == len(b.Servers) {
-				return true
-			}
-		}
-		require.NoError(b, h.Unlock(b.Context()))
-		return false
-	}, "all nodes grant it")
-	return h
-}
-
 // handOff returns the median of the time from an Unlock to the grant of a call
 // that waits, which begins anew each time.
 func handOff(b *locktest.RedBench, wait func() *locktest.Waiting, opts ...relock.LockOption) time.Duration {
 	b.Helper()
 	var took []time.Duration
 	for range 5 {
-		h := takeWhole(b, opts...)
+		h := b.TakeWhole(opts...)
 		next, d := b.Granted(wait(), h)
 		took = append(took, d)
 		require.NoError(b, next.Unlock(b.Context()))
@@ -112,7 +95,7 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 			require.Less(t, handOff(b, func() *locktest.Waiting {
 				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
 				if tt.deaf > 0 {
-					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.Engine(waiters[2]).Queue.State().Subscribed }, "listed")
+					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.IsSubscribed(waiters[2]) }, "listed")
 				} else {
 					b.AwaitListed(1, waiters)
 				}
@@ -162,7 +145,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 		"the nodes are shared": {time.Minute, []string{"one", "another", ""}, func(b *locktest.RedBench, _ time.Time) time.Time {
 			for node := range b.Servers[:2] {
 				testkit.Eventually(b, testkit.Patience, func() bool {
-					return len(b.ListedWaits(node)) == 1 && locktest.Engine(b.Clients[node]).Queue.State().Subscribed
+					return len(b.ListedWaits(node)) == 1 && locktest.IsSubscribed(b.Clients[node])
 				}, "listed")
 			}
 			awaitAsked(b, 2)
@@ -325,7 +308,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 			permit(b, node, "-subscribe")
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub", "USER", userOf(b))
 			testkit.Eventually(t, testkit.Patience, func() bool {
-				return len(b.ListedWaits(node)) == 1 && !locktest.Engine(waiters[node]).Queue.State().Subscribed
+				return len(b.ListedWaits(node)) == 1 && !locktest.IsSubscribed(waiters[node])
 			}, "no subscription")
 		}
 		awaitAsked(b, 2)

@@ -155,7 +155,7 @@ func TestOldMasterIsClosed(t *testing.T) {
 			requireRenewed(t, h)
 			got := make(chan error, 1)
 			go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Engine(c).Queue.State().Subscribed }, "waits")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.IsSubscribed(c) }, "waits")
 			p.replicated(t)
 			p.next.Do(t, "REPLICAOF", "NO", "ONE")
 			end(t, p)

@@ -48,6 +48,9 @@ func Calls(t testing.TB, s *redistest.Server, command string) int {
 	return testkit.CallsIn(t, text, command)
 }
 
+// IsSubscribed reports whether the client's waiters hear of hand-offs.
+func IsSubscribed(c *relock.Client) bool { return Engine(c).Queue.State().Subscribed }
+
 // WaitingIn returns how many calls of the client wait locally for a lock.
 func WaitingIn(c *relock.Client, redisKey string) int {
 	return len(Engine(c).Queue.State().Lines[redisKey].Waiters)

@@ -203,3 +203,20 @@ func (b *RedBench) WithoutTheThird(l *relock.RedLock) relock.Hold {
 	require.Len(b, MembersOf(h), 2)
 	return h
 }
+
+// TakeWhole returns a hold of all nodes. A late request of a call before may
+// hold one of them for a moment, and then a hold has the others only.
+func (b *RedBench) TakeWhole(opts ...relock.LockOption) (h relock.Hold) {
+	b.Helper()
+	testkit.Eventually(b, testkit.Patience, func() bool {
+		h = Take(b, b.Patient(opts...).Acquire)
+		for limit := time.Now().Add(CleanWithin); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+			if len(MembersOf(h)) == len(b.Servers) {
+				return true
+			}
+		}
+		require.NoError(b, h.Unlock(b.Context()))
+		return false
+	}, "all nodes grant it")
+	return h
+}

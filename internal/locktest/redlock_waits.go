@@ -61,7 +61,7 @@ func (b *RedBench) AwaitListed(n int, clients []*relock.Client) {
 	testkit.Eventually(b, testkit.Patience, func() bool {
 		nodes := 0
 		for node := range b.Servers {
-			if len(b.ListedWaits(node)) == n && Engine(clients[node]).Queue.State().Subscribed {
+			if len(b.ListedWaits(node)) == n && IsSubscribed(clients[node]) {
 				nodes++
 			}
 		}

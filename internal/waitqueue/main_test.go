@@ -81,8 +81,6 @@ func line(q *bench, c *relock.Client) waitqueue.LineState {
 // channel is where a client gets its messages.
 func channel(c *relock.Client) string { return locktest.Prefix(c) + locktest.Engine(c).Identity.ID }
 
-func subscribed(c *relock.Client) bool { return locktest.Engine(c).Queue.State().Subscribed }
-
 // listeners returns how many connections get a client's messages.
 func listeners(q *bench, c *relock.Client) int64 {
 	return q.Server.Do(q, "PUBSUB", "NUMSUB", channel(c)).([]any)[1].(int64)

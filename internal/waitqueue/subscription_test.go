@@ -60,7 +60,7 @@ func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
 			took = append(took, w.At.Sub(start))
 			q.Unlock(next)
 			require.Error(t, h.Unlock(t.Context()))
-			testkit.Eventually(t, testkit.Patience, func() bool { return subscribed(q.Clients[1]) }, "subscribed again")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.IsSubscribed(q.Clients[1]) }, "subscribed again")
 		}
 		requireMedian(t, took, far/4)
 	})
