@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -171,6 +172,23 @@ func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
 			c.awaitFree(keys...)
 		})
 	}
+}
+
+// With replicas, one group is asked for after another: each occupies a
+// connection while it waits. So no server is asked while the first one hangs.
+func TestMultiLockWithReplicasAsksInOrder(t *testing.T) {
+	c := newMultiCluster(t)
+	keys, hung := names(10), c.server(names(1)[0])
+	others := slices.DeleteFunc(slices.Clone(c.Servers), func(s *redistest.Server) bool { return s == hung })
+	client := locktest.ClusterClient(t, c.Cluster, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithKeyPrefix(locktest.Prefix(c.client)))
+	require.NoError(t, relock.NewMultiLock(keys, client).Do(t.Context(), locktest.Nothing)) // connects
+	before := c.scripts(others...)
+	hung.Pause(t)
+	err := relock.NewMultiLock(keys, client, relock.WithReplicas(1, time.Second)).TryLock(t.Context())
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Equal(t, before, c.scripts(others...))
+	hung.Resume(t)
+	c.awaitFree(keys...)
 }
 
 // MultiLocks that want each other's keys, and callers of single keys beside

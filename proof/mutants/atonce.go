@@ -20,6 +20,14 @@ var atOnceFaults = []mutant{
 		test: "TestMultiLockAtOnceWhileAServerHangs",
 	},
 	{
+		name: "together: groups that wait for replicas are asked for together",
+		file: "internal/acquire/multi_once.go",
+		old:  " && a.lock.part.Replicas == 0",
+		new:  "",
+		in:   "internal/acquire",
+		test: "TestMultiLockWithReplicasAsksInOrder",
+	},
+	{
 		name: "together: what was taken in vain is kept",
 		file: "internal/acquire/multi_once.go",
 		old:  "		t.taken[n] = err == nil\n",
