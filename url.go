@@ -39,10 +39,11 @@ func (c *clientConfig) fromServer(rawURL string, m *lockspec.Problems) {
 		m.Check(false, "URL: cannot be parsed")
 		return
 	}
-	switch u.Scheme {
-	case "redis", "rediss", "valkey", "valkeys":
+	_, isTCP := schemes[u.Scheme]
+	switch {
+	case isTCP:
 		c.fromTCP(u, m)
-	case "unix":
+	case u.Scheme == "unix":
 		c.fromUnix(u, m)
 	default: // not quoted: a wrong scheme may be a password
 		m.Check(false, "URL: its scheme is not redis, rediss, unix, redis+sentinel or redis+cluster; redis may be valkey")

@@ -91,8 +91,11 @@ func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Tim
 }
 
 // open returns the connection if there is one. It never dials.
-func (p *pipeline) open() *stream {
-	if s := p.stream.Load(); s != nil && s.usable(time.Now(), p.idle, p.age) {
+func (p *pipeline) open() *stream { return p.openAt(time.Now()) }
+
+// openAt returns the connection if there is one that is usable at now.
+func (p *pipeline) openAt(now time.Time) *stream {
+	if s := p.stream.Load(); s != nil && s.usable(now, p.idle, p.age) {
 		return s
 	}
 	return nil
@@ -109,7 +112,7 @@ func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, re
 // connect returns the connection that is usable at now. If it must be dialled,
 // connect waits for it.
 func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Duration) (*stream, error) {
-	if s := p.stream.Load(); s != nil && s.usable(now, p.idle, p.age) {
+	if s := p.openAt(now); s != nil {
 		return s, nil
 	}
 	limit = below(p.driver.dialTimeout, limit)
@@ -136,7 +139,7 @@ func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Durati
 func (p *pipeline) current() (*stream, *dialing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.stream.Load(); s != nil && s.usable(time.Now(), p.idle, p.age) {
+	if s := p.open(); s != nil {
 		return s, nil, nil
 	}
 	if p.dialing == nil {
