@@ -129,7 +129,7 @@ func TestKeyInOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, "1", got[0].ID)
-	require.NoError(t, got[0].Nack(t.Context(), 20*time.Millisecond, nil))
+	require.NoError(t, got[0].Nack(t.Context(), time.Second, nil))
 	none(t, q)
 	require.NoError(t, receive(t, q, "1").Ack(t.Context()))
 	require.NoError(t, receive(t, q, "2").Ack(t.Context()))

@@ -100,7 +100,7 @@ func TestEnqueueMany(t *testing.T) {
 
 // An id that is done is refused within its window.
 func TestUnique(t *testing.T) {
-	q := newQueue(t, redistest.Shared(t), queue.WithUnique(300*time.Millisecond))
+	q := newQueue(t, redistest.Shared(t), queue.WithUnique(time.Second))
 	enqueue(t, q, "", "a")
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
 	require.ErrorIs(t, q.Enqueue(t.Context(), queue.Task{ID: "a"}), queue.ErrDuplicate)
