@@ -174,11 +174,12 @@ func recordsOf(b *scripttest.Tasks) []string {
 	return ids
 }
 
-// drain requeues all dead letters, ends all leases, and does all tasks. It
-// returns their ids, and requires that the queue is empty then.
+// drain requeues all dead letters, ends all leases, and does all tasks, until
+// nothing is left. It returns the ids of the tasks.
 func drain(b *scripttest.Tasks) (done []string) {
 	b.Helper()
-	for n := 1; n < 50; n++ {
+	left := leftOf(b)
+	for n := 1; n < 50 && len(left) > 0; n++ {
 		for _, id := range b.Members("z") {
 			b.Ints(script.TaskRequeue, id)
 		}
@@ -189,12 +190,20 @@ func drain(b *scripttest.Tasks) (done []string) {
 			done = append(done, d.ID)
 			require.Equal(b, int64(1), b.Settle(d, "a", ""))
 		}
+		left = leftOf(b)
 	}
-	keys, err := redis.Strings(b.Do("KEYS", b.Q+":*"), nil)
-	require.NoError(b, err)
-	for _, key := range keys {
-		suffix := strings.TrimPrefix(key, b.Q+":")[:1]
-		require.Contains(b, []string{"n", "u", "c", "i"}, suffix, "is left: %s %s", key, redistest.ContentOver(b, b.Conn, key))
+	for _, key := range left {
+		require.Fail(b, "is left: "+key, redistest.ContentOver(b, b.Conn, key))
 	}
 	return done
+}
+
+// leftOf returns the keys of the queue that an empty one does not have.
+func leftOf(b *scripttest.Tasks) []string {
+	b.Helper()
+	keys, err := redis.Strings(b.Do("KEYS", b.Q+":*"), nil)
+	require.NoError(b, err)
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return slices.Contains([]string{"n", "u", "c", "i"}, strings.TrimPrefix(key, b.Q+":")[:1])
+	})
 }
