@@ -56,7 +56,9 @@ modules=$(go list -m -f '{{.Dir}}/...')
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others, most of which wait most of the time, go first.
 longest="$root/relocktest/conform $root/etcd/test $root/queue $root/lua $root/goredis"
-for package in $timed $longest $root/proof; do
+# These measure, or take all processors.
+alone="$root/examples/flashsale $root/proof"
+for package in $timed $longest $alone; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 newest=1
@@ -102,8 +104,8 @@ apart &
 beside=$!
 failed=
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 4 $longest $others || failed=1
+go test $race -shuffle=on -p 3 $longest $others || failed=1
 wait "$beside" && [ -z "$failed" ] || exit 1
-# It measures, so it runs alone, and without what "make test-heavy" runs at full
-# length.
-go test $race -shuffle=on -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" "$root/proof"
+# One after the other, and without what "make test-heavy" runs at full length.
+# shellcheck disable=SC2086 # one word for each package
+go test $race -shuffle=on -p 1 -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" $alone
