@@ -115,6 +115,7 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Sending(c, p.old) == 1 }, "is sent")
+	time.Sleep(100 * time.Millisecond) // until it is written: nothing shows that
 	start := time.Now()
 	p.SetMasters(p.next)
 	require.NoError(t, <-got)
