@@ -104,8 +104,8 @@ var grantFaults = []mutant{
 		file: "lua/queue.lua",
 		old:  "  if #nonce == 0 then\n    first = name\n  end\n",
 		new:  "  first = name\n",
-		in:   "internal/driver",
-		test: "TestMasterChanges/demoted",
+		in:   "lua",
+		test: "TestGrantThatNobodyIsSeenToReceive",
 	},
 	{
 		name: "grant by message: a refused claim asks for the reason again and again",
