@@ -11,6 +11,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -107,15 +108,17 @@ func lockOnce(ctx context.Context, c *relock.Client, key string, opts []relock.L
 func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
+	proxy := faults.Start(t, p.old.Network, p.old.Address)
+	p.SetMasters(&redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	c := p.Client(t)
 	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
 	p.replicated(t)
 	p.next.Do(t, "REPLICAOF", "NO", "ONE")
 	p.old.Pause(t)
-	got := make(chan error, 1)
+	got, set := make(chan error, 1), faults.Command("SET")
+	asked := proxy.Count(set)
 	go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Sending(c, p.old) == 1 }, "is sent")
-	time.Sleep(100 * time.Millisecond) // until it is written: nothing shows that
+	require.True(t, proxy.Await(set, asked+1, testkit.Patience), "is sent")
 	start := time.Now()
 	p.SetMasters(p.next)
 	require.NoError(t, <-got)

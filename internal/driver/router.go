@@ -222,16 +222,6 @@ func (r *Router) Sharded() bool { return r.topology.Sharded }
 // Size returns how many nodes are open.
 func (r *Router) Size() int { return len(r.every()) }
 
-// Sending returns how many calls of Send are under way at an address.
-func (r *Router) Sending(address string) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n := r.nodes[address]; n != nil {
-		return n.Sending()
-	}
-	return 0
-}
-
 // Connections returns how many connections are open; see [Driver].
 func (r *Router) Connections() (sum int) {
 	for _, n := range r.every() {

@@ -178,8 +178,3 @@ func (p *Topology) invalidate(address string) {
 	defer p.mu.Unlock()
 	p.invalid[address]++
 }
-
-// Sending returns how many calls of a client are under way at a server.
-func Sending(c *relock.Client, s *redistest.Server) int64 {
-	return Engine(c).Driver.(*driver.Router).Sending(s.Address)
-}
