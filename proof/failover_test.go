@@ -49,7 +49,8 @@ func failures() map[string]failure {
 
 // Masters fail under load, and are replaced. Every waiter gets its turn at the
 // new master. With WithReplicas no two holds are valid together. The first
-// grant comes soon after the new master is named, and has a replica.
+// grant comes soon after the new master is named, and has a replica. How soon
+// is a figure of a run alone: beside other tests, all else takes longer, too.
 func TestHandOffsWhileMastersDie(t *testing.T) {
 	t.Parallel()
 	together(t, failures(), func(t *testing.T, f failure) {
@@ -60,8 +61,8 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 		}
 		l.Stop()
 		l.RequireNoOverlap()
-		require.Less(t, l.AfterCopy()[pick(18, 0)], 300*time.Millisecond)
-		require.Less(t, l.AfterNamed()[pick(10, 0)], 300*time.Millisecond)
+		require.Less(t, l.AfterCopy()[pick(18, 0)], pick(300*time.Millisecond, time.Second))
+		require.Less(t, l.AfterNamed()[pick(10, 0)], pick(300*time.Millisecond, time.Second))
 	})
 }
 
