@@ -14,9 +14,8 @@ import (
 // closed. It passes the nodes that are not to be used any more. It is called
 // once.
 //
-// These nodes are closed when they are idle, a command timeout later. Then
-// changed is called for them again: a call that had just got one may have used
-// it.
+// These nodes are closed a command timeout later. Then changed is called for
+// them again: a call that had just got one may have used it.
 func (r *Router) Watch(changed func(gone []Node)) {
 	if r.topology.Changes == nil {
 		return
@@ -45,8 +44,8 @@ func (r *Router) Watch(changed func(gone []Node)) {
 }
 
 // change forgets where the keys were, and retires the nodes that are no master
-// any more: it cuts their connections, so that nothing waits for a server that
-// has failed. If the topology does not say which nodes there are, none is
+// any more: their connections end, so that nothing waits for a server that has
+// failed. If the topology does not say which nodes there are, none is
 // retired.
 func (r *Router) change() (gone []Node) {
 	masters, err := r.masters(context.Background())
@@ -54,7 +53,7 @@ func (r *Router) change() (gone []Node) {
 		masters = r.every()
 	}
 	for _, n := range r.retireOthers(masters) {
-		n.cut()
+		n.retire()
 		gone = append(gone, n)
 	}
 	return gone
@@ -87,32 +86,25 @@ func (r *Router) retireOthers(masters []*node) (gone []*node) {
 	return gone
 }
 
-// closeRetired closes the retired nodes that are idle, and returns them.
+// closeRetired closes the retired nodes, and returns them.
 func (r *Router) closeRetired() (closed []Node) {
-	for _, n := range r.takeIdle() {
-		_ = n.Close() // all its connections were cut
+	for _, n := range r.takeRetired() {
+		_ = n.Close() // all its connections have ended
 		closed = append(closed, n)
 	}
 	return closed
 }
 
-func (r *Router) takeIdle() (idle []*node) {
+func (r *Router) takeRetired() []*node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	busy := r.retired[:0]
-	for _, n := range r.retired {
-		if n.Sending() > 0 {
-			busy = append(busy, n)
-			continue
-		}
-		idle = append(idle, n)
-	}
-	r.retired = busy
-	return idle
+	retired := r.retired
+	r.retired = nil
+	return retired
 }
 
-// errRetired is the error of a call that came to a node after its end. The
-// client is not closed.
+// errRetired is the error of a call that came to a node after its end, or while
+// it was connecting. The client is not closed.
 var errRetired = fmt.Errorf("the server is no master any more: %w", os.ErrDeadlineExceeded)
 
 // orRetired returns err, or errRetired if only the node was closed.
@@ -123,8 +115,5 @@ func (n *node) orRetired(err error) error {
 	return err
 }
 
-// cut closes the connections under all calls. Further calls open new ones.
-func (d *Pool) cut() {
-	d.noteBreak()
-	d.sockets.cut()
-}
+// missedNode reports whether nothing was sent, because the node was retired.
+func (o Result) missedNode() bool { return o.Sent.IsZero() && errors.Is(o.Err, errRetired) }

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -123,6 +124,63 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	p.SetMasters(p.next)
 	require.NoError(t, <-got)
 	require.Less(t, time.Since(start), locktest.DefaultCommandTimeout/2)
+}
+
+// A call that is still connecting to the old master goes on at the new one, as
+// soon as the client is notified.
+func TestCallThatConnectsToARetiredMaster(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, true)
+	p.replicated(t)
+	dials, host := make(chan struct{}, 10), (&net.Dialer{}).DialContext
+	c := p.Client(t, relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address != p.old.Address {
+			return host(ctx, network, address)
+		}
+		dials <- struct{}{}
+		<-ctx.Done() // a machine that is down answers no packet
+		return nil, ctx.Err()
+	}))
+	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	got := testkit.Async(t, func() error {
+		_, err := relock.NewRedisLock("k", c).Acquire(t.Context()) // which tries once
+		return err
+	})
+	_, ok := testkit.Await(dials, testkit.Patience)
+	require.True(t, ok, "dials")
+	start := time.Now()
+	p.SetMasters(p.next)
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
+	require.Less(t, time.Since(start), time.Second/2)
+}
+
+// A retired node opens no connection: a call that has found it before gets an
+// error, and waits for no server that hangs.
+func TestRetiredNodeOpensNothing(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, true)
+	c := p.Client(t)
+	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	r := locktest.Engine(c).Driver.(*driver.Router)
+	n, err := r.Home(t.Context(), p.Key("k"))
+	require.NoError(t, err)
+	link := n.Link()
+	defer link.Close()
+	p.replicated(t)
+	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.old.Pause(t)
+	p.SetMasters(p.next)
+	testkit.Eventually(t, locktest.DefaultCommandTimeout/2, func() bool { return r.Connections() == 0 }, "is retired, and not closed yet")
+
+	start := time.Now()
+	ping := driver.Request{Cmd: "PING"}
+	o := n.Call(t.Context(), driver.Limits{}, ping)
+	require.ErrorContains(t, o.Err, "no master any more")
+	require.Zero(t, o.Sent)
+	o = link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{ping})[0]
+	require.ErrorContains(t, o.Err, "no master any more")
+	require.Zero(t, o.Sent)
+	require.Less(t, time.Since(start), time.Second/2)
 }
 
 // A master hangs under a release, and its successor is named later. Meanwhile

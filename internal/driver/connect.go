@@ -87,10 +87,10 @@ func (d *Pool) PutBack(used redis.Conn) {
 }
 
 // bound limits ctx by the dial timeout, and cancels it when the driver is
-// closed.
+// closed or retired.
 func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, below(d.dialTimeout, limit))
-	stop := context.AfterFunc(d.life, cancel)
+	stop := context.AfterFunc(d.opening, cancel)
 	return ctx, func() {
 		stop()
 		cancel()

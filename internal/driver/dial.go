@@ -213,18 +213,9 @@ func (s *sockets) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for conn := range s.open {
-		_ = conn.Conn.Close() // only to end its readers
+		_ = conn.Conn.Close() // only to end its reader, which closes it again
 	}
 	clear(s.open)
-}
-
-// cut ends the readers of all connections.
-func (s *sockets) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for conn := range s.open {
-		_ = conn.Conn.Close() // its reader closes it again
-	}
 }
 
 func (s *socket) Close() error {

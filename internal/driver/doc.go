@@ -7,7 +7,7 @@
 // [Router] is that of a client with several: it has a node for each address
 // that its [Topology] has named, and sends each request to the node of its key.
 // A node is a pool that notifies the topology of failures. After a change,
-// change.go cuts the connections to servers that are no master any more.
+// change.go retires the nodes of servers that are no master any more.
 // docs/routes.md has the design. The rest of this page is about one server.
 //
 // A server of a Cluster redirects a request whose key is elsewhere: by MOVED,

@@ -9,28 +9,32 @@ import (
 type sending func(*node, context.Context, Limits, Request) Result
 
 // follow returns the result o of a request. If n has redirected the request, it
-// sends the request on, as far as that redirects it, too. Earlier copies were
-// refused, so the result is that of the last one.
+// sends the request on, as far as that redirects it, too. So it does if n was
+// retired before the request was sent: the topology then names another node.
+// Earlier copies were not executed, so the result is that of the last one.
 func (n *node) follow(ctx context.Context, limit Limits, q Request, o Result, send sending) Result {
 	resent := o.Resent
-	for redirects := 0; ; redirects++ {
+	for times := 0; ; times++ {
 		to, moved := redirectIn(o.Err)
+		var err error
 		switch {
+		case o.missedNode() && times < maxRedirects:
+			n, err = n.router.nodeOf(ctx, limit, q)
 		case !moved:
 			return o
-		case redirects == maxRedirects:
+		case times == maxRedirects:
 			line, _ := errorLine(o.Err)
 			o.Err = redirectsError{line}
 			return o
+		default:
+			n, err = n.redirected(q.Key(), to)
 		}
-		next, err := n.redirected(q.Key(), to)
-		if err != nil {
+		switch {
+		case err != nil:
 			return Result{Err: err, Resent: resent}
-		}
-		n = next
-		if to.once {
+		case to.once:
 			o = n.ask(ctx, limit, q)
-		} else {
+		default:
 			o = send(n, ctx, limit, q)
 		}
 		o.Resent = resent

@@ -160,9 +160,18 @@ func (d *Pool) getOwn(ctx context.Context, limit time.Duration) (redis.Conn, err
 	}
 	ctx, cancel := d.bound(ctx, limit)
 	defer cancel()
-	opened, err := d.dialer.dial(ctx)
+	opened, err := d.dialOwn(ctx)
 	if err != nil {
 		d.idle.lost()
+	}
+	return opened, err
+}
+
+// dialOwn opens a connection of our own.
+func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
+	opened, err := d.dialer.dial(ctx)
+	if err != nil && d.opening.Err() != nil {
+		return nil, errs.ErrClosed
 	}
 	return opened, err
 }

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"context"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -35,7 +34,7 @@ func (l *poolLink) open(limit time.Duration) *opening {
 }
 
 func (l *poolLink) dial(o *opening, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(l.life, below(l.driver.dialTimeout, max(limit, MinConnect)))
+	ctx, cancel := l.driver.bound(l.life, max(limit, MinConnect))
 	defer cancel()
 	o.conn, o.err = l.driver.dial(ctx)
 	l.keep(o)

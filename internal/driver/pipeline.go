@@ -154,7 +154,7 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 
 // dial connects, and then reads answers until the connection is lost.
 func (p *pipeline) dial(d *dialing) {
-	ctx, cancel := context.WithTimeout(p.driver.life, p.driver.dialTimeout)
+	ctx, cancel := context.WithTimeout(p.driver.opening, p.driver.dialTimeout)
 	conn, err := p.driver.dial(ctx)
 	cancel()
 	if err == nil {

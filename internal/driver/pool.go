@@ -32,6 +32,8 @@ type Pool struct {
 
 	life           context.Context // cancelled by Close
 	end            context.CancelFunc
+	opening        context.Context // of dials; cancelled by retire and Close
+	endOpening     context.CancelFunc
 	dialTimeout    time.Duration
 	commandTimeout time.Duration
 	start          time.Time // broken counts from it
@@ -44,6 +46,7 @@ type Pool struct {
 func newPool(c *Config) *Pool {
 	d := &Pool{dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout, Apart: Crowd, start: time.Now()}
 	d.life, d.end = context.WithCancel(context.Background())
+	d.opening, d.endOpening = context.WithCancel(d.life)
 	d.shared = &pipeline{driver: d}
 	return d
 }
@@ -55,7 +58,7 @@ func NewPool(c *Config) *Pool {
 	d.shared.idle = c.IdleTimeout
 	d.sockets = newSockets()
 	d.dialer = newDialer(c, d.sockets)
-	d.dial = d.dialer.dial
+	d.dial = d.dialOwn
 	d.idle = &idleConns{most: c.MaxIdle, mostOpen: c.MaxActive, timeout: c.IdleTimeout, check: d.check}
 	if c.Wait && c.MaxActive > 0 {
 		d.slots = make(chan struct{}, c.MaxActive)
@@ -151,6 +154,14 @@ func (d *Pool) Close() error {
 	}
 	d.tasks.WaitFor(CloseWait)
 	return nil
+}
+
+// retire ends the connections under all calls, also those that are being
+// opened, and opens no more. A call that is not sent yet gets ErrClosed.
+func (d *Pool) retire() {
+	d.noteBreak()
+	d.endOpening()
+	d.sockets.close()
 }
 
 // Connections returns how many connections are open; see [Driver].

@@ -182,8 +182,8 @@ var localHandOffFaults = []mutant{
 	{
 		name: "shared connection: a caller with a short deadline ends the dial of all",
 		file: "internal/driver/pipeline.go",
-		old:  "context.WithTimeout(p.driver.life, p.driver.dialTimeout)",
-		new:  "context.WithTimeout(p.driver.life, 10*time.Millisecond)",
+		old:  "context.WithTimeout(p.driver.opening, p.driver.dialTimeout)",
+		new:  "context.WithTimeout(p.driver.opening, 10*time.Millisecond)",
 		in:   "internal/driver",
 		test: "TestSharedDialIsForAll",
 	},
