@@ -46,7 +46,7 @@ func TestHandOffOnAClusterIsAsFast(t *testing.T) {
 func handOffOf(q *locktest.QueueBench, n int) time.Duration {
 	q.Helper()
 	from, to := q.Clients[n%2], q.Clients[1-n%2]
-	h := q.Take(from)
+	h := q.TakeReleased(from)
 	w := q.WaitNext(q.Context(), 0, to)
 	next, d := q.HandOff(h, w)
 	q.Unlock(next)

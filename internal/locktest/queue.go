@@ -121,6 +121,13 @@ func (q *QueueBench) Take(c *relock.Client, opts ...relock.LockOption) relock.Ho
 	return h
 }
 
+// TakeReleased acquires the lock after a hand-off. A late poll may put that
+// wait back for a moment: it is given up as soon as the lock is offered to it.
+func (q *QueueBench) TakeReleased(c *relock.Client) relock.Hold {
+	q.Helper()
+	return q.Wait(q.Context(), c).Granted()
+}
+
 // Unlock releases a hold.
 func (q *QueueBench) Unlock(h relock.Hold) {
 	q.Helper()

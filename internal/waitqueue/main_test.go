@@ -62,7 +62,7 @@ func requireAll(t testing.TB, results []<-chan error) {
 func handOffs(q *bench, times int, holder, waiter *relock.Client, interval time.Duration, waits func()) (took []time.Duration) {
 	q.Helper()
 	for range times {
-		h := q.Take(holder)
+		h := q.TakeReleased(holder)
 		w := q.WaitNext(q.Context(), 0, waiter, relock.WithPollInterval(interval))
 		waits()
 		next, d := q.HandOff(h, w)
