@@ -18,7 +18,7 @@ import (
 // each lock, and a small multiple of what bare redigo uses to renew them.
 func TestWatchdogKeepsManyLocks(t *testing.T) {
 	locks := pick(100_000, 5000)
-	lease := pick(30*time.Second, 3*time.Second)
+	lease := pick(30*time.Second, 2*time.Second)
 	length := 2 * lease
 	server := redistest.Start(t)
 	path := filepath.Join(t.TempDir(), "keeper")

@@ -38,7 +38,7 @@ func TestNoWaiterStarvesUnderSteadyLoad(t *testing.T) {
 		name    string
 		options []relock.LockOption
 		seconds int
-	}{{"unfair", nil, pick(30, 2)}, {"fair", []relock.LockOption{relock.WithFair()}, pick(5, 2)}} {
+	}{{"unfair", nil, pick(30, 1)}, {"fair", []relock.LockOption{relock.WithFair()}, pick(5, 1)}} {
 		t.Run(tt.name, func(t *testing.T) {
 			server := redistest.Start(t)
 			end := time.Now().Add(time.Duration(tt.seconds) * time.Second)

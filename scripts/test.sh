@@ -50,14 +50,14 @@ fi
 # fail where the machine is busy: the packages with many such tests run a few
 # together, and those that usually wait side by side.
 root=$(go list .)
-timed="$root/internal/acquire $root/internal/waitqueue $root $root/internal/driver $root/proof/matrix $root/internal/lease"
+timed="$root/internal/acquire $root/internal/waitqueue $root/internal/driver $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
-# The longest of the others, most of which wait most of the time, go first.
-longest="$root/relocktest/conform $root/etcd/test $root/queue $root/lua $root/goredis"
-# These measure, or take all processors.
-alone="$root/examples/flashsale $root/proof"
+# The longest of the others go first.
+longest="$root/etcd/test $root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
+# It measures, and takes all processors.
+alone="$root/proof"
 for package in $timed $longest $alone; do
 	others=$(echo "$others" | grep -vx "$package")
 done
@@ -89,9 +89,10 @@ compile "$modules"
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 -parallel "$(side_by_side 2)" $timed
 # These usually wait. goredis runs once more with the oldest go-redis that it
-# supports, and with the newest. The workspace has one in between.
+# supports, and with the newest, without the suite and the storms. The workspace
+# has one in between.
 # shellcheck disable=SC2086 # no word for the race detector, or one
-goredis() { GOWORK=off go test -C goredis "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip Conformance .; }
+goredis() { GOWORK=off go test -C goredis "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip 'Conformance|HandOffs' .; }
 apart() {
 	goredis
 	[ -z "$newest" ] || {
@@ -106,6 +107,6 @@ failed=
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 $longest $others || failed=1
 wait "$beside" && [ -z "$failed" ] || exit 1
-# One after the other, and without what "make test-heavy" runs at full length.
+# Without what "make test-heavy" runs at full length.
 # shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -p 1 -parallel "$(side_by_side 3)" -skip "${HEAVY:-}" $alone
+go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "${HEAVY:-}" $alone

@@ -17,7 +17,7 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 )
 
-// Thousands of calls are cancelled at any moment, some of them after the grant.
+// Many calls are cancelled at any moment, some of them after the grant.
 // They leave no key and no goroutine, and after Close no lease.
 func TestManyCancels(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func (s *storm) run(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 	t.Helper()
 	l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(2*time.Second), etcdlock.WithPrefix(fmt.Sprint(isFair(opts))))...)
 	ninth := lock(t, l, "ninth")
-	s.cancelledCalls(t, l, 1500*time.Millisecond)
+	s.cancelledCalls(t, l, 700*time.Millisecond)
 	began := time.Now()
 	hold := lock(t, l, "key0")
 	s.next, s.kept = time.Since(began), ninth.Err() == nil

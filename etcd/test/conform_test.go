@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 
 func conformance(t *testing.T, members int, opts ...etcdlock.Option) {
 	t.Helper()
-	c := newCluster(t, members)
+	c := newCluster(t, members, calm)
 	admin := c.client(t)
 	b := conform.Backend{
 		New:    func(t *testing.T) relock.Locker { return newLocker(t, c.client(t), opts...) },

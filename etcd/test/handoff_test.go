@@ -18,7 +18,7 @@ import (
 // etcd serves a watch that begins in the past after up to 100 ms. A hold that
 // is shorter than the registration of a watch does not cost that.
 func TestShortHoldsAreHandedOn(t *testing.T) {
-	const calls = 100
+	const calls = 60
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		opts = append(opts, etcdlock.WithTTL(10*time.Second))

@@ -24,8 +24,8 @@ import (
 // Cycles in each mode of TestManyCycles, and in TestStormOfFaults.
 // TestManyCancels makes 10,000 calls more, a fifth of which get the lock.
 const (
-	quietCycles  = 1_000
-	stormyCycles = 500
+	quietCycles  = 500
+	stormyCycles = 300
 )
 
 // cycles is how many locks and unlocks a storm makes: RELOCK_ETCD_CYCLES, or n.
@@ -44,7 +44,7 @@ func newRooms(n int) []*room {
 	return rooms
 }
 
-// Thousands of cycles over three members, with twenty faults: the leader
+// Many cycles over three members, with twenty faults: the leader
 // changes, connections are cut, members are silent for a while, leases are
 // revoked. No two holds are valid together, tokens rise, and no key stays.
 func TestStormOfFaults(t *testing.T) {
