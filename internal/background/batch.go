@@ -46,8 +46,7 @@ func (w *Worker) wakeAt(now time.Time) time.Time {
 
 // here returns the jobs of a batch whose keys are at the worker's node. The
 // others move to the workers of theirs. A job whose node is not learnt in time
-// stays: the topology may be silent while the node is well. A retired node is
-// not asked in any case: it may hang.
+// stays: the topology may be silent while the node is well.
 func (w *Worker) here(batch []*Job) (stay []*Job) {
 	f := w.fleet
 	if f.one != nil {
@@ -57,25 +56,14 @@ func (w *Worker) here(batch []*Job) (stay []*Job) {
 	ctx, cancel := context.WithTimeout(f.life, shortest)
 	defer cancel()
 	for _, j := range batch {
-		switch n, err := f.driver.Home(ctx, j.task.Key()); {
-		case err == nil && n != w.node:
+		n, err := f.driver.Home(ctx, j.task.Key())
+		if err == nil && n != w.node {
 			f.move(j, n)
-		case err != nil && w.isRetired():
-			w.postpone(j, err)
-		default:
+		} else {
 			stay = append(stay, j)
 		}
 	}
 	return stay
-}
-
-// postpone handles a job as if it had failed with err, without sending it.
-func (w *Worker) postpone(j *Job, err error) {
-	if _, ok := j.task.Next(time.Now()); ok {
-		w.answered(j, driver.Result{Err: err})
-		return
-	}
-	w.finish(j)
 }
 
 func (w *Worker) send(batch []*Job) {

@@ -10,7 +10,6 @@
 //   - sleep until the earliest job is due;
 //   - take up to 100 due jobs, and those that are due within Ahead;
 //   - hand the jobs whose keys are at another node by now to its worker;
-//     postpone those of a retired node while no other one is known;
 //   - send them in one pipeline ([script.RunBatch]);
 //   - hand each [Task] its result, and add its job again at the time that the
 //     task returns.

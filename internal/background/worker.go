@@ -116,12 +116,6 @@ func (w *Worker) ends() bool {
 	return w.ended
 }
 
-func (w *Worker) isRetired() bool {
-	w.fleet.mu.Lock()
-	defer w.fleet.mu.Unlock()
-	return w.retired
-}
-
 func (w *Worker) nudge() {
 	select {
 	case w.wake <- struct{}{}:

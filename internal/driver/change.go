@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -50,7 +50,7 @@ func (r *Router) Watch(changed func(gone []Node)) {
 func (r *Router) change() (gone []Node) {
 	masters, err := r.masters(context.Background())
 	if err != nil {
-		masters = r.every()
+		masters = r.named()
 	}
 	for _, n := range r.retireOthers(masters) {
 		n.retire()
@@ -105,7 +105,7 @@ func (r *Router) takeRetired() []*node {
 
 // errRetired is the error of a call that came to a node after its end, or while
 // it was connecting. The client is not closed.
-var errRetired = fmt.Errorf("the server is no master any more: %w", os.ErrDeadlineExceeded)
+var errRetired = fmt.Errorf("the server is no master any more: %w", io.EOF)
 
 // orRetired returns err, or errRetired if only the node was closed.
 func (n *node) orRetired(err error) error {

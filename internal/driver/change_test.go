@@ -126,14 +126,14 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	require.Less(t, time.Since(start), locktest.DefaultCommandTimeout/2)
 }
 
-// A call that is still connecting to the old master goes on at the new one, as
-// soon as the client is notified.
+// Two calls go on at the new master, as soon as the client is notified: one is
+// still connecting to the old master, and one waits for its connection.
 func TestCallThatConnectsToARetiredMaster(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
 	p.replicated(t)
 	dials, host := make(chan struct{}, 10), (&net.Dialer{}).DialContext
-	c := p.Client(t, relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+	c := p.Client(t, relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address != p.old.Address {
 			return host(ctx, network, address)
 		}
@@ -142,26 +142,34 @@ func TestCallThatConnectsToARetiredMaster(t *testing.T) {
 		return nil, ctx.Err()
 	}))
 	p.next.Do(t, "REPLICAOF", "NO", "ONE")
-	got := testkit.Async(t, func() error {
-		_, err := relock.NewRedisLock("k", c).Acquire(t.Context()) // which tries once
-		return err
-	})
+	try := func(name string) <-chan error {
+		return testkit.Async(t, func() error {
+			_, err := relock.NewRedisLock(name, c).Acquire(t.Context())
+			return err
+		})
+	}
+	connects := try("connects")
 	_, ok := testkit.Await(dials, testkit.Patience)
 	require.True(t, ok, "dials")
+	old := routerOf(c).Known(p.Key("connects")).(interface{ Sending() int64 })
+	waits := try("waits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return old.Sending() == 2 }, "waits for a connection")
 	start := time.Now()
 	p.SetMasters(p.next)
-	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
+	testkit.AllWithin(t, []<-chan error{connects, waits}, testkit.Patience)
 	require.Less(t, time.Since(start), time.Second/2)
 }
 
+func routerOf(c *relock.Client) *driver.Router { return locktest.Engine(c).Driver.(*driver.Router) }
+
 // A retired node opens no connection: a call that has found it before gets an
-// error, and waits for no server that hangs.
+// error, and waits for no server that hangs. The topology learns nothing by it.
 func TestRetiredNodeOpensNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
 	c := p.Client(t)
 	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
-	r := locktest.Engine(c).Driver.(*driver.Router)
+	r := routerOf(c)
 	n, err := r.Home(t.Context(), p.Key("k"))
 	require.NoError(t, err)
 	link := n.Link()
@@ -172,7 +180,7 @@ func TestRetiredNodeOpensNothing(t *testing.T) {
 	p.SetMasters(p.next)
 	testkit.Eventually(t, locktest.DefaultCommandTimeout/2, func() bool { return r.Connections() == 0 }, "is retired, and not closed yet")
 
-	start := time.Now()
+	start, invalid := time.Now(), p.Invalidations(p.old)
 	ping := driver.Request{Cmd: "PING"}
 	o := n.Call(t.Context(), driver.Limits{}, ping)
 	require.ErrorContains(t, o.Err, "no master any more")
@@ -181,6 +189,26 @@ func TestRetiredNodeOpensNothing(t *testing.T) {
 	require.ErrorContains(t, o.Err, "no master any more")
 	require.Zero(t, o.Sent)
 	require.Less(t, time.Since(start), time.Second/2)
+	require.Equal(t, invalid, p.Invalidations(p.old))
+}
+
+// While the topology names no server, or fails, no retired node is guessed for
+// a key.
+func TestKeyOfNoServerHasNoRetiredNode(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	p := locktest.NewTopology(true, s)
+	c := p.Client(t)
+	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	p.SetMasters()
+	testkit.Eventually(t, testkit.Patience, func() bool { return routerOf(c).Connections() == 0 }, "is retired")
+	p.Fail(context.DeadlineExceeded)
+	for range 2 { // the first change is over when the second one begins
+		listed := p.Listed()
+		p.SetMasters()
+		testkit.Eventually(t, testkit.Patience, func() bool { return p.Listed() > listed }, "all servers are asked for")
+	}
+	require.ErrorContains(t, routerOf(c).Known("other").Call(t.Context(), driver.Limits{}, driver.Request{Cmd: "PING"}).Err, "no server for the key is known")
 }
 
 // A master hangs under a release, and its successor is named later. Meanwhile
@@ -227,7 +255,7 @@ func TestOldMasterIsClosed(t *testing.T) {
 			require.NoError(t, <-got)
 			testkit.Eventually(t, 10*time.Second, func() bool {
 				e := locktest.Engine(c)
-				return e.Driver.(*driver.Router).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
+				return routerOf(c).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
 			}, "is closed")
 			require.NoError(t, lockOnce(t.Context(), c, "k", nil))
 			if name != "demoted" {
@@ -247,7 +275,7 @@ func TestOnlyServerIsNamedAgain(t *testing.T) {
 	c := p.Client(t, relock.WithCommandTimeout(locktest.AnswerLimit))
 	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
 	p.SetMasters()
-	size := locktest.Engine(c).Driver.(*driver.Router).Size
+	size := routerOf(c).Size
 	testkit.Eventually(t, testkit.Patience, func() bool { return size() == 0 }, "is closed")
 	require.Error(t, lockOnce(t.Context(), c, "k", nil))
 	p.Name(s)

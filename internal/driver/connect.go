@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
 )
 
 // Connect takes a connection from the pool. PutBack returns it. If callers do
@@ -24,6 +26,9 @@ func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, er
 	select {
 	case d.slots <- struct{}{}:
 	case <-ctx.Done():
+		if d.opening.Err() != nil {
+			return nil, errs.ErrClosed
+		}
 		return nil, errNoConnection
 	}
 	conn, err := d.get(ctx, limit)

@@ -120,7 +120,8 @@
 //     dropped while it is received. One goroutine reads. A short one writes, if
 //     none does already.
 //   - The link owns its dial (opening.go). A dial that hangs goes on, and its
-//     connection is the link's. Closing the link ends it.
+//     connection is the link's. It ends when the link is closed, or its node
+//     retired.
 //   - The goroutine that sends a batch owns the borrowed connection and returns
 //     it. It has it for the shortest limit of the worker's jobs, never doubled,
 //     from the time that it got it. WAIT counts into that limit, and never goes

@@ -10,7 +10,7 @@ type sending func(*node, context.Context, Limits, Request) Result
 
 // follow returns the result o of a request. If n has redirected the request, it
 // sends the request on, as far as that redirects it, too. So it does if n was
-// retired before the request was sent: the topology then names another node.
+// retired before the request was sent: the topology then has another node.
 // Earlier copies were not executed, so the result is that of the last one.
 func (n *node) follow(ctx context.Context, limit Limits, q Request, o Result, send sending) Result {
 	resent := o.Resent

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -47,7 +48,7 @@ func (n *node) note(err error) bool {
 	if err == nil || n.router.topology.Invalidate == nil || n.router.life.Err() != nil {
 		return false
 	}
-	if !IsNetwork(err) && !isNoMaster(err) {
+	if !IsNetwork(err) && !isNoMaster(err) || errors.Is(err, errRetired) {
 		return false
 	}
 	n.router.topology.Invalidate(n.address)

@@ -10,7 +10,8 @@ import (
 
 // opening is one attempt of a link to connect. It runs on a goroutine, so that
 // a batch need not wait for a dial that hangs. The link keeps the connection,
-// also for a later batch. Closing the link ends the dial.
+// also for a later batch. The dial ends when the link is closed or its node
+// retired.
 type opening struct {
 	begun time.Time
 	done  chan struct{} // closed when conn or err is set

@@ -79,8 +79,9 @@ func (r redirect) from(address string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// maxRedirects limits the redirects of one request. While slots move, servers
-// may disagree about where a key is.
+// maxRedirects limits the redirects of one request, with the nodes that were
+// retired before it was sent. While slots move, servers may disagree about
+// where a key is.
 const maxRedirects = 5
 
 // redirectsError is the error of a request after too many redirects. The

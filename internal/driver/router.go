@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -208,11 +209,14 @@ func (r *Router) masters(ctx context.Context) (all []*node, err error) {
 func (r *Router) every() []*node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.Clone(r.retired)
-	for _, n := range r.nodes {
-		all = append(all, n)
-	}
-	return all
+	return slices.AppendSeq(slices.Clone(r.retired), maps.Values(r.nodes))
+}
+
+// named returns the nodes without those that the topology no longer names.
+func (r *Router) named() []*node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.nodes))
 }
 
 // Sharded reports whether messages about a lock go to a sharded channel in the

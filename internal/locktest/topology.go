@@ -28,6 +28,7 @@ type Topology struct {
 	err     error
 	invalid map[string]int
 	asked   int
+	listed  int
 }
 
 // NewTopology returns a topology of these masters. If it notifies, SetMasters
@@ -148,6 +149,13 @@ func (p *Topology) Asked() int {
 	return p.asked
 }
 
+// Listed returns how often the topology was asked for all servers.
+func (p *Topology) Listed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listed
+}
+
 func (p *Topology) of(key string) *redistest.Server {
 	return p.masters[int(crc32.ChecksumIEEE([]byte(driver.TagOf(key))))%len(p.masters)]
 }
@@ -167,6 +175,7 @@ var errNoMaster = errors.New("no master at the moment")
 func (p *Topology) all(context.Context) (addresses []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.listed++
 	for _, s := range p.masters {
 		addresses = append(addresses, s.Address)
 	}

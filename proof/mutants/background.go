@@ -143,14 +143,6 @@ var cleanUpFaults = []mutant{
 		test: "TestAbandonedAcquireIsFreedWithinASecond",
 	},
 	{
-		name: "clean-up: goes on at a retired master that may hang",
-		file: "internal/background/batch.go",
-		old:  "case err != nil && w.isRetired():",
-		new:  "case err == nil && w.isRetired():",
-		in:   "internal/driver",
-		test: "TestReleaseWhileThereIsNoMaster",
-	},
-	{
 		name: "watchdog: an impatient job waits for a batch under way",
 		file: "internal/background/worker.go",
 		old:  "\tw.shorten(j)\n",
